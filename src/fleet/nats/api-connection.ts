@@ -14,7 +14,7 @@ const API = '$JS.API.'
 const REQUEST_TIMEOUT_MS = 1_000
 /** How long the leader may take to answer after somebody who sees none. */
 const LEADER_MS = 1_000
-/** Answers that are larger come from leaders: they hold a message, or subjects. */
+/** Answers that are larger hold a message, which only leaders send, or subjects: they are not read for a word about leaders. */
 const LEADERLESS_BYTES = 16_384
 
 interface ApiAnswer {

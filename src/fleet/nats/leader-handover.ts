@@ -39,12 +39,15 @@ export class LeaderHandover {
   readonly #options: LeaderHandoverOptions
   readonly #watch: ServerWatch<HandoverView>
   #timer: Timer | null = null
+  #reach: ServerReach | null = null
   #round: Promise<void> | null = null
   /** How often in a row two servers were seen apart. */
   #looks = 0
   /** Of this cut. */
   #rounds = 0
   #nextRoundMs = 0
+  /** The streams whose leaders may stay. */
+  readonly #well = new Set<string>()
   #isStopped = false
 
   constructor(options: LeaderHandoverOptions) {
@@ -74,40 +77,48 @@ export class LeaderHandover {
   #beat(): void {
     const reach = this.#watch.beat()
     const nowMs = this.#options.clock.monotonic()
+    this.#reach = reach
     if (!reach.isSplit) {
       this.#looks = this.#rounds = 0
       this.#nextRoundMs = nowMs
+      this.#well.clear()
       return
     }
     if (++this.#looks < LOOKS_BEFORE_ASKING || nowMs < this.#nextRoundMs || this.#round !== null) return
     this.#rounds++
-    this.#round = this.#ask(reach).then((isWell) => {
+    this.#round = this.#ask().then((isWell) => {
       this.#round = null
       this.#nextRoundMs = nowMs + (isWell || this.#rounds > MANY_ROUNDS ? CALM_ROUND_MS : ROUND_MS)
+      if (isWell) this.#well.clear()
     })
   }
 
   /** @returns whether every stream has a leader that may stay. */
-  async #ask(reach: ServerReach): Promise<boolean> {
+  async #ask(): Promise<boolean> {
     const { client, logger } = this.#options
-    const view = this.#watch.views.find(({ serverName }) => reach.best.includes(serverName))
+    const view = this.#watch.views.find(({ serverName }) => this.#reach?.best.includes(serverName))
     if (view === undefined) return false
-    const found = await Promise.all(
-      client.usedStreams.map(async (stream) => ({ stream, placement: await view.placement(stream) })),
+    const streams = client.usedStreams.filter((stream) => !this.#well.has(stream))
+    let asked = 0
+    await Promise.all(
+      streams.map(async (stream) => {
+        const placement = await view.placement(stream)
+        // What is heard may have changed meanwhile.
+        if (placement === null || this.#isStopped || this.#reach?.isSplit !== true) return
+        const successor = this.#reach.successorOf(placement)
+        if (successor !== null) {
+          // Who has done it is seen in the next round.
+          view.stepDown(stream, successor)
+          asked++
+        } else if (!this.#reach.isTorn(placement)) this.#well.add(stream)
+      }),
     )
-    const asked = found.flatMap(({ stream, placement }) => {
-      const successor = placement === null ? null : reach.successorOf(placement)
-      return successor === null ? [] : [{ stream, successor }]
-    })
-    if (this.#isStopped) return true
-    if (asked.length > 0) {
-      logger.warn(
-        { streams: asked.length, of: found.length },
+    if (asked > 0) {
+      logger[this.#rounds === 1 ? 'warn' : 'debug'](
+        { streams: asked, of: streams.length },
         'servers of NATS do not hear each other; leaders of streams that have lost a server are asked to hand over',
       )
     }
-    // Who has done it is seen in the next round.
-    for (const { stream, successor } of asked) view.stepDown(stream, successor)
-    return asked.length === 0 && found.every(({ placement }) => placement !== null)
+    return streams.every((stream) => this.#well.has(stream))
   }
 }

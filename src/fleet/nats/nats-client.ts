@@ -2,8 +2,10 @@
  * A connection to NATS, and the few things of JetStream that a fleet needs. Only this file, `api-connection.ts`,
  * `stream-writer.ts`, `stream-follower.ts`, `buckets.ts` and `broker-error.ts` know the package `nats`.
  */
+import { isIP } from 'node:net'
 import {
   connect,
+  type ConnectionOptions,
   createInbox,
   credsAuthenticator,
   DiscardPolicy,
@@ -12,6 +14,7 @@ import {
   type Msg,
   nanos,
   type NatsConnection,
+  type ServerInfo,
   nkeyAuthenticator,
   RetentionPolicy,
   StorageType,
@@ -59,7 +62,7 @@ export interface StreamState {
 interface StreamInfoAnswer {
   readonly cluster?: {
     readonly leader?: string
-    readonly replicas?: readonly { readonly name: string }[]
+    readonly replicas?: readonly { readonly name: string; readonly current?: boolean; readonly offline?: boolean }[]
   }
 }
 
@@ -92,6 +95,7 @@ export class NatsClient {
   readonly buckets: Buckets
   #jsm: Promise<JetStreamManager> | null = null
   #isConnected = true
+  #lastInfo: ServerInfo | undefined
 
   /**
    * Tries each server once. A connection that is lost later is opened again by itself, however long that takes.
@@ -99,16 +103,37 @@ export class NatsClient {
    * @throws BrokerError `refused`, or `unavailable` when no server answers.
    */
   static async connect(options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
+    return await this.#connect(options, clock, {
+      maxReconnectAttempts: -1,
+      // A password that is being changed must not end the process.
+      ignoreAuthErrorAbort: true,
+      reconnectTimeWait: 250,
+      reconnectJitter: 250,
+    })
+  }
+
+  /**
+   * Connects to this server and no other; a connection that is lost stays so.
+   *
+   * @param server one of `options.servers`, or an address that a server has told.
+   * @throws BrokerError
+   */
+  static async connectToOne(server: string, options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
+    const { servers, tls } = options
+    const single = { reconnect: false, ignoreClusterUpdates: true }
+    // An address that was told is in no certificate: there, too, the library expects the name of the server that told it.
+    const isTold = !servers.includes(server) && (tls !== undefined || server.startsWith('tls://'))
+    const servername = isTold ? hostNameOf(servers[0] ?? '') : null
+    const more = servername === null ? single : { ...single, tls: { ...tls, servername } }
+    return await this.#connect({ ...options, servers: [server] }, clock, more)
+  }
+
+  static async #connect(options: NatsConnectOptions, clock: Clock, more: ConnectionOptions): Promise<NatsClient> {
     const { servers, name, user, credentials, nkeySeed, tls, onTrouble } = options
     try {
       const connection = await connect({
         servers: [...servers],
         name,
-        maxReconnectAttempts: -1,
-        // A password that is being changed must not end the process.
-        ignoreAuthErrorAbort: true,
-        reconnectTimeWait: 250,
-        reconnectJitter: 250,
         timeout: 3_000,
         pingInterval: 3_000,
         maxPingOut: 2,
@@ -116,6 +141,7 @@ export class NatsClient {
         ...(credentials === undefined ? {} : { authenticator: credsAuthenticator(credentials) }),
         ...(nkeySeed === undefined ? {} : { authenticator: nkeyAuthenticator(nkeySeed) }),
         ...(tls === undefined ? {} : { tls: { ...tls } }),
+        ...more,
       })
       return new NatsClient(connection, servers, clock, onTrouble ?? (() => {}))
     } catch (error) {
@@ -168,10 +194,16 @@ export class NatsClient {
 
   // Servers
 
+  /** What the server has said of itself; while there is no connection, what the last one has. */
+  get #info(): ServerInfo | undefined {
+    this.#lastInfo = this.#connection.info ?? this.#lastInfo
+    return this.#lastInfo
+  }
+
   /** The addresses of all servers that are known, given or told by the server. */
   get servers(): readonly string[] {
     const scheme = this.#servers[0]?.match(/^[a-z]+:\/\//)?.[0] ?? ''
-    const told = (this.#connection.info?.connect_urls ?? []).map((address) => `${scheme}${address}`)
+    const told = (this.#info?.connect_urls ?? []).map((address) => `${scheme}${address}`)
     return [...new Set([...this.#servers, ...told])]
   }
 
@@ -343,13 +375,18 @@ export class NatsClient {
     return [...this.#usedStreams]
   }
 
-  /** Where a stream is kept; null when no leader answers within a second, and for a stream that has no replicas. */
+  /** Where a stream is kept; null when no leader answers within a second. A stream that is gone has no leader and no followers. */
   async placement(stream: string): Promise<StreamPlacement | null> {
     try {
       const answer = await this.#api.request(`$JS.API.STREAM.INFO.${stream}`, '', { timeout: LEADER_TIMEOUT_MS })
-      const { cluster } = answer.json<StreamInfoAnswer>()
-      if (cluster?.leader === undefined || cluster.replicas === undefined) return null
-      return { leader: cluster.leader, followers: cluster.replicas.map(({ name }) => name) }
+      const { leader = '', replicas = [] } = answer.json<StreamInfoAnswer>().cluster ?? {}
+      return {
+        leader,
+        followers: replicas.map(({ name, current, offline }) => ({
+          server: name,
+          isCurrent: current === true && offline !== true,
+        })),
+      }
     } catch {
       return null
     }
@@ -357,7 +394,7 @@ export class NatsClient {
 
   /** Whether the server lets one choose who leads next: from 2.11 on. */
   get takesSuccessors(): boolean {
-    const [major = 0, minor = 0] = (this.#connection.info?.version ?? '').split('.').map(Number)
+    const [major = 0, minor = 0] = (this.#info?.version ?? '').split('.').map(Number)
     return major > 2 || (major === 2 && minor >= 11)
   }
 
@@ -368,7 +405,7 @@ export class NatsClient {
    * @param successor the name of that server.
    */
   stepDown(stream: string, successor: string): void {
-    if (!this.#isConnected) return
+    if (!this.#isConnected || this.#connection.isClosed()) return
     const body = JSON.stringify({ placement: { preferred: successor } })
     // The API answers nobody who does not say where to.
     this.#connection.publish(`$JS.API.STREAM.LEADER.STEPDOWN.${stream}`, body, { reply: createInbox() })
@@ -459,6 +496,7 @@ export class NatsClient {
       this.#isConnected = isConnected
       for (const listener of this.#listeners) listener()
     }
+    this.#isConnected = false
   }
 
   /**
@@ -491,4 +529,10 @@ export class NatsClient {
     this.#jsm ??= this.#api.jetstreamManager({ timeout: API_TIMEOUT_MS, checkAPI: false })
     return this.#jsm
   }
+}
+
+/** null for an address without a name. */
+function hostNameOf(server: string): string | null {
+  const { hostname } = new URL(server.includes('://') ? server : `nats://${server}`)
+  return isIP(hostname.replace(/^\[(.*)\]$/, '$1')) === 0 ? hostname : null
 }

@@ -33,6 +33,8 @@ const ANSWER_MS = 2_500
 const AGAIN = { firstMs: 2_000, capMs: 60_000 }
 /** So many looks follow each other soon: what goes wrong in NATS may last for as long. */
 const SOON_LOOKS = 6
+/** So long after a move that was made because of what servers hear, only answers are a reason for another. */
+const MOVE_AGAIN_MS = 10_000
 /** After so long without a doubt, the next is looked into at once. */
 const CALM_MS = 30_000
 
@@ -42,6 +44,7 @@ export class ServerChoice {
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #doubtedMs = Number.NEGATIVE_INFINITY
+  #movedMs = Number.NEGATIVE_INFINITY
   /** Looks in a row that led nowhere. */
   #vain = 0
 
@@ -99,14 +102,13 @@ export class ServerChoice {
   /** @returns the id of the server to move to; null where nothing is gained by moving. */
   async #target(views: readonly NatsClient[]): Promise<string | null> {
     const { client, clock, random, logger } = this.#options
-    const reach = await probeReach(views, clock, this.#stopping.signal)
+    // What is seen once may be messages that were late.
+    const better = (await this.#better(views)).length === 0 ? [] : await this.#better(views)
     if (this.#stopping.signal.aborted) return null
-    const better = views.filter(({ serverName }) => reach.betterThan(client.serverName).includes(serverName))
-    // One that takes no new connections, or is slow to, may serve this one well.
-    const isKnown = reach.servers.includes(client.serverName) || !(await client.isAlive())
-    if (better.length > 0 && isKnown) {
+    if (better.length > 0) {
       const text = 'moving to another server of NATS, which hears servers that this one does not hear'
       logger.warn({ server: client.serverName, servers: better.map(({ serverName }) => serverName) }, text)
+      this.#movedMs = clock.monotonic()
       return better[randomInteger(random, 0, better.length - 1)]!.serverId
     }
     const questions = [...this.#questions.values()]
@@ -118,6 +120,17 @@ export class ServerChoice {
     const text = 'moving to another server of NATS, which reaches more than this one'
     logger.warn({ answered: here, elsewhere: most, of: questions.length }, text)
     return others[there.indexOf(most)]!.serverId
+  }
+
+  /** The connections to the servers that have lost fewer others than this one. */
+  async #better(views: readonly NatsClient[]): Promise<readonly NatsClient[]> {
+    const { client, clock } = this.#options
+    if (clock.monotonic() - this.#movedMs < MOVE_AGAIN_MS) return []
+    const reach = await probeReach(views, clock, this.#stopping.signal)
+    const here = client.serverName
+    // One that takes no new connections, or is slow to, may serve this one well.
+    if (!reach.servers.includes(here) && (await client.isAlive())) return []
+    return views.filter(({ serverName }) => reach.betterThan(here).includes(serverName))
   }
 
   async #answersOf(client: NatsClient, questions: readonly ServerQuestion[]): Promise<number> {

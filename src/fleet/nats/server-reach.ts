@@ -1,7 +1,7 @@
 /**
  * Finds out which servers of NATS hear each other.
  *
- * A server passes a client's message on to the servers that it hears, and those pass it no further. So a message that is sent
+ * A server passes a client's message on to the servers of its cluster that it hears, and those pass it no further there. So a message that is sent
  * through a connection to one server arrives at the connections to exactly those that hear this one.
  */
 import { randomUUID } from 'node:crypto'
@@ -58,30 +58,34 @@ export async function openViews<View extends ReachView>(
 /** @param views one for each server. */
 export async function probeReach(views: readonly ReachView[], clock: Clock, signal: AbortSignal): Promise<ServerReach> {
   const subject = `${REACH_SUBJECT}.${randomUUID()}`
-  const heard = new Map(views.map(({ serverName }) => [serverName, new Set<string>()]))
+  const servers = views.map((view) => ({ server: view.serverName, view }))
+  const heard = new Map(servers.map(({ server }) => [server, new Set<string>()]))
   const allHeard = new AbortController()
-  const subscriptions = views.map((view) =>
+  const subscriptions = servers.map(({ server, view }) =>
     view.subscribe(subject, (data) => {
       const from = data.toString('utf8')
-      if (heard.has(from)) heard.get(view.serverName)!.add(from)
-      if ([...heard.values()].every((names) => names.size === views.length)) allHeard.abort()
+      if (heard.has(from)) heard.get(server)!.add(from)
+      if ([...heard.values()].every((names) => names.size === servers.length)) allHeard.abort()
     }),
   )
   const over = AbortSignal.any([allHeard.signal, signal])
   for (const pauseMs of PAUSES_MS) {
     if (over.aborted) break
-    for (const view of views) view.publish(subject, Buffer.from(view.serverName, 'utf8'))
+    for (const { server, view } of servers) view.publish(subject, Buffer.from(server, 'utf8'))
     await sleep(clock, pauseMs, over)
   }
   for (const subscription of subscriptions) subscription.close()
   return new ServerReach(heard)
 }
 
-/** What leads a stream, and what keeps it besides. */
+/** Which servers keep a stream, by name. */
 export interface StreamPlacement {
-  /** The name of the leader's server. */
   readonly leader: string
-  readonly followers: readonly string[]
+  readonly followers: readonly {
+    readonly server: string
+    /** Whether it has everything: one that is behind would not be elected. */
+    readonly isCurrent: boolean
+  }[]
 }
 
 export class ServerReach {
@@ -103,32 +107,43 @@ export class ServerReach {
     })
   }
 
-  /** The servers that hear the most others. */
+  /** The servers that have lost the fewest others. */
   get best(): readonly string[] {
     const most = Math.max(...this.servers.map((server) => this.#count(server)))
     return this.servers.filter((server) => this.#count(server) === most)
   }
 
-  /** The servers that hear the most others, where they hear more than this one; none where nothing was found out. */
+  /** The servers that have lost the fewest others, where that are fewer than this one; none where nothing was found out. */
   betterThan(server: string): readonly string[] {
     const count = this.servers.includes(server) ? this.#count(server) : -1
     return this.best.filter((one) => this.#count(one) > count)
   }
 
-  /** The follower that should lead instead: the leader has lost another follower, and this one hears both. */
-  successorOf({ leader, followers }: StreamPlacement): string | null {
-    const members = [leader, ...followers].filter((server) => this.servers.includes(server))
-    if (!members.includes(leader) || !members.some((server) => this.#areApart(leader, server))) return null
-    return (
-      members.find(
-        (one) => one !== leader && members.every((other) => other === one || this.#areTogether(one, other)),
-      ) ?? null
-    )
+  /** Whether the leader of a stream has lost one of the followers. */
+  isTorn(placement: StreamPlacement): boolean {
+    const { leader } = placement
+    return this.servers.includes(leader) && this.#membersOf(placement).some((server) => this.#areApart(leader, server))
   }
 
-  /** The number of other servers that this one hears. */
+  /** The follower that should lead a torn stream instead: it hears all others, and has everything. */
+  successorOf(placement: StreamPlacement): string | null {
+    if (!this.isTorn(placement)) return null
+    const members = this.#membersOf(placement)
+    const hearsAll = (one: string): boolean => members.every((other) => other === one || this.#areTogether(one, other))
+    const found = placement.followers.find(
+      ({ server, isCurrent }) => isCurrent && members.includes(server) && hearsAll(server),
+    )
+    return found?.server ?? null
+  }
+
+  /** Those that are there. */
+  #membersOf({ leader, followers }: StreamPlacement): string[] {
+    return [leader, ...followers.map(({ server }) => server)].filter((server) => this.servers.includes(server))
+  }
+
+  /** The number of other servers that have not lost this one. What is heard in one direction may be late in the other. */
   #count(server: string): number {
-    return this.servers.filter((other) => other !== server && this.#areTogether(server, other)).length
+    return this.servers.filter((other) => other !== server && !this.#areApart(server, other)).length
   }
 
   #areTogether(one: string, other: string): boolean {

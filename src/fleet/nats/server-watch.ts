@@ -17,7 +17,7 @@ export interface WatchView extends ReachView {
 export interface ServerWatchOptions<View extends WatchView> {
   /** Returns the addresses of the servers to watch at the moment; several may lead to the same server. */
   readonly addresses: () => readonly string[]
-  /** Connects to one server. @throws BrokerError */
+  /** Connects to one server, once. @throws BrokerError */
   readonly connectTo: (address: string) => Promise<View>
   readonly clock: Clock
   readonly random: Random
@@ -28,18 +28,21 @@ export interface ServerWatchOptions<View extends WatchView> {
 export const BEAT_MS = 250
 /** Shorter than servers take to miss each other, and longer than a beat is late on a slow link. */
 const HEARD_FOR_MS = 1_250
-/** When no connection has heard anything for so long, this user may not use the subject. */
-const FORBIDDEN_AFTER_MS = 10_000
+/** When no connection has heard any of so many beats, this user may not use the subject. */
+const FORBIDDEN_BEATS = 40
+/** A permission may be granted later. */
+const FORBIDDEN_FOR_MS = 5 * 60_000
 const OPEN_AGAIN = { firstMs: 2_000, capMs: 60_000 }
 
 interface Watched<View> {
   readonly view: View
-  /** A connection that was lost may come back to another server. */
   readonly server: string
   readonly subscription: Closable
   readonly sinceMs: number
   /** When each server was heard last, by name. */
   readonly heardMs: Map<string, number>
+  /** How many were sent. */
+  beats: number
 }
 
 interface Address {
@@ -55,8 +58,8 @@ export class ServerWatch<View extends WatchView> {
   readonly #addresses = new Map<string, Address>()
   readonly #watched = new Map<string, Watched<View>>()
   readonly #opening = new Set<Promise<void>>()
-  #hasHeard = false
-  #sinceMs: number | null = null
+  #isForbidden = false
+  #pausedUntilMs = 0
   #isOver = false
 
   constructor(options: ServerWatchOptions<View>) {
@@ -73,7 +76,10 @@ export class ServerWatch<View extends WatchView> {
     const nowMs = this.#options.clock.monotonic()
     if (!this.#isOver) this.#keepOpen(nowMs)
     const watched = [...this.#watched.values()]
-    for (const { view, server } of watched) view.publish(this.#subject, Buffer.from(server, 'utf8'))
+    for (const one of watched) {
+      one.beats++
+      one.view.publish(this.#subject, Buffer.from(one.server, 'utf8'))
+    }
     const isKnown = watched.every(({ sinceMs }) => nowMs - sinceMs > HEARD_FOR_MS)
     const heard = watched.map(({ server, heardMs }) => {
       const names = [...heardMs].filter(([, atMs]) => nowMs - atMs <= HEARD_FOR_MS).map(([name]) => name)
@@ -89,14 +95,19 @@ export class ServerWatch<View extends WatchView> {
   }
 
   #keepOpen(nowMs: number): void {
+    const watched = [...this.#watched.values()]
+    const isForbidden =
+      watched.length > 0 && watched.every(({ beats, heardMs }) => beats >= FORBIDDEN_BEATS && heardMs.size === 0)
+    if (isForbidden) this.#forbidden(nowMs)
+    for (const one of watched) if (isForbidden || !one.view.isConnected) void this.#drop(one)
     const addresses = this.#options.addresses()
-    for (const one of this.#watched.values()) {
-      const isThere = one.view.isConnected && one.view.serverName === one.server
-      if (!isThere || addresses.length === 0) void this.#drop(one)
-    }
     for (const known of this.#addresses.keys()) if (!addresses.includes(known)) this.#addresses.delete(known)
     for (const address of addresses) {
-      const known = this.#addresses.get(address) ?? { server: null, failures: 0, nextMs: nowMs }
+      const known = this.#addresses.get(address) ?? {
+        server: null,
+        failures: 0,
+        nextMs: Math.max(nowMs, this.#pausedUntilMs),
+      }
       this.#addresses.set(address, known)
       if ((known.server !== null && this.#watched.has(known.server)) || nowMs < known.nextMs) continue
       // Until the attempt has ended.
@@ -104,12 +115,17 @@ export class ServerWatch<View extends WatchView> {
       const opening = this.#open(address, known).finally(() => this.#opening.delete(opening))
       this.#opening.add(opening)
     }
-    if (this.#hasHeard || this.#sinceMs === null || nowMs - this.#sinceMs <= FORBIDDEN_AFTER_MS) return
+  }
+
+  #forbidden(nowMs: number): void {
+    this.#pausedUntilMs = nowMs + FORBIDDEN_FOR_MS
+    for (const known of this.#addresses.values()) known.nextMs = this.#pausedUntilMs
+    if (this.#isForbidden) return
+    this.#isForbidden = true
     this.#options.logger.info(
       { subject: `${REACH_SUBJECT}.*` },
       'this user of NATS may not use the subject: servers that do not hear each other are not noticed at once',
     )
-    void this.close()
   }
 
   async #open(address: string, known: Address): Promise<void> {
@@ -128,12 +144,9 @@ export class ServerWatch<View extends WatchView> {
     const heardMs = new Map<string, number>()
     const subscription = view.subscribe(this.#subject, (data) => {
       const from = data.toString('utf8')
-      if (!this.#watched.has(from)) return
-      this.#hasHeard = true
-      heardMs.set(from, clock.monotonic())
+      if (this.#watched.has(from)) heardMs.set(from, clock.monotonic())
     })
-    this.#sinceMs ??= nowMs
-    this.#watched.set(server, { view, server, subscription, sinceMs: nowMs, heardMs })
+    this.#watched.set(server, { view, server, subscription, sinceMs: nowMs, heardMs, beats: 0 })
   }
 
   async #drop({ view, server, subscription }: Watched<View>): Promise<void> {

@@ -71,8 +71,12 @@ export class SharedClient {
         client.onChange(() => {
           if (client.isConnected) this.#said = null
         })
+        if (signal.aborted) {
+          await client.close()
+          return null
+        }
         const connectTo = (server: string): Promise<NatsClient> =>
-          NatsClient.connect({ ...connection, servers: [server], onTrouble: () => {} }, clock)
+          NatsClient.connectToOne(server, { ...connection, onTrouble: () => {} }, clock)
         const choice = new ServerChoice({ client, connectTo, clock, random, logger })
         const handover = handsOver ? new LeaderHandover({ client, connectTo, clock, random, logger }) : null
         handover?.start()

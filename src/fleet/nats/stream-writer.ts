@@ -51,7 +51,7 @@ export class StreamWriter {
   /** Why nothing is written any more. */
   #failure: BrokerError | null = null
 
-  /** @param onUnanswered called when a write has to be sent again, and when it has failed for want of an answer. */
+  /** @param onUnanswered called whenever a write that was not taken for a second or longer is sent again, or has failed. */
   constructor(connection: NatsConnection, subject: string, clock: Clock, onUnanswered: () => void) {
     this.#connection = connection
     this.#subject = subject

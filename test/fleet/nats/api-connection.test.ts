@@ -45,10 +45,10 @@ const info = (cluster: object): object => ({ config: { name: 'S' }, state, creat
 void t.test('a server that sees no leader does not speak for one that does', async (t) => {
   const { client, doubted } = await asking(t, INFO, [
     { says: NO_LEADER, afterMs: 0 },
-    { says: info({ leader: 'n0', replicas: [{ name: 'n1' }] }), afterMs: 300 },
+    { says: info({ leader: 'n0', replicas: [{ name: 'n1', current: true }] }), afterMs: 300 },
   ])
   t.same(await client.streamState('S'), { first: 3, last: 9, created: '2026-01-01T00:00:00Z' })
-  t.same(await client.placement('S'), { leader: 'n0', followers: ['n1'] })
+  t.same(await client.placement('S'), { leader: 'n0', followers: [{ server: 'n1', isCurrent: true }] })
   t.same(doubted, [])
 })
 
@@ -93,7 +93,7 @@ void t.test('where nobody sees a leader, that is told, and doubted', async (t) =
 void t.test('where nobody answers, it is asked again', async (t) => {
   const { client, doubted, timesAsked } = await asking(t, INFO, [{ says: info({ leader: 'n0' }), afterMs: 1_500 }])
   t.match(await client.streamState('S'), { last: 9 })
-  t.equal(timesAsked(), 2)
+  t.ok(timesAsked() >= 2, `${timesAsked()} times`)
   t.same(doubted, [])
 })
 

@@ -1,14 +1,14 @@
 /** Tests of leaders that are asked to hand over: real servers of which two have lost each other, and the bounds of the asking. */
 import t, { type Test } from 'tap'
 import { type HandoverView, LeaderHandover } from '../../../src/fleet/nats/leader-handover.js'
-import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { NatsClient, type NatsConnectOptions } from '../../../src/fleet/nats/nats-client.js'
 import type { StreamPlacement } from '../../../src/fleet/nats/server-reach.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import type { FaultProxy } from '../../support/fault-proxy.js'
 import { startNatsCluster } from '../../support/nats-process.js'
-import { pause, until } from '../../support/until.js'
+import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { ServerNetwork } from './server-network.js'
 
@@ -40,23 +40,40 @@ void t.test('streams whose leaders have lost a replica are led by the server tha
   )
   if (!third!.takesSuccessors) return t.comment('this NATS takes no wish')
 
-  // As its clients, it sees only leaders that its own server hears: all of them.
-  const connectTo = (server: string): Promise<NatsClient> =>
-    NatsClient.connect({ servers: [server], name: 'a watch' }, systemClock)
+  const asked: string[] = []
+  const options: NatsConnectOptions = { servers: nats.map(({ url }) => url), name: 'a watch' }
+  const connectTo = async (server: string): Promise<NatsClient> => {
+    const view = await NatsClient.connectToOne(server, options, systemClock)
+    const stepDown = view.stepDown.bind(view)
+    return Object.assign(view, {
+      stepDown: (stream: string, successor: string) => {
+        asked.push(`${stream} to ${successor}`)
+        stepDown(stream, successor)
+      },
+    })
+  }
   const used = { servers: nats.map(({ url }) => url), usedStreams: names, takesSuccessors: true }
   const random = seededRandom(1)
   const handover = new LeaderHandover({ client: used, connectTo, clock: systemClock, random, logger: silentLogger })
   t.teardown(() => handover.stop())
   handover.start()
-  // It knows nothing before its connections are older than that.
-  await pause(2_000)
   for (const link of [routes.get(0)?.get(1), routes.get(1)?.get(0)]) link?.stall()
   await until(
     async () => (await placements()).every((placement) => placement?.leader === third!.serverName),
     'every stream is led by one that hears both others',
     60_000,
   )
+  t.ok(asked.length > 0, 'leaders were asked')
+  t.same(
+    asked.filter((text) => !text.endsWith(' to n2')),
+    [],
+  )
 })
+
+/** A follower whose name ends in a minus is behind. */
+function followerOf(text: string): { readonly server: string; readonly isCurrent: boolean } {
+  return { server: text.replace('-', ''), isCurrent: !text.endsWith('-') }
+}
 
 /** Where each stream is kept, the leader first; null for one without a leader. */
 type Streams = Map<string, readonly string[] | null>
@@ -82,7 +99,7 @@ async function asking(t: Test, streams: Streams, { takesSuccessors = true, size 
       placement: async (stream: string) => {
         looks.push(stream)
         const [leader, ...followers] = streams.get(stream) ?? []
-        return leader === undefined ? null : { leader, followers }
+        return leader === undefined ? null : { leader, followers: followers.map(followerOf) }
       },
       stepDown: (stream: string, successor: string) => void stepDowns.push(`${stream} to ${successor}`),
     })
@@ -113,6 +130,17 @@ void t.test('only leaders that have lost a follower are asked, within two second
   t.same(looks, [], 'a second is no reason yet')
   await pass(1_000)
   t.same(stepDowns, ['A to three', 'B to three'])
+})
+
+void t.test('a follower that is behind is not named before it has everything', async (t) => {
+  const streams: Streams = new Map([['A', ['one', 'two', 'three-']]])
+  const { network, stepDowns, pass } = await asking(t, streams)
+  network.cut('one', 'two')
+  await pass(5_000)
+  t.same(stepDowns, [])
+  streams.set('A', ['one', 'two', 'three'])
+  await pass(1_000)
+  t.same(stepDowns, ['A to three'])
 })
 
 void t.test('a server that is down or has stopped, or of which nobody hears, is no reason', async (t) => {

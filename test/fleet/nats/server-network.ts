@@ -35,6 +35,10 @@ export class ServerNetwork {
     this.#silent.add(server)
   }
 
+  wake(server: string): void {
+    this.#silent.delete(server)
+  }
+
   hasStopped(server: string): boolean {
     return this.#silent.has(server)
   }

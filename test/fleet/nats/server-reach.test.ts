@@ -14,12 +14,9 @@ const never = new AbortController().signal
 void t.test('a link between two real servers that is cut is found, and the server that hears both', async (t) => {
   const routes = new Map<number, Map<number, FaultProxy>>()
   const nats = await startNatsCluster(t, { routeProxies: routes })
-  const connectTo = (server: string): Promise<NatsClient> =>
-    NatsClient.connect({ servers: [server], name: 'a test' }, systemClock)
-  const views = await openViews(
-    nats.map(({ url }) => url),
-    connectTo,
-    systemClock,
+  const servers = nats.map(({ url }) => url)
+  const views = await Promise.all(
+    servers.map((server) => NatsClient.connectToOne(server, { servers, name: 'a test' }, systemClock)),
   )
   t.teardown(() => Promise.all(views.map((view) => view.close())))
   t.same(
@@ -27,16 +24,16 @@ void t.test('a link between two real servers that is cut is found, and the serve
     ['n0', 'n1', 'n2'],
   )
   const probe = (): Promise<ServerReach> => probeReach(views, systemClock, never)
+  let whole = await probe()
   // Servers that have just begun may not know each other yet.
-  await until(async () => (await probe()).best.length === 3, 'all hear all', 30_000)
-  const whole = await probe()
+  await until(async () => (whole = await probe()).best.length === 3, 'all hear all', 30_000)
   t.equal(whole.isSplit, false)
   t.same(whole.betterThan('n0'), [])
 
   const links = [routes.get(0)?.get(1), routes.get(1)?.get(0)]
   for (const link of links) link?.stall()
-  await until(async () => (await probe()).isSplit, 'the cut is seen')
-  const split = await probe()
+  let split = whole
+  await until(async () => (split = await probe()).isSplit, 'the cut is seen')
   t.same(split.best, ['n2'])
   t.same([split.betterThan('n0'), split.betterThan('n1'), split.betterThan('n2')], [['n2'], ['n2'], []])
 
@@ -44,8 +41,23 @@ void t.test('a link between two real servers that is cut is found, and the serve
     link?.release()
     link?.cut()
   }
-  await until(async () => (await probe()).best.length === 3, 'all hear all again', 30_000)
-  t.equal((await probe()).isSplit, false)
+  let joined = split
+  await until(async () => (joined = await probe()).best.length === 3, 'all hear all again', 30_000)
+  t.equal(joined.isSplit, false)
+})
+
+void t.test('a connection to one server is not opened again, and goes to no other', async (t) => {
+  const nats = await startNatsCluster(t)
+  const servers = nats.map(({ url }) => url)
+  const view = await NatsClient.connectToOne(servers[0]!, { servers, name: 'a test' }, systemClock)
+  t.teardown(() => view.close())
+  t.equal(view.serverName, 'n0')
+  await nats[0]!.kill()
+  await until(async () => !view.isConnected, 'it is lost')
+  t.equal(await view.placement('S'), null)
+  view.stepDown('S', 'n1')
+  view.publish('subject', Buffer.from('nobody'))
+  t.equal(view.isConnected, false)
 })
 
 void t.test('a user without the permission finds out nothing, and has no reason to move', async (t) => {
@@ -120,9 +132,12 @@ const placements: readonly (readonly [string, ServerReach, string, string | null
 ]
 
 for (const [what, reach, members, expected] of placements) {
-  const [leader = '', ...followers] = members.split('')
+  const [leader = '', ...others] = members.split('')
   void t.test(`${what}: ${expected === null ? 'the leader stays' : `${expected} should lead`}`, async (t) => {
+    const followers = others.map((server) => ({ server, isCurrent: true }))
     t.equal(reach.successorOf({ leader, followers }), expected)
+    const behind = others.map((server) => ({ server, isCurrent: false }))
+    t.equal(reach.successorOf({ leader, followers: behind }), null, 'nobody who is behind')
   })
 }
 
@@ -132,5 +147,7 @@ void t.test('a connection moves where more servers are heard, and only there', a
   t.same(reachOf('abcde', 'ab').betterThan('d'), [])
   t.same(reachOf('abc', 'ab', 'ac').betterThan('a'), ['b', 'c'], 'a server that is cut off altogether')
   t.same(reachOf('ab', 'ab').betterThan('a'), [], 'of two halves none is better')
+  const late = new ServerReach(new Map(['a', 'b', 'c'].map((one) => [one, new Set(one === 'b' ? 'bc' : 'abc')])))
+  t.same([late.betterThan('b'), late.isSplit], [[], false], 'what comes in one direction may be late in the other')
   t.same(reachOf('').betterThan('a'), [])
 })

@@ -15,6 +15,8 @@ interface Watching {
   readonly told: string[]
   /** Beats for so long. @returns what was heard at the last beat. */
   readonly beats: (ms: number) => Promise<ServerReach>
+  /** Lets time pass in which nothing is done. */
+  readonly stall: (ms: number) => Promise<void>
 }
 
 /** @param addresses by the server to which each leads. */
@@ -48,7 +50,7 @@ function watching(t: Test, addresses: Readonly<Record<string, string>>): Watchin
     }
     return reach
   }
-  return { network, watch, tried, told, beats }
+  return { network, watch, tried, told, beats, stall: (ms) => clock.advanceInTurns(ms, ms) }
 }
 
 const ADDRESSES = { 'one:4222': 'one', 'two:4222': 'two', 'three:4222': 'three' }
@@ -83,20 +85,32 @@ void t.test('an address that leads nowhere is tried more and more rarely', async
   t.same((await beats(62_000)).servers.length, 3)
 })
 
-void t.test('a connection that comes back to another server is not taken for the first', async (t) => {
-  const { network, watch, beats } = watching(t, ADDRESSES)
+void t.test(
+  'a connection that is lost is opened anew, and nothing is known until it has heard for a while',
+  async (t) => {
+    const { network, beats } = watching(t, ADDRESSES)
+    await beats(3_000)
+    network.kill('two')
+    t.same((await beats(3_000)).servers, ['one', 'three'])
+    network.restart('two')
+    t.same([...(await beats(20_000)).servers].sort(), ['one', 'three', 'two'])
+    t.equal(network.open.length, 3)
+  },
+)
+
+void t.test('connections stay while no addresses are known, as during a reconnection', async (t) => {
+  const addresses: Record<string, string> = { ...ADDRESSES }
+  const { network, beats, tried } = watching(t, addresses)
   await beats(3_000)
-  const view = watch.views.find(({ serverName }) => serverName === 'two') as { serverName: string }
-  network.kill('two')
-  await beats(250)
-  view.serverName = 'one'
-  t.same((await beats(3_000)).servers, ['one', 'three'])
-  network.restart('two')
-  t.same([...(await beats(20_000)).servers].sort(), ['one', 'three', 'two'])
+  for (const address of Object.keys(ADDRESSES)) delete addresses[address]
+  t.same((await beats(3_000)).servers.length, 3)
+  Object.assign(addresses, ADDRESSES)
+  await beats(3_000)
   t.equal(network.open.length, 3)
+  t.ok(tried.length <= 6, 'each address at most once more')
 })
 
-void t.test('a user that may not use the subject stops trying, and says so once', async (t) => {
+void t.test('a user that may not use the subject is told once, and tried again seldom', async (t) => {
   const { network, tried, told, beats } = watching(t, ADDRESSES)
   for (const server of network.servers) network.stop(server)
   await beats(9_000)
@@ -104,6 +118,17 @@ void t.test('a user that may not use the subject stops trying, and says so once'
   await beats(60_000)
   t.same([network.open.length, told.length, tried.length], [0, 1, 3])
   t.match(told[0], /may not use the subject/)
+  for (const server of network.servers) network.wake(server)
+  t.same((await beats(300_000)).servers.length, 3, 'once it may')
+  t.equal(told.length, 1)
+})
+
+void t.test('a process that stood still draws no conclusion from silence', async (t) => {
+  const { network, told, beats, stall } = watching(t, ADDRESSES)
+  await beats(250)
+  await stall(60_000)
+  t.equal((await beats(250)).isSplit, false)
+  t.same([network.open.length, told.length], [3, 0])
 })
 
 void t.test('connections that are still being opened are closed with the others', async (t) => {
