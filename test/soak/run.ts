@@ -223,6 +223,18 @@ function timed({ faults }: WholeSchedule): string[] {
   })
 }
 
+/** What the replicas say of streams that they could not follow, which is why they take snapshots and watches expire. */
+function brokenChains({ replicas }: FleetScenario): string[] {
+  const said = /the stream is read once more|the chain is broken|"snapshot taken"/
+  return replicas.flatMap(({ name, server }) =>
+    server
+      .log()
+      .split('\n')
+      .filter((line) => said.test(line) && !line.includes('"reason":"initial"'))
+      .map((line) => `${name}: ${line}`),
+  )
+}
+
 /** @param run all that a scenario wants of a test is to be told when it ends. */
 async function withTeardown(run: (t: Test) => Promise<void>): Promise<void> {
   const teardowns: (() => unknown)[] = []
@@ -259,6 +271,7 @@ async function judge(totals: Totals, s: FleetScenario, { seed, faults, isJudged 
   )
   for (const { name, message } of violations.slice(0, 10)) print(`  ${name}: ${message}`)
   for (const { name, scope } of relists.slice(0, 3)) print(`  relist: ${name} of ${scope.prefix}`)
+  if (relists.length > 0) for (const line of brokenChains(s)) print(`  ${line}`)
   for (const answer of s.unexpected.slice(0, 3)) print(`  unexpected: ${answer}`)
 }
 
