@@ -7,7 +7,8 @@
  * have a leader of their own, which is elected in the same way, and one that sees none hands nothing over. So candidates keep a
  * connection to every server, and send a few bytes through each four times a second (`server-watch.ts`).
  *
- * The successor has to be named: an older NATS that chooses itself as often chooses the other of the two.
+ * From 2.11 on the successor can be named. An older NATS chooses itself, among the followers that it has heard within three
+ * seconds: it is asked when the lost one is not among them any more, which still is before that one begins an election.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -17,10 +18,10 @@ import type { ServerReach } from './server-reach.js'
 import { BEAT_MS, ServerWatch, type WatchView } from './server-watch.js'
 
 /** What a handover needs of a connection to one server. */
-export type HandoverView = WatchView & Pick<NatsClient, 'placement' | 'stepDown'>
+export type HandoverView = WatchView & Pick<NatsClient, 'placement' | 'stepDown' | 'takesSuccessors'>
 
 export interface LeaderHandoverOptions {
-  readonly client: Pick<NatsClient, 'servers' | 'usedStreams' | 'takesSuccessors'>
+  readonly client: Pick<NatsClient, 'servers' | 'usedStreams'>
   /** Connects to one server. @throws BrokerError */
   readonly connectTo: (server: string) => Promise<HandoverView>
   readonly clock: Clock
@@ -48,14 +49,14 @@ export class LeaderHandover {
   #nextRoundMs = 0
   /** The streams whose leaders may stay. */
   readonly #well = new Set<string>()
+  #hasAsked = false
   #isStopped = false
 
   constructor(options: LeaderHandoverOptions) {
     this.#options = options
     const { client } = options
     // Two that are apart, and a third.
-    const addresses = (): readonly string[] =>
-      client.takesSuccessors && client.servers.length > 2 ? client.servers : []
+    const addresses = (): readonly string[] => (client.servers.length > 2 ? client.servers : [])
     this.#watch = new ServerWatch({ ...options, addresses })
   }
 
@@ -82,43 +83,49 @@ export class LeaderHandover {
       this.#looks = this.#rounds = 0
       this.#nextRoundMs = nowMs
       this.#well.clear()
+      this.#hasAsked = false
       return
     }
     if (++this.#looks < LOOKS_BEFORE_ASKING || nowMs < this.#nextRoundMs || this.#round !== null) return
     this.#rounds++
-    this.#round = this.#ask().then((isWell) => {
+    this.#round = this.#ask().then((waitMs) => {
       this.#round = null
-      this.#nextRoundMs = nowMs + (isWell || this.#rounds > MANY_ROUNDS ? CALM_ROUND_MS : ROUND_MS)
-      if (isWell) this.#well.clear()
+      this.#nextRoundMs = nowMs + (this.#rounds > MANY_ROUNDS ? CALM_ROUND_MS : waitMs)
+      if (waitMs === CALM_ROUND_MS) this.#well.clear()
     })
   }
 
-  /** @returns whether every stream has a leader that may stay. */
-  async #ask(): Promise<boolean> {
+  /** @returns when the next round is due. */
+  async #ask(): Promise<number> {
     const { client, logger } = this.#options
     const view = this.#watch.views.find(({ serverName }) => this.#reach?.best.includes(serverName))
-    if (view === undefined) return false
+    if (view === undefined) return ROUND_MS
     const streams = client.usedStreams.filter((stream) => !this.#well.has(stream))
     let asked = 0
+    let waitMs = ROUND_MS
     await Promise.all(
       streams.map(async (stream) => {
         const placement = await view.placement(stream)
         // What is heard may have changed meanwhile.
         if (placement === null || this.#isStopped || this.#reach?.isSplit !== true) return
         const successor = this.#reach.successorOf(placement)
-        if (successor !== null) {
+        const earlyMs = view.takesSuccessors ? 0 : this.#reach.choosesWellInMs(placement)
+        if (successor !== null && earlyMs > 0) waitMs = Math.min(waitMs, earlyMs)
+        else if (successor !== null) {
           // Who has done it is seen in the next round.
-          view.stepDown(stream, successor)
+          view.stepDown(stream, view.takesSuccessors ? successor : null)
           asked++
         } else if (!this.#reach.isTorn(placement)) this.#well.add(stream)
       }),
     )
     if (asked > 0) {
-      logger[this.#rounds === 1 ? 'warn' : 'debug'](
+      const isFirst = !this.#hasAsked
+      this.#hasAsked = true
+      logger[isFirst ? 'warn' : 'debug'](
         { streams: asked, of: streams.length },
         'servers of NATS do not hear each other; leaders of streams that have lost a server are asked to hand over',
       )
     }
-    return streams.every((stream) => this.#well.has(stream))
+    return streams.every((stream) => this.#well.has(stream)) ? CALM_ROUND_MS : waitMs
   }
 }

@@ -62,7 +62,13 @@ export interface StreamState {
 interface StreamInfoAnswer {
   readonly cluster?: {
     readonly leader?: string
-    readonly replicas?: readonly { readonly name: string; readonly current?: boolean; readonly offline?: boolean }[]
+    readonly replicas?: readonly {
+      readonly name: string
+      readonly current?: boolean
+      readonly offline?: boolean
+      /** Nanoseconds since it was heard last. */
+      readonly active?: number
+    }[]
   }
 }
 
@@ -80,6 +86,9 @@ const MAX_PARTS = 256
 /** The share of the server's message size that headers and protocol may take. */
 const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
+const NS_PER_MS = 1e6
+const CLOSED = 'the connection is closed'
+const NOTHING: Closable = { close: () => {} }
 /** The longest wait for a connection that was given up on purpose. */
 const RECONNECT_MS = 10_000
 
@@ -359,6 +368,10 @@ export class NatsClient {
 
   follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable {
     this.#usedStreams.add(stream)
+    if (this.#connection.isClosed()) {
+      queueMicrotask(() => handlers.onEnd(CLOSED))
+      return NOTHING
+    }
     const onSilent = (): void => this.#doubtConsumer(stream)
     const follower = new StreamFollower(this.#connection, this.#clock, { ...handlers, onSilent })
     void this.#manager().then(
@@ -382,9 +395,10 @@ export class NatsClient {
       const { leader = '', replicas = [] } = answer.json<StreamInfoAnswer>().cluster ?? {}
       return {
         leader,
-        followers: replicas.map(({ name, current, offline }) => ({
+        followers: replicas.map(({ name, current, offline, active = 0 }) => ({
           server: name,
           isCurrent: current === true && offline !== true,
+          silentMs: active / NS_PER_MS,
         })),
       }
     } catch {
@@ -392,7 +406,7 @@ export class NatsClient {
     }
   }
 
-  /** Whether the server lets one choose who leads next: from 2.11 on. */
+  /** Whether the servers let one choose who leads next: from 2.11 on. */
   get takesSuccessors(): boolean {
     const [major = 0, minor = 0] = (this.#info?.version ?? '').split('.').map(Number)
     return major > 2 || (major === 2 && minor >= 11)
@@ -402,11 +416,11 @@ export class NatsClient {
    * Asks the leader of a stream to let another server lead. There is no answer: a server that is not the leader may answer first,
    * and the leader needs a leader of all servers to do it.
    *
-   * @param successor the name of that server.
+   * @param successor the name of that server; null leaves the choice to the leader.
    */
-  stepDown(stream: string, successor: string): void {
+  stepDown(stream: string, successor: string | null): void {
     if (!this.#isConnected || this.#connection.isClosed()) return
-    const body = JSON.stringify({ placement: { preferred: successor } })
+    const body = successor === null ? '' : JSON.stringify({ placement: { preferred: successor } })
     // The API answers nobody who does not say where to.
     this.#connection.publish(`$JS.API.STREAM.LEADER.STEPDOWN.${stream}`, body, { reply: createInbox() })
   }
@@ -417,7 +431,9 @@ export class NatsClient {
     if (!this.#connection.isClosed()) this.#connection.publish(subject, data)
   }
 
+  /** On a connection that is closed nothing is heard. */
   subscribe(subject: string, onMessage: (data: Buffer) => void): Closable {
+    if (this.#connection.isClosed()) return NOTHING
     const subscription = this.#connection.subscribe(subject, {
       callback: (error, message) => {
         if (error === null) onMessage(bufferOf(message.data))
@@ -432,6 +448,7 @@ export class NatsClient {
    * @param answer must never reject; null answers nothing.
    */
   respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable {
+    if (this.#connection.isClosed()) return NOTHING
     const reply = async (message: Msg): Promise<void> => {
       const whole = await answer(bufferOf(message.data))
       if (whole === null) return
@@ -456,6 +473,7 @@ export class NatsClient {
 
   /** Asks a question on a subject, and resolves with the whole answer. @throws BrokerError when nobody answers in time. */
   ask(subject: string, question: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer> {
+    if (this.#connection.isClosed()) return Promise.reject(new BrokerError('unavailable', CLOSED))
     return new Promise((resolve, reject) => {
       const parts: Buffer[] = []
       const inbox = createInbox()

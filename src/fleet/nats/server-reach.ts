@@ -85,8 +85,15 @@ export interface StreamPlacement {
     readonly server: string
     /** Whether it has everything: one that is behind would not be elected. */
     readonly isCurrent: boolean
+    /** How long the leader has not heard it; 0 when it never has. */
+    readonly silentMs: number
   }[]
 }
+
+/** A leader that is not told who should lead next chooses a follower that it has heard within this time, and any of them. */
+const CHOSEN_WITHIN_MS = 3_000
+/** Clocks are read at different moments. */
+const MARGIN_MS = 50
 
 export class ServerReach {
   /** The servers that were found, by name: connections to them hear at least themselves. */
@@ -127,13 +134,23 @@ export class ServerReach {
 
   /** The follower that should lead a torn stream instead: it hears all others, and has everything. */
   successorOf(placement: StreamPlacement): string | null {
-    if (!this.isTorn(placement)) return null
+    return this.#successorsOf(placement)[0] ?? null
+  }
+
+  /** The time after which the leader of a torn stream can choose none but a follower that should lead. */
+  choosesWellInMs(placement: StreamPlacement): number {
+    const successors = this.#successorsOf(placement)
+    const others = placement.followers.filter(({ server, silentMs }) => !successors.includes(server) && silentMs > 0)
+    return Math.max(0, ...others.map(({ silentMs }) => CHOSEN_WITHIN_MS + MARGIN_MS - silentMs))
+  }
+
+  #successorsOf(placement: StreamPlacement): string[] {
+    if (!this.isTorn(placement)) return []
     const members = this.#membersOf(placement)
     const hearsAll = (one: string): boolean => members.every((other) => other === one || this.#areTogether(one, other))
-    const found = placement.followers.find(
-      ({ server, isCurrent }) => isCurrent && members.includes(server) && hearsAll(server),
-    )
-    return found?.server ?? null
+    return placement.followers
+      .filter(({ server, isCurrent }) => isCurrent && members.includes(server) && hearsAll(server))
+      .map(({ server }) => server)
   }
 
   /** Those that are there. */

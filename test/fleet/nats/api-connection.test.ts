@@ -45,10 +45,10 @@ const info = (cluster: object): object => ({ config: { name: 'S' }, state, creat
 void t.test('a server that sees no leader does not speak for one that does', async (t) => {
   const { client, doubted } = await asking(t, INFO, [
     { says: NO_LEADER, afterMs: 0 },
-    { says: info({ leader: 'n0', replicas: [{ name: 'n1', current: true }] }), afterMs: 300 },
+    { says: info({ leader: 'n0', replicas: [{ name: 'n1', current: true, active: 5e6 }] }), afterMs: 300 },
   ])
   t.same(await client.streamState('S'), { first: 3, last: 9, created: '2026-01-01T00:00:00Z' })
-  t.same(await client.placement('S'), { leader: 'n0', followers: [{ server: 'n1', isCurrent: true }] })
+  t.same(await client.placement('S'), { leader: 'n0', followers: [{ server: 'n1', isCurrent: true, silentMs: 5 }] })
   t.same(doubted, [])
 })
 

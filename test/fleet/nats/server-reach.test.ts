@@ -1,6 +1,6 @@
 /** Which servers of NATS hear each other: three real ones with a link that is cut, and what follows from what was heard. */
 import t from 'tap'
-import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { NatsClient, type ServerQuestion } from '../../../src/fleet/nats/nats-client.js'
 import { openViews, probeReach, ServerReach } from '../../../src/fleet/nats/server-reach.js'
 import { systemClock } from '../../../src/support/clock.js'
 import type { FaultProxy } from '../../support/fault-proxy.js'
@@ -58,6 +58,20 @@ void t.test('a connection to one server is not opened again, and goes to no othe
   view.stepDown('S', 'n1')
   view.publish('subject', Buffer.from('nobody'))
   t.equal(view.isConnected, false)
+
+  // A look may be at it when its connection is lost: that answers no.
+  t.same((await probeReach([view], systemClock, never)).servers, [])
+  await t.rejects(view.ask('subject', Buffer.from('?'), 1_000), { code: 'unavailable' })
+  view.respond('subject', async () => null).close()
+  const asked: ServerQuestion[] = []
+  view.onDoubt((_subject, question) => void asked.push(question))
+  view.doubtSubject('subject')
+  const ended = new Promise<string>((resolve) => {
+    view.follow('S', 1, { onMessage: () => {}, onIdle: () => {}, onEnd: resolve })
+  })
+  t.equal(await ended, 'the connection is closed')
+  t.equal(asked.length, 1)
+  t.equal(await view.isAlive(), false)
 })
 
 void t.test('a user without the permission finds out nothing, and has no reason to move', async (t) => {
@@ -134,9 +148,9 @@ const placements: readonly (readonly [string, ServerReach, string, string | null
 for (const [what, reach, members, expected] of placements) {
   const [leader = '', ...others] = members.split('')
   void t.test(`${what}: ${expected === null ? 'the leader stays' : `${expected} should lead`}`, async (t) => {
-    const followers = others.map((server) => ({ server, isCurrent: true }))
+    const followers = others.map((server) => ({ server, isCurrent: true, silentMs: 500 }))
     t.equal(reach.successorOf({ leader, followers }), expected)
-    const behind = others.map((server) => ({ server, isCurrent: false }))
+    const behind = others.map((server) => ({ server, isCurrent: false, silentMs: 500 }))
     t.equal(reach.successorOf({ leader, followers: behind }), null, 'nobody who is behind')
   })
 }
