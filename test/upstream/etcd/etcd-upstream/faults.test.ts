@@ -126,17 +126,19 @@ void t.test('one reachable member of three is enough, and a dead one costs a wat
 void t.test('a member that stalls is passed over', async (t) => {
   const cluster = await startEtcdCluster(t, { flags: quick })
   const { endpoints, open } = await firstAlone(t, cluster)
-  const upstream = connect(t, { endpoints, requestTimeoutMs: 8_000 })
+  const requestTimeoutMs = 8_000
+  const upstream = connect(t, { endpoints, requestTimeoutMs })
   await put(upstream, '1')
   await open()
   await cluster[0]!.kill('SIGSTOP')
   t.teardown(() => cluster[0]!.kill('SIGCONT'))
+  const asked = performance.now()
   const page = await upstream.read({ prefix })
   t.equal(page.keyValues[0]?.value.toString(), '1')
-  const asked = performance.now()
   await upstream.read({ prefix })
   await upstream.currentRevision()
-  t.ok(performance.now() - asked < 8_000, 'who is known to stall is not asked again')
+  // Any of them may be the one that meets it.
+  t.ok(performance.now() - asked < 2 * requestTimeoutMs, 'who is known to stall is not asked again')
 })
 
 void t.test('a read goes on at another member whenever the one it waits for goes silent', async (t) => {
