@@ -32,7 +32,8 @@ const HEARD_FOR_MS = 1_250
 const FORBIDDEN_BEATS = 40
 /** A permission may be granted later. */
 const FORBIDDEN_FOR_MS = 5 * 60_000
-const OPEN_AGAIN = { firstMs: 2_000, capMs: 60_000 }
+/** A server that is back has to be watched soon: the next fault may follow. */
+const OPEN_AGAIN = { firstMs: 1_000, capMs: 5_000 }
 
 interface Watched<View> {
   readonly view: View
