@@ -60,6 +60,7 @@ export class LeaderHandover {
     this.#watch = new ServerWatch({ ...options, addresses })
   }
 
+  /** Watches the servers until it is stopped. */
   start(): void {
     if (this.#isStopped || this.#timer !== null) return
     this.#timer = this.#options.clock.setTimer(BEAT_MS, () => {
@@ -95,7 +96,7 @@ export class LeaderHandover {
     })
   }
 
-  /** @returns when the next round is due. */
+  /** @returns the milliseconds from the beginning of this round to the next; `CALM_ROUND_MS` when every leader may stay. */
   async #ask(): Promise<number> {
     const { client, logger } = this.#options
     const view = this.#watch.views.find(({ serverName }) => this.#reach?.best.includes(serverName))
