@@ -69,7 +69,7 @@ export async function startFleet(t: Test, options: FleetOptions = {}): Promise<F
   const routes = new Map<number, Map<number, FaultProxy>>()
   const servers = [
     startEtcd(t, { flags: ['--grpc-keepalive-min-time=200ms'] }),
-    startNatsCluster(t, { routeProxies: routes }),
+    startNatsCluster(t, { routeProxies: routes, isSupervised: true }),
   ] as const
   // When one fails, the other is to be known to the teardown first.
   await Promise.allSettled(servers)

@@ -48,6 +48,11 @@ export interface NatsOptions {
   readonly maxFile?: string
   /** More of the server's configuration. */
   readonly config?: string
+  /**
+   * Starts a server again that has ended by itself, as whoever runs one would: 2.9.10 crashes when a stream is deleted at the moment
+   * at which a message is read from it.
+   */
+  readonly isSupervised?: boolean
   /** Proxies between each two of a cluster: by the one that connects, then by the other. */
   readonly routeProxies?: Map<number, Map<number, FaultProxy>>
 }
@@ -124,7 +129,9 @@ async function configure(
     const path = join(directory, `n${i}.conf`)
     await writeFile(path, config(options.config ?? ''))
     const reconfigure = (more: string): Promise<void> => writeFile(path, config(more))
-    servers.push(new Server(path, reconfigure, port, monitorPort, join(directory, `n${i}`)))
+    servers.push(
+      new Server(path, reconfigure, port, monitorPort, join(directory, `n${i}`), options.isSupervised === true),
+    )
   }
   return servers
 }
@@ -167,7 +174,10 @@ class Server implements NatsProcess {
   readonly #monitorPort: number
   readonly #store: string
   readonly #reconfigure: (more: string) => Promise<void>
+  readonly #isSupervised: boolean
   #child: ChildProcess | null = null
+  /** By us. */
+  readonly #killed = new WeakSet<ChildProcess>()
   #output = ''
 
   constructor(
@@ -176,7 +186,9 @@ class Server implements NatsProcess {
     port: number,
     monitorPort: number,
     store: string,
+    isSupervised: boolean,
   ) {
+    this.#isSupervised = isSupervised
     this.#store = store
     this.#reconfigure = reconfigure
     this.#config = config
@@ -208,6 +220,15 @@ class Server implements NatsProcess {
       if (child.exitCode !== null || Date.now() > deadline) throw new Error(`nats-server is not well: ${this.#output}`)
       await delay(40)
     }
+    child.once('exit', () => void this.#endedByItself(child))
+    if (child.exitCode !== null) await this.#endedByItself(child)
+  }
+
+  async #endedByItself(child: ChildProcess): Promise<void> {
+    if (this.#killed.has(child)) return
+    process.stderr.write(`nats-server ended by itself: ${this.#output}\n`)
+    if (!this.#isSupervised) return
+    await this.start(false).catch((error: unknown) => process.stderr.write(`${String(error)}\n`))
   }
 
   async #isHealthy(isClustered: boolean): Promise<boolean> {
@@ -229,6 +250,7 @@ class Server implements NatsProcess {
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     const child = this.#child
     if (child === null || child.exitCode !== null || child.signalCode !== null) return
+    if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') this.#killed.add(child)
     child.kill(signal)
     if (signal === 'SIGSTOP' || signal === 'SIGCONT') return
     await once(child, 'exit')

@@ -34,7 +34,7 @@ async function caughtUp(etcd: CountedUpstream, replicas: readonly Replica[]): Pr
 
 interface Case {
   readonly name: string
-  readonly harm: (admin: NatsAdmin, nats: NatsProcess, etcd: CountedUpstream) => Promise<unknown>
+  readonly harm: (admin: NatsAdmin, nats: NatsProcess, etcd: CountedUpstream) => unknown
   /** Whether a replica that reads the stream anew has met the damage. */
   readonly isMet?: (replica: Replica) => boolean
 }
@@ -88,6 +88,7 @@ const cases: readonly Case[] = [
     },
   },
   { name: 'the consumers are deleted', harm: (admin) => admin.removeConsumers(names.stream) },
+  { name: 'NATS crashes, and is started again', harm: (_admin, nats) => process.kill(nats.pid, 'SIGKILL') },
   { name: 'NATS comes back with nothing of what it held', harm: (_admin, nats) => nats.restartEmpty() },
   {
     name: 'a message that is none of ours',
@@ -109,7 +110,7 @@ const cases: readonly Case[] = [
 void t.test('no replica has a hole, whatever is wrong with what NATS stores', { jobs: 4 }, async (t) => {
   for (const { name, harm, isMet } of cases) {
     void t.test(name, async (t) => {
-      const nats = await startNats(t)
+      const nats = await startNats(t, { isSupervised: true })
       const etcd = new CountedUpstream()
       for (let i = 0; i < 5; i++) etcd.put(`k${i}`)
       const options = { servers: [nats.url], upstream: etcd.upstream, leaseMs: 500 }
