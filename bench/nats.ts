@@ -3,6 +3,9 @@
  * over three that all hold every stream: the delay that the hop adds, the CPU of the publisher, of NATS and of an edge
  * for each event and when nothing happens, the bytes that NATS sends, how much is carried, and how long a new edge takes.
  *
+ * The publisher takes a snapshot every 10,000 messages or so, which costs as much as thousands of events. What an event costs is
+ * measured right after one, where none can fall; then what one costs, and what it does to the delay.
+ *
  * The publisher and the edges have the server's core; NATS, etcd, the writer and the watchers the other. CPU is each
  * process's own, so it does not depend on who shares a core with whom; what is carried does, and is a lower bound.
  */
@@ -17,13 +20,19 @@ import { measureStretch, type Stretch } from './support/measure.js'
 import { repositoryRoot } from './support/native.js'
 import { sleep, start, usage } from './support/processes.js'
 import { type Scene, withScene } from './support/scene.js'
-import type { RunOptions } from './support/source.js'
+import type { EventSource, RunOptions } from './support/source.js'
+import type { Watchers } from './support/watchers.js'
 
 const EDGES = 4
 const RATE = 200
 const WATCHERS = 20
 const OBJECT_BYTES = 1_024
 const READY_MS = 180_000
+const WARM_UP_EVENTS = 1_000
+/** One is due after 10,000 messages, which may carry several events each, or after as many bytes as the last one had. */
+const EVENTS_UNTIL_SNAPSHOT = 60_000
+/** Long enough for one to become due at the pace. */
+const SNAPSHOT_STRETCH_MS = 60_000
 const WIRE = 'http1'
 
 const program = `${repositoryRoot}.build/src/main.js`
@@ -116,6 +125,8 @@ interface Priced {
   /** CPU seconds. */
   readonly cpu: Cpu
   readonly sentBytes: number
+  /** Made by the publisher meanwhile. */
+  readonly snapshots: number
 }
 
 async function measure(choice: Choice, scene: Scene, broker: Broker): Promise<Record<string, number>> {
@@ -126,29 +137,43 @@ async function measure(choice: Choice, scene: Scene, broker: Broker): Promise<Re
   const [watched, quiet] = edges as [Edge, Edge]
   const pids = { publisher: [publisher.pid], edge: [quiet.subject.pid], nats: broker.pids, etcd: [etcd!.child.pid] }
   let next = scene.nextSequence
-  const over = async (subject: Subject, run: RunOptions): Promise<Priced> => {
-    const request = subject.watch({ afterRevision: await etcd!.revision() })
-    const watchers = await scene.openWatchers({ first: next }, request)
-    // V8 compiles what it runs first.
-    const warm = await source.run({ rate: 1_000, count: choice.quick ? 200 : 5_000, ms: 60_000 })
-    await watchers.caughtUp(warm.next, READY_MS)
+  const price = async (subject: Subject, watchers: Watchers, run: RunOptions): Promise<Priced> => {
+    const madeBefore = await snapshotsMade(publisher)
     const [before, sentBefore] = [cpuOf(pids), await broker.sentBytes()]
     const stretch = await measureStretch({ subject, source, watchers, run, catchUpMs: READY_MS })
     const [cpu, sent] = [less(cpuOf(pids), before), await broker.sentBytes()]
     next = stretch.run.next
+    const snapshots = (await snapshotsMade(publisher)) - madeBefore
+    return { stretch, events: next - stretch.run.first, cpu, sentBytes: sent - sentBefore, snapshots }
+  }
+  const over = async (subject: Subject, runs: readonly RunOptions[]): Promise<Priced[]> => {
+    const request = subject.watch({ afterRevision: await etcd!.revision() })
+    const watchers = await scene.openWatchers({ first: next }, request)
+    // V8 compiles what it runs first.
+    await watchers.caughtUp(await warmUp(source, publisher, choice.quick), READY_MS)
+    const priced: Priced[] = []
+    for (const run of runs) priced.push(await price(subject, watchers, run))
     await watchers.end()
-    return { stretch, events: next - stretch.run.first, cpu, sentBytes: sent - sentBefore }
+    return priced
   }
   const paced = { rate: RATE, count: 1e9, ms: seconds * 1_000 }
-  const direct = await over(publisher, paced)
+  const [direct] = (await over(publisher, [paced])) as [Priced]
   const before = cpuOf(pids)
   await sleep(seconds * 500)
   const idle = less(cpuOf(pids), before)
-  const hop = await over(watched.subject, paced)
-  const full = await over(watched.subject, { rate: 0, count: choice.quick ? 1_000 : 30_000, ms: 60_000 })
+  const untilSnapshot = { ...paced, ms: choice.quick ? 1_000 : SNAPSHOT_STRETCH_MS }
+  const saturated = { rate: 0, count: choice.quick ? 1_000 : 30_000, ms: 60_000 }
+  const [hop, withSnapshot, full] = (await over(watched.subject, [paced, untilSnapshot, saturated])) as [
+    Priced,
+    Priced,
+    Priced,
+  ]
   const fresh = await startEdge(choice, broker)
   const idleCores = (who: string): number => idle[who]! / (seconds / 2)
-  const micros = (who: string): number => ((hop.cpu[who]! - idleCores(who) * hop.stretch.seconds) * 1e6) / hop.events
+  const aboveIdle = (who: string, { cpu, stretch }: Priced): number => cpu[who]! - idleCores(who) * stretch.seconds
+  const micros = (who: string): number => (aboveIdle(who, hop) * 1e6) / hop.events
+  const snapshotSeconds = (who: string): number =>
+    (aboveIdle(who, withSnapshot) - (micros(who) * withSnapshot.events) / 1e6) / withSnapshot.snapshots
   const residentMb = (ids: readonly number[]): number => sum(ids.map((pid) => usage(pid).residentBytes)) / 2 ** 20
   return {
     rate: RATE,
@@ -165,12 +190,36 @@ async function measure(choice: Choice, scene: Scene, broker: Broker): Promise<Re
     edgeIdleCores: idleCores('edge'),
     natsIdleCores: idleCores('nats'),
     natsBytesPerEventAndEdge: hop.sentBytes / hop.events / EDGES,
+    ...(withSnapshot.snapshots > 0 && {
+      publisherSecondsPerSnapshot: snapshotSeconds('publisher'),
+      natsSecondsPerSnapshot: snapshotSeconds('nats'),
+      etcdSecondsPerSnapshot: snapshotSeconds('etcd'),
+      snapshotP99Ms: withSnapshot.stretch.report.delayMs.p99,
+      snapshotMaxMs: withSnapshot.stretch.report.delayMs.max,
+    }),
     carriedPerSecond: full.events / full.stretch.seconds,
     edgeReadyMs: fresh.readyMs,
     edgeResidentMb: residentMb([fresh.subject.pid]),
     publisherResidentMb: residentMb([publisher.pid]),
     natsResidentMb: residentMb(broker.pids),
   }
+}
+
+/** Returns the next sequence, right after the publisher has made a snapshot: none is due for as many messages again. */
+async function warmUp(source: EventSource, publisher: Subject, isQuick: boolean): Promise<number> {
+  if (isQuick) return (await source.run({ rate: 1_000, count: 200, ms: 60_000 })).next
+  const made = await snapshotsMade(publisher)
+  for (let events = 0; events < EVENTS_UNTIL_SNAPSHOT; events += WARM_UP_EVENTS) {
+    const { next } = await source.run({ rate: 1_000, count: WARM_UP_EVENTS, ms: 60_000 })
+    if ((await snapshotsMade(publisher)) > made) return next
+  }
+  throw new Error(`no snapshot was made in ${EVENTS_UNTIL_SNAPSHOT} events`)
+}
+
+async function snapshotsMade({ metricsUrl }: Subject): Promise<number> {
+  const text = await fetch(metricsUrl as string).then((answer) => answer.text())
+  const counts = text.matchAll(/^distributary_fleet_snapshots_made_total(?:\{[^}]*\})? (\S+)/gm)
+  return sum([...counts].map(([, count]) => Number(count)))
 }
 
 type Cpu = Readonly<Record<string, number>>

@@ -488,9 +488,18 @@ async function natsSection(all: readonly Row[]): Promise<string> {
     plain('NATS', 'natsResidentMb'),
     plain('a new edge', 'edgeResidentMb'),
   ]
+  const snapshots = [
+    plain('NATS servers', 'servers'),
+    plain('objects', 'objects'),
+    plain('CPU seconds: publisher', 'publisherSecondsPerSnapshot'),
+    plain('NATS', 'natsSecondsPerSnapshot'),
+    plain('etcd', 'etcdSecondsPerSnapshot'),
+    plain('p99 ms at an edge in the minute around it', 'snapshotP99Ms'),
+    plain('most', 'snapshotMaxMs'),
+  ]
   const about =
     'One publisher, edges and NATS, each a process of its own; all share two cores. CPU is above what it is when nothing happens, for all servers of NATS together.'
-  return `## NATS: what the hop costs\n\n${about}\n\n${table(rows, columns)}\n\nµs of CPU an event, and what is held:\n\n${table(rows, costs)}`
+  return `## NATS: what the hop costs\n\n${about}\n\n${table(rows, columns)}\n\nµs of CPU an event, and what is held:\n\n${table(rows, costs)}\n\nA snapshot, which the publisher takes every 10,000 messages or so, above what the events cost:\n\n${table(rows, snapshots)}`
 }
 
 async function workersSection(all: readonly Row[]): Promise<string> {
