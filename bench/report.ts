@@ -491,9 +491,7 @@ async function natsSection(all: readonly Row[]): Promise<string> {
   const snapshots = [
     plain('NATS servers', 'servers'),
     plain('objects', 'objects'),
-    plain('CPU seconds: publisher', 'publisherSecondsPerSnapshot'),
-    plain('NATS', 'natsSecondsPerSnapshot'),
-    plain('etcd', 'etcdSecondsPerSnapshot'),
+    plain('CPU seconds of the publisher', 'publisherSecondsPerSnapshot'),
     plain('p99 ms at an edge in the minute around it', 'snapshotP99Ms'),
     plain('most', 'snapshotMaxMs'),
   ]
