@@ -168,6 +168,10 @@ interface StateOfServer {
   readonly account_details?: readonly { readonly stream_detail?: readonly { readonly cluster?: RaftGroup }[] }[]
 }
 
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null
+}
+
 class Server implements NatsProcess {
   readonly port: number
   readonly #config: string
@@ -217,11 +221,11 @@ class Server implements NatsProcess {
     child.once('exit', () => process.off('exit', killWithUs))
     const deadline = Date.now() + 30_000
     while (!(await this.#isHealthy(isClustered))) {
-      if (child.exitCode !== null || Date.now() > deadline) throw new Error(`nats-server is not well: ${this.#output}`)
+      if (hasEnded(child) || Date.now() > deadline) throw new Error(`nats-server is not well: ${this.#output}`)
       await delay(40)
     }
     child.once('exit', () => void this.#endedByItself(child))
-    if (child.exitCode !== null) await this.#endedByItself(child)
+    if (hasEnded(child)) await this.#endedByItself(child)
   }
 
   async #endedByItself(child: ChildProcess): Promise<void> {
@@ -249,7 +253,7 @@ class Server implements NatsProcess {
 
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     const child = this.#child
-    if (child === null || child.exitCode !== null || child.signalCode !== null) return
+    if (child === null || hasEnded(child)) return
     if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') this.#killed.add(child)
     child.kill(signal)
     if (signal === 'SIGSTOP' || signal === 'SIGCONT') return
