@@ -172,7 +172,7 @@ async function measure(choice: Choice, scene: Scene, broker: Broker): Promise<Re
   const idleCores = (who: string): number => idle[who]! / (seconds / 2)
   const aboveIdle = (who: string, { cpu, stretch }: Priced): number => cpu[who]! - idleCores(who) * stretch.seconds
   const micros = (who: string): number => (aboveIdle(who, hop) * 1e6) / hop.events
-  // What NATS and etcd do for one is less than the events of that minute vary.
+  // Not told of NATS and etcd: with one server it came out below nothing, so much do the events of that minute vary.
   const eventsSeconds = (micros('publisher') * withSnapshot.events) / 1e6
   const snapshotSeconds = (aboveIdle('publisher', withSnapshot) - eventsSeconds) / withSnapshot.snapshots
   const residentMb = (ids: readonly number[]): number => sum(ids.map((pid) => usage(pid).residentBytes)) / 2 ** 20
