@@ -3,7 +3,7 @@ import { benchCommand } from './bench.js'
 import type { Command } from './command.js'
 import { createCompletionCommand, type ServerFlags } from './completion.js'
 import { type ConfigCheck, createConfigCommand } from './config.js'
-import { auditCommand, consistencyCheckCommand } from './consistency-check.js'
+import { consistencyCheckCommand } from './consistency-check.js'
 import { getCommand } from './get.js'
 import { createHelpCommand } from './help.js'
 import { topCommand } from './top.js'
@@ -22,7 +22,6 @@ export function createCommands(
     topCommand,
     benchCommand,
     consistencyCheckCommand,
-    auditCommand,
     createConfigCommand(checkConfig),
     createVersionCommand(version),
     createCompletionCommand(() => commands, serverFlags),

@@ -1,5 +1,4 @@
 /** `distributary consistency-check`: has a server compare its caches with etcd now, and reports the outcome. */
-import { WatchFailure } from '../reflector/failure.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, type Connection, connectionFlags } from './connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
@@ -56,21 +55,6 @@ export const consistencyCheckCommand = defineCommand<typeof checkFlags>({
   run: checkConsistency,
 })
 
-/** The command's name in version 0.1, kept for one more release. */
-export const auditCommand = defineCommand<typeof checkFlags>({
-  name: 'audit',
-  summary: 'the old name of consistency-check; the next release removes it',
-  positionals: consistencyCheckCommand.positionals,
-  flags: checkFlags,
-  examples: [{ doc: 'use this instead', line: 'distributary consistency-check' }],
-  async run(context) {
-    await context.err.line(
-      'distributary audit: the command is now called consistency-check; the next release removes this name',
-    )
-    return await checkConsistency(context)
-  },
-})
-
 async function checkConsistency({ flags, args, environment, out, signal }: Context): Promise<ExitCode> {
   const url = args[0] ?? null
   if (url !== null && flags.server !== null) throw new UsageError('URL and --server are both given')
@@ -92,30 +76,16 @@ async function checkConsistency({ flags, args, environment, out, signal }: Conte
   }
 }
 
-/**
- * A server of version 0.1 knows only the path `/audit`, and a policy written for it permits only that path. The second
- * request is for such servers, for one more release.
- */
 async function requestReport(connection: Connection, signal: AbortSignal): Promise<ConsistencyReport> {
-  let report: unknown
-  try {
-    report = await askJson(connection, { method: 'POST', path: '/consistency-check', signal })
-  } catch (error) {
-    const { cause } = error as Error
-    if (!(cause instanceof WatchFailure) || (cause.code !== 403 && cause.code !== 404)) throw error
-    report = await askJson(connection, { method: 'POST', path: '/audit', signal })
-  }
+  const report = await askJson(connection, { method: 'POST', path: '/consistency-check', signal })
   if (!isReport(report)) {
     throw new CommandError(`${connection.server} offers no consistency check: is it a distributary?`)
   }
   return report
 }
 
-/** Version 0.1 calls the kind AuditReport. */
 function isReport(answer: unknown): answer is ConsistencyReport {
-  if (typeof answer !== 'object' || answer === null) return false
-  const { kind } = answer as { kind?: unknown }
-  return kind === 'ConsistencyReport' || kind === 'AuditReport'
+  return typeof answer === 'object' && answer !== null && (answer as { kind?: unknown }).kind === 'ConsistencyReport'
 }
 
 function table({ resources }: ConsistencyReport, paint: ReturnType<typeof painter>): string {

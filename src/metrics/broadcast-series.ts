@@ -40,13 +40,10 @@ export class BroadcastSeries {
       ...RESOURCE,
       'segment',
     ])
-    const passes = set.renamed(
-      set.hotHistogram(
-        'broadcast_pass_slice_duration_seconds',
-        'Time of one slice of fan-out work, between two turns of the event loop.',
-        [],
-      ),
-      'broadcast_pass_slice_seconds',
+    const passes = set.hotHistogram(
+      'broadcast_pass_slice_duration_seconds',
+      'Time of one slice of fan-out work, between two turns of the event loop.',
+      [],
     )
     this.passSlice = passes.labels({})
     this.#watchers = set.gauge('broadcast_watchers', 'Running watches, by transport and state.', [

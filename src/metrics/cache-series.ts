@@ -26,13 +26,10 @@ export class CacheSeries {
       'Events made from the difference between two lists, after a gap (--on-gap=coalesce).',
       RESOURCE,
     )
-    this.#readWait = set.renamed(
-      set.histogram(
-        'cache_read_wait_duration_seconds',
-        'Time that reads waited until the cache had the revision they asked for.',
-        RESOURCE,
-      ),
-      'cache_read_wait_seconds',
+    this.#readWait = set.histogram(
+      'cache_read_wait_duration_seconds',
+      'Time that reads waited until the cache had the revision they asked for.',
+      RESOURCE,
     )
     this.#historyCut = set.counter(
       'cache_history_cut_total',

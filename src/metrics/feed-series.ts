@@ -13,8 +13,6 @@ export class FeedSeries {
   readonly #initSeconds
   readonly #consistencyChecks
   readonly #consistencyFailures
-  readonly #auditChecks
-  readonly #auditFailures
 
   constructor(set: MetricSet) {
     this.#received = set.hotCounter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
@@ -48,14 +46,11 @@ export class FeedSeries {
       'Lists of a resource that failed, by the code of the error.',
       [...RESOURCE, 'code'],
     )
-    this.#initSeconds = set.renamed(
-      set.gauge(
-        'feed_initialization_duration_seconds',
-        'Time that the last initialization of a resource took.',
-        RESOURCE,
-        'max',
-      ),
-      'feed_initialization_seconds',
+    this.#initSeconds = set.gauge(
+      'feed_initialization_duration_seconds',
+      'Time that the last initialization of a resource took.',
+      RESOURCE,
+      'max',
     )
     this.#consistencyChecks = set.counter('consistency_checks_total', 'Comparisons of a cache with etcd, by outcome.', [
       ...RESOURCE,
@@ -64,16 +59,6 @@ export class FeedSeries {
     this.#consistencyFailures = set.counter(
       'consistency_check_failures_total',
       'Comparisons that found a difference, after which the cache was rebuilt.',
-      RESOURCE,
-    )
-    // The comparisons are counted under their old names as well, for one release.
-    this.#auditChecks = set.counter('audit_checks_total', 'Deprecated: see distributary_consistency_checks_total.', [
-      ...RESOURCE,
-      'outcome',
-    ])
-    this.#auditFailures = set.counter(
-      'audit_failures_total',
-      'Deprecated: see distributary_consistency_check_failures_total.',
       RESOURCE,
     )
   }
@@ -93,10 +78,7 @@ export class FeedSeries {
       initialisationFailed: (code) => this.#initErrors.inc({ ...labels, code }),
       checked: (outcome) => {
         this.#consistencyChecks.inc({ ...labels, outcome })
-        this.#auditChecks.inc({ ...labels, outcome })
-        if (outcome !== 'different') return
-        this.#consistencyFailures.inc(labels)
-        this.#auditFailures.inc(labels)
+        if (outcome === 'different') this.#consistencyFailures.inc(labels)
       },
     }
   }

@@ -41,9 +41,11 @@ export class FleetSeries {
       RESOURCE,
     )
     this.#snapshots = set.counter('fleet_snapshots_made_total', 'Snapshots written to the object store.', RESOURCE)
-    this.#snapshotSeconds = set.renamed(
-      set.gauge('fleet_snapshot_duration_seconds', 'Time that the last snapshot took to make.', RESOURCE, 'max'),
-      'fleet_snapshot_seconds',
+    this.#snapshotSeconds = set.gauge(
+      'fleet_snapshot_duration_seconds',
+      'Time that the last snapshot took to make.',
+      RESOURCE,
+      'max',
     )
     this.#snapshotBytes = set.gauge('fleet_snapshot_bytes', 'Size of the last snapshot.', RESOURCE, 'max')
     this.#receivedMessages = set.counter(

@@ -2,7 +2,7 @@
  * One registry of prom-client, and how metrics are made in it: under our prefix, and with their sums over worker
  * processes.
  */
-import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { HotCounter, HotHistogram } from './hot-metrics.js'
 
 /** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
@@ -58,30 +58,5 @@ export class MetricSet {
   /** A histogram that every event moves. */
   hotHistogram<L extends string>(name: string, help: string, labelNames: readonly L[]): HotHistogram<L> {
     return new HotHistogram(this.registry, { name: `distributary_${name}`, help, labelNames }, DELAY_BUCKETS)
-  }
-
-  /**
-   * Shows a metric under the name of the release before as well. It counts nothing itself, so it costs only at a
-   * scrape.
-   */
-  renamed<M extends Histogram | HotHistogram<string> | Gauge>(metric: M, oldName: string): M {
-    const { name, labelNames } = metric as unknown as { name: string; labelNames: readonly string[] }
-    const old = `distributary_${oldName}`
-    const alias = {
-      name: old,
-      help: `Deprecated: see ${name}.`,
-      labelNames,
-      async get() {
-        const read = await metric.get()
-        const values = read.values.map((value) => {
-          const { metricName } = value as { readonly metricName?: string }
-          return metricName === undefined ? value : { ...value, metricName: metricName.replace(name, old) }
-        })
-        return { ...read, name: old, help: alias.help, values }
-      },
-      reset() {},
-    }
-    this.registry.registerMetric(alias as unknown as Metric)
-    return metric
   }
 }

@@ -62,13 +62,10 @@ export class Metrics {
     [],
   )
   readonly #rejected = this.#set.counter('http_rejected_total', 'Requests refused by a limit, by its name.', ['limit'])
-  readonly #listSeconds = this.#set.renamed(
-    this.#set.histogram(
-      'list_duration_seconds',
-      'Time from the arrival of a list request to the end of its answer.',
-      RESOURCE,
-    ),
-    'list_seconds',
+  readonly #listSeconds = this.#set.histogram(
+    'list_duration_seconds',
+    'Time from the arrival of a list request to the end of its answer.',
+    RESOURCE,
   )
   readonly #listBytes = this.#set.histogram('list_bytes', 'Size of the answers to lists.', RESOURCE, SIZE_BUCKETS)
   readonly #initialStates = this.#set.gauge(

@@ -26,13 +26,10 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
   constructor(set: MetricSet) {
     const resource = ['verb', 'group', 'resource'] as const
     this.#requests = set.counter('http_requests_total', 'Requests answered.', [...resource, 'code'])
-    this.#requestSeconds = set.renamed(
-      set.histogram(
-        'http_request_duration_seconds',
-        'Time from the arrival of a request to the end of its answer, watches and requests passed on excepted.',
-        resource,
-      ),
-      'http_request_seconds',
+    this.#requestSeconds = set.histogram(
+      'http_request_duration_seconds',
+      'Time from the arrival of a request to the end of its answer, watches and requests passed on excepted.',
+      resource,
     )
     this.#inFlightGauge = set.gauge(
       'http_requests_in_flight',

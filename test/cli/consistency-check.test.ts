@@ -40,9 +40,6 @@ void t.test('each outcome of a check (equal, different, not comparable) has its 
   t.equal(equal.code, EXIT.done, equal.stdout)
   t.match(JSON.parse(equal.stdout), { kind: 'ConsistencyReport', outcome: 'equal' })
 
-  const old = await runCli(t, ['audit', s.h.url])
-  t.match(old, { code: EXIT.done, stderr: /is now called consistency-check/ })
-
   await s.etcd.kill()
   const away = await runCli(t, ['consistency-check', '--server', s.h.url])
   t.equal(away.code, EXIT.failed)
@@ -66,21 +63,4 @@ void t.test('servers that cannot be asked are reported', async (t) => {
   other.removeAllListeners('request')
   t.match(await runCli(t, ['consistency-check', url, '--timeout', '300ms']), { code: EXIT.timedOut })
   other.closeAllConnections()
-})
-
-void t.test('a server of version 0.1, and a policy written for it, know only the old path', async (t) => {
-  for (const status of [403, 404]) {
-    const asked: string[] = []
-    const old = createServer((request, response) => {
-      asked.push(`${request.method} ${request.url}`)
-      if (request.url === '/audit') response.end('{"kind":"AuditReport","outcome":"equal","resources":[]}')
-      else response.writeHead(status).end()
-    })
-    await new Promise<void>((resolve) => old.listen(0, '127.0.0.1', resolve))
-    t.teardown(() => old.close())
-    const url = `http://127.0.0.1:${(old.address() as { port: number }).port}`
-    t.equal((await runCli(t, ['consistency-check', url])).code, EXIT.done)
-    t.same(asked, ['POST /consistency-check', 'POST /audit'])
-    old.closeAllConnections()
-  }
 })

@@ -30,8 +30,6 @@ export async function metricsPage(): Promise<string> {
     'Rules and alerts are in `deploy/prometheus/`, each alert has a [page](alerts/README.md), and `deploy/grafana/` has the',
     'dashboard.',
     '',
-    'A name that is *deprecated* is the one of the release before, and goes with the next.',
-    '',
     ...table(all.filter(({ name }) => name.startsWith('distributary_'))),
     '## Of the process',
     '',

@@ -1,6 +1,5 @@
 /**
- * What is counted about requests (issue 22): labels with bounds, outcomes of writes, rights, webhooks, and old names
- * for a release.
+ * What is counted about requests: labels with bounds, outcomes of writes, rights and webhooks.
  */
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -158,44 +157,3 @@ void t.test('requests to etcd are timed by operation and outcome', async (t) => 
   t.equal(count('range'), 1)
   t.equal(count('lease-grant'), 1)
 })
-
-void t.test(
-  'renamed durations have their old names for one release, in a scrape of several processes too',
-  async (t) => {
-    const metrics = new Metrics('0')
-    const request = {
-      verb: 'get',
-      group: '',
-      resource: 'pods',
-      code: 200,
-      seconds: 0.003,
-      isWrite: false,
-      reason: null,
-    }
-    metrics.requests.answered(request)
-    metrics.forResource({ group: '', plural: 'pods' } as never).feed.initialised(2)
-    const { text } = await metrics.expose()
-    t.match(
-      text,
-      '# HELP distributary_http_request_seconds Deprecated: see distributary_http_request_duration_seconds.\n# TYPE distributary_http_request_seconds histogram\n',
-    )
-    const merged = await metrics.merge([await metrics.collect()])
-    for (const [samples, times] of [
-      [samplesIn(text), 1],
-      [samplesIn(merged), 2],
-    ] as const) {
-      for (const name of ['http_request_seconds', 'http_request_duration_seconds']) {
-        const labels = 'verb="get",group="",resource="pods"'
-        t.equal(samples.get(`distributary_${name}_count{${labels}}`), times, name)
-        const bucket = [...samples].find(
-          ([key]) =>
-            key.startsWith(`distributary_${name}_bucket{`) && key.includes('le="0.005"') && key.includes('get'),
-        )
-        t.equal(bucket?.[1], times, `${name}: bucket`)
-      }
-      for (const name of ['feed_initialization_seconds', 'feed_initialization_duration_seconds']) {
-        t.equal(samples.get(`distributary_${name}{group="",resource="pods"}`), 2, name)
-      }
-    }
-  },
-)

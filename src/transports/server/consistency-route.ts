@@ -1,7 +1,6 @@
 /**
  * `POST /consistency-check` compares the caches with etcd now, and answers with a report. It passes the same gate as
- * `/metrics`, as the verb `post` on its path. The older name `/audit`, and the older kind of the report there, are kept for one
- * release.
+ * `/metrics`, as the verb `post` on its path.
  *
  * The body is not read. Pages of other origins are refused: a browser sends such a POST without asking, and although the
  * page could not read the answer, etcd would have to list its keys for it.
@@ -19,22 +18,18 @@ export interface ConsistencyRouteOptions extends GatedRouteOptions<unknown> {
 }
 
 const PATH = '/consistency-check'
-const OLD_PATH = '/audit'
 
 export function registerConsistencyCheck(server: FastifyInstance, options: ConsistencyRouteOptions): void {
-  for (const path of [PATH, OLD_PATH]) {
-    const answer = async (exchange: Exchange): Promise<void> => {
-      requirePost(exchange)
-      requireOwnOrigin(exchange, 'a consistency check is not asked for')
-      const report = await options.checkConsistency()
-      const content = path === OLD_PATH ? { ...report, kind: 'AuditReport' } : report
-      exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(content, null, 2)}\n`))
-    }
-    server.all(
-      path,
-      gated(options, ({ method = '' }) => pathAttributes(method, path), answer),
-    )
+  const answer = async (exchange: Exchange): Promise<void> => {
+    requirePost(exchange)
+    requireOwnOrigin(exchange, 'a consistency check is not asked for')
+    const report = await options.checkConsistency()
+    exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(report, null, 2)}\n`))
   }
+  server.all(
+    PATH,
+    gated(options, ({ method = '' }) => pathAttributes(method, PATH), answer),
+  )
 }
 
 /** @throws MethodNotAllowedError */
