@@ -13,6 +13,7 @@ import { type AppHarness, type AppHarnessOptions, startApp } from '../support/ap
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
 import { type ApiServerStandIn, startApiServer } from '../support/api-server-stand-in.js'
+import { startServer } from '../support/server-process.js'
 import { startOneAnswerServer } from '../support/one-answer-server.js'
 import { createAuthority } from '../support/certificates.js'
 
@@ -171,6 +172,41 @@ void t.test(
     t.match(asked, /^(GET,)?GET,GET,GET,GET,GET,POST$/, 'it may have been done')
   },
 )
+
+for (const [name, send] of [
+  ['HTTP/1.1', overHttp1],
+  ['HTTP/2', overHttp2],
+] as const) {
+  void t.test(`over ${name}, an answer that breaks off breaks off here too, and is not taken for whole`, async (t) => {
+    const { h, behind } = await scene(t)
+    behind.answer = (_request, response) => {
+      response.write('{"half":')
+      setImmediate(() => response.destroy())
+    }
+    await t.rejects(send(h, 'GET', '/api/v1/secrets'))
+    await until(() => behind.connections === 0, 'nothing is left open')
+  })
+}
+
+void t.test('requests on one connection leave nothing behind on it that Node would warn of', async (t) => {
+  const behind = await startApiServer(t)
+  const server = await startServer(t, { flags: ['--passthrough', behind.url] })
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  for (let i = 0; i < 40; i++) {
+    const body = i % 2 === 0 ? '' : '{"kind":"Pod"}'
+    const method = body === '' ? 'GET' : 'POST'
+    const request = http.request(`${server.url}/api/v1/namespaces/a/secrets`, { method, agent })
+    request.end(body)
+    const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+    response.resume()
+    await once(response, 'end')
+    t.equal(request.reusedSocket, i > 0)
+  }
+  t.equal(behind.connections, 1, 'nor on the one to the API server')
+  await server.kill('SIGTERM')
+  t.notMatch(server.log(), /warning/i)
+})
 
 void t.test('the end of a body is found, whatever the method and the framing', async (t) => {
   const { h, behind } = await scene(t)

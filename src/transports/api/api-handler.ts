@@ -122,6 +122,6 @@ function fail({ onInternalError }: ApiOptions, exchange: Exchange, error: unknow
   const status = StatusError.from(error)
   counted.reason = status.reason
   if (status instanceof InternalError) onInternalError(status)
-  if (exchange.response.headersSent) exchange.response.destroy()
+  if (exchange.response.headersSent) exchange.breakOff()
   else if (counted.verb !== 'watch' || !failAsEvents(exchange, status)) exchange.fail(status)
 }

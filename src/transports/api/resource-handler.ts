@@ -96,7 +96,7 @@ async function read(options: ResourceHandlerOptions, request: Request, live: Liv
   if (verb === 'list') {
     const understood = understandList(context, request, live)
     // A client that reads its list for ever would hold the list's bytes for ever.
-    const timer = context.clock.setTimer(context.requestTimeoutMs, () => exchange.response.destroy())
+    const timer = context.clock.setTimer(context.requestTimeoutMs, () => exchange.breakOff())
     try {
       return await handleList(context, { ...request, live, ...understood })
     } finally {

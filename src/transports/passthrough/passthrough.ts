@@ -13,7 +13,6 @@ import http from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
 import https from 'node:https'
 import type { Duplex } from 'node:stream'
-import { pipeline } from 'node:stream'
 import type { User } from '../../auth/user.js'
 import type { Gate } from '../../model/shared-limits.js'
 import {
@@ -197,7 +196,7 @@ export class Passthrough {
       const fail = (error: Error): void => {
         timer.cancel()
         if (exchange.statusCode === 0) return reject(this.#statusOf(error))
-        response.destroy()
+        exchange.breakOff()
         resolve()
       }
       const open = (): http.ClientRequest => {
@@ -307,9 +306,9 @@ export class Passthrough {
       const { trailers } = incoming
       if (Object.keys(trailers).length > 0) response.addTrailers(trailers as http.OutgoingHttpHeaders)
     })
-    pipeline(incoming, response, (error) => {
-      if (error !== null && error !== undefined) fail(error)
-    })
+    // Not `pipeline`: it puts seven listeners for the end on the response, and with those of the server Node warns of a leak.
+    incoming.on('error', fail)
+    incoming.pipe(response)
   }
 
   #tunnel(

@@ -8,7 +8,7 @@ import { negotiateStatus, wantsPretty } from '../../dialect/accept.js'
 import { parseQuery } from '../../dialect/query.js'
 import { statusResponse } from '../../dialect/status-body.js'
 import type { StatusError } from '../../model/status.js'
-import { boundAnswer, lingerMs } from '../watch/linger.js'
+import { boundAnswer, breakOff, lingerMs } from '../watch/linger.js'
 
 /** The longest warning: every client bounds the sum of all headers. */
 const MAX_WARNING_CHARACTERS = 256
@@ -97,6 +97,11 @@ export class Exchange {
   end(body?: Buffer): void {
     this.response.end(body)
     boundAnswer(this.response, this.untakenMs)
+  }
+
+  /** Ends an answer whose headers are sent, because its rest cannot be. */
+  breakOff(): void {
+    breakOff(this.response)
   }
 
   /** Sends a document that the client caches under its ETag; a 304 when the client has this version. */

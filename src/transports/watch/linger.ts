@@ -47,6 +47,13 @@ export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => 
   lingerAtMost(writable, msFor(writable.writableLength), giveUp)
 }
 
+/** Ends an answer in the middle, so that its client takes it for broken: see `boundAnswer`. */
+export function breakOff(response: ServerResponse): void {
+  const { stream } = response as { stream?: ServerHttp2Stream }
+  if (stream === undefined) response.destroy()
+  else stream.close(constants.NGHTTP2_INTERNAL_ERROR)
+}
+
 /** Writes the last bytes and ends the connection, without waiting long for a peer that keeps its half open. */
 export function endSocket(socket: Socket, bytes?: Buffer): void {
   if (bytes === undefined) socket.end()

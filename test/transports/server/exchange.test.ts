@@ -57,3 +57,22 @@ void t.test('exchange - over HTTP/1.1 an answer that is not taken ends with its 
   await once(client.resume(), 'close')
   t.ok(bytes < large.length, `${bytes} bytes arrived: it was given up, not delivered`)
 })
+
+void t.test('exchange - over HTTP/2 an answer that is broken off is not taken for the whole', async (t) => {
+  const server = createHttp2Server((request, response) => {
+    const exchange = new Exchange(request as never, response as unknown as ServerResponse)
+    exchange.writeHead(200, { 'content-type': 'text/plain' })
+    exchange.response.write('half')
+    exchange.breakOff()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const session = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  t.teardown(() => {
+    session.destroy()
+    server.close()
+  })
+  const broken = session.request({ ':path': '/' }).resume()
+  await t.rejects(once(broken, 'close'), { code: 'ERR_HTTP2_STREAM_ERROR' })
+  t.equal(broken.rstCode, constants.NGHTTP2_INTERNAL_ERROR)
+})
