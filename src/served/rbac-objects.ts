@@ -2,7 +2,7 @@
  * The roles and bindings in the caches, as the RBAC authorizer reads them. It grants nothing before all of them are in.
  */
 import type { RbacObjects } from '../auth/authz/rbac-index.js'
-import type { RbacSource } from '../auth/authz/rbac.js'
+import { NOT_YET_READ, type RbacSource } from '../auth/authz/rbac.js'
 import type { Snapshot } from '../cache/store.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { LiveResource } from '../pipeline/live-resource.js'
@@ -64,8 +64,13 @@ export function followRbacObjects(
     return objects
   }
   return {
-    get isRead() {
-      return kinds.every(({ cache }) => cache.readiness.kind === 'ready')
+    get unread() {
+      for (const { cache } of kinds) {
+        const { readiness } = cache
+        if (readiness.kind === 'refused') return `${cache.name} cannot be read: ${readiness.reason}`
+      }
+      const isRead = kinds.every(({ cache }) => cache.readiness.kind === 'ready')
+      return isRead ? null : NOT_YET_READ
     },
     async list(): Promise<RbacObjects> {
       // All of one moment, however long it takes to read them.

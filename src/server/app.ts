@@ -136,6 +136,7 @@ export class App {
       remote,
       maxStalenessMs: config.maxStaleness,
       isShuttingDown,
+      access: () => this.#gate.checks(),
       hasReadDefinitions: () => known.hasReadDefinitions,
     })
     const reasons = (): string[] => [...pipelines()].flatMap(({ cache }) => cache.disconnectedReason ?? [])

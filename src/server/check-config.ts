@@ -118,7 +118,7 @@ function certificateProblems(config: Config, lines: string[]): string[] {
 /** Everything else that stages parse when they are made. */
 function fileProblems(config: Config): string[] {
   const noRules = new RbacRules({
-    isRead: false,
+    unread: 'nothing is read',
     list: () => Promise.reject(new Error('nothing is read')),
     onChange: () => () => {},
   })

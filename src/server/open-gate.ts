@@ -11,6 +11,7 @@ import { RbacRules } from '../auth/authz/rbac.js'
 import { areRbacObjectsServed, followRbacObjects, type FollowedRbacObjects } from '../served/rbac-objects.js'
 import { RequestGate } from '../transports/limits/request-gate.js'
 import type { Gate, Rates } from '../model/shared-limits.js'
+import type { HealthCheck } from '../transports/server/health.js'
 import type { Basis } from './basis.js'
 import { type ClientLimits, isOpenToAll } from './open-client-limits.js'
 import type { ResourceStage } from './open-resources.js'
@@ -21,6 +22,8 @@ const DAY_MS = 86_400_000
 
 export interface GateStage {
   readonly gate: RequestGate
+  /** Whether callers can be judged, for `/readyz`. */
+  checks(): readonly HealthCheck[]
   /** For SIGHUP, after the platform has moved the access log. */
   reopenAuditLog(): void
   close(): Promise<void>
@@ -41,6 +44,7 @@ export function openGate(basis: Basis, stage: ResourceStage, { rates, gates }: C
   })
   return {
     gate,
+    checks: () => guarded?.checks ?? [],
     reopenAuditLog: () => audit?.reopen(),
     async close() {
       guarded?.close()
@@ -62,7 +66,12 @@ function openGuard(
   { config, clock, logger, metrics }: Basis,
   stage: ResourceStage,
   unknownTokens: Gate,
-): { readonly guard: AccessGuard; readonly escalation: EscalationCheck; close(): void } {
+): {
+  readonly guard: AccessGuard
+  readonly escalation: EscalationCheck
+  readonly checks: readonly HealthCheck[]
+  close(): void
+} {
   const surroundings = { clock, logger, unknownTokens, metrics: metrics.requests }
   const authenticator = buildAuthenticator(config, surroundings)
   const objects = rbacObjects(config, stage)
@@ -70,9 +79,14 @@ function openGuard(
   const authorizer = buildAuthorizer(config, surroundings, rules)
   const guard = new AccessGuard({ authenticator, authorizer, clock, metrics: metrics.requests })
   const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
+  // Every caller would get 503, so a server that cannot read its rights must not get any.
+  const checks = config.authorizationMode.includes('RBAC')
+    ? [{ name: 'authorization-rbac', problem: () => rules?.unread ?? null }]
+    : []
   return {
     guard,
     escalation,
+    checks,
     close() {
       rules?.close()
       guard.close()

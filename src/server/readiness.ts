@@ -14,6 +14,8 @@ export interface ReadinessOptions {
   readonly maxStalenessMs: number | null
   /** Whether every definition that was there at the start has been read: until then its resource is missing here. */
   readonly hasReadDefinitions: () => boolean
+  /** Whether callers can be judged. */
+  readonly access: () => readonly HealthCheck[]
   /** From SIGTERM on, while the server may still serve for a while. */
   readonly isShuttingDown: () => boolean
   readonly clock: Clock
@@ -36,7 +38,7 @@ export class Readiness {
   }
 
   checks(): readonly HealthCheck[] {
-    const { pipelines, remote, maxStalenessMs, isShuttingDown, hasReadDefinitions } = this.#options
+    const { pipelines, remote, maxStalenessMs, isShuttingDown, hasReadDefinitions, access } = this.#options
     const checks: HealthCheck[] = [
       { name: 'ping', problem: () => null },
       { name: 'shutdown', problem: () => (isShuttingDown() ? 'the server is shutting down' : null) },
@@ -53,6 +55,7 @@ export class Readiness {
       isInformational: this.#wasReady,
     })
     if (remote !== null) checks.push({ name: 'upstream-discovery', problem: () => remote.problem })
+    checks.push(...access())
     for (const { resource, cache } of pipelines()) {
       const { readiness } = cache
       checks.push({

@@ -281,7 +281,7 @@ void t.test('the configured authenticators and authorizers are built; an error n
     authorization,
     surroundings,
     new RbacRules({
-      isRead: false,
+      unread: 'roles and bindings have not been read yet',
       list: () => Promise.reject(new Error('nothing is read')),
       onChange: () => () => {},
     }),

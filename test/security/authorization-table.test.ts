@@ -57,7 +57,7 @@ const answers = readFileSync(new URL('answers.jsonl', DATA), 'utf8')
   .split('\n')
   .map((line) => JSON.parse(line) as Answer)
 
-const rules = new RbacRules({ isRead: true, list: () => Promise.resolve(world), onChange: () => () => {} })
+const rules = new RbacRules({ unread: null, list: () => Promise.resolve(world), onChange: () => () => {} })
 const authorizer = rbac(rules)
 const escalation = new EscalationCheck({ authorizer, rules, refresh: () => Promise.resolve() })
 const guard = new AccessGuard({ authenticator: nobodyAsked, authorizer, clock: systemClock })

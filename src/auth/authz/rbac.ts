@@ -17,8 +17,8 @@ import { RbacIndex, type RbacObjects, type RoleRules, RoleWalk } from './rbac-in
 import type { Binding, Subject } from './rbac-types.js'
 
 export interface RbacSource {
-  /** false until all four kinds have been listed. Until then no request can be judged. */
-  readonly isRead: boolean
+  /** Why no request can be judged; null while all four kinds can be read. */
+  readonly unread: string | null
   /** All objects of the moment of the call. */
   list(): Promise<RbacObjects>
   onChange(listener: () => void): () => void
@@ -42,9 +42,14 @@ export class RbacRules {
     })
   }
 
-  /** Of what the source held at the call, or later; null until all four kinds have been listed. */
+  /** Why there is no index; null while there is one. */
+  get unread(): string | null {
+    return this.#source.unread
+  }
+
+  /** Of what the source held at the call, or later; null while it cannot be read. */
   async index(): Promise<RbacIndex | null> {
-    if (!this.#source.isRead) return null
+    if (this.unread !== null) return null
     if (this.#index !== null) return this.#index
     return await (this.#running?.changes === this.#changes ? this.#running.index : this.#making.join())
   }
@@ -80,21 +85,25 @@ export function rbac(rules: RbacRules): Authorizer {
       }
       const index = await rules.index()
       // Not a 403: that would have a client that comes back after a restart give up its watch.
-      if (index === null) throw new ServiceUnavailableError(UNREAD, { details: { retryAfterSeconds: 1 } })
+      if (index === null) throw new ServiceUnavailableError(unread(rules), { details: { retryAfterSeconds: 1 } })
       return await decide(index, user, attributes)
     },
     async rulesFor(user, namespace) {
       if (user.groups.includes(PRIVILEGED_GROUP)) return EVERY_RULE
       const index = await rules.index()
       if (index !== null) return rulesOf(index, user, namespace)
-      return { resourceRules: [], nonResourceRules: [], incomplete: true, evaluationError: UNREAD }
+      return { resourceRules: [], nonResourceRules: [], incomplete: true, evaluationError: unread(rules) }
     },
     onChange: (listener) => rules.onChange(listener),
     close: () => {},
   }
 }
 
-const UNREAD = 'RBAC: roles and bindings have not been read yet'
+export const NOT_YET_READ = 'roles and bindings have not been read yet'
+
+function unread(rules: RbacRules): string {
+  return `RBAC: ${rules.unread ?? NOT_YET_READ}`
+}
 
 /** What an answer lists at most: a person reads far fewer, and others may write as many as they like. */
 const MAX_LISTED_RULES = 10_000

@@ -10,8 +10,8 @@ import { type BindingObject, mayDo, type Question, type RoleObject, type World }
 class Source implements RbacSource {
   readonly #listeners = new Set<() => void>()
   constructor(private objects: RbacObjects | null) {}
-  get isRead() {
-    return this.objects !== null
+  get unread() {
+    return this.objects === null ? 'roles and bindings have not been read yet' : null
   }
   list = () => Promise.resolve(this.objects!)
   onChange(listener: () => void) {

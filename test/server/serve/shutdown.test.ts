@@ -38,6 +38,7 @@ void t.test(
         maxStalenessMs,
         isShuttingDown: () => false,
         hasReadDefinitions: () => true,
+        access: () => [],
         clock: new VirtualClock(),
         logger: silentLogger,
       })
