@@ -7,7 +7,7 @@ import { connect, type Connection, connectionFlags } from './connection.js'
 import { CommandError, EXIT, type ExitCode } from './exit-code.js'
 import { Progress } from './progress.js'
 import { askJson } from './request.js'
-import { choose, COMMON_RESOURCES, selectionFlags, watchSelection } from './selection.js'
+import { choose, selectionFlags, watchSelection } from './selection.js'
 import { bytes } from './top/view.js'
 
 const benchFlags = {
@@ -43,7 +43,7 @@ export const benchCommand = defineCommand<typeof benchFlags>({
   summary: 'open many watches on a server and measure what they are delivered',
   description:
     'Works with any Kubernetes-style watch endpoint. It writes nothing: the events are those that happen there meanwhile. How late an event comes can be known only where it says when it was written: objects with an annotation distributary.io/sent-at (seconds since 1970, with a fraction, by a clock that agrees with this machine’s) are timed. Of all others the spread is told, from the first watcher that had it to the rest.\n\nOne process makes the load, on one core. Where its CPU comes near 100 % it is what is being measured: run several.',
-  positionals: [{ name: 'RESOURCE', choices: COMMON_RESOURCES }],
+  positionals: '<RESOURCE>',
   flags: benchFlags,
   examples: [
     {

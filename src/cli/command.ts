@@ -1,19 +1,19 @@
 /**
- * A command: a row of the table from which parsing, `--help`, completion and docs/commands.md are all made, so that
- * none of them can fall behind, with the function that runs it.
+ * A command: a row of the table from which parsing, `--help` and docs/commands.md are all made, so that none of them
+ * can fall behind, with the function that runs it.
  */
 import type { ExitCode } from './exit-code.js'
 import type { Output } from './output.js'
 
-export type FlagKind = 'boolean' | 'string' | 'file' | 'list' | 'integer' | 'duration' | 'choice'
+export type FlagKind = 'boolean' | 'string' | 'list' | 'integer' | 'duration' | 'choice'
 
 export interface Flag {
   readonly kind: FlagKind
   /** One letter, as in `-n`. */
   readonly short?: string
-  /** The placeholder, as in `--namespace NAME`. Default: one that suits the kind. */
+  /** The placeholder, as in `--namespace <NAME>`. Default: one that suits the kind. */
   readonly placeholder?: string
-  /** The only values of a choice, or the values of a string that completion offers. */
+  /** The only values of a choice. */
   readonly choices?: readonly string[]
   /** The least integer, or the least duration in milliseconds; default 0. */
   readonly min?: number
@@ -39,16 +39,6 @@ type ValueOf<F extends Flag> = F['kind'] extends 'boolean'
 /** Values by the flag's name without dashes; null when not given. Durations are in milliseconds. */
 export type FlagValues<F extends Flags> = { readonly [K in keyof F]: ValueOf<F[K]> }
 
-export interface Positional {
-  /** The name in the usage line: `RESOURCE`. */
-  readonly name: string
-  readonly isOptional?: boolean
-  /** Whether it takes all remaining arguments. */
-  readonly isRepeated?: boolean
-  /** The values that completion offers. */
-  readonly choices?: readonly string[]
-}
-
 export interface Example {
   readonly doc: string
   readonly line: string
@@ -69,13 +59,15 @@ export interface CommandContext<F extends Flags = Flags> {
 }
 
 export interface CommandOf<F extends Flags> {
+  /** One word, or two as in `config check`. */
   readonly name: string
   /** One line for the list of commands. */
   readonly summary: string
   /** The paragraphs under the usage line. */
   readonly description?: string
-  readonly positionals: readonly Positional[]
-  /** Flags that are not its own are arguments: those of another program. */
+  /** As in the usage line: `<RESOURCE> [NAME...]`. */
+  readonly positionals: string
+  /** Unknown flags are arguments: those of another program. */
   readonly passesFlags?: boolean
   readonly flags: F
   readonly examples: readonly Example[]

@@ -43,7 +43,7 @@ export const consistencyCheckCommand = defineCommand<typeof checkFlags>({
   summary: 'compare what a server has cached with etcd, now',
   description:
     'The server compares every key and its mod revision at one revision, and a sample of the values. It lists a resource that differs again, and the watchers of that resource start afresh; its log names the keys. The command exits with 0 only if everything could be compared and is equal.',
-  positionals: [{ name: 'URL', isOptional: true }],
+  positionals: '[URL]',
   flags: checkFlags,
   examples: [
     { doc: 'check the server of this machine', line: 'distributary consistency-check' },

@@ -1,12 +1,12 @@
 /**
- * Runs one command: parses its arguments, calls it, and turns the outcome into an exit code. A signal aborts the
- * command's AbortSignal; a second one ends the process at once.
+ * Runs the command that the command line names, and turns the outcome into an exit code. A signal aborts the command's
+ * AbortSignal; a second one ends the process at once.
  */
+import { CommanderError } from 'commander'
 import type { Command } from './command.js'
+import { createCommandLine } from './command-line.js'
 import { CommandError, EXIT, type ExitCode } from './exit-code.js'
-import { commandHelp } from './help-text.js'
 import { Output } from './output.js'
-import { parseCommand } from './parse-command.js'
 
 export interface Surroundings {
   readonly argv: readonly string[]
@@ -14,7 +14,7 @@ export interface Surroundings {
 }
 
 /** Does not return: the process ends with the command's exit code, after its last output. */
-export async function runCommand(command: Command, { argv, environment }: Surroundings): Promise<never> {
+export async function runCommand(commands: readonly Command[], { argv, environment }: Surroundings): Promise<never> {
   // When the reader is gone, no remaining work is useful.
   const onClosed = (): never => process.exit(EXIT.done)
   const out = new Output(process.stdout, { environment, onClosed })
@@ -27,31 +27,32 @@ export async function runCommand(command: Command, { argv, environment }: Surrou
     stop.abort()
   }
   process.on('SIGINT', onSignal(EXIT.interrupted)).on('SIGTERM', onSignal(EXIT.terminated))
-  let code: ExitCode
-  try {
-    const parsed = parseCommand(command, argv)
-    if (parsed.kind === 'help') {
-      await out.write(commandHelp(command))
-      code = EXIT.done
-    } else {
-      const { flags, args } = parsed
+  let code: ExitCode = EXIT.done
+  const { program } = createCommandLine(commands, async (command, flags, args) => {
+    try {
       code = await command.run({ flags, args, out, err, environment, signal: stop.signal })
+    } catch (error) {
+      // A failure after the command was stopped does not count.
+      code = stopCode ?? (await report(error, command, err))
     }
+  })
+  try {
+    await program.parseAsync(argv, { from: 'user' })
   } catch (error) {
-    // A failure after the command was stopped does not count.
-    code = stopCode ?? (await tell(error, command, err))
+    if (!(error instanceof CommanderError)) throw error
+    code = error.exitCode === 0 ? EXIT.done : EXIT.usage
   }
   // The process ends after the last byte, which a pipe may accept later.
   await new Promise<void>((resolve) => process.stdout.write('', () => resolve()))
   process.exit(stopCode ?? code)
 }
 
-async function tell(error: unknown, { name }: Command, err: Output): Promise<ExitCode> {
+async function report(error: unknown, { name }: Command, err: Output): Promise<ExitCode> {
   if (!(error instanceof CommandError)) {
     await err.line(`distributary ${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
     return EXIT.failed
   }
-  for (const line of error.message.split('\n')) await err.line(`distributary ${name}: ${line}`)
-  if (error.exitCode === EXIT.usage) await err.line(`distributary ${name} --help tells more`)
+  await err.line(`distributary ${name}: ${error.message}`)
+  if (error.exitCode === EXIT.usage) await err.line(`distributary ${name} --help says more`)
   return error.exitCode
 }

@@ -8,12 +8,6 @@ import { UsageError } from './exit-code.js'
 
 const group = 'Which objects'
 
-/** Names that every server knows, for completion; any other name that the server knows is accepted as well. */
-export const COMMON_RESOURCES: readonly string[] = (
-  'pods services endpoints configmaps namespaces nodes events serviceaccounts persistentvolumes persistentvolumeclaims ' +
-  'deployments replicasets statefulsets daemonsets jobs cronjobs ingresses leases endpointslices customresourcedefinitions'
-).split(' ')
-
 export const selectionFlags = {
   namespace: {
     kind: 'string',

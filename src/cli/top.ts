@@ -38,7 +38,7 @@ export const topCommand = defineCommand<typeof topFlags>({
   summary: 'show what a server does: resources, watchers, events a second, lag, memory',
   description:
     'On a terminal it stays and refreshes; q ends it, w e o l n sort by watchers, events, objects, lag and name. In a pipe it prints one look and ends. Rates are those between two looks.',
-  positionals: [],
+  positionals: '',
   flags: topFlags,
   examples: [
     { doc: 'the server on this machine', line: 'distributary top' },

@@ -9,7 +9,7 @@ export function createVersionCommand(clientVersion: () => string): Command {
   return defineCommand({
     name: 'version',
     summary: 'print the version of this program, and of the server',
-    positionals: [],
+    positionals: '',
     flags: {
       client: { kind: 'boolean', doc: 'Only this program’s: no server is asked.' },
       output: { kind: 'choice', short: 'o', choices: ['text', 'json', 'yaml'], doc: 'Default: text.' },

@@ -7,9 +7,7 @@ import { type CommandContext, defineCommand, type FlagValues, type Flags } from 
 import { connect, type Connection, connectionFlags } from './connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { follow } from './follow.js'
-import { renderTemplate } from './jsonpath/evaluate.js'
-import { type Part, parseTemplate } from './jsonpath/parse.js'
-import { choose, COMMON_RESOURCES, selectionFlags, watchSelection } from './selection.js'
+import { choose, selectionFlags, watchSelection } from './selection.js'
 import { type Colour, painter } from './style.js'
 import { type Goal, parseGoal } from './watch/goal.js'
 import { KnownObjects, type Told } from './watch/known-objects.js'
@@ -29,8 +27,7 @@ const watchFlags = {
   for: {
     kind: 'string',
     placeholder: 'GOAL',
-    choices: ['condition=', 'jsonpath=', 'create', 'delete'],
-    doc: 'Stop with 0 when every chosen object has come to it: condition=Ready (or condition=Ready=False), jsonpath={.status.phase}=Running, create, delete.',
+    doc: 'Stop with 0 when every chosen object has reached it: condition=Ready (or condition=Ready=False), create, delete.',
   },
   timeout: {
     kind: 'duration',
@@ -38,11 +35,10 @@ const watchFlags = {
     doc: 'Stop after that long: with --for that is exit code 124, without it 0.',
   },
   output: {
-    kind: 'string',
+    kind: 'choice',
     short: 'o',
-    placeholder: 'FORMAT',
-    choices: ['line', 'json', 'jsonpath='],
-    doc: 'line (the default); json: {"type":…,"object":…} as the server sends it, one a line; jsonpath=TEMPLATE: the line, and what it picks.',
+    choices: ['line', 'json'],
+    doc: 'line (the default), or json: {"type":…,"object":…} as the server sends it, one a line.',
   },
   color: { kind: 'choice', choices: ['auto', 'always', 'never'], doc: 'Default: auto, on a terminal.' },
   ...selectionFlags,
@@ -56,10 +52,7 @@ export const watchCommand = defineCommand<typeof watchFlags>({
   summary: 'print a line for each change, or wait until something is so',
   description:
     'Each line is a time, the type of the event, the object’s resourceVersion and its namespace and name. A watch that breaks goes on where it was; where the server cannot tell what happened meanwhile, it is listed and the difference is printed. Either is told on stderr.',
-  positionals: [
-    { name: 'RESOURCE', choices: COMMON_RESOURCES },
-    { name: 'NAME', isOptional: true },
-  ],
+  positionals: '<RESOURCE> [NAME]',
   flags: watchFlags,
   examples: [
     { doc: 'everything that happens to pods', line: 'distributary watch pods -A' },
@@ -70,12 +63,10 @@ export const watchCommand = defineCommand<typeof watchFlags>({
       line: 'distributary watch deploy/cart -n shop --for condition=Available --timeout 2m',
     },
     { doc: 'wait until it is gone', line: 'distributary watch pod/web-0 --for delete' },
-    { doc: 'the phase as well', line: `distributary watch pods -o 'jsonpath={.status.phase}'` },
   ],
   async run(context) {
     const { flags, environment } = context
     const goal = flags.for === null ? null : parseGoal(flags.for)
-    const format = parseFormat(flags.output)
     const { 'resource-version': after, since } = flags
     if (after !== null && !/^[1-9]\d*$/.test(after)) {
       throw new UsageError(`--resource-version is that of a list or an event, not "${after}"`)
@@ -86,24 +77,14 @@ export const watchCommand = defineCommand<typeof watchFlags>({
     if (since !== null && after !== null) throw new UsageError('--since and --resource-version are both given')
     const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
     try {
-      return await run(context, connection, goal, format)
+      return await run(context, connection, goal)
     } finally {
       connection.close()
     }
   },
 })
 
-type Format = { readonly kind: 'line'; readonly template: readonly Part[] | null } | { readonly kind: 'json' }
-
-function parseFormat(text: string | null): Format {
-  if (text === null || text === 'line') return { kind: 'line', template: null }
-  if (text === 'json') return { kind: 'json' }
-  const template = /^jsonpath=([^]+)$/.exec(text)?.[1]
-  if (template === undefined) throw new UsageError(`--output is one of line, json, jsonpath=TEMPLATE, not "${text}"`)
-  return { kind: 'line', template: parseTemplate(template) }
-}
-
-async function run(context: Context, connection: Connection, goal: Goal | null, format: Format): Promise<ExitCode> {
+async function run(context: Context, connection: Connection, goal: Goal | null): Promise<ExitCode> {
   const { flags, args, signal, err } = context
   const { 'resource-version': after } = flags
   const stop = new AbortController()
@@ -117,7 +98,7 @@ async function run(context: Context, connection: Connection, goal: Goal | null, 
           stop.abort()
         })
   const note = (text: string): void => void err.line(painter(err.hasColour(flags.color))('dim', `# ${text}`))
-  const print = printerOf(context, format)
+  const print = printerOf(context)
   const known = new KnownObjects<BytesObject>(goal, ({ bytes }) => parseJsonTree(Buffer.from(bytes)).value)
   try {
     const selection = watchSelection(await choose(connection, args, flags, both))
@@ -189,16 +170,14 @@ function newestTime({ bytes }: BytesObject): number {
 
 const COLOURS: Readonly<Record<ChangeType, Colour>> = { ADDED: 'green', MODIFIED: 'yellow', DELETED: 'red' }
 
-function printerOf({ out, flags }: Context, format: Format): (told: Told<BytesObject>) => Promise<void> {
+function printerOf({ out, flags }: Context): (told: Told<BytesObject>) => Promise<void> {
   const paint = painter(out.hasColour(flags.color))
   return async ({ type, key, object }) => {
     const { bytes, resourceVersion } = object
-    if (format.kind === 'json') {
+    if (flags.output === 'json') {
       return await out.write(Buffer.concat([Buffer.from(`{"type":"${type}","object":`), bytes, Buffer.from('}\n')]))
     }
-    const parsed = (): unknown => parseJsonTree(Buffer.from(bytes)).value
-    const picked = format.template === null ? '' : `  ${renderTemplate(format.template, parsed())}`
     const time = paint('dim', new Date().toISOString().slice(11, 23))
-    await out.line(`${time}  ${paint(COLOURS[type], type.padEnd(8))}  ${resourceVersion.padEnd(8)}  ${key}${picked}`)
+    await out.line(`${time}  ${paint(COLOURS[type], type.padEnd(8))}  ${resourceVersion.padEnd(8)}  ${key}`)
   }
 }

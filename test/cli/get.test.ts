@@ -58,7 +58,6 @@ void t.test('get takes every form of name, every choice of objects and every out
     [['get', '/api/v1/pods'], [/^NAMESPACE +NAME/, /^shop +c /m], []],
     [['get', '/api/v1/nodes'], [/^NAME +STATUS/, /^n1 /m], [/NAMESPACE/]],
     [['get', 'pods', '-A', '-o', 'name'], [/^pod\/a\npod\/b\npod\/c\n$/], []],
-    [['get', 'pods', '-A', '-o', 'jsonpath={.items[*].metadata.name}'], [/^a b c$/], []],
     [['get', 'cm', 'exact', '-o', 'json'], [/^ {2}"count": 12345678901234567890$/m, /"resourceVersion"/], []],
     [['get', 'cm', 'exact', '-o', 'yaml'], [/^count: 12345678901234567890$/m], []],
     [['get', 'cm', 'exact', 'big', '-o', 'json'], [/"kind": "List"/, /12345678901234567890/, /"name": "big"/], []],
@@ -80,20 +79,14 @@ void t.test('get reports a failure in one line on stderr and by its exit code', 
     [1, ['get', 'pods', '-s', 'http://127.0.0.1:1'], /cannot reach http:\/\/127\.0\.0\.1:1: connect ECONNREFUSED/],
     [1, ['get', 'pods', '--kubeconfig', '/nowhere'], /\/nowhere/],
     [2, ['get', 'pods', '-s', 'localhost'], /--server is a URL/],
-    [2, ['get'], /get needs RESOURCE/],
-    [2, ['get', 'pods', '-o', 'xml'], /--output is one of/],
-    [2, ['get', 'pods', '-o', 'jsonpath={.a'], /unclosed action at 3/],
     [2, ['get', 'pods', 'a', '-A'], /leave -A or the name away/],
     [2, ['get', 'pods', 'a', '-l', 'x'], /do not go together/],
     [2, ['get', 'pods', 'a', 'b', '-w'], /only one object can be watched/],
-    [2, ['get', 'pods', '-n', '-A'], /-n needs a value/],
     [2, ['get', '/api/v1/pods', '-o', 'name'], /wants a resource/],
     [2, ['watch', 'pods', '--for', 'rain'], /--for is condition=/],
-    [2, ['watch', 'pods', '--since', 'x'], /--since is a duration/],
     [2, ['watch', 'pods', '--resource-version', 'x'], /--resource-version is that of a list/],
     [2, ['watch', 'pods', '--resource-version', '7', '--since', '1m'], /both given/],
-    [2, ['watch', 'pods', '--timeout', 'x'], /--timeout is a duration/],
-    [2, ['watch', 'pods', '--color', 'x'], /--color is one of auto, always, never/],
+    [2, ['watch', 'pods', '--for', 'jsonpath={.a}=b'], /--for is condition=/],
   ]
   await eachAtOnce(cases, async ([code, args, expected]) => {
     const result = await cli(...args)
@@ -131,19 +124,19 @@ void t.test('Ctrl-C and SIGTERM end a watch with codes of their own, and free th
 })
 
 void t.test('get -w prints each change, in every output', async (t) => {
-  const outputs = [[], ['-o', 'json'], ['-o', 'yaml'], ['-o', 'name'], ['-o', 'jsonpath={.metadata.labels.n}']]
+  const outputs = [[], ['-o', 'json'], ['-o', 'yaml'], ['-o', 'name']]
   const running = outputs.map((output) => startCli(t, ['get', 'pods', '-w', '-n', 'w', ...output], { environment }))
   await until(() => app.watchers === outputs.length, 'all watch')
   app.put('pods/w/x', pod('x', { namespace: 'w', labels: { n: '1' } }))
   app.put('pods/w/x', pod('x', { namespace: 'w', labels: { n: '2' }, status: { phase: 'Failed' } }))
   app.delete('pods/w/x')
-  const [table, json, yaml, name, jsonpath] = running.map((one) => () => one.stdout())
+  const [table, json, yaml, name] = running.map((one) => () => one.stdout())
   await until(() => table!().split('\n').length === 5, 'three rows under one header')
   t.match(table!(), /^NAME[^\n]*\nx [^\n]*Running[^\n]*\nx [^\n]*Failed[^\n]*\nx [^\n]*Failed[^\n]*\n$/)
   await until(() => json!().split('\n').length === 4, 'an object a line')
   t.equal((JSON.parse(json!().split('\n')[1]!) as { status: { phase: string } }).status.phase, 'Failed')
   await until(() => yaml!().split('---\n').length === 4, 'documents')
-  await until(() => name!() === 'pod/x\n'.repeat(3) && jsonpath!() === '1\n2\n2\n', 'names and what was picked')
+  await until(() => name!() === 'pod/x\n'.repeat(3), 'names')
   for (const { child } of running) child.kill('SIGINT')
   for (const { ended } of running) t.equal((await ended).code, EXIT.interrupted)
 })
@@ -154,26 +147,15 @@ void t.test(
     const since = app.put('pods/s/x', pod('x', { namespace: 's' }))
     app.put('pods/s/x', pod('x', { namespace: 's', labels: { n: '1' }, status: { phase: 'Failed' } }))
     app.delete('pods/s/x')
-    const line = (type: string, rest: string): string => `\\d\\d:\\d\\d:\\d\\d\\.\\d{3}  ${type} +\\d+ +s/x${rest}\\n`
+    const line = (type: string): string => `\\d\\d:\\d\\d:\\d\\d\\.\\d{3}  ${type} +\\d+ +s/x\\n`
     const [plain, coloured, json, none] = await Promise.all([
-      cli(
-        'watch',
-        'pods',
-        '-n',
-        's',
-        '--resource-version',
-        String(since),
-        '--timeout',
-        '700ms',
-        '-o',
-        'jsonpath={.status.phase}',
-      ),
+      cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '700ms'),
       cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '700ms', '--color', 'always'),
       cli('watch', 'pods', '-n', 'shop', '-o', 'json', '--timeout', '700ms'),
       cli('watch', 'pods', '-n', 'shop', '--only-changes', '--timeout', '700ms'),
     ])
     t.match(plain, fine(plain.stdout))
-    t.match(plain.stdout, new RegExp(`^${line('MODIFIED', '  Failed')}${line('DELETED', '  Failed')}$`))
+    t.match(plain.stdout, new RegExp(`^${line('MODIFIED')}${line('DELETED')}$`))
     for (const part of ['\u001b[33mMODIFIED\u001b[0m', '\u001b[31mDELETED']) t.ok(coloured.stdout.includes(part))
     t.match(JSON.parse(json.stdout), { type: 'ADDED', object: { kind: 'Pod', metadata: { name: 'c' } } })
     t.same(none, fine(''))
@@ -186,12 +168,10 @@ void t.test('watch --for exits with 0 when all objects reach the goal, and else 
     await Promise.all([
       met('pod/a', '--for', 'condition=Ready'),
       met('pod/a', '--for', 'condition=ready=true'),
-      met('pod/a', '--for', 'jsonpath={.status.phase}=Running'),
-      met('pod/a', '--for', 'jsonpath={.status.conditions[?(@.type=="Ready")].status}=True'),
       met('pods', '--for', 'create'),
       met('pod/nobody', '--for', 'delete'),
     ]),
-    [0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0],
   )
   const late = await cli('watch', 'pods', '--for', 'condition=Ready', '--timeout', '300ms')
   t.equal(late.code, EXIT.timedOut, 'one of them is not ready')

@@ -12,7 +12,7 @@ const recorded = parseJsonTree(readFileSync(new URL('../../../test/data/json-pat
 const object = member(recorded, 'object')!
 const listOf = (name: string): readonly Json[] => member(recorded, name) as Json[]
 
-/** Ranges are the command line's: see `test/cli/jsonpath.test.ts`. */
+/** Ranges are for templates of kubectl; a printer column has none. */
 const templates = listOf('templates').filter((one) => !/\{(range|end)/.test(textMember(one, 'template')))
 
 function render(template: string): string {

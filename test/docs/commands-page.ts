@@ -1,25 +1,28 @@
 /** docs/commands.md, from the table of commands. */
+import type { Option } from 'commander'
+import type { Command } from '../../src/cli/command.js'
+import { createCommandLine } from '../../src/cli/command-line.js'
 import { createCommands } from '../../src/cli/commands.js'
-import type { Command, Flag } from '../../src/cli/command.js'
 import { EXIT_CODES } from '../../src/cli/exit-code.js'
-import { flagDoc, flagUsage, usageOf } from '../../src/cli/help-text.js'
+
+const SERVER = 'Server:'
 
 export function commandsPage(): string {
   const commands = createCommands(
-    async () => [],
     () => '',
     async () => ({ outcome: 'valid', lines: [], problems: [] }),
   )
-  const shared = sharedFlags(commands)
+  const { parsers } = createCommandLine(commands, async () => {})
+  const shared = parsers.get(commands[0]!)!.options.filter(({ helpGroupHeading }) => helpGroupHeading === SERVER)
   return `${[
     '# Commands',
     '<!-- Made from src/cli/ by `npm run generate`. -->',
-    'With no command, the first word being a flag or none, it is the server: [options](options.md). The commands ask a server, distributary or any API server; none of them but `config check` loads the server’s code. `--help` of each tells what stands here.',
+    'Without a command, distributary is the server: see its [options](options.md). The commands ask a server, distributary or any API server; all but `config check` run without the server’s code. `--help` of each command says what this page says.',
     table(
       ['command', ''],
-      commands.map(({ name, summary }) => [`[\`${name}\`](#${name})`, summary]),
+      commands.map(({ name, summary }) => [`[\`${name}\`](#${name.replaceAll(' ', '-')})`, summary]),
     ),
-    ...commands.map((command) => section(command, shared)),
+    ...commands.map((command) => section(command, parsers.get(command)!)),
     '## Server',
     'Which server, and as whom: flags of every command that asks one.',
     flagTable(shared),
@@ -31,35 +34,27 @@ export function commandsPage(): string {
   ].join('\n\n')}\n`
 }
 
-type Entry = readonly [name: string, flag: Flag]
-
-function sharedFlags(commands: readonly Command[]): readonly Entry[] {
-  const flags = new Map<string, Flag>()
-  for (const command of commands) {
-    for (const [name, flag] of Object.entries(command.flags)) if (flag.group === 'Server') flags.set(name, flag)
-  }
-  return [...flags]
-}
-
-function section(command: Command, shared: readonly Entry[]): string {
-  const names = new Set(shared.map(([name]) => name))
-  const own = Object.entries(command.flags).filter(([name]) => !names.has(name))
-  const asksServer = Object.keys(command.flags).some((name) => names.has(name))
-  const examples = command.examples.map(({ doc, line }) => `# ${doc}\n${line}`).join('\n\n')
+function section(command: Command, parser: { readonly options: readonly Option[]; usage(): string }): string {
+  const { name, summary, description, examples: lines } = command
+  const own = parser.options.filter(({ helpGroupHeading }) => helpGroupHeading !== SERVER)
+  const examples = lines.map(({ doc, line }) => `# ${doc}\n${line}`).join('\n\n')
   return [
-    `## ${command.name}`,
-    `**${usageOf(command)}**: ${command.summary}.${command.description === undefined ? '' : ` ${command.description}`}`,
+    `## ${name}`,
+    `\`${name} ${parser.usage()}\`: ${summary}.${description === undefined ? '' : ` ${description}`}`,
     // No shell block: what they name is there only in the reader's own cluster.
     `\`\`\`text\n${examples}\n\`\`\``,
     ...(own.length === 0 ? [] : [flagTable(own)]),
-    ...(asksServer ? ['And those of [Server](#server).'] : []),
+    ...(own.length < parser.options.length ? ['And those of [Server](#server).'] : []),
   ].join('\n\n')
 }
 
-function flagTable(flags: readonly Entry[]): string {
+function flagTable(options: readonly Option[]): string {
   return table(
     ['flag', ''],
-    flags.map(([name, flag]) => [`\`${flagUsage(name, flag)}\``, flagDoc(flag)]),
+    options.map(({ flags, description, argChoices }) => [
+      `\`${flags}\``,
+      argChoices === undefined ? description : `${description} One of ${argChoices.join(', ')}.`,
+    ]),
   )
 }
 

@@ -18,11 +18,6 @@ export interface Row {
   readonly namespace: string
   readonly name: string
   readonly resourceVersion: string
-  /**
-   * The whole object when it was requested (`includeObject=Object`) or when the server makes no tables, otherwise its
-   * metadata.
-   */
-  readonly object: unknown
 }
 
 interface Metadata {
@@ -118,7 +113,7 @@ function parseCells(body: Uint8Array): unknown {
 
 function rowAt(columns: readonly Column[], cells: readonly unknown[], object: Answer = {}): Row {
   const { namespace = '', name = '', resourceVersion = '' } = object.metadata ?? {}
-  return { columns, cells, namespace, name, resourceVersion, object }
+  return { columns, cells, namespace, name, resourceVersion }
 }
 
 function plainRow(object: Answer): Row {

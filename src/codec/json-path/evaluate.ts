@@ -194,11 +194,3 @@ function compareGoNumbers(a: GoNumber, b: GoNumber): number {
   const [x, y] = [a.kind === 'int' ? a.int : a.float, b.kind === 'int' ? b.int : b.float]
   return x < y ? -1 : x > y ? 1 : 0
 }
-
-/**
- * Returns a negative number, zero or a positive one, for sorting: integers are compared exactly, and with floats by
- * value.
- */
-export function compareNumbers(left: number | JsonNumber, right: number | JsonNumber): number {
-  return compareGoNumbers(goNumber(left), goNumber(right))
-}

@@ -1,6 +1,6 @@
 /**
  * The grammar of JSONPath templates as client-go has it: text, and actions in braces that are made of fields, slices,
- * unions, filters, wildcards and recursive descent. It is the grammar of printer columns and of `kubectl -o jsonpath`.
+ * unions, filters, wildcards and recursive descent. It is the grammar of printer columns.
  *
  * It differs from other JSONPaths, and from its own documentation, in ways that a client sees: `$` and `@` are skipped
  * wherever they stand, `['a.b']` means `.a.b`, and names in brackets take single quotes only. Those differences are
@@ -18,7 +18,7 @@ export type JsonPathNode =
   | { readonly kind: 'union'; readonly paths: readonly JsonPath[] }
   /** Without an operator, the filter selects the items that have the left side. */
   | { readonly kind: 'filter'; readonly left: JsonPath; readonly operator: string | null; readonly right: JsonPath }
-  /** `range` and `end` have a meaning in templates but not in a path. */
+  /** A word has no meaning in a path, so evaluating one fails. */
   | { readonly kind: 'word'; readonly word: string }
 
 /** The steps of one action. A text or a literal among them replaces what the steps before it found. */
@@ -43,7 +43,7 @@ export class JsonPathSyntaxError extends Error {
   override readonly name = 'JsonPathSyntaxError'
 }
 
-/** People write templates by hand, and the API server bounds definitions: nobody needs a longer path. */
+/** The API server bounds definitions: nobody needs a longer path. */
 const MAX_LENGTH = 16_384
 
 /** @throws JsonPathSyntaxError */

@@ -12,11 +12,6 @@ const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, arg
 
 void t.test('each failure is reported in one line', async (t) => {
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
-    [['get', 'pods', '-o', 'custom-columns='], /HEADER:PATH/],
-    [['get', 'pods', '-o', 'custom-columns=A'], /HEADER:PATH, separated by commas, not "A"/],
-    [['get', 'pods', '-o', 'custom-columns=A:{.a}{.b}'], /custom column A: .* is not one path/],
-    [['get', 'pods', '--sort-by', '{.a'], /unclosed action/],
-    [['get', 'pods', '--sort-by', '.a', '-w'], /--watch and --sort-by/],
     [['get', 'pods,cm', '-w'], /only one resource can be watched/],
     [['watch', 'pods,cm'], /only one resource can be watched/],
     [['get', 'pods,'], /a comma without a resource/],

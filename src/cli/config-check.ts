@@ -1,6 +1,6 @@
 /** `distributary config check`: says what a server with these flags would do, and what is wrong with them. */
 import { type Command, defineCommand } from './command.js'
-import { EXIT, UsageError } from './exit-code.js'
+import { EXIT } from './exit-code.js'
 
 /** As the server reports it: see `server/check-config.ts`. A command loads no code of the server, so it is handed in. */
 export type ConfigCheck = (options: {
@@ -13,16 +13,13 @@ export type ConfigCheck = (options: {
   readonly problems: readonly string[]
 }>
 
-export function createConfigCommand(check: ConfigCheck): Command {
+export function createConfigCheckCommand(check: ConfigCheck): Command {
   return defineCommand({
-    name: 'config',
+    name: 'config check',
     summary: 'check the configuration of a server without starting one',
     description:
-      'After "check" come the flags of the server; its environment variables and the file of --config are read as the server reads them. Every problem is told at once, of files and certificates too. The command exits with 0 if a server could start, with 2 if it could not, and with 1 if --connect found nobody.',
-    positionals: [
-      { name: 'check', choices: ['check'] },
-      { name: 'SERVER-FLAG', isOptional: true, isRepeated: true },
-    ],
+      'Takes the flags of the server; its environment variables and the file of --config are read as the server reads them. Reports all problems at once, including unreadable files and bad certificates. The command exits with 0 if a server could start, with 2 if it could not, and with 1 if --connect found nobody.',
+    positionals: '[SERVER-FLAG...]',
     passesFlags: true,
     flags: {
       connect: {
@@ -37,9 +34,8 @@ export function createConfigCommand(check: ConfigCheck): Command {
         line: 'distributary config check --connect --etcd-servers https://127.0.0.1:2379 --etcd-cafile ca.crt',
       },
     ],
-    async run({ args: [word = '', ...argv], flags, out, err, environment }) {
-      if (word !== 'check') throw new UsageError(`config has one word, check, not "${word}"`)
-      const { outcome, lines, problems } = await check({ argv, environment, connects: flags.connect })
+    async run({ args, flags, out, err, environment }) {
+      const { outcome, lines, problems } = await check({ argv: args, environment, connects: flags.connect })
       for (const line of lines) await out.line(line)
       for (const problem of problems) await err.line(problem)
       if (outcome === 'valid') await out.line('the configuration is valid')

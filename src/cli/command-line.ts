@@ -1,0 +1,122 @@
+/** The command line of the commands, made from their table. Parsing, suggestions and `--help` are commander's. */
+import { Argument, Command as Parser, InvalidArgumentError, Option } from 'commander'
+import type { Command, Flag, FlagKind, Flags, FlagValues } from './command.js'
+import { EXIT_CODES } from './exit-code.js'
+
+const PLACEHOLDERS: Readonly<Record<FlagKind, string>> = {
+  boolean: '',
+  string: 'TEXT',
+  list: 'TEXT',
+  integer: 'N',
+  duration: 'DURATION',
+  choice: 'CHOICE',
+}
+
+export interface CommandLine {
+  /** Throws commander's CommanderError, after it has written what is wrong, or the help that was asked for. */
+  readonly program: Parser
+  /** The parser of each command: docs/commands.md shows its flags. */
+  readonly parsers: ReadonlyMap<Command, Parser>
+}
+
+export type Run = (command: Command, flags: FlagValues<Flags>, args: readonly string[]) => Promise<void>
+
+export function createCommandLine(commands: readonly Command[], run: Run): CommandLine {
+  const program = new Parser('distributary')
+    .usage('COMMAND, or no command to run the server')
+    .exitOverride()
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'distributary: ')) })
+    // A help flag would shadow that of the server, which main.ts starts when the first word is a flag.
+    .helpOption(false)
+  const parsers = new Map(commands.map((command) => [command, addParser(program, command, run)]))
+  return { program, parsers }
+}
+
+function addParser(program: Parser, command: Command, run: Run): Parser {
+  const { name, summary, description = '', positionals, flags, examples } = command
+  const words = name.split(' ')
+  let parser = program
+  for (const word of words) {
+    parser =
+      parser.commands.find((one) => one.name() === word) ??
+      parser.command(word).helpOption('-h, --help').summary(summary)
+  }
+  const help = [
+    ['Examples:', ...examples.flatMap(({ doc, line }) => [`  # ${doc}`, `  ${line}`])],
+    ['Exit codes:', ...[...EXIT_CODES].map(([code, meaning]) => `  ${String(code).padEnd(3)}  ${meaning}`)],
+  ]
+  parser
+    .description([summary, description].filter((text) => text !== '').join('\n\n'))
+    .showHelpAfterError(`distributary ${name} --help says more`)
+    .addHelpText('after', `\n${help.map((lines) => lines.join('\n')).join('\n\n')}`)
+    .action(async () => await run(command, valuesOf(flags, parser), parser.args))
+  for (const word of positionals.split(' ')) if (word !== '') parser.addArgument(new Argument(word))
+  for (const [flagName, flag] of Object.entries(flags)) parser.addOption(optionOf(flagName, flag))
+  if (command.passesFlags === true) parser.allowUnknownOption()
+  return parser
+}
+
+function optionOf(name: string, flag: Flag): Option {
+  const { kind, short, placeholder = PLACEHOLDERS[kind], choices, doc, group } = flag
+  const spelling = `${short === undefined ? '' : `-${short}, `}--${name}`
+  if (kind === 'boolean') return grouped(new Option(spelling, doc), group)
+  const option = grouped(new Option(`${spelling} <${placeholder}>`, doc), group)
+  if (choices !== undefined) option.choices(choices)
+  // kubectl accepts `-o=json`, so this does too.
+  const textOf = (text: string): string => (short === undefined ? text : text.replace(/^=/, ''))
+  return kind === 'list'
+    ? option.argParser<readonly string[] | undefined>((text, previous) => [...(previous ?? []), text])
+    : option.argParser((text) => valueOf(flag, textOf(text)))
+}
+
+function grouped(option: Option, group: string | undefined): Option {
+  return group === undefined ? option : option.helpGroup(`${group}:`)
+}
+
+function valuesOf(flags: Flags, parser: Parser): FlagValues<Flags> {
+  const values = Object.entries(flags).map(([name, { kind }]) => {
+    const option = parser.options.find(({ long }) => long === `--${name}`)!
+    const value = parser.getOptionValue(option.attributeName()) as unknown
+    // commander reads `--no-headers` as the option `headers`, turned off.
+    if (kind === 'boolean') return [name, value === !option.negate]
+    return [name, value ?? (kind === 'list' ? [] : null)]
+  })
+  return Object.fromEntries(values) as FlagValues<Flags>
+}
+
+/** @throws InvalidArgumentError */
+function valueOf(flag: Flag, text: string): string | number {
+  const { kind, choices = [] } = flag
+  switch (kind) {
+    case 'integer':
+      if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It is not a whole number.')
+      return within(flag, Number(text), String)
+    case 'duration': {
+      const duration = durationMs(text)
+      if (duration === null) throw new InvalidArgumentError('It is not a duration such as 30s or 1h30m.')
+      return within(flag, duration, (ms) => `${ms / 1_000}s`)
+    }
+    case 'choice':
+      if (!choices.includes(text)) throw new InvalidArgumentError(`Allowed choices are ${choices.join(', ')}.`)
+      return text
+    default:
+      return text
+  }
+}
+
+function within({ min = 0, max }: Flag, value: number, show: (value: number) => string): number {
+  if (value < min) throw new InvalidArgumentError(`It is at least ${show(min)}.`)
+  if (max !== undefined && value > max) throw new InvalidArgumentError(`It is at most ${show(max)}.`)
+  return value
+}
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
+
+/** Parses `90s`, `1.5m`, `1h30m`; a bare number is seconds. Returns null for any other text. */
+function durationMs(text: string): number | null {
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1_000
+  if (!/^(\d+(\.\d+)?(ms|s|m|h))+$/.test(text)) return null
+  let sum = 0
+  for (const [, number, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)) sum += Number(number) * UNITS[unit!]!
+  return Math.round(sum)
+}
