@@ -1,5 +1,5 @@
 /** docs/clients.md, from the table that the tests of outside clients follow. */
-import { disruptions } from '../clients/support/stage.js'
+import { disruptions } from '../clients/support/disruptions.js'
 import { type OutsideClient, outsideClients } from '../clients/table.js'
 
 export function clientsPage(): string {

@@ -8,6 +8,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { stringify, parse } from 'yaml'
 import { load } from '../../src/config/load.js'
@@ -16,7 +17,9 @@ import { programFile } from '../support/program.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { type How, howOf } from './command-table.js'
 import { documentedCommands } from './documented-commands.js'
-import { readText, root } from './generate.js'
+import { readText, root } from './repository.js'
+
+const bench = fileURLToPath(new URL('../../bench/run.js', import.meta.url))
 
 const kubeconfigOf = (server: string): object => ({
   apiVersion: 'v1',
@@ -66,7 +69,7 @@ class Scene {
         /\bnpm start --|\bnpm start\b|\bnpx distributary\b|\bdistributary(?= )/g,
         `${process.execPath} ${programFile('main')}`,
       )
-      .replaceAll('npm run bench --', `${process.execPath} ${join(root, '.build/bench/run.js')}`)
+      .replaceAll('npm run bench --', `${process.execPath} ${bench}`)
     for (const [port, url] of this.urls) line = line.replaceAll(`http://127.0.0.1:${port}`, url)
     return line
   }

@@ -1,6 +1,6 @@
 /** Every command that README and docs show: those of fenced shell blocks, a block after the other, and those in the text. */
 import { readdirSync } from 'node:fs'
-import { readText, root } from './generate.js'
+import { readText, root } from './repository.js'
 
 export interface DocumentedCommand {
   readonly page: string

@@ -2,7 +2,7 @@
  * `npm run generate`: everything in the repository that follows from something else in it. Each is committed, so that it
  * can be read and linked to without building; a test demands that it is what this makes.
  */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { optionsSchema } from '../../src/config/help.js'
 import { chartPage } from './chart-page.js'
@@ -15,16 +15,11 @@ import { commandsPage } from './commands-page.js'
 import { metricsPage } from './metrics-page.js'
 import { optionsPage } from './options-page.js'
 import { OWNED, withOwner } from './owner.js'
+import { readText, root } from './repository.js'
 import { thirdPartyLicences } from './third-party.js'
-
-export const root = fileURLToPath(new URL('../../../', import.meta.url))
 
 const CHART = 'helm/distributary/'
 const VALUES_SCHEMA = `${CHART}values.schema.json`
-
-export function readText(path: string): string {
-  return readFileSync(root + path, 'utf8')
-}
 
 /** Path in the repository → content. */
 export async function generated(): Promise<ReadonlyMap<string, string>> {

@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs'
 import t from 'tap'
 import { withCapacity, withLoads } from './capacity.js'
 import { clientExports } from './client-reference.js'
-import { generated, readText, root } from './generate.js'
+import { generated } from './generate.js'
+import { readText, root } from './repository.js'
 
 void t.test('every generated page and schema is up to date', async (t) => {
   for (const [path, content] of await generated()) {

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
-import { readText, root } from './generate.js'
+import { readText, root } from './repository.js'
 
 const pages = [
   ...readdirSync(root).filter((file) => file.endsWith('.md')),

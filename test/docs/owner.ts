@@ -2,7 +2,7 @@
  * The owner of the repository is stated once: in `repository.url` of package.json. Addresses elsewhere follow from it
  * through `npm run generate`; the workflows ask GitHub who runs them.
  */
-import { readText } from './generate.js'
+import { readText } from './repository.js'
 
 /** Files that name the owner, and how. */
 export const OWNED = [

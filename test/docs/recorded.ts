@@ -1,5 +1,5 @@
 /** Recorded measurements (`bench/results.jsonl`), for the pages that are made from them. */
-import { readText } from './generate.js'
+import { readText } from './repository.js'
 
 export interface Row {
   readonly run: string

@@ -1,7 +1,7 @@
 /** The guarantees of `src/SPEC.md` are numbered once each, in order, and what they name exists. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
-import { readText, root } from './generate.js'
+import { readText, root } from './repository.js'
 
 const spec = readText('src/SPEC.md')
 const guarantees = [...spec.matchAll(/^\| (G\d+) +\| \*\*([^*]+)\.\*\*/gm)].map(([, number = '', name = '']) => ({

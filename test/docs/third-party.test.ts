@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readText } from './generate.js'
+import { readText } from './repository.js'
 import { OWNED, repository, withOwner } from './owner.js'
 import { ACCEPTED, thirdParty } from './third-party.js'
 

@@ -5,7 +5,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readText, root } from './generate.js'
+import { readText, root } from './repository.js'
 
 interface Locked {
   readonly version?: string

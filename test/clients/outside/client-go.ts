@@ -7,7 +7,8 @@ import { buildGoProgram } from '../../support/go-program.js'
 import { until } from '../../support/until.js'
 import { clientGo } from '../programs.js'
 import { startClient } from '../support/program.js'
-import { disruptions, momentAfter, startStage } from '../support/stage.js'
+import { disruptions, momentAfter } from '../support/disruptions.js'
+import { startStage } from '../support/stage.js'
 
 interface Follower {
   readonly Name: string

@@ -11,7 +11,8 @@ import t, { type Test } from 'tap'
 import { buildGoProgram } from '../../support/go-program.js'
 import { until } from '../../support/until.js'
 import { helm } from '../programs.js'
-import { type Disruption, disruptions, type Stage, startStage, type World } from '../support/stage.js'
+import { type Disruption, disruptions } from '../support/disruptions.js'
+import { type Stage, startStage, type World } from '../support/stage.js'
 import { list } from '../support/survive.js'
 
 const program = buildGoProgram(helm)

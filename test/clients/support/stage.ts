@@ -1,4 +1,4 @@
-/** A server over a real etcd, as its users run both, and the disruptions that every outside client has to live through. */
+/** A server over a real etcd, as its users run both. */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,11 +43,6 @@ export interface Stage {
   kill(signal: NodeJS.Signals): Promise<void>
   /** Starts it again, on the same port. */
   start(): Promise<void>
-}
-
-export interface Disruption {
-  readonly name: string
-  readonly disrupt: (stage: Stage) => Promise<void>
 }
 
 /** Pods that are there from the start. */
@@ -119,21 +114,3 @@ export async function startStage(t: Test, { flags = [], world = pods }: StageOpt
   await stage.start()
   return stage
 }
-
-const restartAfter = (signal: NodeJS.Signals) => async (stage: Stage) => {
-  await stage.kill(signal)
-  // Objects written while no server runs must reach the client as events.
-  await stage.write(`without-a-server-${signal.toLowerCase()}`)
-  await stage.start()
-}
-
-/** Between any two of them nothing that a client holds may become stale, and none is a reason to list again. */
-export const disruptions: readonly Disruption[] = [
-  { name: 'SIGTERM of the server', disrupt: restartAfter('SIGTERM') },
-  { name: 'kill -9 of the server', disrupt: restartAfter('SIGKILL') },
-  { name: 'a restart of etcd', disrupt: async (stage) => await stage.etcd.restart() },
-]
-
-/** A name for what is written after a disruption, which every kind takes. */
-export const momentAfter = (disruption: Disruption): string =>
-  `after-${disruption.name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`

@@ -1,7 +1,8 @@
 /** What every client that follows changes has to show: through all disruptions it holds what a fresh list holds, and lists once. */
 import type { Test } from 'tap'
 import { until } from '../../support/until.js'
-import { disruptions, momentAfter, type Stage } from './stage.js'
+import { disruptions, momentAfter } from './disruptions.js'
+import type { Stage } from './stage.js'
 
 export interface Following {
   /** Of the User-Agent that the client sends. */

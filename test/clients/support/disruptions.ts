@@ -1,0 +1,25 @@
+/** The disruptions that every outside client has to live through. */
+import type { Stage } from './stage.js'
+
+export interface Disruption {
+  readonly name: string
+  readonly disrupt: (stage: Stage) => Promise<void>
+}
+
+const restartAfter = (signal: NodeJS.Signals) => async (stage: Stage) => {
+  await stage.kill(signal)
+  // Objects written while no server runs must reach the client as events.
+  await stage.write(`without-a-server-${signal.toLowerCase()}`)
+  await stage.start()
+}
+
+/** Between any two of them nothing that a client holds may become stale, and none is a reason to list again. */
+export const disruptions: readonly Disruption[] = [
+  { name: 'SIGTERM of the server', disrupt: restartAfter('SIGTERM') },
+  { name: 'kill -9 of the server', disrupt: restartAfter('SIGKILL') },
+  { name: 'a restart of etcd', disrupt: async (stage) => await stage.etcd.restart() },
+]
+
+/** A name for what is written after a disruption, which every kind takes. */
+export const momentAfter = (disruption: Disruption): string =>
+  `after-${disruption.name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`
