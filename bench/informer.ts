@@ -5,8 +5,8 @@
  *
  * The objects as JSON are the raw size; what is above it is what the informer costs.
  */
+import { fileURLToPath } from 'node:url'
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
-import { repositoryRoot } from './support/native.js'
 import { pods } from './support/objects.js'
 import { sleep, start } from './support/processes.js'
 import { withScene } from './support/scene.js'
@@ -14,7 +14,7 @@ import { withScene } from './support/scene.js'
 /** Our informer uses WatchList by default, and pages with an older server. */
 const CLIENTS = ['client-node/list', 'distributary-client/watch-list', 'distributary-client/list'] as const
 
-const program = `${repositoryRoot}.build/bench/support/informer-process.js`
+const program = fileURLToPath(new URL('support/informer-process.js', import.meta.url))
 
 export interface InformerFigures {
   readonly objects: number

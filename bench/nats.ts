@@ -10,6 +10,7 @@
  * process's own, so it does not depend on who shares a core with whom; what is carried does, and is a lower bound.
  */
 import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { freePort } from '../test/support/free-port.js'
 import { natsBinary, startNats, startNatsCluster } from '../test/support/nats-process.js'
 import { distributarySubject } from './subjects/distributary.js'
@@ -17,7 +18,6 @@ import { resourceWatch } from './subjects/kubernetes-watch.js'
 import { awaitOk, type Subject } from './subjects/subject.js'
 import { attempt, type Choice, type Question } from './support/choice.js'
 import { measureStretch, type Stretch } from './support/measure.js'
-import { repositoryRoot } from './support/native.js'
 import { sleep, start, usage } from './support/processes.js'
 import { type Scene, withScene } from './support/scene.js'
 import type { EventSource, RunOptions } from './support/source.js'
@@ -35,7 +35,7 @@ const EVENTS_UNTIL_SNAPSHOT = 60_000
 const SNAPSHOT_STRETCH_MS = 60_000
 const WIRE = 'http1'
 
-const program = `${repositoryRoot}.build/src/main.js`
+const program = fileURLToPath(new URL('../src/main.js', import.meta.url))
 
 export const nats: Question = async (choice) => {
   for (const servers of choice.quick ? [1] : [1, 3]) {

@@ -2,10 +2,10 @@
  * kube-apiserver, when `--kube-apiserver BIN` names one: on the run's etcd, its watch cache on, default settings. It
  * speaks only TLS. Objects are written to etcd as JSON, which it reads like its own protobuf.
  */
-import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { start } from '../support/processes.js'
 import { freePort } from '../../test/support/free-port.js'
+import { openssl } from '../../test/support/openssl.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOkOverTls, streamsOf, type SubjectKind } from './subject.js'
 
@@ -21,7 +21,7 @@ export const kubeApiserverSubject: SubjectKind = {
     const port = await freePort()
     const { certFile, keyFile } = workspace.tls()
     const accountKey = workspace.path('service-account.key')
-    execFileSync('openssl', ['genrsa', '-out', accountKey, '2048'], { stdio: 'pipe' })
+    openssl('genrsa', '-out', accountKey, '2048')
     const tokenFile = workspace.path('tokens.csv')
     writeFileSync(tokenFile, `${token},bench,bench,"system:masters"\n`)
     const flags = [

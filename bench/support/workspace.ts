@@ -2,10 +2,10 @@
  * The temporary directory of one run: etcd's data, the objects to write, keys and certificates. In memory where the
  * machine has /dev/shm, so that a disk's fsync is not what is measured; the same for every peer.
  */
-import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openssl } from '../../test/support/openssl.js'
 
 export interface Workspace {
   readonly directory: string
@@ -28,9 +28,7 @@ export function createWorkspace(): Workspace {
       if (existsSync(pair.certFile)) return pair
       const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']
       const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', pair.keyFile]
-      execFileSync('openssl', ['req', '-x509', ...key, '-out', pair.certFile, '-days', '2', ...subject], {
-        stdio: 'pipe',
-      })
+      openssl('req', '-x509', ...key, '-out', pair.certFile, '-days', '2', ...subject)
       return pair
     },
     remove() {

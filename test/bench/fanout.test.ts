@@ -1,15 +1,15 @@
 /** The quick fan-out question, end to end with a real etcd: its rows have their shape, and every delivery is exact. */
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
+const program = fileURLToPath(new URL('../../bench/run.js', import.meta.url))
 
 /** The bench in a process of its own: its lines of JSON. */
 function bench(...flags: string[]): Promise<Record<string, unknown>[]> {
   return new Promise((resolve, reject) => {
-    execFile(process.execPath, [`${root}.build/bench/run.js`, ...flags], { cwd: root }, (error, stdout, stderr) => {
+    execFile(process.execPath, [program, ...flags], { cwd: root }, (error, stdout, stderr) => {
       if (error) reject(new Error(`${stdout}\n${stderr}`, { cause: error }))
       else
         resolve(
@@ -20,13 +20,7 @@ function bench(...flags: string[]): Promise<Record<string, unknown>[]> {
 }
 
 const WATCHERS = 20
-const subjects = [
-  'limit/http1',
-  'bare-node/http1',
-  'etcd/grpc',
-  'etcd/json-gateway',
-  ...(existsSync(`${root}.build/src/main.js`) ? ['distributary/http1'] : []),
-]
+const subjects = ['limit/http1', 'bare-node/http1', 'etcd/grpc', 'etcd/json-gateway', 'distributary/http1']
 
 void t.test('a quick fan-out gives one exact row for each subject and load', { timeout: 120_000 }, async (t) => {
   const flags = ['--quick', '--seconds', '1', '--watchers', String(WATCHERS), '--rate', '20,saturated']

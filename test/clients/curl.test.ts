@@ -2,12 +2,13 @@
 import { execFile, spawn } from 'node:child_process'
 import t from 'tap'
 import { startApp } from '../support/app.js'
+import { curlBinary } from '../support/curl.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
 
 function curl(...args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
-    execFile('curl', ['-sS', '--max-time', '20', ...args], (error, out, err) =>
+    execFile(curlBinary, ['-sS', '--max-time', '20', ...args], (error, out, err) =>
       error === null ? resolve(out) : reject(new Error(err)),
     )
   })
@@ -27,7 +28,7 @@ for (const protocol of ['--http1.1', '--http2-prior-knowledge', '--http2']) {
       await curl(protocol, '-H', 'Accept: text/event-stream', `${pods}?watch=1&timeoutSeconds=1`),
       /^event: ADDED$/m,
     )
-    const watch = spawn('curl', ['-sSN', protocol, `${pods}?watch=1`])
+    const watch = spawn(curlBinary, ['-sSN', protocol, `${pods}?watch=1`])
     t.teardown(() => watch.kill('SIGKILL'))
     let heard = ''
     watch.stdout.on('data', (bytes: Buffer) => (heard += bytes.toString()))

@@ -13,6 +13,7 @@ import { pod } from '../support/pod.js'
 import { recordEtcdHistory } from '../support/etcd-history.js'
 import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
+import { kubectlBinary } from '../support/kubectl.js'
 import { LightWatcher } from '../support/light-watcher.js'
 import { runServer, type ServerProcess, startServer, total } from '../support/server-process.js'
 import { until } from '../support/until.js'
@@ -67,7 +68,7 @@ void t.test('kubectl reads and watches 2,000 pods that another program wrote', a
   const kubectl = (...args: string[]): Promise<{ out: string; err: string; code: number }> =>
     new Promise((resolve) => {
       const options = { env: environment, maxBuffer: 64 * 1024 * 1024, timeout: 30_000 }
-      execFile('kubectl', ['-s', server.url, ...args], options, (error, out, err) => {
+      execFile(kubectlBinary, ['-s', server.url, ...args], options, (error, out, err) => {
         resolve({ out, err, code: error === null ? 0 : Number(error.code ?? -1) })
       })
     })
@@ -93,7 +94,7 @@ void t.test('kubectl reads and watches 2,000 pods that another program wrote', a
   t.match(unknown.err, `the server doesn't have a resource type "gadgets"`)
   for (const { err } of [all, chosen, onNode, yaml, unknown]) t.notMatch(err, /goroutine|panic/)
 
-  const child = spawn('kubectl', ['-s', server.url, 'get', 'pods', '-n', 'team-1', '-w', '--watch-only'], {
+  const child = spawn(kubectlBinary, ['-s', server.url, 'get', 'pods', '-n', 'team-1', '-w', '--watch-only'], {
     env: environment,
   })
   t.teardown(() => void child.kill('SIGKILL'))

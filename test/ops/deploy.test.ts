@@ -24,6 +24,8 @@ import { environmentName, optionNames } from '../../src/config/options.js'
 import { createAuthority } from '../support/certificates.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { freePort } from '../support/free-port.js'
+import { kubectlBinary } from '../support/kubectl.js'
+import { natsBinary } from '../support/nats-process.js'
 import { parseManifests } from './support/chart.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
 import { builtMain, root, runToEnd, startServerProcess } from './support/server-process.js'
@@ -268,12 +270,8 @@ for (const [file, expected] of Object.entries(compositions)) {
         await startEtcd(t, { flags })
       }
       if (!name.startsWith('nats-')) continue
-      const path = `${process.env['PATH']}:/usr/sbin`
       // -t reads flags and configuration, says what is wrong with them, and does not serve.
-      const { status, stderr } = spawnSync('nats-server', [...command, '-c', '/dev/null', '-t'], {
-        encoding: 'utf8',
-        env: { ...process.env, PATH: path },
-      })
+      const { status, stderr } = spawnSync(natsBinary, [...command, '-c', '/dev/null', '-t'], { encoding: 'utf8' })
       t.equal(status, 0, stderr)
       t.match(command.join(' '), new RegExp(`--name[= ]${name}$`))
     }
@@ -333,9 +331,13 @@ void t.test('the systemd unit runs the server with its sample configuration', as
 
 for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm']) {
   void t.test(`kustomize builds ${overlay}`, async (t) => {
-    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(root, 'deploy/kubernetes', overlay)], {
-      encoding: 'utf8',
-    })
+    const { status, stdout, stderr } = spawnSync(
+      kubectlBinary,
+      ['kustomize', join(root, 'deploy/kubernetes', overlay)],
+      {
+        encoding: 'utf8',
+      },
+    )
     t.equal(status, 0, stderr)
     const objects = parseManifests(stdout, overlay)
     t.same(
@@ -381,7 +383,7 @@ void t.test('base and edge can be applied together', async (t) => {
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const resources = ['base', 'edge'].map((overlay) => relative(folder, join(root, 'deploy/kubernetes', overlay)))
   writeFileSync(join(folder, 'kustomization.yaml'), JSON.stringify({ resources }))
-  const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', folder], { encoding: 'utf8' })
+  const { status, stdout, stderr } = spawnSync(kubectlBinary, ['kustomize', folder], { encoding: 'utf8' })
   t.equal(status, 0, stderr)
   const objects = parseManifests(stdout, 'base and edge')
   const ids = objects.map(({ kind, metadata }) => JSON.stringify([kind, metadata['namespace'], metadata.name]))
@@ -394,7 +396,7 @@ void t.test('base and edge can be applied together', async (t) => {
 
 void t.test('the static pod runs beside etcd, and the patch of kubeadm within it', async (t) => {
   const podOf = (overlay: string): KubernetesObject => {
-    const { stdout } = spawnSync('kubectl', ['kustomize', join(root, 'deploy/kubernetes', overlay)], {
+    const { stdout } = spawnSync(kubectlBinary, ['kustomize', join(root, 'deploy/kubernetes', overlay)], {
       encoding: 'utf8',
     })
     const objects = parseManifests(stdout, overlay)

@@ -8,7 +8,7 @@ import { Metrics } from '../../src/metrics/metrics.js'
 import { LIMITS } from '../../src/model/limit.js'
 import { repository } from '../docs/owner.js'
 import { filledIn, readDashboard } from './support/dashboard.js'
-import { startPrometheus } from './support/prometheus.js'
+import { promtoolBinary, startPrometheus } from './support/prometheus.js'
 import { root, startServerProcess } from './support/server-process.js'
 
 interface Rule {
@@ -37,7 +37,7 @@ function metricsIn(expression: string): string[] {
 }
 
 function promtool(...args: string[]): { status: number | null; output: string } {
-  const { status, stdout, stderr } = spawnSync('promtool', args, { encoding: 'utf8', cwd: root })
+  const { status, stdout, stderr } = spawnSync(promtoolBinary, args, { encoding: 'utf8', cwd: root })
   return { status, output: stdout + stderr }
 }
 

@@ -9,7 +9,6 @@ import { encodeEnvelope } from '../../src/codec/protobuf/resource-version.js'
 import { type AppHarness, startApp } from '../support/app.js'
 import { until } from '../support/until.js'
 import { kubectlBinary } from '../support/kubectl.js'
-import { testPath } from '../support/requirements.js'
 
 const AUTHORIZATION = '/apis/authorization.k8s.io/v1'
 const WHO_AM_I = '/apis/authentication.k8s.io/v1/selfsubjectreviews'
@@ -170,7 +169,9 @@ void t.test('a review may come as protobuf', async (t) => {
 void t.test('kubectl asks a server that authenticates nobody, and discovery has the groups', async (t) => {
   const kubectl = async (url: string, ...args: string[]): Promise<string> => {
     const all = ['--server', url, '--cache-dir', t.testdir(), ...args]
-    const { stdout } = await promisify(execFile)(kubectlBinary, all, { env: { PATH: testPath, HOME: t.testdirName } })
+    const { stdout } = await promisify(execFile)(kubectlBinary, all, {
+      env: { PATH: process.env['PATH'], HOME: t.testdirName },
+    })
     return stdout
   }
   const open = await startApp(t)

@@ -1,9 +1,9 @@
 /** A certificate authority for one test, made by openssl: a server at 127.0.0.1 and localhost, and clients by name. */
-import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { openssl } from './openssl.js'
 
 /** Paths of PEM files. */
 export interface CertificatePair {
@@ -24,7 +24,6 @@ export function createAuthority(t: Test): CertificateAuthority {
   const directory = mkdtempSync(join(tmpdir(), 'distributary-tls-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
   const path = (name: string): string => join(directory, name)
-  const openssl = (...args: string[]): void => void execFileSync('openssl', args, { stdio: 'pipe' })
   const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
 
   const [ca, caKey] = [path('ca.pem'), path('ca-key.pem')]

@@ -1,8 +1,8 @@
 /** Helm's functions that make certificates, by openssl. */
-import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openssl } from '../../support/openssl.js'
 
 /** In PEM. */
 export interface Certificate {
@@ -36,10 +36,6 @@ export function genSignedCert(
     openssl('x509', '-req', '-in', path('csr'), '-out', path('cert'), '-days', String(days), ...signing)
     return { Cert: readFileSync(path('cert'), 'utf8'), Key: readFileSync(path('key'), 'utf8') }
   })
-}
-
-function openssl(...args: string[]): void {
-  execFileSync('openssl', args, { stdio: 'pipe' })
 }
 
 function inFolder<T>(work: (path: (name: string) => string) => T): T {

@@ -9,6 +9,10 @@ import type { Test } from 'tap'
 import { root } from './server-process.js'
 import { freePort } from '../../support/free-port.js'
 
+/** Both are Debian's. */
+export const prometheusBinary = 'prometheus'
+export const promtoolBinary = 'promtool'
+
 export interface Sample {
   readonly metric: Readonly<Record<string, string>>
   readonly value: readonly [number, string]
@@ -32,7 +36,7 @@ export async function startPrometheus(t: Test, target: string): Promise<Promethe
   // JSON is YAML.
   await writeFile(join(folder, 'prometheus.yaml'), JSON.stringify(config))
   const child = spawn(
-    'prometheus',
+    prometheusBinary,
     [
       `--config.file=${join(folder, 'prometheus.yaml')}`,
       `--storage.tsdb.path=${join(folder, 'data')}`,

@@ -8,7 +8,7 @@ import type { Test } from 'tap'
 import { programFile } from '../../support/program.js'
 
 export const root = fileURLToPath(new URL('../../../../', import.meta.url))
-export const builtMain = `${root}.build/src/main.js`
+export const builtMain = fileURLToPath(new URL('../../../src/main.js', import.meta.url))
 
 export interface ServerProcess {
   readonly url: string

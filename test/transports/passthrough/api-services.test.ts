@@ -11,6 +11,7 @@ import t from 'tap'
 import { startApiServer } from '../../support/api-server-stand-in.js'
 import { type AppHarness, startApp } from '../../support/app.js'
 import { createAuthority } from '../../support/certificates.js'
+import { kubectlBinary } from '../../support/kubectl.js'
 import { until } from '../../support/until.js'
 
 const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
@@ -179,7 +180,7 @@ void t.test('another server’s group is served like one of our own', async (t) 
     t.teardown(() => rmSync(home, { recursive: true, force: true }))
     const env = { ...process.env, HOME: home, KUBECONFIG: join(home, 'none'), KUBECACHEDIR: join(home, 'cache') }
     const out = await new Promise<string>((resolve) => {
-      execFile('kubectl', ['-s', h.url, 'get', 'wd', '-A'], { env }, (_error, text, err) => resolve(text + err))
+      execFile(kubectlBinary, ['-s', h.url, 'get', 'wd', '-A'], { env }, (_error, text, err) => resolve(text + err))
     })
     t.match(out, /^NAMESPACE +NAME +SIZE\na +one +7$/m)
   })

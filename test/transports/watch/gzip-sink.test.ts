@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { createGunzip, gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { type AppHarness, startApp } from '../../support/app.js'
+import { curlBinary } from '../../support/curl.js'
 import { pod } from '../../support/pod.js'
 import { until } from '../../support/until.js'
 import { openPage } from '../../support/chromium.js'
@@ -152,7 +153,7 @@ void t.test('a compressed watch works over HTTP/2', async (t) => {
 void t.test('curl, fetch and a browser read a compressed watch', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   void t.test('curl reads to the clean end', async (t) => {
-    const watching = promisify(execFile)('curl', ['-sSN', '--compressed', watchUrl(h, '&timeoutSeconds=1')])
+    const watching = promisify(execFile)(curlBinary, ['-sSN', '--compressed', watchUrl(h, '&timeoutSeconds=1')])
     await until(() => h.watchers === 1, 'it is open')
     h.put('pods/default/b', pod('b'))
     const { stdout, stderr } = await watching

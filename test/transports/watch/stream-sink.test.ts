@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { Agent, request } from 'undici'
 import { type AppHarness, startApp } from '../../support/app.js'
+import { curlBinary } from '../../support/curl.js'
 import { pod } from '../../support/pod.js'
 import { until } from '../../support/until.js'
 import { EventReader, brief } from '../../support/event-reader.js'
@@ -168,7 +169,7 @@ void t.test('curl is served in the version it asks for', async (t) => {
   const h = await startApp(t, { flags: SECURE, objects: { 'pods/default/a': pod('a') } })
   const curl = async (...args: string[]): Promise<readonly string[]> => {
     const format = ['--silent', '--insecure', '--max-time', '10', '--write-out', '%{http_version} %{http_code}']
-    const { stdout } = await promisify(execFile)('curl', [...format, ...args])
+    const { stdout } = await promisify(execFile)(curlBinary, [...format, ...args])
     return stdout.trim().split('\n')
   }
   const path = `${PODS}?watch=1&timeoutSeconds=1`

@@ -1,0 +1,2 @@
+/** The curl of the tests. */
+export const curlBinary = 'curl'
