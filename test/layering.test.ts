@@ -5,10 +5,11 @@
  *
  * Tests lie beside the mirror of their source, so that both are found from either.
  */
-import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { importsOf } from './support/imports.js'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const source = join(root, 'src')
@@ -76,19 +77,12 @@ function listFiles(folder: string, ending: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith(ending))
 }
 
-function importsOf(path: string): Import[] {
-  const text = readFileSync(join(source, path), 'utf8')
-  const found = text.matchAll(
-    /(?:^|\n)(?:import|export)\s(?:type\s)?[^'"]*?from\s+'(\.[^']+)'|import\('(\.[^']+)'\)|(?:^|\n)import\s+'(\.[^']+)'/g,
-  )
-  return [...found].map(([, named, dynamic, bare]) => ({
-    from: path,
-    to: relative(source, join(source, dirname(path), (named ?? dynamic ?? bare)!)).replace(/\.js$/, '.ts'),
-  }))
+function importsIn(path: string): Import[] {
+  return importsOf(join('src', path), { types: true }).map((to) => ({ from: path, to: relative('src', to) }))
 }
 
 const files = listFiles(source, '.ts')
-const imports = files.flatMap(importsOf)
+const imports = files.flatMap(importsIn)
 
 void t.test('every folder of src is a stage that the table knows, and only the entry lies outside', (t) => {
   t.same(

@@ -4,6 +4,7 @@
  * programs, which are kept. Names are those of the table, in lower case and with dashes. The last line is `N passed, N failed`.
  */
 import { parseArgs } from 'node:util'
+import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { buildGoProgram, NoProgramError } from '../support/go-program.js'
 import { runTap } from '../support/run-tap.js'
@@ -29,11 +30,11 @@ async function main(): Promise<number> {
     print('0 passed, 0 failed')
     return 0
   }
-  const lack = provideRequirements()
-  if (lack !== null) return fail(lack)
   // Several clients may share a test.
-  const files = new Set(runnable.map(({ test }) => `.build/${test.replace(/\.ts$/, '.js')}`))
-  const { passed, failed } = await runTap([...files], { seconds: Number(values.seconds), jobs: 1 })
+  const files = [...new Set(runnable.map(({ test }) => test))]
+  const lack = provideRequirements(sourcesOf(files))
+  if (lack !== null) return fail(lack)
+  const { passed, failed } = await runTap(files, { seconds: Number(values.seconds), jobs: 1 })
   print(`${passed} passed, ${failed} failed`)
   return failed === 0 ? 0 : 1
 }

@@ -5,6 +5,7 @@
  */
 import { parseArgs } from 'node:util'
 import { NoProgramError } from '../support/go-program.js'
+import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
 import { selectTests } from '../support/select-tests.js'
@@ -28,7 +29,7 @@ async function main(): Promise<number> {
   if (!(buildSeconds > 0)) return fail(`--build-seconds ${values['build-seconds']} is not a number above 0`)
   const files = selectTests(positionals.length === 0 ? SUITES : positionals)
   if (files.length === 0) return fail(`no test is called ${positionals.join(' ')}`)
-  const lack = provideRequirements()
+  const lack = provideRequirements(sourcesOf(files))
   if (lack !== null) return fail(lack)
 
   let passed = 0

@@ -5,6 +5,7 @@
  */
 import { fileURLToPath } from 'node:url'
 import { buildGoProgram, NoProgramError } from '../support/go-program.js'
+import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
 import { selectTests } from '../support/select-tests.js'
@@ -22,7 +23,7 @@ async function main(): Promise<number> {
   const names = process.argv.slice(2)
   const files = selectTests(names.length === 0 ? SUITES : names)
   if (files.length === 0) return fail(`no test is called ${names.join(' ')}`)
-  const lack = provideRequirements()
+  const lack = provideRequirements(sourcesOf(files))
   if (lack !== null) return fail(lack)
   try {
     // It is read by the tests' own processes, which inherit it.

@@ -1,39 +1,84 @@
 /**
- * Checks what the tests need besides Node: real servers and real clients. Tests never skip because one is missing: it
- * is installed where that is possible without asking (as root, or with sudo without a password), and otherwise named in
- * one line.
+ * Checks what tests need besides Node: real servers and real clients. A test needs those whose modules are among its
+ * sources. Tests never skip because one is missing: it is installed where that is possible without asking (as root, or
+ * with sudo without a password), and otherwise named in one line.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { etcdBinary } from './etcd-process.js'
+import { testPath } from './test-path.js'
 
 interface Requirement {
   /** As a person would say it. */
   readonly what: string
   /** Debian's. */
   readonly package: string
+  /** The sources that run it; all others go through these. */
+  readonly usedBy: readonly string[]
   isThere(): boolean
 }
 
-/** `nats-server` and others live where a plain user's PATH does not look. */
-export const testPath = `${process.env['PATH'] ?? ''}:/usr/local/sbin:/usr/sbin:/sbin`
+const ETCD = ['test/support/etcd-process.ts', 'bench/subjects/etcd.ts']
+const COMPILER = ['bench/support/native.ts']
+/** It runs what the documents say. */
+const COMMANDS = 'test/docs/command-runner.ts'
 
-const requirements: readonly Requirement[] = [
-  { what: 'etcd 3.4 or newer', package: 'etcd-server', isThere: () => isAtLeast(etcdBinary, 3, 4) },
-  { what: 'etcdctl', package: 'etcd-client', isThere: () => runs('etcdctl', 'version') },
-  { what: 'nats-server', package: 'nats-server', isThere: () => runs('nats-server', '--version') },
-  { what: 'curl', package: 'curl', isThere: () => runs('curl', '--version') },
-  { what: 'openssl', package: 'openssl', isThere: () => runs('openssl', 'version') },
-  { what: 'promtool', package: 'prometheus', isThere: () => runs('promtool', '--version') },
-  { what: 'chromium', package: 'chromium', isThere: () => runs('chromium', '--version') },
-  { what: 'a C compiler', package: 'gcc', isThere: () => runs('cc', '--version') },
-  { what: "the C library's headers", package: 'libc6-dev', isThere: () => existsSync('/usr/include/stdio.h') },
-  { what: 'kubectl', package: 'kubernetes-client', isThere: () => runs('kubectl', 'version', '--client') },
+export const requirements: readonly Requirement[] = [
+  { what: 'etcd 3.4 or newer', package: 'etcd-server', usedBy: ETCD, isThere: () => isAtLeast(etcdBinary, 3, 4) },
+  { what: 'etcdctl', package: 'etcd-client', usedBy: ETCD, isThere: () => runs('etcdctl', 'version') },
+  {
+    what: 'nats-server',
+    package: 'nats-server',
+    usedBy: ['test/support/nats-process.ts'],
+    isThere: () => runs('nats-server', '--version'),
+  },
+  {
+    what: 'curl',
+    package: 'curl',
+    usedBy: ['test/support/curl.ts', COMMANDS],
+    isThere: () => runs('curl', '--version'),
+  },
+  {
+    what: 'openssl',
+    package: 'openssl',
+    usedBy: ['test/support/openssl.ts'],
+    isThere: () => runs('openssl', 'version'),
+  },
+  {
+    what: 'prometheus and promtool',
+    package: 'prometheus',
+    usedBy: ['test/ops/support/prometheus.ts', COMMANDS],
+    isThere: () => runs('promtool', '--version'),
+  },
+  {
+    what: 'chromium',
+    package: 'chromium',
+    usedBy: ['test/support/chromium.ts'],
+    isThere: () => runs('chromium', '--version'),
+  },
+  { what: 'a C compiler', package: 'gcc', usedBy: COMPILER, isThere: () => runs('cc', '--version') },
+  {
+    what: "the C library's headers",
+    package: 'libc6-dev',
+    usedBy: COMPILER,
+    isThere: () => existsSync('/usr/include/stdio.h'),
+  },
+  {
+    what: 'kubectl',
+    package: 'kubernetes-client',
+    usedBy: ['test/support/kubectl.ts', COMMANDS],
+    isThere: () => runs('kubectl', 'version', '--client'),
+  },
 ]
 
-/** Null when everything is there (now); else the one line that says what to install. */
-export function provideRequirements(): string | null {
-  let missing = requirements.filter((requirement) => !requirement.isThere())
+/** What tests with these sources need. */
+export function requirementsOf(sources: ReadonlySet<string>): readonly Requirement[] {
+  return requirements.filter(({ usedBy }) => usedBy.some((source) => sources.has(source)))
+}
+
+/** Null when everything that these sources need is there (now); else the one line that says what to install. */
+export function provideRequirements(sources: ReadonlySet<string>): string | null {
+  let missing = requirementsOf(sources).filter((requirement) => !requirement.isThere())
   if (missing.length === 0) return null
   const prefix = installPrefix()
   if (prefix) {

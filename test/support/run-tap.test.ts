@@ -12,7 +12,7 @@ function report(lines: readonly string[]): { readonly shown: readonly string[]; 
 void t.test('of a file that passed, what was skipped is shown, with the reason', (t) => {
   const { shown, counts } = report([
     'TAP version 14',
-    '# Subtest: a.test.js',
+    '# Subtest: a.test.ts',
     '    # Subtest: with a network of its own',
     '        ok 1 - a break of the network # SKIP no namespaces here: Operation not permitted',
     '        # a comment',
@@ -20,14 +20,14 @@ void t.test('of a file that passed, what was skipped is shown, with the reason',
     '    ok 1 - with a network of its own # time=2ms',
     '    ok 2 - with helm # SKIP no helm here',
     '    1..2',
-    'ok 1 - a.test.js # time=1234.5ms',
+    'ok 1 - a.test.ts # time=1234.5ms',
     '1..1',
     '# { total: 3, pass: 1, skip: 2 }',
   ])
   t.same(shown, [
     '        ok 1 - a break of the network # SKIP no namespaces here: Operation not permitted',
     '    ok 2 - with helm # SKIP no helm here',
-    'ok a.test.js (1.2 s)',
+    'ok a.test.ts (1.2 s)',
   ])
   t.same(counts, { passed: 1, failed: 0 })
   t.end()
@@ -35,14 +35,14 @@ void t.test('of a file that passed, what was skipped is shown, with the reason',
 
 void t.test('of a file that failed, its failures are shown with what is known of them, and its comments', (t) => {
   const { shown, counts } = report([
-    '# Subtest: a.test.js',
+    '# Subtest: a.test.ts',
     '    ok 1 - this holds',
     '    # seed 7',
     '    not ok 2 - this does not',
     '      ---',
     '      found: 1',
     '      ...',
-    'not ok 1 - a.test.js # time=500ms',
+    'not ok 1 - a.test.ts # time=500ms',
     '# { total: 2, pass: 1, fail: 1 }',
   ])
   t.same(shown, [
@@ -51,7 +51,7 @@ void t.test('of a file that failed, its failures are shown with what is known of
     '      ---',
     '      found: 1',
     '      ...',
-    'not ok a.test.js (0.5 s)',
+    'not ok a.test.ts (0.5 s)',
   ])
   t.same(counts, { passed: 1, failed: 1 })
   t.end()
@@ -59,19 +59,19 @@ void t.test('of a file that failed, its failures are shown with what is known of
 
 void t.test('of files that share a process each has its line, and its failures before it', (t) => {
   const { shown, counts } = report([
-    '# Subtest: 2 files from a.test.js on',
-    '    # Subtest: a.test.js',
+    '# Subtest: 2 files from a.test.ts on',
+    '    # Subtest: a.test.ts',
     '        ok 1 - this holds',
     '        not ok 2 - this does not',
     '          ---',
     '          found: 1',
     '          ...',
-    '    not ok 1 - a.test.js # time=500ms',
-    '    # Subtest: b.test.js',
+    '    not ok 1 - a.test.ts # time=500ms',
+    '    # Subtest: b.test.ts',
     '        # a comment',
     '        ok 1 - this holds',
-    '    ok 2 - b.test.js # time=200ms',
-    'not ok 1 - 2 files from a.test.js on # time=900ms',
+    '    ok 2 - b.test.ts # time=200ms',
+    'not ok 1 - 2 files from a.test.ts on # time=900ms',
     '# { total: 3, pass: 2, fail: 1 }',
   ])
   t.same(shown, [
@@ -79,15 +79,15 @@ void t.test('of files that share a process each has its line, and its failures b
     '          ---',
     '          found: 1',
     '          ...',
-    'not ok a.test.js (0.5 s)',
-    'ok b.test.js (0.2 s)',
-    'not ok 1 - 2 files from a.test.js on # time=900ms',
+    'not ok a.test.ts (0.5 s)',
+    'ok b.test.ts (0.2 s)',
+    'not ok 1 - 2 files from a.test.ts on # time=900ms',
   ])
   t.same(counts, { passed: 2, failed: 1 })
   t.end()
 })
 
 void t.test('a run that ends without a summary has failed', (t) => {
-  t.same(report(['TAP version 14', '# Subtest: a.test.js']).counts, { passed: 0, failed: 1 })
+  t.same(report(['TAP version 14', '# Subtest: a.test.ts']).counts, { passed: 0, failed: 1 })
   t.end()
 })

@@ -1,11 +1,11 @@
-/** Runs tap on some compiled tests, and tells of each file in a line, and of one that failed what went wrong. */
+/** Runs tap on some tests, and tells of each file in a line, and of one that failed what went wrong. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { type Lane, splitLanes } from './lanes.js'
-import { testPath } from './requirements.js'
+import { type Lane, schedule } from './schedule.js'
+import { testPath } from './test-path.js'
 
 export interface Outcome {
   readonly passed: number
@@ -13,7 +13,7 @@ export interface Outcome {
 }
 
 export interface RunOptions {
-  /** How many files run at once. Default: one for each processor, and next to them those that mostly wait (`lanes.ts`). */
+  /** How many files run at once. Default: one for each processor, and next to them those that mostly wait (`schedule.ts`). */
   readonly jobs?: number
   /** How long one file may take. Default: 300. */
   readonly seconds?: number
@@ -25,14 +25,14 @@ const compileCache = join(root, '.build', 'compile-cache')
 const program = fileURLToPath(new URL('test-files.js', import.meta.url))
 
 /** A file is a subtest of the run, or of its group's process. */
-const FILE_BEGINS = /^(?: {4})?# Subtest: \S+\.test\.js$/
-const FILE_ENDED = /^(?: {4})?(ok|not ok) \d+ - (\S+\.test\.js)(?: # time=([\d.]+)ms)?(?: \{)?$/
+const FILE_BEGINS = /^(?: {4})?# Subtest: \S+\.test\.ts$/
+const FILE_ENDED = /^(?: {4})?(ok|not ok) \d+ - (\S+\.test\.ts)(?: # time=([\d.]+)ms)?(?: \{)?$/
 const GROUP_ENDED = /^(?:ok|not ok) \d+ - /
 
-/** @param files compiled tests, relative to the root. */
+/** @param files sources of compiled tests, relative to the root. */
 export async function runTap(files: readonly string[], options: RunOptions = {}): Promise<Outcome> {
   const { jobs, seconds = 300 } = options
-  const lanes = jobs === undefined ? splitLanes(files) : [{ groups: files.map((file) => [file]), jobs }]
+  const lanes = jobs === undefined ? schedule(files) : [{ groups: files.map((file) => [file]), jobs }]
   const outcomes = await Promise.all(lanes.map((lane) => runLane(lane, seconds)))
   const passed = outcomes.reduce((sum, outcome) => sum + outcome.passed, 0)
   const failed = outcomes.reduce((sum, outcome) => sum + outcome.failed, 0)

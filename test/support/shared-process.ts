@@ -1,14 +1,14 @@
 /**
- * A TAP program that runs files one after the other in its own process: each is a subtest, named as the
- * file. They are given as `TEST_FILES=FILE,FILE…`, since tap names folders after the arguments of a process, and `TEST_SECONDS` is how
+ * A TAP program that runs files one after the other in its own process: each is a subtest, named as its
+ * source. They are given as `TEST_FILES=FILE,FILE…`, since tap names folders after the arguments of a process, and `TEST_SECONDS` is how
  * long each may take.
  *
  * A test file adds its tests to the one object that `tap` exports. While a file is loaded, that object hands them on to the
  * subtest of the file, which ends when all of them have.
  */
-import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
+import { compiledPath } from './compiled-path.js'
 
 const { TEST_FILES = '', TEST_SECONDS } = process.env
 // Programs that a test starts are not told.
@@ -22,7 +22,7 @@ for (const file of TEST_FILES.split(',')) {
   await t.test(file, { timeout: Number(TEST_SECONDS) * 1_000 }, async (subtest) => {
     const restore = handOn(subtest)
     try {
-      await import(pathToFileURL(resolve(file)).href)
+      await import(pathToFileURL(compiledPath(file)).href)
     } finally {
       restore()
     }

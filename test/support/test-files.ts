@@ -1,16 +1,16 @@
 /**
- * A TAP program whose subtests are files: `node test-files.js JOBS SECONDS FILE[,FILE…]…`. Files with a comma between them share a
- * process (`shared-process.ts`), each of the others has its own.
+ * A TAP program whose subtests are files, named by their sources: `node test-files.js JOBS SECONDS FILE[,FILE…]…`. Files
+ * with a comma between them share a process (`shared-process.ts`), each of the others has its own.
  *
  * This is tap's own `t.spawn`. The command line of tap would load four more things into every process of a test, which
- * are of no use to compiled tests without coverage and take longer than most of these tests: a TypeScript loader,
+ * are of no use to tests that are compiled and measure no coverage and take longer than most of these tests: a TypeScript loader,
  * module mocks, and a record of all modules loaded, which every server that a test starts would inherit, too.
  */
-import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { compiledPath } from './compiled-path.js'
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '../../..')
+const root = fileURLToPath(new URL('../../../', import.meta.url))
 const sharedProcess = fileURLToPath(new URL('shared-process.js', import.meta.url))
 const nodeFlags = ['--enable-source-maps', `--import=${new URL('no-async-hooks.js', import.meta.url).href}`]
 const [jobs, seconds, ...groups] = process.argv.slice(2)
@@ -23,7 +23,7 @@ for (const group of groups) {
   // What tap adds to NODE_OPTIONS is taken away again.
   const environment = [`NODE_OPTIONS=${process.env['NODE_OPTIONS'] ?? ''}`, `TAP_TIMEOUT=${seconds}`]
   const shared = isAlone ? [] : [`TEST_FILES=${group}`, `TEST_SECONDS=${seconds}`]
-  const program = isAlone ? group : sharedProcess
+  const program = isAlone ? compiledPath(group) : sharedProcess
   void t.spawn('env', [...environment, ...shared, process.execPath, ...nodeFlags, program], {
     name: isAlone ? group : `${files.length} files from ${files[0]} on`,
     // A failure is shown where it is in the file, not here.

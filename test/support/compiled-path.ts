@@ -1,0 +1,9 @@
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const build = fileURLToPath(new URL('../../', import.meta.url))
+
+/** The absolute path of the module that a source is compiled to. */
+export function compiledPath(source: string): string {
+  return join(build, source.replace(/\.ts$/, '.js'))
+}

@@ -1,0 +1,54 @@
+/** What a source file loads, read from its text. Paths are relative to the repository. */
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+
+/** `import` and `export … from`. */
+const STATIC = /^(?:import|export)\s+(?:(type)\s)?(?:[^'"]*?\sfrom\s+)?'(\.[^']+)'/gm
+const DYNAMIC = /(?<!typeof )import\('(\.[^']+)'\)/g
+/** A program, a thread or a page that is started or read as a file. Only the constant beginning of a template counts. */
+const BESIDE = /new URL\(\s*['`]([^'`$]+)[^,]*,\s*import\.meta\.url/g
+
+/** The sources that `source` imports. `types` adds those from which it imports types alone. */
+export function importsOf(source: string, { types = false } = {}): string[] {
+  const text = readFileSync(join(root, source), 'utf8')
+  const found = [...text.matchAll(STATIC)].filter(([, type]) => types || type === undefined)
+  return [...found.map(([, , path]) => path!), ...[...text.matchAll(DYNAMIC)].map(([, path]) => path!)].map((path) => {
+    const imported = join(dirname(source), path).replace(/\.js$/, '.ts')
+    if (!existsSync(join(root, imported))) throw new Error(`${source} imports ${imported}, which does not exist`)
+    return imported
+  })
+}
+
+/** These sources and all that they run: what they import, and modules to which they refer by `new URL('…', import.meta.url)`. */
+export function sourcesOf(sources: readonly string[]): ReadonlySet<string> {
+  const found = new Set<string>()
+  const waiting = sources.map((source) => normalize(source))
+  for (let source = waiting.pop(); source !== undefined; source = waiting.pop()) {
+    if (found.has(source)) continue
+    found.add(source)
+    waiting.push(...importsOf(source), ...modulesBeside(source))
+  }
+  return found
+}
+
+/** Compiled modules have the same places in `.build/` as their sources have in the repository. */
+function modulesBeside(source: string): string[] {
+  const text = readFileSync(join(root, source), 'utf8')
+  return [...text.matchAll(BESIDE)].flatMap(([, path]) => {
+    const target = join(dirname(source), path!)
+    // `.build/` itself, or a file of the repository outside of it.
+    if (target === './' || target.startsWith('..')) return []
+    if (target.endsWith('.js'))
+      return [target.replace(/\.js$/, '.ts')].filter((module) => existsSync(join(root, module)))
+    return target.endsWith('/') && existsSync(join(root, target)) ? modulesIn(target) : []
+  })
+}
+
+function modulesIn(folder: string): string[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && statSync(join(root, folder, file)).isFile())
+    .map((file) => join(folder, file))
+}

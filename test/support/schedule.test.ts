@@ -1,0 +1,67 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { ALONE, LONG, schedule, WAITING } from './schedule.js'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const program = fileURLToPath(new URL('shared-process.js', import.meta.url))
+
+const file = (name: string): string => `test/${name}.test.ts`
+const age = file('fault/age')
+const etcd = file('feed/feed/etcd')
+const state = file('feed/feed-state')
+const store = file('cache/store')
+const nats = file('fleet/nats')
+const feeds = file('fleet/nats-feeds')
+const bounds = file('fault/bounds')
+
+void t.test('tests that mostly wait have a lane of their own, and long ones begin first', (t) => {
+  t.strictSame(schedule([age, store, state, etcd, nats, feeds], 2), [
+    { groups: [[feeds, store, state]], jobs: 3 },
+    { groups: [[age, etcd, nats]], jobs: 3 },
+  ])
+  t.strictSame(schedule([store], 4), [{ groups: [[store]], jobs: 5 }], 'a lane without files is none')
+  t.strictSame(schedule([age], 1), [{ groups: [[age]], jobs: 2 }])
+  t.strictSame(schedule([], 1), [])
+  t.end()
+})
+
+void t.test('so many files share a process, and those that measure or change theirs are alone', (t) => {
+  const busy = Array.from({ length: 9 }, (_, i) => file(`cache/${i}`))
+  t.strictSame(schedule([...busy, bounds], 1)[0]!.groups, [[bounds], busy.slice(0, 8), busy.slice(8)])
+  const waiting = Array.from({ length: 5 }, (_, i) => file(`feed/feed/${i}`))
+  t.strictSame(schedule(waiting, 1)[0]!.groups, [waiting.slice(0, 4), waiting.slice(4)])
+  t.end()
+})
+
+void t.test('every place exists', (t) => {
+  for (const source of [...LONG, ...WAITING, ...ALONE]) t.ok(existsSync(join(root, source)), source)
+  t.end()
+})
+
+void t.test('each file of a shared process is a subtest, whatever became of the one before', (t) => {
+  const folder = mkdtempSync(join(root, '.build', 'shared-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const write = (name: string, body: string): string => {
+    writeFileSync(join(folder, `${name}.test.js`), `import t from 'tap'\n${body}`)
+    return `${basename(folder)}/${name}.test.ts`
+  }
+  const files = [
+    write('throws', `throw new Error('cannot be loaded')`),
+    write('fails', `t.test('one', async (t) => t.ok(false))\nt.test('two', async (t) => t.ok(true))`),
+    write('holds', `t.teardown(() => console.log('# undone'))\nt.test('three', async (t) => t.ok(true))`),
+    write('last', `t.test('four', async (t) => t.ok(true))`),
+  ]
+  const environment = { ...process.env, TAP: '1', NODE_OPTIONS: '', TEST_FILES: files.join(','), TEST_SECONDS: '30' }
+  const { stdout, status } = spawnSync(process.execPath, [program], { encoding: 'utf8', env: environment })
+  t.not(status, 0)
+  const ends = [...stdout.matchAll(/^(ok|not ok) (\d) - .*\/(\w+)\.test\.ts/gm)].map(
+    ([, how, n, name]) => `${how} ${n} ${name}`,
+  )
+  t.same(ends, ['not ok 1 throws', 'not ok 2 fails', 'ok 3 holds', 'ok 4 last'])
+  t.match(stdout, /cannot be loaded/)
+  t.ok(stdout.indexOf('# undone') < stdout.indexOf('four'), 'a file is undone before the next begins')
+  t.end()
+})
