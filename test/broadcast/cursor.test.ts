@@ -1,9 +1,12 @@
+import assert from 'node:assert/strict'
 import t from 'tap'
 import { Cursor } from '../../src/broadcast/cursor.js'
 import { FactRegistry } from '../../src/broadcast/fact-registry.js'
 import { Group } from '../../src/broadcast/group.js'
 import { Matcher } from '../../src/broadcast/matcher.js'
+import { Store } from '../../src/cache/store.js'
 import { EVERYTHING } from '../../src/dialect/selector.js'
+import type { Key } from '../../src/model/event.js'
 import { ServiceUnavailableError } from '../../src/model/status.js'
 import { lineWire, plainEncoder, rev } from '../support/objects.js'
 import { TestSink } from './harness.js'
@@ -31,6 +34,8 @@ function setUp(revision = 10) {
   return { group, cursor, sink, asked, membersOf }
 }
 
+const EMPTY = new Store().snapshot(rev(10), 0)
+
 void t.test('a cursor stands among the active ones of its group exactly while it is active', (t) => {
   const { cursor, group, membersOf } = setUp()
   t.same(membersOf(), { active: 0, parked: 0 })
@@ -52,33 +57,76 @@ void t.test('a cursor stands among the active ones of its group exactly while it
   t.end()
 })
 
-void t.test('a cursor that ends in any state leaves nothing in its group, and ends once', (t) => {
-  const ways: Readonly<Record<string, (cursor: Cursor) => void>> = {
-    starting: () => {},
-    waiting: (cursor) => cursor.wait(),
-    lagging: (cursor) => cursor.lag(),
-    parked: (cursor) => {
-      cursor.lag()
-      cursor.park()
-    },
-    active: (cursor) => {
-      cursor.lag()
-      cursor.join()
-    },
-    ending: (cursor) => {
-      cursor.lag()
-      cursor.join()
-      cursor.endSoon({ error: new ServiceUnavailableError('over'), reason: 'error' })
-    },
+/** Everything that may be asked of a cursor, in whatever order. */
+const MOVES: Readonly<Record<string, (cursor: Cursor) => void>> = {
+  beginInitial: (cursor) => cursor.beginInitial(cursor.group.initialFrames(EMPTY, '' as Key, null, 0), false, 0),
+  completeInitial: (cursor) => cursor.completeInitial(),
+  wait: (cursor) => cursor.wait(),
+  lag: (cursor) => cursor.lag(),
+  join: (cursor) => cursor.join(),
+  endSoon: (cursor) => cursor.endSoon({ error: new ServiceUnavailableError('over'), reason: 'error' }),
+  end: (cursor) => void cursor.end(),
+}
+
+/** A cursor that has made these moves; null when the last of them makes no sense after the others. */
+function after(moves: readonly string[]): ReturnType<typeof setUp> | null {
+  const made = setUp()
+  for (const [i, move] of moves.entries()) {
+    const before = { state: made.cursor.state, members: made.membersOf() }
+    try {
+      MOVES[move]!(made.cursor)
+    } catch (error) {
+      if (i < moves.length - 1 || !(error instanceof RangeError)) throw error
+      const { cursor, membersOf } = made
+      assert.deepEqual({ state: cursor.state, members: membersOf() }, before, `${moves.join(', ')} changes nothing`)
+      return null
+    }
   }
-  for (const [name, bring] of Object.entries(ways)) {
-    const { cursor, membersOf } = setUp()
-    bring(cursor)
-    t.ok(cursor.end(), name)
-    t.equal(cursor.state, 'ended', name)
-    t.same(membersOf(), { active: 0, parked: 0 }, name)
-    t.notOk(cursor.end(), `${name}: a second time`)
+  return made
+}
+
+void t.test('whatever a cursor is asked, and in whatever order, it keeps its place in its group', (t) => {
+  const reached = new Set<string>()
+  let sequences: (readonly string[])[] = [[]]
+  for (let length = 0; length <= 6; length++) {
+    for (const moves of sequences) {
+      const name = moves.join(', ')
+      const { cursor, group, membersOf } = after(moves)!
+      reached.add(cursor.state)
+      assert.equal(membersOf().active, cursor.state === 'active' ? 1 : 0, `${name}: in the log while it is active`)
+      assert.equal(cursor.initial !== null, cursor.state === 'initial', `${name}: it holds a state while that is sent`)
+      // A watcher that skips the ring would miss what came while its state was sent, or before its revision was there.
+      const joined = moves.lastIndexOf('join')
+      if (joined !== -1) assert.equal(moves[joined - 1], 'lag', `${name}: only the ring leads into the log`)
+      const over = moves.findIndex((move) => move === 'endSoon' || move === 'end')
+      if (over !== -1)
+        assert.ok(
+          moves.slice(over + 1).every((move) => move === 'end'),
+          `${name}: no way back`,
+        )
+      const hasEnded = moves.includes('end')
+      assert.equal(cursor.state === 'ended', hasEnded, `${name}: it has ended, or still can`)
+      assert.equal(cursor.end(), !hasEnded, `${name}: it ends once`)
+      assert.deepEqual(membersOf(), { active: 0, parked: 0 }, `${name}: its end leaves nothing in the group`)
+      const fresh = group.initialFrames(EMPTY, '' as Key, null, 0)
+      assert.equal(fresh.users, 1, `${name}: nor a hold on a state`)
+    }
+    sequences = sequences.flatMap((moves) =>
+      Object.keys(MOVES)
+        .map((move) => [...moves, move])
+        .filter((longer) => after(longer) !== null),
+    )
   }
+  t.equal(reached.size, 7, `every state is reached: ${[...reached].join(', ')}`)
+  t.end()
+})
+
+void t.test('a parked cursor that ends leaves nothing in its group', (t) => {
+  const { cursor, membersOf } = setUp()
+  cursor.lag()
+  cursor.park()
+  t.ok(cursor.end())
+  t.same(membersOf(), { active: 0, parked: 0 })
   t.end()
 })
 
