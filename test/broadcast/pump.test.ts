@@ -10,6 +10,7 @@ import { EVERYTHING } from '../../src/dialect/selector.js'
 import { lineWire, plainEncoder, rev } from '../support/objects.js'
 import { nextTurn } from '../support/virtual-clock.js'
 import { TestSink } from './harness.js'
+import { testSeeds } from '../support/test-seeds.js'
 
 function groupOf(size: number, identity = 'ann'): { group: Group<Cursor>; cursors: Cursor[] } {
   const matcher = new Matcher('', EVERYTHING, new FactRegistry(() => null), 'v1')
@@ -108,7 +109,7 @@ void t.test('a long pass yields to the event loop and goes on where it stopped',
 })
 
 void t.test('while cursors leave or come during a pass, no other is missed or visited twice', async (t) => {
-  for (let seed = 1; seed <= 60; seed++) {
+  for (const seed of testSeeds(60)) {
     const random = seededRandom(seed)
     const pump = new Pump({ metrics: { passSlice: () => {} } })
     const { group, cursors } = groupOf(randomInteger(random, 1, 40))

@@ -4,6 +4,7 @@ import { Schedule } from '../../src/broadcast/schedule.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 import { createHarness } from './harness.js'
+import { testSeed } from '../support/test-seeds.js'
 
 function setUp() {
   const { watch } = createHarness({ revision: 10 })
@@ -128,7 +129,7 @@ void t.test('a stopped schedule calls nobody', (t) => {
 })
 
 void t.test('with a clock that moves within a turn no cursor is forgotten, whatever boundary the clock passes', (t) => {
-  const seed = Number(process.env['SEED'] ?? 1)
+  const seed = testSeed(1)
   const random = seededRandom(seed)
   const clock = new VirtualClock(undefined, 0.02)
   const { watch } = createHarness({ revision: 10 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { DeltaFifo, type Delta } from '../../src/client/delta-fifo.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
+import { testSeeds } from '../support/test-seeds.js'
 
 interface Thing {
   readonly key: string
@@ -168,7 +169,7 @@ void t.test('a resync covers the known objects without pending deltas', async (t
 })
 
 void t.test('in random histories a slow reader misses no deletion and ends with the same state', async (t) => {
-  for (let seed = 1; seed <= 400; seed++) {
+  for (const seed of testSeeds(400)) {
     const random = seededRandom(seed)
     const server = new Map<string, Thing>()
     const reader = new Map<string, Thing>()

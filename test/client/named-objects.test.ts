@@ -2,6 +2,7 @@ import t from 'tap'
 import { NamedObjects } from '../../src/client/named-objects.js'
 import { Indexer } from '../../src/client/indexer.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
+import { testSeeds } from '../support/test-seeds.js'
 
 interface Named {
   readonly metadata: { readonly namespace?: string; readonly name: string }
@@ -16,7 +17,7 @@ const keyOf = ({ metadata: { namespace, name } }: Named): string =>
   namespace === undefined ? name : `${namespace}/${name}`
 
 void t.test('it holds what a map holds, whatever comes and goes', (t) => {
-  for (let seed = 1; seed <= 20; seed++) {
+  for (const seed of testSeeds(20)) {
     const random = seededRandom(seed)
     const model = new Map<string, Named>()
     const objects = new NamedObjects<Named>()

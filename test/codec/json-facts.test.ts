@@ -5,6 +5,7 @@ import { extractFacts, planFacts } from '../../src/codec/json-facts.js'
 import { scanObject } from '../../src/codec/json-scan.js'
 import { parseSelector } from '../../src/dialect/selector.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
+import { testSeed } from '../support/test-seeds.js'
 
 function fieldOf(json: string, path: string): string {
   return extractFacts(Buffer.from(json), planFacts([path])).field(path)
@@ -153,7 +154,7 @@ function fieldOfTree(value: unknown, segments: readonly string[]): string {
 }
 
 void t.test('random objects answer as their trees do, with and without white space', async (t) => {
-  const seed = 4711
+  const seed = testSeed(4711)
   const random = seededRandom(seed)
   // The tree is JSON.parse's, and that of Node 24 (V8 13.6) takes the key `"` for `\\` in an object shaped as one it has seen.
   const keys = ['a', 'b', 'a.b', 'q"', 'back\\', 'é', 'metadata', 'labels', '__proto__']

@@ -5,6 +5,7 @@ import { indentJson } from '../../src/codec/json-indent.js'
 import { jsonToYaml, yamlSteps, YamlWriter } from '../../src/codec/json-to-yaml.js'
 import { scanObject } from '../../src/codec/json-scan.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
+import { testSeed } from '../support/test-seeds.js'
 
 const yaml = (json: string): string => jsonToYaml(Buffer.from(json))
 
@@ -56,7 +57,7 @@ function randomValue(random: Random, depth: number): unknown {
 }
 
 void t.test('JSON is indented as JSON.stringify does it, and nothing but white space is added', async (t) => {
-  const seed = 5
+  const seed = testSeed(5)
   const random = seededRandom(seed)
   for (let round = 0; round < 2_000; round++) {
     const value = randomValue(random, 4)
@@ -69,7 +70,7 @@ void t.test('JSON is indented as JSON.stringify does it, and nothing but white s
 })
 
 void t.test('a list that comes in parts is the same YAML as the whole', async (t) => {
-  const seed = 7
+  const seed = testSeed(7)
   const random = seededRandom(seed)
   for (let round = 0; round < 500; round++) {
     const items = Array.from({ length: randomInteger(random, 0, 6) }, () => JSON.stringify(randomValue(random, 3)))
@@ -105,7 +106,7 @@ void t.test('a large object is written in many steps', async (t) => {
 })
 
 void t.test('YAML means what the JSON meant, to a reader of YAML 1.2 and of 1.1', async (t) => {
-  const seed = 6
+  const seed = testSeed(6)
   const random = seededRandom(seed)
   for (let round = 0; round < 2_000; round++) {
     const value = randomValue(random, 4)

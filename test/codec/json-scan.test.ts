@@ -4,6 +4,7 @@ import { MAX_JSON_DEPTH, scanObject, spliceResourceVersion } from '../../src/cod
 import { toRevision } from '../../src/model/revision.js'
 import { Scratch } from '../../src/support/scratch.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
+import { testSeed } from '../support/test-seeds.js'
 
 const revision = toRevision(42)
 
@@ -202,7 +203,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 void t.test('random text is accepted exactly when JSON.parse accepts it, and keeps its meaning', async (t) => {
-  const seed = 20_261_121
+  const seed = testSeed(20_261_121)
   const random = seededRandom(seed)
   let accepted = 0
   for (let round = 0; round < 20_000; round++) {

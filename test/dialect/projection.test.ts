@@ -5,6 +5,7 @@ import { scanObject, spliceResourceVersion } from '../../src/codec/json-scan.js'
 import { parseProjection, project } from '../../src/dialect/projection.js'
 import { toRevision } from '../../src/model/revision.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
+import { testSeed } from '../support/test-seeds.js'
 
 function projected(json: string, fields: string): string {
   return project(scanObject(Buffer.from(json))!.bytes, parseProjection(fields)).bytes.toString()
@@ -112,7 +113,7 @@ void t.test('a text that is not a list of paths is refused with 400', async (t) 
 })
 
 void t.test('a projection of a random object contains each chosen value unchanged, and nothing else', async (t) => {
-  const seed = 99
+  const seed = testSeed(99)
   const random = seededRandom(seed)
   const keys = ['a', 'b', 'c', 'metadata', 'name']
   const build = (depth: number): unknown => {

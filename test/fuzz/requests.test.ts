@@ -7,10 +7,10 @@ import t from 'tap'
 import { randomInteger, type Random, seededRandom } from '../../src/support/random.js'
 import { type AppHarness, startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
+import { testSeeds } from '../support/test-seeds.js'
 
 const REQUESTS = 1_500
 const ANSWER_MS = 10_000
-const fresh = Number(process.env['TEST_SEED'] ?? Date.now() % 1_000_000)
 
 const methods = ['GET', 'GET', 'GET', 'GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'get', 'TRACE', 'FOO']
 const segments = ['api', 'apis', 'v1', 'apps', 'namespaces', 'default', 'pods', 'configmaps', 'watch', 'p1', 'status', 'openapi', 'v2', 'v3', 'version', 'metrics', 'readyz', 'livez', '%2e%2e', '%', '%00', '..', '', 'ui'] // prettier-ignore
@@ -38,7 +38,7 @@ const headers: readonly (readonly [string, readonly string[]])[] = [
 /** 501 and 505 are HTTP's own, for what is no request of ours; 503 and 504 the contract names. */
 const NAMED = new Set([501, 503, 504, 505])
 
-for (const seed of [1, fresh]) {
+for (const seed of testSeeds(1)) {
   void t.test(`${REQUESTS} random requests: each has an answer that the contract names (seed ${seed})`, async (t) => {
     const objects = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]))
     const h = await startApp(t, { objects, flags: ['--requests-per-second', '100000'] })

@@ -22,6 +22,7 @@ import {
 } from '../support/watch-recorder.js'
 import { nextTurn } from '../support/virtual-clock.js'
 import { assertGuarantees, validate } from './validate.js'
+import { testSeeds } from '../support/test-seeds.js'
 
 const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 const namespaces = ['a', 'ab', 'b']
@@ -50,9 +51,7 @@ const scopes: readonly RequestScope[] = [
 const watchersAtOnce = 24
 const steps = 2_500
 
-/** A new one each time, or the one to look at again: `TEST_SEED=123`. */
-const fresh = Number(process.env['TEST_SEED'] ?? Date.now() % 1_000_000)
-for (const seed of [1, 2, fresh]) {
+for (const seed of testSeeds(2)) {
   void t.test(`every guarantee holds, whatever happens (seed ${seed})`, async (t) => {
     const random = seededRandom(seed)
     const h = await startApp(t, {

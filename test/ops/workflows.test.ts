@@ -45,7 +45,7 @@ const { scripts, engines } = JSON.parse(text('package.json')) as {
 }
 
 void t.test('every workflow is bounded, has least rights and pins what it uses', async (t) => {
-  t.same(names.sort(), ['ci', 'release'])
+  t.same(names.sort(), ['ci', 'nightly', 'release'])
   for (const name of names) {
     const { permissions, concurrency, jobs } = workflow(name)
     t.same(permissions, { contents: 'read' }, `${name}: a job that needs more says so itself`)

@@ -10,6 +10,7 @@ import {
   type ReflectorState,
   type Trouble,
 } from '../../src/reflector/reflector-state.js'
+import { testSeeds } from '../support/test-seeds.js'
 
 const trouble = (kind: FailureKind, retryAfterMs: number | null = null): Trouble => ({
   kind,
@@ -115,7 +116,7 @@ void t.test(
   async (t) => {
     let most = 0
     const wrong: string[] = []
-    for (let seed = 1; seed <= 300; seed++) {
+    for (const seed of testSeeds(300)) {
       const world = new World(seededRandom(seed))
       most = Math.max(most, ...world.run(30 * 60_000))
       world.becomeGood()

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { FairQueue } from '../../src/support/fair-queue.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
+import { testSeeds } from './test-seeds.js'
 
 function drain(queue: FairQueue<string>, costOf: (item: string) => number, most = Infinity): string[] {
   const taken: string[] = []
@@ -76,7 +77,7 @@ void t.test('an item that is queued again while it is done keeps the place and t
 })
 
 void t.test('random: every item leaves once, and those of a flow in order', (t) => {
-  for (let seed = 1; seed <= 30; seed++) {
+  for (const seed of testSeeds(30)) {
     const random = seededRandom(seed)
     const queue = new FairQueue<readonly [string, number]>()
     const pushed = new Map<string, number>()

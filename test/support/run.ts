@@ -1,29 +1,60 @@
 /**
- * `npm test`: compiles the tests and what they load, sees to what they need, runs tap, and ends with one plain line,
- * `N passed, N failed`. Arguments name some tests, by file or by folder: what these do not load is neither compiled nor
- * asked for.
+ * `npm test -- [TEST…]`: compiles the tests and what they load, sees to what they need, runs tap, and ends with one plain
+ * line, `N passed, N failed`. Arguments name some tests, by file or by folder: what these do not load is neither compiled
+ * nor asked for.
+ *
+ * `npm run test:nightly -- [--rounds N] [--seed N] [TEST…]`: the random tests, each round with a new seed, which is
+ * printed. `--seed` repeats one.
  *
  * The counts are tap's own, of assertions; a run that is red without one of them (a bail-out, a runner that died) counts
  * one failure more, so that it never reads as green.
  */
+import { randomInt } from 'node:crypto'
+import { parseArgs } from 'node:util'
 import { compile } from './compile.js'
 import { sourcesOf } from './imports.js'
 import { bundlePrograms, startsPrograms } from './program.js'
 import { provideRequirements } from './requirements.js'
-import { runTap } from './run-tap.js'
+import { type Outcome, runTap } from './run-tap.js'
 import { selectTests } from './select-tests.js'
+import { isRandom, SEED_VARIABLE } from './test-seeds.js'
 
-async function main(names: readonly string[]): Promise<number> {
-  const files = selectTests(names)
-  if (files.length === 0) return fail(`no test is called ${names.join(' ')}`)
+async function main(): Promise<number> {
+  const { values, positionals: names } = parseArgs({
+    options: { rounds: { type: 'string' }, seed: { type: 'string' } },
+    allowPositionals: true,
+  })
+  const isNightly = values.rounds !== undefined || values.seed !== undefined
+  const rounds = Number(values.rounds ?? 1)
+  if (!Number.isSafeInteger(rounds) || rounds < 1) return fail(`--rounds ${values.rounds} is not a number of rounds`)
+  if (values.seed !== undefined && !/^\d{1,9}$/.test(values.seed)) return fail(`--seed ${values.seed} is not a seed`)
+  const files = selectTests(names).filter((file) => !isNightly || isRandom(sourcesOf([file])))
+  if (files.length === 0) return fail(`no ${isNightly ? 'random ' : ''}test is called ${names.join(' ')}`)
   const sources = sourcesOf(files)
   const lack = provideRequirements(sources)
   if (lack !== null) return fail(lack)
   await compile(new Set([...sources, ...sourcesOf(['test/support/run-tap.ts'])]))
   if (startsPrograms(sources)) await bundlePrograms()
-  const { passed, failed } = await runTap(files)
+  const { passed, failed } = isNightly ? await runRounds(files, rounds, values.seed) : await runTap(files)
   process.stdout.write(`${passed} passed, ${failed} failed\n`)
   return failed === 0 ? 0 : 1
+}
+
+async function runRounds(files: readonly string[], rounds: number, given: string | undefined): Promise<Outcome> {
+  let passed = 0
+  let failed = 0
+  const failures: string[] = []
+  for (let round = 1; round <= rounds; round++) {
+    const seed = given ?? String(randomInt(1e9))
+    process.stdout.write(`== round ${round} of ${rounds}, seed ${seed}\n`)
+    process.env[SEED_VARIABLE] = seed
+    const outcome = await runTap(files)
+    passed += outcome.passed
+    failed += outcome.failed
+    if (outcome.failed > 0) failures.push(seed)
+  }
+  for (const seed of failures) process.stdout.write(`failed: npm run test:nightly -- --rounds 1 --seed ${seed}\n`)
+  return { passed, failed }
 }
 
 function fail(message: string): number {
@@ -31,4 +62,4 @@ function fail(message: string): number {
   return 1
 }
 
-process.exitCode = await main(process.argv.slice(2))
+process.exitCode = await main()

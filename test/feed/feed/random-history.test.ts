@@ -2,8 +2,6 @@
  * Random histories of writes, compactions, cuts, stalls, restored backups, repeated and backward events. Whatever
  * happens, what reaches the sink is etcd's own log without a hole, or a whole state that says why; and in the end both
  * are equal.
- *
- * `FEED_SEED` names the first seed, `FEED_RUNS` how many follow each other.
  */
 import t, { type Test } from 'tap'
 import type { Batch, Key } from '../../../src/model/event.js'
@@ -11,19 +9,11 @@ import type { Revision } from '../../../src/model/revision.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import type { WriteOperation } from '../../../src/upstream/upstream.js'
 import { elsewhere, harness, put, remove } from '../harness.js'
+import { testSeeds } from '../../support/test-seeds.js'
 
-const firstSeed = Number(process.env['FEED_SEED'] ?? 1)
-const runs = Number(process.env['FEED_RUNS'] ?? 40)
 const prefix = '/p/' as Key
 
-for (let seed = firstSeed; seed < firstSeed + runs; seed++) {
-  void t.test(`seed ${seed}`, (t) => history(t, seed))
-}
-void t.test('a fresh seed', (t) => {
-  const seed = Math.floor(Math.random() * 2 ** 31)
-  t.comment(`seed ${seed}`)
-  return history(t, seed)
-})
+for (const seed of testSeeds(40)) void t.test(`seed ${seed}`, (t) => history(t, seed))
 
 async function history(t: Test, seed: number): Promise<void> {
   const random = seededRandom(seed)

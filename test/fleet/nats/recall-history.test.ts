@@ -6,6 +6,7 @@ import { recallHistory } from '../../../src/fleet/nats/recall-history.js'
 import type { Batch, Key, KeyEvent, KeyValue } from '../../../src/model/event.js'
 import { toRevision } from '../../../src/model/revision.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
+import { testSeeds } from '../../support/test-seeds.js'
 
 const key = (name: string): Key => `/registry/things/${name}` as Key
 
@@ -31,7 +32,7 @@ function sent(body: Body, fingerprint: HistoryFingerprint | null, revision = 40)
 
 const mark = (newest: KeyValue | null): Body => ({ kind: 'progress', testimony: { newest, lastDelete: null } })
 
-for (const seed of [1, 2, 3]) {
+for (const seed of testSeeds(3)) {
   void t.test(`of a random history nothing is lost on the way (seed ${seed})`, async (t) => {
     const random = seededRandom(seed)
     const versions = new Map<string, number>()

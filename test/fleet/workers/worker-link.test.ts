@@ -9,6 +9,7 @@ import { PrimaryUpstream } from '../../../src/fleet/workers/upstream-calls.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { primaryHarness, resource, type ScriptedFeed } from '../workers-harness.js'
+import { testSeeds } from '../../support/test-seeds.js'
 
 const prefix = resource.etcdPrefix
 
@@ -242,7 +243,7 @@ void t.test(
   },
 )
 
-for (const seed of [1, 2, 3, Date.now() % 1_000_000]) {
+for (const seed of testSeeds(3)) {
   void t.test(
     `workers hold what the source delivered, whenever they come and however they read (seed ${seed})`,
     async (t) => {

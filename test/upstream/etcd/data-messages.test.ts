@@ -8,6 +8,7 @@ import {
   WatchDecoding,
 } from '../../../src/upstream/etcd/data-messages.js'
 import { UpstreamError } from '../../../src/upstream/upstream.js'
+import { testSeed } from '../../support/test-seeds.js'
 
 const protocolError = { name: 'UpstreamError', code: 'protocol' }
 
@@ -21,7 +22,7 @@ interface Fields {
 }
 
 void t.test('messages that another implementation encodes decode to the same values', async (t) => {
-  const seed = Number(process.env['SEED'] ?? 1)
+  const seed = testSeed(1)
   const random = seededRandom(seed)
   for (let round = 0; round < 200; round++) {
     const entries = Array.from({ length: randomInteger(random, 0, 5) }, () => randomFields(random))

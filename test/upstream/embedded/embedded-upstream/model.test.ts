@@ -5,6 +5,7 @@ import { type Revision, toRevision } from '../../../../src/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../../../src/upstream/embedded/embedded-upstream.js'
 import { UpstreamError, type WriteOperation } from '../../../../src/upstream/upstream.js'
+import { testSeeds } from '../../../support/test-seeds.js'
 
 interface Entry {
   readonly value: string
@@ -86,8 +87,7 @@ function batchText({ revision, events }: Batch): string {
   return `${revision}: ${texts.join(' ')}`
 }
 
-const seeds = [1, 2, 3, 4, 5, 6, 7, 8, Date.now() % 1_000_000]
-for (const seed of seeds) {
+for (const seed of testSeeds(8)) {
   void t.test(`a random history reads and watches as the reference says (seed ${seed})`, async (t) => {
     const random = seededRandom(seed)
     const upstream = createEmbeddedUpstream({ random, historyRevisions: 60, pageKeys: 3 })
