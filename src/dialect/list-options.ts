@@ -1,6 +1,6 @@
 /**
  * Parses the query parameters of a get, list or watch. Every valid combination of resourceVersion,
- * resourceVersionMatch, continue and sendInitialEvents becomes one case of a union, so that no other file reads these
+ * resourceVersionMatch, continue and sendInitialEvents becomes one case of a union, so that no other file interprets these
  * parameters. Contradictions are refused here, in the API server's words: 422 for a forbidden combination, 400 for text
  * that cannot be parsed.
  *

@@ -89,6 +89,7 @@ overEveryUpstream(t, 'where a watch starts', { seeds: SEEDS }, async (t, w) => {
       check: marked,
     },
     { promise: 'N: exactly the events after N', path: `${PODS}?watch=1&resourceVersion=${c}`, events: after },
+    { promise: 'N with leading zeros is N', path: `${PODS}?watch=1&resourceVersion=00${c}`, events: after },
     {
       promise: 'N with bookmarks marks no end',
       path: `${PODS}?watch=1&resourceVersion=${c}&${BOOKMARKS}`,

@@ -4,7 +4,6 @@ import { EVICTION_NAME, hasSubresource } from '../../dialect/resource-registry.j
 import { objectNotFoundError } from '../../dialect/status-body.js'
 import { unservedSubresourceError } from '../../dialect/unserved-subresources.js'
 import { MethodNotAllowedError, StatusError } from '../../model/status.js'
-import type { Revision } from '../../model/revision.js'
 import type { LiveResource, UncachedRequest, UncachedResource } from '../../pipeline/live-resource.js'
 import { inSpan } from '../../support/tracing.js'
 import type { RequestGate } from '../limits/request-gate.js'
@@ -79,7 +78,7 @@ async function findResource(options: ResourceHandlerOptions, request: Request): 
   if (path.subresource !== '' && verb !== 'get') throw unknownResource()
   if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)
   if (found.kind === 'live') return await read(options, request, found)
-  const opened = await found.open(uncachedRequest(request), exchange.signal)
+  const opened = await found.open(uncachedRequest(context, request, found), exchange.signal)
   exchange.response.once('close', () => opened.close())
   if (exchange.isGone) return opened.close()
   await read(options, request, opened.live)
@@ -143,17 +142,12 @@ function checkWebSocket({ webSocketAllowedOrigins }: ResourceHandlerOptions, exc
   checkHandshake(exchange)
 }
 
-/** A watch begins with the state at its revision. Malformed parameters are refused later, where they are parsed. */
-function uncachedRequest({ exchange, path, verb }: Request): UncachedRequest {
-  const { query, requestHeaders } = exchange
-  const last = requestHeaders['last-event-id']
-  const after = typeof last === 'string' && last !== '' ? last : (query.get('resourceVersion') ?? '')
-  const hasInitialState = query.get('sendInitialEvents') === 'true' || !/^[1-9]\d{0,15}$/.test(after)
-  return {
-    namespace: path.namespace,
-    isWatch: verb === 'watch',
-    afterRevision: verb === 'watch' && !hasInitialState ? (Number(after) as Revision) : null,
-  }
+/** @throws StatusError when the request would be refused as it stands. */
+function uncachedRequest(context: ApiContext, request: Request, { served }: UncachedResource): UncachedRequest {
+  const { namespace } = request.path
+  if (request.verb !== 'watch') return { namespace, isWatch: false, afterRevision: null }
+  const { start } = understandWatch(context, request, { served, cache: null }).options
+  return { namespace, isWatch: true, afterRevision: start.kind === 'after' ? start.revision : null }
 }
 
 /** Adds a header that says how old the answer may be, while the upstream is away. */
