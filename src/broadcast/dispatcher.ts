@@ -193,20 +193,20 @@ export class Dispatcher implements CacheListener, CursorOwner {
   /** One version of the resource is no longer served: its watchers end cleanly. */
   endVersion(apiVersion: string): void {
     for (const cursor of this.#cursors) {
-      if (cursor.group.encoder.apiVersion === apiVersion) this.#endings.remove(cursor)
+      if (cursor.group.encoder.apiVersion === apiVersion) this.#endings.endUnserved(cursor)
     }
   }
 
   /** Objects are read differently from now on: every watcher ends cleanly, and selectors read all objects again. */
   reread(): void {
-    for (const cursor of this.#cursors) this.#endings.remove(cursor)
+    for (const cursor of this.#cursors) this.#endings.endUnserved(cursor)
     this.facts.forget()
   }
 
   /** The resource is no longer served: every watcher ends cleanly. */
   close(): void {
     this.#isClosed = true
-    for (const cursor of this.#cursors) this.#endings.remove(cursor)
+    for (const cursor of this.#cursors) this.#endings.endUnserved(cursor)
     this.#bookmarks.stop()
     this.#stuckTimer.cancel()
   }

@@ -75,7 +75,7 @@ export class Endings {
   }
 
   /** The resource, or the version of it that was asked for, is no longer served. */
-  remove(cursor: Cursor): void {
+  endUnserved(cursor: Cursor): void {
     if (cursor.state === 'initial') this.endWithError(cursor, noLongerServed(), 'removed')
     else this.endCleanly(cursor, 'removed')
   }

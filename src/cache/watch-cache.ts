@@ -168,7 +168,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.held.unservable.size
   }
 
-  get ring(): { readonly batches: number; readonly bytes: number; readonly oldestMs: number | null } {
+  get ringStats(): { readonly batches: number; readonly bytes: number; readonly oldestMs: number | null } {
     const oldest = this.#ring.at(0)
     return {
       batches: this.#ring.length,

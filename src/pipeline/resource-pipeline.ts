@@ -153,13 +153,14 @@ export class ResourcePipeline {
   /** Gives up a quarter of the history, but keeps a little, so that nobody has to list again after a short break. */
   relieveMemory(): void {
     const { cache } = this
-    if (cache.ring.bytes > this.#keptBytes) cache.shrinkRing(Math.max(this.#keptBytes, cache.ring.bytes * 0.75))
+    if (cache.ringStats.bytes > this.#keptBytes)
+      cache.shrinkRing(Math.max(this.#keptBytes, cache.ringStats.bytes * 0.75))
     this.dispatcher.relieveMemory()
   }
 
   gauges(): ResourceGauges {
     const { cache, dispatcher } = this
-    const { ring } = cache
+    const { ringStats: ring } = cache
     const watchers = new Map<string, number>()
     let blockedBytes = 0
     for (const cursor of dispatcher.cursors) {

@@ -131,7 +131,7 @@ void t.test('batches', (t) => {
     t.same(namesIn(cache.snapshot()), ['b@11'])
     t.equal(cache.revision, 12)
     t.equal(cache.floorRevision, 10)
-    t.same(cache.ring.batches, 2)
+    t.same(cache.ringStats.batches, 2)
     t.end()
   })
   void t.test('batches that the cache already has are dropped', (t) => {
@@ -157,7 +157,7 @@ void t.test('batches', (t) => {
     cache.progress(rev(12))
     t.equal(cache.revision, 15)
     t.same(told.advances, [15])
-    t.equal(cache.ring.batches, 0)
+    t.equal(cache.ringStats.batches, 0)
     t.equal(cache.snapshot().revision, 15)
     t.end()
   })
@@ -812,8 +812,8 @@ void t.test('memory shared between batches or with the store counts once in the 
   const value = (i: number): KeyValue => podKeyValue('x', 'a', i, { labels: { filler: 'y'.repeat(10_000) } })
   for (let i = 11; i <= 20; i++) cache.apply([{ revision: rev(i), events: [{ type: 'put', keyValue: value(i) }] }])
   const { length } = cache.snapshot().get(podKey('x', 'a'))!.bytes
-  t.ok(cache.ring.bytes >= 9 * length, 'nine versions that only the history holds')
-  t.ok(cache.ring.bytes < 10 * length, 'and not the one that the store holds, nor any twice')
+  t.ok(cache.ringStats.bytes >= 9 * length, 'nine versions that only the history holds')
+  t.ok(cache.ringStats.bytes < 10 * length, 'and not the one that the store holds, nor any twice')
 })
 
 void t.test(

@@ -82,7 +82,7 @@ void t.test('a size bounds the history of its resource beyond 75 s, and of no ot
     h.put(`configmaps/a/c${i}`, { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: `c${i}`, namespace: 'a' } })
   }
   const batches = (plural: string): number => {
-    for (const { resource, cache } of h.app.sources) if (resource.plural === plural) return cache.ring.batches
+    for (const { resource, cache } of h.app.sources) if (resource.plural === plural) return cache.ringStats.batches
     return -1
   }
   await until(() => batches('configmaps') === 200, 'all are there')
