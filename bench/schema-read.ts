@@ -2,8 +2,8 @@
  * Question: what does a custom object of about 2 KB cost when it is read through the schema of its definition, in µs: one to
  * which nothing happens, one in which defaults are filled in, and one of these with numbers that no double holds?
  */
-import { DefinedSchema } from '../src/codec/defined-schema.js'
-import { ReadRules } from '../src/codec/read-rules.js'
+import { DefinedSchema } from '../src/kubernetes/codec/defined-schema.js'
+import { ReadRules } from '../src/kubernetes/codec/read-rules.js'
 import { anything } from '../test/reference/definition.js'
 import { definitions } from '../test/reference/second/definitions.js'
 import type { Question } from './support/choice.js'

@@ -4,13 +4,13 @@
  * environment. Each of the two is loaded only when it is wanted: a command starts in a fraction of the server's time.
  */
 import type { Command } from './cli/command.js'
-import { packageVersion } from './server/package-version.js'
+import { packageVersion } from './server/wiring/package-version.js'
 
 const argv = process.argv.slice(2)
 const [word] = argv
 
 if (word === undefined || word.startsWith('-')) {
-  const { serve } = await import('./server/serve.js')
+  const { serve } = await import('./server/wiring/serve.js')
   await serve({ argv, environment: process.env, commands: listCommands })
 } else {
   const { runCommand } = await import('./cli/run-command.js')
@@ -21,7 +21,7 @@ async function loadCommands(): Promise<readonly Command[]> {
   const { createCommands } = await import('./cli/commands.js')
   return createCommands(
     packageVersion,
-    async (options) => await (await import('./server/check-config.js')).checkConfig(options),
+    async (options) => await (await import('./server/wiring/check-config.js')).checkConfig(options),
   )
 }
 

@@ -7,10 +7,10 @@
  * of a node's own, nine in a round, and one that all nodes watch. The objects of Kubernetes are stored as protobuf, made of a
  * pod that a real API server had stored; custom resources are JSON.
  */
-import { decodeObject } from '../../src/codec/protobuf/decode.js'
-import { encodeObject } from '../../src/codec/protobuf/encode-object.js'
-import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
-import { treeFrom, type JsonRecord } from '../../src/codec/json-tree.js'
+import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
+import { encodeObject } from '../../src/kubernetes/codec/protobuf/encode-object.js'
+import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
+import { treeFrom, type JsonRecord } from '../../src/kubernetes/codec/json-tree.js'
 import { apiServer120 } from '../../test/support/protobuf-data.js'
 import { type BenchObject, type BenchResource, customResource, EMPTY_MARK, MAGIC } from './objects.js'
 import type { WatchPath } from './watchers.js'

@@ -1,5 +1,5 @@
 /** `distributary bench`: opens many watches on the user's own server, and measures what they are delivered. */
-import { activeClock } from '../reflector/active-clock.js'
+import { activeClock } from '../client/reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
 import { Load, type LoadReport, type Quantiles } from './bench/load.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'

@@ -2,7 +2,7 @@
 import { type Command, defineCommand } from './command.js'
 import { EXIT } from './exit-code.js'
 
-/** As the server reports it: see `server/check-config.ts`. A command loads no code of the server, so it is handed in. */
+/** As the server reports it: see `server/wiring/check-config.ts`. A command loads no code of the server, so it is handed in. */
 export type ConfigCheck = (options: {
   readonly argv: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>

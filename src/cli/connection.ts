@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
-import type { Transport } from '../reflector/transport.js'
+import type { Transport } from '../client/reflector/transport.js'
 import type { FlagValues, Flags } from './command.js'
 import { CommandError, UsageError } from './exit-code.js'
 import { errorMessage } from '../support/error-message.js'

@@ -5,7 +5,7 @@ import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { askJson } from './request.js'
 import { type Colour, painter } from './style.js'
 
-/** The report as the server writes it: see `feed/consistency-report.ts`. */
+/** The report as the server writes it: see `engine/feed/consistency-report.ts`. */
 interface ConsistencyReport {
   readonly kind: string
   readonly outcome: 'equal' | 'different' | 'incomplete'

@@ -1,6 +1,6 @@
 /** Finds out what a server serves, and which resource `po`, `deployment` or `deploy.apps` means. */
 import { type ApiResource, discover as discoverBy, resourceNamed } from '../client/discovery.js'
-import { WatchFailure } from '../reflector/failure.js'
+import { WatchFailure } from '../client/reflector/failure.js'
 import { nearestName } from '../support/nearest-name.js'
 import type { Connection } from './connection.js'
 import { CommandError } from './exit-code.js'

@@ -3,8 +3,8 @@
  * itself, and reports each trouble.
  */
 import { type WatchItem, watchDecoded } from '../client/watch.js'
-import type { ObjectCodec } from '../reflector/object-codec.js'
-import type { Selection } from '../reflector/requests.js'
+import type { ObjectCodec } from '../client/reflector/object-codec.js'
+import type { Selection } from '../client/reflector/requests.js'
 import type { Connection } from './connection.js'
 import { askBytes } from './request.js'
 

@@ -1,9 +1,16 @@
 /** `distributary get`: prints objects, and with `-w` their changes. */
-import { indentJson } from '../codec/json-indent.js'
-import { encodeJsonTree, isRecord, type Json, parseJsonTree, record, textMember } from '../codec/json-tree.js'
-import { jsonToYaml } from '../codec/json-to-yaml.js'
-import { bytesCodec } from '../reflector/bytes-codec.js'
-import type { ObjectCodec } from '../reflector/object-codec.js'
+import { indentJson } from '../kubernetes/codec/json-indent.js'
+import {
+  encodeJsonTree,
+  isRecord,
+  type Json,
+  parseJsonTree,
+  record,
+  textMember,
+} from '../kubernetes/codec/json-tree.js'
+import { jsonToYaml } from '../kubernetes/codec/json-to-yaml.js'
+import { bytesCodec } from '../client/reflector/bytes-codec.js'
+import type { ObjectCodec } from '../client/reflector/object-codec.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, type Connection, connectionFlags } from './connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'

@@ -1,8 +1,8 @@
 /** Asks the server one question, and returns its answer or reports in one line why there is none. */
-import { WatchFailure } from '../reflector/failure.js'
-import { failureOf } from '../reflector/list-pages.js'
-import { readBody, type TransportResponse } from '../reflector/transport.js'
-import { activeClock } from '../reflector/active-clock.js'
+import { WatchFailure } from '../client/reflector/failure.js'
+import { failureOf } from '../client/reflector/list-pages.js'
+import { readBody, type TransportResponse } from '../client/reflector/transport.js'
+import { activeClock } from '../client/reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
 import type { Connection } from './connection.js'
 import { CommandError } from './exit-code.js'

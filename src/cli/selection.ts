@@ -1,6 +1,6 @@
 /** Turns RESOURCE, NAME and the flags that choose objects into a request to the server. */
 import { resourcePath } from '../client/resource-path.js'
-import type { Selection } from '../reflector/requests.js'
+import type { Selection } from '../client/reflector/requests.js'
 import type { FlagValues, Flags } from './command.js'
 import type { Connection } from './connection.js'
 import { type ApiResource, discover, findResource } from './discovery.js'

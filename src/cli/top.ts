@@ -1,7 +1,7 @@
 /**
  * `distributary top`: shows what a server does now, from its `/metrics`; with --workers they cover all its processes.
  */
-import { activeClock } from '../reflector/active-clock.js'
+import { activeClock } from '../client/reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, type Connection, connectionFlags } from './connection.js'

@@ -1,5 +1,5 @@
 /** `distributary version`: prints the version of this program and that of the server. */
-import { jsonToYaml } from '../codec/json-to-yaml.js'
+import { jsonToYaml } from '../kubernetes/codec/json-to-yaml.js'
 import { type Command, defineCommand, type FlagValues } from './command.js'
 import { connect, connectionFlags } from './connection.js'
 import { EXIT } from './exit-code.js'

@@ -1,8 +1,8 @@
 /** `distributary watch`: prints one line per event, or waits until a condition is met. */
-import { parseJsonTree } from '../codec/json-tree.js'
-import { type BytesObject, bytesCodec } from '../reflector/bytes-codec.js'
-import { activeClock } from '../reflector/active-clock.js'
-import type { ChangeType } from '../reflector/object-codec.js'
+import { parseJsonTree } from '../kubernetes/codec/json-tree.js'
+import { type BytesObject, bytesCodec } from '../client/reflector/bytes-codec.js'
+import { activeClock } from '../client/reflector/active-clock.js'
+import type { ChangeType } from '../client/reflector/object-codec.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, type Connection, connectionFlags } from './connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'

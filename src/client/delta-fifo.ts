@@ -11,8 +11,8 @@
  * deletion that a relist shows only by absence is delivered with the last known object, marked as such. client-go's
  * DeltaFIFO compresses deletions only and so grows with a slow reader.
  */
-import type { ReflectorSink } from '../reflector/reflector.js'
-import type { Change } from '../reflector/object-codec.js'
+import type { ReflectorSink } from './reflector/reflector.js'
+import type { Change } from './reflector/object-codec.js'
 
 /** One change of an object that a reader of a DeltaFifo has not seen. */
 export type Delta<T> =

@@ -10,9 +10,9 @@
  * Source: client-go `tools/leaderelection`, whose times and jitter are the defaults; other than there, the time of holding
  * counts from before the request that renewed it, not from after its answer.
  */
-import { activeClock } from '../reflector/active-clock.js'
-import { WatchFailure } from '../reflector/failure.js'
-import type { Transport } from '../reflector/transport.js'
+import { activeClock } from './reflector/active-clock.js'
+import { WatchFailure } from './reflector/failure.js'
+import type { Transport } from './reflector/transport.js'
 import { type Clock, sleep } from '../support/clock.js'
 import { errorMessage } from '../support/error-message.js'
 import { type Logger, silentLogger } from '../support/log.js'

@@ -5,9 +5,9 @@ import {
   parseRequirements,
   type Requirement,
   requirementsOf,
-} from '../model/label-requirements.js'
-import type { KubeObject, ObjectLike } from '../reflector/tree-codec.js'
-import { objectKey } from '../reflector/object-codec.js'
+} from '../engine/model/label-requirements.js'
+import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
+import { objectKey } from './reflector/object-codec.js'
 import type { Indexer } from './indexer.js'
 
 /** The name of the index by namespace, which every informer's store has. */

@@ -1,6 +1,6 @@
 /** One request for JSON, for what a controller does besides watching: reading one object, creating, updating, deleting. */
-import { failureOf } from '../reflector/list-pages.js'
-import { readBody, type Transport } from '../reflector/transport.js'
+import { failureOf } from './reflector/list-pages.js'
+import { readBody, type Transport } from './reflector/transport.js'
 
 /** A request whose answer is one JSON document. */
 export interface JsonRequest {

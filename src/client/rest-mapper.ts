@@ -3,10 +3,10 @@
  * when something unknown is looked for (a definition may have been created since), but not more often than every few
  * seconds, so that a wrong name in a loop does not become a load.
  */
-import { activeClock } from '../reflector/active-clock.js'
-import { WatchFailure } from '../reflector/failure.js'
-import type { Transport } from '../reflector/transport.js'
-import type { ObjectLike } from '../reflector/tree-codec.js'
+import { activeClock } from './reflector/active-clock.js'
+import { WatchFailure } from './reflector/failure.js'
+import type { Transport } from './reflector/transport.js'
+import type { ObjectLike } from './reflector/tree-codec.js'
 import type { Clock } from '../support/clock.js'
 import { type ApiResource, discover, resourceNamed, resourceNameOf } from './discovery.js'
 import { requestJson } from './request-json.js'

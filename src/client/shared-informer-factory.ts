@@ -2,7 +2,7 @@
  * The informers of a program: one for each resource and selection, however many of its parts ask for it, so that the server
  * is watched once and the objects are held once. They start and stop together.
  */
-import type { KubeObject, ObjectLike } from '../reflector/tree-codec.js'
+import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
 import { type ResourceName, resourcePath } from './resource-path.js'
 import { type InformerOptions, SharedInformer } from './shared-informer.js'
 

@@ -7,11 +7,11 @@
  * its notification. Handlers may be added and removed at any time; one added late is first notified of all present
  * objects. Objects are shared: nobody may change them.
  */
-import { Reflector, type ReflectorOptions, type ReflectorStatus } from '../reflector/reflector.js'
-import { type KubeObject, type ObjectLike, treeCodec } from '../reflector/tree-codec.js'
+import { Reflector, type ReflectorOptions, type ReflectorStatus } from './reflector/reflector.js'
+import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-codec.js'
 import type { Timer } from '../support/clock.js'
-import { activeClock } from '../reflector/active-clock.js'
-import { objectKey } from '../reflector/object-codec.js'
+import { activeClock } from './reflector/active-clock.js'
+import { objectKey } from './reflector/object-codec.js'
 import { AsyncQueue } from './async-queue.js'
 import { deferred } from './deferred.js'
 import { type Delta, DeltaFifo } from './delta-fifo.js'

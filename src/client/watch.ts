@@ -2,9 +2,9 @@
  * A watch as an async iterator, for callers that want events and keep no copy. It reconnects, resumes and relists like
  * a reflector, and the server is read at the consumer's pace.
  */
-import type { DecodedEvent, ObjectCodec } from '../reflector/object-codec.js'
-import { Reflector, type ReflectorOptions } from '../reflector/reflector.js'
-import { type KubeObject, type ObjectLike, treeCodec } from '../reflector/tree-codec.js'
+import type { DecodedEvent, ObjectCodec } from './reflector/object-codec.js'
+import { Reflector, type ReflectorOptions } from './reflector/reflector.js'
+import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-codec.js'
 
 /** What `watch` yields: whole states, the changes after them, and bookmarks. */
 export type WatchItem<T> =

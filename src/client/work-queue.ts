@@ -8,7 +8,7 @@
  *
  * A key therefore never runs twice at once, no added key is lost, and the queue is bounded by the number of keys.
  */
-import { activeClock } from '../reflector/active-clock.js'
+import { activeClock } from './reflector/active-clock.js'
 import type { Clock, Timer } from '../support/clock.js'
 import { exponentialPerKey, longestOf, type RateLimiter, tokenBucket } from './rate-limiter.js'
 

@@ -2,7 +2,7 @@
  * Writes and reads numbers, texts, keys and values as bytes, for the messages in NATS and for the frames between a primary and
  * its workers. The byte orders of the two differ, because both formats have been released.
  */
-import type { Key } from '../model/event.js'
+import type { Key } from '../engine/model/event.js'
 
 export type ByteOrder = 'big' | 'little'
 

@@ -1,6 +1,6 @@
 /** Writes and reads key-values and batches, in streams, in snapshots, and between a primary and its workers. */
-import type { Batch, KeyEvent, KeyValue } from '../model/event.js'
-import { toRevision } from '../model/revision.js'
+import type { Batch, KeyEvent, KeyValue } from '../engine/model/event.js'
+import { toRevision } from '../engine/model/revision.js'
 import type { ByteReader, ByteWriter } from './byte-codec.js'
 
 /** The approximate size of a batch besides its events, and of an event besides its key and its value. */

@@ -1,8 +1,8 @@
 /** The imagined cluster: what it says of deliveries must follow from its events and its watches, or a row is wrong. */
 import t from 'tap'
-import { decodeObject } from '../../src/codec/protobuf/decode.js'
-import { isProtobuf } from '../../src/codec/protobuf/envelope.js'
-import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
+import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
+import { isProtobuf } from '../../src/kubernetes/codec/protobuf/envelope.js'
+import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
 import { clusterOf, type ClusterPart } from '../../bench/support/cluster.js'
 import { MAGIC } from '../../bench/support/objects.js'
 

@@ -1,8 +1,8 @@
 /** Tests of `get` and `watch` as a user runs them, against a real server. */
 import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'
-import { keyFromText } from '../../src/model/event.js'
-import { startHttpFaults } from '../reflector/http-faults.js'
+import { keyFromText } from '../../src/engine/model/event.js'
+import { startHttpFaults } from '../client/reflector/http-faults.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'

@@ -16,7 +16,7 @@ import {
   SharedInformer,
   sseWire,
 } from '../../src/client/index.js'
-import { startHttpFaults } from '../reflector/http-faults.js'
+import { startHttpFaults } from './reflector/http-faults.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'

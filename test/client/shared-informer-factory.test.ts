@@ -1,6 +1,6 @@
 import t from 'tap'
 import { fetchTransport, type KubeObject, SharedInformerFactory } from '../../src/client/index.js'
-import { startHttpFaults } from '../reflector/http-faults.js'
+import { startHttpFaults } from './reflector/http-faults.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type KubeObject, SharedInformer, type Transport, watch } from '../../src/client/browser.js'
-import { fetchTransport } from '../../src/reflector/fetch-transport.js'
+import { fetchTransport } from '../../src/client/reflector/fetch-transport.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'

@@ -1,9 +1,9 @@
 /** PROTOCOL section 4: encodings. */
 import t from 'tap'
 import { parse } from 'yaml'
-import { decodeObject } from '../../src/codec/protobuf/decode.js'
-import { isProtobuf, openEnvelope, rawOf } from '../../src/codec/protobuf/envelope.js'
-import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
+import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
+import { isProtobuf, openEnvelope, rawOf } from '../../src/kubernetes/codec/protobuf/envelope.js'
+import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
 import { pod } from '../support/pod.js'
 import { apiServer120, apiTestData } from '../support/protobuf-data.js'
 import { type Check, type Row, checkRows, status } from './row.js'

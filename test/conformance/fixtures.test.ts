@@ -1,9 +1,9 @@
 /** The whole server answers objects that a real kube-apiserver 1.20 had in etcd as that server answered them. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { decodeObject } from '../../src/codec/protobuf/decode.js'
-import { isProtobuf } from '../../src/codec/protobuf/envelope.js'
-import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
+import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
+import { isProtobuf } from '../../src/kubernetes/codec/protobuf/envelope.js'
+import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
 import { apiServer120 } from '../support/protobuf-data.js'
 import { overEveryUpstream } from './world.js'
 

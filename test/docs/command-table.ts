@@ -29,7 +29,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   ],
   [
     /^distributary config check .*(\/etc\/|\.crt)/,
-    { not: 'names files of another machine; test/server/check-config.test.ts runs it on its own' },
+    { not: 'names files of another machine; test/server/wiring/check-config.test.ts runs it on its own' },
   ],
   [/^systemctl |^kill /, { not: 'of the machine that runs it; test/ops/deploy.test.ts checks the unit' }],
   [/^apt-get /, { not: 'installs on the machine' }],

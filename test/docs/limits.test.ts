@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { optionNames, options } from '../../src/config/options.js'
+import { optionNames, options } from '../../src/server/config/options.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const read = (path: string): string => readFileSync(`${root}${path}`, 'utf8')
@@ -27,7 +27,9 @@ const counted = new Set(
     ([, limit]) => limit!,
   ),
 )
-for (const [, limit] of read('src/transports/server/answer-unreadable.ts').matchAll(/^ {2}[A-Z_]+: '([a-z-]+)'/gm))
+for (const [, limit] of read('src/server/transports/server/answer-unreadable.ts').matchAll(
+  /^ {2}[A-Z_]+: '([a-z-]+)'/gm,
+))
   counted.add(limit!)
 
 void t.test('each row names a file that exists', (t) => {

@@ -1,5 +1,5 @@
 /** docs/metrics.md, from the registry itself. */
-import { Metrics } from '../../src/metrics/metrics.js'
+import { Metrics } from '../../src/server/metrics/metrics.js'
 
 interface Described {
   readonly name: string
@@ -23,7 +23,7 @@ export async function metricsPage(): Promise<string> {
   return [
     '# Metrics',
     '',
-    '<!-- Made from src/metrics/ by `npm run generate`. -->',
+    '<!-- Made from src/server/metrics/ by `npm run generate`. -->',
     '',
     'At `/metrics`, in the text format of Prometheus. Labels have values that the operator or the code chooses, never a',
     'client: the number of series does not grow with the number of watchers. `group` is empty for the core group.',

@@ -12,7 +12,7 @@ import { selectTests } from '../support/select-tests.js'
 import { buildEtcd, etcdVersions, type EtcdVersion } from './versions.js'
 
 /** `test/etcd` holds what only this run does: it takes minutes, root, or a newer etcd than Debian's. */
-const SUITES = ['test/upstream', 'test/feed', 'test/fault', 'test/fleet', 'test/integration', 'test/etcd']
+const SUITES = ['test/engine/upstream', 'test/engine/feed', 'test/fault', 'test/fleet', 'test/integration', 'test/etcd']
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({

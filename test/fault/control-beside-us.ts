@@ -5,7 +5,7 @@
  * It resumes after its last revision, as etcd allows; where that is compacted it begins anew, with a new record.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Key } from '../../src/model/event.js'
+import type { Key } from '../../src/engine/model/event.js'
 import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
 import type { EtcdProcess } from '../support/etcd-process.js'
 import type { FaultProxy } from '../support/fault-proxy.js'

@@ -1,6 +1,6 @@
 /** Large amounts at once: a full etcd, a burst of 50 MB, values at etcd's limit, a hundred keys in one revision. */
 import t from 'tap'
-import type { Revision } from '../../src/model/revision.js'
+import type { Revision } from '../../src/engine/model/revision.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
 import { apps, ends, namespaces, nodes, pods, startScenario } from './scenario.js'

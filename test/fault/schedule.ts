@@ -4,7 +4,7 @@
  * when etcd and the sockets answer, so it repeats the kind of run, not the run itself.
  */
 import { randomInteger } from '../../src/support/random.js'
-import type { Revision } from '../../src/model/revision.js'
+import type { Revision } from '../../src/engine/model/revision.js'
 import { ListError, type RecordedWatch } from '../support/watch-recorder.js'
 import { type Scenario, scopes } from './scenario.js'
 import { pause } from '../support/until.js'

@@ -3,7 +3,7 @@
  * section 8), each under its own name.
  */
 import t from 'tap'
-import { UpstreamError, type Upstream, type WatchHandlers } from '../../src/upstream/upstream.js'
+import { UpstreamError, type Upstream, type WatchHandlers } from '../../src/engine/upstream/upstream.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
 import { withWatch } from '../support/with-watch.js'

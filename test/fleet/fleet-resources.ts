@@ -1,7 +1,7 @@
 /** What a fleet serves in a scenario: each resource as its clients name it, and objects of it as etcd holds them. */
-import { load } from '../../src/config/load.js'
-import { apiVersion, keyOfName, type Resource } from '../../src/model/resource.js'
-import { keyToText } from '../../src/model/event.js'
+import { load } from '../../src/server/config/load.js'
+import { apiVersion, keyOfName, type Resource } from '../../src/engine/model/resource.js'
+import { keyToText } from '../../src/engine/model/event.js'
 import { pod } from '../support/pod.js'
 import type { Target } from '../support/watch-recorder.js'
 

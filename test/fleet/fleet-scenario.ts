@@ -6,8 +6,8 @@
  */
 import type { Test } from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
-import { type Resource, resourceId } from '../../src/model/resource.js'
-import { type Revision, toRevision } from '../../src/model/revision.js'
+import { type Resource, resourceId } from '../../src/engine/model/resource.js'
+import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 import { validate } from '../guarantees/validate.js'
 import type { Violation } from '../guarantees/violation.js'

@@ -3,11 +3,11 @@
  * and a test's machine is small.
  */
 import { readFileSync } from 'node:fs'
-import { App } from '../../src/server/app.js'
-import { load } from '../../src/config/load.js'
-import { createLogger } from '../../src/server/logger.js'
-import { noUpstream } from '../../src/server/nats-fleet.js'
-import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
+import { App } from '../../src/server/wiring/app.js'
+import { load } from '../../src/server/config/load.js'
+import { createLogger } from '../../src/server/wiring/logger.js'
+import { noUpstream } from '../../src/server/wiring/nats-fleet.js'
+import { connectEtcd } from '../../src/engine/upstream/etcd/etcd-upstream.js'
 
 const loaded = load(process.argv.slice(2), process.env, (path) => readFileSync(path, 'utf8'))
 if (loaded.kind !== 'run') throw new Error('the flags of a test must run')

@@ -3,7 +3,7 @@
  * is timed; others are two at once, rolling restarts, and compactions while publishers change. The next begins when nothing is
  * left of the last.
  */
-import { toRevision } from '../../src/model/revision.js'
+import { toRevision } from '../../src/engine/model/revision.js'
 import { type Random, randomInteger } from '../../src/support/random.js'
 import type { FaultProxy } from '../support/fault-proxy.js'
 import { pause, until } from '../support/until.js'

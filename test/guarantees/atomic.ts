@@ -5,7 +5,7 @@
  * rest of it, which is in the dialect and not in the server, so each stream is judged from its own start. A stream that the
  * server ended (a clean EOF, an ERROR) must have ended on a boundary.
  */
-import { type Revision, toRevision } from '../../src/model/revision.js'
+import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import type { ObjectItem, RecordedHistory, ReferenceHistory, Scope } from '../support/history.js'
 import { isObject, streamOf } from './stream.js'
 import { Violation } from './violation.js'

@@ -2,7 +2,7 @@
  * Bookmarkable: when a bookmark at R arrives, everything at or before R has arrived, and nothing of it comes later. The mark
  * that ends an initial state is one too.
  */
-import { toRevision, ZERO_REVISION } from '../../src/model/revision.js'
+import { toRevision, ZERO_REVISION } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
 import { isObject, streamOf } from './stream.js'
 import { Violation } from './violation.js'

@@ -2,7 +2,7 @@
  * Convergent: whatever went wrong before, what is served equals what etcd holds. Every list is the state at its own
  * revision, and, when all has been quiet, every watch that still runs has come to the revision at which it went quiet.
  */
-import type { Revision } from '../../src/model/revision.js'
+import type { Revision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
 import { describeItem, differences, isObject, streamOf } from './stream.js'
 import { Violation } from './violation.js'

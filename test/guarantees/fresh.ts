@@ -2,7 +2,7 @@
  * Fresh: a consistent list, or a watch whose initial state was asked to be consistent, is never older than a write that had
  * returned before it was asked for; one not older than N is at N or later; one at exactly N is at N.
  */
-import { type Revision, ZERO_REVISION } from '../../src/model/revision.js'
+import { type Revision, ZERO_REVISION } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory, WriteRecord } from '../support/history.js'
 import { streamOf } from './stream.js'
 import { Violation } from './violation.js'

@@ -4,11 +4,11 @@
  * schedule, every stream and every list has to satisfy every guarantee.
  */
 import t, { type Test } from 'tap'
-import { type Batch, keyFromText } from '../../src/model/event.js'
-import type { Revision } from '../../src/model/revision.js'
+import { type Batch, keyFromText } from '../../src/engine/model/event.js'
+import type { Revision } from '../../src/engine/model/revision.js'
 import { randomInteger, type Random, seededRandom } from '../../src/support/random.js'
-import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
-import type { Upstream, WatchHandlers, WriteOperation } from '../../src/upstream/upstream.js'
+import { createEmbeddedUpstream } from '../../src/engine/upstream/embedded/embedded-upstream.js'
+import type { Upstream, WatchHandlers, WriteOperation } from '../../src/engine/upstream/upstream.js'
 import { type AppHarness, startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'

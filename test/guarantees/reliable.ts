@@ -4,7 +4,7 @@
  * An initial state is exactly the state at its revision. A whole revision that is missing is reported here, a part of one
  * by `atomic`; what is missing between a resume point and the first event by `resumable`.
  */
-import { type Revision, toRevision } from '../../src/model/revision.js'
+import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
 import { describeItem, differences, isObject, type Stream, streamOf } from './stream.js'
 import { Violation } from './violation.js'

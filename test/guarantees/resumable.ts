@@ -1,7 +1,7 @@
 /**
  * Resumable: after resuming at R the first event is the first matching one after R; nothing at or before R comes again.
  */
-import { toRevision } from '../../src/model/revision.js'
+import { toRevision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
 import { describeItem, isObject } from './stream.js'
 import { Violation } from './violation.js'

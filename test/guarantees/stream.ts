@@ -7,7 +7,7 @@
  * Without an end mark (resourceVersion 0, an old client) the border is not on the wire: it is taken to be where some
  * revision's state explains what comes before it, and where there is none, that is the violation.
  */
-import { type Revision, toRevision } from '../../src/model/revision.js'
+import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import type { ListItem, ObjectItem, ReferenceHistory, Scope, WatchItem, WatchRecord } from '../support/history.js'
 
 export interface Stream {

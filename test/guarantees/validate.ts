@@ -1,6 +1,6 @@
 /** All guarantees at once: what every integration, fault and soak test ends with. */
 import type { Test } from 'tap'
-import type { Revision } from '../../src/model/revision.js'
+import type { Revision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
 import { aged } from './aged.js'
 import { atomic } from './atomic.js'

@@ -1,10 +1,10 @@
 /** The validators are tested too: a good history passes all of them, and each way to break one is caught by its name. */
 import t from 'tap'
-import { keyFromText } from '../../src/model/event.js'
-import { type Revision, toRevision } from '../../src/model/revision.js'
+import { keyFromText } from '../../src/engine/model/event.js'
+import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
-import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
-import type { WriteOperation } from '../../src/upstream/upstream.js'
+import { createEmbeddedUpstream } from '../../src/engine/upstream/embedded/embedded-upstream.js'
+import type { WriteOperation } from '../../src/engine/upstream/upstream.js'
 import {
   type BookmarkItem,
   type ListRecord,

@@ -1,4 +1,4 @@
-import type { Revision } from '../../src/model/revision.js'
+import type { Revision } from '../../src/engine/model/revision.js'
 
 /** One name per guarantee of `src/SPEC.md`: what a broken one is reported as. */
 export type Guarantee =

@@ -4,9 +4,9 @@
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { type KeyValue, keyFromText } from '../../src/model/event.js'
-import { toRevision } from '../../src/model/revision.js'
-import type { WatchHandlers } from '../../src/upstream/upstream.js'
+import { type KeyValue, keyFromText } from '../../src/engine/model/event.js'
+import { toRevision } from '../../src/engine/model/revision.js'
+import type { WatchHandlers } from '../../src/engine/upstream/upstream.js'
 import { pod } from '../support/pod.js'
 import { pause, until } from '../support/until.js'
 import { startEtcd } from '../support/etcd-process.js'

@@ -20,9 +20,9 @@ import {
   ToWorker,
   writePage,
 } from '../../src/fleet/workers/messages.js'
-import type { Batch, Key, KeyValue } from '../../src/model/event.js'
-import { toRevision } from '../../src/model/revision.js'
-import type { Upstream } from '../../src/upstream/upstream.js'
+import type { Batch, Key, KeyValue } from '../../src/engine/model/event.js'
+import { toRevision } from '../../src/engine/model/revision.js'
+import type { Upstream } from '../../src/engine/upstream/upstream.js'
 import { namesOf } from '../../src/fleet/nats/names.js'
 import { things, unsigned } from '../fleet/nats-harness.js'
 import { written } from '../fleet/previous-release.js'

@@ -15,17 +15,17 @@ import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
-import type { IssuedCertificate } from '../../src/auth/certificate.js'
-import { keyFromText } from '../../src/model/event.js'
-import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
-import { Folder, issue } from '../auth/fixtures.js'
+import type { IssuedCertificate } from '../../src/server/auth/certificate.js'
+import { keyFromText } from '../../src/engine/model/event.js'
+import { connectEtcd } from '../../src/engine/upstream/etcd/etcd-upstream.js'
+import { Folder, issue } from '../server/auth/fixtures.js'
 import { pod } from '../support/pod.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { startNats } from '../support/nats-process.js'
 import { type ServerProcess, startServer } from '../support/server-process.js'
 import { pause, until } from '../support/until.js'
 
-/** `JWKS_COOLDOWN_MS` in `src/auth/authn/oidc.ts`. */
+/** `JWKS_COOLDOWN_MS` in `src/server/auth/authn/oidc.ts`. */
 const KEYS_ARE_KEPT_MS = 30_000
 const DAY_MS = 86_400_000
 const LOOPBACK = { altNames: ['127.0.0.1', 'localhost'] }

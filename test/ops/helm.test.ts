@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
 import t from 'tap'
 import { parse } from 'yaml'
-import { load } from '../../src/config/load.js'
-import { optionNames, options, yamlKey } from '../../src/config/options.js'
+import { load } from '../../src/server/config/load.js'
+import { optionNames, options, yamlKey } from '../../src/server/config/options.js'
 import {
   chartFolder,
   defaultValues,

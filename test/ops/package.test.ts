@@ -45,7 +45,7 @@ void t.test('the package holds what is needed, installs into an empty folder and
   for (const needed of [
     'dist/main.js',
     'dist/ui/page/main.js',
-    'src/ui/page/index.html',
+    'src/server/ui/page/index.html',
     'LICENSE',
     'NOTICE',
     'THIRD-PARTY-LICENSES.txt',

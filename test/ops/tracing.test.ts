@@ -1,6 +1,6 @@
 /** Spans as a collector gets them, of the server as a process in front of a real etcd. */
 import t from 'tap'
-import { load } from '../../src/config/load.js'
+import { load } from '../../src/server/config/load.js'
 import { until } from '../support/until.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'

@@ -3,8 +3,8 @@
  * number as it is spelled. The order of members is no difference, that of items is. A page token is opaque: compared is
  * what it names. Bookmarks of a watch come when they come: compared is the one that ends the initial events.
  */
-import { decodeToJson } from '../../src/codec/protobuf/decode.js'
-import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
+import { decodeToJson } from '../../src/kubernetes/codec/protobuf/decode.js'
+import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
 import { gunzipSync } from 'node:zlib'
 import type { Answer, Question } from './ask.js'
 import { isArray, isObject, type LosslessJson, parseLossless, show } from './lossless.js'

@@ -2,7 +2,7 @@
  * OpenAPI v3 documents: what ours says must be what theirs says, but for prose. Theirs says more: operations that are not
  * served here, the parameters of reads, media types. Every path and kind that theirs can be asked to read, ours has.
  */
-import { type FieldType, OPENAPI_V3_MESSAGES } from '../../src/dialect/openapi-v3-protobuf.js'
+import { type FieldType, OPENAPI_V3_MESSAGES } from '../../src/kubernetes/dialect/openapi-v3-protobuf.js'
 import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
 import { readYaml } from './yaml.js'
 

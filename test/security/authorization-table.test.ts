@@ -1,17 +1,17 @@
 /** Compares every decision about permissions in the recorded world with the answer of Kubernetes' own code. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { AccessGuard } from '../../src/auth/access-guard.js'
-import { type Attributes, pathAttributes } from '../../src/auth/authz/authorizer.js'
-import { EscalationCheck } from '../../src/auth/authz/escalation.js'
-import { rbac, RbacRules } from '../../src/auth/authz/rbac.js'
-import type { RbacObjects } from '../../src/auth/authz/rbac-index.js'
-import { nobodyAsked } from '../../src/auth/authn/union-authenticator.js'
-import type { User } from '../../src/auth/user.js'
-import { parseJsonTree } from '../../src/codec/json-tree.js'
-import { StatusError } from '../../src/model/status.js'
+import { AccessGuard } from '../../src/server/auth/access-guard.js'
+import { type Attributes, pathAttributes } from '../../src/server/auth/authz/authorizer.js'
+import { EscalationCheck } from '../../src/server/auth/authz/escalation.js'
+import { rbac, RbacRules } from '../../src/server/auth/authz/rbac.js'
+import type { RbacObjects } from '../../src/server/auth/authz/rbac-index.js'
+import { nobodyAsked } from '../../src/server/auth/authn/union-authenticator.js'
+import type { User } from '../../src/server/auth/user.js'
+import { parseJsonTree } from '../../src/kubernetes/codec/json-tree.js'
+import { StatusError } from '../../src/engine/model/status.js'
 import { systemClock } from '../../src/support/clock.js'
-import { isSameButOwnership } from '../../src/writes/metadata-rules.js'
+import { isSameButOwnership } from '../../src/kubernetes/writes/metadata-rules.js'
 
 interface Question {
   readonly verb: string

@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import t from 'tap'
 import type { Clock } from '../../src/support/clock.js'
 import { systemClock } from '../../src/support/clock.js'
-import { Folder, issue, NOW } from '../auth/fixtures.js'
+import { Folder, issue, NOW } from '../server/auth/fixtures.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 

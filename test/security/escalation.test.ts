@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type AppHarness, startApp } from '../support/app.js'
-import { APPLY, clientOf, JSON_PATCH, MERGE, type Send, STRATEGIC } from '../writes/client.js'
+import { APPLY, clientOf, JSON_PATCH, MERGE, type Send, STRATEGIC } from '../kubernetes/writes/client.js'
 
 const API = 'rbac.authorization.k8s.io'
 const BASE = `/apis/${API}/v1`

@@ -1,6 +1,6 @@
 /**
  * Permissions change under load: Roles and bindings come and go at random, while every identity asks for everything on
- * every transport and holds watches. The reference (`test/auth/rbac-reference.ts`, written from Kubernetes'
+ * every transport and holds watches. The reference (`test/server/auth/rbac-reference.ts`, written from Kubernetes'
  * documentation) says what each may do in each state.
  *
  * While rights change, an answer must be right for some state between a settling bound before it was asked and its
@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
-import { type BindingObject, mayDo, type Question, type RoleObject, type World } from '../auth/rbac-reference.js'
+import { type BindingObject, mayDo, type Question, type RoleObject, type World } from '../server/auth/rbac-reference.js'
 import { type AppHarness, startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'

@@ -4,15 +4,15 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
-import { App } from '../../src/server/app.js'
-import { type Config, load } from '../../src/config/load.js'
-import { keyFromText } from '../../src/model/event.js'
-import type { Revision } from '../../src/model/revision.js'
+import { App } from '../../src/server/wiring/app.js'
+import { type Config, load } from '../../src/server/config/load.js'
+import { keyFromText } from '../../src/engine/model/event.js'
+import type { Revision } from '../../src/engine/model/revision.js'
 import type { Clock } from '../../src/support/clock.js'
 import { type Logger, silentLogger } from '../../src/support/log.js'
-import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
-import type { RemoteApiServer } from '../../src/upstream/http/remote-api-server.js'
-import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
+import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/engine/upstream/embedded/embedded-upstream.js'
+import type { RemoteApiServer } from '../../src/kubernetes/upstream/remote-api-server.js'
+import type { Upstream, WriteOperation } from '../../src/engine/upstream/upstream.js'
 import { until } from './until.js'
 
 export interface AppHarnessOptions {

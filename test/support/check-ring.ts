@@ -1,5 +1,5 @@
 /** Checks the invariants of a ring after every operation. */
-import type { RingBuffer, RingItem } from '../../src/support/ring-buffer.js'
+import type { RingBuffer, RingItem } from '../../src/engine/cache/ring-buffer.js'
 
 /** @throws Error that names the broken rule. */
 export function checkRing(ring: RingBuffer<RingItem>): void {

@@ -17,8 +17,8 @@ import {
   type KeyEvent,
   keyToText,
   type KeyValue,
-} from '../../src/model/event.js'
-import { nextRevision, type Revision, toRevision } from '../../src/model/revision.js'
+} from '../../src/engine/model/event.js'
+import { nextRevision, type Revision, toRevision } from '../../src/engine/model/revision.js'
 import type { EtcdProcess } from './etcd-process.js'
 import type { Commit } from './etcd-writer.js'
 import { type Describe, describeJson, type ObjectItem, ReferenceHistory, type WatchRecord } from './history.js'

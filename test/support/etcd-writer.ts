@@ -3,7 +3,7 @@
  * what etcd answered, for the validators. A write whose answer never came may have happened or not: etcd's own history
  * tells.
  */
-import { type Revision, toRevision } from '../../src/model/revision.js'
+import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import type { EtcdProcess } from './etcd-process.js'
 import type { WriteRecord } from './history.js'
 

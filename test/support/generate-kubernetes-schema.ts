@@ -1,9 +1,9 @@
 /**
- * Makes `src/codec/protobuf/kubernetes-schema.ts` from the API's published facts. Run by hand when the API has moved
+ * Makes `src/kubernetes/codec/protobuf/kubernetes-schema.ts` from the API's published facts. Run by hand when the API has moved
  * on:
  *
  *     node .build/test/support/generate-kubernetes-schema.js \
- *       kubernetes/api@COMMIT-OR-TAG=DIR kubernetes/apimachinery@COMMIT-OR-TAG=DIR … > src/codec/protobuf/kubernetes-schema.ts
+ *       kubernetes/api@COMMIT-OR-TAG=DIR kubernetes/apimachinery@COMMIT-OR-TAG=DIR … > src/kubernetes/codec/protobuf/kubernetes-schema.ts
  *
  * Each argument is a checked-out repository. Earlier ones win: later ones are older releases. They add messages, kinds
  * and field numbers that have since been removed, because etcd may still hold them; and they tell which members are

@@ -1,8 +1,8 @@
 /**
- * Makes `src/writes/merge-keys.ts` from the API's published facts. Run by hand when the API has moved on:
+ * Makes `src/kubernetes/writes/merge-keys.ts` from the API's published facts. Run by hand when the API has moved on:
  *
  *     node .build/test/support/generate-merge-keys.js kubernetes/api@COMMIT=DIR kubernetes/apimachinery@COMMIT=DIR … \
- *       > src/writes/merge-keys.ts
+ *       > src/kubernetes/writes/merge-keys.ts
  *
  * Each argument is a checked-out repository. The markers in the comments of `generated.proto` say which lists are
  * merged, and by what: `+listType`, `+listMapKey`, `+patchStrategy`, `+patchMergeKey`, `+structType`, `+mapType`. Only

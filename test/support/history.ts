@@ -6,8 +6,8 @@
  * the simplest thing that can be right: no cache, no ring, no index, nothing shared with the code under test.
  */
 import { createHash } from 'node:crypto'
-import type { Batch, Key } from '../../src/model/event.js'
-import { type Revision, toRevision, ZERO_REVISION } from '../../src/model/revision.js'
+import type { Batch, Key } from '../../src/engine/model/event.js'
+import { type Revision, toRevision, ZERO_REVISION } from '../../src/engine/model/revision.js'
 
 // ---- What clients saw
 

@@ -1,12 +1,12 @@
 /** Small stored objects for unit tests, and the encoder and wire that make their streams easy to read back. */
-import type { BodyEncoder } from '../../src/model/body-encoder.js'
-import type { WireFormat } from '../../src/broadcast/wire-format.js'
-import { createIngest } from '../../src/codec/ingest.js'
-import { scanObject, spliceResourceVersion } from '../../src/codec/json-scan.js'
-import { type Batch, type Key, type KeyEvent, type KeyValue, keyFromText } from '../../src/model/event.js'
-import type { Resource } from '../../src/model/resource.js'
-import type { Revision } from '../../src/model/revision.js'
-import { type StoredObject, isUnservable } from '../../src/model/stored-object.js'
+import type { BodyEncoder } from '../../src/engine/model/body-encoder.js'
+import type { WireFormat } from '../../src/engine/broadcast/wire-format.js'
+import { createIngest } from '../../src/kubernetes/codec/ingest.js'
+import { scanObject, spliceResourceVersion } from '../../src/kubernetes/codec/json-scan.js'
+import { type Batch, type Key, type KeyEvent, type KeyValue, keyFromText } from '../../src/engine/model/event.js'
+import type { Resource } from '../../src/engine/model/resource.js'
+import type { Revision } from '../../src/engine/model/revision.js'
+import { type StoredObject, isUnservable } from '../../src/engine/model/stored-object.js'
 
 export const rev = (n: number): Revision => n as Revision
 

@@ -3,7 +3,7 @@
  * the other opinion that the decoder is compared with, so it is written the simple way: trees of values, one rule after
  * the other, nothing shared with the decoder but the schema.
  */
-import type { Field, Message, Schema } from '../../src/codec/protobuf/schema.js'
+import type { Field, Message, Schema } from '../../src/kubernetes/codec/protobuf/schema.js'
 
 /** Uniform in [0, 1). */
 export type RandomNumber = () => number

@@ -11,12 +11,12 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 const packagesOf = (source: string): string[] => requirementsOf(sourcesOf([source])).map((each) => each.package)
 
 void t.test('a test needs what its sources run, and no more', (t) => {
-  t.same(packagesOf('test/broadcast/cursor.test.ts'), [])
-  t.notOk(startsPrograms(sourcesOf(['test/broadcast/cursor.test.ts'])))
-  t.same(packagesOf('test/feed/feed/etcd.test.ts'), ['etcd-server', 'etcd-client'])
+  t.same(packagesOf('test/engine/broadcast/cursor.test.ts'), [])
+  t.notOk(startsPrograms(sourcesOf(['test/engine/broadcast/cursor.test.ts'])))
+  t.same(packagesOf('test/engine/feed/feed/etcd.test.ts'), ['etcd-server', 'etcd-client'])
   t.same(packagesOf('test/clients/curl.test.ts'), ['curl'])
-  t.same(packagesOf('test/ui/page.test.ts'), ['chromium'])
-  t.ok(startsPrograms(sourcesOf(['test/ui/page.test.ts'])))
+  t.same(packagesOf('test/server/ui/page.test.ts'), ['chromium'])
+  t.ok(startsPrograms(sourcesOf(['test/server/ui/page.test.ts'])))
   t.end()
 })
 

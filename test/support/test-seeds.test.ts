@@ -19,6 +19,6 @@ void t.test('seeds are fixed, and follow the round where there is one', (t) => {
 
 void t.test('random tests are known by their imports', (t) => {
   t.ok(isRandom(sourcesOf(['test/guarantees/live.test.ts'])))
-  t.notOk(isRandom(sourcesOf(['test/broadcast/cursor.test.ts'])))
+  t.notOk(isRandom(sourcesOf(['test/engine/broadcast/cursor.test.ts'])))
   t.end()
 })

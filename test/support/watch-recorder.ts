@@ -6,8 +6,8 @@
  */
 import http from 'node:http'
 import https from 'node:https'
-import type { Key } from '../../src/model/event.js'
-import { type Revision, toRevision, ZERO_REVISION } from '../../src/model/revision.js'
+import type { Key } from '../../src/engine/model/event.js'
+import { type Revision, toRevision, ZERO_REVISION } from '../../src/engine/model/revision.js'
 import {
   fingerprintOf,
   type ListItem,

@@ -1,5 +1,5 @@
 /** An upstream that is `upstream` in everything but its watches: for a test that corrupts, delays or counts them. */
-import type { Upstream } from '../../src/upstream/upstream.js'
+import type { Upstream } from '../../src/engine/upstream/upstream.js'
 
 export function withWatch(upstream: Upstream, watch: Upstream['watch']): Upstream {
   return {

@@ -2,7 +2,7 @@
 import http from 'node:http'
 import http2 from 'node:http2'
 import https from 'node:https'
-import { headersByName } from '../../reflector/impersonation.js'
+import { headersByName } from '../../client/reflector/impersonation.js'
 import type { NodeTransportOptions } from '../../client/node/node-transport.js'
 
 export interface StreamHandler {

@@ -2,9 +2,9 @@
  * Reads lists and watches as rows of a table that the server makes (`as=Table`). A server that makes no tables sends
  * the objects themselves: their names and ages form a table too.
  */
-import { type Json, parseJsonTree } from '../../codec/json-tree.js'
-import { type StatusLike, WatchFailure } from '../../reflector/failure.js'
-import { INITIAL_EVENTS_END, type ObjectCodec, objectKey } from '../../reflector/object-codec.js'
+import { type Json, parseJsonTree } from '../../kubernetes/codec/json-tree.js'
+import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
+import { INITIAL_EVENTS_END, type ObjectCodec, objectKey } from '../../client/reflector/object-codec.js'
 
 export interface Column {
   readonly name: string

@@ -2,7 +2,7 @@
  * Prints rows in columns as they come. The widths are those of the first rows and grow with wider cells, so that a
  * watch can be printed without knowing what will follow.
  */
-import { JsonNumber } from '../../codec/json-tree.js'
+import { JsonNumber } from '../../kubernetes/codec/json-tree.js'
 import type { Row } from './table-codec.js'
 
 export interface TablePrinterOptions {

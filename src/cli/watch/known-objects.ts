@@ -2,7 +2,7 @@
  * The objects that a watch has reported, each with its last reported version. After a gap the server sends a whole
  * state, and the difference to these objects is reported. It also tracks which of them have reached the goal.
  */
-import type { ChangeType } from '../../reflector/object-codec.js'
+import type { ChangeType } from '../../client/reflector/object-codec.js'
 import type { Goal } from './goal.js'
 
 interface Known<T> {

@@ -8,8 +8,8 @@
 import http from 'node:http'
 import https from 'node:https'
 import type { Credentials, CredentialSource } from './exec-credentials.js'
-import { headersByName, type Impersonation } from '../../reflector/impersonation.js'
-import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../../reflector/transport.js'
+import { headersByName, type Impersonation } from '../reflector/impersonation.js'
+import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../reflector/transport.js'
 import { agentFor, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
 
 /** Where `nodeTransport` sends its requests, and with which credentials. */

@@ -6,8 +6,8 @@
  */
 import { type Clock, sleep } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
-import type { Key } from '../../model/event.js'
-import { type UpstreamReader, UpstreamError } from '../../upstream/upstream.js'
+import type { Key } from '../../engine/model/event.js'
+import { type UpstreamReader, UpstreamError } from '../../engine/upstream/upstream.js'
 
 export interface EtcdPulseOptions {
   readonly upstream: UpstreamReader

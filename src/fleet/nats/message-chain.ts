@@ -7,9 +7,9 @@
  * The sink may be ahead of the chain, because etcd itself fed it meanwhile or the stream was made anew. Then batches that
  * the sink has are skipped, and its last batch is compared with the stream's: the stream may tell another history.
  */
-import type { Batch } from '../../model/event.js'
-import { type Revision, ZERO_REVISION } from '../../model/revision.js'
-import type { FleetMetrics } from '../../model/stage-metrics.js'
+import type { Batch } from '../../engine/model/event.js'
+import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
+import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import { BrokerError } from './broker-error.js'
 import type { Message } from './message.js'

@@ -7,9 +7,9 @@
  * Every message expects the sequence that the one before it leaves, and goes when that has been acknowledged. When one write
  * fails, all later ones fail too, and the session is over.
  */
-import type { Batch } from '../../model/event.js'
-import type { Revision } from '../../model/revision.js'
-import type { FleetMetrics } from '../../model/stage-metrics.js'
+import type { Batch } from '../../engine/model/event.js'
+import type { Revision } from '../../engine/model/revision.js'
+import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import { BrokerError } from './broker-error.js'
 import type { Envelope } from './envelope.js'

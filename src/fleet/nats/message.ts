@@ -12,9 +12,9 @@
  * The release before fingerprints ignores what follows the body.
  */
 import { crc32 } from 'node:zlib'
-import type { DigestedHistory, DigestedPut } from '../../feed/history-fingerprint.js'
-import type { Batch, Key, KeyValue } from '../../model/event.js'
-import { type Revision, toRevision } from '../../model/revision.js'
+import type { DigestedHistory, DigestedPut } from '../../engine/feed/history-fingerprint.js'
+import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
+import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { BatchCodec, readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError } from './broker-error.js'

@@ -1,6 +1,6 @@
 /** Chooses the names in NATS: each resource of a cluster has one stream, snapshots, a lease and three subjects. */
 import { createHash } from 'node:crypto'
-import type { Resource } from '../../model/resource.js'
+import type { Resource } from '../../engine/model/resource.js'
 
 export interface Names {
   readonly stream: string

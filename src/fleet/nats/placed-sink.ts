@@ -1,8 +1,8 @@
 /** A sink that knows its place, whatever feeds it: the stream, or etcd itself while NATS is away. */
-import type { FeedSink, Replacement, ReplaceReason } from '../../model/feed-sink.js'
-import { HistoryFingerprint } from '../../feed/history-fingerprint.js'
-import type { Batch } from '../../model/event.js'
-import type { Revision } from '../../model/revision.js'
+import type { FeedSink, Replacement, ReplaceReason } from '../../engine/model/feed-sink.js'
+import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
+import type { Batch } from '../../engine/model/event.js'
+import type { Revision } from '../../engine/model/revision.js'
 
 export class PlacedSink implements FeedSink {
   readonly #sink: FeedSink

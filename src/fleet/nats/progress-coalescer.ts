@@ -5,7 +5,7 @@
  * stream of a quiet resource and push its history out. The first progress after a pause is passed on at once, so that a
  * single read does not wait.
  */
-import { type Revision, ZERO_REVISION } from '../../model/revision.js'
+import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
 
 /** The time between two marks: at most twenty a second, and no read waits longer than this for its mark. */

@@ -3,9 +3,9 @@
  * burst costs few messages; progress and states are messages of their own. Of progress only the newest waits, and none before
  * batches, which tell as much: one message is on its way at a time, and where NATS is far away many marks come meanwhile.
  */
-import type { HistoryFingerprint } from '../../feed/history-fingerprint.js'
-import type { Batch } from '../../model/event.js'
-import type { Revision } from '../../model/revision.js'
+import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
+import type { Batch } from '../../engine/model/event.js'
+import type { Revision } from '../../engine/model/revision.js'
 import { batchBytes } from '../key-value-codec.js'
 import type { StateReason } from './message.js'
 import type { SnapshotWriter } from './snapshot-store.js'

@@ -7,8 +7,8 @@
  * A signed answer belongs to one question, which is never the same twice.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import type { Key, KeyValue } from '../../model/event.js'
-import { type Revision, toRevision } from '../../model/revision.js'
+import type { Key, KeyValue } from '../../engine/model/event.js'
+import { type Revision, toRevision } from '../../engine/model/revision.js'
 import {
   type Page,
   type ReadOptions,
@@ -16,7 +16,7 @@ import {
   type UpstreamErrorCode,
   type UpstreamReader,
   type UpstreamStatus,
-} from '../../upstream/upstream.js'
+} from '../../engine/upstream/upstream.js'
 import { Limiter } from '../../support/limiter.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'

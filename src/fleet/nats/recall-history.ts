@@ -2,8 +2,8 @@
  * Recognises a history by the end of its stream: one of the last messages carries the fingerprint, and the batches of the
  * messages after it continue it. So a publisher that takes over compares as much with etcd as a feed that goes on.
  */
-import { HistoryFingerprint, type KnownHistory } from '../../feed/history-fingerprint.js'
-import type { KeyValue } from '../../model/event.js'
+import { HistoryFingerprint, type KnownHistory } from '../../engine/feed/history-fingerprint.js'
+import type { KeyValue } from '../../engine/model/event.js'
 import type { Message } from './message.js'
 
 /** Of so many messages in a row one carries the fingerprint: each costs the stream about 2 KB, or the next publisher a read. */

@@ -1,6 +1,6 @@
 /** Reads snapshots for a subscriber. It remembers the snapshots that could not be read, and does not try them again. */
-import type { Batch, Key, KeyValue } from '../../model/event.js'
-import type { Revision } from '../../model/revision.js'
+import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
+import type { Revision } from '../../engine/model/revision.js'
 import { BrokerError } from './broker-error.js'
 import type { SnapshotEntry, SnapshotStore } from './snapshot-store.js'
 

@@ -4,8 +4,8 @@
  * The index is one value beside the leases, so that a new edge reads it with one request. It is in the order of the stream.
  * The oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as there is.
  */
-import type { KeyValue } from '../../model/event.js'
-import { type Revision, toRevision } from '../../model/revision.js'
+import type { KeyValue } from '../../engine/model/event.js'
+import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import type { Names } from './names.js'

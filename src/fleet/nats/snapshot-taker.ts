@@ -4,11 +4,11 @@
  * A snapshot is read from etcd at a revision whose message is acknowledged, rather than from a copy kept here: that costs
  * etcd one paged read for each stretch of stream at least as long as the state itself, and no memory.
  */
-import { readPages } from '../../feed/read-pages.js'
-import type { Key } from '../../model/event.js'
+import { readPages } from '../../engine/feed/read-pages.js'
+import type { Key } from '../../engine/model/event.js'
 import { type Clock, sleep, type Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import type { UpstreamReader } from '../../upstream/upstream.js'
+import type { UpstreamReader } from '../../engine/upstream/upstream.js'
 import { BrokerError } from './broker-error.js'
 import type { Envelope } from './envelope.js'
 import type { Names } from './names.js'

@@ -5,7 +5,7 @@
  * Heartbeats of NATS say nothing about etcd: only the publisher's statuses count. A consumer may be alive and deliver nothing
  * (its server has lost touch with the others), so the place of the stream in each status is compared with what has come.
  */
-import type { FeedSink } from '../../model/feed-sink.js'
+import type { FeedSink } from '../../engine/model/feed-sink.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Closable } from './closable.js'
 import { Confirmations } from './confirmations.js'

@@ -6,7 +6,7 @@
  * everything that had come from etcd until its answer is in the stream. When an event arrived says nothing: it may have waited
  * while this process was stopped.
  */
-import type { Key } from '../../model/event.js'
+import type { Key } from '../../engine/model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Envelope } from './envelope.js'
 import type { EtcdPulse } from './etcd-pulse.js'

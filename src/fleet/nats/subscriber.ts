@@ -8,10 +8,10 @@
  * A sink that is ahead of the snapshots keeps what it has: the chain begins behind it, at a snapshot from which the stream
  * leads up to it.
  */
-import { addInTurns } from '../../feed/add-in-turns.js'
-import type { KeyValue } from '../../model/event.js'
-import type { ReplaceReason } from '../../model/feed-sink.js'
-import type { FleetMetrics } from '../../model/stage-metrics.js'
+import { addInTurns } from '../../engine/feed/add-in-turns.js'
+import type { KeyValue } from '../../engine/model/event.js'
+import type { ReplaceReason } from '../../engine/model/feed-sink.js'
+import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'

@@ -1,5 +1,5 @@
 /** Finds the last whole message of a stream, after which the next publisher goes on, and by what it recognises the history. */
-import type { HistoryFingerprint } from '../../feed/history-fingerprint.js'
+import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 import type { Envelope } from './envelope.js'
 import type { Names } from './names.js'

@@ -7,10 +7,10 @@
  *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, confirmed, disconnected,
  *                        refused, answer, collect, drain, entered, drawn, spent, refuse-network
  */
-import type { Batch, KeyValue } from '../../model/event.js'
-import type { Revision } from '../../model/revision.js'
-import { UpstreamError, type UpstreamErrorCode } from '../../upstream/upstream.js'
-import type { ReplaceReason } from '../../model/feed-sink.js'
+import type { Batch, KeyValue } from '../../engine/model/event.js'
+import type { Revision } from '../../engine/model/revision.js'
+import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
+import type { ReplaceReason } from '../../engine/model/feed-sink.js'
 import { batchBytes, BatchCodec, keyValueBytes, readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 import { errorMessage } from '../../support/error-message.js'

@@ -2,8 +2,8 @@
  * The primary's end of the limits that hold for all workers together: it keeps what the clients of one worker hold, and gives it
  * back when the worker is gone.
  */
-import { GATE_NAMES, type CountedRates, type Draw, type Gates, type Resets } from '../../model/shared-limits.js'
-import { StatusError } from '../../model/status.js'
+import { GATE_NAMES, type CountedRates, type Draw, type Gates, type Resets } from '../../engine/model/shared-limits.js'
+import { StatusError } from '../../engine/model/status.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 import { ToPrimary, ToWorker } from './messages.js'
 

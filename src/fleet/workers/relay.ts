@@ -5,15 +5,15 @@
  * The state is kept raw, as etcd has it, and answers no reads: a read that a worker's cache cannot answer goes to the feed's
  * own freshness. The link of each worker drops a worker that does not keep up.
  */
-import { type Batch, inOwnMemory, type Key, type KeyValue } from '../../model/event.js'
-import type { Resource } from '../../model/resource.js'
-import { type Revision, ZERO_REVISION } from '../../model/revision.js'
+import { type Batch, inOwnMemory, type Key, type KeyValue } from '../../engine/model/event.js'
+import type { Resource } from '../../engine/model/resource.js'
+import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import type { Clock } from '../../support/clock.js'
-import type { RingBounds } from '../../support/ring-buffer.js'
-import type { CheckedCache } from '../../model/checked-cache.js'
-import type { FeedMetrics } from '../../model/stage-metrics.js'
-import type { FeedSink, ReplaceReason, Replacement } from '../../model/feed-sink.js'
-import type { OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
+import type { RingBounds } from '../../engine/cache/ring-buffer.js'
+import type { CheckedCache } from '../../engine/model/checked-cache.js'
+import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
+import type { FeedSink, ReplaceReason, Replacement } from '../../engine/model/feed-sink.js'
+import type { OpenFeed, ResourceFeed } from '../../engine/feed/resource-feed.js'
 import { FrameWriter } from './frames.js'
 import { batchFrames, pagesOf, replaceFrame, ToWorker, writePage } from './messages.js'
 import { ReplayableState } from './replayable-state.js'

@@ -6,9 +6,9 @@
  *        ▲               └──┬─┘
  *        └── a batch that the ring evicts is folded in
  */
-import type { Batch, Key, KeyValue } from '../../model/event.js'
-import { type Revision, ZERO_REVISION } from '../../model/revision.js'
-import { RingBuffer, type RingBounds, type RingItem } from '../../support/ring-buffer.js'
+import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
+import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
+import { RingBuffer, type RingBounds, type RingItem } from '../../engine/cache/ring-buffer.js'
 import { createSortedMap, type SortedMap } from '../../support/sorted-map.js'
 import { batchBytes } from '../key-value-codec.js'
 

@@ -2,8 +2,8 @@
  * Lets a worker call the primary's upstream, mostly for writes, and for reads that no cache answers. Calls and answers are JSON
  * with values in base64, because they are small, and rare compared with events.
  */
-import type { KeyValue } from '../../model/event.js'
-import type { Revision } from '../../model/revision.js'
+import type { KeyValue } from '../../engine/model/event.js'
+import type { Revision } from '../../engine/model/revision.js'
 import {
   type Compare,
   type Page,
@@ -13,7 +13,7 @@ import {
   type UpstreamStatus,
   type WriteOperation,
   type WriteResult,
-} from '../../upstream/upstream.js'
+} from '../../engine/upstream/upstream.js'
 
 type Call =
   | { readonly method: 'read'; readonly options: Omit<ReadOptions, 'signal'> }

@@ -18,8 +18,8 @@ import {
   type Rates,
   type Resets,
   type SharedLimits,
-} from '../../model/shared-limits.js'
-import { TooManyRequestsError } from '../../model/status.js'
+} from '../../engine/model/shared-limits.js'
+import { TooManyRequestsError } from '../../engine/model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 import { ToPrimary, ToWorker } from './messages.js'

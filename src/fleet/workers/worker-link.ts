@@ -8,12 +8,12 @@
  * there is never a hole; leaving out what a slow worker has no room for would make one.
  */
 import type { Duplex } from 'node:stream'
-import type { Key } from '../../model/event.js'
-import type { Resource } from '../../model/resource.js'
-import type { Revision } from '../../model/revision.js'
-import type { FreshnessSource } from '../../model/freshness-source.js'
+import type { Key } from '../../engine/model/event.js'
+import type { Resource } from '../../engine/model/resource.js'
+import type { Revision } from '../../engine/model/revision.js'
+import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { Clock } from '../../support/clock.js'
-import { UpstreamError } from '../../upstream/upstream.js'
+import { UpstreamError } from '../../engine/upstream/upstream.js'
 import { writeKeyValue } from '../key-value-codec.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
 import {

@@ -1,6 +1,6 @@
 /** Tests of the forms in which `get` prints objects, of one resource and of several. */
 import t from 'tap'
-import { keyFromText } from '../../../src/model/event.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
 import { startApp } from '../../support/app.js'
 import { pod } from '../../support/pod.js'
 import { type CliResult, eachAtOnce, runCli } from '../support/run-cli.js'

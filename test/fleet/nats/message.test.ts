@@ -2,8 +2,8 @@
 import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/nats/message.js'
 import { BrokerError } from '../../../src/fleet/nats/broker-error.js'
-import { type Key, keyFromBytes, type KeyValue } from '../../../src/model/event.js'
-import { toRevision } from '../../../src/model/revision.js'
+import { type Key, keyFromBytes, type KeyValue } from '../../../src/engine/model/event.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 
 const key = (text: string): Key => text as Key

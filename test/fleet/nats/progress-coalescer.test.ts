@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ProgressCoalescer } from '../../../src/fleet/nats/progress-coalescer.js'
-import { toRevision } from '../../../src/model/revision.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
 void t.test('of a thousand progresses at once two are passed on: the first, and later the newest', async (t) => {

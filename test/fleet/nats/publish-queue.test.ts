@@ -1,8 +1,8 @@
 /** What waits to be published, while one message is on its way. */
 import t from 'tap'
 import { PublishQueue, type Queued } from '../../../src/fleet/nats/publish-queue.js'
-import { type Batch, keyFromText } from '../../../src/model/event.js'
-import { toRevision } from '../../../src/model/revision.js'
+import { type Batch, keyFromText } from '../../../src/engine/model/event.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
 
 const batch = (at: number): Batch => ({
   revision: toRevision(at),

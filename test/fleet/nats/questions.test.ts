@@ -1,8 +1,8 @@
 /** Tests of what a publisher answers to the questions of edges, without NATS between them. */
 import t from 'tap'
 import { answerQuestions } from '../../../src/fleet/nats/questions.js'
-import { toRevision } from '../../../src/model/revision.js'
-import type { Page, UpstreamReader } from '../../../src/upstream/upstream.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
+import type { Page, UpstreamReader } from '../../../src/engine/upstream/upstream.js'
 import { until } from '../../support/until.js'
 import { things, unsigned } from '../nats-harness.js'
 

@@ -1,10 +1,10 @@
 /** Tests that the end of a stream tells a publisher as much of the history as the publisher before it knew. */
 import t from 'tap'
-import { HistoryFingerprint } from '../../../src/feed/history-fingerprint.js'
+import { HistoryFingerprint } from '../../../src/engine/feed/history-fingerprint.js'
 import { decodePart, encodeMessage, joinParts, type Body, type Message } from '../../../src/fleet/nats/message.js'
 import { recallHistory } from '../../../src/fleet/nats/recall-history.js'
-import type { Batch, Key, KeyEvent, KeyValue } from '../../../src/model/event.js'
-import { toRevision } from '../../../src/model/revision.js'
+import type { Batch, Key, KeyEvent, KeyValue } from '../../../src/engine/model/event.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { testSeeds } from '../../support/test-seeds.js'
 

@@ -5,7 +5,7 @@ import { namesOf } from '../../../src/fleet/nats/names.js'
 import { takenAtOf } from '../../../src/fleet/nats/snapshot-store.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { things, unsigned } from '../nats-harness.js'
-import { RecordingSink } from '../../feed/recording-sink.js'
+import { RecordingSink } from '../../engine/feed/recording-sink.js'
 
 void t.test('anything but a status is ignored, and the next status counts', async (t) => {
   const sink = new RecordingSink()

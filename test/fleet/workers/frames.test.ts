@@ -2,8 +2,8 @@ import t from 'tap'
 import { FrameReader, FrameSplitter, FrameWriter } from '../../../src/fleet/workers/frames.js'
 import { batchFrames, PAGE_BYTES, pagesOf, readBatches, ToWorker } from '../../../src/fleet/workers/messages.js'
 import { batchBytes } from '../../../src/fleet/key-value-codec.js'
-import type { Batch, Key, KeyValue } from '../../../src/model/event.js'
-import type { Revision } from '../../../src/model/revision.js'
+import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
+import type { Revision } from '../../../src/engine/model/revision.js'
 
 function keyValue(name: string, value: string | Buffer, revision = 7): KeyValue {
   return {

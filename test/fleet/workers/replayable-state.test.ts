@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ReplayableState } from '../../../src/fleet/workers/replayable-state.js'
-import type { Batch, Key, KeyValue } from '../../../src/model/event.js'
-import { toRevision } from '../../../src/model/revision.js'
+import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
 
 const key = (name: string): Key => `/registry/things/${name}` as Key
 

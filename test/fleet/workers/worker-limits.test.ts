@@ -1,9 +1,9 @@
 /** Limits that hold for all workers together, between a primary and its workers on real sockets. */
 import t from 'tap'
-import { FairGate } from '../../../src/auth/fair-gate.js'
-import { IdentityLimits } from '../../../src/auth/limits.js'
-import type { Gate, Rates } from '../../../src/model/shared-limits.js'
-import { TooManyRequestsError } from '../../../src/model/status.js'
+import { FairGate } from '../../../src/server/auth/fair-gate.js'
+import { IdentityLimits } from '../../../src/server/auth/limits.js'
+import type { Gate, Rates } from '../../../src/engine/model/shared-limits.js'
+import { TooManyRequestsError } from '../../../src/engine/model/status.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'

@@ -4,7 +4,7 @@
  * its OpenAPI requires must be there. Values that only Kubernetes' validation knows to be wrong are not found.
  */
 import { missingFields } from './required-fields.js'
-import { type Field, type Message, kubernetesSchema } from '../../../src/codec/protobuf/schema.js'
+import { type Field, type Message, kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 
 export interface KubernetesObject {
   readonly apiVersion: string

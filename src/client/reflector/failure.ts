@@ -1,0 +1,100 @@
+/**
+ * A failed list or watch, classified by what has to be done next. An HTTP answer, an ERROR event and a broken
+ * connection all become one of these, so that the state machine works with words instead of codes.
+ */
+import { errorMessage } from '../../support/error-message.js'
+
+/** Failures by what has to be done next. */
+export type FailureKind =
+  /** 410: the server no longer has that resourceVersion. */
+  | 'expired'
+  /** The server waited, but has not reached that resourceVersion. */
+  | 'too-large'
+  /** 429. */
+  | 'too-many-requests'
+  /** The server does not support this kind of request: it is an older one that was asked for initial events. */
+  | 'unsupported'
+  /** 401, 403, 404 and similar: repeating at once will not help, although the cause may be fixed later. */
+  | 'refused'
+  /** Any other answer of 500 and above. */
+  | 'server-error'
+  /** There was no answer, or it broke off. */
+  | 'network'
+  /** The answer does not follow the protocol. */
+  | 'malformed'
+
+/** The members of a Kubernetes Status that are read; every one may be missing. */
+export interface StatusLike {
+  readonly message?: string
+  readonly reason?: string
+  readonly code?: number
+  readonly details?: {
+    readonly retryAfterSeconds?: number
+    readonly causes?: readonly { readonly reason?: string; readonly message?: string }[]
+  }
+  readonly metadata?: { readonly continue?: string }
+}
+
+/** A failed list, watch or request: what kind it is, and what the server said. */
+export class WatchFailure extends Error {
+  override readonly name = 'WatchFailure'
+
+  constructor(
+    readonly kind: FailureKind,
+    message: string,
+    options: ErrorOptions & { status?: StatusLike; retryAfterMs?: number | null; code?: number } = {},
+  ) {
+    super(message, options)
+    this.retryAfterMs = options.retryAfterMs ?? null
+    this.code = options.code ?? null
+    this.status = options.status ?? null
+  }
+
+  /** How long the server asked us to wait; null when it did not say. */
+  readonly retryAfterMs: number | null
+  /** The code of HTTP or of the Status; null when there was no answer. */
+  readonly code: number | null
+  readonly status: StatusLike | null
+
+  static from(error: unknown): WatchFailure {
+    if (error instanceof WatchFailure) return error
+    // `fetch` only says "fetch failed"; the cause says what failed.
+    const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : ''
+    return new WatchFailure('network', `${errorMessage(error)}${cause}`, {
+      cause: error,
+    })
+  }
+
+  /** @param code the code of the HTTP answer, for a body without one. @param retryAfter the text of the header. */
+  static fromStatus(status: StatusLike, code = 0, retryAfter: string | null = null): WatchFailure {
+    const actual = status.code ?? code
+    const retryAfterMs = readRetryAfter(status, retryAfter)
+    const message = status.message === undefined || status.message === '' ? `status ${actual}` : status.message
+    return new WatchFailure(kindOf(status, actual), message, { status, retryAfterMs, code: actual })
+  }
+}
+
+function kindOf(status: StatusLike, code: number): FailureKind {
+  const { reason } = status
+  if (code === 410 || reason === 'Expired' || reason === 'Gone') return 'expired'
+  if (isTooLarge(status)) return 'too-large'
+  if (code === 429 || reason === 'TooManyRequests') return 'too-many-requests'
+  if (code === 400 || code === 405 || code === 406 || code === 415 || code === 422) return 'unsupported'
+  if (code >= 500) return 'server-error'
+  return code >= 400 ? 'refused' : 'malformed'
+}
+
+/** API servers before 1.17 have no cause for it, only the message. */
+function isTooLarge({ details, message, reason }: StatusLike): boolean {
+  if (details?.causes?.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true
+  if (details?.causes?.some((cause) => cause.message === 'Too large resource version')) return true
+  return reason === 'Timeout' && message !== undefined && message.includes('Too large resource version')
+}
+
+/** The header has seconds or a date; the Status has the same in seconds. */
+function readRetryAfter({ details }: StatusLike, header: string | null): number | null {
+  const seconds = header !== null && /^\d+$/.test(header.trim()) ? Number(header) : details?.retryAfterSeconds
+  if (seconds !== undefined) return seconds > 0 ? seconds * 1_000 : null
+  const at = header === null ? Number.NaN : Date.parse(header)
+  return Number.isNaN(at) ? null : Math.max(0, at - Date.now())
+}

@@ -1,0 +1,79 @@
+/**
+ * Finds the members of objects and the elements of arrays in JSON bytes, as positions. Bytes that are passed on must
+ * not change, so only what is needed is parsed. The text is trusted to be JSON where it is not inspected.
+ */
+import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const COLON = 0x3a
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+
+/**
+ * Calls `visit` with each member's name and the position of its value; stops when `visit` returns false. @throws Error
+ */
+export function eachMember(
+  bytes: Uint8Array,
+  at: number,
+  visit: (name: string, start: number, end: number) => boolean,
+): void {
+  let i = skipSpace(bytes, at)
+  if (bytes[i] !== OPEN_BRACE) throw new Error(`no object at ${i}`)
+  i = skipSpace(bytes, i + 1)
+  while (bytes[i] !== CLOSE_BRACE) {
+    if (bytes[i] !== QUOTE) throw new Error(`no name at ${i}`)
+    const nameEnd = endOfString(bytes, i)
+    const name = stringAt(bytes, i, nameEnd)
+    i = skipSpace(bytes, nameEnd)
+    if (bytes[i] !== COLON) throw new Error(`no colon at ${i}`)
+    const start = skipSpace(bytes, i + 1)
+    const end = requireValue(bytes, start)
+    if (!visit(name, start, end)) return
+    i = afterItem(bytes, end, CLOSE_BRACE)
+  }
+}
+
+/** Calls `visit` with the position of each element. @throws Error */
+export function eachElement(bytes: Uint8Array, at: number, visit: (start: number, end: number) => void): void {
+  let i = skipSpace(bytes, at)
+  if (bytes[i] !== OPEN_BRACKET) throw new Error(`no array at ${i}`)
+  i = skipSpace(bytes, i + 1)
+  while (bytes[i] !== CLOSE_BRACKET) {
+    const end = requireValue(bytes, i)
+    visit(i, end)
+    i = afterItem(bytes, end, CLOSE_BRACKET)
+  }
+}
+
+const decoder = new TextDecoder()
+
+/** Returns the text of the string literal from `start` to `end`. @throws Error when there is none. */
+export function stringAt(bytes: Uint8Array, start: number, end: number): string {
+  if (bytes[start] !== QUOTE) throw new Error(`no string at ${start}`)
+  const inner = bytes.subarray(start + 1, end - 1)
+  const text = decoder.decode(inner)
+  return inner.includes(BACKSLASH) ? (JSON.parse(`"${text}"`) as string) : text
+}
+
+/** Returns the end (exclusive) of the value at `start`. @throws Error when there is none or the text ends with it. */
+function requireValue(bytes: Uint8Array, start: number): number {
+  const end = endOfValue(bytes, start)
+  if (end === start) throw new Error(`no value at ${start}`)
+  if (end >= bytes.length) throw new Error('JSON that does not end')
+  return end
+}
+
+/**
+ * Returns the index after the comma that follows an item, or of the closing bracket. @throws Error when neither is
+ * there.
+ */
+function afterItem(bytes: Uint8Array, end: number, close: number): number {
+  const i = skipSpace(bytes, end)
+  if (bytes[i] === COMMA) return skipSpace(bytes, i + 1)
+  if (bytes[i] !== close) throw new Error(`neither a comma nor an end at ${i}`)
+  return i
+}

@@ -1,0 +1,307 @@
+/**
+ * Keeps a sink equal to a resource of an API server by list and watch: performs what `reflector-state.ts` decides, and
+ * decides nothing itself.
+ *
+ * The sink gets whole states (`replace`) and then each change after them once and in order. The codec decides what an
+ * object is (a tree, bytes), so a client's informer and a server that feeds from another one use the same reflector. At
+ * most one request runs at a time, and it is given up with the state that began it. Queues, indexes and handlers are in
+ * `client/`.
+ */
+import { backoffMs, type BackoffOptions } from '../../support/backoff.js'
+import { type Clock, type Timer } from '../../support/clock.js'
+import { type Logger, silentLogger } from '../../support/log.js'
+import { type Random, systemRandom } from '../../support/random.js'
+import { activeClock } from './active-clock.js'
+import { jsonWire, type EventWire } from './event-stream.js'
+import { WatchFailure } from './failure.js'
+import { listPages } from './list-pages.js'
+import type { Change, ObjectCodec } from './object-codec.js'
+import { idle, next, type ReflectorEffect, type ReflectorInput, type ReflectorState } from './reflector-state.js'
+import { type Selection, watchQuery } from './requests.js'
+import type { Transport } from './transport.js'
+import { type WatchPosition, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
+
+/** What a reflector writes to. */
+export interface ReflectorSink<T> {
+  /** The whole state at `resourceVersion`: an object that is not among `items` no longer exists. */
+  replace(items: T[], resourceVersion: string): Promise<void> | void
+  /** Called after `replace`, in the server's order. A DELETED carries the last object. */
+  change(change: Change<T>): void
+  /** Everything at or before it has been delivered. */
+  bookmark?(resourceVersion: string): void
+  /** Called between two arrivals of bytes; nothing more is read from the server while the promise is pending. */
+  settled?(): Promise<void> | undefined
+}
+
+/** How far a reflector is. */
+export interface ReflectorStatus {
+  readonly state: ReflectorState['kind']
+  /** null before the first state was delivered. */
+  readonly resourceVersion: string | null
+  /** Why the reflector backs off; null when it does not. */
+  readonly reason: string | null
+}
+
+/** What a reflector follows, and how. */
+export interface ReflectorOptions<T> extends Selection {
+  readonly transport: Transport
+  readonly codec: ObjectCodec<T>
+  readonly sink: ReflectorSink<T>
+  /** Default: JSON lines, which every API server speaks. */
+  readonly wire?: EventWire
+  /** The number of objects in a page of a list. Default: 500, as in client-go; 0 asks for all at once. */
+  readonly pageSize?: number
+  /** Whether to stream list and watch in one request where the server can. Default: true. */
+  readonly watchList?: boolean
+  /**
+   * Begins with the changes after it, without a state, for a sink that has one. If the server no longer has them, a
+   * whole state comes, as after any 410.
+   */
+  readonly afterResourceVersion?: string
+  /**
+   * How long the server should keep one watch: a random time between this and twice this, so that a thousand clients
+   * that began together do not come back together. Default: 5 minutes, as in client-go.
+   */
+  readonly minWatchTimeoutMs?: number
+  /**
+   * A watch that brought nothing for this long, not even a bookmark, is replaced. Default: 150 s, since the server's
+   * bookmarks come about every 60 s. A value below their interval costs a request each time.
+   */
+  readonly silenceMs?: number
+  /** The same limit during the initial events, after which the server is listed. Default: 15 s. */
+  readonly initialSilenceMs?: number
+  /** The time limit for the beginning of an answer. Default: 30 s. */
+  readonly openTimeoutMs?: number
+  /** The time limit for a whole page of a list. Default: 120 s. */
+  readonly listTimeoutMs?: number
+  /** Default: client-go's, 0.8 s doubled up to 30 s, where the upper half of each wait is random. */
+  readonly backoff?: BackoffOptions
+  readonly clock?: Clock
+  readonly random?: Random
+  readonly logger?: Logger
+  onStatus?(status: ReflectorStatus): void
+}
+
+const BACKOFF: BackoffOptions = { firstMs: 800, capMs: 30_000 }
+/**
+ * The wait between short but useful watches: a server that ends each after one event is asked some 30 times a minute.
+ */
+const PACE: BackoffOptions = { firstMs: 200, capMs: 2_000 }
+/** The longest wait that a server can ask for: the header may have a date of another clock. */
+const MAX_RETRY_AFTER_MS = 600_000
+
+/** Keeps a sink equal to a resource of an API server, by list and watch. */
+export class Reflector<T> {
+  readonly #options: ReflectorOptions<T>
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #logger: Logger
+  #state: ReflectorState
+  readonly #inputs: ReflectorInput[] = []
+  #isPerforming = false
+  #timer: Timer | null = null
+  #job: AbortController | null = null
+  readonly #jobs = new Set<Promise<void>>()
+  #place: WatchPosition | null = null
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options
+    this.#clock = options.clock ?? activeClock
+    this.#random = options.random ?? systemRandom
+    this.#logger = options.logger ?? silentLogger
+    const { afterResourceVersion: after } = options
+    this.#state = idle({ canStream: options.watchList !== false, ...(after === undefined ? {} : { after }) })
+    if (after !== undefined) this.#place = positionAt(after)
+  }
+
+  start(): void {
+    this.#send({ kind: 'start' })
+  }
+
+  /** Resolves when nothing runs any more; the sink is not called after this call. */
+  async stop(): Promise<void> {
+    this.#send({ kind: 'stop' })
+    while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
+  }
+
+  /** Runs until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return
+    this.start()
+    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+    await this.stop()
+  }
+
+  get status(): ReflectorStatus {
+    const state = this.#state
+    return {
+      state: state.kind,
+      resourceVersion: state.known.position,
+      reason: state.kind === 'backing-off' ? state.why : null,
+    }
+  }
+
+  #send(input: ReflectorInput): void {
+    this.#inputs.push(input)
+    if (this.#isPerforming) return
+    this.#isPerforming = true
+    try {
+      for (let queued = this.#inputs.shift(); queued !== undefined; queued = this.#inputs.shift()) this.#step(queued)
+    } finally {
+      this.#isPerforming = false
+    }
+  }
+
+  #step(input: ReflectorInput): void {
+    const before = this.#state
+    const { state, effects } = next(before, input)
+    this.#state = state
+    for (const effect of effects) this.#perform(effect)
+    if (state.kind === before.kind) return
+    const { path } = this.#options
+    const { reason, resourceVersion } = this.status
+    if (reason !== null) this.#logger.warn({ path, resourceVersion, reason }, 'list and watch backs off')
+    else this.#logger.debug({ path, resourceVersion, state: state.kind }, 'list and watch goes on')
+    this.#options.onStatus?.(this.status)
+  }
+
+  #perform(effect: ReflectorEffect): void {
+    switch (effect.kind) {
+      case 'cancel':
+        this.#timer?.cancel()
+        this.#timer = null
+        this.#job?.abort()
+        this.#job = null
+        return
+      case 'wait':
+        this.#timer = this.#clock.setTimer(this.#waitMs(effect), () => {
+          this.#timer = null
+          this.#send({ kind: 'timer' })
+        })
+        return
+      case 'list':
+        return this.#run((signal) => this.#list(effect.resourceVersion, signal))
+      case 'stream':
+      case 'watch':
+        return this.#run((signal) => this.#watch(effect, signal))
+      default:
+        effect satisfies never
+    }
+  }
+
+  #waitMs({ attempt, pace, retryAfterMs }: Extract<ReflectorEffect, { kind: 'wait' }>): number {
+    const options = pace === 'pace' ? PACE : (this.#options.backoff ?? BACKOFF)
+    const waitMs = backoffMs(options, attempt, this.#random)
+    if (retryAfterMs === null) return waitMs
+    // All clients were told the same time, and must not come back at once.
+    const askedMs = Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)
+    return Math.max(waitMs, askedMs + (this.#random.next() * askedMs) / 4)
+  }
+
+  /** The result of a job that was given up is ignored. */
+  #run(work: (signal: AbortSignal) => Promise<ReflectorInput>): void {
+    this.#job?.abort()
+    const controller = new AbortController()
+    this.#job = controller
+    const job = work(controller.signal).then((input) => {
+      if (!controller.signal.aborted) this.#send(input)
+    })
+    this.#jobs.add(job)
+    void job.finally(() => this.#jobs.delete(job))
+  }
+
+  async #list(resourceVersion: string, signal: AbortSignal): Promise<ReflectorInput> {
+    const { transport, codec, sink, pageSize = 500, listTimeoutMs = 120_000 } = this.#options
+    const pages = new AbortController()
+    const giveUp = (): void => pages.abort(new WatchFailure('network', `no list within ${listTimeoutMs} ms`))
+    const onAbort = (): void => pages.abort(signal.reason)
+    let timer = this.#clock.setTimer(listTimeoutMs, giveUp)
+    signal.addEventListener('abort', onAbort, { once: true })
+    try {
+      const list = await listPages({
+        transport,
+        codec,
+        selection: this.#options,
+        resourceVersion,
+        pageSize,
+        signal: pages.signal,
+        onPage: () => {
+          timer.cancel()
+          timer = this.#clock.setTimer(listTimeoutMs, giveUp)
+        },
+      })
+      signal.throwIfAborted()
+      this.#place = positionAt(list.resourceVersion)
+      await sink.replace(list.items, list.resourceVersion)
+      return { kind: 'committed', resourceVersion: list.resourceVersion, at: this.#clock.monotonic() }
+    } catch (error) {
+      const reason: unknown = pages.signal.aborted ? pages.signal.reason : error
+      return { kind: 'failed', trouble: WatchFailure.from(reason) }
+    } finally {
+      timer.cancel()
+      signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  async #watch(
+    effect: Extract<ReflectorEffect, { kind: 'stream' | 'watch' }>,
+    signal: AbortSignal,
+  ): Promise<ReflectorInput> {
+    const at = (): number => this.#clock.monotonic()
+    const isCommitted = (): boolean => this.#state.kind === 'watching'
+    let outcome: WatchOutcome
+    try {
+      outcome = await runWatch(this.#watchOptions(effect, signal))
+    } catch (error) {
+      const trouble = WatchFailure.from(error)
+      return isCommitted() ? { kind: 'watch-ended', at: at(), trouble } : { kind: 'failed', trouble }
+    }
+    if (outcome.kind === 'cannot-stream') return outcome
+    if (outcome.kind === 'silent') return { kind: 'silent', at: at() }
+    return { kind: 'watch-ended', at: at(), trouble: null }
+  }
+
+  #watchOptions(
+    effect: Extract<ReflectorEffect, { kind: 'stream' | 'watch' }>,
+    signal: AbortSignal,
+  ): WatchJobOptions<T> {
+    const { transport, codec, sink, minWatchTimeoutMs = 300_000 } = this.#options
+    const timeoutMs = minWatchTimeoutMs * (1 + this.#random.next())
+    return {
+      transport,
+      codec,
+      wire: this.#options.wire ?? jsonWire,
+      clock: this.#clock,
+      path: this.#options.path,
+      query: watchQuery(this.#options, effect, Math.max(1, Math.ceil(timeoutMs / 1_000))),
+      signal,
+      openTimeoutMs: this.#options.openTimeoutMs ?? 30_000,
+      initialSilenceMs: this.#options.initialSilenceMs ?? 15_000,
+      silenceMs: this.#options.silenceMs ?? 150_000,
+      place: effect.kind === 'stream' ? null : this.#place,
+      onOpen: () => this.#send({ kind: 'opened', at: this.#clock.monotonic() }),
+      onInitial: async (items, resourceVersion) => {
+        signal.throwIfAborted()
+        await sink.replace(items, resourceVersion)
+        signal.throwIfAborted()
+        this.#send({ kind: 'committed', resourceVersion, at: this.#clock.monotonic() })
+      },
+      onChange: (change) => {
+        if (!signal.aborted) sink.change(change)
+      },
+      onBookmark: (resourceVersion) => {
+        if (!signal.aborted) sink.bookmark?.(resourceVersion)
+      },
+      onProgress: (place, isBookmark) => {
+        this.#place = place
+        const { position, safePosition } = place
+        if (!signal.aborted) this.#send({ kind: 'progress', position, safePosition, isBookmark })
+      },
+      settled: sink.settled === undefined ? undefined : () => sink.settled?.(),
+    }
+  }
+}
+
+function positionAt(resourceVersion: string): WatchPosition {
+  return { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: [] }
+}

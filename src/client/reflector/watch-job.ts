@@ -1,0 +1,221 @@
+/**
+ * Reads one answer to a watch request to its end: handles deadlines, decodes events, and decides which of them are new.
+ *
+ * A connection that breaks inside a revision of several keys has delivered some of them. The next watch therefore
+ * starts at the last point known to lie between two revisions, and repeated events are dropped here, by key. Such
+ * points are: an SSE id, a bookmark, the end of the initial events, and the revision before the one that is arriving.
+ * (A server that ended the answer properly ended it between two revisions.)
+ */
+import type { Clock, Timer } from '../../support/clock.js'
+import type { EventStream, EventWire } from './event-stream.js'
+import { WatchFailure } from './failure.js'
+import { failureOf } from './list-pages.js'
+import type { Change, ObjectCodec } from './object-codec.js'
+import type { Transport } from './transport.js'
+
+/** How far a watch has come, kept from one watch to the next. */
+export interface WatchPosition {
+  position: string
+  safePosition: string
+  /** The keys whose event at `position` was delivered. */
+  keysAtPosition: string[]
+}
+
+export interface WatchJobOptions<T> {
+  readonly transport: Transport
+  readonly wire: EventWire
+  readonly codec: ObjectCodec<T>
+  readonly clock: Clock
+  readonly path: string
+  readonly query: Readonly<Record<string, string>>
+  /** Aborted when the reflector gives the watch up. */
+  readonly signal: AbortSignal
+  /** The time limit for the beginning of the answer. */
+  readonly openTimeoutMs: number
+  /** The longest time between two arrivals of bytes, during the initial events and after them. */
+  readonly initialSilenceMs: number
+  readonly silenceMs: number
+  /** null for a stream with initial events whose end has not come yet. */
+  readonly place: WatchPosition | null
+  onOpen(): void
+  /** Called once, before any change, and only without `place`. */
+  onInitial(items: T[], resourceVersion: string): Promise<void> | void
+  onChange(change: Change<T>): void
+  onBookmark(resourceVersion: string): void
+  /** Called after the events of one arrival were delivered. `hasBookmark` tells whether a bookmark was among them. */
+  onProgress(place: WatchPosition, hasBookmark: boolean): void
+  /** Awaited between two arrivals, so that a fast server does not fill a slow sink. */
+  readonly settled: (() => Promise<void> | undefined) | undefined
+}
+
+export type WatchOutcome =
+  | { readonly kind: 'ended' }
+  | { readonly kind: 'silent' }
+  | { readonly kind: 'cannot-stream'; readonly why: string }
+
+/**
+ * @throws WatchFailure, also for a stream that ends before its initial events do; anything once `signal` has aborted.
+ */
+export async function runWatch<T>(options: WatchJobOptions<T>): Promise<WatchOutcome> {
+  const job = new WatchJob(options)
+  return job.run()
+}
+
+class WatchJob<T> {
+  readonly #options: WatchJobOptions<T>
+  readonly #abort = new AbortController()
+  readonly #stream: EventStream
+  #place: WatchPosition | null
+  #initial: T[] = []
+  #initialEnd: string | null = null
+  #hasBookmark = false
+  #isOldServer = false
+  #lastArrival = 0
+  #timer: Timer | null = null
+  #isSilent = false
+  #isOpen = false
+  /** Changes that arrived together with the end of the initial events, and are delivered after it. */
+  #late: Change<T>[] = []
+  #hasMoved = false
+
+  constructor(options: WatchJobOptions<T>) {
+    this.#options = options
+    this.#place = options.place
+    const { codec, wire } = options
+    this.#stream = wire.open(codec, (event, endsRevision) => {
+      if (event.type === 'ERROR') throw WatchFailure.fromStatus(event.status)
+      if (event.type === 'BOOKMARK') this.#bookmark(event.resourceVersion, event.endsInitialEvents)
+      else if (this.#place === null) this.#initialEvent(event)
+      else this.#change(this.#place, event, endsRevision)
+    })
+  }
+
+  async run(): Promise<WatchOutcome> {
+    const { signal, clock, openTimeoutMs } = this.#options
+    const onAbort = (): void => this.#abort.abort(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    this.#lastArrival = clock.monotonic()
+    this.#arm(openTimeoutMs, () => openTimeoutMs)
+    try {
+      signal.throwIfAborted()
+      return await this.#read()
+    } catch (error) {
+      if (!this.#isSilent) throw error
+      return this.#silenceOutcome()
+    } finally {
+      this.#timer?.cancel()
+      signal.removeEventListener('abort', onAbort)
+      // The rest of the answer is not read.
+      this.#abort.abort()
+    }
+  }
+
+  async #read(): Promise<WatchOutcome> {
+    const { transport, codec, wire, path, query, clock, initialSilenceMs, silenceMs } = this.#options
+    const accept = codec.accept ?? wire.accept
+    const response = await transport.send({ path, query, accept, signal: this.#abort.signal })
+    this.#arrived()
+    if (response.status !== 200) throw await failureOf(response)
+    this.#isOpen = true
+    this.#options.onOpen()
+    this.#timer?.cancel()
+    const allowed = (): number => (this.#place === null ? initialSilenceMs : silenceMs)
+    this.#arm(allowed(), allowed)
+    for await (const chunk of response.body) {
+      this.#lastArrival = clock.monotonic()
+      try {
+        this.#stream.push(chunk)
+      } catch (error) {
+        // The events before the failure were valid and must be reported as delivered.
+        await this.#handOver()
+        throw error
+      }
+      if (this.#isOldServer) return { kind: 'cannot-stream', why: 'a bookmark before the end of the initial events' }
+      await this.#handOver()
+    }
+    if (this.#stream.pendingBytes > 0) throw new WatchFailure('network', 'the answer ended inside an event')
+    if (this.#place === null) throw new WatchFailure('server-error', 'the answer ended before its initial events did')
+    return { kind: 'ended' }
+  }
+
+  /** One arrival has been decoded, perhaps with the end of the initial events: the sink and the reflector are told. */
+  async #handOver(): Promise<void> {
+    const { settled } = this.#options
+    if (this.#initialEnd !== null) {
+      const resourceVersion = this.#initialEnd
+      const items = this.#initial
+      this.#initialEnd = null
+      this.#initial = []
+      await this.#options.onInitial(items, resourceVersion)
+      const late = this.#late
+      this.#late = []
+      for (const change of late) this.#options.onChange(change)
+    }
+    if (this.#place !== null && this.#hasMoved) this.#options.onProgress(this.#place, this.#hasBookmark)
+    this.#hasMoved = false
+    this.#hasBookmark = false
+    const settling = settled?.()
+    if (settling !== undefined) await settling
+    // The time spent here is ours, not the server's silence.
+    this.#arrived()
+  }
+
+  #initialEvent(event: Change<T>): void {
+    if (event.type !== 'ADDED') this.#isOldServer = true
+    this.#initial.push(event.object)
+  }
+
+  #bookmark(resourceVersion: string, endsInitialEvents: boolean): void {
+    if (this.#place === null) {
+      if (!endsInitialEvents) {
+        this.#isOldServer = true
+        return
+      }
+      this.#initialEnd = resourceVersion
+    }
+    this.#place = { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: [] }
+    this.#hasMoved = true
+    this.#hasBookmark = true
+    // The end of the initial events is reported by `onInitial`, which follows.
+    if (this.#initialEnd === null) this.#options.onBookmark(resourceVersion)
+  }
+
+  #change(place: WatchPosition, change: Change<T>, endsRevision: boolean | null): void {
+    const { key, resourceVersion } = change
+    const isRepeated = resourceVersion === place.position && place.keysAtPosition.includes(key)
+    if (resourceVersion !== place.position) {
+      // Without ids, only a new revision proves that the one before it is whole.
+      if (endsRevision === null) place.safePosition = place.position
+      place.position = resourceVersion
+      place.keysAtPosition = []
+    }
+    if (endsRevision === true) place.safePosition = resourceVersion
+    this.#hasMoved = true
+    if (isRepeated) return
+    place.keysAtPosition.push(key)
+    if (this.#initialEnd === null) this.#options.onChange(change)
+    else this.#late.push(change)
+  }
+
+  #arrived(): void {
+    this.#lastArrival = this.#options.clock.monotonic()
+  }
+
+  /** One timer serves all arrivals: it checks the time when it fires, instead of being set again for each. */
+  #arm(delayMs: number, allowedMs: () => number): void {
+    const { clock } = this.#options
+    this.#timer = clock.setTimer(delayMs, () => {
+      const leftMs = this.#lastArrival + allowedMs() - clock.monotonic()
+      if (leftMs > 0) return this.#arm(leftMs, allowedMs)
+      this.#isSilent = true
+      this.#abort.abort(new Error('the server is silent'))
+    })
+  }
+
+  #silenceOutcome(): WatchOutcome {
+    if (!this.#isOpen) throw new WatchFailure('network', `no answer within ${this.#options.openTimeoutMs} ms`)
+    if (this.#place !== null) return { kind: 'silent' }
+    if (this.#stream.pendingBytes > 0) throw new WatchFailure('network', 'silence inside an event')
+    return { kind: 'cannot-stream', why: 'silence before the end of the initial events' }
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Bookmarks, marks and deadlines of all watchers of a resource. A bookmark is written to a watcher at the head, with
+ * the cache's revision; a watcher that is not there gets it on arrival. Shortly before, the source is asked for its
+ * progress, so that the bookmarks of a quiet resource move: once for all watchers, since they share one stream of the
+ * source.
+ */
+import type { Revision } from '../model/revision.js'
+import type { Clock } from '../../support/clock.js'
+import { type Random, randomInteger } from '../../support/random.js'
+import type { Cursor } from './cursor.js'
+import { Schedule } from './schedule.js'
+
+export interface BookmarksOptions {
+  readonly clock: Clock
+  readonly random: Random
+  /** The time between two bookmarks to one watcher, in milliseconds; jittered by a tenth. */
+  readonly intervalMs: number
+  /** The revision up to which everything has been dispatched. */
+  readonly headRevision: () => Revision
+  /** Asks the source for its progress, where that can be trusted; the request may go unanswered. */
+  readonly askProgress: () => void
+  readonly onDeadline: (cursor: Cursor) => void
+}
+
+/**
+ * The least time between two requests for progress: thousands of bookmarks of one resource fall due within a few
+ * seconds.
+ */
+const PROGRESS_GAP_MS = 500
+
+export class Bookmarks {
+  readonly #options: BookmarksOptions
+  readonly #schedule: Schedule<Cursor>
+  #askedMs = Number.NEGATIVE_INFINITY
+  readonly #bookmarkAfterMs = (): number => {
+    const { intervalMs, random } = this.#options
+    return intervalMs - randomInteger(random, 0, Math.floor(intervalMs / 10))
+  }
+
+  constructor(options: BookmarksOptions) {
+    this.#options = options
+    this.#schedule = new Schedule(options.clock, (cursor, nowMs) => this.#due(cursor, nowMs))
+  }
+
+  /** The number of watchers that wait for a bookmark or their end. */
+  get size(): number {
+    return this.#schedule.size
+  }
+
+  add(cursor: Cursor): void {
+    this.#plan(cursor, this.#options.clock.monotonic())
+  }
+
+  remove(cursor: Cursor): void {
+    this.#schedule.remove(cursor)
+  }
+
+  stop(): void {
+    this.#schedule.stop()
+  }
+
+  #plan(cursor: Cursor, nowMs: number): void {
+    this.#schedule.add(cursor, cursor.timetable.nextMs(nowMs, this.#bookmarkAfterMs))
+  }
+
+  #ask(nowMs: number): void {
+    if (nowMs - this.#askedMs < PROGRESS_GAP_MS) return
+    this.#askedMs = nowMs
+    this.#options.askProgress()
+  }
+
+  #due(cursor: Cursor, nowMs: number): void {
+    const due = cursor.timetable.due(nowMs)
+    if (due === 'end') return this.#options.onDeadline(cursor)
+    if (due === 'progress') this.#ask(nowMs)
+    else if (due !== 'nothing' && cursor.isAtHead && !cursor.isBlocked) {
+      if (due === 'bookmark') cursor.writeBookmark(this.#options.headRevision())
+      else cursor.writeMark(this.#options.headRevision())
+    }
+    this.#plan(cursor, nowMs)
+  }
+}

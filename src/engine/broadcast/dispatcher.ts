@@ -1,0 +1,411 @@
+/**
+ * Broadcasts one resource: it receives every batch of the cache, finds the groups that it concerns by index, and lets
+ * each encode it once. The rest is left to others: `advance.ts` moves cursors, `bookmarks.ts` keeps their times,
+ * `endings.ts` ends them, `groups.ts` holds what watchers share. All of it is synchronous.
+ */
+import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
+import type { Snapshot } from '../cache/store.js'
+import type { CacheListener, WatchCache } from '../cache/watch-cache.js'
+import type { EndReason } from '../model/end-reason.js'
+import { type Key, keyFromText } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import type { BroadcastMetrics } from '../model/stage-metrics.js'
+import type { StatusError } from '../model/status.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Random } from '../../support/random.js'
+import { CursorAdvance } from './advance.js'
+import { Bookmarks } from './bookmarks.js'
+import { Cursor, type CursorOwner, type WatcherSink } from './cursor.js'
+import { Endings, noLongerServed } from './endings.js'
+import { FactRegistry, type JsonOf } from './fact-registry.js'
+import type { Group } from './group.js'
+import { type GroupMatcher, type GroupRequest, Groups, matcherOf, mostWatchedFirst } from './groups.js'
+import type { MatchedEvent } from './matcher.js'
+import type { Pump } from './pump.js'
+
+/** What encoded events may take. */
+export interface DispatcherBounds {
+  /** The most bytes of one group's log; beyond them slow watchers go on from the ring. */
+  readonly logBytes: number
+  /** The most bytes of all logs together; beyond them a log keeps nothing for slow watchers. */
+  readonly allLogBytes: number
+  /** The most bytes of encoded ring batches kept for lagging cursors. */
+  readonly replayBytes: number
+}
+
+export interface DispatcherOptions extends DispatcherBounds {
+  readonly cache: WatchCache
+  readonly jsonOf: JsonOf
+  readonly pump: Pump
+  readonly clock: Clock
+  readonly random: Random
+  readonly metrics: BroadcastMetrics
+  /** The time between two bookmarks to one watcher, in milliseconds; jittered by a tenth. */
+  readonly bookmarkIntervalMs: number
+  /** Called when an encoder failed because of a bug of ours. */
+  readonly onInternalError: (error: StatusError) => void
+}
+
+export type CursorStart =
+  /** Everything after a revision, which may lie in the future. */
+  | { readonly kind: 'after'; readonly revision: Revision }
+  /** The state, then everything after it. */
+  | {
+      readonly kind: 'initial'
+      readonly snapshot: Snapshot
+      /** The oldest revision of a shared state that will do; null when only the snapshot itself will. */
+      readonly minRevision: Revision | null
+      /** Whether a bookmark marks the end of the state (`k8s.io/initial-events-end`). */
+      readonly marksEnd: boolean
+    }
+
+export interface CursorRequest extends GroupRequest {
+  readonly start: CursorStart
+  readonly bookmarks: boolean
+  /** Monotonic milliseconds. */
+  readonly deadlineMs: number
+  /** Called with the bytes of initial state that were sent. @returns milliseconds to wait before sending more. */
+  readonly pace: (bytes: number) => number
+  readonly onInitialComplete: () => void
+  readonly onEnd: (reason: EndReason) => void
+}
+
+/** A peer that takes nothing for this long, and has fallen out of the ring, is cut off: it cannot even be told. */
+const STUCK_LIMIT_MS = 30_000
+const STUCK_CHECK_MS = 5_000
+/** Half a megabit a second on average: an initial state that is taken more slowly would hold its place for ever. */
+const MIN_INITIAL_BYTES_PER_SECOND = 64 * 1024
+/** The rate is judged after this time. By default a list is cut off after it whatever its rate. */
+const SLOW_INITIAL_MS = 60_000
+
+export class Dispatcher implements CacheListener, CursorOwner {
+  readonly facts: FactRegistry
+  readonly #options: DispatcherOptions
+  #bounds: DispatcherBounds
+  readonly #cache: WatchCache
+  readonly #groups: Groups
+  readonly #endings: Endings
+  readonly #bookmarks: Bookmarks
+  readonly #advance: CursorAdvance
+  readonly #cursors = new Set<Cursor>()
+  /** Watchers of a future revision, which are few. */
+  readonly #waiting = new Set<Cursor>()
+  #sentEvents = 0
+  #sentBytes = 0
+  #stuckTimer: Timer
+  #isClosed = false
+
+  constructor(options: DispatcherOptions) {
+    const { cache, clock, random, metrics, replayBytes, onInternalError } = options
+    this.#options = options
+    this.#bounds = options
+    this.#cache = cache
+    this.facts = new FactRegistry(options.jsonOf)
+    this.#groups = new Groups(this.facts)
+    this.#endings = new Endings({ cache, owner: this, onInternalError })
+    this.#bookmarks = new Bookmarks({
+      clock,
+      random,
+      intervalMs: options.bookmarkIntervalMs,
+      headRevision: () => cache.revision,
+      askProgress: () => cache.askProgress(),
+      onDeadline: (cursor) => this.#endings.endAtDeadline(cursor),
+    })
+    this.#advance = new CursorAdvance({
+      cache,
+      endings: this.#endings,
+      clock,
+      metrics,
+      replayBytes,
+      onWaiting: (cursor) => this.#waiting.add(cursor),
+    })
+    const check = (): void => {
+      this.#checkStuck()
+      this.#stuckTimer = clock.setTimer(STUCK_CHECK_MS, check)
+    }
+    this.#stuckTimer = clock.setTimer(STUCK_CHECK_MS, check)
+    cache.listen(this)
+  }
+
+  get watchers(): number {
+    return this.#cursors.size
+  }
+
+  /** Events handed to connections since the start, and their bytes. */
+  get sent(): { readonly events: number; readonly bytes: number } {
+    return { events: this.#sentEvents, bytes: this.#sentBytes }
+  }
+
+  /** The number of different selectors in use. */
+  get matchers(): number {
+    return this.#groups.matchers
+  }
+
+  /** The number of ends and bookmarks that are still to fall due. */
+  get scheduled(): number {
+    return this.#bookmarks.size
+  }
+
+  get groups(): Iterable<Group<Cursor>> {
+    return this.#groups.all()
+  }
+
+  get cursors(): Iterable<Cursor> {
+    return this.#cursors
+  }
+
+  /**
+   * Opens a watcher. Nothing is written before this returns, only from the pump's next turn on.
+   * @throws ExpiredError when the revision is gone; ServiceUnavailableError when the resource is no longer served.
+   */
+  open(request: CursorRequest, sink: WatcherSink): Cursor {
+    if (this.#isClosed) throw noLongerServed()
+    const { start } = request
+    if (start.kind === 'after') this.#cache.assertResumable(start.revision)
+    const group = this.#groups.enter(request, this.#cache.revision)
+    const revision = start.kind === 'after' ? start.revision : start.snapshot.revision
+    const nowMs = this.#options.clock.monotonic()
+    const cursor = new Cursor(this, group, sink, optionsOf(request), revision)
+    this.#cursors.add(cursor)
+    if (start.kind === 'initial') {
+      const prefix = this.#prefixOf(request.namespace)
+      const oldest = start.minRevision === null ? null : maxRevision(start.minRevision, this.#cache.floorRevision)
+      cursor.beginInitial(group.initialFrames(start.snapshot, prefix, oldest, nowMs), start.marksEnd, nowMs)
+      this.wake(cursor)
+    } else {
+      this.#advance.follow(cursor)
+      cursor.timetable.opened(nowMs)
+    }
+    this.#bookmarks.add(cursor)
+    return cursor
+  }
+
+  /** Ends a watcher: a last bookmark if asked for, then a clean end; an ERROR if its initial state is not complete. */
+  drain(cursor: Cursor): void {
+    this.#endings.drain(cursor)
+  }
+
+  /** Ends one watcher with an error (its permission was revoked, its source was lost). */
+  fail(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    if (cursor.state !== 'ended') this.#endings.endWithError(cursor, error, reason)
+  }
+
+  /** One version of the resource is no longer served: its watchers end cleanly. */
+  endVersion(apiVersion: string): void {
+    for (const cursor of this.#cursors) {
+      if (cursor.group.encoder.apiVersion === apiVersion) this.#endings.endUnserved(cursor)
+    }
+  }
+
+  /** Objects are read differently from now on: every watcher ends cleanly, and selectors read all objects again. */
+  reread(): void {
+    for (const cursor of this.#cursors) this.#endings.endUnserved(cursor)
+    this.facts.forget()
+  }
+
+  /** The resource is no longer served: every watcher ends cleanly. */
+  close(): void {
+    this.#isClosed = true
+    for (const cursor of this.#cursors) this.#endings.endUnserved(cursor)
+    this.#bookmarks.stop()
+    this.#stuckTimer.cancel()
+  }
+
+  /** Bounds what encoded events may take anew. Logs beyond the new bounds are freed at once. */
+  setBounds(bounds: DispatcherBounds): void {
+    this.#bounds = bounds
+    this.#advance.resizeReplays(bounds.replayBytes)
+    const isOver = this.#groups.logUsage.bytes > bounds.allLogBytes
+    for (const group of this.#groups.all()) if (isOver || group.log.capacity > bounds.logBytes) this.#free(group)
+  }
+
+  /** Frees the logs: watchers that have not come to the head go on from the ring. */
+  relieveMemory(): void {
+    for (const group of this.#groups.all()) this.#free(group)
+  }
+
+  #free(group: Group<Cursor>): void {
+    const { revision } = this.#cache
+    this.#lagBelow(group, group.log.endOffset, revision)
+    group.log.release(revision)
+  }
+
+  // CacheListener
+
+  onBatch(batch: CacheBatch): void {
+    if (this.#waiting.size > 0) this.#activateWaiting((batch.revision - 1) as Revision)
+    if (this.#groups.size === 0) return
+    const { dispatchSlice, unslicedGroups } = this.#options.pump
+    let looked = 0
+    const touched: GroupMatcher[] = []
+    const late = new Set<GroupMatcher>()
+    for (const event of batch.events) {
+      const candidates = this.#groups.index.candidates(event)
+      const isMany = candidates.length > unslicedGroups
+      for (const matcher of isMany ? mostWatchedFirst(candidates) : candidates) {
+        if (++looked > unslicedGroups && dispatchSlice.isOver) {
+          late.add(matcher)
+          continue
+        }
+        const matchedEvent = this.#match(matcher, event, batch)
+        if (matchedEvent === null) continue
+        if (matcher.matchedEvents.length === 0) touched.push(matcher)
+        matcher.matchedEvents.push(matchedEvent)
+        event.bodies ??= new Map()
+      }
+    }
+    const groups = touched.flatMap((matcher) => (late.has(matcher) ? [] : [...matcher.groups]))
+    let given = 0
+    for (const group of groups.length > unslicedGroups ? mostWatchedFirst(groups) : groups) {
+      if (++given > unslicedGroups && dispatchSlice.isOver) this.#lagBefore(group, batch)
+      else this.#appendTo(group, batch, matcherOf(group).matchedEvents)
+    }
+    for (const matcher of touched) matcher.matchedEvents = []
+    for (const matcher of late) for (const group of matcher.groups) this.#lagBefore(group, batch)
+    for (const event of batch.events) event.bodies = null
+  }
+
+  onAdvance(revision: Revision): void {
+    if (this.#waiting.size > 0) this.#activateWaiting(revision)
+  }
+
+  onUnreadable(error: StatusError): void {
+    for (const cursor of this.#cursors) this.#endSoon(cursor, error, 'error')
+  }
+
+  onReset(revision: Revision, isOtherHistory: boolean): void {
+    this.#advance.forgetReplays()
+    for (const group of this.#groups.all()) group.log.reset(revision)
+    for (const cursor of this.#cursors) {
+      // A watcher of a future revision has lost nothing, unless that revision is of another history.
+      if (cursor.state === 'waiting' && !isOtherHistory && cursor.revision >= revision) continue
+      this.#endSoon(cursor, this.#endings.expired(cursor), 'expired')
+    }
+  }
+
+  // CursorOwner
+
+  wake(cursor: Cursor): void {
+    this.#options.pump.enqueueCursor(cursor, this.#advance)
+  }
+
+  finish(cursor: Cursor, reason: EndReason): void {
+    if (!cursor.end()) return
+    this.#cursors.delete(cursor)
+    this.#waiting.delete(cursor)
+    this.#bookmarks.remove(cursor)
+    this.#groups.leave(cursor.group, this.#cache.revision)
+    this.#options.metrics.ended(reason)
+    cursor.options.onEnd(reason)
+  }
+
+  /** Sums of plain numbers on the hot path; a counter with labels costs several times as much per write. */
+  count(events: number, bytes: number): void {
+    this.#sentEvents += events
+    this.#sentBytes += bytes
+  }
+
+  /** Returns null also when the selector cannot be evaluated: then its watchers are ended. */
+  #match(matcher: GroupMatcher, event: CacheEvent, batch: CacheBatch): MatchedEvent | null {
+    try {
+      return matcher.match(event)
+    } catch (error) {
+      const status = this.#endings.unwritable(error)
+      for (const { members } of matcher.groups) {
+        for (const cursor of members.parked) cursor.unpark((batch.revision - 1) as Revision)
+        for (const cursor of members.active.slice()) this.#endSoon(cursor, status, 'error')
+      }
+      return null
+    }
+  }
+
+  #appendTo(group: Group<Cursor>, batch: CacheBatch, matchedEvents: readonly MatchedEvent[]): void {
+    const { members, log } = group
+    const before = (batch.revision - 1) as Revision
+    for (const cursor of members.parked) cursor.unpark(before)
+    if (members.active.length === 0) return
+    const { pump } = this.#options
+    const { logBytes, allLogBytes } = this.#bounds
+    if (this.#groups.logUsage.bytes > allLogBytes && log.capacity > 0) {
+      this.#lagBelow(group, log.endOffset, before)
+      log.release(before)
+      if (members.active.length === 0) return
+    }
+    try {
+      if (group.append(batch, matchedEvents) === 0) return
+    } catch (error) {
+      const status = this.#endings.unwritable(error)
+      for (const cursor of members.active.slice()) this.#endings.endWithError(cursor, status, 'error')
+      return
+    }
+    if (log.capacity > logBytes) {
+      // Half of it, so that a while passes until the next time; only those far behind have to go on from the ring.
+      const offset = log.offsetKeeping(logBytes / 2)
+      this.#lagBelow(group, offset, before)
+      log.trim(offset)
+    }
+    pump.enqueueGroup(group, this.#advance)
+  }
+
+  /** There was no time left for the group: its watchers go on from the ring, before the batch. */
+  #lagBefore(group: Group<Cursor>, batch: CacheBatch): void {
+    const before = (batch.revision - 1) as Revision
+    for (const cursor of group.members.parked) cursor.unpark(before)
+    for (const cursor of group.members.active.slice()) cursor.lagFromLog(before)
+  }
+
+  /** The log is about to be trimmed up to `offset`: cursors that have not come so far go on from the ring. */
+  #lagBelow({ members }: Group<Cursor>, offset: number, headRevision: Revision): void {
+    for (const cursor of members.active.filter((cursor) => cursor.offset < offset)) cursor.lagFromLog(headRevision)
+  }
+
+  #activateWaiting(revision: Revision): void {
+    for (const cursor of this.#waiting) {
+      if (cursor.revision > revision) continue
+      this.#waiting.delete(cursor)
+      this.#advance.follow(cursor)
+    }
+  }
+
+  #endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    this.#waiting.delete(cursor)
+    this.#endings.endSoon(cursor, error, reason)
+  }
+
+  #checkStuck(): void {
+    const nowMs = this.#options.clock.monotonic()
+    const { floorRevision, revision } = this.#cache
+    this.#cache.evictByAge()
+    for (const { isDirty, members, log } of this.#groups.all()) {
+      // The log was kept for blocked cursors, which have since come to the head outside a pass.
+      if (!isDirty && members.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(revision)
+    }
+    for (const cursor of this.#cursors) {
+      const isStuck = cursor.isStuck(nowMs, floorRevision, revision, STUCK_LIMIT_MS)
+      if (!isStuck && !cursor.isTooSlow(nowMs, MIN_INITIAL_BYTES_PER_SECOND, SLOW_INITIAL_MS)) continue
+      this.finish(cursor, isStuck ? 'stuck' : 'slow')
+      cursor.sink.destroy()
+    }
+  }
+
+  #prefixOf(namespace: string): Key {
+    const { prefix } = this.#cache
+    return namespace === '' ? prefix : ((prefix + keyFromText(`${namespace}/`)) as Key)
+  }
+}
+
+/** Returns the part of a request that the cursor keeps, which does not include the snapshot. */
+function optionsOf({
+  identity,
+  bookmarks,
+  deadlineMs,
+  pace,
+  onInitialComplete,
+  onEnd,
+}: CursorRequest): Cursor['options'] {
+  return { identity, bookmarks, deadlineMs, pace, onInitialComplete, onEnd }
+}
+
+function maxRevision(a: Revision, b: Revision): Revision {
+  return a > b ? a : b
+}

@@ -1,0 +1,318 @@
+/**
+ * Knows which facts of a resource's objects the selectors in use need, and extracts them once per object and version of
+ * the resource.
+ *
+ * Names, namespaces and labels are the same in every version, and are read from what is stored. Other fields are as the
+ * version has them that was asked for, so an object that is stored in another one is looked at twice.
+ *
+ * The facts that are kept are a table of so many columns, because every object has room for each of them. One identity
+ * brings at most a share of them; the fields that every cluster selects by do not count. What a selector needs beyond that
+ * is read anew from each object that it looks at, which takes longer and keeps nothing.
+ *
+ * Most objects have the values of many others (the node they run on, their phase), so a row of the table is shared by all that
+ * have the same: kept for each, it would take as much memory as all else of a small object.
+ *
+ * A new path is a new column at the end: what was extracted before stays, and an object that lacks the column is read for
+ * the new ones alone when it is looked at for them. So a missing fact always means *look at the object*, never *no match*.
+ */
+import { type FactPlan, Facts, extractFacts, planFacts } from '../facts/json-facts.js'
+import { labelKeyOfPath } from '../facts/field-path.js'
+import type { StoredObject } from '../model/stored-object.js'
+import { ByteCache } from '../../support/byte-cache.js'
+
+/**
+ * Returns the object as JSON, or of an object that is not stored as JSON only its metadata, where that is enough.
+ * Returns null when the object cannot be read.
+ *
+ * @param apiVersion the version to read it as; '': as it is stored.
+ */
+export type JsonOf = (object: StoredObject, onlyMetadata: boolean, apiVersion: string) => Buffer | null
+
+/** How a selector sees objects. */
+export interface FactUse {
+  /** The facts are kept with the objects: an index may ask for them at every event. */
+  readonly isKept: boolean
+  /** @param apiVersion the version that was asked for; '': none of the paths differs between versions. */
+  subject(object: StoredObject, apiVersion: string): Facts
+  release(): void
+}
+
+const EMPTY = Buffer.from('{}')
+const NO_VALUES: Facts['values'] = []
+
+/** Controllers of a busy cluster use some twenty. At this many an object whose row nobody shares takes 2 KB more. */
+export const MAX_PATHS = 256
+/** The most paths that one identity may bring, so that others find room. */
+export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
+/** Columns that are out of use stay until the table has this many columns. Then it begins anew. */
+const MAX_COLUMNS = 2 * MAX_PATHS
+
+/** What rows that are looked for may take, of one resource: those of some thousand nodes. An object beyond them has a row of its own. */
+export const SHARED_ROWS_BYTES = 1024 * 1024
+/** A longer row is hardly that of another object, too. */
+export const SHARED_ROW_BYTES = 4 * 1024
+const ROW_OVERHEAD_BYTES = 200
+
+/** The facts that the key itself gives. */
+export const NAMESPACE_PATH = 'metadata.namespace'
+export const NAME_PATH = 'metadata.name'
+
+/** Fields of built-in kinds that kubelets, schedulers and controllers select by. */
+const RESERVED: ReadonlySet<string> = new Set([
+  NAMESPACE_PATH,
+  NAME_PATH,
+  'spec.nodeName',
+  'spec.schedulerName',
+  'spec.serviceAccountName',
+  'spec.serviceAccount',
+  'spec.restartPolicy',
+  'spec.hostNetwork',
+  'spec.unschedulable',
+  'spec.signerName',
+  'spec.type',
+  'status.phase',
+  'status.podIP',
+  'status.nominatedNodeName',
+  'status.replicas',
+  'status.succeeded',
+  'type',
+  'reason',
+  'involvedObject.kind',
+  'involvedObject.namespace',
+  'involvedObject.name',
+  'involvedObject.uid',
+])
+
+/** Whether the fact is the same in every version of an object. */
+export function isSameInEveryVersion(path: string): boolean {
+  return path === NAME_PATH || path === NAMESPACE_PATH || labelKeyOfPath(path) !== null
+}
+
+/** The facts of an object in another version than the stored one: its fields are read when the first is needed. */
+class FactsOfVersion extends Facts {
+  #fields: Facts | null = null
+
+  constructor(
+    stored: Facts,
+    readonly apiVersion: string,
+    readonly readFields: () => Facts,
+  ) {
+    super(stored.plan, stored.values, stored.labels, stored.known)
+  }
+
+  override field(path: string): string {
+    if (isSameInEveryVersion(path)) return super.field(path)
+    this.#fields ??= this.readFields()
+    return this.#fields.field(path)
+  }
+}
+
+/** What is kept with an object. */
+class FactRow {
+  /**
+   * The fields of one object in other versions, of which there are as many as the resource has. null: the row may be shared.
+   */
+  others: FactsOfVersion[] | null = null
+
+  constructor(
+    /** The table that the facts belong to. */
+    readonly table: object,
+    /** By column. */
+    readonly values: Facts['values'],
+  ) {}
+}
+
+/** A path that a selector uses. */
+interface Column {
+  users: number
+  /** The identity that brought it; null: it counts for nobody. */
+  readonly identity: string | null
+}
+
+export class FactRegistry {
+  readonly #inUse = new Map<string, Column>()
+  /** The number of columns that count, by the identity that brought them. */
+  readonly #shares = new Map<string, number>()
+  readonly #jsonOf: JsonOf
+  #counted = 0
+  #plan: FactPlan = planFacts([])
+  /** A new object whenever the columns begin anew. */
+  #table: object = {}
+  /** By the values, joined. */
+  readonly #rows = new ByteCache<string, FactRow>({ maxBytes: SHARED_ROWS_BYTES, sizeOf: rowBytes })
+  /** The plan of what an object still lacks, by the number of columns that it has. */
+  readonly #additions = new Map<number, FactPlan>()
+
+  constructor(jsonOf: JsonOf) {
+    this.#jsonOf = jsonOf
+  }
+
+  /** Labels and fields in use that are kept with objects. */
+  get pathsInUse(): number {
+    return this.#inUse.size
+  }
+
+  /** @param identity the caller that selects: it has a share of what is kept. */
+  use(paths: readonly string[], identity = ''): FactUse {
+    const wanted = [...new Set(paths)]
+    return this.#hasRoomFor(wanted, identity) ? this.#keep(wanted, identity) : this.#readEachTime(wanted)
+  }
+
+  /** Drops what was extracted: each object is read again when it is next looked at. */
+  forget(): void {
+    this.#plan = planFacts(this.#inUse.keys())
+    this.#additions.clear()
+    this.#rows.clear()
+    this.#table = {}
+  }
+
+  #hasRoomFor(paths: readonly string[], identity: string): boolean {
+    const added = paths.filter((path) => !this.#inUse.has(path) && !RESERVED.has(path)).length
+    if (added === 0) return true
+    return this.#counted + added <= MAX_PATHS && (this.#shares.get(identity) ?? 0) + added <= MAX_PATHS_PER_IDENTITY
+  }
+
+  #keep(paths: readonly string[], identity: string): FactUse {
+    const added: string[] = []
+    for (const path of paths) {
+      const column = this.#inUse.get(path)
+      if (column === undefined) this.#bring(path, identity)
+      else column.users++
+      if (!this.#plan.slotOf.has(path)) added.push(path)
+    }
+    this.#add(added)
+    let table: object | null = null
+    let columns = 0
+    return {
+      isKept: true,
+      subject: (object, apiVersion) => {
+        if (table !== this.#table) {
+          table = this.#table
+          columns = Math.max(0, ...paths.map((path) => this.#plan.slotOf.get(path)! + 1))
+        }
+        return this.#subject(object, apiVersion, columns)
+      },
+      release: () => {
+        for (const path of paths) this.#leave(path)
+        // Columns stay in the table until there are too many: an object keeps what was extracted.
+      },
+    }
+  }
+
+  #bring(path: string, identity: string): void {
+    const counts = !RESERVED.has(path)
+    this.#inUse.set(path, { users: 1, identity: counts ? identity : null })
+    if (!counts) return
+    this.#counted++
+    this.#shares.set(identity, (this.#shares.get(identity) ?? 0) + 1)
+  }
+
+  #leave(path: string): void {
+    const column = this.#inUse.get(path)!
+    if (--column.users > 0) return
+    this.#inUse.delete(path)
+    if (column.identity === null) return
+    this.#counted--
+    const share = this.#shares.get(column.identity)! - 1
+    if (share === 0) this.#shares.delete(column.identity)
+    else this.#shares.set(column.identity, share)
+  }
+
+  #add(paths: readonly string[]): void {
+    if (paths.length === 0) return
+    if (this.#plan.paths.length + paths.length > MAX_COLUMNS) {
+      this.forget()
+      return
+    }
+    for (const path of paths) this.#plan.add(path)
+    this.#additions.clear()
+  }
+
+  /** The use of a selector that found no room in the table. */
+  #readEachTime(paths: readonly string[]): FactUse {
+    const plan = planFacts(paths)
+    return {
+      isKept: false,
+      subject: (object, apiVersion) => {
+        const stored = this.#extract(object, plan.onlyLabels, '', plan)
+        if (isStoredAs(object, apiVersion)) return stored
+        return new FactsOfVersion(stored, apiVersion, () => this.#extract(object, false, apiVersion, plan))
+      },
+      release: () => {},
+    }
+  }
+
+  /** @param columns the number of columns that are needed. */
+  #subject(object: StoredObject, apiVersion: string, columns: number): Facts {
+    const { facts } = object
+    let row = facts instanceof FactRow && facts.table === this.#table ? facts : null
+    if (row === null || row.values.length < columns) {
+      row = this.#sharedRow(this.#complete(object, row?.values ?? NO_VALUES))
+      object.facts = row
+    }
+    if (isStoredAs(object, apiVersion)) return this.#factsOf(object, row)
+    return this.#otherVersion(object, row, apiVersion)
+  }
+
+  #factsOf(object: StoredObject, { values }: FactRow): Facts {
+    return new Facts(this.#plan, values, null, object)
+  }
+
+  #sharedRow(values: Facts['values']): FactRow {
+    const row = new FactRow(this.#table, values)
+    if (rowBytes(row) > SHARED_ROW_BYTES) return row
+    const key = values.join('\n')
+    const found = this.#rows.get(key)
+    // An absent label and an empty one read alike in the key, and a value may contain what separates them there.
+    if (found !== undefined && isSameRow(found.values, values)) return found
+    if (found === undefined) this.#rows.set(key, row)
+    return row
+  }
+
+  /** Extracts all columns of an object. @param before the values that it has. */
+  #complete(object: StoredObject, before: Facts['values']): Facts['values'] {
+    const from = before.length
+    let addition = this.#additions.get(from)
+    if (addition === undefined) {
+      addition = from === 0 ? this.#plan : planFacts(this.#plan.paths.slice(from))
+      this.#additions.set(from, addition)
+    }
+    const added = this.#extract(object, addition.onlyLabels, '', addition)
+    return from === 0 ? added.values : [...before, ...added.values]
+  }
+
+  #otherVersion(object: StoredObject, row: FactRow, apiVersion: string): Facts {
+    let { others } = row
+    if (others === null) {
+      const own = new FactRow(row.table, row.values)
+      others = own.others = []
+      object.facts = own
+    }
+    let found = others.find((one) => one.apiVersion === apiVersion)
+    if (found === undefined) {
+      const stored = this.#factsOf(object, row)
+      found = new FactsOfVersion(stored, apiVersion, () => this.#extract(object, false, apiVersion, stored.plan))
+      others.push(found)
+    }
+    return found
+  }
+
+  #extract(object: StoredObject, onlyMetadata: boolean, apiVersion: string, plan: FactPlan): Facts {
+    const json = plan.paths.length === 0 ? EMPTY : (this.#jsonOf(object, onlyMetadata, apiVersion) ?? EMPTY)
+    return extractFacts(json, plan, object)
+  }
+}
+
+/** Bytes of a row and of its key, about. */
+function rowBytes({ values }: FactRow): number {
+  return values.reduce((bytes, value) => bytes + 8 + 2 * (value?.length ?? 0), ROW_OVERHEAD_BYTES)
+}
+
+function isSameRow(a: Facts['values'], b: Facts['values']): boolean {
+  return a.length === b.length && a.every((value, i) => value === b[i])
+}
+
+/** A value that does not say its version has whatever version is served. */
+function isStoredAs(object: StoredObject, apiVersion: string): boolean {
+  return apiVersion === '' || object.apiVersion === '' || object.apiVersion === apiVersion
+}

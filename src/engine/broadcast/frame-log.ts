@@ -1,0 +1,270 @@
+/**
+ * One group's stream as bytes, already framed for its wire, in segments; and which revision ends at which offset.
+ *
+ *      floorRevision
+ *      startOffset ▼                                   ▼ endOffset
+ *                  [ r4 | r7 r7 | r9 ][ r12 | r15 | r15 ]
+ *                  └── segment ──────┘└── segment ──────┘
+ *
+ * Offsets count bytes since the group began and never repeat. Bytes once written never change, because sockets hold
+ * slices of them. A revision never straddles two segments, so every slice ends on a revision boundary. The log may be
+ * dropped at any time: a cursor below `startOffset` goes on from the ring instead.
+ */
+import type { Revision } from '../model/revision.js'
+import { type Checksum, EMPTY_CHECKSUM, joined } from '../../support/crc32.js'
+import type { WriteUnit } from './wire-format.js'
+
+interface Segment {
+  readonly buffer: Buffer
+  readonly start: number
+  used: number
+}
+
+/** Memory held by several logs together. */
+export interface LogUsage {
+  bytes: number
+}
+
+/** The bytes that a cursor writes next. Afterwards it is at `endOffset` and has seen everything up to `revision`. */
+export interface LogSlice extends WriteUnit {
+  readonly endOffset: number
+  readonly revision: Revision
+  readonly events: number
+}
+
+interface KnownSlice {
+  readonly at: number
+  /** It goes to the end of the log: it is no longer the one when the log or the head have moved on. */
+  readonly isHead: boolean
+  readonly slice: LogSlice
+}
+
+/** One write of this size keeps a fast socket busy for about 20 µs of memory copy and a slow one for a while. */
+const SLICE_BYTES = 128 * 1024
+const SMALLEST_SEGMENT_BYTES = 2 * 1024
+const LARGEST_SEGMENT_BYTES = 256 * 1024
+
+export class FrameLog {
+  #segments: Segment[] = []
+  /** Per appended revision, ascending: the revision and the offset just after it. */
+  #revisions: Revision[] = []
+  #ends: number[] = []
+  #start = 0
+  #end = 0
+  /** Events appended before the log began, and up to each end. */
+  #counts: number[] = []
+  /** Per appended revision, on a compressed wire; empty on the others. */
+  #checksums: Checksum[] = []
+  #startCount = 0
+  #count = 0
+  #floor: Revision
+  #capacity = 0
+  #nextSegmentBytes = SMALLEST_SEGMENT_BYTES
+  /** The last two, the newest first: a pass that meets a cut finds its cursors at two offsets by turns. */
+  #slices: readonly KnownSlice[] = []
+
+  /** @param usage of all logs that share a bound. */
+  constructor(
+    revision: Revision,
+    readonly usage: LogUsage = { bytes: 0 },
+  ) {
+    this.#floor = revision
+  }
+
+  /** A cursor that has seen everything up to a revision at or above this can be given an offset. */
+  get floorRevision(): Revision {
+    return this.#floor
+  }
+
+  get startOffset(): number {
+    return this.#start
+  }
+
+  get endOffset(): number {
+    return this.#end
+  }
+
+  /** The bytes of memory that the log holds. */
+  get capacity(): number {
+    return this.#capacity
+  }
+
+  /** Returns the offset from which on the newest segments take at most so many bytes; the newest always counts. */
+  offsetKeeping(bytes: number): number {
+    let i = this.#segments.length - 1
+    let kept = this.#segments[i]?.buffer.length ?? 0
+    while (i > 0 && kept + this.#segments[i - 1]!.buffer.length <= bytes) kept += this.#segments[--i]!.buffer.length
+    return this.#segments[i]?.start ?? this.#end
+  }
+
+  /** Appends all frames of one revision: `length` bytes, `events` events. */
+  append(
+    revision: Revision,
+    frames: readonly Buffer[],
+    length: number,
+    events: number,
+    checksum: Checksum | null = null,
+  ): void {
+    let segment = this.#segments.at(-1)
+    if (segment === undefined || segment.used + length > segment.buffer.length) segment = this.#newSegment(length)
+    for (const frame of frames) {
+      frame.copy(segment.buffer, segment.used)
+      segment.used += frame.length
+    }
+    this.#end += length
+    this.#revisions.push(revision)
+    this.#ends.push(this.#end)
+    this.#count += events
+    this.#counts.push(this.#count)
+    if (checksum !== null) this.#checksums.push(checksum)
+  }
+
+  /** Returns the offset of a cursor that has seen everything up to `revision`. @throws RangeError below the floor. */
+  offsetAfter(revision: Revision): number {
+    if (revision < this.#floor) throw new RangeError(`revision ${revision} is below the log's floor ${this.#floor}`)
+    let low = 0
+    let high = this.#revisions.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.#revisions[middle]! <= revision) low = middle + 1
+      else high = middle
+    }
+    return low === 0 ? this.#start : this.#ends[low - 1]!
+  }
+
+  /**
+   * Returns the revision up to which a cursor at `offset` has seen everything: just before the first frame it lacks.
+   * The event that it was written last may be far older.
+   *
+   * @param offset at or above `startOffset`.
+   */
+  revisionAt(offset: number, headRevision: Revision): Revision {
+    if (offset >= this.#end) return headRevision
+    const first = offset < this.#start ? 0 : this.#boundaryAtOrAfter(offset + 1)
+    return (this.#revisions[first]! - 1) as Revision
+  }
+
+  /**
+   * Returns the bytes from `offset` to the head, or to the first revision boundary beyond the cap. Cursors at one
+   * offset share one slice.
+   *
+   * @param headRevision the dispatcher's revision, which a cursor at the end of the log has seen.
+   */
+  sliceFrom(offset: number, headRevision: Revision): LogSlice {
+    for (const { at, isHead, slice } of this.#slices) {
+      if (at !== offset) continue
+      if (!isHead || (slice.endOffset === this.#end && slice.revision === headRevision)) return slice
+    }
+    let i = this.#segments.length - 1
+    while (i > 0 && this.#segments[i]!.start > offset) i--
+    const segment = this.#segments[i]!
+    let endOffset = segment.start + segment.used
+    let revision = headRevision
+    let countAtEnd = this.#count
+    if (endOffset - offset > SLICE_BYTES || endOffset < this.#end) {
+      const cut = this.#boundaryAtOrAfter(Math.min(endOffset, offset + SLICE_BYTES))
+      endOffset = this.#ends[cut]!
+      countAtEnd = this.#counts[cut]!
+      // At the end of the log everything up to the head has been seen, whether or not it left a frame.
+      if (endOffset < this.#end) revision = this.#revisions[cut]!
+    }
+    const bytes = segment.buffer.subarray(offset - segment.start, endOffset - segment.start)
+    const checksum = this.#checksums.length === 0 ? null : this.#checksumOf(offset, endOffset)
+    const slice = { bytes, checksum, endOffset, revision, events: countAtEnd - this.#countAt(offset) }
+    const known = { at: offset, isHead: endOffset === this.#end, slice }
+    const [newest] = this.#slices
+    this.#slices = newest === undefined || newest.at === offset ? [known] : [known, newest]
+    return slice
+  }
+
+  /** Frees the log, because every cursor is at the head, `headRevision`. */
+  release(headRevision: Revision): void {
+    if (this.#segments.length === 0) return
+    const [only] = this.#segments
+    // A segment that was more than half full was no larger than it had to be: half of it would take two writes.
+    if (this.#segments.length === 1 && only!.used * 2 <= only!.buffer.length) {
+      this.#nextSegmentBytes = Math.max(SMALLEST_SEGMENT_BYTES, this.#nextSegmentBytes >> 1)
+    }
+    this.#drop()
+    this.#floor = headRevision
+  }
+
+  /** Frees the segments that end at or before `offset`: no cursor stands in them any more. */
+  trim(offset: number): void {
+    let dropped = 0
+    let bytes = 0
+    while (dropped < this.#segments.length - 1 && this.#segments[dropped + 1]!.start <= offset) {
+      bytes += this.#segments[dropped++]!.buffer.length
+    }
+    if (dropped === 0) return
+    this.#segments = this.#segments.slice(dropped)
+    this.#start = this.#segments[0]!.start
+    const cut = this.#boundaryAtOrAfter(this.#start)
+    this.#floor = this.#revisions[cut]!
+    this.#revisions = this.#revisions.slice(cut + 1)
+    this.#ends = this.#ends.slice(cut + 1)
+    this.#startCount = this.#counts[cut]!
+    this.#counts = this.#counts.slice(cut + 1)
+    this.#checksums = this.#checksums.slice(cut + 1)
+    this.#holds(this.#capacity - bytes)
+    this.#slices = []
+  }
+
+  /** Begins anew after `revision`, because the history has changed or nobody reads the log. */
+  reset(revision: Revision): void {
+    this.#drop()
+    this.#floor = revision
+  }
+
+  #drop(): void {
+    this.#segments = []
+    this.#holds(0)
+    this.#revisions = []
+    this.#ends = []
+    this.#counts = []
+    this.#checksums = []
+    this.#startCount = this.#count
+    this.#start = this.#end
+    this.#slices = []
+  }
+
+  #checksumOf(offset: number, endOffset: number): Checksum {
+    let checksum = EMPTY_CHECKSUM
+    const first = offset <= this.#start ? 0 : this.#boundaryAtOrAfter(offset) + 1
+    for (let i = first; i < this.#ends.length && this.#ends[i]! <= endOffset; i++) {
+      checksum = joined(checksum, this.#checksums[i]!)
+    }
+    return checksum
+  }
+
+  #holds(bytes: number): void {
+    this.usage.bytes += bytes - this.#capacity
+    this.#capacity = bytes
+  }
+
+  #countAt(offset: number): number {
+    if (offset <= this.#start) return this.#startCount
+    return this.#counts[this.#boundaryAtOrAfter(offset)]!
+  }
+
+  #boundaryAtOrAfter(offset: number): number {
+    let low = 0
+    let high = this.#ends.length - 1
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.#ends[middle]! < offset) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  #newSegment(length: number): Segment {
+    // Doubling while cursors lag, halving when they keep up: a quiet group of one watcher holds no 256 KB.
+    if (this.#segments.length > 0) this.#nextSegmentBytes = Math.min(LARGEST_SEGMENT_BYTES, this.#nextSegmentBytes * 2)
+    const buffer = Buffer.allocUnsafeSlow(Math.max(length, this.#nextSegmentBytes))
+    const segment = { buffer, start: this.#end, used: 0 }
+    this.#segments.push(segment)
+    this.#holds(this.#capacity + buffer.length)
+    return segment
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * Watchers that want the same bytes: one matcher, one encoding, one wire. An event is encoded and framed once for all
+ * of them and appended to the group's log; what differs per watcher goes around the log, on revision boundaries.
+ */
+import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
+import type { Snapshot } from '../cache/store.js'
+import type { Key } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import type { Status } from '../model/status.js'
+import type { StoredObject } from '../model/stored-object.js'
+import type { BodyEncoder } from '../model/body-encoder.js'
+import type { Scratch } from '../../support/scratch.js'
+import { FrameLog, type LogUsage } from './frame-log.js'
+import { InitialFrames } from './initial-frames.js'
+import type { Matcher, MatchedEvent } from './matcher.js'
+import { type Member, Members } from './members.js'
+import {
+  type EventUnit,
+  errorUnit,
+  NO_EVENTS,
+  type WireFormat,
+  type WriteUnit,
+  packed,
+  totalLength,
+  writeUnit,
+} from './wire-format.js'
+
+/** An initial state that began this recently is shared by watchers that may be given a state of that age. */
+const INITIAL_SHARE_MS = 2_000
+
+/** Frames of events, in parts, one after the other. */
+interface Frames {
+  readonly parts: readonly Buffer[]
+  readonly events: number
+}
+
+/** Numbers of watchers within a factor of two are one level; more watchers are a higher one. */
+export function watchersLevel(watchers: number): number {
+  return 32 - Math.clz32(watchers)
+}
+
+export class Group<M extends Member = Member> {
+  readonly log: FrameLog
+  readonly members = new Members<M>()
+  /** Whether the pump has the group in its queue; only the pump writes this. */
+  isDirty = false
+  #watchers = 0
+  #identity: string | null = null
+  #flow = ''
+  /** Monotonic milliseconds at which the newest event in the log was received. */
+  receivedAtMs = 0
+  readonly #initial = new Map<Revision, InitialFrames>()
+  #bookmarkRevision = -1
+  #bookmark: WriteUnit | null = null
+
+  constructor(
+    readonly key: string,
+    readonly matcher: Matcher,
+    readonly encoder: BodyEncoder,
+    readonly wire: WireFormat,
+    revision: Revision,
+    logUsage: LogUsage,
+  ) {
+    this.log = new FrameLog(revision, logUsage)
+  }
+
+  /** Watchers in any state. */
+  get watchers(): number {
+    return this.#watchers
+  }
+
+  /**
+   * The flow among which the pump shares its time: the groups of one caller that have about as many watchers. What many
+   * callers share belongs to none of them. So thousands of groups of one watcher delay neither those of other callers nor a
+   * group that a hundred watch.
+   */
+  get flow(): string {
+    return this.#flow
+  }
+
+  /** A watcher comes. */
+  enter(identity: string): void {
+    if (this.#watchers === 0) this.#identity = identity
+    else if (this.#identity !== identity) this.#identity = null
+    this.#setWatchers(this.#watchers + 1)
+  }
+
+  /** A watcher has left. */
+  leave(): void {
+    this.#setWatchers(this.#watchers - 1)
+  }
+
+  /** Returns the frames of one revision's events; null when there is nothing to deliver. */
+  framesOf(matchedEvents: readonly MatchedEvent[], revision: Revision, isFirst = false): Frames | null {
+    const shown =
+      this.encoder.isSame === null ? matchedEvents : matchedEvents.filter((matchedEvent) => this.#isShown(matchedEvent))
+    if (shown.length === 0) return null
+    const bodies: (Buffer | null)[] = []
+    const types: MatchedEvent['type'][] = []
+    const parts: Buffer[] = []
+    let events = 0
+    for (let i = 0; i < shown.length; i++) {
+      const { type, object, event } = shown[i]!
+      const isStillFirst = isFirst && bodies.every((body) => body === null)
+      const body = isStillFirst ? this.encoder.encodeFirst!(object, revision) : this.#bodyOf(object, event)
+      bodies.push(body)
+      types.push(type)
+    }
+    const last = bodies.findLastIndex((body) => body !== null)
+    if (last === -1) return null
+    for (let i = 0; i <= last; i++) {
+      const body = bodies[i]!
+      // A client cannot resume inside a revision.
+      if (body === null) continue
+      parts.push(...this.wire.frame(types[i]!, body, i === last ? revision : null))
+      events++
+    }
+    return { parts, events }
+  }
+
+  /** Appends one revision's events to the log. @returns the number of bytes. */
+  append(batch: CacheBatch, matchedEvents: readonly MatchedEvent[]): number {
+    const frames = this.framesOf(matchedEvents, batch.revision)
+    if (frames === null) return 0
+    const { parts, checksum } = packed(this.wire, frames.parts)
+    const length = totalLength(parts)
+    this.log.append(batch.revision, parts, length, frames.events, checksum)
+    this.receivedAtMs = batch.receivedAtMs
+    return length
+  }
+
+  /** Encodes one revision's events for a cursor that reads from the ring. */
+  replay(batch: CacheBatch, isFirst: boolean): EventUnit {
+    const matchedEvents: MatchedEvent[] = []
+    for (const event of batch.events) {
+      const matchedEvent = this.matcher.match(event)
+      if (matchedEvent !== null) matchedEvents.push(matchedEvent)
+    }
+    const frames = this.framesOf(matchedEvents, batch.revision, isFirst)
+    return frames === null ? NO_EVENTS : { ...writeUnit(this.wire, frames.parts), events: frames.events }
+  }
+
+  /** Returns a bookmark in its write unit. */
+  bookmark(revision: Revision, initialEventsEnd: boolean): WriteUnit {
+    if (initialEventsEnd) return this.#frameOne('BOOKMARK', this.encoder.bookmark(revision, true), revision)
+    if (this.#bookmark === null || this.#bookmarkRevision !== revision) {
+      this.#bookmark = this.#frameOne('BOOKMARK', this.encoder.bookmark(revision, false), revision)
+      this.#bookmarkRevision = revision
+    }
+    return this.#bookmark
+  }
+
+  /** Returns the mark for a revision, for a format with marks. */
+  mark(revision: Revision): WriteUnit {
+    return writeUnit(this.wire, [this.wire.mark!.frame(revision)])
+  }
+
+  error(status: Status): WriteUnit {
+    return errorUnit(this.wire, this.encoder.status(status), status)
+  }
+
+  /** @param minRevision the oldest revision of a shared state that will do; null when only the snapshot itself will. */
+  initialFrames(snapshot: Snapshot, prefix: Key, minRevision: Revision | null, nowMs: number): InitialFrames {
+    for (const shared of this.#initial.values()) {
+      if (shared.hasFailed) continue
+      const isFreshEnough = minRevision !== null && shared.revision >= minRevision
+      if (shared.revision === snapshot.revision || (isFreshEnough && nowMs - shared.startedAtMs < INITIAL_SHARE_MS)) {
+        shared.users++
+        return shared
+      }
+    }
+    let isFirst = this.encoder.encodeFirst !== null
+    const frame = (object: StoredObject, scratch: Scratch): readonly Buffer[] | null => {
+      const body = isFirst
+        ? this.encoder.encodeFirst!(object, object.modRevision)
+        : this.encoder.encode(object, object.modRevision, scratch)
+      if (body === null) return null
+      isFirst = false
+      return this.wire.frame('ADDED', body, null)
+    }
+    const pack = (parts: readonly Buffer[]): WriteUnit => writeUnit(this.wire, parts)
+    const matches = (object: StoredObject): boolean => this.matcher.matches(object)
+    const frames = new InitialFrames(snapshot, prefix, matches, frame, pack, nowMs)
+    frames.users = 1
+    this.#initial.set(frames.revision, frames)
+    return frames
+  }
+
+  releaseInitial(frames: InitialFrames): void {
+    frames.users--
+    if (frames.users === 0 && this.#initial.get(frames.revision) === frames) this.#initial.delete(frames.revision)
+  }
+
+  /** Groups that differ only in their wire share the encoded body. */
+  #bodyOf(object: StoredObject, event: CacheEvent): Buffer | null {
+    // One event can be a MODIFIED to one selector and, with the previous object, a DELETED to another.
+    const key = object === event.object ? this.encoder.key : `previous\n${this.encoder.key}`
+    let body = event.bodies?.get(key)
+    if (body === undefined) {
+      body = this.encoder.encode(object, event.revision)
+      event.bodies?.set(key, body)
+    }
+    return body
+  }
+
+  #isShown({ type, event }: MatchedEvent): boolean {
+    return type !== 'MODIFIED' || !this.encoder.isSame!(event.previous!, event.object!)
+  }
+
+  #setWatchers(watchers: number): void {
+    const level = watchersLevel(watchers)
+    const owner = this.#identity === null ? '' : `\n${this.#identity}`
+    this.#watchers = watchers
+    this.#flow = `${level}${owner}`
+  }
+
+  #frameOne(type: 'BOOKMARK', body: Buffer, revision: Revision): WriteUnit {
+    return writeUnit(this.wire, this.wire.frame(type, body, revision))
+  }
+}

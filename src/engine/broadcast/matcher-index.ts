@@ -1,0 +1,130 @@
+/**
+ * Finds the matchers an event may concern through maps, so that an event costs what it delivers and not how many
+ * watchers there are: namespace → field → value → matchers. The previous version is looked up too: a change can move an
+ * object out of a selector.
+ */
+import type { CacheEvent } from '../cache/cache-batch.js'
+import { labelKeyOfPath } from '../facts/field-path.js'
+import type { StoredObject } from '../model/stored-object.js'
+import { NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
+import type { Matcher } from './matcher.js'
+
+/** The matchers that are found by one field of one version, by its value. */
+interface Field<M> {
+  readonly path: string
+  /** '' when it is the same in every version. */
+  readonly apiVersion: string
+  readonly byValue: Map<string, Set<M>>
+}
+
+function fieldKey({ apiVersion }: Matcher, path: string): string {
+  return `${apiVersion}\n${path}`
+}
+
+/** The matchers of one namespace, or of all. */
+class NamespaceIndex<M extends Matcher> {
+  /** Those without an equality term. */
+  readonly unindexed = new Set<M>()
+  readonly fields = new Map<string, Field<M>>()
+
+  get isEmpty(): boolean {
+    return this.unindexed.size === 0 && this.fields.size === 0
+  }
+
+  add(matcher: M): void {
+    const term = matcher.indexTerm
+    if (term === null) {
+      this.unindexed.add(matcher)
+      return
+    }
+    const key = fieldKey(matcher, term.path)
+    let field = this.fields.get(key)
+    if (field === undefined) {
+      field = { path: term.path, apiVersion: matcher.apiVersion, byValue: new Map() }
+      this.fields.set(key, field)
+    }
+    const matchers = field.byValue.get(term.value)
+    if (matchers === undefined) field.byValue.set(term.value, new Set([matcher]))
+    else matchers.add(matcher)
+  }
+
+  remove(matcher: M): void {
+    const term = matcher.indexTerm
+    if (term === null) {
+      this.unindexed.delete(matcher)
+      return
+    }
+    const key = fieldKey(matcher, term.path)
+    const byValue = this.fields.get(key)?.byValue
+    const matchers = byValue?.get(term.value)
+    matchers?.delete(matcher)
+    if (matchers?.size === 0) byValue!.delete(term.value)
+    if (byValue?.size === 0) this.fields.delete(key)
+  }
+}
+
+export class MatcherIndex<M extends Matcher> {
+  /** By namespace; '' for those that see all. */
+  readonly #namespaces = new Map<string, NamespaceIndex<M>>()
+  readonly #found: M[] = []
+
+  add(matcher: M): void {
+    let index = this.#namespaces.get(matcher.namespace)
+    if (index === undefined) this.#namespaces.set(matcher.namespace, (index = new NamespaceIndex()))
+    index.add(matcher)
+  }
+
+  remove(matcher: M): void {
+    const index = this.#namespaces.get(matcher.namespace)
+    index?.remove(matcher)
+    if (index?.isEmpty === true) this.#namespaces.delete(matcher.namespace)
+  }
+
+  /** Each candidate once; valid until the next call. */
+  candidates(event: CacheEvent): readonly M[] {
+    this.#found.length = 0
+    this.#findIn(this.#namespaces.get(''), event)
+    // Both versions have one key, and so one namespace.
+    const { namespace } = (event.object ?? event.previous)!
+    if (namespace !== '') this.#findIn(this.#namespaces.get(namespace), event)
+    return this.#found
+  }
+
+  #findIn(index: NamespaceIndex<M> | undefined, event: CacheEvent): void {
+    if (index === undefined) return
+    for (const matcher of index.unindexed) this.#found.push(matcher)
+    for (const field of index.fields.values()) {
+      let value: string | undefined
+      let before: string | undefined
+      try {
+        value = event.object === null ? undefined : this.#valueOf(event.object, field)
+        before = event.previous === null ? undefined : this.#valueOf(event.previous, field)
+      } catch {
+        // The object cannot be read in that version: each of these matchers finds that out, and its watchers end.
+        for (const matchers of field.byValue.values()) for (const matcher of matchers) this.#found.push(matcher)
+        continue
+      }
+      if (value !== undefined) this.#take(field.byValue, value)
+      if (before !== undefined && before !== value) this.#take(field.byValue, before)
+    }
+  }
+
+  #take(byValue: Map<string, Set<M>>, value: string): void {
+    const matchers = byValue.get(value)
+    if (matchers !== undefined) for (const matcher of matchers) this.#found.push(matcher)
+  }
+
+  #valueOf(object: StoredObject, { path, apiVersion, byValue }: Field<M>): string | undefined {
+    if (path === NAME_PATH) return object.name
+    if (path === NAMESPACE_PATH) return object.namespace
+    const subject = anyOf(byValue).facts.subject(object, apiVersion)
+    const label = labelKeyOfPath(path)
+    return label === null ? subject.field(path) : subject.label(label)
+  }
+}
+
+/** One of the matchers of a field, all of which read it alike. */
+function anyOf<M extends Matcher>(byValue: ReadonlyMap<string, ReadonlySet<M>>): M {
+  for (const matchers of byValue.values()) for (const matcher of matchers) return matcher
+  throw new RangeError('a field without matchers')
+}

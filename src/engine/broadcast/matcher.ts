@@ -1,0 +1,104 @@
+/**
+ * Decides which events of a resource a set of watchers sees, by one namespace (or all) and one selector. It is
+ * evaluated once per event, however many watchers and encodings share it.
+ */
+import type { CacheEvent } from '../cache/cache-batch.js'
+import type { Facts } from '../facts/json-facts.js'
+import type { EqualityTerm } from '../model/equality-term.js'
+import type { StoredObject } from '../model/stored-object.js'
+import { type FactRegistry, type FactUse, isSameInEveryVersion, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
+
+/** The dialect's selectors satisfy it by shape. */
+export interface WatchSelector {
+  /** Equal selectors have equal text. */
+  readonly canonical: string
+  readonly isEmpty: boolean
+  /** The facts that it needs. */
+  readonly paths: readonly string[]
+  matches(subject: Facts): boolean
+  /** The terms that every match satisfies. */
+  equalityTerms(): readonly EqualityTerm[]
+}
+
+/**
+ * The meaning of an event for watchers of one selector. When the object leaves the selection, its previous version is
+ * shown.
+ */
+export interface MatchedEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
+  readonly object: StoredObject
+  readonly event: CacheEvent
+}
+
+export class Matcher {
+  readonly key: string
+  /** The one term it is found by, beside its namespace; null: every event there is tried. */
+  readonly indexTerm: EqualityTerm | null
+  /** The version its fields are read as; '' when it reads none that differs between versions. */
+  readonly apiVersion: string
+  /** How the selector sees objects; an index reads the fact of `indexTerm` from it. */
+  readonly facts: FactUse
+
+  /**
+   * @param apiVersion the version that was asked for.
+   * @param identity the caller that asks for it first.
+   */
+  constructor(
+    /** '' for all. */
+    readonly namespace: string,
+    readonly selector: WatchSelector,
+    facts: FactRegistry,
+    apiVersion: string,
+    identity = '',
+  ) {
+    this.apiVersion = versionRead(selector, apiVersion)
+    this.key = matcherKey(namespace, selector, apiVersion)
+    this.facts = facts.use(selector.paths, identity)
+    const terms = selector.equalityTerms()
+    // Without kept facts, an index would read each event anew for each such field.
+    this.indexTerm = chooseTerm(this.facts.isKept ? terms : terms.filter(({ path }) => isNamePath(path)))
+  }
+
+  /** Takes the facts that it needed out of use. */
+  close(): void {
+    this.facts.release()
+  }
+
+  matches(object: StoredObject): boolean {
+    if (this.namespace !== '' && object.namespace !== this.namespace) return false
+    return this.selector.isEmpty || this.selector.matches(this.facts.subject(object, this.apiVersion))
+  }
+
+  /** out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object; null: not seen at all. */
+  match(event: CacheEvent): MatchedEvent | null {
+    const { object, previous } = event
+    const isIn = object !== null && this.matches(object)
+    const wasIn = previous !== null && this.matches(previous)
+    if (isIn) return { type: wasIn ? 'MODIFIED' : 'ADDED', object, event }
+    return wasIn ? { type: 'DELETED', object: previous, event } : null
+  }
+}
+
+/** Watchers of several versions share a matcher that reads only what the versions have in common. */
+export function matcherKey(namespace: string, selector: WatchSelector, apiVersion: string): string {
+  return `${versionRead(selector, apiVersion)}\n${namespace}\n${selector.canonical}`
+}
+
+function isNamePath(path: string): boolean {
+  return path === NAME_PATH || path === NAMESPACE_PATH
+}
+
+function versionRead({ paths }: WatchSelector, apiVersion: string): string {
+  return paths.every(isSameInEveryVersion) ? '' : apiVersion
+}
+
+/** A name beats another field, a field a label, any of them a namespace: the fewer objects share a value the better. */
+function chooseTerm(terms: readonly EqualityTerm[]): EqualityTerm | null {
+  return (
+    terms.find(({ path }) => path === NAME_PATH) ??
+    terms.find(({ path }) => !path.startsWith('metadata.labels[') && path !== NAMESPACE_PATH) ??
+    terms.find(({ path }) => path !== NAMESPACE_PATH) ??
+    terms[0] ??
+    null
+  )
+}

@@ -1,0 +1,165 @@
+/**
+ * Moves bytes from logs to sockets, fairly and in slices.
+ *
+ * A pass takes the dirty groups in turn and writes to each writable socket all that lies between its cursor and the
+ * head, in one write. After a few milliseconds it yields to the event loop and goes on where it stopped, so that
+ * ingest, new connections and health checks stay alive with ten thousand watchers, and no watcher is always last.
+ * Nothing waits on a timer: events that come while a pass runs gather in the logs and leave with the next write.
+ *
+ * Cursors that need more than the log (initial state, replay from the ring, a socket that has just drained) stand in a
+ * queue of their own; each gets a bounded turn, in between the groups.
+ *
+ * In both queues time is shared evenly between flows (`Group.flow`), so that whoever opens thousands of watches with
+ * something of their own to encode delays those watches alone.
+ */
+import type { Cursor } from './cursor.js'
+import type { Group } from './group.js'
+import { FairQueue } from '../../support/fair-queue.js'
+import { beforeTurns, LoopSlice } from '../../support/turns.js'
+
+export interface PumpOptions {
+  /** The length of one slice of work between two turns of the event loop, in milliseconds. */
+  readonly sliceMs?: number
+  /** How long events may be handed to groups in one iteration of the event loop, milliseconds. */
+  readonly dispatchMs?: number
+  /** So many groups get a batch at once however long the others took. */
+  readonly unslicedGroups?: number
+  readonly metrics: { passSlice(seconds: number): void }
+}
+
+/** The operations of the pump on cursors; each dispatcher supplies them for its own. */
+export interface Advance {
+  /** Writes an active cursor up to the head, unless it is blocked. */
+  advanceActive(cursor: Cursor): void
+  /** One bounded turn of any other work. @returns whether there is more to do right away. */
+  advanceOther(cursor: Cursor): boolean
+  /** A pass over the group is complete. */
+  passed(group: Group<Cursor>): void
+}
+
+/** The loop delay that a pass may add: well below what anybody feels, well above the cost of a turn of the loop. */
+const SLICE_MS = 4
+/** Reading the clock costs about as much as three cursors at the head. */
+const CURSORS_PER_CLOCK_READ = 16
+const UNSLICED_GROUPS = 16
+
+export class Pump {
+  /**
+   * The time for handing events to groups, of all resources together. Watchers of the groups that have had no turn when
+   * it is over go on from the ring, in slices of the pump.
+   */
+  readonly dispatchSlice: { readonly isOver: boolean }
+  /**
+   * So many groups get every batch at once: a burst of events to one large group costs no more than reading the burst, and
+   * its watchers would go on one by one from the ring, which is dearer for all.
+   */
+  readonly unslicedGroups: number
+  readonly #sliceMs: number
+  readonly #metrics: PumpOptions['metrics']
+  readonly #groups = new FairQueue<{ readonly group: Group<Cursor>; readonly advance: Advance }>()
+  readonly #cursors = new FairQueue<{ readonly cursor: Cursor; readonly advance: Advance }>()
+  #isScheduled = false
+  #isStopped = false
+  readonly #run = (): void => this.#slice()
+
+  constructor(options: PumpOptions) {
+    this.#sliceMs = options.sliceMs ?? SLICE_MS
+    this.dispatchSlice = new LoopSlice(options.dispatchMs)
+    this.unslicedGroups = options.unslicedGroups ?? UNSLICED_GROUPS
+    this.#metrics = options.metrics
+  }
+
+  /** The number of cursors and groups with work to do. */
+  get depth(): number {
+    return this.#groups.size + this.#cursors.size
+  }
+
+  /** Called when the group's log has grown. */
+  enqueueGroup(group: Group<Cursor>, advance: Advance, followsAtOnce = false): void {
+    if (group.isDirty) return
+    group.isDirty = true
+    group.members.beginPass(followsAtOnce)
+    this.#groups.push(group.flow, { group, advance })
+    this.#schedule()
+  }
+
+  enqueueCursor(cursor: Cursor, advance: Advance): void {
+    if (cursor.isQueued) return
+    cursor.isQueued = true
+    this.#cursors.push(cursor.group.flow, { cursor, advance })
+    this.#schedule()
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#isStopped) return
+    this.#isScheduled = true
+    beforeTurns(this.#run)
+  }
+
+  #slice(): void {
+    this.#isScheduled = false
+    if (this.#isStopped) return
+    const started = performance.now()
+    const end = started + this.#sliceMs
+    // Half of the slice for each, so that a storm of replays does not hold up live events, nor they the storm.
+    const hasCursors = this.#cursors.size > 0
+    this.#passGroups(started, hasCursors ? started + this.#sliceMs / 2 : end)
+    if (hasCursors) this.#turnCursors(end)
+    this.#metrics.passSlice((performance.now() - started) / 1000)
+    if (this.depth > 0) this.#schedule()
+  }
+
+  #passGroups(started: number, end: number): void {
+    let nowMs = started
+    while (nowMs < end) {
+      const item = this.#groups.take()
+      if (item === undefined) return
+      const beganMs = nowMs
+      nowMs = this.#passGroup(item.group, item.advance, end)
+      if (item.group.members.isPassComplete) this.#passed(item.group, item.advance)
+      else this.#groups.push(item.group.flow, item)
+      this.#groups.spent(nowMs - beganMs)
+    }
+  }
+
+  /** @returns the time at which it ended: later than `end` when some of the group may be left. */
+  #passGroup(group: Group<Cursor>, advance: Advance, end: number): number {
+    let untilClock = CURSORS_PER_CLOCK_READ
+    const { members } = group
+    for (let cursor = members.nextInPass(); cursor !== undefined; cursor = members.nextInPass()) {
+      advance.advanceActive(cursor)
+      if (--untilClock > 0) continue
+      const nowMs = performance.now()
+      if (nowMs >= end) return nowMs
+      untilClock = CURSORS_PER_CLOCK_READ
+    }
+    // A pass over few cursors reads the clock once, so that ten thousand groups of one are sliced as well.
+    return performance.now()
+  }
+
+  #passed(group: Group<Cursor>, advance: Advance): void {
+    const { members, log } = group
+    group.isDirty = false
+    const hasMore = members.active.some((cursor) => !cursor.isBlocked && cursor.offset < log.endOffset)
+    advance.passed(group)
+    if (hasMore) this.enqueueGroup(group, advance, true)
+  }
+
+  #turnCursors(end: number): void {
+    let nowMs = performance.now()
+    // At most as many turns as there were cursors: those queued meanwhile have theirs in the next slice.
+    for (let left = this.#cursors.size; left > 0; left--) {
+      const { cursor, advance } = this.#cursors.take()!
+      const beganMs = nowMs
+      cursor.isQueued = false
+      if (advance.advanceOther(cursor)) this.enqueueCursor(cursor, advance)
+      nowMs = performance.now()
+      this.#cursors.spent(nowMs - beganMs)
+      if (nowMs >= end) return
+    }
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * Calls thousands of cursors when their bookmarks and ends fall due, with one timer and buckets of a quarter of a
+ * second. A timer per watcher was rejected: it costs memory and the event loop's time.
+ */
+import type { Clock, Timer } from '../../support/clock.js'
+
+const TICK_MS = 250
+/** Thousands that were opened together end together: a turn of the event loop takes some milliseconds of them. */
+const DUE_PER_TURN = 500
+
+/** Something that stands in a schedule. */
+export interface Scheduled {
+  /** Its bucket, written here alone; -1: none. */
+  dueTick: number
+}
+
+export class Schedule<T extends Scheduled> {
+  readonly #clock: Clock
+  readonly #due: (item: T, nowMs: number) => void
+  /** By tick, each above `#tick`. */
+  readonly #buckets = new Map<number, Set<T>>()
+  /** The last one whose bucket was emptied. */
+  #tick: number
+  /** The only timer, set while anything waits. */
+  #timer: Timer | null = null
+  /** Due, and not yet called. */
+  #overdue: T[] = []
+  #overdueAt = 0
+
+  constructor(clock: Clock, due: (item: T, nowMs: number) => void) {
+    this.#clock = clock
+    this.#due = due
+    this.#tick = this.#tickOf(clock.monotonic())
+  }
+
+  get size(): number {
+    let size = this.#overdue.length - this.#overdueAt
+    for (const bucket of this.#buckets.values()) size += bucket.size
+    return size
+  }
+
+  /** Calls `due` once at or after `dueMs` (monotonic). An item stands in it at most once. */
+  add(item: T, dueMs: number): void {
+    // Without buckets the ticks up to now can be skipped. With one waiting, its own tick might be among those skipped.
+    if (this.#buckets.size === 0) this.#tick = this.#tickOf(this.#clock.monotonic())
+    const tick = Math.max(this.#tick + 1, Math.ceil(dueMs / TICK_MS))
+    const bucket = this.#buckets.get(tick)
+    if (bucket === undefined) this.#buckets.set(tick, new Set([item]))
+    else bucket.add(item)
+    item.dueTick = tick
+    this.#timer ??= this.#clock.setTimer(TICK_MS, () => this.#run())
+  }
+
+  /** An ended watcher is let go at once: its deadline may be an hour away, and it holds a connection's memory. */
+  remove(item: T): void {
+    const bucket = this.#buckets.get(item.dueTick)
+    bucket?.delete(item)
+    if (bucket?.size === 0) this.#buckets.delete(item.dueTick)
+    item.dueTick = -1
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    this.#buckets.clear()
+    this.#overdue = []
+    this.#overdueAt = 0
+  }
+
+  #run(): void {
+    // Set first, so that what is put in again meanwhile finds it.
+    this.#timer = this.#clock.setTimer(TICK_MS, () => this.#run())
+    const nowMs = this.#clock.monotonic()
+    const until = this.#tickOf(nowMs)
+    while (this.#tick < until) {
+      this.#tick++
+      const bucket = this.#buckets.get(this.#tick)
+      if (bucket === undefined) continue
+      this.#buckets.delete(this.#tick)
+      for (const item of bucket) this.#overdue.push(item)
+    }
+    for (let called = 0; this.#overdueAt < this.#overdue.length; called++) {
+      if (called === DUE_PER_TURN) {
+        this.#timer?.cancel()
+        this.#timer = this.#clock.setTimer(0, () => this.#run())
+        return
+      }
+      const item = this.#overdue[this.#overdueAt++]!
+      // Removed since.
+      if (item.dueTick === -1) continue
+      item.dueTick = -1
+      this.#due(item, nowMs)
+    }
+    this.#overdue = []
+    this.#overdueAt = 0
+    if (this.#buckets.size > 0) return
+    this.#timer?.cancel()
+    this.#timer = null
+  }
+
+  #tickOf(ms: number): number {
+    return Math.floor(ms / TICK_MS)
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * Frames events for one kind of connection, once their object is encoded. A wire is stateless, so that a group can
+ * frame an event once for all of its watchers.
+ */
+import type { Revision } from '../model/revision.js'
+import type { Status } from '../model/status.js'
+import { type Checksum, checksumOf, joined } from '../../support/crc32.js'
+import { deflateBlock } from './gzip.js'
+
+export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
+
+export type TransportKind = 'http1' | 'http2' | 'websocket' | 'sse'
+
+export interface WireFormat {
+  /** Distinct per framing: part of a group's key. */
+  readonly key: string
+  /** For metrics. */
+  readonly transport: TransportKind
+  /**
+   * @param body the encoded object.
+   * @param resumeAfter the revision after which a client that has this event may resume; null in the middle of a
+   * revision, in the initial state and on an error.
+   * @returns the event in parts, one after the other.
+   */
+  frame(type: EventType, body: Buffer, resumeAfter: Revision | null): readonly Buffer[]
+  /** The bytes around the frames of one write unit (all events of a revision): an HTTP/1.1 chunk, or nothing. */
+  readonly envelope: Envelope | null
+  /**
+   * Returns the bytes after an ERROR that tell the client how to come back (SSE's `retry:` and `id:`); null for none.
+   */
+  afterError(status: Status): Buffer | null
+  /**
+   * The mark that a quiet watcher without bookmarks gets, also after its initial state; null where it would be an
+   * event.
+   */
+  readonly mark: Mark | null
+  /** Each write unit is compressed, once for the group. */
+  readonly isGzip: boolean
+}
+
+/** Tells a watcher how far it has come, in bytes that are no event to it (SSE's `id:`), or is a mere sign of life. */
+export interface Mark {
+  frame(revision: Revision): Buffer
+  /** The longest silence, milliseconds: proxies close connections that say nothing. */
+  readonly everyMs: number
+}
+
+export interface Envelope {
+  before(length: number): Buffer
+  readonly after: Buffer
+}
+
+/** One HTTP/1.1 chunk: the length in hex, the bytes, CRLF (RFC 9112, 7.1). */
+export const chunkEnvelope: Envelope = {
+  before: (length) => Buffer.from(`${length.toString(16)}\r\n`, 'latin1'),
+  after: Buffer.from('\r\n', 'latin1'),
+}
+
+/** The bytes that are written in one step, or as part of one. */
+export interface WriteUnit {
+  readonly bytes: Buffer
+  /** The checksum of the uncompressed bytes; null when nothing was compressed. */
+  readonly checksum: Checksum | null
+}
+
+/** One write unit and how many events are in it. */
+export interface EventUnit extends WriteUnit {
+  readonly events: number
+}
+
+/** Nothing to write: the watcher sees no event of a batch, or no object of a state is ready yet. */
+export const NO_EVENTS: EventUnit = { bytes: Buffer.alloc(0), checksum: null, events: 0 }
+
+/** Parts of frames as one write unit, in parts that are not yet put together. */
+export function packed(
+  wire: WireFormat,
+  frames: readonly Buffer[],
+): { readonly parts: readonly Buffer[]; readonly checksum: Checksum | null } {
+  if (!wire.isGzip) return { parts: enclosed(wire.envelope, frames), checksum: null }
+  const bytes = Buffer.concat(frames)
+  return { parts: enclosed(wire.envelope, [deflateBlock(bytes)]), checksum: checksumOf(bytes) }
+}
+
+export function writeUnit(wire: WireFormat, frames: readonly Buffer[]): WriteUnit {
+  const { parts, checksum } = packed(wire, frames)
+  return { bytes: Buffer.concat(parts), checksum }
+}
+
+/** Several units as one; a single one as it is. */
+export function joinedUnits(units: readonly EventUnit[]): EventUnit {
+  if (units.length < 2) return units[0] ?? NO_EVENTS
+  let checksum: Checksum | null = null
+  let events = 0
+  for (const unit of units) {
+    if (unit.checksum !== null) checksum = checksum === null ? unit.checksum : joined(checksum, unit.checksum)
+    events += unit.events
+  }
+  return { bytes: Buffer.concat(units.map(({ bytes }) => bytes)), checksum, events }
+}
+
+/** An ERROR with all that follows it on this wire. @param body the encoded Status. */
+export function errorUnit(wire: WireFormat, body: Buffer, status: Status): WriteUnit {
+  const frame = wire.frame('ERROR', body, null)
+  const after = wire.afterError(status)
+  return writeUnit(wire, after === null ? frame : [...frame, after])
+}
+
+export function enclosed(envelope: Envelope | null, parts: readonly Buffer[]): readonly Buffer[] {
+  return envelope === null ? parts : [envelope.before(totalLength(parts)), ...parts, envelope.after]
+}
+
+export function totalLength(buffers: readonly Buffer[]): number {
+  let length = 0
+  for (const buffer of buffers) length += buffer.length
+  return length
+}

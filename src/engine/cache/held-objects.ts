@@ -1,0 +1,123 @@
+/**
+ * The contents of a cache by key: an object that can be served, or the mark of a value that cannot. A whole state is
+ * built beside the one in use and replaces it at once.
+ */
+import { type Key, type KeyValue, keyToText } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
+import type { Logger } from '../../support/log.js'
+import type { Scratch } from '../../support/scratch.js'
+import { Store } from './store.js'
+import { ValueSlabs } from './value-slabs.js'
+import { recentEntries } from '../../support/recent-entries.js'
+
+export const ENCRYPTED =
+  "its values are encrypted at rest, and the key is the API server's (--encryption-provider-config there)"
+
+/** A key that cannot be served is logged once; the memory of that has a bound. */
+const LOGGED_KEYS = 1_000
+
+/** Turns stored values into objects, and logs once for each key that it cannot be served. */
+export class Ingester {
+  readonly #loggedKeys = recentEntries<Key, true>(LOGGED_KEYS)
+
+  constructor(
+    readonly ingest: (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable,
+    private readonly resource: string,
+    private readonly logger: Logger,
+  ) {}
+
+  tellUnservable(key: Key, reason: string): void {
+    if (this.#loggedKeys.has(key)) return
+    this.#loggedKeys.set(key, true)
+    this.logger.warn({ resource: this.resource, key: keyToText(key), reason }, 'value cannot be served')
+  }
+}
+
+export class HeldObjects {
+  readonly store = new Store()
+  readonly #unservable = new Map<Key, Revision>()
+  readonly #encrypted = new Set<Key>()
+  readonly #slabs = new ValueSlabs()
+  readonly #current = (key: Key): StoredObject | undefined => this.store.get(key)
+
+  constructor(private readonly ingester: Ingester) {}
+
+  /** Keys whose values cannot be served, with the revision of that value. */
+  get unservable(): ReadonlyMap<Key, Revision> {
+    return this.#unservable
+  }
+
+  get encryptedCount(): number {
+    return this.#encrypted.size
+  }
+
+  /** As `put`, for the values of a list, which share their memory. After the last, call `listed`. */
+  list(keyValue: KeyValue): void {
+    const { scratch } = this.#slabs
+    scratch.reset()
+    const object = this.put(keyValue, scratch)
+    if (object !== null) this.#slabs.add(object)
+  }
+
+  listed(): void {
+    this.#slabs.seal()
+  }
+
+  /** @returns the object; null for a value that cannot be served. */
+  put(keyValue: KeyValue, scratch?: Scratch): StoredObject | null {
+    const { key } = keyValue
+    const object = this.ingester.ingest(keyValue, scratch)
+    if (!isUnservable(object)) {
+      this.keep(object)
+      return object
+    }
+    this.#unservable.set(key, keyValue.modRevision)
+    this.#replace(key, null)
+    if (object.isEncrypted === true) this.#encrypted.add(key)
+    else {
+      this.#encrypted.delete(key)
+      this.ingester.tellUnservable(key, object.unservable)
+    }
+    return null
+  }
+
+  /** Takes an object that has been read already. */
+  keep(object: StoredObject): void {
+    if (this.#unservable.size > 0) this.#unservable.delete(object.key)
+    if (this.#encrypted.size > 0) this.#encrypted.delete(object.key)
+    this.#replace(object.key, object)
+  }
+
+  delete(key: Key): void {
+    this.#replace(key, null)
+    this.#unservable.delete(key)
+    this.#encrypted.delete(key)
+  }
+
+  #replace(key: Key, object: StoredObject | null): void {
+    const before = this.#slabs.size === 0 ? undefined : this.store.get(key)
+    if (object === null) this.store.delete(key)
+    else this.store.set(key, object)
+    if (before !== undefined) this.#slabs.leave(before, this.#current)
+  }
+
+  /**
+   * Returns a key of this later state that cannot belong to the history of `earlier`: it was created at or before
+   * `revision` and was not held then, or it was last written at or before `revision` and differs from what was held.
+   * null when there is none.
+   */
+  strangerTo(earlier: HeldObjects, revision: Revision, prefix: Key): Key | null {
+    for (const { key, modRevision, createRevision, bytes } of this.store.snapshot(revision, 0).objects(prefix)) {
+      if (createRevision > revision || earlier.unservable.has(key)) continue
+      const held = earlier.store.get(key)
+      if (held?.createRevision !== createRevision) return key
+      if (modRevision > revision) continue
+      if (held.modRevision !== modRevision || !held.bytes.equals(bytes)) return key
+    }
+    for (const [key, modRevision] of this.#unservable) {
+      if (modRevision <= revision && earlier.unservable.get(key) !== modRevision) return key
+    }
+    return null
+  }
+}

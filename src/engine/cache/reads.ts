@@ -1,0 +1,235 @@
+/**
+ * The reads of a cache, for lists, gets and watches: the present state, a state as fresh as a linearizable read, a
+ * state not older than a revision, or the state at exactly a revision. `watch-cache.ts` is the other half, which is
+ * fed.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Key } from '../model/event.js'
+import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
+import type { Revision } from '../model/revision.js'
+import { ExpiredError, NotImplementedError, TimeoutError, TooLargeResourceVersionError } from '../model/status.js'
+import type { StoredObject } from '../model/stored-object.js'
+import { turns } from '../../support/turns.js'
+import { ENCRYPTED, HeldObjects, type Ingester } from './held-objects.js'
+import type { Snapshot } from './store.js'
+import type { Waiters } from './waiters.js'
+
+/** Pages of a list hold on to their snapshot; more than a few pagings of different revisions at once are rare. */
+const KEPT_SNAPSHOTS = 16
+const KEPT_SNAPSHOT_MS = 5 * 60_000
+
+/** With an etcd whose progress cannot be trusted, how long a read waits for events before it goes to etcd itself. */
+const UNTRUSTED_WAIT_MS = 200
+
+const withoutSlot = (): Promise<() => void> => Promise.resolve(() => {})
+
+const RETRY_SOON = { details: { retryAfterSeconds: 1 } } as const
+
+export abstract class CacheReads {
+  abstract readonly name: string
+  abstract readonly revision: Revision
+  abstract readonly history: number
+  /** Why the source is away; null while it is there. */
+  abstract readonly disconnectedReason: string | null
+  protected abstract readonly source: FreshnessSource
+  protected abstract readonly waiters: Waiters
+  protected abstract readonly held: HeldObjects
+  protected abstract readonly ingester: Ingester
+  readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
+  /** Reads at one time are handed the same state of the source, which is sorted once. */
+  readonly #states = new WeakMap<StateAtRevision, Promise<Snapshot>>()
+
+  /** The state at `revision`; the same object until something changes. */
+  abstract snapshot(): Snapshot
+  /**
+   * The state at an earlier revision, by walking the ring back in turns of the event loop; null where it does not
+   * reach.
+   */
+  protected abstract rebuild(revision: Revision): Promise<Snapshot | null>
+
+  /**
+   * Waits until everything at or before `revision` has arrived.
+   *
+   * @throws TooLargeResourceVersionError after the limit.
+   */
+  async waitUntil(revision: Revision, signal?: AbortSignal): Promise<void> {
+    // The revision may exist in etcd with nothing for this prefix in it: only a progress mark gets us there.
+    const reached = await this.waiters.wait(revision, { signal, asksProgress: true })
+    if (!reached) throw new TooLargeResourceVersionError(revision, this.revision)
+  }
+
+  /** Returns a state as fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
+  async consistentSnapshot(signal?: AbortSignal): Promise<Snapshot> {
+    if (!this.source.trustsProgress) return await this.#readState(null, signal)
+    const revision = await this.#freshRevision(signal)
+    if (await this.#reachesSoon(revision, signal)) return this.snapshot()
+    return await this.#readState(null, signal)
+  }
+
+  /**
+   * Returns one object, as fresh as a linearizable read.
+   *
+   * @throws TimeoutError when the source does not answer in time.
+   */
+  async consistentObject(key: Key, signal?: AbortSignal): Promise<StoredObject | undefined> {
+    if (this.source.trustsProgress) {
+      const revision = await this.#freshRevision(signal)
+      if (await this.#reachesSoon(revision, signal)) return this.snapshot().get(key)
+    }
+    return await this.#readObject(key, signal)
+  }
+
+  /**
+   * Returns a state not older than `revision`.
+   * @throws TooLargeResourceVersionError when etcd itself has not reached it after the wait limit.
+   */
+  async snapshotNotOlderThan(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
+    if (revision <= this.revision) return this.snapshot()
+    if (this.source.trustsProgress) {
+      await this.waitUntil(revision, signal)
+      return this.snapshot()
+    }
+    // Without trusted progress a quiet prefix stays where it is; what etcd has now may well be new enough.
+    const reached = await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })
+    if (reached) return this.snapshot()
+    const state = await this.#readState(null, signal).catch(() => null)
+    if (state !== null && state.revision >= revision) return state
+    // etcd had not reached it when it was read, and may do so before the limit.
+    await this.waitUntil(revision, signal)
+    return this.snapshot()
+  }
+
+  /**
+   * Returns the state at exactly `revision`: kept, rebuilt by walking the ring back, or read from etcd.
+   * @param enter takes a slot for what has to be rebuilt or read. @returns what gives it back.
+   * @throws ExpiredError when it is gone everywhere; TooLargeResourceVersionError when it is still to come.
+   */
+  async snapshotAt(
+    revision: Revision,
+    signal?: AbortSignal,
+    enter: () => Promise<() => void> = withoutSlot,
+  ): Promise<Snapshot> {
+    if (revision > this.revision) {
+      const read = await this.#reach(revision, signal)
+      if (read !== null) return read
+    }
+    const here = this.#hereAt(revision)
+    if (here !== undefined) return here
+    const leave = await enter()
+    try {
+      // Meanwhile it may have been made for somebody else.
+      return this.#hereAt(revision) ?? (await this.#makeAt(revision, signal))
+    } finally {
+      leave()
+    }
+  }
+
+  #hereAt(revision: Revision): Snapshot | undefined {
+    return revision === this.revision ? this.snapshot() : this.#kept.get(revision)
+  }
+
+  async #makeAt(revision: Revision, signal: AbortSignal | undefined): Promise<Snapshot> {
+    const { history } = this
+    const rebuilt = await this.rebuild(revision)
+    if (rebuilt !== null) {
+      this.#kept.set(revision, rebuilt)
+      return rebuilt
+    }
+    const read = await this.#readState(revision, signal)
+    // Meanwhile the cache may have gone over to another history, whose pages are not to be filled up from this one.
+    if (this.history === history) this.#kept.set(revision, read)
+    return read
+  }
+
+  /** Keeps a snapshot for the further pages of a list. */
+  keep(snapshot: Snapshot): void {
+    this.#kept.set(snapshot.revision, snapshot)
+  }
+
+  /** The states that were kept are no longer of the history that is served, or cannot be read any more. */
+  protected forgetKept(): void {
+    this.#kept.clear()
+  }
+
+  /**
+   * The revision that a consistent read must have reached.
+   *
+   * @throws TimeoutError when the source is away or behind us.
+   */
+  async #freshRevision(signal: AbortSignal | undefined): Promise<Revision> {
+    const before = this.revision
+    const revision = await this.#fromSource(this.source.currentRevision(signal))
+    if (revision >= before) return revision
+    // The source has not reached what was here when it was asked: it may be an older copy, whose state is not ours.
+    throw new TimeoutError(`Timeout: ${this.name}: the storage is at revision ${revision}`, RETRY_SOON)
+  }
+
+  /** Waits until the watch has brought `revision`. Does not wait while the watch is away: then etcd itself is read. */
+  async #reachesSoon(revision: Revision, signal: AbortSignal | undefined): Promise<boolean> {
+    if (this.disconnectedReason !== null) return false
+    return await this.waiters.wait(revision, { signal, asksProgress: true })
+  }
+
+  /** Waits for a revision to come. @returns the state read from etcd where only etcd has come so far, else null. */
+  async #reach(revision: Revision, signal: AbortSignal | undefined): Promise<Snapshot | null> {
+    if (!this.source.trustsProgress) {
+      if (await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })) return null
+      const current = await this.#fromSource(this.source.currentRevision(signal))
+      if (current >= revision) return await this.#readState(revision, signal)
+    }
+    await this.waitUntil(revision, signal)
+    return null
+  }
+
+  async #readObject(key: Key, signal: AbortSignal | undefined): Promise<StoredObject | undefined> {
+    const keyValue = await this.#fromSource(this.source.readKey(key, signal))
+    if (keyValue === null) return undefined
+    // The very version we hold; while the source is away it may be of another history.
+    const held = this.disconnectedReason === null ? this.held.store.get(key) : undefined
+    if (held !== undefined && held.modRevision === keyValue.modRevision) return held
+    return new HeldObjects(this.ingester).put(keyValue) ?? undefined
+  }
+
+  async #readState(revision: Revision | null, signal?: AbortSignal): Promise<Snapshot> {
+    const state = await this.#fromSource(this.source.readState(revision, signal))
+    const isHeld = this.disconnectedReason === null
+    if (isHeld && state.revision === this.revision) return this.snapshot()
+    let snapshot = this.#states.get(state)
+    if (snapshot === undefined) this.#states.set(state, (snapshot = this.#snapshotOf(state, isHeld)))
+    return await snapshot
+  }
+
+  /**
+   * @param isHeld whether an equal mod revision means an equal version; while the source is away it may not, because
+   * etcd's history may be another one.
+   * @throws NotImplementedError when something in it is encrypted: a list without that would be a lie.
+   */
+  async #snapshotOf({ revision, keyValues }: StateAtRevision, isHeld: boolean): Promise<Snapshot> {
+    const { history } = this
+    const state = new HeldObjects(this.ingester)
+    for (const keyValue of keyValues) {
+      if (turns.isOver) await turns.take()
+      // The very version we hold: share its bytes.
+      const held = isHeld && this.history === history ? this.held.store.get(keyValue.key) : undefined
+      if (held !== undefined && held.modRevision === keyValue.modRevision) state.keep(held)
+      else state.put(keyValue)
+    }
+    if (state.encryptedCount > 0) throw new NotImplementedError(`${this.name} cannot be served: ${ENCRYPTED}`)
+    return state.store.snapshot(revision, state.unservable.size)
+  }
+
+  async #fromSource<R>(answer: Promise<R>): Promise<R> {
+    try {
+      return await answer
+    } catch (error) {
+      if (isCompacted(error))
+        throw new ExpiredError('The resourceVersion for the provided list is too old.', { cause: error })
+      throw new TimeoutError(`Timeout: ${this.name}: the storage did not answer`, { ...RETRY_SOON, cause: error })
+    }
+  }
+}
+
+/** The upstream's error, by shape: the cache does not import the upstream. */
+function isCompacted(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'compacted'
+}

@@ -1,0 +1,65 @@
+/** Tracks whether the source of a cache is connected, and how long ago it last confirmed the content. */
+import type { Clock } from '../../support/clock.js'
+
+/**
+ * A peer that falls silent is noticed after this time at the latest: before, the connection was alive, and the cache
+ * had everything. etcd allows keepalive pings no more often than every 5 s.
+ */
+const NOTICED_WITHIN_MS = 9_000
+
+export class SourceAge {
+  readonly #clock: Clock
+  #reason: string | null = null
+  #confirmedAtMs: number
+  #toldAtMs: number
+  /** How long a confirmation is valid; for good where the end of the connection is noticed. */
+  #confirmedForMs = Number.POSITIVE_INFINITY
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#confirmedAtMs = this.#toldAtMs = clock.monotonic()
+  }
+
+  /** Why the source is away; null while it is there. */
+  get disconnectedReason(): string | null {
+    return this.#reason
+  }
+
+  /** Milliseconds since the source last confirmed the position; 0 while it is connected and says so. */
+  get ageMs(): number {
+    const ageMs = this.#clock.monotonic() - this.#confirmedAtMs
+    return this.#reason === null && ageMs <= this.#confirmedForMs ? 0 : ageMs
+  }
+
+  /** The age before it is compared with its valid time, for whoever hands it on; milliseconds. */
+  get reported(): { readonly ageMs: number; readonly validMs: number } {
+    const isSilent = this.#reason === null && this.#confirmedForMs === Number.POSITIVE_INFINITY
+    const ageMs = isSilent ? 0 : this.#clock.monotonic() - this.#confirmedAtMs
+    return { ageMs, validMs: this.#confirmedForMs }
+  }
+
+  /** @returns whether it was there before. */
+  disconnected(reason: string): boolean {
+    const wasThere = this.#reason === null
+    if (wasThere && this.#confirmedForMs === Number.POSITIVE_INFINITY) {
+      // The source may have been away for as long as it takes to notice that.
+      this.#confirmedAtMs = Math.max(this.#toldAtMs, this.#clock.monotonic() - NOTICED_WITHIN_MS)
+    }
+    this.#reason = reason
+    return wasThere
+  }
+
+  /** The source has sent something. @returns whether it was away before. */
+  connected(): boolean {
+    this.#toldAtMs = this.#clock.monotonic()
+    const wasAway = this.#reason !== null
+    this.#reason = null
+    return wasAway
+  }
+
+  /** The source confirms that the content was complete `ageMs` ago, which is valid for `validMs`. */
+  confirmed(ageMs: number, validMs: number): void {
+    this.#confirmedAtMs = this.#clock.monotonic() - ageMs
+    this.#confirmedForMs = validMs
+  }
+}

@@ -1,0 +1,513 @@
+/**
+ * Everything this process knows of one resource, under one revision: the latest objects (store) and the recent past
+ * (ring). A feed writes to it as its `FeedSink`, the dispatcher listens, and lists and watches read (`reads.ts`).
+ *
+ * `revision` is the position up to which every event has arrived. It moves only by what the source has said: a batch, a
+ * progress mark, a whole state.
+ */
+import { type Batch, type Key, type KeyValue, keyToText } from '../model/event.js'
+import type { FeedSink, Replacement, ReplaceReason } from '../model/feed-sink.js'
+import type { FreshnessSource } from '../model/freshness-source.js'
+import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
+import { type Revision, ZERO_REVISION } from '../model/revision.js'
+import type { WatchCacheMetrics } from '../model/stage-metrics.js'
+import { ExpiredError, NotImplementedError, TooManyRequestsError } from '../model/status.js'
+import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Scratch } from '../../support/scratch.js'
+import { CacheBatch, CacheEvent } from './cache-batch.js'
+import { differenceBatches } from './difference.js'
+import { Gaps } from './gaps.js'
+import { ENCRYPTED, HeldObjects, Ingester } from './held-objects.js'
+import { CacheReads } from './reads.js'
+import { RingBuffer, type RingBounds } from './ring-buffer.js'
+import { turns } from '../../support/turns.js'
+import { SourceAge } from './source-age.js'
+import type { Snapshot } from './store.js'
+import { Waiters } from './waiters.js'
+
+/** The listener is called synchronously, in order of revision. */
+export interface CacheListener {
+  /** The batch is in the ring, and `revision` is its own. */
+  onBatch(batch: CacheBatch): void
+  /** Everything at or before `revision` has been told. Once after a run of batches, and on progress. */
+  onAdvance(revision: Revision): void
+  /** History before `revision` is gone: watchers below it cannot go on. */
+  onReset(revision: Revision, isOtherHistory: boolean): void
+  /** Called when following events cannot be read: nothing is reported until a reset. */
+  onUnreadable?(error: NotImplementedError): void
+}
+
+export type Readiness =
+  | { readonly kind: 'pending' }
+  | { readonly kind: 'ready' }
+  /** The source cannot be listed: clients are told why. */
+  | { readonly kind: 'refused'; readonly reason: string }
+
+export interface WatchCacheOptions {
+  readonly name: string
+  /** Ends in '/'. */
+  readonly prefix: Key
+  readonly ingest: (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable
+  /** Called when a read first needs it, since the source may be opened after the cache that it feeds. */
+  readonly freshness: () => FreshnessSource
+  readonly ring: RingBounds
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly metrics: WatchCacheMetrics
+  /** How long a read waits for a revision, milliseconds. The API server waits 3 s. */
+  readonly waitLimitMs?: number
+  /**
+   * Distinguishes caches of one name that live at the same time, so that data kept under it is not shared. Default: 0.
+   */
+  readonly firstHistory?: number
+}
+
+/** The time between two log lines that say that a resource's history is too short for its writes. */
+const CUT_LOG_GAP_MS = 3_600_000
+
+/** The API server lets a read wait just as long. */
+const WAIT_LIMIT_MS = 3_000
+
+export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
+  readonly name: string
+  readonly prefix: Key
+  protected readonly ingester: Ingester
+  protected readonly waiters: Waiters
+  protected held: HeldObjects
+  readonly #options: WatchCacheOptions
+  readonly #ring: RingBuffer<CacheBatch>
+  readonly #gaps = new Gaps()
+  readonly #age: SourceAge
+  #snapshot: Snapshot | null = null
+  #toldCutMs = Number.NEGATIVE_INFINITY
+  #revision: Revision = ZERO_REVISION
+  #history: number
+  /** The revision at which objects were last read anew; null: they never were. */
+  #rereadAt: Revision | null = null
+  #readiness: Readiness = { kind: 'pending' }
+  readonly #pendingSinceMs: number
+  readonly #listeners: CacheListener[] = []
+
+  constructor(options: WatchCacheOptions) {
+    super()
+    const { name, clock, logger, metrics, freshness, waitLimitMs: limitMs = WAIT_LIMIT_MS } = options
+    this.#options = options
+    this.name = name
+    this.prefix = options.prefix
+    this.ingester = new Ingester(options.ingest, name, logger)
+    this.held = new HeldObjects(this.ingester)
+    this.waiters = new Waiters({ position: () => this.#revision, freshness, clock, metrics, limitMs })
+    this.#age = new SourceAge(clock)
+    this.#history = options.firstHistory ?? 0
+    this.#ring = new RingBuffer(options.ring, ZERO_REVISION)
+    this.#pendingSinceMs = clock.monotonic()
+  }
+
+  protected get source(): FreshnessSource {
+    return this.#options.freshness()
+  }
+
+  /** Adds a listener for good. To be called before the first state arrives. */
+  listen(listener: CacheListener): void {
+    this.#listeners.push(listener)
+  }
+
+  get revision(): Revision {
+    return this.#revision
+  }
+
+  /** A watch can resume after any revision at or above this. */
+  get floorRevision(): Revision {
+    return this.#ring.floorRevision
+  }
+
+  /** The number of the history: the same revision means another state in another history. */
+  get history(): number {
+    return this.#history
+  }
+
+  get readiness(): Readiness {
+    if (this.encryptedCount > 0 && this.#readiness.kind === 'ready') return { kind: 'refused', reason: ENCRYPTED }
+    return this.#readiness
+  }
+
+  get size(): number {
+    return this.held.store.size
+  }
+
+  /** Everything that is held is stored as protobuf, and something is. */
+  get isAllProtobuf(): boolean {
+    let count = 0
+    for (const objects of this.held.store.protobufKinds.values()) count += objects
+    return count > 0 && count === this.size
+  }
+
+  /** The kinds of objects stored as protobuf: `apiVersion kind`, each once. */
+  get protobufKinds(): Iterable<string> {
+    return this.held.store.protobufKinds.keys()
+  }
+
+  /** Whether the progress that the source reports can be trusted. */
+  get trustsProgress(): boolean {
+    return this.source.trustsProgress
+  }
+
+  /** Asks the source for its progress, where that can be trusted. It comes as `progress`, or not at all. */
+  askProgress(): void {
+    if (this.trustsProgress && this.#readiness.kind === 'ready') this.source.requestProgress()
+  }
+
+  /** The number of values that are encrypted at rest. While there is one, nothing of the resource is served. */
+  get encryptedCount(): number {
+    return this.held.encryptedCount
+  }
+
+  get unservableCount(): number {
+    return this.held.unservable.size
+  }
+
+  get ringStats(): { readonly batches: number; readonly bytes: number; readonly oldestMs: number | null } {
+    const oldest = this.#ring.at(0)
+    return {
+      batches: this.#ring.length,
+      bytes: this.#ring.bytes,
+      oldestMs: oldest === undefined ? null : oldest.receivedAtMs,
+    }
+  }
+
+  get waiting(): number {
+    return this.waiters.size
+  }
+
+  /** Why the source is away; null while it is there. */
+  get disconnectedReason(): string | null {
+    return this.#age.disconnectedReason
+  }
+
+  /** Milliseconds since the source last confirmed the position; 0 while it is connected and says so. */
+  get stalenessMs(): number {
+    return this.#age.ageMs
+  }
+
+  /** The age as the next server of a chain is told it: with the time for which it is well. `Infinity`: while nothing is said. */
+  get reportedAge(): { readonly ageMs: number; readonly validMs: number } {
+    return this.#age.reported
+  }
+
+  /** @throws TooManyRequestsError before the first state; NotImplementedError when it can never be listed. */
+  assertReadable(): void {
+    const { readiness } = this
+    if (readiness.kind === 'ready') return
+    if (readiness.kind === 'refused')
+      throw new NotImplementedError(`${this.name} cannot be served: ${readiness.reason}`)
+    const waitedSeconds = (this.#options.clock.monotonic() - this.#pendingSinceMs) / 1000
+    const retryAfter = Math.max(1, Math.min(30, Math.round(waitedSeconds)))
+    const { disconnectedReason } = this
+    const why = disconnectedReason === null ? '' : `: ${disconnectedReason}`
+    throw new TooManyRequestsError(`${this.name}: storage is (re)initializing${why}`, retryAfter)
+  }
+
+  // FeedSink
+
+  replace(revision: Revision, reason: ReplaceReason): Replacement {
+    let state = new HeldObjects(this.ingester)
+    return {
+      add: (keyValues) => {
+        for (const keyValue of keyValues) state.list(keyValue)
+      },
+      commit: () => {
+        state.listed()
+        this.#commit(state, revision, reason)
+      },
+      abort: () => {
+        state = new HeldObjects(this.ingester)
+      },
+    }
+  }
+
+  #commit(state: HeldObjects, revision: Revision, reason: ReplaceReason): void {
+    let isOtherHistory = reason === 'history-changed'
+    if (reason === 'coalesce' && this.#revision !== ZERO_REVISION) {
+      const stranger = state.strangerTo(this.held, this.#revision, this.prefix)
+      const isReadable = state.encryptedCount === 0 && this.encryptedCount === 0
+      if (stranger === null && revision >= this.#revision && isReadable) return this.#coalesce(state, revision)
+      isOtherHistory = stranger !== null || revision < this.#revision
+      const fields = { resource: this.name, revision, key: stranger === null ? null : keyToText(stranger) }
+      if (isOtherHistory) {
+        this.#options.logger.error(fields, 'not the same history: an object that was delivered is not the one in etcd')
+      }
+    }
+    const isNewlyEncrypted = this.encryptedCount === 0 && state.encryptedCount > 0
+    this.held = state
+    if (isNewlyEncrypted) this.#tellEncrypted()
+    this.#gaps.clear()
+    if (isOtherHistory) this.#history++
+    this.#reset(revision, isOtherHistory)
+    this.#advanced()
+  }
+
+  apply(batches: readonly Batch[]): void {
+    const receivedAtMs = this.#options.clock.monotonic()
+    let events = 0
+    for (const batch of batches) {
+      // The feed drops what is not above its position; this guards the ring's order whatever the source.
+      if (batch.revision <= this.#revision) continue
+      events += batch.events.length
+      const before = this.encryptedCount
+      const ingested = this.#ingestBatch(batch, receivedAtMs)
+      if (before > 0 || this.encryptedCount > 0) this.#appendUnread(ingested, before)
+      else this.#append(ingested)
+    }
+    this.#connected()
+    this.#advanced()
+    this.#options.metrics.applied(events, (this.#options.clock.monotonic() - receivedAtMs) / 1000)
+  }
+
+  progress(revision: Revision): void {
+    this.#connected()
+    if (revision <= this.#revision) return
+    this.#revision = revision
+    this.#snapshot = null
+    this.#advanced()
+  }
+
+  synced(): void {
+    if (this.#readiness.kind !== 'ready') {
+      const fields = { resource: this.name, revision: this.#revision, objects: this.size }
+      if (this.#readiness.kind === 'refused') this.#options.logger.info(fields, 'resource can be listed now')
+      else this.#options.logger.debug(fields, 'resource is ready')
+      this.#readiness = { kind: 'ready' }
+    }
+    this.#connected()
+  }
+
+  disconnected(reason: string): void {
+    if (!this.#age.disconnected(reason)) return
+    this.#options.logger.debug({ resource: this.name, reason }, 'source is away; the cache goes on serving')
+  }
+
+  confirmed(ageMs: number, validMs: number): void {
+    this.#age.confirmed(ageMs, validMs)
+  }
+
+  refused(reason: string): void {
+    if (this.#readiness.kind === 'ready') return this.disconnected(reason)
+    if (this.#readiness.kind !== 'refused' || this.#readiness.reason !== reason) {
+      this.#options.logger.error({ resource: this.name, reason }, 'resource cannot be listed')
+    }
+    this.#readiness = { kind: 'refused', reason }
+  }
+
+  // What readers ask; the rest is in `reads.ts`
+
+  /** The state at `revision`; the same object until something changes. */
+  snapshot(): Snapshot {
+    this.#snapshot ??= this.held.store.snapshot(this.#revision, this.unservableCount)
+    return this.#snapshot
+  }
+
+  /**
+   * The same objects are shown differently from now on. Watches cannot resume from before: their clients hold objects
+   * as they are no longer shown, and are told to list again.
+   */
+  reread(): void {
+    this.#history++
+    this.#rereadAt = this.#readiness.kind === 'pending' ? null : this.#revision
+  }
+
+  /** @throws ExpiredError when events after `afterRevision` are gone. */
+  assertResumable(afterRevision: Revision): void {
+    if (this.#rereadAt !== null && afterRevision <= this.#rereadAt) {
+      throw ExpiredError.tooOld(afterRevision, (this.#rereadAt + 1) as Revision)
+    }
+    const floor = this.#ring.floorRevision
+    if (afterRevision < floor) throw ExpiredError.tooOld(afterRevision, (floor + 1) as Revision)
+    const gap = this.#gaps.around(afterRevision)
+    if (gap !== undefined) throw ExpiredError.tooOld(afterRevision, (gap.until + 1) as Revision)
+  }
+
+  /** Whether every event after `revision` is held, or still to come. */
+  canResumeAfter(revision: Revision): boolean {
+    return revision >= this.#ring.floorRevision && this.#gaps.around(revision) === undefined
+  }
+
+  /** Returns the first batch after `afterRevision`; undefined when caught up. Check `floorRevision` first. O(log n). */
+  batchAfter(afterRevision: Revision): CacheBatch | undefined {
+    return this.#ring.at(this.#ring.indexAfter(afterRevision))
+  }
+
+  /** Bounds the history anew; what lies beyond the new bounds is evicted at once. */
+  setRingBounds(bounds: RingBounds): void {
+    const cutBefore = this.#ring.cutShort
+    this.#ring.setBounds(bounds, this.#options.clock.monotonic())
+    this.#noteCuts(cutBefore)
+  }
+
+  /** Gives memory back: history only, never the latest objects. */
+  shrinkRing(maxBytes: number): void {
+    this.#ring.shrinkTo(maxBytes)
+  }
+
+  /** Evicts history by age; called from a slow timer, because a quiet resource appends nothing. */
+  evictByAge(): void {
+    this.#ring.evictOlderThan(this.#options.clock.monotonic() - this.#ring.bounds.maxAgeMs)
+  }
+
+  // CheckedCache
+
+  /**
+   * Returns everything at the cache's own revision, sorted by key, with values that cannot be served; null at any
+   * other.
+   */
+  stateAt(revision: Revision): Iterable<CheckedKey> | null {
+    if (revision !== this.#revision || revision === ZERO_REVISION) return null
+    const unservable = [...this.held.unservable]
+      .map(([key, modRevision]) => ({ key, modRevision }))
+      .sort((a, b) => (a.key < b.key ? -1 : 1))
+    return merged(this.snapshot().objects(this.prefix), unservable)
+  }
+
+  /** Returns the bytes that the cache would hold of a value; null for one that cannot be served. */
+  comparable(keyValue: KeyValue): Buffer | null {
+    const object = this.ingester.ingest(keyValue)
+    return isUnservable(object) ? null : object.bytes
+  }
+
+  #ingestBatch(batch: Batch, receivedAtMs: number): CacheBatch {
+    const { held } = this
+    const events: CacheEvent[] = []
+    for (const event of batch.events) {
+      const key = event.type === 'put' ? event.keyValue.key : event.key
+      const previous = held.store.get(key) ?? null
+      if (event.type === 'put') {
+        const object = held.put(event.keyValue)
+        if (object !== null || previous !== null) events.push(new CacheEvent(batch.revision, object, previous))
+      } else {
+        held.delete(key)
+        if (previous !== null) events.push(new CacheEvent(batch.revision, null, previous))
+      }
+    }
+    // A list that grew has room for seventeen, and most batches are one event: what is kept has room for what it holds.
+    return new CacheBatch(batch.revision, events.slice(), receivedAtMs)
+  }
+
+  /**
+   * While a value is encrypted no events are sent: an object that can no longer be read is not gone, and a list without
+   * it would be wrong. When all values can be read again, nobody can resume in between.
+   */
+  #appendUnread(batch: CacheBatch, encryptedBefore: number): void {
+    if (encryptedBefore === 0) this.#tellEncrypted()
+    this.#reset(batch.revision, false)
+    if (this.encryptedCount === 0) this.#options.logger.info({ resource: this.name }, 'resource can be read again')
+  }
+
+  /** History begins anew after `revision`. */
+  #reset(revision: Revision, isOtherHistory: boolean): void {
+    this.#snapshot = null
+    this.forgetKept()
+    this.#revision = revision
+    this.#ring.reset(revision)
+    for (const listener of this.#listeners) listener.onReset(revision, isOtherHistory)
+  }
+
+  /** Tells of what the bound on bytes has evicted before its time. */
+  #noteCuts(cutBefore: number): void {
+    const batches = this.#ring.cutShort - cutBefore
+    if (batches === 0) return
+    const { clock, logger, metrics } = this.#options
+    metrics.historyCut(batches)
+    if (clock.monotonic() - this.#toldCutMs < CUT_LOG_GAP_MS) return
+    this.#toldCutMs = clock.monotonic()
+    const oldest = this.#ring.at(0)
+    const keptSeconds = oldest === undefined ? 0 : Math.round((clock.monotonic() - oldest.receivedAtMs) / 1000)
+    logger.warn(
+      { resource: this.name, keptSeconds, bytes: this.#ring.bounds.maxBytes },
+      'history is shorter than a reconnect may take, because its bytes are bounded: raise --watch-cache-bytes',
+    )
+  }
+
+  #tellEncrypted(): void {
+    this.#options.logger.error(
+      { resource: this.name, values: this.encryptedCount },
+      `resource cannot be served: ${ENCRYPTED}`,
+    )
+    const error = new NotImplementedError(`${this.name} cannot be served: ${ENCRYPTED}`)
+    for (const listener of this.#listeners) listener.onUnreadable?.(error)
+  }
+
+  #append(batch: CacheBatch): void {
+    this.#snapshot = null
+    const cutBefore = this.#ring.cutShort
+    this.#ring.append(batch)
+    this.#noteCuts(cutBefore)
+    this.#revision = batch.revision
+    for (const listener of this.#listeners) listener.onBatch(batch)
+  }
+
+  #coalesce(state: HeldObjects, revision: Revision): void {
+    const after = this.#revision
+    const receivedAtMs = this.#options.clock.monotonic()
+    const target = state.store.snapshot(revision, state.unservable.size)
+    const batches = differenceBatches(this.snapshot(), target, this.prefix, receivedAtMs)
+    this.held = state
+    this.#gaps.add({ after, until: revision }, this.#ring.floorRevision)
+    let events = 0
+    for (const batch of batches) {
+      events += batch.events.length
+      this.#append(batch)
+    }
+    this.#options.metrics.coalesced(events)
+    this.#revision = revision
+    this.#snapshot = null
+    this.#options.logger.warn({ resource: this.name, after, until: revision, batches: batches.length }, 'gap coalesced')
+    this.#advanced()
+  }
+
+  protected async rebuild(revision: Revision): Promise<Snapshot | null> {
+    const history = this.#history
+    const present = this.snapshot()
+    const { unservableCount } = present
+    const store = present.toStore()
+    // All batches at or before it are still in `store`.
+    let position = present.revision
+    while (true) {
+      if (turns.isOver) await turns.take()
+      // Meanwhile the ring may have let go of what is needed, or be another one.
+      if (this.#history !== history || !this.canResumeAfter(revision)) return null
+      const batch = this.#ring.at(this.#ring.indexAfter(position) - 1)
+      if (batch === undefined || batch.revision <= revision) return store.snapshot(revision, unservableCount)
+      position = (batch.revision - 1) as Revision
+      const { events } = batch
+      for (let j = events.length - 1; j >= 0; j--) {
+        const { object, previous } = events[j]!
+        if (previous !== null) store.set(previous.key, previous)
+        else if (object !== null) store.delete(object.key)
+      }
+    }
+  }
+
+  #connected(): void {
+    if (!this.#age.connected()) return
+    this.#options.logger.debug({ resource: this.name, revision: this.#revision }, 'source is back')
+  }
+
+  #advanced(): void {
+    for (const listener of this.#listeners) listener.onAdvance(this.#revision)
+    this.waiters.reached(this.#revision)
+  }
+}
+
+/** Merges two sorted runs. */
+function* merged(
+  objects: Iterable<StoredObject>,
+  others: readonly { readonly key: Key; readonly modRevision: Revision }[],
+): Generator<CheckedKey, void, void> {
+  let at = 0
+  for (const { key, modRevision, bytes } of objects) {
+    while (at < others.length && others[at]!.key < key) yield others[at++]!
+    yield { key, modRevision, value: bytes }
+  }
+  while (at < others.length) yield others[at++]!
+}

@@ -1,0 +1,223 @@
+/**
+ * Picks the few scalars of an object that selectors in use ask for out of its JSON text, in one walk.
+ *
+ * Other values are skipped, none is parsed, and numbers stay as they are written: `JSON.parse` would build the whole
+ * tree and round integers above 2^53. Keys are compared with a compiled plan and never become property names, so
+ * `__proto__` is a key like any other. Of duplicate keys the last counts, whole subtrees included.
+ */
+import { labelKeyOfPath, parseFieldPath } from './field-path.js'
+import { goNumber, printedNumber } from './numbers.js'
+import { decodeString } from './json-strings.js'
+import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
+import { KeyTree, nextWalk } from './key-tree.js'
+
+interface Wanted {
+  /** Index into the values; -1 when there is no field. */
+  fieldSlot: number
+  labelSlot: number
+  /** Every slot at or under this key. */
+  readonly slots: number[]
+  holdsLabels: boolean
+}
+
+type PlanNode = KeyTree<Wanted>
+
+const nothingWanted = (): Wanted => ({ fieldSlot: -1, labelSlot: -1, slots: [], holdsLabels: false })
+
+/** What to read of objects. It only grows: `add` costs what it adds, however much is there. */
+export class FactPlan {
+  /** Slots by path. @internal */
+  readonly slotOf: ReadonlyMap<string, number>
+  /** Slots by label key. @internal */
+  readonly labelSlotOf: ReadonlyMap<string, number>
+  /** @internal */
+  readonly root: PlanNode = new KeyTree('', nothingWanted())
+  readonly #paths: string[] = []
+  readonly #slotOf = new Map<string, number>()
+  readonly #labelSlotOf = new Map<string, number>()
+  #onlyLabels = true
+
+  constructor(readonly allLabels: boolean) {
+    this.slotOf = this.#slotOf
+    this.labelSlotOf = this.#labelSlotOf
+    if (!allLabels) return
+    this.root.child('metadata', nothingWanted).child('labels', nothingWanted).data.holdsLabels = true
+  }
+
+  /** The paths without duplicates, in the order of `Facts.values`. */
+  get paths(): readonly string[] {
+    return this.#paths
+  }
+
+  /** Whether all paths are labels. */
+  get onlyLabels(): boolean {
+    return this.#onlyLabels
+  }
+
+  /** Facts that were extracted before lack it. @throws RangeError when the path is malformed. */
+  add(path: string): void {
+    if (this.#slotOf.has(path)) return
+    const label = labelKeyOfPath(path)
+    const segments = label === null ? parseFieldPath(path) : ['metadata', 'labels', label]
+    if (segments === null) throw new RangeError(`not a field path: ${JSON.stringify(path)}`)
+    const slot = this.#paths.push(path) - 1
+    this.#slotOf.set(path, slot)
+    if (label === null) this.#onlyLabels = false
+    else this.#labelSlotOf.set(label, slot)
+    let node = this.root
+    for (const segment of segments) {
+      node = node.child(segment, nothingWanted)
+      node.data.slots.push(slot)
+    }
+    if (label === null) node.data.fieldSlot = slot
+    else node.data.labelSlot = slot
+  }
+}
+
+/** The name that the caller knows from the key. It takes precedence over the object's own metadata. */
+export interface KnownName {
+  readonly namespace: string
+  readonly name: string
+}
+
+/**
+ * Compile once, extract many times.
+ *
+ * @param paths field paths (see field-path.ts) and label paths (`metadata.labels[KEY]`), as `Selector.paths` gives
+ * them.
+ * @param options `allLabels`: collect every label, for subjects whose selectors are not known yet.
+ * @throws RangeError when a path is malformed: selectors have been parsed before.
+ */
+export function planFacts(paths: Iterable<string>, options: { allLabels?: boolean } = {}): FactPlan {
+  const plan = new FactPlan(options.allLabels === true)
+  for (const path of paths) plan.add(path)
+  return plan
+}
+
+/**
+ * The facts of one object, for selectors to match. They cover the plan's paths and, with `allLabels`, every label.
+ * Asking for another path is an error, because the answer would be a guess.
+ */
+export class Facts {
+  constructor(
+    readonly plan: FactPlan,
+    /** Values by slot of the plan: undefined for a label that is absent or a field that reads as ''. */
+    readonly values: readonly (string | undefined)[],
+    readonly labels: ReadonlyMap<string, string> | null,
+    readonly known: KnownName | null,
+  ) {}
+
+  has(path: string): boolean {
+    const slot = this.plan.slotOf.get(path)
+    return (slot !== undefined && slot < this.values.length) || (this.known !== null && isNamePath(path))
+  }
+
+  /**
+   * Returns undefined when the object has no such label, or one that is not a string. @throws RangeError when not in
+   * the plan.
+   */
+  label(key: string): string | undefined {
+    if (this.labels !== null) return this.labels.get(key)
+    return this.#valueAt(this.plan.labelSlotOf.get(key), key)
+  }
+
+  /**
+   * Returns '' when the field is missing, null, or not a scalar; booleans, and numbers that are not whole, as written. @throws RangeError
+   * when not in the plan.
+   */
+  field(path: string): string {
+    if (this.known !== null) {
+      if (path === 'metadata.name') return this.known.name
+      if (path === 'metadata.namespace') return this.known.namespace
+    }
+    return this.#valueAt(this.plan.slotOf.get(path), path) ?? ''
+  }
+
+  /** The plan may have grown since: what it knows is not always here. */
+  #valueAt(slot: number | undefined, name: string): string | undefined {
+    if (slot === undefined || slot >= this.values.length) throw new RangeError(`no fact was extracted for ${name}`)
+    return this.values[slot]
+  }
+}
+
+function isNamePath(path: string): boolean {
+  return path === 'metadata.name' || path === 'metadata.namespace'
+}
+
+/**
+ * @param json one valid JSON object (`scanObject` has passed it); white space between tokens is allowed.
+ * @param known the name from the key, for objects whose own metadata does not count.
+ */
+export function extractFacts(json: Buffer, plan: FactPlan, known: KnownName | null = null): Facts {
+  const values: (string | undefined)[] = Array.from({ length: plan.paths.length })
+  const labels = plan.allLabels ? new Map<string, string>() : null
+  if (plan.root.children.length > 0) {
+    readObject(json, skipSpace(json, 0), plan.root, { values, labels, walk: nextWalk() })
+  }
+  return new Facts(plan, values, labels, known)
+}
+
+interface Reading {
+  readonly values: (string | undefined)[]
+  readonly labels: Map<string, string> | null
+  readonly walk: number
+}
+
+/** @param at the opening brace. @returns the index after the closing one. Recursion is as deep as the plan. */
+function readObject(json: Buffer, at: number, node: PlanNode, into: Reading): number {
+  let i = at + 1
+  while (i < json.length) {
+    const byte = json[i]!
+    if (byte === 0x7d) return i + 1
+    if (byte !== 0x22) {
+      // This byte is a comma or white space.
+      i++
+      continue
+    }
+    const keyStart = i
+    const keyEnd = endOfString(json, i)
+    i = keyEnd
+    while (i < json.length && json[i] !== 0x3a) i++
+    i = skipSpace(json, i + 1)
+    if (node.data.holdsLabels && into.labels !== null) {
+      const key = decodeString(json, keyStart, keyEnd)
+      if (json[i] === 0x22) into.labels.set(key, decodeString(json, i, endOfString(json, i)))
+      else into.labels.delete(key)
+    }
+    const child = node.find(json, keyStart, keyEnd)
+    i = child === null ? endOfValue(json, i) : readWanted(json, i, child, into)
+  }
+  return i
+}
+
+function readWanted(json: Buffer, at: number, node: PlanNode, into: Reading): number {
+  const wanted = node.data
+  if (node.seenInWalk === into.walk) {
+    for (const slot of wanted.slots) into.values[slot] = undefined
+    if (wanted.holdsLabels || node.children.some((child) => child.data.holdsLabels)) into.labels?.clear()
+  }
+  node.seenInWalk = into.walk
+  const first = json[at]
+  if (first === 0x7b) {
+    return node.children.length > 0 || wanted.holdsLabels ? readObject(json, at, node, into) : endOfValue(json, at)
+  }
+  const end = endOfValue(json, at)
+  if (first === 0x5b || first === 0x6e) return end
+  if (first === 0x22) {
+    const text = decodeString(json, at, end)
+    if (wanted.fieldSlot !== -1) into.values[wanted.fieldSlot] = text
+    if (wanted.labelSlot !== -1) into.values[wanted.labelSlot] = text
+  } else if (wanted.fieldSlot !== -1) {
+    into.values[wanted.fieldSlot] = comparedText(json.toString('latin1', at, end))
+  }
+  return end
+}
+
+/**
+ * A number as it is written, but for a whole one that is written as a fraction or with an exponent: the API server decodes
+ * `1.0` to 1, and only whole numbers are selectable there.
+ */
+function comparedText(scalar: string): string {
+  if (!/^-?\d+(\.\d+)?([eE][-+]?\d+)?$/.test(scalar) || /^-?\d+$/.test(scalar)) return scalar
+  return Number.isInteger(Number(scalar)) ? printedNumber(goNumber({ number: scalar })) : scalar
+}

@@ -1,0 +1,271 @@
+/**
+ * Compares the cache with etcd from time to time: keys and mod revisions at one revision, and a sample of the values.
+ *
+ * The rest of the code is meant to make a difference impossible; this check finds out. It only reports: the caller
+ * logs, counts and rebuilds. What it reads never answers a request. Comparing all values was rejected: it would read
+ * the whole of etcd, and a wrong value under a right mod revision is a fault of memory, which a sample finds as well in
+ * time.
+ *
+ * When etcd has compacted the cache's revision, which a quiet resource rarely moves, the present is compared instead.
+ * Keys written since then are ignored, and a missing key proves nothing, since it may have been deleted since.
+ */
+import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
+import type { Key, KeyValue } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import { type Clock, sleep } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
+import { type Random, randomInteger } from '../../support/random.js'
+import { SingleFlight } from '../../support/single-flight.js'
+import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
+import { readPages } from './read-pages.js'
+
+export type CheckOutcome =
+  | { readonly kind: 'equal'; readonly revision: Revision; readonly keys: number; readonly values: number }
+  | {
+      readonly kind: 'different'
+      readonly revision: Revision
+      readonly keys: number
+      readonly values: number
+      /** The number of differences, and the first few by name. */
+      readonly differences: number
+      readonly examples: readonly CheckDifference[]
+    }
+  /** No comparison was possible, for this reason: not listed, etcd away, the revision compacted. */
+  | { readonly kind: 'skipped'; readonly reason: string }
+
+export interface CheckDifference {
+  readonly key: Key
+  readonly kind: 'missing' | 'unknown-to-etcd' | 'other-revision' | 'other-value'
+  readonly ours: Revision | null
+  readonly theirs: Revision | null
+}
+
+export interface ConsistencyCheckOptions {
+  readonly upstream: UpstreamReader
+  readonly prefix: Key
+  readonly cache: CheckedCache
+  readonly clock: Clock
+  readonly random: Random
+  readonly pageKeys: number
+  readonly pageTimeoutMs: number
+  /** The mean time between checks; each wait is between half and one and a half times as long. */
+  readonly intervalMs: number
+  /** How many values are compared as well. */
+  readonly sampleValues: number
+  /** Called with every outcome, including those of checks on request. */
+  readonly onOutcome: (outcome: CheckOutcome) => void
+}
+
+/** The most differences that are named. */
+const EXAMPLES = 10
+
+export class ConsistencyCheck {
+  readonly #options: ConsistencyCheckOptions
+  readonly #flight: SingleFlight<CheckOutcome>
+  #stopping = new AbortController()
+  #loop: Promise<void> | null = null
+
+  constructor(options: ConsistencyCheckOptions) {
+    this.#options = options
+    this.#flight = new SingleFlight(() => this.#check())
+  }
+
+  /** Checks every `intervalMs` or so from now on. */
+  start(): void {
+    if (this.#loop !== null) return
+    this.#stopping = new AbortController()
+    this.#loop = this.#run(this.#stopping.signal)
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new UpstreamError('unavailable', 'stopped'))
+    await this.#loop
+    this.#loop = null
+  }
+
+  /**
+   * Checks now. A caller that asks while a check is running gets the next one. A failure of the upstream does not
+   * reject.
+   */
+  run(signal?: AbortSignal): Promise<CheckOutcome> {
+    return this.#flight.join(signal)
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { clock, random, intervalMs } = this.#options
+    for (;;) {
+      await sleep(clock, intervalMs * (0.5 + random.next()), signal)
+      if (signal.aborted) return
+      await this.run(signal).catch((error: unknown) => {
+        if (!signal.aborted) throw error
+      })
+    }
+  }
+
+  async #check(): Promise<CheckOutcome> {
+    let outcome: CheckOutcome
+    try {
+      outcome = await this.#compare(this.#stopping.signal)
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error
+      outcome = { kind: 'skipped', reason: `${error.code}: ${error.message}` }
+    }
+    if (!this.#stopping.signal.aborted) this.#options.onOutcome(outcome)
+    return outcome
+  }
+
+  /**
+   * Compares at a revision that the cache has reached, so that it need not wait. The snapshot is taken in the same
+   * turn, while the state is still there, and is released after one pass over it, beside the pages.
+   */
+  async #compare(signal: AbortSignal): Promise<CheckOutcome> {
+    const { cache } = this.#options
+    const { revision } = cache
+    const state = revision === null ? null : cache.stateAt(revision)
+    if (revision === null || state === null) return { kind: 'skipped', reason: 'the cache holds no state' }
+
+    try {
+      return await this.#compareWith(state, { revision, at: revision }, signal)
+    } catch (error) {
+      if (!(error instanceof UpstreamError && error.code === 'compacted')) throw error
+    }
+    // Read again in the turn in which its revision was read, since it may have moved.
+    const { revision: later } = cache
+    const present = later === null ? null : cache.stateAt(later)
+    if (later === null || present === null) return { kind: 'skipped', reason: 'the cache holds no state' }
+    return await this.#compareWith(present, { revision: later, at: null }, signal)
+  }
+
+  /**
+   * @param compared.at the revision to read from etcd; null reads the present, which may be later than the cache's
+   * state.
+   */
+  async #compareWith(
+    state: Iterable<CheckedKey>,
+    { revision, at }: { readonly revision: Revision; readonly at: Revision | null },
+    signal: AbortSignal,
+  ): Promise<CheckOutcome> {
+    const { upstream, prefix, clock, pageKeys, pageTimeoutMs } = this.#options
+    const comparison = new Comparison(state, { ...this.#options, judgedUpTo: at === null ? revision : null })
+    try {
+      const pages = { upstream, prefix, revision: at, keysOnly: true, pageKeys, pageTimeoutMs, clock, signal }
+      for await (const page of readPages(pages)) {
+        for (const { key, modRevision } of page.keyValues) comparison.meet(key, modRevision)
+      }
+      comparison.end()
+    } finally {
+      comparison.close()
+    }
+    await this.#compareValues(comparison, at, signal)
+    const { keys, differences, examples, sample, undecided } = comparison
+    if (differences > 0) return { kind: 'different', revision, keys, values: sample.length, differences, examples }
+    if (undecided === 0) return { kind: 'equal', revision, keys, values: sample.length }
+    const reason = `compacted: ${undecided} of ${keys} keys may have been deleted since revision ${revision}, which etcd has forgotten`
+    return { kind: 'skipped', reason }
+  }
+
+  async #compareValues(comparison: Comparison, revision: Revision | null, signal: AbortSignal): Promise<void> {
+    const { upstream, cache, clock, pageTimeoutMs } = this.#options
+    const comparable = (theirs: KeyValue): Buffer | null =>
+      cache.comparable === undefined ? theirs.value : cache.comparable(theirs)
+    const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
+    for (const { key, modRevision, value } of comparison.sample) {
+      const theirs = await withDeadline(clock, pageTimeoutMs, signal, late, (inner) =>
+        upstream.readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
+      )
+      // When the present was read, this key was written or deleted since.
+      if (revision === null && theirs?.modRevision !== modRevision) continue
+      if (theirs === null || comparable(theirs)?.equals(value) !== true) {
+        comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })
+      }
+    }
+  }
+}
+
+/** Merges two sorted sequences: ours advances as the keys of etcd come in. */
+class Comparison {
+  readonly #ours: Iterator<CheckedKey>
+  #next: CheckedKey | null
+  readonly #sampleSize: number
+  readonly #judgedUpTo: Revision | null
+  readonly #random: Random
+  #sampled = 0
+  /** A uniform sample of all keys that could be sampled. */
+  readonly sample: { readonly key: Key; readonly modRevision: Revision; readonly value: Buffer }[] = []
+  readonly examples: CheckDifference[] = []
+  keys = 0
+  differences = 0
+  /** The number of missing keys that may have been deleted after the state. */
+  undecided = 0
+
+  /** @param judgedUpTo writes after it say nothing about the state; null when both sides are of one revision. */
+  constructor(
+    state: Iterable<CheckedKey>,
+    {
+      random,
+      sampleValues,
+      judgedUpTo,
+    }: Pick<ConsistencyCheckOptions, 'random' | 'sampleValues'> & { readonly judgedUpTo: Revision | null },
+  ) {
+    this.#judgedUpTo = judgedUpTo
+    this.#ours = state[Symbol.iterator]()
+    this.#random = random
+    this.#sampleSize = sampleValues
+    this.#next = this.#pull()
+  }
+
+  /** Takes the next key of etcd. */
+  meet(key: Key, modRevision: Revision): void {
+    this.keys++
+    this.#passOurs(key)
+    const ours = this.#next
+    if (this.#judgedUpTo !== null && modRevision > this.#judgedUpTo) {
+      if (ours?.key === key) this.#next = this.#pull()
+      return
+    }
+    if (ours === null || ours.key !== key) {
+      return this.differs({ key, kind: 'missing', ours: null, theirs: modRevision })
+    }
+    if (ours.modRevision === modRevision) this.#consider(ours)
+    else this.differs({ key, kind: 'other-revision', ours: ours.modRevision, theirs: modRevision })
+    this.#next = this.#pull()
+  }
+
+  /** Called when etcd has no more keys. */
+  end(): void {
+    this.#passOurs(null)
+  }
+
+  /** Releases the snapshot, however far the comparison got. */
+  close(): void {
+    this.#next = null
+    this.#ours.return?.()
+  }
+
+  differs(difference: CheckDifference): void {
+    this.differences++
+    if (this.examples.length < EXAMPLES) this.examples.push(difference)
+  }
+
+  #passOurs(before: Key | null): void {
+    for (let ours = this.#next; ours !== null; ours = this.#next) {
+      if (before !== null && ours.key >= before) return
+      if (this.#judgedUpTo !== null) this.undecided++
+      else this.differs({ key: ours.key, kind: 'unknown-to-etcd', ours: ours.modRevision, theirs: null })
+      this.#next = this.#pull()
+    }
+  }
+
+  /** Reservoir sampling: every candidate has the same chance, however many candidates there will be. */
+  #consider({ key, modRevision, value }: CheckedKey): void {
+    if (value === undefined || this.#sampleSize === 0) return
+    const index = this.#sampled < this.#sampleSize ? this.#sampled : randomInteger(this.#random, 0, this.#sampled)
+    this.#sampled++
+    if (index < this.#sampleSize) this.sample[index] = { key, modRevision, value }
+  }
+
+  #pull(): CheckedKey | null {
+    const { done, value } = this.#ours.next()
+    return done === true ? null : value
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Checks everything that a process watches against etcd, on request, and reports the outcome of each resource to the
+ * operator. Only one check runs at a time: further requests get the report of the running one, so that no number of
+ * requests makes etcd read more.
+ *
+ * The report contains no keys, because a caller who may ask for a check need not be allowed to read what is stored. The
+ * keys are in the log.
+ */
+import type { Resource } from '../model/resource.js'
+import type { Revision } from '../model/revision.js'
+import { Limiter } from '../../support/limiter.js'
+import type { CheckOutcome } from './consistency-check.js'
+import type { ResourceFeed } from './resource-feed.js'
+
+export interface CheckedResource {
+  readonly resource: Resource
+  readonly feed: ResourceFeed
+}
+
+export interface ConsistencyRow {
+  readonly group: string
+  /** The plural name. */
+  readonly resource: string
+  readonly outcome: CheckOutcome['kind']
+  /** The revision that was compared; null when nothing was. */
+  readonly revision: Revision | null
+  /** The number of objects in etcd. */
+  readonly objects: number
+  readonly differences: number
+  /** The number of values compared byte by byte. */
+  readonly sampled: number
+  /** Whether the cache is being listed again, which ends its watchers with 410. */
+  readonly rebuilt: boolean
+  /** Why the resource was skipped; null when it was not. */
+  readonly reason: string | null
+}
+
+export interface ConsistencyReport {
+  readonly kind: 'ConsistencyReport'
+  readonly apiVersion: 'distributary.io/v1'
+  /** `incomplete`: no difference was found, and not everything could be compared. */
+  readonly outcome: 'equal' | 'different' | 'incomplete'
+  readonly resources: readonly ConsistencyRow[]
+}
+
+/** The number of resources checked at one time: each check reads all keys of its resource. */
+const AT_ONCE = 4
+const NOT_OURS = 'this process does not watch it in etcd: ask the replica that publishes it'
+
+export class ConsistencyOnRequest {
+  readonly #resources: () => Iterable<CheckedResource>
+  #running: Promise<ConsistencyReport> | null = null
+
+  constructor(resources: () => Iterable<CheckedResource>) {
+    this.#resources = resources
+  }
+
+  /** A failure of etcd does not reject: a resource that could not be compared says why. */
+  run(): Promise<ConsistencyReport> {
+    this.#running ??= this.#check().finally(() => {
+      this.#running = null
+    })
+    return this.#running
+  }
+
+  async #check(): Promise<ConsistencyReport> {
+    const slots = new Limiter(AT_ONCE)
+    const rows = [...this.#resources()].map(async ({ resource, feed }) => {
+      const release = await slots.acquire()
+      try {
+        const outcome: CheckOutcome = (await feed.checkConsistency?.()) ?? { kind: 'skipped', reason: NOT_OURS }
+        return rowOf(resource, outcome)
+      } finally {
+        release()
+      }
+    })
+    const resources = await Promise.all(rows)
+    const any = (kind: CheckOutcome['kind']): boolean => resources.some(({ outcome }) => outcome === kind)
+    return {
+      kind: 'ConsistencyReport',
+      apiVersion: 'distributary.io/v1',
+      outcome: any('different') ? 'different' : any('skipped') ? 'incomplete' : 'equal',
+      resources,
+    }
+  }
+}
+
+function rowOf({ group, plural }: Resource, outcome: CheckOutcome): ConsistencyRow {
+  const isCompared = outcome.kind !== 'skipped'
+  return {
+    group,
+    resource: plural,
+    outcome: outcome.kind,
+    revision: isCompared ? outcome.revision : null,
+    objects: isCompared ? outcome.keys : 0,
+    differences: outcome.kind === 'different' ? outcome.differences : 0,
+    sampled: isCompared ? outcome.values : 0,
+    rebuilt: outcome.kind === 'different',
+    reason: isCompared ? null : outcome.reason,
+  }
+}

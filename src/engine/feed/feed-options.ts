@@ -1,0 +1,57 @@
+/** The options of a feed, and its status. */
+import type { Key } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import type { BackoffOptions } from '../../support/backoff.js'
+import type { Clock } from '../../support/clock.js'
+import type { Limiter } from '../../support/limiter.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
+import type { FeedSink } from '../model/feed-sink.js'
+import type { FeedMetrics } from '../model/stage-metrics.js'
+import type { FeedState } from './feed-state.js'
+import type { Outage } from './outage.js'
+
+export interface FeedOptions {
+  /** The name in logs. */
+  readonly name: string
+  readonly prefix: Key
+  readonly upstream: UpstreamReader & UpstreamWatcher
+  readonly sink: FeedSink
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: FeedMetrics
+  /** Bounds how many feeds list and replay at once. All feeds of one etcd share it. */
+  readonly listSlots: Limiter
+  /**
+   * Wakes the feed when etcd is back. All feeds of one etcd share it; without it each waits for the end of its own
+   * backoff.
+   */
+  readonly outage?: Outage
+  /** How many revisions of history to replay at the start; 0 lists the present. */
+  readonly backfillRevisions: number
+  readonly onGap: 'expire' | 'coalesce'
+  readonly backoff: BackoffOptions
+  /** The most keys in one page of a list. */
+  readonly pageKeys: number
+  /** The time limit of one read, and of etcd's accepting a watch. */
+  readonly requestTimeoutMs: number
+  /** The time between attempts to list after a refusal. */
+  readonly refusedRetryMs: number
+}
+
+export interface FeedStatus {
+  readonly state: FeedState['kind']
+  /** Everything at or before it has been delivered; null before the first list. */
+  readonly revision: Revision | null
+  /** Milliseconds since the epoch; null while it is not watching. */
+  readonly connectedSince: number | null
+  /** Why it is not watching; null when it is, or when nothing is wrong. */
+  readonly reason: string | null
+  /**
+   * The role in a fleet: it publishes for all replicas, follows the publisher, or reads the upstream because the
+   * fleet's broker is away.
+   */
+  readonly part?: 'publishes' | 'follows' | 'direct'
+}

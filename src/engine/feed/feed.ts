@@ -1,0 +1,385 @@
+/**
+ * Feeds one resource from etcd to its sink: performs what `feed-state.ts` decides, and decides nothing itself.
+ *
+ * Everything a watch delivers is screened before the sink gets it: the sink gets whole revisions in ascending order,
+ * each above all before it. The first state is complete (`synced`) once it is *proven* that the replay has reached the
+ * revision etcd had when the feed began. The proof is an event or a progress at or after that revision or, where
+ * progress cannot be trusted, a later list of keys which shows that the delivered state is etcd's. In that last case
+ * reads may be answered, but the position stays where it is: a key put and deleted again leaves the state as it was,
+ * and its events are still to come.
+ *
+ * At most one job (list, comparison of history, search for that proof) runs at a time, and it is given up with the
+ * state that began it. Nothing here reconnects by itself: a lost watch is an input like any other.
+ */
+import type { Batch } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import { backoffMs } from '../../support/backoff.js'
+import { sleep, type Timer } from '../../support/clock.js'
+import { UpstreamError, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
+import type { FeedOptions, FeedStatus } from './feed-options.js'
+import { IDLE, next, type FeedEffect, type FeedInput, type FeedState } from './feed-state.js'
+import { HeldBatches } from './held-batches.js'
+import { asUpstreamError, type FeedResume, HistoryReader } from './history-reader.js'
+import { ListSlot } from './list-slot.js'
+import { summariseKeys, type KeysSummary } from './read-pages.js'
+import { screen } from './screen.js'
+
+/** etcd silently drops a request while the stream is behind, so it is repeated. */
+const PROGRESS_INTERVAL_MS = 100
+/** After this many unanswered requests the keys are compared as well. */
+const PROGRESS_REQUESTS = 50
+const COMPARE_RETRY_MS = 1_000
+/** How often the sink is told how old its content is, where the upstream can say; sooner when that is soon not valid any more. */
+const CONFIRM_MS = 1_000
+/** The soonest, and after a loss, so that it is told early that all is well again. */
+const CONFIRM_AGAIN_MS = 250
+
+interface OpenWatch {
+  watch: UpstreamWatch | null
+  readonly startRevision: Revision
+  readonly timer: Timer
+}
+
+type QueuedInput =
+  | FeedInput
+  | { readonly kind: 'arrived'; readonly from: OpenWatch; readonly batches: readonly Batch[] }
+
+export class Feed {
+  readonly #options: FeedOptions
+  #state: FeedState = IDLE
+  readonly #inputs: QueuedInput[] = []
+  #isPerforming = false
+
+  #watch: OpenWatch | null = null
+  #timer: Timer | null = null
+  #confirming: Timer | null = null
+  #stopSleeping: (() => void) | null = null
+  #job: AbortController | null = null
+  readonly #jobs = new Set<Promise<void>>()
+  readonly #held = new HeldBatches()
+  readonly #slot: ListSlot
+  readonly #history: HistoryReader
+
+  /** The later state that `catching-up` compares itself with. */
+  #later: KeysSummary | null = null
+  #initialisingSince: number | null = null
+  #connectedSince: number | null = null
+
+  constructor(options: FeedOptions) {
+    const { listSlots, clock } = options
+    this.#options = options
+    this.#slot = new ListSlot(listSlots, clock)
+    this.#history = new HistoryReader(options, this.#slot, (input) => this.#send(input))
+  }
+
+  /**
+   * @param resume how far an earlier feed, perhaps of another process, has brought the sink: this feed continues there
+   * if it can.
+   */
+  start(resume?: FeedResume): void {
+    if (resume === undefined) return this.#send({ kind: 'start' })
+    this.#history.resume(resume)
+    this.#send({ kind: 'start', place: resume.place })
+  }
+
+  /** Resolves when nothing runs any more; the sink is not called after this call. */
+  async stop(): Promise<void> {
+    this.#send({ kind: 'stop' })
+    while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
+  }
+
+  /** Lists again because a consistency check found a difference; watchers end with 410. */
+  rebuild(why: string): void {
+    this.#send({ kind: 'rebuild', why })
+  }
+
+  /**
+   * etcd has answered with a revision below ours, so its history is compared now, whatever the feed was waiting for.
+   */
+  doubtHistory(why: string): void {
+    this.#send({ kind: 'doubted', why })
+  }
+
+  /** Everything at or before it has been delivered; null before the first list. */
+  get position(): Revision | null {
+    const state = this.#state
+    return 'place' in state && state.place !== null ? state.place.position : null
+  }
+
+  get status(): FeedStatus {
+    const state = this.#state
+    const revision = this.position
+    return {
+      state: state.kind,
+      revision,
+      connectedSince: this.#connectedSince,
+      reason: 'why' in state ? state.why : null,
+    }
+  }
+
+  /** The cluster id of the etcd that was last compared or listed; null before. */
+  get clusterId(): string | null {
+    return this.#history.clusterId
+  }
+
+  /** The newest answer of etcd, whoever asked for it: see `UpstreamStatus`. */
+  get trustsProgress(): boolean {
+    return this.#options.upstream.trustsProgress ?? this.#history.trustsProgress
+  }
+
+  /** Asks etcd for the progress of the watch. The request may go unanswered: ask again. */
+  requestProgress(): void {
+    this.#watch?.watch?.requestProgress()
+  }
+
+  #send(input: QueuedInput): void {
+    this.#inputs.push(input)
+    if (this.#isPerforming) return
+    this.#isPerforming = true
+    try {
+      for (let queued = this.#inputs.shift(); queued !== undefined; queued = this.#inputs.shift()) {
+        if (queued.kind === 'arrived') this.#arrived(queued.from, queued.batches)
+        else this.#step(queued)
+      }
+    } finally {
+      this.#isPerforming = false
+    }
+  }
+
+  #step(input: FeedInput): void {
+    const before = this.#state
+    const { state, effects } = next(before, input, this.#options)
+    this.#state = state
+    for (const effect of effects) this.#perform(effect)
+    if (state.kind !== before.kind) this.#changed(before, state)
+  }
+
+  #arrived(from: OpenWatch, batches: readonly Batch[]): void {
+    const state = this.#state
+    if (from !== this.#watch || batches.length === 0) return
+    const last = (batches.at(-1) as Batch).revision
+    if (state.kind !== 'watching' && state.kind !== 'catching-up') return this.#step({ kind: 'batches', batches, last })
+
+    const { fresh, repeatedEvents, contradiction } = screen(batches, state.place)
+    if (repeatedEvents > 0) this.#options.metrics.dropped(repeatedEvents)
+    const newest = fresh.at(-1)
+    if (newest !== undefined) this.#step({ kind: 'batches', batches: fresh, last: newest.revision })
+    if (contradiction !== null) {
+      this.#step({ kind: 'contradicted', revision: contradiction, at: this.#options.clock.monotonic() })
+    }
+    if (this.#later !== null) this.#compareWith(this.#later)
+  }
+
+  #perform(effect: FeedEffect): void {
+    const { sink, clock, random, backoff, refusedRetryMs } = this.#options
+    switch (effect.kind) {
+      case 'apply':
+        this.#history.fingerprint.applied(effect.batches)
+        this.#options.metrics.received(effect.batches.length, countEvents(effect.batches))
+        return sink.apply(effect.batches)
+      case 'progress':
+        return sink.progress(effect.revision)
+      case 'list':
+        this.#initialisingSince ??= clock.monotonic()
+        return this.#run((signal) => this.#history.list(effect, signal))
+      case 'watch':
+        return this.#open(effect.startRevision)
+      case 'close-watch':
+        return this.#close()
+      case 'verify':
+        return this.#run((signal) => this.#history.verify(effect, signal))
+      case 'seek':
+        return this.#run((signal) => this.#seek(signal))
+      case 'hold':
+        return this.#held.add(effect.batches)
+      case 'release-held':
+        return this.#release()
+      case 'set-timer': {
+        const delayMs =
+          effect.pace === 'backoff'
+            ? backoffMs(backoff, effect.attempt, random)
+            : backoffMs({ firstMs: refusedRetryMs, capMs: refusedRetryMs }, 1, random)
+        this.#timer?.cancel()
+        this.#timer = clock.setTimer(delayMs, () => this.#send({ kind: 'timer' }))
+        if (effect.pace === 'backoff') this.#sleep()
+        return
+      }
+      case 'synced':
+        if (this.#initialisingSince !== null) {
+          this.#options.metrics.initialised((clock.monotonic() - this.#initialisingSince) / 1_000)
+          this.#initialisingSince = null
+        }
+        return sink.synced()
+      case 'disconnected':
+        return sink.disconnected(effect.reason)
+      case 'refused':
+        return sink.refused(effect.reason)
+      case 'cancel':
+        this.#timer?.cancel()
+        this.#confirming?.cancel()
+        this.#initialisingSince = null
+        return this.#close()
+      default:
+        effect satisfies never
+    }
+  }
+
+  #changed(before: FeedState, state: FeedState): void {
+    const { logger, clock, name, metrics } = this.#options
+    const isOpen = state.kind === 'catching-up' || state.kind === 'watching'
+    if (before.kind === 'backing-off') this.#awake()
+    if (before.kind === 'verifying' && before.after === 'loss' && isOpen) metrics.reconnected()
+    this.#connectedSince = state.kind === 'watching' ? clock.now() : null
+    if (state.kind !== 'catching-up') this.#later = null
+    if (state.kind === 'watching') {
+      this.#giveUpJob()
+      this.#confirm()
+    }
+    if (state.kind === 'catching-up') this.#slot.limit()
+    else if (state.kind !== 'listing' && state.kind !== 'verifying') this.#slot.release()
+
+    const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
+    // The outcome is logged in one line elsewhere: by the cache of a resource that cannot be listed, and by the outage,
+    // which concerns every resource at once.
+    logger.debug(fields, 'feed')
+  }
+
+  /** An upstream that can fall silent unnoticed says how old the content is; the sink passes it on. */
+  #confirm(): void {
+    const { sink, clock } = this.#options
+    this.#confirming?.cancel()
+    const age = this.#state.kind === 'watching' ? this.#watch?.watch?.age : undefined
+    if (age === undefined) return
+    if (age !== null) sink.confirmed?.(age.ageMs, age.validMs)
+    // Half of what is left: an answer that comes meanwhile is told before content that is well counts as old.
+    const leftMs = age === null ? 0 : (age.validMs - age.ageMs) / 2
+    const delayMs = Math.min(CONFIRM_MS, Math.max(CONFIRM_AGAIN_MS, leftMs))
+    this.#confirming = clock.setTimer(delayMs, () => this.#confirm())
+  }
+
+  #sleep(): void {
+    this.#stopSleeping?.()
+    this.#stopSleeping = this.#options.outage?.sleep(() => this.#send({ kind: 'wake' })) ?? null
+  }
+
+  #awake(): void {
+    this.#timer?.cancel()
+    this.#stopSleeping?.()
+    this.#stopSleeping = null
+  }
+
+  // The watch
+
+  #open(startRevision: Revision): void {
+    const { upstream, prefix, clock, requestTimeoutMs } = this.#options
+    const onTimeout = (): void => this.#failed(entry, `etcd did not accept the watch within ${requestTimeoutMs} ms`)
+    const entry: OpenWatch = { watch: null, startRevision, timer: clock.setTimer(requestTimeoutMs, onTimeout) }
+    this.#watch = entry
+    const watch = upstream.watch(
+      { prefix, startRevision },
+      {
+        onOpen: () => {
+          entry.timer.cancel()
+          if (entry === this.#watch) this.#send({ kind: 'opened', at: clock.monotonic() })
+        },
+        onBatches: (batches) => this.#send({ kind: 'arrived', from: entry, batches }),
+        onProgress: (revision) => {
+          if (entry === this.#watch) this.#send({ kind: 'progress', revision })
+        },
+        onEnd: (end) => this.#ended(entry, end),
+      },
+    )
+    if (this.#watch === entry) entry.watch = watch
+    else watch.close()
+  }
+
+  #ended(entry: OpenWatch, end: WatchEnd): void {
+    if (entry !== this.#watch) return
+    const at = this.#options.clock.monotonic()
+    if (end.kind === 'compacted') {
+      this.#options.metrics.compacted()
+      const { startRevision } = entry
+      return this.#send({ kind: 'watch-compacted', startRevision, compactRevision: end.compactRevision, at })
+    }
+    const { code, message } = end.error
+    if (end.kind === 'left') return this.#send({ kind: 'watch-left', why: message })
+    if (code !== 'too-large') return this.#failed(entry, message)
+    this.#options.logger.warn({ resource: this.#options.name, why: message }, 'too much to catch up with by a watch')
+    this.#send({ kind: 'watch-too-large', message, at })
+  }
+
+  #failed(entry: OpenWatch, message: string): void {
+    if (entry !== this.#watch) return
+    this.#send({ kind: 'watch-failed', message, at: this.#options.clock.monotonic() })
+  }
+
+  #close(): void {
+    const entry = this.#watch
+    this.#watch = null
+    this.#held.take()
+    this.#giveUpJob()
+    entry?.timer.cancel()
+    entry?.watch?.close()
+  }
+
+  #release(): void {
+    const entry = this.#watch
+    const { batches, isWhole } = this.#held.take()
+    if (entry === null) return
+    if (batches.length > 0) this.#send({ kind: 'arrived', from: entry, batches })
+    if (!isWhole) this.#failed(entry, 'more came before the history was compared than could be held')
+  }
+
+  // Jobs
+
+  #run(job: (signal: AbortSignal) => Promise<void>): void {
+    this.#giveUpJob()
+    const controller = new AbortController()
+    this.#job = controller
+    const done = job(controller.signal).finally(() => this.#jobs.delete(done))
+    this.#jobs.add(done)
+  }
+
+  #giveUpJob(): void {
+    this.#job?.abort(new UpstreamError('unavailable', 'given up'))
+    this.#job = null
+  }
+
+  /** Ends with the state that began it. */
+  async #seek(signal: AbortSignal): Promise<void> {
+    const { upstream, prefix, clock, pageKeys, requestTimeoutMs: pageTimeoutMs } = this.#options
+    for (let asked = 0; this.trustsProgress && asked < PROGRESS_REQUESTS; asked++) {
+      this.requestProgress()
+      await sleep(clock, PROGRESS_INTERVAL_MS, signal)
+      if (signal.aborted) return
+    }
+    for (let waitMs = PROGRESS_INTERVAL_MS; !signal.aborted; waitMs = COMPARE_RETRY_MS) {
+      // A replay that makes progress soon proves itself by an event.
+      await sleep(clock, waitMs, signal)
+      if (signal.aborted) return
+      this.requestProgress()
+      if (this.#later !== null) continue
+      try {
+        const at = { upstream, prefix, revision: null, pageKeys, pageTimeoutMs, clock, signal }
+        this.#later = await summariseKeys(at)
+        this.#compareWith(this.#later)
+      } catch (cause) {
+        if (signal.aborted) return
+        const { message } = asUpstreamError(cause, this.#options)
+        this.#options.logger.debug({ resource: this.#options.name, message }, 'cannot compare keys yet')
+      }
+    }
+  }
+
+  /** When it has as many keys, and we are past their newest change, the delivered state is the later one. */
+  #compareWith(later: KeysSummary): void {
+    if (this.#state.kind !== 'catching-up' || later.maxModRevision > this.#state.place.settled) return
+    if (later.count === this.#history.fingerprint.keyCount) this.#send({ kind: 'state-equal' })
+  }
+}
+
+function countEvents(batches: readonly Batch[]): number {
+  let events = 0
+  for (const batch of batches) events += batch.events.length
+  return events
+}

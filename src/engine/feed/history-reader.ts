@@ -1,0 +1,181 @@
+/**
+ * Reads etcd's state and history for one feed: lists the state into the sink, and compares the history with the one
+ * that was delivered. It remembers by what that history is known: the cluster, and the fingerprint of what was
+ * delivered.
+ */
+import type { Revision } from '../model/revision.js'
+import { withDeadline } from '../../support/deadline.js'
+import { inSpan, type Span } from '../../support/tracing.js'
+import { UpstreamError, type UpstreamStatus } from '../upstream/upstream.js'
+import { addInTurns } from './add-in-turns.js'
+import type { FeedOptions } from './feed-options.js'
+import type { Replacement, ReplaceReason } from '../model/feed-sink.js'
+import type { FeedEffect, FeedInput, FeedPlace } from './feed-state.js'
+import { HistoryFingerprint } from './history-fingerprint.js'
+import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from './list-plan.js'
+import type { ListSlot } from './list-slot.js'
+import { readPages } from './read-pages.js'
+import { canBridge, compareHistory } from './same-history.js'
+import { errorMessage } from '../../support/error-message.js'
+
+export interface FeedResume {
+  readonly place: FeedPlace
+  readonly clusterId: string
+  /** The fingerprint of everything delivered up to that place. */
+  readonly fingerprint: HistoryFingerprint
+}
+
+export class HistoryReader {
+  readonly #options: FeedOptions
+  readonly #slot: ListSlot
+  readonly #send: (input: FeedInput) => void
+  /** The cluster that was last compared or listed; null before. */
+  clusterId: string | null = null
+  /** As etcd said when it was last compared or listed: see `UpstreamStatus`. */
+  trustsProgress = false
+  /** The fingerprint of everything delivered. */
+  fingerprint = new HistoryFingerprint()
+
+  constructor(options: FeedOptions, slot: ListSlot, send: (input: FeedInput) => void) {
+    this.#options = options
+    this.#slot = slot
+    this.#send = send
+  }
+
+  resume({ clusterId, fingerprint }: FeedResume): void {
+    this.clusterId = clusterId
+    this.fingerprint = fingerprint
+  }
+
+  /** Sends `listed`, or how the list failed; nothing once the signal has aborted. */
+  list(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal): Promise<void> {
+    const name = effect.reason === 'initial' ? 'first list' : 'relist'
+    const attributes = { 'distributary.resource': this.#options.name, 'distributary.reason': effect.reason }
+    // The watch outlives the span in the same asynchronous call, and nothing in it may become a child of the span.
+    const options = { kind: 'internal', attributes, isRoot: true } as const
+    return inSpan(name, options, (span) => this.#list(effect, signal, span))
+  }
+
+  async #list(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal, span: Span): Promise<void> {
+    const { name, upstream, prefix, sink, clock, logger, metrics, pageKeys, requestTimeoutMs } = this.#options
+    const { backfillRevisions } = this.#options
+    let replacement: Replacement | null = null
+    let revision: Revision | null = null
+    try {
+      await this.#slot.take(signal)
+      const status = await this.#ask(signal, (inner) => upstream.status(inner))
+      // The probe reads this prefix, since the user may have no right to read anything else.
+      const probe = await this.#ask(signal, (inner) => upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }))
+      const now = probe.currentRevision
+      const isSameCluster = this.clusterId === null || this.clusterId === status.clusterId
+      const affordable = effect.replay ?? affordableReplay(probe.keyValues)
+      const backfill = status.isHistoryDear === true ? 0 : Math.min(backfillRevisions, affordable)
+      const plan = planList({ ...effect, now, backfillRevisions: backfill, isSameCluster })
+      revision = plan.revision
+      const reason = await this.#confirm(effect, plan.reason, revision, signal)
+      span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
+
+      const fingerprint = new HistoryFingerprint()
+      // The present is read without a revision: a source over HTTP has cheaper ways to it than to an exact revision.
+      const at = plan.revision === now ? null : plan.revision
+      const from = { upstream, prefix, revision: at, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
+      for await (const page of readPages(from)) {
+        revision = page.revision
+        const state = (replacement ??= sink.replace(revision, reason))
+        await addInTurns(page.keyValues, (part) => state.add(part), signal)
+        fingerprint.listed(page.keyValues)
+      }
+      signal.throwIfAborted()
+      // This comes first, for a sink that passes the state on together with its origin.
+      this.#learned(status)
+      replacement?.commit()
+      replacement = null
+      this.fingerprint = fingerprint
+      if (reason !== 'initial') {
+        metrics.relisted(reason)
+        logger.info({ resource: name, reason, revision }, 'listed anew')
+      }
+      this.#send({ kind: 'listed', revision })
+    } catch (cause) {
+      replacement?.abort()
+      const error = asUpstreamError(cause, this.#options)
+      span.fail(error.message)
+      if (signal.aborted) return
+      metrics.initialisationFailed(error.code)
+      if (error.code !== 'compacted')
+        return this.#send({ kind: 'list-failed', code: error.code, message: error.message })
+      metrics.compacted()
+      const compactRevision = error.compactRevision ?? (await this.#learnFloor(revision, signal))
+      if (!signal.aborted) this.#send({ kind: 'list-compacted', compactRevision })
+    }
+  }
+
+  /** A gap may be bridged by events only within one history. */
+  async #confirm(
+    effect: Extract<FeedEffect, { kind: 'list' }>,
+    reason: ReplaceReason,
+    revision: Revision,
+    signal: AbortSignal,
+  ): Promise<ReplaceReason> {
+    const { place } = effect
+    if (reason !== 'coalesce' || place === null) return reason
+    return (await canBridge(this.#comparison(place, signal), revision)) ? reason : 'history-changed'
+  }
+
+  async #learnFloor(revision: Revision | null, signal: AbortSignal): Promise<Revision | null> {
+    const { upstream, prefix, clock, requestTimeoutMs: timeoutMs } = this.#options
+    if (revision === null) return null
+    return learnCompactRevision(upstream, { prefix, revision, clock, timeoutMs, signal })
+  }
+
+  /** Compares etcd's history with ours, and sends the verdict; nothing once the signal has aborted. */
+  async verify(effect: Extract<FeedEffect, { kind: 'verify' }>, signal: AbortSignal): Promise<void> {
+    const { place, startRevision } = effect
+    try {
+      if (startRevision > place.settled + 1) await this.#slot.take(signal)
+      const verdict = await compareHistory({ ...this.#comparison(place, signal), startRevision })
+      if (signal.aborted) return
+      if (verdict.kind === 'same') {
+        this.#learned(verdict.status)
+        this.#send({ kind: 'same-history', now: verdict.now })
+      } else if (verdict.kind === 'other') {
+        this.#options.logger.error({ resource: this.#options.name, why: verdict.why }, 'not the same history')
+        this.#send({ kind: 'other-history', why: verdict.why })
+      } else {
+        this.#options.metrics.compacted()
+        this.#send({ kind: 'verify-compacted' })
+      }
+    } catch (cause) {
+      const { message } = asUpstreamError(cause, this.#options)
+      if (signal.aborted) return
+      this.#send({ kind: 'verify-failed', message, at: this.#options.clock.monotonic() })
+    }
+  }
+
+  #comparison(place: { readonly settled: Revision; readonly position: Revision }, signal: AbortSignal) {
+    const { upstream, prefix, pageKeys, clock, requestTimeoutMs: timeoutMs } = this.#options
+    const clusterId = this.clusterId ?? ''
+    return { upstream, prefix, clusterId, place, fingerprint: this.fingerprint, pageKeys, timeoutMs, clock, signal }
+  }
+
+  #learned(status: UpstreamStatus): void {
+    this.clusterId = status.clusterId
+    this.trustsProgress = status.trustsProgress
+  }
+
+  #ask<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { clock, requestTimeoutMs } = this.#options
+    const onTimeout = (): Error => new UpstreamError('unavailable', `no answer within ${requestTimeoutMs} ms`)
+    return withDeadline(clock, requestTimeoutMs, signal, onTimeout, work)
+  }
+}
+
+/**
+ * Lifts anything caught. An error that is not the upstream's is our bug: it is logged, and the feed goes on as after
+ * any.
+ */
+export function asUpstreamError(cause: unknown, { logger, name }: Pick<FeedOptions, 'logger' | 'name'>): UpstreamError {
+  if (cause instanceof UpstreamError) return cause
+  logger.error({ resource: name, err: cause }, 'unexpected error in a feed')
+  return new UpstreamError('protocol', errorMessage(cause), { cause })
+}

@@ -1,0 +1,99 @@
+/** Chooses the revision of a list, so that the watch after it brings as much history as possible. */
+import type { Key, KeyValue } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import type { Clock } from '../../support/clock.js'
+import type { UpstreamWatch, UpstreamWatcher } from '../upstream/upstream.js'
+import type { ReplaceReason } from '../model/feed-sink.js'
+import type { FeedPlace } from './feed-state.js'
+
+/**
+ * The most bytes that a watch should replay after a list, as far as that can be estimated: as much as a ring holds by
+ * default.
+ */
+const REPLAY_BYTES = 64 * 1_048_576
+
+/** The number of keys that are read to estimate the size of values. */
+export const SAMPLE_KEYS = 16
+
+/**
+ * Returns how many revisions a replay may have with values of this size. Older revisions are read as a state, in pages.
+ */
+export function affordableReplay(sample: readonly KeyValue[]): number {
+  let bytes = 0
+  for (const { value } of sample) bytes += value.length
+  return bytes === 0 ? Number.POSITIVE_INFINITY : Math.floor((REPLAY_BYTES * sample.length) / bytes)
+}
+
+export interface ListPlan {
+  readonly revision: Revision
+  readonly reason: ReplaceReason
+}
+
+export interface ListPlanInput {
+  /** etcd's revision, read linearizably. */
+  readonly now: Revision
+  /** The first revision that can be read, as far as known. */
+  readonly floor: Revision | null
+  /** How often in a row a compaction made the list start again. */
+  readonly restarts: number
+  readonly backfillRevisions: number
+  readonly reason: ReplaceReason
+  readonly place: FeedPlace | null
+  readonly isSameCluster: boolean
+}
+
+/**
+ * The revision is max(compacted, now − backfill), and never before what was already delivered of the same history. With
+ * every restart the backfill halves, and when not even the floor could be learned, the present is listed. After a
+ * change of history the present is listed too: watchers go from the old state to the present and never through the
+ * past.
+ */
+export function planList(input: ListPlanInput): ListPlan {
+  const { now, floor, restarts, place } = input
+  const isOther = place !== null && (!input.isSameCluster || now < place.position)
+  const reason = isOther ? 'history-changed' : input.reason
+  const isContinued = reason === 'gap' || reason === 'coalesce'
+  const backfill =
+    reason === 'history-changed' || (restarts > 0 && floor === null)
+      ? 0
+      : Math.floor(input.backfillRevisions / 2 ** Math.max(0, restarts - 1))
+  const lowest = Math.max(1, floor ?? 1, isContinued && place !== null ? place.position : 1)
+  return { revision: Math.min(now, Math.max(lowest, now - backfill)) as Revision, reason }
+}
+
+/**
+ * Finds the first revision that can still be read when `revision` turned out to be compacted: a range read does not
+ * say, but a watch that starts there is cancelled with it. Returns null when etcd does not say so in time.
+ */
+export function learnCompactRevision(
+  upstream: UpstreamWatcher,
+  options: { prefix: Key; revision: Revision; clock: Clock; timeoutMs: number; signal: AbortSignal },
+): Promise<Revision | null> {
+  const { prefix, revision, clock, timeoutMs, signal } = options
+  if (signal.aborted) return Promise.resolve(null)
+  return new Promise((resolve) => {
+    let watch: UpstreamWatch | null = null
+    let isDone = false
+    const finish = (result: Revision | null): void => {
+      if (isDone) return
+      isDone = true
+      timer.cancel()
+      signal.removeEventListener('abort', giveUp)
+      watch?.close()
+      resolve(result)
+    }
+    const giveUp = (): void => finish(null)
+    const timer = clock.setTimer(timeoutMs, giveUp)
+    signal.addEventListener('abort', giveUp, { once: true })
+    watch = upstream.watch(
+      { prefix, startRevision: revision },
+      {
+        onOpen() {},
+        onBatches: giveUp,
+        onProgress: giveUp,
+        onEnd: (end) => finish(end.kind === 'compacted' ? end.compactRevision : null),
+      },
+    )
+    if (isDone) watch.close()
+  })
+}

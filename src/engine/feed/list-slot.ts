@@ -1,0 +1,44 @@
+/**
+ * The slot in which a feed lists and replays: etcd serves only so many of them at once. It is given back when the feed
+ * watches, or when its replay takes too long to keep the next feed from starting.
+ */
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Limiter } from '../../support/limiter.js'
+
+/** A replay that takes longer no longer keeps the next feed from starting. */
+const REPLAY_MS = 30_000
+
+export class ListSlot {
+  readonly #slots: Limiter
+  readonly #clock: Clock
+  #giveBack: (() => void) | null = null
+  #timer: Timer | null = null
+
+  constructor(slots: Limiter, clock: Clock) {
+    this.#slots = slots
+    this.#clock = clock
+  }
+
+  /** Waits for a slot, unless the feed has one. @throws the reason of the signal. */
+  async take(signal: AbortSignal): Promise<void> {
+    if (this.#giveBack !== null) return
+    const giveBack = await this.#slots.acquire(signal)
+    if (signal.aborted) {
+      giveBack()
+      throw signal.reason
+    }
+    this.#giveBack = giveBack
+  }
+
+  /** A replay has begun: from now on the slot is kept for a limited time. */
+  limit(): void {
+    this.#timer ??= this.#clock.setTimer(REPLAY_MS, () => this.release())
+  }
+
+  release(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    this.#giveBack?.()
+    this.#giveBack = null
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * Wakes every feed of one etcd at the first sign of life after an outage, so that none waits for the end of its own
+ * backoff.
+ *
+ * While a feed sleeps, etcd is asked for its revision four times a second, once for all feeds. An answer wakes them only if
+ * the question before it had none: a feed whose watch fails although etcd answers keeps to its own backoff.
+ */
+import type { Clock, Timer } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
+import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
+
+const PROBE_MS = 250
+const PROBE_TIMEOUT_MS = 1_000
+
+export class Outage {
+  readonly #upstream: Pick<UpstreamReader, 'currentRevision'>
+  readonly #clock: Clock
+  readonly #sleepers = new Set<() => void>()
+  #wasAway = false
+  #timer: Timer | null = null
+  #probe: AbortController | null = null
+
+  constructor(upstream: Pick<UpstreamReader, 'currentRevision'>, clock: Clock) {
+    this.#upstream = upstream
+    this.#clock = clock
+  }
+
+  /** @param wake called once, unless the returned function is called before. */
+  sleep(wake: () => void): () => void {
+    this.#sleepers.add(wake)
+    this.#plan()
+    return () => {
+      if (!this.#sleepers.delete(wake) || this.#sleepers.size > 0) return
+      this.#timer?.cancel()
+      this.#timer = null
+      this.#probe?.abort()
+    }
+  }
+
+  #plan(): void {
+    if (this.#timer !== null || this.#probe !== null || this.#sleepers.size === 0) return
+    this.#timer = this.#clock.setTimer(PROBE_MS, () => {
+      this.#timer = null
+      void this.#ask()
+    })
+  }
+
+  async #ask(): Promise<void> {
+    const probe = new AbortController()
+    this.#probe = probe
+    const isThere = await this.#answers(probe.signal)
+    this.#probe = null
+    if (!probe.signal.aborted) {
+      if (isThere && this.#wasAway) this.#wakeAll()
+      this.#wasAway = !isThere
+    }
+    this.#plan()
+  }
+
+  /** A refusal is an answer, too. */
+  async #answers(signal: AbortSignal): Promise<boolean> {
+    const late = (): Error => new UpstreamError('unavailable', `no answer within ${PROBE_TIMEOUT_MS} ms`)
+    try {
+      await withDeadline(this.#clock, PROBE_TIMEOUT_MS, signal, late, (inner) => this.#upstream.currentRevision(inner))
+      return true
+    } catch (error) {
+      return error instanceof UpstreamError && error.code !== 'unavailable'
+    }
+  }
+
+  #wakeAll(): void {
+    const sleepers = [...this.#sleepers]
+    this.#sleepers.clear()
+    for (const wake of sleepers) wake()
+  }
+}

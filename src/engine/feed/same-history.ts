@@ -1,0 +1,142 @@
+/**
+ * Decides whether this is still the etcd whose events were delivered. A restored backup has the same cluster id when it
+ * was restored with the same flags. Its revision is behind at first, and may have overtaken ours by the time we are
+ * back. Therefore what we know to be true at our revision is read again there. Comparing only cluster ids and revisions
+ * was rejected: it would accept a history that has overtaken ours, and two histories would be served as one.
+ */
+import type { Key, KeyValue } from '../model/event.js'
+import { nextRevision, type Revision } from '../model/revision.js'
+import type { Clock } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
+import { UpstreamError, type UpstreamReader, type UpstreamStatus } from '../upstream/upstream.js'
+import type { FeedPlace } from './feed-state.js'
+import { summariseKeys } from './read-pages.js'
+import { type HistoryFingerprint, isSamePut, type KnownPut } from './history-fingerprint.js'
+
+export type HistoryVerdict =
+  | { readonly kind: 'same'; readonly now: Revision; readonly status: UpstreamStatus }
+  | { readonly kind: 'other'; readonly why: string }
+  /** Our revision can no longer be read, so neither can what came after it. */
+  | { readonly kind: 'compacted' }
+
+export interface SameHistoryOptions {
+  readonly upstream: UpstreamReader
+  readonly prefix: Key
+  /** The id of the cluster that was listed. */
+  readonly clusterId: string
+  readonly place: FeedPlace
+  /** The start revision of the watch: what the watch replays need not be compared here. */
+  readonly startRevision: Revision
+  readonly fingerprint: HistoryFingerprint
+  readonly pageKeys: number
+  readonly timeoutMs: number
+  readonly clock: Clock
+  readonly signal: AbortSignal
+}
+
+const READS_AT_ONCE = 8
+
+/** @throws UpstreamError when no decision is possible now. */
+export async function compareHistory(options: SameHistoryOptions): Promise<HistoryVerdict> {
+  const { upstream, place, fingerprint, prefix } = options
+  const status = await ask(options, (signal) => upstream.status(signal))
+  if (status.clusterId !== options.clusterId) {
+    return { kind: 'other', why: `cluster id ${status.clusterId} instead of ${options.clusterId}` }
+  }
+  const now = await ask(options, (signal) => upstream.currentRevision(signal))
+  if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
+
+  try {
+    const { puts, lastDelete, keyCount } = fingerprint
+    const found = await readAtPosition(options, puts)
+    const differing = puts.findLastIndex((put, i) => !isSamePut(put, found[i]!))
+    if (differing !== -1) {
+      return { kind: 'other', why: differenceOf(puts[differing]!, found[differing]!, place.position) }
+    }
+    if (lastDelete !== null && !(await isDeleted(options, lastDelete.key, lastDelete.revision))) {
+      return { kind: 'other', why: `a key deleted at ${lastDelete.revision} is there, or never was` }
+    }
+    const { position: revision } = place
+    const page = await ask(options, (signal) => upstream.read({ prefix, revision, limit: 1, keysOnly: true, signal }))
+    if (keyCount !== null && page.count !== keyCount) {
+      return { kind: 'other', why: `${page.count} keys at revision ${revision} instead of ${keyCount}` }
+    }
+    if (options.startRevision > nextRevision(place.settled)) {
+      const { pageKeys, timeoutMs: pageTimeoutMs, clock, signal } = options
+      const keys = await summariseKeys({ upstream, prefix, revision, pageKeys, pageTimeoutMs, clock, signal })
+      if (keys.maxModRevision > place.settled) {
+        return { kind: 'other', why: `a change at revision ${keys.maxModRevision} that was never told` }
+      }
+    }
+  } catch (error) {
+    if (error instanceof UpstreamError && error.code === 'compacted') return { kind: 'compacted' }
+    throw error
+  }
+  return { kind: 'same', now, status }
+}
+
+/**
+ * Whether a list that bridges a gap (`coalesce`) can belong to the same history, as far as one key can tell. The sink,
+ * which has all keys, compares the others.
+ */
+export async function canBridge(
+  options: Omit<SameHistoryOptions, 'startRevision'>,
+  revision: Revision,
+): Promise<boolean> {
+  const { newest } = options.fingerprint
+  const { position } = options.place
+  if (newest === null) return true
+  const found = await readFingerprint(options, newest.key, revision)
+  if (found === null || found.createRevision > position) return true
+  if (found.modRevision <= position) return isSamePut(newest, found)
+  return found.createRevision === newest.createRevision && found.version > newest.version
+}
+
+/**
+ * Reads our newest keys at our revision, in order. Only a few are read at a time, since each listens to the same
+ * signal.
+ */
+async function readAtPosition(options: SameHistoryOptions, puts: readonly KnownPut[]): Promise<(KeyValue | null)[]> {
+  const found: (KeyValue | null)[] = []
+  for (let i = 0; i < puts.length; i += READS_AT_ONCE) {
+    const reads = puts.slice(i, i + READS_AT_ONCE)
+    found.push(...(await Promise.all(reads.map(({ key }) => readFingerprint(options, key, options.place.position)))))
+  }
+  return found
+}
+
+/** Whether the key does not exist at our revision and did exist before its deletion, where that can still be read. */
+async function isDeleted(options: SameHistoryOptions, key: Key, revision: Revision): Promise<boolean> {
+  if ((await readFingerprint(options, key, options.place.position)) !== null) return false
+  try {
+    return (await readFingerprint(options, key, (revision - 1) as Revision)) !== null
+  } catch (error) {
+    if (error instanceof UpstreamError && error.code === 'compacted') return true
+    throw error
+  }
+}
+
+function readFingerprint(
+  options: Omit<SameHistoryOptions, 'startRevision'>,
+  key: Key,
+  revision: Revision,
+): Promise<KeyValue | null> {
+  return ask(options, (signal) => options.upstream.readKey(key, { revision, signal }))
+}
+
+function ask<T>(
+  options: Omit<SameHistoryOptions, 'startRevision'>,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { clock, timeoutMs, signal } = options
+  const onTimeout = (): Error => new UpstreamError('unavailable', `no answer to a read within ${timeoutMs} ms`)
+  return withDeadline(clock, timeoutMs, signal, onTimeout, work)
+}
+
+function differenceOf(ours: KnownPut, theirs: KeyValue | null, revision: Revision): string {
+  if (theirs === null) return `a key written at ${ours.modRevision} is not there at ${revision}`
+  if (theirs.modRevision !== ours.modRevision) {
+    return `a key written at ${ours.modRevision} was written at ${theirs.modRevision}, seen at ${revision}`
+  }
+  return `a key written at ${ours.modRevision} holds something else there`
+}

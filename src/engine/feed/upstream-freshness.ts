@@ -1,0 +1,144 @@
+/**
+ * Proves how fresh a cached answer is, and reads etcd's own state where the cache cannot answer: for consistent reads,
+ * and for exact reads of revisions that no snapshot has any more.
+ *
+ * A request may join only a read that starts after the request arrived, so a burst of requests costs two reads. A state
+ * that is read here answers requests and never moves the feed: an equal state does not mean that its events were
+ * delivered.
+ */
+import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
+import type { Key, KeyValue } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import { TooManyRequestsError } from '../model/status.js'
+import type { Clock } from '../../support/clock.js'
+import { orAborted, withDeadline } from '../../support/deadline.js'
+import { Limiter } from '../../support/limiter.js'
+import { SingleFlight } from '../../support/single-flight.js'
+import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
+import { readPages } from './read-pages.js'
+
+export interface ProgressSource {
+  readonly trustsProgress: boolean
+  requestProgress(): void
+  /** The position of what has been delivered; null when it is not known here. */
+  readonly position: Revision | null
+  /** Reports that the upstream has answered with a revision below that position. */
+  doubtHistory(why: string): void
+}
+
+export interface UpstreamFreshnessOptions {
+  readonly upstream: UpstreamReader
+  readonly prefix: Key
+  /** The feed whose progress proves freshness, or a substitute for it. */
+  readonly feed: ProgressSource
+  readonly clock: Clock
+  readonly pageKeys: number
+  /** The time limit of `currentRevision`. */
+  readonly revisionTimeoutMs: number
+  /** The time limit of `readState`, for all pages together. */
+  readonly stateTimeoutMs: number
+  /** How many reads of old revisions run at once. Each holds a whole state; the others wait. */
+  readonly exactReads: number
+}
+
+/** How many different old revisions may wait for each one that is being read. */
+const WAITING_PER_READ = 16
+
+export class UpstreamFreshness implements FreshnessSource {
+  readonly #options: UpstreamFreshnessOptions
+  readonly #revisionFlight: SingleFlight<Revision>
+  readonly #stateFlight: SingleFlight<StateAtRevision>
+  readonly #exact = new Map<Revision, Promise<StateAtRevision>>()
+  readonly #exactTurns: Limiter
+
+  constructor(options: UpstreamFreshnessOptions) {
+    this.#options = options
+    this.#revisionFlight = new SingleFlight(() => this.#readRevision())
+    this.#stateFlight = new SingleFlight(() => this.#readState(null))
+    this.#exactTurns = new Limiter(options.exactReads)
+  }
+
+  get trustsProgress(): boolean {
+    return this.#options.feed.trustsProgress
+  }
+
+  requestProgress(): void {
+    this.#options.feed.requestProgress()
+  }
+
+  readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null> {
+    return this.#options.upstream.readKey(key, signal === undefined ? {} : { signal })
+  }
+
+  currentRevision(signal?: AbortSignal): Promise<Revision> {
+    return this.#revisionFlight.join(signal)
+  }
+
+  readState(revision: Revision | null, signal?: AbortSignal): Promise<StateAtRevision> {
+    return revision === null ? this.#stateFlight.join(signal) : this.#readExact(revision, signal)
+  }
+
+  /** A source that answers with a revision below ours has not reached it: it may be an older copy. */
+  async #readRevision(): Promise<Revision> {
+    const { upstream, clock, revisionTimeoutMs, feed } = this.#options
+    const before = feed.position
+    const revision = await withDeadline(
+      clock,
+      revisionTimeoutMs,
+      undefined,
+      () => late(revisionTimeoutMs),
+      (signal) => upstream.currentRevision(signal),
+    )
+    if (before === null || revision >= before) return revision
+    const why = `etcd answers revision ${revision}, below ${before}, which it had told before`
+    feed.doubtHistory(why)
+    throw new UpstreamError('unavailable', why)
+  }
+
+  /** A past revision never changes, so callers that ask for it while it is being read share the read. */
+  #readExact(revision: Revision, signal: AbortSignal | undefined): Promise<StateAtRevision> {
+    let reading = this.#exact.get(revision)
+    if (reading === undefined) {
+      if (this.#exact.size >= this.#options.exactReads * WAITING_PER_READ) {
+        return Promise.reject(new TooManyRequestsError('too many reads of old revisions at once', 1))
+      }
+      reading = this.#readState(revision).finally(() => this.#exact.delete(revision))
+      this.#exact.set(revision, reading)
+    }
+    return signal === undefined ? reading : orAborted(reading, signal)
+  }
+
+  #readState(revision: Revision | null): Promise<StateAtRevision> {
+    const { clock, stateTimeoutMs } = this.#options
+    return withDeadline(
+      clock,
+      stateTimeoutMs,
+      undefined,
+      () => late(stateTimeoutMs),
+      async (signal) => {
+        const release = revision === null ? null : await this.#exactTurns.acquire(signal)
+        try {
+          return await this.#readPages(revision, signal)
+        } finally {
+          release?.()
+        }
+      },
+    )
+  }
+
+  async #readPages(revision: Revision | null, signal: AbortSignal): Promise<StateAtRevision> {
+    const { upstream, prefix, clock, pageKeys, stateTimeoutMs: pageTimeoutMs } = this.#options
+    const keyValues: KeyValue[] = []
+    let at = revision
+    for await (const page of readPages({ upstream, prefix, revision, pageKeys, pageTimeoutMs, clock, signal })) {
+      at = page.revision
+      for (const keyValue of page.keyValues) keyValues.push(keyValue)
+    }
+    if (at === null) throw new UpstreamError('protocol', 'a list without a page')
+    return { revision: at, keyValues }
+  }
+}
+
+function late(timeoutMs: number): UpstreamError {
+  return new UpstreamError('unavailable', `no answer to a read within ${timeoutMs} ms`)
+}

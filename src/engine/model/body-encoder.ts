@@ -1,0 +1,28 @@
+/**
+ * The interface between a group and an encoding: objects, bookmarks and errors as bytes. The dialect supplies one
+ * encoder per negotiated encoding and transform; the broadcast knows nothing of JSON, Tables or protobuf.
+ */
+import type { Scratch } from '../../support/scratch.js'
+import type { Revision } from './revision.js'
+import type { Status } from './status.js'
+import type { StoredObject } from './stored-object.js'
+
+export interface BodyEncoder {
+  /** Distinct per encoding, transform and projection: part of a group's key. */
+  readonly key: string
+  /** The version of the resource it writes. */
+  readonly apiVersion: string
+  /**
+   * The object with `revision` as its resourceVersion. null: it cannot be read, which has been counted and logged.
+   * @param scratch where the bytes may be put.
+   * @throws StatusError when the stream cannot go on in this encoding: its watchers are told and ended.
+   */
+  encode(object: StoredObject, revision: Revision, scratch?: Scratch): Buffer | null
+  /** The first object a watcher is sent, where that differs (a Table's columns); else null. */
+  readonly encodeFirst: ((object: StoredObject, revision: Revision) => Buffer | null) | null
+  /** Only for projections: whether a watcher would see no difference. */
+  readonly isSame: ((older: StoredObject, newer: StoredObject) => boolean) | null
+  /** @param initialEventsEnd marks the end of the initial state. */
+  bookmark(revision: Revision, initialEventsEnd: boolean): Buffer
+  status(status: Status): Buffer
+}

@@ -1,0 +1,61 @@
+/**
+ * The metrics that the stages of one resource count. `src/server/metrics` implements these interfaces and each stage gets its
+ * own, so that no stage knows Prometheus and the metrics know no stage.
+ */
+import type { EndReason } from './end-reason.js'
+import type { ReplaceReason } from './feed-sink.js'
+
+/** Bound to the resource by whoever passes it in. */
+export interface FeedMetrics {
+  received(batches: number, events: number): void
+  /** Events that had been handed over before: etcd has had duplicates. */
+  dropped(events: number): void
+  /** The watch goes on after a lost connection. */
+  reconnected(): void
+  /** A whole state replaced an earlier one. */
+  relisted(reason: ReplaceReason): void
+  /** A list or a watch met a compaction. */
+  compacted(): void
+  /** The time from the beginning of the list to `synced`. */
+  initialised(seconds: number): void
+  /** @param code the upstream's error code. */
+  initialisationFailed(code: string): void
+  /** The cache was compared with etcd, or could not be. */
+  checked(outcome: 'equal' | 'different' | 'skipped'): void
+}
+
+export interface WatchCacheMetrics {
+  /** Events put into the cache and dispatched, and how long that took. */
+  applied(events: number, seconds: number): void
+  /** Events made from the difference of two states. */
+  coalesced(events: number): void
+  readWait(seconds: number): void
+  /** Batches of history that the bound on bytes has taken before their time. */
+  historyCut(batches: number): void
+}
+
+export interface BroadcastMetrics {
+  ended(reason: EndReason): void
+  /** The time from the arrival of an event to the end of the pass that wrote it. */
+  delay(seconds: number): void
+}
+
+/** A replica that is fed by NATS, or feeds others through it. */
+export interface FleetMetrics {
+  /** The time from the publisher's writing to the sink, by two machines' clocks. */
+  hop(seconds: number): void
+  received(messages: number, events: number): void
+  /** A message did not follow the one before: a newer snapshot is taken. */
+  broken(): void
+  /** Something was not signed by this fleet, and is not used. */
+  refused(): void
+  snapshotLoaded(reason: ReplaceReason): void
+  /** A snapshot cannot be read. */
+  snapshotUnusable(): void
+  published(messages: number, events: number, bytes: number): void
+  snapshot(seconds: number, bytes: number): void
+  /** Bytes that wait for their turn to be written. */
+  queued(bytes: number): void
+  /** Whether this process publishes the resource; told by those that may. */
+  publishing(isPublishing: boolean): void
+}

@@ -1,0 +1,38 @@
+/** A served resource as requests meet it: cached, or opened anew for each request. */
+import type { Dispatcher } from '../broadcast/dispatcher.js'
+import type { WatchCache } from '../cache/watch-cache.js'
+import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
+import type { ResourceMetrics } from '../../server/metrics/metrics.js'
+import type { Revision } from '../model/revision.js'
+
+/** A resource with its cache and its watchers. */
+export interface LiveResource {
+  readonly kind: 'live'
+  readonly served: ServedResource
+  readonly cache: WatchCache
+  readonly dispatcher: Dispatcher
+  readonly metrics: ResourceMetrics
+}
+
+/** A resource that is not cached: each request opens a cache of its own, which lasts as long as the request. */
+export interface UncachedResource {
+  readonly kind: 'uncached'
+  readonly served: ServedResource
+  /** @throws StatusError when the upstream does not answer. */
+  open(request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource>
+}
+
+/** What a request is going to read of a resource that is not cached. */
+export interface UncachedRequest {
+  /** '' for all. */
+  readonly namespace: string
+  readonly isWatch: boolean
+  /** Where a watch without initial state starts; null for every other request. */
+  readonly afterRevision: Revision | null
+}
+
+export interface OpenedResource {
+  readonly live: LiveResource
+  /** Ends the request's own cache and its upstream watch. */
+  close(): void
+}

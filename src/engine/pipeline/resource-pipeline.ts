@@ -1,0 +1,205 @@
+/**
+ * One etcd prefix from its source to its watchers: feed → cache → broadcast, wired together. However many versions of a
+ * resource are served from it, etcd sees one watch.
+ */
+import { Dispatcher, type DispatcherBounds } from '../broadcast/dispatcher.js'
+import type { Pump } from '../broadcast/pump.js'
+import { KEPT_HISTORY_MS, type RingBounds } from '../cache/ring-buffer.js'
+import { WatchCache } from '../cache/watch-cache.js'
+import { createIngest } from '../../kubernetes/codec/ingest.js'
+import { keyValueObject } from '../../kubernetes/dialect/key-value-object.js'
+import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
+import type { OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
+import type { Metrics, ResourceMetrics } from '../../server/metrics/metrics.js'
+import type { ResourceGauges } from '../../server/metrics/resource-gauges.js'
+import { type Key, type KeyValue, keyToText } from '../model/event.js'
+import { type Resource, resourceId } from '../model/resource.js'
+import type { StatusError } from '../model/status.js'
+import type { StoredObject } from '../model/stored-object.js'
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { LiveResource } from './live-resource.js'
+import { recentEntries } from '../../support/recent-entries.js'
+
+export interface ResourcePipelineOptions {
+  readonly openFeed: OpenFeed
+  /** Returns the JSON that selectors read; null when there is none. @param apiVersion as in `JsonOf`. */
+  readonly jsonOf: (
+    resource: Resource,
+    object: StoredObject,
+    onlyMetadata: boolean,
+    apiVersion: string,
+  ) => Buffer | null
+  readonly onInternalError: (error: StatusError) => void
+  readonly pump: Pump
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly ring: RingBounds
+  readonly bookmarkIntervalMs: number
+  readonly maxValueBytes: number
+  /** See `WatchCacheOptions`. */
+  readonly firstHistory?: number
+}
+
+/**
+ * The most that the log of one group, all logs, and the frames for lagging cursors may take, as shares of the ring's
+ * bytes.
+ */
+const LOG_SHARE = 1 / 8
+const ALL_LOGS_SHARE = 1 / 4
+const REPLAY_SHARE = 1 / 8
+
+/** A wrapped value is logged once per key, for this many keys. */
+const LOGGED_KEYS = 1_000
+/** The share of the ring's bytes that is kept when memory is short. */
+const KEPT_SHARE = 1 / 8
+
+export class ResourcePipeline {
+  readonly #loggedWrapped = recentEntries<Key, true>(LOGGED_KEYS)
+  readonly cache: WatchCache
+  readonly dispatcher: Dispatcher
+  #keptBytes: number
+  readonly feed: ResourceFeed
+  readonly metrics: ResourceMetrics
+  readonly #clock: Clock
+
+  /**
+   * @param resource one of those that share the pipeline: it gives names to logs and metrics, and the shape of keys.
+   */
+  constructor(
+    readonly resource: Resource,
+    options: ResourcePipelineOptions,
+  ) {
+    const { clock, random, logger, ring } = options
+    const name = resourceId(resource)
+    const prefix = resource.etcdPrefix
+    this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
+    this.#clock = clock
+    this.metrics = options.metrics.forResource(resource)
+    this.cache = new WatchCache({
+      name,
+      prefix,
+      ingest: createIngest({
+        resource,
+        maxValueBytes: options.maxValueBytes,
+        wrap: keyValueObject,
+        // Under a declared prefix any value is welcome; among Kubernetes objects a plain value is a mistake worth a
+        // warning.
+        ...(resource.wholeKeyNames
+          ? {}
+          : { onWrapped: (keyValue: KeyValue) => this.#noteWrapped(name, keyValue, options) }),
+      }),
+      // The feed is opened below, because it needs the cache to write to.
+      freshness: () => this.feed.freshness,
+      ring: { keepAgeMs: KEPT_HISTORY_MS, ...ring },
+      clock,
+      logger,
+      metrics: this.metrics.cache,
+      ...(options.firstHistory === undefined ? {} : { firstHistory: options.firstHistory }),
+    })
+    this.dispatcher = new Dispatcher({
+      cache: this.cache,
+      jsonOf: (object, onlyMetadata, version) => options.jsonOf(resource, object, onlyMetadata, version),
+      onInternalError: options.onInternalError,
+      pump: options.pump,
+      clock,
+      random,
+      metrics: this.metrics.broadcast,
+      bookmarkIntervalMs: options.bookmarkIntervalMs,
+      ...dispatcherBounds(ring),
+    })
+    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache })
+  }
+
+  /** @param served one of the resources that share this pipeline. */
+  live(served: ServedResource): LiveResource {
+    const { cache, dispatcher, metrics } = this
+    return { kind: 'live', served, cache, dispatcher, metrics }
+  }
+
+  /** Shows the objects anew, because their definition has changed. */
+  reread(): void {
+    this.cache.reread()
+    this.dispatcher.reread()
+  }
+
+  start(): void {
+    this.feed.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.feed.stop()
+    this.dispatcher.close()
+  }
+
+  #noteWrapped(name: string, { key, modRevision }: KeyValue, { logger, metrics }: ResourcePipelineOptions): void {
+    metrics.wrapped()
+    if (this.#loggedWrapped.has(key)) return
+    this.#loggedWrapped.set(key, true)
+    const fields = { resource: name, key: keyToText(key), revision: modRevision }
+    logger.warn(fields, 'value is no Kubernetes object; it is served wrapped')
+  }
+
+  /** Bounds the history and what is encoded of it anew; a smaller bound evicts at once. */
+  setRingBounds(ring: RingBounds): void {
+    this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
+    this.cache.setRingBounds({ keepAgeMs: KEPT_HISTORY_MS, ...ring })
+    this.dispatcher.setBounds(dispatcherBounds(ring))
+  }
+
+  /** Gives up a quarter of the history, but keeps a little, so that nobody has to list again after a short break. */
+  relieveMemory(): void {
+    const { cache } = this
+    if (cache.ringStats.bytes > this.#keptBytes)
+      cache.shrinkRing(Math.max(this.#keptBytes, cache.ringStats.bytes * 0.75))
+    this.dispatcher.relieveMemory()
+  }
+
+  gauges(): ResourceGauges {
+    const { cache, dispatcher } = this
+    const { ringStats: ring } = cache
+    const watchers = new Map<string, number>()
+    let blockedBytes = 0
+    for (const cursor of dispatcher.cursors) {
+      const key = `${cursor.group.wire.transport} ${cursor.state}`
+      watchers.set(key, (watchers.get(key) ?? 0) + 1)
+      if (cursor.isBlocked) blockedBytes += cursor.sink.pendingBytes
+    }
+    let groups = 0
+    let logBytes = 0
+    for (const group of dispatcher.groups) {
+      groups++
+      logBytes += group.log.capacity
+    }
+    return {
+      resource: this.resource,
+      objects: cache.size,
+      unservable: cache.unservableCount,
+      encrypted: cache.encryptedCount,
+      revision: cache.revision,
+      ringBatches: ring.batches,
+      ringBytes: ring.bytes,
+      ringAgeSeconds: ring.oldestMs === null ? 0 : (this.#clock.monotonic() - ring.oldestMs) / 1000,
+      waiting: cache.waiting,
+      stalenessSeconds: cache.stalenessMs / 1000,
+      ready: cache.readiness.kind === 'ready',
+      groups,
+      logBytes,
+      sentEvents: dispatcher.sent.events,
+      sentBytes: dispatcher.sent.bytes,
+      blockedBytes,
+      watchers,
+    }
+  }
+}
+
+function dispatcherBounds({ maxBytes }: RingBounds): DispatcherBounds {
+  return {
+    logBytes: Math.floor(maxBytes * LOG_SHARE),
+    allLogBytes: Math.floor(maxBytes * ALL_LOGS_SHARE),
+    replayBytes: Math.floor(maxBytes * REPLAY_SHARE),
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * The served resources with their pipelines. It follows the registry: a resource that appears is listed and watched at
+ * once, and one that vanishes ends its watchers cleanly. Resources under one etcd prefix (versions of a kind, the two
+ * kinds of events) share one pipeline.
+ */
+import type { Dispatcher } from '../broadcast/dispatcher.js'
+import type { RegistryChange, ResourceRegistry, ServedResource } from '../../kubernetes/dialect/resource-registry.js'
+import type { Key } from '../model/event.js'
+import { type Resource, apiVersion } from '../model/resource.js'
+import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
+import type { LiveResource, UncachedResource } from './live-resource.js'
+import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipeline.js'
+import type { RingBounds } from '../cache/ring-buffer.js'
+import { UncachedResources } from './uncached-resources.js'
+
+export interface ResourcesOptions extends ResourcePipelineOptions {
+  /**
+   * Returns how many batches of history are kept for a resource: 0 when it is not cached, null for the size of `ring`.
+   */
+  readonly historySize: (resource: Resource) => number | null
+  /** Where a resource that is not cached is read and watched. */
+  readonly directUpstream: (resource: Resource) => UpstreamReader & UpstreamWatcher
+}
+
+interface Shared {
+  readonly pipeline: ResourcePipeline
+  /** Served resources that share it. */
+  users: number
+}
+
+export class Resources {
+  readonly #options: ResourcesOptions
+  #ring: RingBounds
+  readonly #pipelines = new Map<Key, Shared>()
+  readonly #byPath = new Map<string, LiveResource | UncachedResource>()
+  readonly #uncached: UncachedResources
+  readonly #stopping = new Set<Promise<void>>()
+  #isStarted = false
+
+  constructor(registry: ResourceRegistry, options: ResourcesOptions) {
+    this.#options = options
+    this.#ring = options.ring
+    this.#uncached = new UncachedResources({ ...options, upstreamOf: options.directUpstream })
+    this.#follow({ added: registry.list(), removed: [] })
+    registry.onChange((change) => this.#follow(change))
+  }
+
+  find(group: string, version: string, plural: string): LiveResource | UncachedResource | undefined {
+    return this.#byPath.get(`${group}/${version}/${plural}`)
+  }
+
+  /** Returns undefined also for a resource that is not cached. */
+  findLive(group: string, version: string, plural: string): LiveResource | undefined {
+    const found = this.find(group, version, plural)
+    return found?.kind === 'live' ? found : undefined
+  }
+
+  /** The dispatchers of all watchers, those of uncached resources included. */
+  *dispatchers(): Generator<Dispatcher> {
+    for (const { dispatcher } of this.pipelines()) yield dispatcher
+    yield* this.#uncached.dispatchers()
+  }
+
+  /** One for each etcd prefix that is cached. */
+  *pipelines(): Generator<ResourcePipeline> {
+    for (const { pipeline } of this.#pipelines.values()) yield pipeline
+  }
+
+  /** Bounds the history of every cached resource anew; a smaller bound evicts at once. */
+  setRingBounds(ring: RingBounds): void {
+    this.#ring = ring
+    for (const pipeline of this.pipelines()) pipeline.setRingBounds(this.#ringOf(pipeline.resource))
+  }
+
+  start(): void {
+    this.#isStarted = true
+    for (const pipeline of this.pipelines()) pipeline.start()
+  }
+
+  async stop(): Promise<void> {
+    this.#uncached.stop()
+    await Promise.all([...[...this.pipelines()].map((pipeline) => pipeline.stop()), ...this.#stopping])
+  }
+
+  /** Additions come first: an entry that only changed keeps its pipeline. */
+  #follow({ added, removed }: RegistryChange): void {
+    const addedPaths = new Set(added.map(pathOf))
+    for (const served of added) this.#byPath.set(pathOf(served), this.#open(served))
+    const reread = new Set<ResourcePipeline>()
+    for (const served of removed) {
+      const isReplaced = addedPaths.has(pathOf(served))
+      const pipeline = this.#pipelines.get(served.resource.etcdPrefix)?.pipeline
+      if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
+      if (!isReplaced) this.#byPath.delete(pathOf(served))
+      if (!this.#isUncached(served)) this.#release(served, isReplaced)
+      else if (!isReplaced || served.definition !== null) this.#uncached.end(served.resource)
+    }
+    for (const pipeline of reread) pipeline.reread()
+  }
+
+  #open(served: ServedResource): LiveResource | UncachedResource {
+    return this.#isUncached(served) ? this.#uncached.resource(served) : this.#share(served).live(served)
+  }
+
+  #isUncached({ resource }: ServedResource): boolean {
+    return this.#options.historySize(resource) === 0
+  }
+
+  #share({ resource }: ServedResource): ResourcePipeline {
+    let shared = this.#pipelines.get(resource.etcdPrefix)
+    if (shared === undefined) {
+      const ring = this.#ringOf(resource)
+      shared = { pipeline: new ResourcePipeline(resource, { ...this.#options, ring }), users: 0 }
+      this.#pipelines.set(resource.etcdPrefix, shared)
+      if (this.#isStarted) shared.pipeline.start()
+    }
+    shared.users++
+    return shared.pipeline
+  }
+
+  #ringOf(resource: Resource): RingBounds {
+    return { ...this.#ring, maxItems: this.#options.historySize(resource) ?? this.#ring.maxItems }
+  }
+
+  #release({ resource }: ServedResource, isReplaced: boolean): void {
+    const shared = this.#pipelines.get(resource.etcdPrefix)
+    if (shared === undefined) return
+    shared.users--
+    if (shared.users > 0) {
+      if (!isReplaced) shared.pipeline.dispatcher.endVersion(apiVersion(resource))
+      return
+    }
+    this.#pipelines.delete(resource.etcdPrefix)
+    const stopped = shared.pipeline.stop()
+    this.#stopping.add(stopped)
+    void stopped.finally(() => this.#stopping.delete(stopped))
+  }
+}
+
+function pathOf({ resource }: ServedResource): string {
+  return `${resource.group}/${resource.version}/${resource.plural}`
+}

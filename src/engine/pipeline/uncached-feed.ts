@@ -1,0 +1,167 @@
+/**
+ * The feed of a cache that lives for one request: it reads the state that the request begins with, and for a watch
+ * opens one watch on the upstream. It never reconnects: when the upstream's watch is lost, so is the client's, as in an
+ * API server without a watch cache.
+ */
+import type { FreshnessSource } from '../model/freshness-source.js'
+import { addInTurns } from '../feed/add-in-turns.js'
+import type { FeedRequest, ResourceFeed } from '../feed/resource-feed.js'
+import type { FeedStatus } from '../feed/feed-options.js'
+import { learnCompactRevision } from '../feed/list-plan.js'
+import { readPages } from '../feed/read-pages.js'
+import type { Key, KeyValue } from '../model/event.js'
+import { nextRevision, type Revision, ZERO_REVISION } from '../model/revision.js'
+import { ExpiredError, ServiceUnavailableError, type StatusError, TimeoutError } from '../model/status.js'
+import type { Clock } from '../../support/clock.js'
+import {
+  UpstreamError,
+  type UpstreamReader,
+  type UpstreamWatch,
+  type UpstreamWatcher,
+  type WatchEnd,
+} from '../upstream/upstream.js'
+
+export interface UncachedFeedOptions {
+  readonly upstream: UpstreamReader & UpstreamWatcher
+  /** The prefix of the resource, or of one namespace of it. */
+  readonly prefix: Key
+  readonly clock: Clock
+  /** Called when the upstream's watch is lost. */
+  readonly onLost: (error: StatusError) => void
+}
+
+/** The most: etcd's upstream asks for fewer where values are large. */
+const PAGE_KEYS = 10_000
+const PAGE_TIMEOUT_MS = 15_000
+const FLOOR_TIMEOUT_MS = 2_000
+
+export class UncachedFeed implements ResourceFeed {
+  readonly #request: FeedRequest
+  readonly #options: UncachedFeedOptions
+  readonly freshness: FreshnessSource
+  #revision: Revision = ZERO_REVISION
+  #watch: UpstreamWatch | null = null
+
+  constructor(request: FeedRequest, options: UncachedFeedOptions) {
+    this.#request = request
+    this.#options = options
+    const { upstream } = options
+    this.freshness = {
+      // The state was read after the request had come.
+      trustsProgress: true,
+      currentRevision: () => Promise.resolve(this.#revision),
+      requestProgress: () => this.#watch?.requestProgress(),
+      readState: (revision, signal) => this.#read(revision, signal),
+      readKey: (key, signal) => upstream.readKey(key, signal === undefined ? {} : { signal }),
+    }
+  }
+
+  get status(): FeedStatus {
+    return { state: 'watching', revision: this.#revision, connectedSince: null, reason: null }
+  }
+
+  start(): void {}
+
+  async stop(): Promise<void> {
+    this.#watch?.close()
+    this.#watch = null
+  }
+
+  /** Loads the present state. @throws StatusError */
+  async loadNow(signal: AbortSignal): Promise<void> {
+    await this.#hold(await this.#orUnavailable(this.#read(null, signal)), signal)
+  }
+
+  /**
+   * Loads the state that a watch after that revision begins with, or the oldest one where that cannot be read any more:
+   * then the cache refuses the revision as too old.
+   * @throws StatusError
+   */
+  async loadAt(afterRevision: Revision, signal: AbortSignal): Promise<void> {
+    const now = await this.#orUnavailable(this.#options.upstream.currentRevision(signal))
+    const revision = Math.min(now, afterRevision) as Revision
+    try {
+      await this.#hold(await this.#read(revision, signal), signal)
+    } catch (error) {
+      if (!(error instanceof UpstreamError) || error.code !== 'compacted') throw unavailable(error)
+      const { upstream, prefix, clock } = this.#options
+      const floor = await learnCompactRevision(upstream, {
+        prefix,
+        revision,
+        clock,
+        timeoutMs: FLOOR_TIMEOUT_MS,
+        signal,
+      })
+      await this.#hold(await this.#orUnavailable(this.#read(floor, signal)), signal)
+    }
+  }
+
+  /** Watches from the loaded state on. */
+  watch(): void {
+    const { upstream, prefix } = this.#options
+    const { sink, metrics } = this.#request
+    this.#watch = upstream.watch(
+      { prefix, startRevision: nextRevision(this.#revision) },
+      {
+        onOpen: () => {},
+        onBatches: (batches) => {
+          metrics.received(
+            batches.length,
+            batches.reduce((sum, { events }) => sum + events.length, 0),
+          )
+          sink.apply(batches)
+        },
+        onProgress: (revision) => sink.progress(revision),
+        onEnd: (end) => this.#options.onLost(errorOf(end, this.#revision)),
+      },
+    )
+  }
+
+  async #hold(
+    { revision, keyValues }: { revision: Revision; keyValues: readonly KeyValue[] },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const replacement = this.#request.sink.replace(revision, 'initial')
+    await addInTurns(keyValues, (part) => replacement.add(part), signal)
+    replacement.commit()
+    this.#request.sink.synced()
+    this.#revision = revision
+  }
+
+  async #read(
+    revision: Revision | null,
+    signal?: AbortSignal,
+  ): Promise<{ revision: Revision; keyValues: readonly KeyValue[] }> {
+    const { upstream, prefix, clock } = this.#options
+    const keyValues: KeyValue[] = []
+    let at = revision ?? ZERO_REVISION
+    const pages = { upstream, prefix, revision, pageKeys: PAGE_KEYS, pageTimeoutMs: PAGE_TIMEOUT_MS, clock }
+    for await (const page of readPages(signal === undefined ? pages : { ...pages, signal })) {
+      at = page.revision
+      for (const keyValue of page.keyValues) keyValues.push(keyValue)
+    }
+    return { revision: at, keyValues }
+  }
+
+  async #orUnavailable<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work
+    } catch (error) {
+      throw unavailable(error)
+    }
+  }
+}
+
+function unavailable(cause: unknown): unknown {
+  if (!(cause instanceof UpstreamError)) return cause
+  const details = { retryAfterSeconds: 1 }
+  return new TimeoutError('Timeout: the storage did not answer', { cause, details })
+}
+
+function errorOf(end: WatchEnd, revision: Revision): StatusError {
+  if (end.kind === 'compacted') return ExpiredError.tooOld(revision, end.compactRevision)
+  return new ServiceUnavailableError('the watch on the storage is lost', {
+    cause: end.error,
+    details: { retryAfterSeconds: 1 },
+  })
+}

@@ -1,0 +1,89 @@
+/**
+ * Resources that are not cached (`--watch-cache-sizes=…#0`): every request reads the upstream for itself, into a small
+ * pipeline that lasts as long as the request.
+ */
+import type { Dispatcher } from '../broadcast/dispatcher.js'
+import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
+import { type Resource, namespacePrefix } from '../model/resource.js'
+import type { StatusError } from '../model/status.js'
+import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
+import type { OpenedResource, UncachedRequest, UncachedResource } from './live-resource.js'
+import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipeline.js'
+import { UncachedFeed } from './uncached-feed.js'
+
+export interface UncachedResourcesOptions extends Omit<ResourcePipelineOptions, 'openFeed' | 'ring' | 'firstHistory'> {
+  readonly upstreamOf: (resource: Resource) => UpstreamReader & UpstreamWatcher
+}
+
+/** The history behind one watch: it has a single reader, which is at the head. */
+const RING = { maxItems: 1_024, maxBytes: 4 * 2 ** 20, maxAgeMs: 5 * 60_000 }
+
+interface Opening {
+  readonly resource: Resource
+  readonly pipeline: ResourcePipeline
+}
+
+export class UncachedResources {
+  readonly #options: UncachedResourcesOptions
+  /** The requests that run. */
+  readonly #open = new Set<Opening>()
+  #opened = 0
+
+  constructor(options: UncachedResourcesOptions) {
+    this.#options = options
+  }
+
+  *dispatchers(): Generator<Dispatcher> {
+    for (const { pipeline } of this.#open) yield pipeline.dispatcher
+  }
+
+  resource(served: ServedResource): UncachedResource {
+    return { kind: 'uncached', served, open: (request, signal) => this.#openFor(served, request, signal) }
+  }
+
+  /** Ends the requests to a resource that is no longer served. */
+  end(resource: Resource): void {
+    for (const opening of this.#open) if (opening.resource === resource) this.#close(opening)
+  }
+
+  stop(): void {
+    for (const opening of this.#open) this.#close(opening)
+  }
+
+  async #openFor(served: ServedResource, request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource> {
+    const { resource } = served
+    const { pipeline, feed } = this.#connect(resource, request.namespace)
+    const opening = { resource, pipeline }
+    this.#open.add(opening)
+    try {
+      if (request.afterRevision === null) await feed.loadNow(signal)
+      else await feed.loadAt(request.afterRevision, signal)
+      if (request.isWatch && this.#open.has(opening)) feed.watch()
+    } catch (error) {
+      this.#close(opening)
+      throw error
+    }
+    return { live: pipeline.live(served), close: () => this.#close(opening) }
+  }
+
+  #connect(resource: Resource, namespace: string): { pipeline: ResourcePipeline; feed: UncachedFeed } {
+    const { clock, upstreamOf } = this.#options
+    const prefix = namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)
+    const onLost = (error: StatusError): void => {
+      for (const cursor of pipeline.dispatcher.cursors) pipeline.dispatcher.fail(cursor, error, 'error')
+    }
+    let feed: UncachedFeed | undefined
+    const pipeline: ResourcePipeline = new ResourcePipeline(resource, {
+      ...this.#options,
+      ring: RING,
+      firstHistory: ++this.#opened,
+      openFeed: (request) =>
+        (feed = new UncachedFeed(request, { upstream: upstreamOf(resource), prefix, clock, onLost })),
+    })
+    return { pipeline, feed: feed! }
+  }
+
+  #close(opening: Opening): void {
+    if (this.#open.delete(opening)) void opening.pipeline.stop()
+  }
+}

@@ -1,0 +1,245 @@
+/**
+ * The watches of an embedded store, and the delivery of events and progress to them.
+ *
+ * A watch is a cursor into the store's log, not a queue. A watch that is held therefore costs nothing and, as in etcd,
+ * is ended with `compacted` when the history it still needs is gone. Handlers are never called from inside `watch()`, a
+ * write or `close()`: a pass runs in a later turn of the event loop and delivers to each watch everything that has
+ * accumulated since.
+ */
+import type { Batch, Key, KeyEvent } from '../../model/event.js'
+import { nextRevision, type Revision, toRevision } from '../../model/revision.js'
+import type { Clock, Timer } from '../../../support/clock.js'
+import {
+  type UpstreamWatch,
+  UpstreamError,
+  type WatchEnd,
+  type WatchHandlers,
+  type UpstreamWatchOptions,
+} from '../upstream.js'
+import type { MvccStore } from './mvcc-store.js'
+
+export interface WatchHubOptions {
+  readonly clock: Clock
+  /** Whether `requestProgress` is answered. Periodic progress is always right. */
+  readonly trustsProgress: boolean
+  /** How long a watch may be quiet before it is sent its progress, in milliseconds. */
+  readonly progressIntervalMs: number
+}
+
+interface Watch {
+  readonly prefix: Key
+  readonly handlers: WatchHandlers
+  /** The first revision that has not been delivered. */
+  next: Revision
+  isOpen: boolean
+  isClosed: boolean
+  end: WatchEnd | null
+  wantsProgress: boolean
+  /** Whether nothing was delivered since the last periodic progress. */
+  isQuiet: boolean
+}
+
+/**
+ * How many revisions are examined for one watch before the others have their turn: a deep replay must not block the
+ * event loop.
+ */
+const scanRevisions = 4096
+
+export class WatchHub {
+  readonly #options: WatchHubOptions
+  #store: MvccStore
+  readonly #watches = new Set<Watch>()
+  readonly #held = new Set<Key>()
+  #isStalled = false
+  #deliveryDelayMs = 0
+  #isScheduled = false
+  #isClosed = false
+  #progressTimer: Timer | null = null
+  #idleCallbacks: (() => void)[] = []
+
+  constructor(store: MvccStore, options: WatchHubOptions) {
+    this.#store = store
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#watches.size
+  }
+
+  /** @param refusal why the watch is refused. Like everything else, it is reported later, in `onEnd`. */
+  watch(
+    { prefix, startRevision }: UpstreamWatchOptions,
+    handlers: WatchHandlers,
+    refusal: UpstreamError | null = null,
+  ): UpstreamWatch {
+    const error = this.#isClosed ? new UpstreamError('unavailable', 'the embedded store is closed') : refusal
+    const watch: Watch = {
+      prefix,
+      handlers,
+      // 0 means the next revision, as in etcd.
+      next: startRevision === 0 ? nextRevision(this.#store.revision) : startRevision,
+      isOpen: false,
+      isClosed: false,
+      end: error === null ? null : { kind: 'failed', error },
+      wantsProgress: false,
+      isQuiet: false,
+    }
+    this.#watches.add(watch)
+    this.#startProgressTimer()
+    this.wake()
+    return {
+      requestProgress: () => {
+        if (watch.isClosed || !this.#options.trustsProgress) return
+        watch.wantsProgress = true
+        this.wake()
+      },
+      close: () => this.#close(watch),
+    }
+  }
+
+  /** Starts a pass, because there is something new to deliver. */
+  wake(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    const pass = (): void => {
+      this.#isScheduled = false
+      this.#pass()
+      if (this.#isScheduled) return
+      for (const callback of this.#idleCallbacks.splice(0)) callback()
+    }
+    if (this.#deliveryDelayMs === 0) setImmediate(pass)
+    else this.#options.clock.setTimer(this.#deliveryDelayMs, pass)
+  }
+
+  /** Resolves when everything that can be delivered now has been. */
+  delivered(): Promise<void> {
+    if (!this.#isScheduled) return Promise.resolve()
+    return new Promise((resolve) => this.#idleCallbacks.push(resolve))
+  }
+
+  /** Ends every running watch as if its connection broke; undelivered events are dropped. */
+  cut(error: UpstreamError): void {
+    for (const watch of this.#watches) watch.end ??= { kind: 'failed', error }
+    this.wake()
+  }
+
+  /** Watches whose prefix starts with `prefix` get nothing until it is released. */
+  hold(prefix: Key): void {
+    this.#held.add(prefix)
+  }
+
+  release(prefix?: Key): void {
+    if (prefix === undefined) this.#held.clear()
+    else this.#held.delete(prefix)
+    this.wake()
+  }
+
+  /** A stalled hub delivers nothing at all: the connection is open, but no bytes come. */
+  setStalled(isStalled: boolean): void {
+    this.#isStalled = isStalled
+    this.wake()
+  }
+
+  setDeliveryDelay(delayMs: number): void {
+    this.#deliveryDelayMs = delayMs
+  }
+
+  /** Continues with another history; the caller cuts the watches of the old one. */
+  replaceStore(store: MvccStore): void {
+    this.#store = store
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#progressTimer?.cancel()
+    this.#progressTimer = null
+    for (const watch of this.#watches) watch.isClosed = true
+    this.#watches.clear()
+  }
+
+  #pass(): void {
+    for (const watch of this.#watches) this.#deliver(watch)
+  }
+
+  #deliver(watch: Watch): void {
+    if (watch.end !== null) return this.#end(watch, watch.end)
+    if (this.#isStalled || this.#isHeld(watch.prefix)) return
+    if (!watch.isOpen) {
+      watch.isOpen = true
+      watch.handlers.onOpen()
+      if (watch.isClosed || watch.end !== null) return
+    }
+    const { compactRevision, revision } = this.#store
+    if (watch.next < compactRevision) return this.#end(watch, { kind: 'compacted', compactRevision })
+    const last = Math.min(revision, watch.next + scanRevisions - 1)
+    const batches: Batch[] = []
+    for (let at: number = watch.next; at <= last; at++) {
+      const batch = this.#store.batchAt(toRevision(at))
+      const under = batch === undefined ? null : batchUnder(batch, watch.prefix)
+      if (under !== null) batches.push(under)
+    }
+    if (last >= watch.next) watch.next = toRevision(last + 1)
+    if (batches.length > 0) {
+      watch.isQuiet = false
+      watch.handlers.onBatches(batches)
+    }
+    if (last < revision) return this.wake()
+    if (watch.wantsProgress) this.#tellProgress(watch, revision)
+  }
+
+  /**
+   * Sends progress only at the head, and not to a watch of a future revision, which has not been given the events
+   * before its start.
+   */
+  #tellProgress(watch: Watch, revision: Revision): void {
+    if (watch.isClosed || watch.end !== null || watch.next !== revision + 1) return
+    watch.wantsProgress = false
+    watch.isQuiet = false
+    watch.handlers.onProgress(revision)
+  }
+
+  #end(watch: Watch, end: WatchEnd): void {
+    this.#close(watch)
+    watch.handlers.onEnd(end)
+  }
+
+  #close(watch: Watch): void {
+    watch.isClosed = true
+    this.#watches.delete(watch)
+    if (this.#watches.size > 0) return
+    this.#progressTimer?.cancel()
+    this.#progressTimer = null
+  }
+
+  #isHeld(prefix: Key): boolean {
+    for (const held of this.#held) if (prefix.startsWith(held)) return true
+    return false
+  }
+
+  #startProgressTimer(): void {
+    if (this.#isClosed) return
+    this.#progressTimer ??= this.#options.clock.setTimer(this.#options.progressIntervalMs, () => {
+      this.#progressTimer = null
+      if (this.#watches.size === 0) return
+      for (const watch of this.#watches) {
+        if (watch.isQuiet) watch.wantsProgress = true
+        watch.isQuiet = true
+      }
+      this.#startProgressTimer()
+      this.wake()
+    })
+  }
+}
+
+/** Returns the part of a batch that lies under a prefix, or the batch itself, uncopied, when that is all of it. */
+function batchUnder(batch: Batch, prefix: Key): Batch | null {
+  const { events } = batch
+  if (events.length === 1) return isUnder(events[0] as KeyEvent, prefix) ? batch : null
+  const under = events.filter((event) => isUnder(event, prefix))
+  if (under.length === events.length) return batch
+  return under.length === 0 ? null : { revision: batch.revision, events: under }
+}
+
+function isUnder(event: KeyEvent, prefix: Key): boolean {
+  return (event.type === 'put' ? event.keyValue.key : event.key).startsWith(prefix)
+}

@@ -1,0 +1,98 @@
+/**
+ * Chooses the endpoint for all calls. One endpoint is used as long as it answers. When it does not, whichever of the
+ * others connects first is used, so that a dead endpoint does not cost anybody its connect timeout.
+ *
+ * A connection alone is not enough: a member that is cut off from its peers, or stopped, accepts connections and does
+ * not answer usefully. A caller that meets such a member reports it, and for a few seconds it is among the last choices.
+ * When all are, one that answers comes before one that is silent, and then the one whose report is the oldest.
+ */
+import type { Clock } from '../../../support/clock.js'
+import { UpstreamError } from '../upstream.js'
+import type { GrpcEndpoint } from './grpc-endpoint.js'
+
+/** Longer than an election: afterwards a member that lost its leader has a new one or is gone. */
+const SUSPECT_MS = 5_000
+
+/** How long a connected suspect waits for a better endpoint. */
+const PREFER_OTHERS_MS = 1_000
+
+export class EndpointPool {
+  readonly #suspectUntil = new Map<GrpcEndpoint, number>()
+  #current: GrpcEndpoint
+  #isClosed = false
+
+  constructor(
+    readonly endpoints: readonly GrpcEndpoint[],
+    readonly connectTimeoutMs: number,
+    readonly clock: Clock,
+    /** Whether an endpoint leaves questions unanswered now: see `silent-members.ts`. */
+    readonly isSilent: (endpoint: GrpcEndpoint) => boolean,
+  ) {
+    const [first] = endpoints
+    if (!first) throw new RangeError('etcd: at least one endpoint is needed')
+    this.#current = first
+  }
+
+  /** Returns a connected endpoint, at once when there is one. @throws UpstreamError 'unavailable' */
+  async pick(signal?: AbortSignal): Promise<GrpcEndpoint> {
+    if (this.#isClosed) throw new UpstreamError('unavailable', 'the etcd client is closed')
+    if (this.#isGood(this.#current)) return this.#current
+    const good = this.endpoints.find((endpoint) => this.#isGood(endpoint))
+    const chosen = good ?? (await this.#connect(signal))
+    this.#current = chosen
+    return chosen
+  }
+
+  /** Reports an endpoint that is connected but did not answer, or said that it cannot. */
+  suspect(endpoint: GrpcEndpoint): void {
+    if (this.endpoints.length > 1) this.#suspectUntil.set(endpoint, this.clock.monotonic() + SUSPECT_MS)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const endpoint of this.endpoints) endpoint.close()
+  }
+
+  #isGood(endpoint: GrpcEndpoint): boolean {
+    return endpoint.isReady() && !this.#isSuspect(endpoint)
+  }
+
+  #isSuspect(endpoint: GrpcEndpoint): boolean {
+    return (this.#suspectUntil.get(endpoint) ?? 0) > this.clock.monotonic()
+  }
+
+  /** Of two suspects. */
+  #isBetter(one: GrpcEndpoint, other: GrpcEndpoint): boolean {
+    const [isSilent, isOtherSilent] = [this.isSilent(one), this.isSilent(other)]
+    if (isSilent !== isOtherSilent) return isOtherSilent
+    return (this.#suspectUntil.get(one) ?? 0) < (this.#suspectUntil.get(other) ?? 0)
+  }
+
+  /** Returns the endpoint that connects first, or a suspect when no other one connects within its head start. */
+  #connect(signal: AbortSignal | undefined): Promise<GrpcEndpoint> {
+    return new Promise((resolve, reject) => {
+      let fallback: GrpcEndpoint | null = null
+      let isHeadStartOver = false
+      const headStart = this.clock.setTimer(PREFER_OTHERS_MS, () => {
+        isHeadStartOver = true
+        if (fallback) resolve(fallback)
+      })
+      const attempt = async (endpoint: GrpcEndpoint): Promise<void> => {
+        if (!(await endpoint.connect(this.connectTimeoutMs, signal))) return
+        if (isHeadStartOver || !this.#isSuspect(endpoint)) resolve(endpoint)
+        else if (fallback === null || this.#isBetter(endpoint, fallback)) fallback = endpoint
+      }
+      const finish = async (): Promise<void> => {
+        await Promise.all(this.endpoints.map(attempt))
+        headStart.cancel()
+        if (fallback) resolve(fallback)
+        else reject(new UpstreamError('unavailable', `no etcd endpoint can be reached: ${this.#described()}`))
+      }
+      void finish()
+    })
+  }
+
+  #described(): string {
+    return this.endpoints.map((endpoint) => endpoint.described()).join(', ')
+  }
+}

@@ -1,0 +1,401 @@
+/**
+ * etcd as an upstream: reads, watches and writes over its gRPC API, with failover between endpoints. Every kind of
+ * failure is reported as an `UpstreamError`.
+ *
+ * A call that cannot have changed anything is repeated at another endpoint when one does not answer. A write is never
+ * repeated, since its outcome is unknown, except after a refused token, when etcd has done nothing. All reads are
+ * linearizable.
+ */
+import { keyFromText, prefixEnd, type Key, type KeyValue } from '../../model/event.js'
+import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
+import { toRevision, type Revision } from '../../model/revision.js'
+import { systemClock, type Clock } from '../../../support/clock.js'
+import { silentLogger, type Logger } from '../../../support/log.js'
+import { sourceTurns } from '../../../support/turns.js'
+import {
+  UpstreamError,
+  type Compare,
+  type Page,
+  type ReadOptions,
+  type Upstream,
+  type UpstreamStatus,
+  type UpstreamWatch,
+  type WatchHandlers,
+  type UpstreamWatchOptions,
+  type WriteOperation,
+  type WriteResult,
+} from '../upstream.js'
+import type { EtcdUser } from './auth-token.js'
+import {
+  decodeLeaseGrantAnswer,
+  decodeTxnAnswer,
+  decodeIsEmptyLease,
+  encodeLeaseGrantRequest,
+  encodeLeaseRevokeRequest,
+  encodeLeaseTimeToLiveRequest,
+  encodeRangeRequest,
+  encodeTxnRequest,
+  paths,
+  type RangeRequest,
+  type StatusAnswer,
+} from './control-messages.js'
+import { type RangeAnswer, RangeDecoding } from './data-messages.js'
+import { EndpointPool } from './endpoint-pool.js'
+import { EtcdCalls } from './etcd-calls.js'
+import { EtcdWatch } from './etcd-watch.js'
+import type { EtcdTls } from './grpc-connection.js'
+import { GrpcEndpoint } from './grpc-endpoint.js'
+import { newLeaseId } from '../lease-id.js'
+import { LaggingMembers } from './lagging-members.js'
+import { MemberPulse } from './member-pulse.js'
+import { MAX_KEYS, PageSizes } from './page-sizes.js'
+import { isProgressTrusted } from './progress-trust.js'
+import { SilentMembers } from './silent-members.js'
+
+export interface EtcdCredentials {
+  /** For the https endpoints. */
+  readonly tls?: EtcdTls
+  readonly user?: EtcdUser
+}
+
+export interface EtcdUpstreamOptions extends EtcdCredentials {
+  /** At least one `http://host:port` or `https://host:port`; the port defaults to 2379. */
+  readonly endpoints: readonly string[]
+  /** Calls its listener whenever there are others. What runs keeps its connection; the next one is made with them. */
+  readonly followCredentials?: (listener: (credentials: EtcdCredentials) => void) => () => void
+  /** The time limit of one call to one endpoint, in milliseconds. Default 10 s: etcd itself gives up after 7. */
+  readonly requestTimeoutMs?: number
+  /** The time limit for connecting to any endpoint, in milliseconds. Default 5 s. */
+  readonly connectTimeoutMs?: number
+  /**
+   * How long a used connection may be silent before it is pinged, in milliseconds. Default 6 s: etcd treats more than
+   * one ping in 5 s (its `--grpc-keepalive-min-time`) as an attack, and ends the connection.
+   */
+  readonly keepAliveTimeMs?: number
+  /** The time limit for the answer to a ping, in milliseconds. Default 3 s. */
+  readonly keepAliveTimeoutMs?: number
+  /**
+   * The largest message that is accepted: a larger one is `too-large`, and is never read into memory. Default 160 MiB.
+   */
+  readonly maxReceivedBytes?: number
+  /**
+   * A key that the user may read, used to ask for etcd's revision. Default: the last prefix that was read, so that a
+   * user with rights on one prefix needs no setting.
+   */
+  readonly probeKey?: Key
+  readonly metrics?: EtcdRequestMetrics
+  readonly clock?: Clock
+  readonly logger?: Logger
+}
+
+/** The time limit for a member to report its version, in milliseconds. */
+const STATUS_TIMEOUT_MS = 2_000
+
+/** How often members are compared: a member that is behind the others by more than this is left. */
+const LAG_CHECK_MS = 2_000
+
+/**
+ * A silent member is left after both of these at the worst: the watches go on elsewhere within 3 s, and a read that
+ * waits for it is asked elsewhere. etcd answers the question from memory, without the other members and without its
+ * disk.
+ */
+const SILENCE_CHECK_MS = 750
+const SILENCE_MS = 1_250
+
+/**
+ * The time limit for asking a member for its revision. The question is small, so the next member is tried sooner than
+ * for a page.
+ */
+const REVISION_ATTEMPT_MS = 1_000
+
+const REQUEST_TIMEOUT_MS = 10_000
+const CONNECT_TIMEOUT_MS = 5_000
+const KEEP_ALIVE_TIME_MS = 6_000
+const KEEP_ALIVE_TIMEOUT_MS = 3_000
+/**
+ * etcd does not limit its answers. A page or a revision may be larger than gRPC's 4 MB, but a watch that is behind is
+ * sent 1,000 revisions in one answer, and with 1 MB each those would fill our memory. A message announces its size
+ * first, so a larger one can be refused. The limit fits a first page of the largest values etcd accepts.
+ */
+const MAX_RECEIVED_BYTES = 160 * 1_048_576
+
+/** Connects when it is first used, and again whenever needed. @throws TypeError when an endpoint is not a URL. */
+export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
+  return new EtcdUpstream(options)
+}
+
+class EtcdUpstream implements Upstream {
+  readonly #pool: EndpointPool
+  readonly #calls: EtcdCalls
+  readonly #clock: Clock
+  readonly #logger: Logger
+  readonly #requestTimeoutMs: number
+  readonly #pageSizes = new PageSizes()
+  readonly #versions = new Map<GrpcEndpoint, string>()
+  readonly #watches = new Set<EtcdWatch>()
+  readonly #lagging: LaggingMembers<GrpcEndpoint>
+  readonly #silent: SilentMembers<GrpcEndpoint>
+  readonly #pulse: MemberPulse<GrpcEndpoint>
+  readonly #stopFollowing: () => void
+  #probeKey: Key | null
+  #trustsProgress = false
+
+  constructor(options: EtcdUpstreamOptions) {
+    this.#clock = options.clock ?? systemClock
+    this.#logger = options.logger ?? silentLogger
+    this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
+    this.#probeKey = options.probeKey ?? null
+    const endpoints = options.endpoints.map(
+      (url) =>
+        new GrpcEndpoint({
+          url,
+          ...(options.tls === undefined ? {} : { tls: options.tls }),
+          keepAliveTimeMs: options.keepAliveTimeMs ?? KEEP_ALIVE_TIME_MS,
+          keepAliveTimeoutMs: options.keepAliveTimeoutMs ?? KEEP_ALIVE_TIMEOUT_MS,
+          maxReceivedBytes: options.maxReceivedBytes ?? MAX_RECEIVED_BYTES,
+        }),
+    )
+    this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock, (endpoint) =>
+      this.#silent.isSilent(endpoint),
+    )
+    this.#calls = new EtcdCalls(this.#pool, {
+      user: options.user ?? null,
+      requestTimeoutMs: this.#requestTimeoutMs,
+      metrics: options.metrics,
+    })
+    this.#lagging = new LaggingMembers({
+      members: endpoints,
+      revisionOf: async (endpoint) => {
+        const answer = await this.#statusOf(endpoint, undefined)
+        return answer instanceof UpstreamError ? null : toRevision(answer.revision)
+      },
+      onBehind: (endpoint, own, others) => this.#leave(endpoint, `is behind the other members: ${own}, not ${others}`),
+      clock: this.#clock,
+      everyMs: LAG_CHECK_MS,
+    })
+    this.#silent = new SilentMembers({
+      members: endpoints,
+      answers: async (endpoint, deadlineMs) =>
+        !((await this.#statusOf(endpoint, undefined, deadlineMs)) instanceof UpstreamError),
+      heardFrom: (endpoint) => endpoint.heard,
+      onSilent: (endpoint) => {
+        this.#leave(endpoint, 'has gone silent, while another member answers')
+        endpoint.abandon()
+      },
+      clock: this.#clock,
+      everyMs: SILENCE_CHECK_MS,
+      deadlineMs: SILENCE_MS,
+    })
+    this.#pulse = new MemberPulse({
+      inUse: () => this.#endpointsInUse(),
+      answers: (endpoint, deadlineMs) => this.#confirms(endpoint, deadlineMs),
+      clock: this.#clock,
+    })
+    const use = ({ tls, user }: EtcdCredentials): void => {
+      if (tls !== undefined) for (const endpoint of endpoints) endpoint.renew(tls)
+      if (user !== undefined) this.#calls.token.use(user)
+    }
+    this.#stopFollowing = options.followCredentials?.(use) ?? ((): void => {})
+  }
+
+  async read(options: ReadOptions): Promise<Page> {
+    const { prefix, startKey = prefix, revision, keysOnly = false, signal } = options
+    for (;;) {
+      const pageKeys = keysOnly ? MAX_KEYS : this.#pageSizes.keysFor(prefix)
+      const limit = Math.min(options.limit ?? pageKeys, pageKeys)
+      try {
+        const [answer, bytes] = await this.#range(
+          {
+            key: startKey,
+            rangeEnd: prefixEnd(prefix),
+            limit,
+            keysOnly,
+            ...(revision === undefined ? {} : { revision }),
+          },
+          signal,
+        )
+        if (!keysOnly) this.#pageSizes.observe(prefix, answer.keyValues.length, bytes)
+        this.#probeKey ??= prefix
+        return {
+          revision: revision ?? answer.headerRevision,
+          currentRevision: answer.headerRevision,
+          keyValues: answer.keyValues,
+          more: answer.more,
+          count: answer.count,
+        }
+      } catch (error) {
+        const isTooLarge = error instanceof UpstreamError && error.code === 'too-large'
+        if (!isTooLarge || !this.#pageSizes.halve(prefix, limit)) throw error
+      }
+    }
+  }
+
+  async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
+    const { revision, signal } = options
+    const [answer] = await this.#range({ key, ...(revision === undefined ? {} : { revision }) }, signal)
+    return answer.keyValues[0] ?? null
+  }
+
+  async currentRevision(signal?: AbortSignal): Promise<Revision> {
+    const [answer] = await this.#range(this.#probe(), signal, REVISION_ATTEMPT_MS)
+    return answer.headerRevision
+  }
+
+  async status(signal?: AbortSignal): Promise<UpstreamStatus> {
+    const { endpoints } = this.#pool
+    const audible = endpoints.filter((endpoint) => !this.#silent.isSilent(endpoint))
+    let results = await this.#statusOfAll(audible, signal)
+    const isAnswer = (result: StatusAnswer | UpstreamError): result is StatusAnswer =>
+      !(result instanceof UpstreamError)
+    if (!results.some(isAnswer) && audible.length < endpoints.length) {
+      results = await this.#statusOfAll(endpoints, signal)
+    }
+    const answers = results.filter(isAnswer)
+    const failure = results.find((result) => result instanceof UpstreamError)
+    const [first] = answers
+    if (!first) throw failure ?? new UpstreamError('unavailable', 'no etcd endpoint answered')
+    const stranger = answers.find(({ clusterId }) => clusterId !== first.clusterId)
+    if (stranger) {
+      throw new UpstreamError(
+        'protocol',
+        `the etcd endpoints are not one cluster: ${first.clusterId} and ${stranger.clusterId}`,
+      )
+    }
+    return {
+      clusterId: first.clusterId,
+      revision: toRevision(Math.max(...answers.map(({ revision }) => revision))),
+      serverVersions: answers.map(({ version }) => version),
+      trustsProgress: this.#trustsProgress,
+    }
+  }
+
+  get trustsProgress(): boolean {
+    return this.#trustsProgress
+  }
+
+  watch(options: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
+    const watch = new EtcdWatch(
+      {
+        pool: this.#pool,
+        token: this.#calls.token,
+        clock: this.#clock,
+        logger: this.#logger,
+        openTimeoutMs: this.#requestTimeoutMs,
+        trustsProgress: () => this.#trustsProgress,
+        confirmedAtMs: (endpoint) => this.#pulse.confirmedAtMs(endpoint),
+        onOver: (over) => this.#watches.delete(over as EtcdWatch),
+      },
+      options,
+      handlers,
+    )
+    this.#watches.add(watch)
+    this.#lagging.start()
+    this.#silent.start()
+    this.#pulse.start()
+    return watch
+  }
+
+  async write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
+    const request = encodeTxnRequest(compares, operations)
+    const answer = decodeTxnAnswer(await this.#calls.call(paths.txn, request, { isRepeatable: false }))
+    const { revision, succeeded, found } = answer
+    return succeeded ? { kind: 'written', revision } : { kind: 'conflict', revision, current: found }
+  }
+
+  async grantLease(ttlSeconds: number): Promise<string> {
+    const request = encodeLeaseGrantRequest(ttlSeconds, newLeaseId())
+    return decodeLeaseGrantAnswer(await this.#calls.call(paths.leaseGrant, request, { isRepeatable: false }))
+  }
+
+  async dropLease(leaseId: string): Promise<void> {
+    const answer = await this.#calls.call(paths.leaseTimeToLive, encodeLeaseTimeToLiveRequest(leaseId), {
+      isRepeatable: true,
+    })
+    if (!decodeIsEmptyLease(answer)) return
+    await this.#calls.call(paths.leaseRevoke, encodeLeaseRevokeRequest(leaseId), { isRepeatable: false })
+  }
+
+  close(): Promise<void> {
+    this.#stopFollowing()
+    this.#lagging.stop()
+    this.#silent.stop()
+    this.#pulse.stop()
+    for (const watch of this.#watches) watch.close()
+    this.#pool.close()
+    return Promise.resolve()
+  }
+
+  /** Leaves a member: its watches and further calls go on at another one. */
+  #leave(endpoint: GrpcEndpoint, why: string): void {
+    this.#pool.suspect(endpoint)
+    const watches = [...this.#watches].filter((watch) => watch.endpoint === endpoint)
+    if (watches.length === 0) return
+    const fields = { endpoint: endpoint.url, why, watches: watches.length }
+    this.#logger.warn(fields, 'watches leave this etcd member and go on at another')
+    for (const watch of watches) watch.leave(`etcd ${endpoint.url} ${why}`)
+  }
+
+  *#endpointsInUse(): Generator<GrpcEndpoint, void, void> {
+    for (const { endpoint } of this.#watches) if (endpoint !== null) yield endpoint
+  }
+
+  /** The cheapest linearizable read that the user may make. */
+  #probe(): RangeRequest {
+    return { key: this.#probeKey ?? keyFromText('\0'), countOnly: true }
+  }
+
+  /** etcd decides about permission after it has made sure that the member is up to date, so a refusal confirms as well. */
+  async #confirms(endpoint: GrpcEndpoint, deadlineMs: number): Promise<boolean> {
+    try {
+      await this.#calls.callAt(endpoint, paths.range, encodeRangeRequest(this.#probe()), deadlineMs)
+      return true
+    } catch (error) {
+      return error instanceof UpstreamError && error.code === 'permission-denied'
+    }
+  }
+
+  async #range(
+    request: RangeRequest,
+    signal?: AbortSignal,
+    attemptMs?: number,
+  ): Promise<[answer: RangeAnswer, bytes: number]> {
+    const message = await this.#calls.call(paths.range, encodeRangeRequest(request), {
+      isRepeatable: true,
+      ...(attemptMs === undefined ? {} : { attemptMs }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+    const decoding = new RangeDecoding(message, request.rangeEnd !== undefined)
+    while (decoding.part()) {
+      if (sourceTurns.isOver) await sourceTurns.take()
+      signal?.throwIfAborted()
+    }
+    return [decoding.answer, message.length]
+  }
+
+  #statusOfAll(
+    endpoints: readonly GrpcEndpoint[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly (StatusAnswer | UpstreamError)[]> {
+    return Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
+  }
+
+  /** Returns one endpoint's own answer, whether or not it is the one in use. */
+  async #statusOf(
+    endpoint: GrpcEndpoint,
+    signal: AbortSignal | undefined,
+    timeoutMs = STATUS_TIMEOUT_MS,
+  ): Promise<StatusAnswer | UpstreamError> {
+    const status = await this.#calls.statusOf(endpoint, timeoutMs, signal)
+    if (!(status instanceof UpstreamError)) this.#learnVersion(endpoint, status.version)
+    return status
+  }
+
+  /**
+   * Called for every answer. A member that was away at the start is asked every two seconds, and may be the last one
+   * with an unknown version.
+   */
+  #learnVersion(endpoint: GrpcEndpoint, version: string): void {
+    this.#versions.set(endpoint, version)
+    this.#trustsProgress = this.#pool.endpoints.every((each) => isProgressTrusted(this.#versions.get(each) ?? ''))
+  }
+}

@@ -1,0 +1,287 @@
+/**
+ * One watch on a gRPC stream of its own. All streams share the one connection of their endpoint.
+ *
+ * Several watches on one stream were rejected: etcd answers a progress request there only when *all* watchers of the
+ * stream have caught up, so one lagging resource would delay every consistent read, and one slow consumer the whole
+ * stream. A stream costs etcd two goroutines, which is next to nothing for as many streams as there are resources.
+ *
+ * A large answer (a watch that is behind is sent a thousand revisions in one) is decoded and handed over in slices of time,
+ * and the stream is not read meanwhile; what had been read follows in its order. A revision is always handed over whole.
+ *
+ * A lost watch is not opened again here, because the feed decides whether to resume, to relist or to wait. Only the
+ * opening itself is repeated, once and with a fresh token, when etcd refuses the old one.
+ */
+import type { Clock, Timer } from '../../../support/clock.js'
+import { type Batch, prefixEnd } from '../../model/event.js'
+import type { Logger } from '../../../support/log.js'
+import { partsOf, sourceTurns } from '../../../support/turns.js'
+import {
+  type SourceAge,
+  UpstreamError,
+  type UpstreamWatch,
+  type WatchEnd,
+  type WatchHandlers,
+  type UpstreamWatchOptions,
+} from '../upstream.js'
+import type { AuthToken } from './auth-token.js'
+import { encodeWatchCreate, encodeWatchProgressRequest, paths } from './control-messages.js'
+import { decodeWatchMessage, WatchDecoding, type WatchMessage } from './data-messages.js'
+import type { EndpointPool } from './endpoint-pool.js'
+import { cancelReasonError, isTokenRejected, toUpstreamError } from './etcd-error.js'
+import type { GrpcEndpoint, GrpcStream } from './grpc-endpoint.js'
+import type { RpcError } from './rpc-status.js'
+import { createWatchAssembler, type WatchAssembler } from './watch-assembler.js'
+
+export interface WatchContext {
+  readonly pool: EndpointPool
+  readonly token: AuthToken
+  readonly clock: Clock
+  readonly logger: Logger
+  /** The time from asking for a watch to etcd's `created`, in milliseconds. */
+  readonly openTimeoutMs: number
+  trustsProgress(): boolean
+  /** When a member last proved to be up to date, in monotonic milliseconds: see `member-pulse.ts`. */
+  readonly confirmedAtMs: (endpoint: GrpcEndpoint) => number | null
+  /** Called when the watch is over for any reason: nobody needs to close it any more. */
+  onOver(watch: UpstreamWatch): void
+}
+
+/** With this metadata etcd ends the stream when its member has lost the leader, instead of going silent. */
+const REQUIRE_LEADER = { hasleader: 'true' }
+
+const PROGRESS_REQUEST = encodeWatchProgressRequest()
+
+/** Less than two intervals of the pulse: one answer that is a little late makes nothing old. */
+const CONFIRMED_FOR_MS = 1_800
+
+/** An answer below it takes less than a slice. */
+const SLICED_BYTES = 64 * 1024
+
+/** Bytes of values, or events of a hundred bytes, that are handed over between two looks at the clock. */
+const PART_BYTES = 64 * 1024
+const EVENT_BYTES = 100
+
+/** The id in answers that are meant for every watcher of a stream, which here is the only one. */
+const ALL_WATCHERS = -1
+
+export class EtcdWatch implements UpstreamWatch {
+  readonly #context: WatchContext
+  readonly #options: UpstreamWatchOptions
+  readonly #handlers: WatchHandlers
+  readonly #assembler: WatchAssembler
+  readonly #abort = new AbortController()
+  readonly #openTimer: Timer
+  #endpoint: GrpcEndpoint | null = null
+  #stream: GrpcStream | null = null
+  #metadata: Readonly<Record<string, string>> = {}
+  #hasRefreshedToken = false
+  #isOpen = false
+  #isOver = false
+  /** What came while a large answer is handed over, in order: no more than one read of the socket has. */
+  #waiting: Step[] = []
+  #isSlicing = false
+
+  constructor(context: WatchContext, options: UpstreamWatchOptions, handlers: WatchHandlers) {
+    this.#context = context
+    this.#options = options
+    this.#handlers = handlers
+    this.#assembler = createWatchAssembler(options.startRevision)
+    this.#openTimer = context.clock.setTimer(context.openTimeoutMs, () => {
+      this.#blameEndpoint()
+      this.#fail(new UpstreamError('unavailable', `etcd did not open the watch in ${context.openTimeoutMs} ms`))
+    })
+    void this.#open()
+  }
+
+  /** Ends the watch, because its endpoint is unusable, while another one answers. */
+  leave(reason: string): void {
+    this.#end({ kind: 'left', error: new UpstreamError('unavailable', reason) })
+  }
+
+  /** The member that serves it; null before one was chosen. */
+  get endpoint(): GrpcEndpoint | null {
+    return this.#endpoint
+  }
+
+  get age(): SourceAge | null {
+    const { clock, confirmedAtMs } = this.#context
+    const atMs = this.#endpoint === null ? null : confirmedAtMs(this.#endpoint)
+    return atMs === null ? null : { ageMs: clock.monotonic() - atMs, validMs: CONFIRMED_FOR_MS }
+  }
+
+  requestProgress(): void {
+    if (this.#isOpen && !this.#isOver && this.#context.trustsProgress()) this.#stream?.send(PROGRESS_REQUEST)
+  }
+
+  close(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#waiting = []
+    this.#openTimer.cancel()
+    this.#abort.abort()
+    this.#stream?.cancel()
+    this.#context.onOver(this)
+  }
+
+  async #open(): Promise<void> {
+    const { pool, token } = this.#context
+    try {
+      this.#metadata = await token.metadata()
+      this.#endpoint = await pool.pick(this.#abort.signal)
+    } catch (error) {
+      this.#fail(toUpstreamError(error, this.#name()))
+      return
+    }
+    if (this.#isOver) return
+    const stream = this.#endpoint.stream(
+      paths.watch,
+      { ...this.#metadata, ...REQUIRE_LEADER },
+      {
+        onMessage: (message) => {
+          if (this.#stream === stream) this.#inOrder(() => this.#receive(message))
+        },
+        onEnd: (error) => {
+          if (this.#stream === stream) this.#inOrder(() => this.#streamEnded(error))
+        },
+      },
+    )
+    this.#stream = stream
+    const { prefix, startRevision } = this.#options
+    stream.send(encodeWatchCreate(prefix, prefixEnd(prefix), startRevision))
+  }
+
+  /** Takes a step at once, or after those before it. */
+  #inOrder(step: Step): void {
+    if (this.#isSlicing) return void this.#waiting.push(step)
+    const slicing = step()
+    if (slicing !== undefined) void this.#slice(slicing)
+  }
+
+  async #slice(slicing: Promise<void>): Promise<void> {
+    this.#isSlicing = true
+    this.#stream?.pause()
+    await slicing
+    for (let step = this.#waiting.shift(); step !== undefined; step = this.#waiting.shift()) await step()
+    this.#isSlicing = false
+    this.#stream?.resume()
+  }
+
+  #receive(bytes: Buffer): void | Promise<void> {
+    if (this.#isOver) return
+    if (bytes.length > SLICED_BYTES) return this.#receiveInTurns(bytes)
+    let message: WatchMessage
+    try {
+      message = decodeWatchMessage(bytes)
+    } catch (error) {
+      this.#fail(toUpstreamError(error, this.#name()))
+      return
+    }
+    this.#take(message)
+  }
+
+  async #receiveInTurns(bytes: Buffer): Promise<void> {
+    const decoding = new WatchDecoding(bytes)
+    try {
+      do {
+        if (sourceTurns.isOver) await sourceTurns.take()
+        if (this.#isOver) return
+      } while (decoding.part())
+    } catch (error) {
+      this.#fail(toUpstreamError(error, this.#name()))
+      return
+    }
+    const { message } = decoding
+    if (message.canceled || message.created) return this.#take(message)
+    for (const batches of partsOf(this.#assemble(message), weightOf, PART_BYTES)) {
+      if (sourceTurns.isOver) await sourceTurns.take()
+      if (this.#isOver) return
+      this.#handlers.onBatches(batches)
+    }
+  }
+
+  #take(message: WatchMessage): void {
+    if (message.canceled) return this.#canceled(message)
+    if (message.created) {
+      if (this.#isOpen) return
+      this.#isOpen = true
+      this.#openTimer.cancel()
+      this.#handlers.onOpen()
+      return
+    }
+    const batches = this.#assemble(message)
+    if (batches.length > 0) {
+      this.#handlers.onBatches(batches)
+      return
+    }
+    if (message.events.length > 0) return
+    if (message.watchId === ALL_WATCHERS && !this.#context.trustsProgress()) return
+    if (this.#assembler.advance(message.headerRevision)) this.#handlers.onProgress(message.headerRevision)
+  }
+
+  #assemble(message: WatchMessage): ReturnType<WatchAssembler['add']> {
+    const droppedBefore = this.#assembler.droppedEvents
+    const batches = this.#assembler.add(message)
+    const dropped = this.#assembler.droppedEvents - droppedBefore
+    if (dropped > 0) {
+      const fields = { endpoint: this.#name(), prefix: this.#options.prefix, dropped }
+      this.#context.logger.warn(fields, 'etcd repeated events that were delivered before; dropped')
+    }
+    return batches
+  }
+
+  #canceled(message: WatchMessage): void {
+    const { compactRevision, cancelReason } = message
+    if (compactRevision > 0) return this.#end({ kind: 'compacted', compactRevision })
+    if (this.#refreshToken(cancelReason)) return
+    this.#fail(cancelReasonError(cancelReason, this.#name()))
+  }
+
+  #streamEnded(error: RpcError | null): void {
+    if (this.#isOver) return
+    if (!error) return this.#fail(new UpstreamError('unavailable', `etcd ${this.#name()} ended the watch`))
+    if (this.#refreshToken(error.details)) return
+    const upstreamError = toUpstreamError(error, this.#name())
+    if (upstreamError.code === 'unavailable') this.#blameEndpoint()
+    this.#fail(upstreamError)
+  }
+
+  /** Returns true when etcd refused the token and the watch is being opened again with another one. */
+  #refreshToken(reason: string): boolean {
+    const { token } = this.#context
+    if (this.#isOpen || this.#hasRefreshedToken || !token.canRefresh || !isTokenRejected(reason)) return false
+    this.#hasRefreshedToken = true
+    token.refuse(this.#metadata)
+    const refused = this.#stream
+    this.#stream = null
+    refused?.cancel()
+    void this.#open()
+    return true
+  }
+
+  #blameEndpoint(): void {
+    if (this.#endpoint) this.#context.pool.suspect(this.#endpoint)
+  }
+
+  #fail(error: UpstreamError): void {
+    this.#end({ kind: 'failed', error })
+  }
+
+  #end(end: WatchEnd): void {
+    if (this.#isOver) return
+    this.close()
+    this.#handlers.onEnd(end)
+  }
+
+  #name(): string {
+    return this.#endpoint?.url ?? ''
+  }
+}
+
+/** What one message, or the end of the stream, brings about; a promise when that takes several turns. */
+type Step = () => void | Promise<void>
+
+function weightOf({ events }: Batch): number {
+  let bytes = 0
+  for (const event of events) bytes += EVENT_BYTES + (event.type === 'put' ? event.keyValue.value.length : 0)
+  return bytes
+}

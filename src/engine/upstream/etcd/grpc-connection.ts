@@ -1,0 +1,201 @@
+/**
+ * One HTTP/2 connection to an etcd endpoint with one set of credentials. It is opened when it is asked for, again after
+ * a failure until it stands, and when it is asked for again after it was lost.
+ *
+ *     idle ──connect──▶ connecting ──settings──▶ ready ──lost──▶ idle
+ *                         │    ▲
+ *                       failed │ after a pause
+ *                         ▼    │
+ *                       resting
+ *
+ * It is ready when the peer's settings have arrived: a stopped process has its connections accepted by the kernel, and
+ * says nothing. While calls run it is pinged, and given up when a ping is not answered; without calls it is not, since etcd ends
+ * such a connection.
+ */
+import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
+import { errorMessage } from '../../../support/error-message.js'
+
+/** PEM. Without `ca` the system's roots are used. */
+export interface EtcdTls {
+  readonly ca?: Buffer
+  readonly cert?: Buffer
+  readonly key?: Buffer
+}
+
+export interface GrpcConnectionOptions {
+  /** `http://host:port` or `https://host:port`; the port defaults to 2379. */
+  readonly url: string
+  readonly tls?: EtcdTls
+  readonly keepAliveTimeMs: number
+  readonly keepAliveTimeoutMs: number
+}
+
+const DEFAULT_PORT = '2379'
+/** HTTP/2's default of 64 KB delays every page of a list by round trips. */
+const WINDOW_BYTES = 4 * 1024 * 1024
+/**
+ * A restarted etcd is found again within half a second, since watches are to go on within a second of its return.
+ * Callers back off by themselves.
+ */
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 400
+/** A packet that was dropped while the endpoint was away is sent again ever more rarely; a new attempt is sooner there. */
+const ATTEMPT_MS = 5_000
+
+export class GrpcConnection {
+  readonly #options: GrpcConnectionOptions
+  #state: 'idle' | 'connecting' | 'resting' | 'ready' | 'closed' = 'idle'
+  #session: ClientHttp2Session | null = null
+  #pauseMs = FIRST_PAUSE_MS
+  #failure: string | null = null
+  #timer: NodeJS.Timeout | null = null
+  /** Of the session, and of one before it that still has calls. */
+  #calls = 0
+  /** Callers that wait for the outcome of the attempt under way. */
+  readonly #waiting = new Set<() => void>()
+
+  constructor(options: GrpcConnectionOptions) {
+    this.#options = options
+  }
+
+  /** The connection, when calls can be made on it. A peer that vanished silently is noticed only by a ping. */
+  get ready(): ClientHttp2Session | null {
+    const session = this.#session
+    if (this.#state !== 'ready' || session === null) return null
+    if (!session.closed && !session.destroyed) return session
+    // The calls of a lost connection hear of it before its own event comes.
+    this.#lost(session)
+    return null
+  }
+
+  /** Why the last attempt failed; null when none has since it stood. */
+  get failure(): string | null {
+    return this.#failure
+  }
+
+  /**
+   * Connects if necessary. Resolves with false as soon as an attempt has failed, the time is over or the signal aborts;
+   * attempts go on by themselves.
+   */
+  async connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
+    if (this.ready !== null) return true
+    if (this.#state === 'idle') this.#attempt()
+    if (this.#state === 'connecting' && signal?.aborted !== true) await this.#outcome(timeoutMs, signal)
+    return this.ready !== null
+  }
+
+  /** A call begins; the result is to be called at its end. */
+  use(): () => void {
+    this.#calls++
+    return () => {
+      this.#calls--
+    }
+  }
+
+  /** Takes no more calls. Those that run go on, and the connection is closed after the last of them. */
+  retire(): void {
+    this.#become('closed')
+    const session = this.#session
+    if (session === null) return
+    if (this.#calls === 0) session.destroy()
+    else session.close()
+  }
+
+  #attempt(): void {
+    const { url, tls = {} } = this.#options
+    const options: SecureClientSessionOptions = {
+      ...tls,
+      settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
+      // Pages and revisions are as large as they are; the size of one message is bounded by its reader.
+      maxSessionMemory: Number.MAX_SAFE_INTEGER,
+    }
+    const session = connect(withPort(url), options)
+    this.#session = session
+    this.#become('connecting')
+    const silent = new Error(`no answer within ${ATTEMPT_MS} ms`)
+    this.#timer = setTimeout(() => session.destroy(silent), ATTEMPT_MS)
+    session.once('connect', () => session.setLocalWindowSize(WINDOW_BYTES))
+    session.once('remoteSettings', () => {
+      if (this.#session !== session || this.#state !== 'connecting') return
+      this.#pauseMs = FIRST_PAUSE_MS
+      this.#failure = null
+      this.#become('ready')
+      this.#keepAlive(session)
+    })
+    let failure = 'it ends the connection'
+    session.on('error', (error) => (failure = errorMessage(error))) // it closes as well
+    session.once('goaway', () => this.#lost(session))
+    session.once('close', () => {
+      if (this.#session === session && this.#state === 'connecting') this.#failure = failure
+      this.#lost(session)
+    })
+  }
+
+  #lost(session: ClientHttp2Session): void {
+    if (this.#session !== session || this.#state === 'closed') return
+    if (this.#state !== 'connecting') {
+      // The calls that run on it after a GOAWAY end as the peer sees fit.
+      this.#session = null
+      this.#become('idle')
+      return
+    }
+    this.#session = null
+    this.#become('resting')
+    const pauseMs = this.#pauseMs * (0.8 + 0.4 * Math.random())
+    this.#pauseMs = Math.min(this.#pauseMs * 1.6, LONGEST_PAUSE_MS)
+    this.#timer = setTimeout(() => this.#attempt(), pauseMs).unref()
+    session.destroy()
+  }
+
+  #become(state: 'idle' | 'connecting' | 'resting' | 'ready' | 'closed'): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    this.#state = state
+    if (state === 'connecting') return
+    for (const wake of this.#waiting) wake()
+  }
+
+  #outcome(timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        this.#waiting.delete(done)
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', done)
+        resolve()
+      }
+      const timer = setTimeout(done, timeoutMs)
+      signal?.addEventListener('abort', done, { once: true })
+      this.#waiting.add(done)
+    })
+  }
+
+  /** Pings for as long as the session lives, also when it takes no more calls. */
+  #keepAlive(session: ClientHttp2Session): void {
+    const { keepAliveTimeMs, keepAliveTimeoutMs } = this.#options
+    let timer: NodeJS.Timeout
+    const plan = (): void => {
+      timer = setTimeout(() => {
+        // A session that ended after a GOAWAY closes only with its socket, for which its peer may let it wait.
+        if (session.destroyed) return
+        if (this.#calls === 0) plan()
+        else ping()
+      }, keepAliveTimeMs).unref()
+    }
+    const ping = (): void => {
+      timer = setTimeout(() => session.destroy(), keepAliveTimeoutMs).unref()
+      session.ping((error) => {
+        clearTimeout(timer)
+        if (error === null && !session.destroyed) plan()
+      })
+    }
+    session.once('close', () => clearTimeout(timer))
+    plan()
+  }
+}
+
+/** `URL` alone cannot tell a port that is the default of its scheme, as in `https://host:443`, from none. */
+function withPort(url: string): string {
+  const { protocol, hostname } = new URL(url)
+  const [, port = DEFAULT_PORT] = /^[^/]*\/\/[^/]*:(\d+)(?:[/?#]|$)/.exec(url) ?? []
+  return `${protocol}//${hostname}:${port}`
+}

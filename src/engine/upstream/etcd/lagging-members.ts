@@ -1,0 +1,63 @@
+/**
+ * Finds members that have fallen behind the others without saying so.
+ *
+ * A member that can receive but not send still hears its leader's heartbeats. It has a leader, answers pings and keeps
+ * its watches open, but gets no more data, because the leader waits for answers that never come. A watch on such a
+ * member stays silent, and the connection looks healthy. Only a comparison of the members' own revisions shows it: a
+ * member is behind when, at one check, it has not yet reached the revision that another member had at the check before.
+ */
+import type { Revision } from '../../model/revision.js'
+import type { Clock, Timer } from '../../../support/clock.js'
+
+export interface LaggingMembersOptions<E> {
+  readonly members: readonly E[]
+  /**
+   * Returns the member's own revision, without asking other members; null when it does not answer, which is handled
+   * elsewhere.
+   */
+  readonly revisionOf: (member: E) => Promise<Revision | null>
+  readonly onBehind: (member: E, own: Revision, others: Revision) => void
+  readonly clock: Clock
+  readonly everyMs: number
+}
+
+export class LaggingMembers<E> {
+  readonly #options: LaggingMembersOptions<E>
+  #timer: Timer | null = null
+  #isStopped = false
+  /** The newest revision that any member had at the last check. */
+  #newest: Revision | null = null
+
+  constructor(options: LaggingMembersOptions<E>) {
+    this.#options = options
+  }
+
+  /** Does nothing with a single member, since there is nothing to compare, or when called again. */
+  start(): void {
+    const { members, clock, everyMs } = this.#options
+    if (members.length < 2 || this.#timer !== null || this.#isStopped) return
+    this.#timer = clock.setTimer(everyMs, () => {
+      void this.#look().finally(() => {
+        this.#timer = null
+        this.start()
+      })
+    })
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#timer?.cancel()
+  }
+
+  async #look(): Promise<void> {
+    const { members, revisionOf, onBehind } = this.#options
+    const revisions = await Promise.all(members.map(revisionOf))
+    if (this.#isStopped) return
+    const bound = this.#newest
+    for (const [i, revision] of revisions.entries()) {
+      if (bound !== null && revision !== null && revision < bound) onBehind(members[i]!, revision, bound)
+    }
+    const known = revisions.filter((revision) => revision !== null)
+    this.#newest = known.length === 0 ? null : (Math.max(...known) as Revision)
+  }
+}

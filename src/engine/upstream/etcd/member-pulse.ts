@@ -1,0 +1,72 @@
+/**
+ * Finds out when each member that serves our watches last proved that it follows the cluster.
+ *
+ * An open watch sends nothing while nothing changes, so its silence says nothing about its age: the member may be frozen,
+ * cut off from us, or cut off from the other members while they take writes. Keepalive and a lost leader are noticed
+ * seconds later. So each member in use is asked for one small linearizable read a second. Its answer shows that the member
+ * had applied everything that was acknowledged when the question was sent, and a member tells its watches what it applies.
+ */
+import type { Clock, Timer } from '../../../support/clock.js'
+
+export interface MemberPulseOptions<E> {
+  /** The members that serve a watch now. */
+  readonly inUse: () => Iterable<E>
+  /** One linearizable read at this very member; false when no answer came within `deadlineMs`. */
+  readonly answers: (member: E, deadlineMs: number) => Promise<boolean>
+  readonly clock: Clock
+}
+
+const INTERVAL_MS = 1_000
+/** A watch that has just gone over to another member does not wait for a whole interval. */
+const CHECK_MS = 250
+const TIMEOUT_MS = 2_000
+
+export class MemberPulse<E> {
+  readonly #options: MemberPulseOptions<E>
+  readonly #askedAt = new Map<E, number>()
+  readonly #asking = new Set<E>()
+  #timer: Timer | null = null
+  #isStopped = false
+
+  constructor(options: MemberPulseOptions<E>) {
+    this.#options = options
+  }
+
+  /** Calling it again does nothing. */
+  start(): void {
+    if (this.#timer === null) this.#plan(0)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#timer?.cancel()
+  }
+
+  /** When the newest question that this member has answered was sent, in monotonic milliseconds; null before the first. */
+  confirmedAtMs(member: E): number | null {
+    return this.#askedAt.get(member) ?? null
+  }
+
+  #plan(delayMs: number): void {
+    if (this.#isStopped) return
+    this.#timer = this.#options.clock.setTimer(delayMs, () => {
+      for (const member of new Set(this.#options.inUse())) if (this.#isDue(member)) void this.#ask(member)
+      this.#plan(CHECK_MS)
+    })
+  }
+
+  #isDue(member: E): boolean {
+    if (this.#asking.has(member)) return false
+    const askedAtMs = this.confirmedAtMs(member)
+    return askedAtMs === null || this.#options.clock.monotonic() - askedAtMs >= INTERVAL_MS
+  }
+
+  async #ask(member: E): Promise<void> {
+    const { answers, clock } = this.#options
+    const askedAtMs = clock.monotonic()
+    this.#asking.add(member)
+    const isThere = await answers(member, TIMEOUT_MS)
+    this.#asking.delete(member)
+    if (isThere) this.#askedAt.set(member, askedAtMs)
+  }
+}

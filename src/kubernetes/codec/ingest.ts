@@ -1,0 +1,133 @@
+/**
+ * Turns a value from etcd into the object that the cache keeps. JSON objects are checked and made compact once.
+ * Kubernetes' protobuf envelope is kept as it is. Any other value is wrapped as a `KeyValue` object, so that any prefix
+ * can be served.
+ */
+import { LRUCache } from 'lru-cache'
+import { type KeyValue, keyToText } from '../../engine/model/event.js'
+import { type ObjectName, type Resource, apiVersion, nameOfKey } from '../../engine/model/resource.js'
+import { isUnservable, StoredObject, type Unservable } from '../../engine/model/stored-object.js'
+import type { Scratch } from '../../support/scratch.js'
+import { CodecError } from './protobuf/codec-error.js'
+import { openStored } from './protobuf/resource-version.js'
+import { type Spliceable, scanObject } from './json-scan.js'
+
+export interface IngestOptions {
+  readonly resource: Resource
+  /** The size above which a value cannot be served. etcd's own default limit of a request is 1.5 MiB. */
+  readonly maxValueBytes: number
+  /** Makes a KeyValue object of a value that is not an object. */
+  readonly wrap: (resource: Resource, name: ObjectName, keyValue: KeyValue) => Spliceable
+  /** Called with each value that was wrapped. */
+  readonly onWrapped?: (keyValue: KeyValue) => void
+}
+
+/**
+ * Reads a stored value. @param scratch where the bytes of the object may be put, for a caller that moves them before it reads
+ * the next; without it, they have memory of their own.
+ */
+export type Ingest = (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable
+
+const PROTOBUF_MAGIC = Buffer.from('k8s\0', 'latin1')
+const ENCRYPTED_MAGIC = Buffer.from('k8s:enc:', 'latin1')
+const OPEN_BRACE = 0x7b
+
+export function createIngest({ resource, maxValueBytes, wrap, onWrapped }: IngestOptions): Ingest {
+  // Under a declared prefix, anybody may have written what begins like an envelope of Kubernetes' and cannot be read.
+  const wrapsUnreadable = resource.wholeKeyNames
+  return (keyValue, scratch) => {
+    const { value, key } = keyValue
+    const name = nameOfKey(resource, key)
+    if (name === null)
+      return { unservable: `the key ${JSON.stringify(keyToText(key))} does not have the shape of ${resource.plural}` }
+    if (value.length > maxValueBytes)
+      return { unservable: `its ${value.length} bytes exceed the limit of ${maxValueBytes}` }
+    if (!wrapsUnreadable && isEncrypted(value)) return { unservable: 'it is encrypted at rest', isEncrypted: true }
+    if (isProtobuf(value)) {
+      const opened = ingestProtobuf(keyValue, name, scratch)
+      if (!wrapsUnreadable || (!isUnservable(opened) && opened.kind !== '')) return opened
+    }
+    const scanned = looksLikeObject(value) ? scanObject(value, scratch) : null
+    if (scanned !== null && scanned.metadataOffset >= 0) {
+      return stored(keyValue, name, { encoding: 'json', ...scanned })
+    }
+    onWrapped?.(keyValue)
+    const { bytes, metadataOffset } = wrap(resource, name, keyValue)
+    const { kind } = resource
+    return stored(keyValue, name, { encoding: 'json', apiVersion: apiVersion(resource), kind, bytes, metadataOffset })
+  }
+}
+
+/** Whether a value begins like one of Kubernetes' own forms, which no client may write as it is. */
+export function isEnvelope(value: Buffer): boolean {
+  return isEncrypted(value) || isProtobuf(value)
+}
+
+export function isEncrypted(value: Buffer): boolean {
+  return startsWith(value, ENCRYPTED_MAGIC)
+}
+
+function isProtobuf(value: Buffer): boolean {
+  return startsWith(value, PROTOBUF_MAGIC)
+}
+
+/**
+ * Opens the envelope, so that a broken one is known at once. The object inside is decoded only when a client needs it.
+ */
+function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {
+  const { value } = keyValue
+  const bytes = scratch?.take(value.length) ?? Buffer.allocUnsafeSlow(value.length)
+  value.copy(bytes)
+  try {
+    const { apiVersion, kind } = openStored(bytes)
+    return stored(keyValue, name, { encoding: 'protobuf', apiVersion, kind, bytes, metadataOffset: -1 })
+  } catch (error) {
+    if (!(error instanceof CodecError)) throw error
+    return { unservable: `it cannot be read as protobuf: ${error.message}` }
+  }
+}
+
+type Content = Pick<StoredObject, 'encoding' | 'apiVersion' | 'kind' | 'bytes' | 'metadataOffset'>
+
+function stored(keyValue: KeyValue, { namespace, name }: ObjectName, content: Content): StoredObject {
+  const { key, createRevision, modRevision, version, leaseId } = keyValue
+  const { encoding, apiVersion, kind, bytes, metadataOffset } = content
+  return new StoredObject(
+    key,
+    shared(namespace),
+    name,
+    createRevision,
+    modRevision,
+    version,
+    leaseId,
+    encoding,
+    shared(apiVersion),
+    shared(kind),
+    bytes,
+    metadataOffset,
+  )
+}
+
+/** Thousands of objects share a few namespaces and kinds, so each is kept as one string, within a bound. */
+const strings = new LRUCache<string, string>({ max: 10_000 })
+
+function shared(text: string): string {
+  const known = strings.get(text)
+  if (known !== undefined) return known
+  strings.set(text, text)
+  return text
+}
+
+function startsWith(value: Buffer, magic: Buffer): boolean {
+  return value.length >= magic.length && value.compare(magic, 0, magic.length, 0, magic.length) === 0
+}
+
+/** A cheap check that rules out most values before the scan. */
+function looksLikeObject(value: Buffer): boolean {
+  for (let i = 0; i < value.length; i++) {
+    const byte = value[i]!
+    if (byte === OPEN_BRACE) return true
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return false
+  }
+  return false
+}

@@ -1,0 +1,457 @@
+/**
+ * Processes a JSON value once, when it comes in. It must be exactly one JSON object (RFC 8259, UTF-8). Insignificant
+ * white space is removed, and the scan finds the place where `metadata.resourceVersion` is inserted when the object is
+ * served. A resourceVersion in the stored text is removed, because etcd's mod revision is the true one. Every other
+ * byte stays as it was written: numbers, escapes, duplicate keys, order.
+ *
+ * The scan is one pass over the bytes with an explicit stack of bits, without a tree or recursion. `JSON.parse` was
+ * rejected: it changes integers above 2^53, and a tree written out again is another text. White space is removed by a
+ * second, simpler loop that runs only when the first has seen some; API servers write none.
+ */
+import { isUtf8 } from 'node:buffer'
+
+import type { Revision } from '../../engine/model/revision.js'
+import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import type { Scratch } from '../../support/scratch.js'
+import { decodeString } from '../../engine/facts/json-strings.js'
+
+/**
+ * The greatest depth that is accepted, and the size of the scanner's stack. It is more than any API object has: CRDs
+ * nest a few dozen levels.
+ */
+export const MAX_JSON_DEPTH = 512
+
+export interface ScannedObject {
+  /** An exactly sized copy without white space between tokens and without `metadata.resourceVersion`. */
+  readonly bytes: Buffer
+  /** Index in `bytes` just after the `{` of the top-level `metadata`; -1 when there is none or it is not an object. */
+  readonly metadataOffset: number
+  /** The text is '' when the member is absent or not a string. */
+  readonly apiVersion: string
+  /** The text is '' when the member is absent or not a string. */
+  readonly kind: string
+}
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const BACKSLASH = 0x5c
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+
+/** What the scanner looks for next. */
+const VALUE = 0
+const VALUE_OR_END = 1
+const KEY = 2
+const KEY_OR_END = 3
+const COMMA_OR_END = 4
+
+/** The member that is being read, at depth 1 (the first three) or directly in metadata (the last). */
+const OTHER = 0
+const METADATA = 1
+const API_VERSION = 2
+const KIND = 3
+const RESOURCE_VERSION = 4
+
+const IN_ARRAY = 0
+const IN_OBJECT = 1
+
+/** Scratch space, indexed by depth. Only one scan runs at a time. */
+const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
+
+/**
+ * Returns null when the value is not exactly one JSON object in UTF-8, or nests deeper than `MAX_JSON_DEPTH`.
+ *
+ * Of duplicate `kind`, `apiVersion` and `metadata` members the last counts, as in JSON.parse. Every `resourceVersion`
+ * directly in a top-level `metadata` object is removed. @param scratch where the bytes may be put.
+ */
+export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | null {
+  const end = value.length
+  let spaces = 0
+  let i = 0
+  while (i < end && isSpace(value[i]!)) i++
+  if (i >= end || value[i] !== OPEN_BRACE) return null
+  spaces = i
+  i++
+
+  let depth = 1
+  let state = KEY_OR_END
+  let role = OTHER
+  let inMetadata = false
+  let metadataStart = -1
+  let kindStart = -1
+  let kindEnd = -1
+  let apiVersionStart = -1
+  let apiVersionEnd = -1
+  // The start of the current member of metadata, and the end of the last member that is kept.
+  let memberStart = 0
+  let keptEnd = 0
+  let removed: number[] | null = null
+  let hasHighBytes = 0
+  containers[1] = IN_OBJECT
+
+  while (depth > 0) {
+    if (i >= end) return null
+    const byte = value[i]!
+    if (byte <= 0x20) {
+      if (!isSpace(byte)) return null
+      spaces++
+      i++
+      continue
+    }
+    switch (state) {
+      case KEY_OR_END:
+      case KEY: {
+        if (byte === QUOTE) {
+          const start = i
+          i++
+          let escaped = false
+          for (;;) {
+            if (i >= end) return null
+            const inner = value[i]!
+            if (inner === QUOTE) break
+            if (inner < 0x20) return null
+            hasHighBytes |= inner
+            if (inner === BACKSLASH) {
+              escaped = true
+              i = endOfEscape(value, i)
+              if (i === -1) return null
+            } else {
+              i++
+            }
+          }
+          i++
+          if (depth === 1) role = topLevelRole(value, start, i, escaped)
+          else if (depth === 2 && inMetadata) {
+            memberStart = start
+            role = isResourceVersion(value, start, i, escaped) ? RESOURCE_VERSION : OTHER
+          }
+          while (i < end && isSpace(value[i]!)) {
+            i++
+            spaces++
+          }
+          if (i >= end || value[i] !== COLON) return null
+          i++
+          state = VALUE
+          continue
+        }
+        if (byte !== CLOSE_BRACE || state === KEY) return null
+        break
+      }
+      case VALUE_OR_END:
+      case VALUE: {
+        if (byte === QUOTE) {
+          const start = i
+          i++
+          for (;;) {
+            if (i >= end) return null
+            const inner = value[i]!
+            if (inner === QUOTE) break
+            if (inner < 0x20) return null
+            hasHighBytes |= inner
+            if (inner === BACKSLASH) {
+              i = endOfEscape(value, i)
+              if (i === -1) return null
+            } else {
+              i++
+            }
+          }
+          i++
+          if (depth === 1) {
+            if (role === KIND) {
+              kindStart = start
+              kindEnd = i
+            } else if (role === API_VERSION) {
+              apiVersionStart = start
+              apiVersionEnd = i
+            } else if (role === METADATA) metadataStart = -1
+          }
+          state = COMMA_OR_END
+          continue
+        }
+        if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+          if (depth === MAX_JSON_DEPTH) return null
+          if (depth === 1) {
+            if (role === METADATA) {
+              inMetadata = byte === OPEN_BRACE
+              metadataStart = inMetadata ? i + 1 : -1
+              keptEnd = i + 1
+              role = OTHER
+            } else if (role === KIND) kindStart = -1
+            else if (role === API_VERSION) apiVersionStart = -1
+          }
+          depth++
+          i++
+          containers[depth] = byte === OPEN_BRACE ? IN_OBJECT : IN_ARRAY
+          state = byte === OPEN_BRACE ? KEY_OR_END : VALUE_OR_END
+          continue
+        }
+        if (byte === CLOSE_BRACKET) {
+          if (state === VALUE) return null
+          break
+        }
+        if (depth === 1) {
+          if (role === METADATA) metadataStart = -1
+          else if (role === KIND) kindStart = -1
+          else if (role === API_VERSION) apiVersionStart = -1
+        }
+        i = endOfScalar(value, i)
+        if (i === -1) return null
+        state = COMMA_OR_END
+        continue
+      }
+      default: {
+        if (depth === 2 && inMetadata) {
+          if (role !== RESOURCE_VERSION) {
+            if (byte === COMMA || byte === CLOSE_BRACE) keptEnd = i
+          } else {
+            removed ??= []
+            if (byte === COMMA) {
+              removed.push(memberStart, i + 1)
+            } else {
+              // When the last members are removed, the comma before them is removed too.
+              while (removed.length > 0 && removed[removed.length - 2]! >= keptEnd) removed.length -= 2
+              removed.push(keptEnd, i)
+            }
+            role = OTHER
+          }
+        }
+        if (byte === COMMA) {
+          i++
+          state = containers[depth] === IN_OBJECT ? KEY : VALUE
+          continue
+        }
+      }
+    }
+    // Only a closing bracket can come here.
+    if (byte !== (containers[depth] === IN_OBJECT ? CLOSE_BRACE : CLOSE_BRACKET)) return null
+    if (depth === 2 && inMetadata) inMetadata = false
+    depth--
+    i++
+    state = COMMA_OR_END
+  }
+  const stop = i
+  while (i < end && isSpace(value[i]!)) i++
+  if (i < end) return null
+  spaces += i - stop
+  if (hasHighBytes >= 0x80 && !isUtf8(value)) return null
+
+  const kind = kindStart === -1 ? '' : decodeString(value, kindStart, kindEnd)
+  const apiVersion = apiVersionStart === -1 ? '' : decodeString(value, apiVersionStart, apiVersionEnd)
+  const compact = copyCompact(value, removed ?? NOTHING, spaces > 0, metadataStart, scratch)
+  return { bytes: compact.bytes, metadataOffset: compact.offset, apiVersion, kind }
+}
+
+/** The part of a scanned object that is needed to serve it. */
+export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
+
+/**
+ * Returns the object's JSON as it is served, with its resourceVersion as the first member of metadata:
+ * `…"metadata":{"resourceVersion":"N",…`. @param scratch where it may be put.
+ *
+ * @throws RangeError when it has no metadata object: such a value is served wrapped.
+ */
+export function spliceResourceVersion(object: Spliceable, revision: Revision, scratch?: Scratch): Buffer {
+  const { bytes, metadataOffset } = object
+  const member = insertion(bytes, metadataOffset, revision)
+  const length = bytes.length + member.length
+  const target = scratch === undefined ? Buffer.allocUnsafe(length) : scratch.take(length)
+  bytes.copy(target, 0, 0, metadataOffset)
+  target.write(member, metadataOffset, 'latin1')
+  bytes.copy(target, metadataOffset + member.length, metadataOffset)
+  return target
+}
+
+function insertion(bytes: Buffer, metadataOffset: number, revision: Revision): string {
+  if (metadataOffset < 0) throw new RangeError('no metadata object to put a resourceVersion into')
+  const member = `"resourceVersion":"${formatResourceVersion(revision)}"`
+  return bytes[metadataOffset] === CLOSE_BRACE ? member : `${member},`
+}
+
+const NOTHING: readonly number[] = []
+
+/**
+ * @param removed ranges [start, end) of `value`, ascending, that are left out.
+ * @param metadataStart an index of `value`, or -1; `offset` is the same place in the copy.
+ */
+function copyCompact(
+  value: Buffer,
+  removed: readonly number[],
+  hasSpaces: boolean,
+  metadataStart: number,
+  scratch: Scratch | undefined,
+): { bytes: Buffer; offset: number } {
+  if (hasSpaces) return copyWithoutSpaces(value, removed, metadataStart)
+  let length = value.length
+  let offset = metadataStart
+  for (let r = 0; r < removed.length; r += 2) {
+    const gone = removed[r + 1]! - removed[r]!
+    length -= gone
+    if (removed[r]! < metadataStart) offset -= gone
+  }
+  // The buffer does not come from the pool: a pooled slice would keep 8 KB alive as long as the object is stored.
+  const bytes = scratch?.take(length) ?? Buffer.allocUnsafeSlow(length)
+  let from = 0
+  let to = 0
+  for (let r = 0; r < removed.length; r += 2) {
+    to += value.copy(bytes, to, from, removed[r]!)
+    from = removed[r + 1]!
+  }
+  value.copy(bytes, to, from)
+  return { bytes, offset }
+}
+
+function copyWithoutSpaces(
+  value: Buffer,
+  removed: readonly number[],
+  metadataStart: number,
+): { bytes: Buffer; offset: number } {
+  const end = value.length
+  const scratch = Buffer.allocUnsafeSlow(end)
+  let offset = -1
+  let next = 0
+  let nextRemoved = removed.length > 0 ? removed[0]! : end
+  let to = 0
+  let i = 0
+  while (i < end) {
+    if (i === metadataStart) offset = to
+    if (i === nextRemoved) {
+      i = removed[next + 1]!
+      next += 2
+      nextRemoved = next < removed.length ? removed[next]! : end
+      continue
+    }
+    const byte = value[i]!
+    if (byte === QUOTE) {
+      scratch[to++] = QUOTE
+      i++
+      for (;;) {
+        const inner = value[i++]!
+        scratch[to++] = inner
+        if (inner === QUOTE) break
+        if (inner === BACKSLASH) scratch[to++] = value[i++]!
+      }
+      continue
+    }
+    if (byte > 0x20) scratch[to++] = byte
+    i++
+  }
+  const bytes = Buffer.allocUnsafeSlow(to)
+  scratch.copy(bytes, 0, 0, to)
+  return { bytes, offset }
+}
+
+function isSpace(byte: number): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+}
+
+/** @param at the backslash. @returns the index after the escape, or -1 when it is not a valid one. */
+function endOfEscape(value: Buffer, at: number): number {
+  if (at + 1 >= value.length) return -1
+  switch (value[at + 1]) {
+    case QUOTE:
+    case BACKSLASH:
+    case 0x2f:
+    case 0x62:
+    case 0x66:
+    case 0x6e:
+    case 0x72:
+    case 0x74:
+      return at + 2
+    case 0x75: {
+      if (at + 6 > value.length) return -1
+      for (let i = at + 2; i < at + 6; i++) if (!isHexDigit(value[i]!)) return -1
+      return at + 6
+    }
+    default:
+      return -1
+  }
+}
+
+function isHexDigit(byte: number): boolean {
+  return (byte >= 0x30 && byte <= 0x39) || (byte >= 0x41 && byte <= 0x46) || (byte >= 0x61 && byte <= 0x66)
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39
+}
+
+/** Reads true, false, null or a number. @returns the index after it, or -1 when there is none of them. */
+function endOfScalar(value: Buffer, at: number): number {
+  switch (value[at]) {
+    case 0x74:
+      return matches(value, at, 'true')
+    case 0x66:
+      return matches(value, at, 'false')
+    case 0x6e:
+      return matches(value, at, 'null')
+    default:
+      return endOfNumber(value, at)
+  }
+}
+
+function matches(value: Buffer, at: number, word: string): number {
+  if (at + word.length > value.length) return -1
+  for (let i = 1; i < word.length; i++) if (value[at + i] !== word.charCodeAt(i)) return -1
+  return at + word.length
+}
+
+function endOfNumber(value: Buffer, at: number): number {
+  const end = value.length
+  let i = value[at] === 0x2d ? at + 1 : at
+  if (i >= end) return -1
+  if (value[i] === 0x30) {
+    i++
+  } else {
+    const afterDigits = endOfDigits(value, i)
+    if (afterDigits === -1) return -1
+    i = afterDigits
+  }
+  if (i < end && value[i] === 0x2e) {
+    i = endOfDigits(value, i + 1)
+    if (i === -1) return -1
+  }
+  if (i < end && (value[i] === 0x65 || value[i] === 0x45)) {
+    i++
+    if (i < end && (value[i] === 0x2b || value[i] === 0x2d)) i++
+    return endOfDigits(value, i)
+  }
+  return i
+}
+
+/** Reads at least one digit. */
+function endOfDigits(value: Buffer, at: number): number {
+  let i = at
+  while (i < value.length && isDigit(value[i]!)) i++
+  return i === at ? -1 : i
+}
+
+const METADATA_KEY = Buffer.from('"metadata"')
+const API_VERSION_KEY = Buffer.from('"apiVersion"')
+const KIND_KEY = Buffer.from('"kind"')
+const RESOURCE_VERSION_KEY = Buffer.from('"resourceVersion"')
+
+function topLevelRole(value: Buffer, start: number, end: number, escaped: boolean): number {
+  if (escaped) {
+    // One character takes at most 6 bytes, so a longer literal cannot be any of these keys.
+    if (end - start > 6 * API_VERSION_KEY.length) return OTHER
+    const text = decodeString(value, start, end)
+    return text === 'metadata' ? METADATA : text === 'apiVersion' ? API_VERSION : text === 'kind' ? KIND : OTHER
+  }
+  if (isKey(value, start, end, METADATA_KEY)) return METADATA
+  if (isKey(value, start, end, API_VERSION_KEY)) return API_VERSION
+  return isKey(value, start, end, KIND_KEY) ? KIND : OTHER
+}
+
+function isResourceVersion(value: Buffer, start: number, end: number, escaped: boolean): boolean {
+  if (!escaped) return isKey(value, start, end, RESOURCE_VERSION_KEY)
+  return end - start <= 6 * RESOURCE_VERSION_KEY.length && decodeString(value, start, end) === 'resourceVersion'
+}
+
+function isKey(value: Buffer, start: number, end: number, key: Buffer): boolean {
+  if (end - start !== key.length) return false
+  for (let i = 1; i < key.length; i++) if (value[start + i] !== key[i]) return false
+  return true
+}

@@ -1,0 +1,280 @@
+/**
+ * Writes JSON text as YAML, for answers in `application/yaml`. Numbers are copied as they are written, since a tree
+ * from `JSON.parse` would round integers above 2^53, and so would a YAML library. A string is written plain only where
+ * no YAML reader, 1.1 or 1.2, could read it as anything else; all others are double-quoted.
+ *
+ * Of duplicate keys the last is kept, because YAML readers refuse them. The layout is kubectl's: two spaces, lists not
+ * indented.
+ *
+ * All of it can stop anywhere, because a large object takes a tenth of a second: the generators yield after some tens
+ * of microseconds of work, and go on when they are called again. None of them recurses.
+ */
+import { decodeString } from '../../engine/facts/json-strings.js'
+import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
+
+/** Values read, or lines written, between two places where the caller can make way for others. */
+const STEPS_PER_YIELD = 256
+
+/** @param json one valid JSON value. @returns text that ends in a new line. */
+export function jsonToYaml(json: Buffer): string {
+  const steps = yamlSteps(json)
+  while (true) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
+
+/** The same in steps, for what may be large. */
+export function* yamlSteps(json: Buffer): Generator<void, string, void> {
+  const lines: string[] = []
+  const node = yield* new Reader(json).read()
+  if (isBlock(node)) yield* writeBlock(node, lines)
+  else lines.push(inline(node))
+  return `${lines.join('\n')}\n`
+}
+
+/** Writes an object with long lists as it comes, in parts that are cut between the items of its lists or not at all. */
+export class YamlWriter {
+  #hasStarted = false
+  /** The member whose list is being written. */
+  #list: { readonly name: string; isEmpty: boolean } | null = null;
+
+  /** @returns the lines of one more part. */
+  *push(part: Buffer): Generator<void, Buffer, void> {
+    const reader = new Reader(part)
+    const lines: string[] = []
+    if (!this.#hasStarted) reader.skip(OPEN_BRACE)
+    this.#hasStarted = true
+    while (!reader.isAtEnd) {
+      if (this.#list !== null) yield* this.#writeItems(reader, this.#list, lines)
+      else if (!reader.skip(CLOSE_BRACE)) yield* this.#writeMember(reader, lines)
+    }
+    return Buffer.from(lines.map((line) => `${line}\n`).join(''))
+  }
+
+  *#writeItems(
+    reader: Reader,
+    list: { readonly name: string; isEmpty: boolean },
+    lines: string[],
+  ): Generator<void, void, void> {
+    while (!reader.isAtEnd) {
+      if (reader.skip(CLOSE_BRACKET)) {
+        if (list.isEmpty) lines.push(`${list.name}: []`)
+        this.#list = null
+        return
+      }
+      if (list.isEmpty) lines.push(`${list.name}:`)
+      list.isEmpty = false
+      yield* writeBlock([yield* reader.read()], lines)
+    }
+  }
+
+  *#writeMember(reader: Reader, lines: string[]): Generator<void, void, void> {
+    const key = reader.key()
+    if (reader.skip(OPEN_BRACKET)) this.#list = { name: yamlString(key), isEmpty: true }
+    else yield* writeBlock(new Map([[key, yield* reader.read()]]), lines)
+  }
+}
+
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const QUOTE = 0x22
+const COMMA = 0x2c
+
+/** A scalar is stored as its YAML text. */
+type Node = string | Block
+type Block = Node[] | Map<string, Node>
+
+/** A list or an object whose end has not been read. */
+interface Open {
+  readonly node: Block
+  /** Of the member that comes next. */
+  key: string
+}
+
+class Reader {
+  #at = 0
+
+  constructor(private readonly json: Buffer) {}
+
+  /** Nothing follows but white space and a comma. */
+  get isAtEnd(): boolean {
+    this.#toNext()
+    return this.#at >= this.json.length
+  }
+
+  /** Moves past `byte` if it is the next one. */
+  skip(byte: number): boolean {
+    this.#toNext()
+    if (this.json[this.#at] !== byte) return false
+    this.#at++
+    return true
+  }
+
+  /** Moves past a key and its colon. */
+  key(): string {
+    this.#toNext()
+    const end = endOfString(this.json, this.#at)
+    const key = decodeString(this.json, this.#at, end)
+    this.#at = skipSpace(this.json, end) + 1
+    return key
+  }
+
+  *read(): Generator<void, Node, void> {
+    const open: Open[] = []
+    for (let steps = 1; ; steps++) {
+      if (steps % STEPS_PER_YIELD === 0) yield
+      let node = this.#begin()
+      if (typeof node !== 'string' && !this.#skipEnd(node)) {
+        open.push({ node, key: Array.isArray(node) ? '' : this.key() })
+        continue
+      }
+      while (true) {
+        const parent = open.at(-1)
+        if (parent === undefined) return node
+        put(parent, node)
+        if (!this.#skipEnd(parent.node)) {
+          if (!Array.isArray(parent.node)) parent.key = this.key()
+          break
+        }
+        node = parent.node
+        open.pop()
+      }
+    }
+  }
+
+  /** A scalar, or a list or an object that is still empty. */
+  #begin(): Node {
+    const { json } = this
+    this.#toNext()
+    const start = this.#at
+    switch (json[start]) {
+      case OPEN_BRACE:
+        this.#at++
+        return new Map()
+      case OPEN_BRACKET:
+        this.#at++
+        return []
+      case QUOTE:
+        this.#at = endOfString(json, start)
+        return yamlString(decodeString(json, start, this.#at))
+      default:
+        this.#at = endOfValue(json, start)
+        return json.toString('latin1', start, this.#at)
+    }
+  }
+
+  #skipEnd(node: Block): boolean {
+    return this.isAtEnd || this.skip(Array.isArray(node) ? CLOSE_BRACKET : CLOSE_BRACE)
+  }
+
+  #toNext(): void {
+    this.#at = skipSpace(this.json, this.#at)
+    if (this.json[this.#at] === COMMA) this.#at = skipSpace(this.json, this.#at + 1)
+  }
+}
+
+function put({ node, key }: Open, value: Node): void {
+  if (Array.isArray(node)) {
+    node.push(value)
+    return
+  }
+  node.delete(key)
+  node.set(key, value)
+}
+
+function isBlock(node: Node): node is Block {
+  return typeof node !== 'string' && (Array.isArray(node) ? node.length > 0 : node.size > 0)
+}
+
+function inline(node: Node): string {
+  return typeof node === 'string' ? node : Array.isArray(node) ? '[]' : '{}'
+}
+
+/** A list or an object whose lines are being written. */
+interface Writing {
+  readonly indent: string
+  /** What its next line begins with: the first line of an item begins with the dash of the item. */
+  lead: string
+  readonly items: Iterator<Node, void> | null
+  readonly members: Iterator<[string, Node], void> | null
+}
+
+function writingOf(node: Block, indent: string, lead: string): Writing {
+  return Array.isArray(node)
+    ? { indent, lead, items: node.values(), members: null }
+    : { indent, lead, items: null, members: node.entries() }
+}
+
+function* writeBlock(node: Block, lines: string[]): Generator<void, void, void> {
+  const open = [writingOf(node, '', '')]
+  for (let steps = 1; open.length > 0; steps++) {
+    if (steps % STEPS_PER_YIELD === 0) yield
+    const next = writeNext(open.at(-1)!, lines)
+    if (next === 'end') open.pop()
+    else if (next !== 'line') open.push(next)
+  }
+}
+
+/** Writes one line, or says which list or object has to be written before the next one. */
+function writeNext(writing: Writing, lines: string[]): Writing | 'line' | 'end' {
+  const { indent, lead, items, members } = writing
+  writing.lead = indent
+  if (items !== null) {
+    const item = items.next()
+    if (item.done) return 'end'
+    if (isBlock(item.value)) return writingOf(item.value, `${indent}  `, `${lead}- `)
+    lines.push(`${lead}- ${inline(item.value)}`)
+    return 'line'
+  }
+  const member = members!.next()
+  if (member.done) return 'end'
+  const [key, value] = member.value
+  const name = yamlString(key)
+  if (!isBlock(value)) {
+    lines.push(`${lead}${name}: ${inline(value)}`)
+    return 'line'
+  }
+  lines.push(`${lead}${name}:`)
+  const inner = Array.isArray(value) ? indent : `${indent}  `
+  return writingOf(value, inner, inner)
+}
+
+function yamlString(text: string): string {
+  return isPlain(text) ? text : quote(text)
+}
+
+/**
+ * A plain string starts with a letter, so that it is no number, date or indicator, and is none of the words with a
+ * meaning.
+ */
+function isPlain(text: string): boolean {
+  const first = text.charCodeAt(0)
+  if (text.length === 0 || text.length > 1_024 || !(isLetter(first) || first === 0x5f || first === 0x2f)) return false
+  for (let i = 1; i < text.length; i++) {
+    const char = text[i]!
+    const unit = text.charCodeAt(i)
+    if (isLetter(unit) || (unit >= 0x30 && unit <= 0x39) || '_./@+=%-'.includes(char)) continue
+    // A colon ends a key only before white space or at the end; a space between words is safe.
+    const next = text[i + 1]
+    if ((char !== ':' && char !== ' ') || next === undefined || next === ' ' || next === ':' || next === '#')
+      return false
+  }
+  return !WORDS.has(text.toLowerCase())
+}
+
+const WORDS: ReadonlySet<string> = new Set(['true', 'false', 'null', 'yes', 'no', 'on', 'off', 'y', 'n'])
+
+function isLetter(unit: number): boolean {
+  return (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x61 && unit <= 0x7a)
+}
+
+/** JSON's escapes are valid in YAML. Characters that YAML calls unprintable or line breaks are escaped too. */
+function quote(text: string): string {
+  return JSON.stringify(text).replaceAll(
+    /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}

@@ -1,0 +1,244 @@
+/**
+ * JSON as a tree that can be changed and written out again without loss, for writes and patches. Objects that are only
+ * served are never parsed (`json-scan.ts`).
+ *
+ * A number that JavaScript would write differently (an integer above 2^53, `1.0`, `1e3`, `-0`) is a `JsonNumber` with
+ * its text. Other numbers are plain, so that a schema validator can read them. Objects have no prototype, so
+ * `__proto__` is a member like any other. Of duplicate members the last counts, and their paths are reported.
+ */
+import { isUtf8 } from 'node:buffer'
+import { MAX_JSON_DEPTH } from './json-scan.js'
+import { decodeString } from '../../engine/facts/json-strings.js'
+import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
+
+/** A number whose text cannot be restored from its value. */
+export class JsonNumber {
+  constructor(readonly text: string) {}
+
+  toString(): string {
+    return this.text
+  }
+}
+
+export interface JsonRecord {
+  [name: string]: Json
+}
+
+export type Json = null | boolean | number | string | JsonNumber | Json[] | JsonRecord
+
+export interface ParsedJson {
+  readonly value: Json
+  /** Paths of members that were given more than once: `spec.replicas`. */
+  readonly duplicates: readonly string[]
+}
+
+export function isRecord(value: unknown): value is JsonRecord {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber)
+}
+
+export function isNumber(value: unknown): value is number | JsonNumber {
+  return typeof value === 'number' || value instanceof JsonNumber
+}
+
+/** Returns an object of a tree, with the given members. */
+export function record(members: Readonly<Record<string, Json>> = {}): JsonRecord {
+  return Object.assign(Object.create(null) as JsonRecord, members)
+}
+
+/** Turns the JSON text of a number into a number of the tree. */
+export function numberFromText(text: string): number | JsonNumber {
+  const value = Number(text)
+  return String(value) === text && Number.isFinite(value) ? value : new JsonNumber(text)
+}
+
+/** @throws SyntaxError when the bytes are not one JSON value in UTF-8, or nest too deeply. */
+export function parseJsonTree(bytes: Buffer): ParsedJson {
+  if (!isUtf8(bytes)) throw new SyntaxError('it is not UTF-8')
+  // The engine checks the grammar: the parser below assumes valid JSON.
+  JSON.parse(bytes.toString('utf8'))
+  return new Reader(bytes).read()
+}
+
+/** The most duplicate paths reported for one body: their paths can be a hundred times as long as the body. */
+export const MAX_DUPLICATES = 100
+
+class Reader {
+  private at = 0
+  private readonly duplicates: string[] = []
+  private readonly path: string[] = []
+
+  constructor(private readonly json: Buffer) {}
+
+  read(): ParsedJson {
+    return { value: this.value(), duplicates: this.duplicates }
+  }
+
+  private value(): Json {
+    const { json } = this
+    this.at = skipSpace(json, this.at)
+    const start = this.at
+    switch (json[start]) {
+      case 0x7b:
+        return this.object()
+      case 0x5b: {
+        const items: Json[] = []
+        for (let i = 0; this.nextItem(0x5d); i++) items.push(this.child(`[${i}]`))
+        return items
+      }
+      case 0x22:
+        this.at = endOfString(json, start)
+        return decodeString(json, start, this.at)
+      default: {
+        this.at = endOfValue(json, start)
+        const text = json.toString('latin1', start, this.at)
+        return text === 'null' ? null : text === 'true' ? true : text === 'false' ? false : numberFromText(text)
+      }
+    }
+  }
+
+  private object(): JsonRecord {
+    const { json } = this
+    const members = record()
+    while (this.nextItem(0x7d)) {
+      const keyEnd = endOfString(json, this.at)
+      const key = decodeString(json, this.at, keyEnd)
+      this.at = skipSpace(json, keyEnd) + 1
+      if (Object.hasOwn(members, key) && this.duplicates.length < MAX_DUPLICATES) {
+        this.duplicates.push(joinPath([...this.path, key]))
+      }
+      members[key] = this.child(key)
+    }
+    return members
+  }
+
+  private child(name: string): Json {
+    if (this.path.length >= MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
+    this.path.push(name)
+    const value = this.value()
+    this.path.pop()
+    return value
+  }
+
+  /** Steps into a container or over its comma. At the end it steps past the container and returns false. */
+  private nextItem(close: number): boolean {
+    this.at = skipSpace(this.json, this.at)
+    // Steps over the opening bracket, the comma or the closing bracket.
+    if (this.json[this.at++] === close) return false
+    this.at = skipSpace(this.json, this.at)
+    if (this.json[this.at] !== close) return true
+    this.at++
+    return false
+  }
+}
+
+/** Returns a path such as `spec.containers[0].image`. */
+export function joinPath(names: readonly string[]): string {
+  let path = ''
+  for (const name of names) path += name.startsWith('[') || path === '' ? name : `.${name}`
+  return path
+}
+
+export function encodeJsonTree(value: Json): Buffer {
+  return Buffer.from(jsonText(value), 'utf8')
+}
+
+export function jsonText(value: Json): string {
+  if (value instanceof JsonNumber) return value.text
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(',')}]`
+  if (!isRecord(value)) return JSON.stringify(value)
+  let text = '{'
+  for (const name in value) {
+    text += `${text.length === 1 ? '' : ','}${JSON.stringify(name)}:${jsonText(value[name]!)}`
+  }
+  return `${text}}`
+}
+
+/** Returns the same text for equal trees, so that one can be looked up among many. */
+export function canonicalText(value: Json): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalText).join(',')}]`
+  if (!isRecord(value)) return jsonText(value)
+  const members = Object.keys(value)
+    .sort()
+    .map((name) => `${JSON.stringify(name)}:${canonicalText(value[name]!)}`)
+  return `{${members.join(',')}}`
+}
+
+/** Whether containers are nested more than `levels` deep. */
+export function isDeeperThan(value: Json, levels: number): boolean {
+  if (Array.isArray(value)) return levels === 0 || value.some((item) => isDeeperThan(item, levels - 1))
+  if (!isRecord(value)) return false
+  if (levels === 0) return true
+  for (const name in value) if (isDeeperThan(value[name]!, levels - 1)) return true
+  return false
+}
+
+/** Copies a tree deeply. Numbers are shared, since they never change. */
+export function cloneTree<T extends Json>(value: T): T
+export function cloneTree(value: Json): Json {
+  if (Array.isArray(value)) return value.map((item) => cloneTree(item))
+  if (!isRecord(value)) return value
+  const copy = record()
+  for (const name in value) copy[name] = cloneTree(value[name]!)
+  return copy
+}
+
+/** Compares by value: the order of members does not matter, the text of a number does. */
+export function equalTrees(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true
+  if (a instanceof JsonNumber || b instanceof JsonNumber) {
+    return a instanceof JsonNumber && b instanceof JsonNumber && a.text === b.text
+  }
+  if (Array.isArray(a)) {
+    return Array.isArray(b) && a.length === b.length && a.every((item, i) => equalTrees(item, b[i]))
+  }
+  if (!isRecord(a) || !isRecord(b)) return false
+  const names = Object.keys(a)
+  return (
+    names.length === Object.keys(b).length &&
+    names.every((name) => Object.hasOwn(b, name) && equalTrees(a[name], b[name]))
+  )
+}
+
+/** Returns a copy with plain JavaScript numbers, for code that only reads it (a validator). */
+export function plainCopy(value: Json): unknown {
+  if (value instanceof JsonNumber) return Number(value.text)
+  if (Array.isArray(value)) return value.map(plainCopy)
+  if (!isRecord(value)) return value
+  const copy = Object.create(null) as Record<string, unknown>
+  for (const name in value) copy[name] = plainCopy(value[name]!)
+  return copy
+}
+
+/** Converts plain JavaScript values, such as `JSON.parse`, `exact-json.ts` or a table of ours gives. */
+export function treeFrom(value: unknown): Json {
+  if (Array.isArray(value)) return value.map(treeFrom)
+  if (typeof value === 'number' || typeof value === 'bigint') return numberFromText(String(value))
+  if (typeof value === 'boolean' || typeof value === 'string' || value instanceof JsonNumber) return value
+  if (typeof value !== 'object' || value === null) return null
+  const copy = record()
+  for (const [name, member] of Object.entries(value)) if (member !== undefined) copy[name] = treeFrom(member)
+  return copy
+}
+
+/** Returns a member of an object of the tree; undefined when there is none, or when the value is not an object. */
+export function member(value: Json | undefined, ...path: readonly string[]): Json | undefined {
+  let at = value
+  for (const name of path) {
+    if (!isRecord(at) || !Object.hasOwn(at, name)) return undefined
+    at = at[name]
+  }
+  return at
+}
+
+/** Returns '' for anything but a string. */
+export function textMember(value: Json | undefined, ...path: readonly string[]): string {
+  const found = member(value, ...path)
+  return typeof found === 'string' ? found : ''
+}
+
+/** Returns the object at `name`, which is created when there is none (or something else). */
+export function ensureRecord(parent: JsonRecord, name: string): JsonRecord {
+  const present = parent[name]
+  if (isRecord(present)) return present
+  return (parent[name] = record())
+}

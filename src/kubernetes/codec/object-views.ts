@@ -1,0 +1,134 @@
+/**
+ * The JSON of a stored object in one version of its resource. When the stored bytes are already in that form, they are
+ * used as they are. Otherwise they are decoded from protobuf, converted between versions or changed as the schema of
+ * their definition says, and the result is kept in an LRU with a bound on its bytes. Decoding is lazy: objects of a
+ * resource that only protobuf clients watch are never decoded here.
+ */
+import type { StoredObject } from '../../engine/model/stored-object.js'
+import { ByteCache } from '../../support/byte-cache.js'
+import { type Spliceable, scanObject } from './json-scan.js'
+import { CodecError } from './protobuf/codec-error.js'
+import { type DecodedObject, decodeObject } from './protobuf/decode.js'
+import type { Schema } from './protobuf/schema.js'
+import type { ReadRules } from './read-rules.js'
+import { canConvert, convert } from './versions/convert.js'
+import { JsonObject } from './versions/json-object.js'
+
+export interface ViewTarget {
+  /** The version that is served. */
+  readonly apiVersion: string
+  /** Whether versions differ only in name, as for custom resources without a conversion. */
+  readonly convertsByName: boolean
+  /** How the objects of a definition are read; null when objects are shown as they are stored. */
+  readonly rules: ReadRules | null
+}
+
+export interface ObjectViewsOptions {
+  readonly schema: Schema
+  readonly maxBytes: number
+  /** Called once per object version and target when a value has no JSON form here. */
+  readonly onUnreadable: (object: StoredObject, reason: string) => void
+  /** Called when a protobuf value has fields that the schema does not know: JSON clients do not see them. */
+  readonly onUnknownFields: (count: number) => void
+}
+
+interface View extends ViewTarget {
+  /** null when the object cannot be shown in that version. */
+  readonly json: Spliceable | null
+}
+
+/** The memory that a view takes besides its bytes. */
+const VIEW_OVERHEAD_BYTES = 128
+
+export class ObjectViews {
+  readonly #options: ObjectViewsOptions
+  readonly #views: ByteCache<StoredObject, readonly View[]>
+
+  constructor(options: ObjectViewsOptions) {
+    this.#options = options
+    this.#views = new ByteCache({
+      maxBytes: options.maxBytes,
+      sizeOf: (views) => views.reduce((bytes, { json }) => bytes + VIEW_OVERHEAD_BYTES + (json?.bytes.length ?? 0), 0),
+    })
+  }
+
+  get bytes(): number {
+    return this.#views.bytes
+  }
+
+  /** Bounds what is kept anew; the least recently used beyond the bound is forgotten at once. */
+  resize(maxBytes: number): void {
+    this.#views.resize(maxBytes)
+  }
+
+  /** Returns null when the object has no JSON in that version; `onUnreadable` has then been called. */
+  json(object: StoredObject, target: ViewTarget): Spliceable | null {
+    // A value that does not name its version is taken to have the served one.
+    const isThatVersion = object.apiVersion === target.apiVersion || object.apiVersion === ''
+    const rules = isThatVersion || target.convertsByName ? rulesFor(object, target) : null
+    if (object.encoding === 'json' && isThatVersion && object.conformsTo === rules) return object
+    const views = this.#views.get(object) ?? []
+    const known = views.find((view) => isSameVersion(view, target))
+    if (known !== undefined && known.rules === rules) return known.json
+    const json = this.#make(object, target, rules)
+    if (json === object) {
+      object.conformsTo = rules
+      return json
+    }
+    const { apiVersion, convertsByName } = target
+    const others = views.filter((view) => view !== known)
+    this.#views.set(object, [...others, { apiVersion, convertsByName, rules, json }])
+    return json
+  }
+
+  /** Whether objects stored in this kind and version can be shown in the target version at all. */
+  canShow(object: Pick<StoredObject, 'encoding' | 'apiVersion' | 'kind'>, target: ViewTarget): boolean {
+    if (
+      object.encoding === 'protobuf' &&
+      this.#options.schema.messageOfKind(object.apiVersion, object.kind) === undefined
+    ) {
+      return false
+    }
+    return (
+      target.convertsByName || object.apiVersion === '' || canConvert(object.apiVersion, target.apiVersion, object.kind)
+    )
+  }
+
+  #make(object: StoredObject, target: ViewTarget, rules: ReadRules | null): Spliceable | null {
+    try {
+      const decoded: Spliceable = object.encoding === 'json' ? object : this.#decode(object)
+      const read = rules === null ? null : rules.readJson(decoded.bytes, object.apiVersion, target.apiVersion)
+      if (read !== null) return read
+      if (object.apiVersion === target.apiVersion || object.apiVersion === '') return decoded
+      const converted = target.convertsByName
+        ? (JsonObject.parse(decoded.bytes)?.set('apiVersion', target.apiVersion).toBuffer() ?? null)
+        : convert(decoded.bytes, object.apiVersion, target.apiVersion, object.kind)
+      const scanned = converted === null ? null : scanObject(converted)
+      if (scanned !== null && scanned.metadataOffset >= 0) return scanned
+      this.#options.onUnreadable(
+        object,
+        `${object.kind} of ${object.apiVersion} cannot be converted to ${target.apiVersion}`,
+      )
+    } catch (error) {
+      if (!(error instanceof CodecError)) throw error
+      this.#options.onUnreadable(object, error.message)
+    }
+    return null
+  }
+
+  #decode(object: StoredObject): DecodedObject {
+    const decoded = decodeObject(object.bytes, this.#options.schema)
+    if (decoded.unknownFields > 0) this.#options.onUnknownFields(decoded.unknownFields)
+    if (decoded.metadataOffset < 0) throw new CodecError('malformed', `${decoded.kind} has no metadata`)
+    return decoded
+  }
+}
+
+/** null also where a definition says nothing of such an object. */
+function rulesFor(object: StoredObject, { rules }: ViewTarget): ReadRules | null {
+  return rules?.appliesTo(object) === true ? rules : null
+}
+
+function isSameVersion(a: ViewTarget, b: ViewTarget): boolean {
+  return a.apiVersion === b.apiVersion && a.convertsByName === b.convertsByName
+}

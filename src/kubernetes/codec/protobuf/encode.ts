@@ -1,0 +1,174 @@
+/**
+ * Encodes what protobuf clients get besides the stored objects themselves: lists, watch events, bookmarks, Status and
+ * metadata alone. A Table has no protobuf form.
+ *
+ * A list is a sequence of chunks, because its parts are copied from the store while the socket takes them. Protobuf
+ * puts every length first, so the lengths are added up before the first chunk is made.
+ *
+ * Source: kubernetes/apimachinery, pkg/apis/meta/v1/generated.proto.
+ */
+import type { Status } from '../../../engine/model/status.js'
+import {
+  encodeEnvelope,
+  ENVELOPE_END,
+  envelopeStart,
+  metadataLength,
+  type StoredObject,
+  writeMetadata,
+} from './resource-version.js'
+import { rawLength, writeRaw } from './resource-version.js'
+import { MessageWriter } from './message-writer.js'
+import { fieldLength, writeHeader } from './wire.js'
+
+export type WatchEventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
+
+export interface ListMetadata {
+  readonly resourceVersion: string
+  readonly continue?: string
+  readonly remainingItemCount?: number
+}
+
+/** One item of a list: its own message without an envelope, since items of a list have none. */
+export interface ListItem {
+  readonly length: number
+  /** Writes `length` bytes and returns the offset after them. */
+  write(out: Buffer, offset: number): number
+}
+
+/** Every chunk of a list but the last is at least this large, so that each is one worthwhile write to a socket. */
+const CHUNK_BYTES = 64 * 1024
+
+/** Makes a list item of a whole object. */
+export function objectItem(object: StoredObject, resourceVersion: string): ListItem {
+  const length = rawLength(object, resourceVersion)
+  return { length, write: (out, offset) => writeRaw(object, resourceVersion, out, offset) }
+}
+
+/** Makes an item of a PartialObjectMetadataList from an object's metadata. */
+export function metadataItem(object: StoredObject, resourceVersion: string): ListItem {
+  const length = fieldLength(metadataLength(object, resourceVersion))
+  return { length, write: (out, offset) => writeMetadata(object, resourceVersion, out, offset) }
+}
+
+/** Makes an item of a PartialObjectMetadataList from an object's encoded ObjectMeta. */
+export function encodedMetadataItem(objectMeta: Buffer): ListItem {
+  return {
+    length: fieldLength(objectMeta.length),
+    write: (out, offset) => {
+      const start = writeHeader(1, objectMeta.length, out, offset)
+      return start + objectMeta.copy(out, start)
+    },
+  }
+}
+
+/** Encodes one object that has nothing but metadata, in its envelope. @param item of a PartialObjectMetadataList. */
+export function encodePartialObjectMetadata(item: ListItem, apiVersion = 'meta.k8s.io/v1'): Buffer {
+  return encodeEnvelope(apiVersion, 'PartialObjectMetadata', item.length, (out, offset) => item.write(out, offset))
+}
+
+/**
+ * Encodes a list in its envelope, in chunks that together are the body. Nothing is written before the first chunk is
+ * asked for.
+ *
+ * @param items iterated twice: at once for their lengths, and for their bytes as the chunks are asked for.
+ */
+export function encodeList(
+  apiVersion: string,
+  listKind: string,
+  metadata: ListMetadata,
+  items: readonly ListItem[],
+): { readonly length: number; readonly chunks: Iterable<Buffer> } {
+  // The two are numbered the other way round there, in this one list.
+  const areItemsFirst = apiVersion === 'meta.k8s.io/v1beta1' && listKind === 'PartialObjectMetadataList'
+  const listMeta = new MessageWriter().bytes(areItemsFirst ? 2 : 1, encodeListMeta(metadata)).finish()
+  let rawBytes = listMeta.length
+  for (const item of items) rawBytes += fieldLength(item.length)
+  const start = envelopeStart(apiVersion, listKind, rawBytes)
+  const length = start.length + rawBytes + ENVELOPE_END.length
+  const chunks = areItemsFirst
+    ? listChunks(start, 1, items, Buffer.concat([listMeta, ENVELOPE_END]))
+    : listChunks(Buffer.concat([start, listMeta]), 2, items, ENVELOPE_END)
+  return { length, chunks }
+}
+
+function* listChunks(head: Buffer, itemNumber: number, items: readonly ListItem[], end: Buffer): Generator<Buffer> {
+  let parts: ListItem[] = []
+  let waiting = head.length
+  let first: Buffer | null = head
+  const flush = (tail: Buffer | null): Buffer => {
+    const chunk = Buffer.allocUnsafe(waiting + (tail?.length ?? 0))
+    let pos = first?.copy(chunk, 0) ?? 0
+    for (const item of parts) pos = item.write(chunk, writeHeader(itemNumber, item.length, chunk, pos))
+    tail?.copy(chunk, pos)
+    first = null
+    parts = []
+    waiting = 0
+    return chunk
+  }
+  for (const item of items) {
+    parts.push(item)
+    waiting += fieldLength(item.length)
+    if (waiting >= CHUNK_BYTES) yield flush(null)
+  }
+  yield flush(end)
+}
+
+/**
+ * Encodes one event of a watch: a bare meta/v1 WatchEvent around the enveloped object. Over HTTP the caller puts its
+ * length before it, in four bytes, big-endian; over WebSocket it is one message.
+ */
+export function encodeWatchEvent(type: WatchEventType, envelopedObject: Buffer): Buffer {
+  const extensionLength = fieldLength(envelopedObject.length)
+  const out = Buffer.allocUnsafeSlow(fieldLength(type.length) + fieldLength(extensionLength))
+  let pos = writeHeader(1, type.length, out, 0)
+  pos += out.write(type, pos, 'latin1')
+  pos = writeHeader(2, extensionLength, out, pos)
+  pos = writeHeader(1, envelopedObject.length, out, pos)
+  envelopedObject.copy(out, pos)
+  return out
+}
+
+/** Encodes the object of a BOOKMARK, in its envelope: it has nothing but metadata. */
+export function encodeBookmark(
+  apiVersion: string,
+  kind: string,
+  resourceVersion: string,
+  annotations: Readonly<Record<string, string>> = {},
+): Buffer {
+  const metadata = new MessageWriter().text(6, resourceVersion)
+  for (const [key, value] of Object.entries(annotations)) {
+    metadata.message(12, new MessageWriter().text(1, key).text(2, value))
+  }
+  return enveloped(apiVersion, kind, new MessageWriter().message(1, metadata).finish())
+}
+
+export function encodeStatus(status: Status): Buffer {
+  const message = new MessageWriter()
+    .bytes(1, encodeListMeta({ resourceVersion: '', ...status.metadata }))
+    .text(2, status.status)
+    .text(3, status.message)
+    .text(4, status.reason ?? '')
+  const { details } = status
+  if (details !== undefined) {
+    const inner = new MessageWriter()
+      .text(1, details.name ?? '')
+      .text(2, details.group ?? '')
+      .text(3, details.kind ?? '')
+    for (const { reason = '', message: text = '', field = '' } of details.causes ?? []) {
+      inner.message(4, new MessageWriter().text(1, reason).text(2, text).text(3, field))
+    }
+    message.message(5, inner.integer(5, details.retryAfterSeconds ?? 0).text(6, ''))
+  }
+  return enveloped(status.apiVersion, status.kind, message.integer(6, status.code).finish())
+}
+
+function encodeListMeta({ resourceVersion, continue: token = '', remainingItemCount }: ListMetadata): Buffer {
+  // Field 1 is selfLink, which Go writes empty.
+  const message = new MessageWriter().text(1, '').text(2, resourceVersion).text(3, token)
+  if (remainingItemCount !== undefined) message.integer(4, remainingItemCount)
+  return message.finish()
+}
+
+function enveloped(apiVersion: string, kind: string, raw: Buffer): Buffer {
+  return encodeEnvelope(apiVersion, kind, raw.length, (out, offset) => offset + raw.copy(out, offset))
+}

@@ -1,0 +1,146 @@
+/**
+ * The structural form of a large schema in pieces of text, for the way from the thread that compiles it to the event
+ * loop, which puts it together in turns.
+ *
+ * Each piece is a JSON array of records, and a record says one node, by the numbers of those inside it, which come
+ * before it. Nodes that say the same are one: most properties are a plain string or number, of which nothing is said.
+ */
+import { type Json, jsonText, parseJsonTree } from './json-tree.js'
+import { turns } from '../../support/turns.js'
+import type { Structural } from './structural-change.js'
+
+/** Names, each with the number of what it is. */
+type Properties = readonly (string | number)[]
+type NodeRecord = readonly [
+  flags: number,
+  additional: number,
+  items: number,
+  byDefault: string | null,
+  ...properties: (string | number)[],
+]
+/** A node; or more properties of the node before. */
+type Piece = NodeRecord | Properties
+
+const HEAD_VALUES = 4
+
+const KEEPS_UNKNOWN = 1
+const IS_EMBEDDED = 2
+const IS_NULLABLE = 4
+const HAS_DEFAULTS = 8
+const HAS_LONG_NUMBERS = 16
+const HAS_EMBEDDED = 32
+
+const NONE = -1
+const NOTHING = -2
+
+/** Properties in one record, and about as many values in one piece: a fraction of a millisecond. */
+const MAX_VALUES = 1_000
+
+/** @returns pieces that `structuralFrom` makes the same of. */
+export function structuralPieces(root: Structural): readonly string[] {
+  const writer = new PieceWriter()
+  writer.numberOf(root)
+  return writer.finish()
+}
+
+class PieceWriter {
+  readonly #numbers = new Map<string, number>()
+  readonly #pieces: string[] = []
+  #records: string[] = []
+  #values = 0
+
+  numberOf({ properties, additional, items, ...said }: Structural): number {
+    const members: Properties = [...properties].flatMap(([name, inner]) => [name, this.numberOf(inner)])
+    const head = [
+      flagsOf(said),
+      additional === null ? NONE : additional === 'nothing' ? NOTHING : this.numberOf(additional),
+      items === null ? NONE : this.numberOf(items),
+      said.defaultValue === undefined ? null : jsonText(said.defaultValue),
+    ]
+    const text = JSON.stringify([head, members])
+    const known = this.#numbers.get(text)
+    if (known !== undefined) return known
+    const number = this.#numbers.size
+    this.#numbers.set(text, number)
+    this.#add([...head, ...members.slice(0, MAX_VALUES)])
+    for (let at = MAX_VALUES; at < members.length; at += MAX_VALUES) this.#add(members.slice(at, at + MAX_VALUES))
+    return number
+  }
+
+  finish(): readonly string[] {
+    this.#endPiece()
+    return this.#pieces
+  }
+
+  #add(record: readonly (string | number | null)[]): void {
+    this.#records.push(JSON.stringify(record))
+    this.#values += record.length
+    if (this.#values >= MAX_VALUES) this.#endPiece()
+  }
+
+  #endPiece(): void {
+    if (this.#records.length > 0) this.#pieces.push(`[${this.#records.join(',')}]`)
+    this.#records = []
+    this.#values = 0
+  }
+}
+
+function flagsOf(said: Omit<Structural, 'properties' | 'additional' | 'items'>): number {
+  return (
+    (said.keepsUnknown ? KEEPS_UNKNOWN : 0) |
+    (said.isEmbedded ? IS_EMBEDDED : 0) |
+    (said.isNullable ? IS_NULLABLE : 0) |
+    (said.hasDefaults ? HAS_DEFAULTS : 0) |
+    (said.hasLongNumbers ? HAS_LONG_NUMBERS : 0) |
+    (said.hasEmbedded ? HAS_EMBEDDED : 0)
+  )
+}
+
+interface Node extends Structural {
+  readonly properties: Map<string, Structural>
+  readonly defaulted: [name: string, value: Json, isNullable: boolean][]
+}
+
+/** Puts it together in turns. @param pieces of `structuralPieces`. */
+export async function structuralFrom(pieces: readonly string[]): Promise<Structural> {
+  const nodes: Node[] = []
+  for (const piece of pieces) {
+    if (turns.isOver) await turns.take()
+    for (const record of JSON.parse(piece) as readonly Piece[]) addRecord(nodes, record)
+  }
+  return nodes.at(-1)!
+}
+
+function addRecord(nodes: Node[], record: Piece): void {
+  if (!isNode(record)) return addProperties(nodes, nodes.at(-1)!, record, 0)
+  const [flags, additional, items, byDefault] = record
+  const node: Node = {
+    properties: new Map(),
+    additional: additional === NONE ? null : additional === NOTHING ? 'nothing' : nodes[additional]!,
+    items: items === NONE ? null : nodes[items]!,
+    keepsUnknown: (flags & KEEPS_UNKNOWN) !== 0,
+    isEmbedded: (flags & IS_EMBEDDED) !== 0,
+    isNullable: (flags & IS_NULLABLE) !== 0,
+    defaultValue: byDefault === null ? undefined : parseJsonTree(Buffer.from(byDefault)).value,
+    defaulted: [],
+    hasDefaults: (flags & HAS_DEFAULTS) !== 0,
+    hasLongNumbers: (flags & HAS_LONG_NUMBERS) !== 0,
+    hasEmbedded: (flags & HAS_EMBEDDED) !== 0,
+  }
+  nodes.push(node)
+  addProperties(nodes, node, record, HEAD_VALUES)
+}
+
+function addProperties(nodes: readonly Node[], node: Node, record: Piece, first: number): void {
+  for (let at = first; at < record.length; at += 2) {
+    const name = record[at] as string
+    const inner = nodes[record[at + 1] as number]!
+    node.properties.set(name, inner)
+    const { defaultValue, isNullable } = inner
+    if (defaultValue !== undefined) node.defaulted.push([name, defaultValue, isNullable])
+  }
+}
+
+function isNode(record: Piece): record is NodeRecord {
+  return typeof record[0] === 'number'
+}

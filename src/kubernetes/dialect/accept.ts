@@ -1,0 +1,243 @@
+/**
+ * Chooses the form of an answer. The clauses of Accept are tried best first, and the first that can be honoured wins. A
+ * clause that asks for a form this verb does not have (a watch in YAML, a list as PartialObjectMetadata) is skipped, so
+ * that `application/json;as=Table;…,application/json` degrades as its author meant. When none is left, the answer is a
+ * 406 that lists the available media types.
+ *
+ * Source: negotiation in kubernetes/apiserver. Two differences: q=0 refuses (RFC 9110), and a watch goes on to the next
+ * clause where the API server would answer 406.
+ */
+import { NotAcceptableError } from '../../engine/model/status.js'
+import { type AcceptClause, parseAccept } from './media-type.js'
+import { type Query, parameter } from './query.js'
+
+export type Encoding = 'json' | 'yaml' | 'protobuf'
+export type Transform = 'none' | 'table' | 'partial'
+export type Stream = 'none' | 'json-lines' | 'protobuf-frames' | 'sse'
+
+export const JSON_MEDIA_TYPE = 'application/json'
+export const YAML_MEDIA_TYPE = 'application/yaml'
+export const PROTOBUF_MEDIA_TYPE = 'application/vnd.kubernetes.protobuf'
+export const SSE_MEDIA_TYPE = 'text/event-stream'
+export const DISCOVERY_V2_MEDIA_TYPE = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
+
+/** The versions of Table and PartialObjectMetadata, which differ in nothing but their name. */
+export type MetaVersion = 'meta.k8s.io/v1' | 'meta.k8s.io/v1beta1'
+
+export interface Negotiated {
+  readonly encoding: Encoding
+  readonly transform: Transform
+  /** What a transformed object says it is of. */
+  readonly metaVersion: MetaVersion
+  /** The stream is 'none' unless the verb is watch. */
+  readonly stream: Stream
+  /** The Content-Type to answer with. */
+  readonly contentType: string
+  /** Whether the clause itself asked for indented output (`;pretty=1`). @see isPretty */
+  readonly pretty: boolean
+}
+
+export interface Servable {
+  /** Whether the resource's objects can be written in protobuf. Default true; false for custom ones, as in Kubernetes. */
+  readonly protobufObjects?: boolean
+  /** Whether there are objects that can be transformed. Default true; false for documents, as of discovery. */
+  readonly hasObjects?: boolean
+}
+
+interface Format {
+  readonly type: string
+  readonly subtype: string
+  readonly encoding: Encoding
+  readonly stream: Stream
+  readonly contentType: string
+}
+
+/** The order in which a wildcard chooses a format. */
+const WHOLE_FORMATS: readonly Format[] = [
+  { type: 'application', subtype: 'json', encoding: 'json', stream: 'none', contentType: JSON_MEDIA_TYPE },
+  { type: 'application', subtype: 'yaml', encoding: 'yaml', stream: 'none', contentType: YAML_MEDIA_TYPE },
+  {
+    type: 'application',
+    subtype: 'vnd.kubernetes.protobuf',
+    encoding: 'protobuf',
+    stream: 'none',
+    contentType: PROTOBUF_MEDIA_TYPE,
+  },
+]
+
+const WATCH_FORMATS: readonly Format[] = [
+  { type: 'application', subtype: 'json', encoding: 'json', stream: 'json-lines', contentType: JSON_MEDIA_TYPE },
+  {
+    type: 'application',
+    subtype: 'vnd.kubernetes.protobuf',
+    encoding: 'protobuf',
+    stream: 'protobuf-frames',
+    contentType: `${PROTOBUF_MEDIA_TYPE};stream=watch`,
+  },
+  { type: 'text', subtype: 'event-stream', encoding: 'json', stream: 'sse', contentType: SSE_MEDIA_TYPE },
+]
+
+/**
+ * @param accept the header; JSON when it is absent or empty.
+ * @throws NotAcceptableError naming the available media types; BadRequestError when the header is too long to read.
+ */
+export function negotiate(
+  accept: string | undefined,
+  verb: 'get' | 'list' | 'watch',
+  servable: Servable = {},
+): Negotiated {
+  const formats = verb === 'watch' ? WATCH_FORMATS : WHOLE_FORMATS
+  const chosen = choose<Negotiated>(accept, formats, (clause, format) => {
+    const stream = clause.parameters.get('stream') ?? ''
+    if (stream !== '' && stream !== 'watch') return null
+    const transform = transformOf(clause, verb)
+    const metaVersion = clause.parameters.get('v') === 'v1beta1' ? 'meta.k8s.io/v1beta1' : 'meta.k8s.io/v1'
+    if (transform === null || (transform !== 'none' && servable.hasObjects === false)) return null
+    if (format.encoding === 'protobuf') {
+      if (transform === 'table') return null
+      if (transform === 'none' && servable.protobufObjects === false) return null
+    }
+    return {
+      encoding: format.encoding,
+      transform,
+      metaVersion,
+      stream: format.stream,
+      contentType: format.contentType,
+      pretty: clause.parameters.get('pretty') === '1',
+    }
+  })
+  if (chosen !== null) return chosen
+  // The API server's own forms: its clients know no others.
+  const names = formats
+    .filter(({ stream }) => stream !== 'sse')
+    .map(({ stream, contentType }) => (stream === 'json-lines' ? `${contentType};stream=watch` : contentType))
+  throw notAcceptable(names)
+}
+
+/** Returns null when the clause asks for something this verb does not have. */
+function transformOf(clause: AcceptClause, verb: 'get' | 'list' | 'watch'): Transform | null {
+  const kind = clause.parameters.get('as')
+  const group = clause.parameters.get('g')
+  const version = clause.parameters.get('v')
+  if (kind === undefined && group === undefined && version === undefined) return 'none'
+  if (group !== 'meta.k8s.io' || (version !== 'v1' && version !== 'v1beta1')) return null
+  if (kind === 'Table') return 'table'
+  return kind === (verb === 'list' ? 'PartialObjectMetadataList' : 'PartialObjectMetadata') ? 'partial' : null
+}
+
+/**
+ * Returns the encoding of an error. It is never refused or transformed, and is JSON when the requested encoding is not
+ * available.
+ */
+export function negotiateStatus(accept: string | undefined): Encoding {
+  try {
+    return choose(accept, WHOLE_FORMATS, (_clause, format) => format.encoding) ?? 'json'
+  } catch {
+    return 'json'
+  }
+}
+
+export interface NegotiatedDiscovery {
+  readonly encoding: Encoding
+  /** Whether all groups and resources come in one APIGroupDiscoveryList. */
+  readonly aggregated: boolean
+  readonly contentType: string
+}
+
+/**
+ * Negotiates `/api` and `/apis`. Aggregated discovery is served as v2 in JSON only; v2beta1 is skipped. @throws as
+ * `negotiate`
+ */
+export function negotiateDiscovery(accept: string | undefined): NegotiatedDiscovery {
+  const chosen = choose<NegotiatedDiscovery>(accept, WHOLE_FORMATS, (clause, { encoding, contentType }) => {
+    const kind = clause.parameters.get('as')
+    const group = clause.parameters.get('g')
+    const version = clause.parameters.get('v')
+    if (kind === undefined && group === undefined && version === undefined) {
+      return { encoding, aggregated: false, contentType }
+    }
+    const known = kind === 'APIGroupDiscoveryList' && group === 'apidiscovery.k8s.io' && version === 'v2'
+    return known && encoding === 'json' ? { encoding, aggregated: true, contentType: DISCOVERY_V2_MEDIA_TYPE } : null
+  })
+  if (chosen !== null) return chosen
+  throw notAcceptable([JSON_MEDIA_TYPE, YAML_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, DISCOVERY_V2_MEDIA_TYPE])
+}
+
+export interface NegotiatedOpenApi {
+  readonly encoding: 'json' | 'protobuf'
+  readonly contentType: string
+}
+
+/**
+ * Negotiates `/openapi/v2` and the documents below `/openapi/v3`. The spelling with `@` is no legal media type: client-go
+ * asks for it but cannot parse it in an answer. @throws as `negotiate`
+ */
+export function negotiateOpenApi(accept: string | undefined, edition: 'v2' | 'v3'): NegotiatedOpenApi {
+  const formats = [
+    { type: 'application', subtype: 'json', encoding: 'json' as const },
+    ...['@', '.'].map((sign) => ({
+      type: 'application',
+      subtype: `com.github.proto-openapi.spec.${edition}${sign}v1.0+protobuf`,
+      encoding: 'protobuf' as const,
+    })),
+  ]
+  const chosen = choose<NegotiatedOpenApi, (typeof formats)[number]>(accept, formats, (_clause, { encoding }) => ({
+    encoding,
+    contentType:
+      encoding === 'json' ? JSON_MEDIA_TYPE : `application/com.github.proto-openapi.spec.${edition}.v1.0+protobuf`,
+  }))
+  if (chosen !== null) return chosen
+  throw notAcceptable(formats.map(({ type, subtype }) => `${type}/${subtype}`))
+}
+
+/**
+ * Whether JSON is indented. `pretty` in the query decides; without it, clients used by people (curl, Wget, a browser)
+ * get indented JSON. A watch never does, since one event is one line.
+ */
+export function isPretty(negotiated: Negotiated, query: Query, userAgent: string | undefined): boolean {
+  if (negotiated.stream !== 'none' || negotiated.encoding !== 'json') return false
+  return negotiated.pretty || wantsPretty(query, userAgent)
+}
+
+/** Whether the request as a whole, be its answer an error, is one for people to read. */
+export function wantsPretty(query: Query, userAgent: string | undefined): boolean {
+  const text = parameter(query, 'pretty') ?? ''
+  if (text !== '') return PRETTY_WORDS.has(text)
+  return userAgent !== undefined && READ_BY_PEOPLE.some((prefix) => userAgent.startsWith(prefix))
+}
+
+/** The words that Go's ParseBool takes for true. */
+const PRETTY_WORDS: ReadonlySet<string> = new Set(['1', 't', 'T', 'TRUE', 'true', 'True'])
+const READ_BY_PEOPLE = ['curl', 'Wget', 'Mozilla/5.0']
+
+function choose<T, F extends { readonly type: string; readonly subtype: string } = Format>(
+  accept: string | undefined,
+  formats: readonly F[],
+  fit: (clause: AcceptClause, format: F) => T | null,
+): T | null {
+  const clauses = accept === undefined || accept.trim() === '' ? ANYTHING : parseAccept(accept)
+  const refused = new Set<string>()
+  for (const { type, subtype, parameters, quality } of clauses) {
+    if (quality === 0 && parameters.size === 0) refused.add(`${type}/${subtype}`)
+  }
+  for (const clause of clauses) {
+    if (clause.quality === 0) break
+    for (const format of formats) {
+      if (clause.type !== '*' && clause.type !== format.type) continue
+      if (clause.subtype === '*') {
+        if (refused.has(`${format.type}/${format.subtype}`) || refused.has(`${format.type}/*`)) continue
+      } else if (clause.subtype !== format.subtype) {
+        continue
+      }
+      const fitting = fit(clause, format)
+      if (fitting !== null) return fitting
+    }
+  }
+  return null
+}
+
+const ANYTHING: readonly AcceptClause[] = [{ type: '*', subtype: '*', parameters: new Map(), quality: 1 }]
+
+function notAcceptable(mediaTypes: readonly string[]): NotAcceptableError {
+  return new NotAcceptableError(`only the following media types are accepted: ${mediaTypes.join(', ')}`)
+}

@@ -1,0 +1,97 @@
+/**
+ * The token between two pages of a list: unpadded base64url of `{"v":"meta.k8s.io/v1","rv":N,"start":"key\u0000"}`, the
+ * API server's own form. Clients send it back, so it is bounded and checked. `start` is relative to the listed prefix
+ * and is only ever appended to it, so no token can name a key outside.
+ *
+ * A key may not be UTF-8, or may contain path segments such as `.`, `..` or empty ones, since any prefix may be served.
+ * As text it could not be told apart from an attempt to leave the prefix, so it travels as base64 in `startBytes`
+ * beside the text.
+ */
+import { type Key, keyFromText, keyToBytes, keyToText } from '../../engine/model/event.js'
+import { type Revision, toRevision } from '../../engine/model/revision.js'
+import { BadRequestError, ExpiredError } from '../../engine/model/status.js'
+
+export interface ContinueToken {
+  /**
+   * The revision that every page shows. null means the newest revision (`"rv":-1`): such a page is consistent in itself
+   * but not with the first page.
+   */
+  readonly revision: Revision | null
+  /** Inclusive first key of the page, relative to the prefix. */
+  readonly start: Key
+}
+
+/** The URL is sent in the headers, of which Node reads 16 KB. */
+const MAX_TOKEN_LENGTH = 16_384
+const VERSION = 'meta.k8s.io/v1'
+
+/** @param lastKey the last key of this page, absolute. @throws RangeError when it is not under the prefix. */
+export function tokenAfter(prefix: Key, lastKey: Key, revision: Revision | null): ContinueToken {
+  if (!lastKey.startsWith(prefix)) throw new RangeError('the last key of a page is not under the prefix listed')
+  return { revision, start: `${lastKey.slice(prefix.length)}\0` as Key }
+}
+
+export function encodeContinueToken({ revision, start }: ContinueToken): string {
+  const text = keyToText(start)
+  const exact = keyFromText(text) === start && !looksLikeClimbing(text)
+  const json = JSON.stringify({
+    v: VERSION,
+    rv: revision ?? -1,
+    start: text,
+    ...(exact ? {} : { startBytes: keyToBytes(start).toString('base64url') }),
+  })
+  return Buffer.from(json).toString('base64url')
+}
+
+/** @throws BadRequestError when it is not a token, or when its start leaves the prefix. */
+export function decodeContinueToken(token: string): ContinueToken {
+  if (token.length > MAX_TOKEN_LENGTH) throw invalid(`it is longer than ${MAX_TOKEN_LENGTH} characters`)
+  if (!/^[A-Za-z0-9_-]*$/.test(token)) throw invalid('it is not unpadded base64url')
+  let content: unknown
+  try {
+    content = JSON.parse(Buffer.from(token, 'base64url').toString('utf8'))
+  } catch {
+    throw invalid('it does not hold JSON')
+  }
+  if (typeof content !== 'object' || content === null) throw invalid('it does not hold an object')
+  const { v, rv, start, startBytes } = content as Record<string, unknown>
+  if (v !== VERSION) throw invalid(`server does not recognize this encoded version ${JSON.stringify(v)?.slice(0, 64)}`)
+  if (typeof rv !== 'number' || !Number.isSafeInteger(rv) || rv === 0)
+    throw invalid('incorrect encoded start resourceVersion')
+  if (typeof start !== 'string' || start === '') throw invalid('encoded start key empty')
+  const revision = rv < 0 ? null : toRevision(rv)
+  if (startBytes === undefined) {
+    // The API server begins the text with a slash and accepts it without one: a client may switch between the two
+    // servers within a list.
+    const relative = start.startsWith('/') ? start.slice(1) : start
+    if (relative === '' || looksLikeClimbing(relative)) throw invalid(JSON.stringify(start.slice(0, 64)))
+    return { revision, start: keyFromText(relative) }
+  }
+  if (typeof startBytes !== 'string' || startBytes === '') throw invalid('encoded start key empty')
+  return { revision, start: Buffer.from(startBytes, 'base64url').toString('latin1') as Key }
+}
+
+/** Returns the absolute key to start at, which is always under the prefix. */
+export function startKeyOf(token: ContinueToken, prefix: Key): Key {
+  return (prefix + token.start) as Key
+}
+
+/**
+ * The revision of the token is gone. The error carries a token that goes on from the same key at the newest revision.
+ */
+export function expiredTokenError(token: ContinueToken): ExpiredError {
+  return new ExpiredError(
+    'The provided continue parameter is too old to display a consistent list result. Start a new list without it, or go ' +
+      'on with the continue token in this response: then objects written since the first page may be missing or appear twice.',
+    { continueToken: encodeContinueToken({ revision: null, start: token.start }) },
+  )
+}
+
+function invalid(why: string): BadRequestError {
+  return new BadRequestError(`invalid continue token: continue key is not valid: ${why}`)
+}
+
+/** Whether a path cleaner would change the text. The last segment may be empty, followed by the key's own end. */
+function looksLikeClimbing(start: string): boolean {
+  return start.split('/').some((part) => part === '' || part === '.' || part === '..')
+}

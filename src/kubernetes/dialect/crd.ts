@@ -1,0 +1,218 @@
+/**
+ * Reads a CustomResourceDefinition: one served resource per version, with its printer columns, short names, categories,
+ * selectable fields and schema. These functions are pure: whoever watches the definitions puts the result into the
+ * registry under `ownerOfDefinition`.
+ *
+ * Both apiextensions.k8s.io/v1 and v1beta1 are read, because API servers still store v1beta1. Conversion `None` only
+ * changes the apiVersion. A conversion webhook cannot be called from here: its versions are served all the same, and an
+ * object that is stored in another one is an error that says so.
+ */
+import { createHash } from 'node:crypto'
+import { DefinedSchema } from '../codec/defined-schema.js'
+import { exactText } from '../codec/exact-json.js'
+import { keyFromText } from '../../engine/model/event.js'
+import type { Resource } from '../../engine/model/resource.js'
+import { compareVersions } from './discovery.js'
+import {
+  type CustomDefinition,
+  type PrinterColumn,
+  servedResource,
+  type ServedResource,
+  type Subresources,
+} from './resource-registry.js'
+import { conditionOf, countAt, field, has, listAt, textAt } from './table/fields.js'
+import { normalizeEtcdPrefix } from './well-known-resources.js'
+
+export type DefinitionReading =
+  | {
+      readonly kind: 'defined'
+      /** One resource per version, in the definition's order. All have the same etcd prefix. */
+      readonly resources: readonly ServedResource[]
+      /** The version in which objects are written now; older objects may still be stored in another one. */
+      readonly storageVersion: string
+      readonly conversion: 'None' | 'Webhook'
+    }
+  /** The API server does not serve it either (yet), or it is not a definition. */
+  | { readonly kind: 'not-served'; readonly reason: string }
+
+/** Returns the owner for `ResourceRegistry.set`. @param name of the CustomResourceDefinition object. */
+export function ownerOfDefinition(name: string): string {
+  return `customresourcedefinition/${name}`
+}
+
+const LABEL = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/
+const GROUP = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)+$/
+const KIND = /^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/
+
+/**
+ * @param definition the object parsed from JSON (`exact-json.ts`), of any shape.
+ * @param etcdPrefix the API server's `--etcd-prefix`.
+ */
+export function readDefinition(definition: unknown, etcdPrefix: string): DefinitionReading {
+  const spec = field(definition, 'spec')
+  const names = field(spec, 'names')
+  const group = textAt(spec, 'group')
+  const plural = textAt(names, 'plural')
+  const kind = textAt(names, 'kind')
+  if (!GROUP.test(group))
+    return notServed(`spec.group ${JSON.stringify(group)} is not a DNS name of two labels or more`)
+  if (!LABEL.test(plural)) return notServed(`spec.names.plural ${JSON.stringify(plural)} is not a DNS label`)
+  if (!KIND.test(kind)) return notServed(`spec.names.kind ${JSON.stringify(kind)} is not a kind`)
+  const waiting = notYetEstablished(definition)
+  if (waiting !== null) return notServed(waiting)
+
+  const versions = versionsOf(spec)
+  const stored = versions.find(({ storage }) => storage)
+  if (stored === undefined) return notServed('no version is marked as the stored one')
+  const conversion = textAt(spec, 'conversion', 'strategy') === 'Webhook' ? 'Webhook' : 'None'
+  const resource: Omit<Resource, 'version'> = {
+    group,
+    plural,
+    singular: textAt(names, 'singular') || kind.toLowerCase(),
+    kind,
+    listKind: textAt(names, 'listKind') || `${kind}List`,
+    shortNames: strings(names, 'shortNames').filter((name) => LABEL.test(name)),
+    categories: strings(names, 'categories'),
+    namespaced: textAt(spec, 'scope') !== 'Cluster',
+    etcdPrefix: keyFromText(`${normalizeEtcdPrefix(etcdPrefix)}/${group}/${plural}/`),
+    wholeKeyNames: false,
+  }
+  const shared: CustomDefinition = {
+    fingerprint: fingerprintOf(definition),
+    storedVersion: stored.name,
+    schemas: Object.fromEntries(versions.map(({ name, schema }) => [name, schema])),
+    preservesUnknownFields: preservesUnknownFields(definition),
+  }
+  const resources = versions
+    .filter((version) => version.served)
+    .map((version) =>
+      servedResource({ ...resource, version: version.name }, 'custom', {
+        printerColumns: version.printerColumns,
+        selectableFields: version.selectableFields,
+        schema: version.schema,
+        definition: shared,
+        subresources: version.subresources,
+        deprecation: deprecationOf(version, versions, group, kind),
+        storageVersion: stored.served ? stored.name : null,
+        convertsByWebhook: conversion === 'Webhook',
+      }),
+    )
+  return { kind: 'defined', resources, storageVersion: stored.name, conversion }
+}
+
+/** The API server serves a resource anew when one of these changes, and not for anything else. */
+function fingerprintOf(definition: unknown): string {
+  const said = [field(definition, 'spec'), field(definition, 'status', 'acceptedNames')]
+  return createHash('sha256').update(exactText(said)).digest('hex')
+}
+
+/** In v1beta1 that is so unless it says otherwise. */
+function preservesUnknownFields(definition: unknown): boolean {
+  const given = field(definition, 'spec', 'preserveUnknownFields')
+  return given === undefined ? textAt(definition, 'apiVersion').endsWith('/v1beta1') : given === true
+}
+
+/** The API server names a version to use instead where the definition gives no text. */
+function deprecationOf(version: Version, all: readonly Version[], group: string, kind: string): string | null {
+  const { name, isDeprecated, deprecationWarning } = version
+  if (!isDeprecated) return null
+  if (deprecationWarning !== null) return deprecationWarning === '' ? null : deprecationWarning
+  const [best] = all
+    .filter((one) => one.served && !one.isDeprecated && compareVersions(one.name, name) < 0)
+    .sort((a, b) => compareVersions(a.name, b.name))
+  const use = best === undefined ? '' : `; use ${group}/${best.name} ${kind}`
+  return `${group}/${name} ${kind} is deprecated${use}`
+}
+
+function notServed(reason: string): DefinitionReading {
+  return { kind: 'not-served', reason }
+}
+
+/**
+ * The API server serves a definition once its controllers have accepted the names and established it. A definition
+ * without conditions was not written by an API server and counts as established.
+ */
+function notYetEstablished(definition: unknown): string | null {
+  if (listAt(definition, 'status', 'conditions').length === 0) return null
+  const established = textAt(conditionOf(definition, 'Established'), 'status')
+  if (established === 'True') return null
+  const refused = conditionOf(definition, 'NamesAccepted')
+  if (textAt(refused, 'status') === 'False') return `its names are not accepted: ${textAt(refused, 'message')}`
+  return 'it is not established'
+}
+
+interface Version {
+  readonly name: string
+  readonly served: boolean
+  readonly storage: boolean
+  readonly isDeprecated: boolean
+  /** null: the definition gives no text. */
+  readonly deprecationWarning: string | null
+  readonly printerColumns: readonly PrinterColumn[]
+  readonly selectableFields: readonly string[]
+  readonly schema: DefinedSchema | undefined
+  readonly subresources: Subresources
+}
+
+/** v1beta1 may have only one `version`, and columns and schema once for all versions. */
+function versionsOf(spec: unknown): readonly Version[] {
+  const given = listAt(spec, 'versions').filter((version) => LABEL.test(textAt(version, 'name')))
+  const old = textAt(spec, 'version')
+  const list = given.length > 0 || !LABEL.test(old) ? given : [{ name: old, served: true, storage: true }]
+  return list.map((version) => {
+    const columns = listAt(version, 'additionalPrinterColumns')
+    const schema = field(version, 'schema', 'openAPIV3Schema') ?? field(spec, 'validation', 'openAPIV3Schema')
+    return {
+      name: textAt(version, 'name'),
+      served: field(version, 'served') === true,
+      storage: field(version, 'storage') === true,
+      isDeprecated: field(version, 'deprecated') === true,
+      deprecationWarning: has(version, 'deprecationWarning') ? textAt(version, 'deprecationWarning') : null,
+      printerColumns: (columns.length > 0 ? columns : listAt(spec, 'additionalPrinterColumns')).map(printerColumn),
+      selectableFields: listAt(version, 'selectableFields').map((entry) => textAt(entry, 'jsonPath')),
+      schema: isRecord(schema) ? DefinedSchema.of(schema) : undefined,
+      subresources: subresourcesOf(field(version, 'subresources') ?? field(spec, 'subresources')),
+    }
+  })
+}
+
+function subresourcesOf(subresources: unknown): Subresources {
+  const scale = field(subresources, 'scale')
+  const selector = textAt(scale, 'labelSelectorPath')
+  return {
+    status: isRecord(field(subresources, 'status')),
+    scale: isRecord(scale)
+      ? {
+          specReplicas: simplePath(textAt(scale, 'specReplicasPath')),
+          statusReplicas: simplePath(textAt(scale, 'statusReplicasPath')),
+          selector: selector === '' ? null : simplePath(selector),
+          isBuiltIn: false,
+        }
+      : null,
+    eviction: false,
+  }
+}
+
+/** Reads a path such as `.spec.replicas`: the API server allows only names here. */
+function simplePath(jsonPath: string): readonly string[] {
+  return jsonPath.split('.').filter((name) => name !== '')
+}
+
+function printerColumn(column: unknown): PrinterColumn {
+  return {
+    name: textAt(column, 'name'),
+    type: textAt(column, 'type'),
+    format: textAt(column, 'format'),
+    description: textAt(column, 'description'),
+    priority: countAt(column, 'priority'),
+    jsonPath: has(column, 'jsonPath') ? textAt(column, 'jsonPath') : textAt(column, 'JSONPath'),
+  }
+}
+
+function strings(value: unknown, member: string): readonly string[] {
+  return listAt(value, member).filter((item) => typeof item === 'string')
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

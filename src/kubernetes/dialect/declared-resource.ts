@@ -1,0 +1,175 @@
+/**
+ * Turns the operator's declarations (`--resource`, the config's resource table) into the resources that are served from
+ * the start. All problems are collected and returned, so that the config reports them together.
+ *
+ * `--resource secrets` adds a well-known resource that is off by default. `--resource flags=/config/flags/` declares a
+ * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name is the rest of the key. Two served
+ * prefixes may not overlap: each key would be held and sent twice, and `x=/` would publish Secrets that nobody has
+ * named.
+ */
+import { keyFromText, keyToText } from '../../engine/model/event.js'
+import { resourceId, type Resource } from '../../engine/model/resource.js'
+import { servedResource, type ServedResource } from './resource-registry.js'
+import { wellKnownDeprecation } from './well-known-deprecations.js'
+import { wellKnownSubresources } from './well-known-subresources.js'
+import { DEFAULT_ETCD_PREFIX, findWellKnown, wellKnownResources } from './well-known-resources.js'
+
+/** One entry of the config's resource table. Only name and prefix are needed. */
+export interface ResourceDeclaration {
+  /** The plural, which is also the path segment. */
+  readonly name: string
+  readonly prefix: string
+  /** The group: `distributary.io` when absent; '' is the core group. */
+  readonly group?: string
+  /** The version: `v1` when absent. */
+  readonly version?: string
+  /** The kind, made from the name when absent: `feature-flags` gives `FeatureFlag`. */
+  readonly kind?: string
+  /** Whether the first segment after the prefix is the namespace. */
+  readonly namespaced?: boolean
+  readonly shortNames?: readonly string[]
+}
+
+export interface ResolvedResources {
+  readonly resources: readonly ServedResource[]
+  /** One sentence for each problem. When there is any, nothing should be served. */
+  readonly problems: readonly string[]
+}
+
+export const DEFAULT_GROUP = 'distributary.io'
+
+const LABEL = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/
+const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/
+const VERSION = /^v[1-9][0-9]{0,3}((alpha|beta)[1-9][0-9]{0,3})?$/
+const KIND = /^[A-Z][A-Za-z0-9]{0,62}$/
+
+/**
+ * @param options.names values of `--resource`: `NAME` or `NAME=/prefix/`.
+ * @param options.declarations the config's table, in its order.
+ */
+export function resolveResources(options: {
+  readonly etcdPrefix?: string
+  readonly names?: readonly string[]
+  readonly declarations?: readonly ResourceDeclaration[]
+}): ResolvedResources {
+  const problems: string[] = []
+  const table = wellKnownResources(options.etcdPrefix ?? DEFAULT_ETCD_PREFIX)
+  const wanted = new Set(table.filter(({ served }) => served === 'default'))
+  const declarations: ResourceDeclaration[] = [...(options.declarations ?? [])]
+
+  for (const text of options.names ?? []) {
+    const equals = text.indexOf('=')
+    if (equals !== -1) {
+      declarations.push({ name: text.slice(0, equals), prefix: text.slice(equals + 1) })
+      continue
+    }
+    const known = findWellKnown(table, text)
+    if (known === undefined) {
+      problems.push(`resource ${quote(text)} is not a known resource; declare a prefix as NAME=/prefix/`)
+    } else {
+      wanted.add(known)
+    }
+  }
+
+  // The resources are in the order of the table, not of the flags: it is the order of discovery.
+  const resources = table.filter((row) => wanted.has(row)).map(({ resource }) => wellKnown(resource))
+  const held = table.map(({ resource }) => resource)
+  for (const declaration of declarations) {
+    const found = problemsOf(declaration)
+    if (found.length === 0) {
+      const resource = toResource(declaration)
+      found.push(...clashesOf(resource, held))
+      held.push(resource)
+      resources.push(servedResource(resource, 'declared'))
+    }
+    problems.push(...found.map((problem) => `resource ${quote(declaration.name)}: ${problem}`))
+  }
+  return { resources, problems }
+}
+
+/** A built-in resource with what is known of it. */
+export function wellKnown(resource: Resource): ServedResource {
+  return servedResource(resource, 'well-known', {
+    subresources: wellKnownSubresources(resource),
+    deprecation: wellKnownDeprecation(resource),
+  })
+}
+
+function problemsOf(declaration: ResourceDeclaration): string[] {
+  const { name, prefix, group, version, kind, shortNames } = declaration
+  const problems: string[] = []
+  const check = (ok: boolean, problem: string): void => void (ok || problems.push(problem))
+  check(LABEL.test(name), 'the name must be lower-case letters, digits and "-", begin with a letter, at most 63')
+  check(prefix.startsWith('/'), `prefix ${quote(prefix)} must begin with "/"`)
+  check(
+    prefix.endsWith('/'),
+    `prefix ${quote(prefix)} must end in "/": without it, it is also a prefix of its neighbours`,
+  )
+  check(!prefix.includes('//'), `prefix ${quote(prefix)} has an empty segment`)
+  check(!prefix.includes('\0'), 'the prefix has a NUL')
+  check(
+    group === undefined || group === '' || (group.length <= 253 && SUBDOMAIN.test(group)),
+    `group ${quote(group ?? '')} is not a DNS name`,
+  )
+  check(version === undefined || VERSION.test(version), `version ${quote(version ?? '')} is not like v1 or v1beta2`)
+  check(kind === undefined || KIND.test(kind), `kind ${quote(kind ?? '')} is not a CamelCase word of at most 63`)
+  for (const short of shortNames ?? []) check(LABEL.test(short), `short name ${quote(short)} is not a DNS label`)
+  return problems
+}
+
+function clashesOf(resource: Resource, others: readonly Resource[]): string[] {
+  const problems = new Set<string>()
+  const prefix = keyToText(resource.etcdPrefix)
+  for (const other of others) {
+    const otherPrefix = keyToText(other.etcdPrefix)
+    const sameVersion = other.group === resource.group && other.version === resource.version
+    if (sameVersion && other.plural === resource.plural) {
+      problems.add(`${resourceId(resource)} is already the name of ${otherPrefix}; choose another name or group`)
+    } else if (sameVersion && other.kind === resource.kind) {
+      problems.add(`kind ${resource.kind} is already that of ${resourceId(other)}; give it a "kind" of its own`)
+    }
+    if (prefix.startsWith(otherPrefix) || otherPrefix.startsWith(prefix)) {
+      problems.add(`prefix ${quote(prefix)} overlaps ${quote(otherPrefix)} of ${resourceId(other)}`)
+    }
+  }
+  // A prefix above the whole Kubernetes tree overlaps with all of it, so only the first few problems are reported.
+  const all = [...problems]
+  return all.length > 3 ? [...all.slice(0, 3), `and ${all.length - 3} more clashes`] : all
+}
+
+function toResource(declaration: ResourceDeclaration): Resource {
+  const singular = singularOf(declaration.name)
+  const kind = declaration.kind ?? singular.split('-').map(capitalize).join('')
+  return {
+    group: declaration.group ?? DEFAULT_GROUP,
+    version: declaration.version ?? 'v1',
+    plural: declaration.name,
+    singular: declaration.kind === undefined ? singular : kind.toLowerCase(),
+    kind,
+    listKind: `${kind}List`,
+    shortNames: declaration.shortNames ?? [],
+    categories: [],
+    namespaced: declaration.namespaced ?? false,
+    etcdPrefix: keyFromText(declaration.prefix),
+    wholeKeyNames: true,
+  }
+}
+
+/**
+ * Guesses the singular for a default: policies → policy, boxes → box, flags → flag, leases → lease; other words stay as
+ * they are.
+ */
+function singularOf(plural: string): string {
+  if (/[^aeiou-]ies$/.test(plural)) return `${plural.slice(0, -3)}y`
+  if (/(ss|x|sh|[^a]ch)es$/.test(plural)) return plural.slice(0, -2)
+  if (/[^su]s$/.test(plural)) return plural.slice(0, -1)
+  return plural
+}
+
+function capitalize(word: string): string {
+  return word.slice(0, 1).toUpperCase() + word.slice(1)
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.slice(0, 128))
+}

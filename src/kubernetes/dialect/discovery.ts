@@ -1,0 +1,406 @@
+/**
+ * Discovery documents, made from the registry and kept as bytes until it changes: `/api`, `/apis`, a group, a group
+ * version, their aggregated form (apidiscovery.k8s.io/v2), and `/version`.
+ *
+ * Groups come in the order of the well-known table, then declared groups, then custom ones by name. Versions come in
+ * Kubernetes' order of preference. The documents of two replicas are therefore equal byte for byte, and so are their
+ * ETags.
+ */
+import { createHash } from 'node:crypto'
+
+import { keyFromText } from '../../engine/model/event.js'
+import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import type { RemoteGroups, RemoteGroupVersion } from './remote-group.js'
+import { EVICTION_NAME, type ResourceRegistry, type ServedResource, servedResource } from './resource-registry.js'
+import { SCALE } from './scale.js'
+import { EVICTION } from './well-known-subresources.js'
+
+export interface Document {
+  readonly body: Buffer
+  /** The ETag in quotes, as the header has it. */
+  readonly etag: string
+}
+
+const READ_VERBS = ['get', 'list', 'watch']
+const WRITE_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
+/** Each check of a health path has a path of its own; these are the ones that every server has. */
+const OTHER_PATHS = [
+  '/apis', '/healthz', '/healthz/ping', '/livez', '/livez/ping', '/metrics', '/openapi/v2', '/openapi/v3', '/readyz',
+  '/readyz/ping', '/readyz/shutdown', '/version',
+] // prettier-ignore
+const CREATE_ONLY = ['create']
+const SUBRESOURCE_VERBS = { read: ['get'], write: ['get', 'patch', 'update'] } as const
+
+/**
+ * Clients compare their own version with this one (kubectl warns when the minors are more than one apart) and derive
+ * features from it. The dialect was checked against 1.32; the build part names this project.
+ */
+const MAJOR = '1'
+const MINOR = '32'
+
+export interface Review {
+  readonly group: string
+  readonly plural: string
+  readonly kind: string
+  readonly namespaced: boolean
+}
+
+export interface DiscoveryOptions {
+  /** Whether writes are served: then their verbs are shown. Default false. */
+  readonly writable?: boolean
+  /** What other servers serve through this one: shown where this server has nothing of that version itself. */
+  readonly remote?: RemoteGroups
+  /** Access reviews: resources of which only `create` is served, and nothing is stored. Default: none. */
+  readonly reviews?: readonly Review[]
+  /** The version of this project, for `/version`. */
+  readonly productVersion?: string
+}
+
+export class Discovery {
+  readonly #registry: ResourceRegistry
+  readonly #isWritable: boolean
+  readonly #remote: RemoteGroups | null
+  readonly #reviews: readonly ServedResource[]
+  readonly #version: Document
+  #documents = new Map<string, Document | null>()
+  #generation = -1
+
+  constructor(registry: ResourceRegistry, options: DiscoveryOptions = {}) {
+    this.#registry = registry
+    this.#isWritable = options.writable ?? false
+    this.#remote = options.remote ?? null
+    this.#reviews = (options.reviews ?? []).map(reviewResource)
+    this.#version = document(versionInfo(options.productVersion))
+  }
+
+  /** The document of `/version`. */
+  version(): Document {
+    return this.#version
+  }
+
+  /** The document of `/`: the paths that can be asked for, sorted. */
+  paths(): Document {
+    return this.#cached('/', () => {
+      const roots = this.#groups().flatMap(({ name, versions }) => {
+        const root = name === '' ? '/api' : `/apis/${name}`
+        return [root, ...versions.map((version) => `${root}/${version.name}`)]
+      })
+      return { paths: [...new Set([...OTHER_PATHS, ...roots])].sort() }
+    })!
+  }
+
+  /** The document of `/api`: APIVersions. */
+  apiVersions(): Document {
+    return this.#cached('/api', () => ({
+      kind: 'APIVersions',
+      versions: this.#groups()
+        .filter(({ name }) => name === '')
+        .flatMap(({ versions }) => versions.map(({ name }) => name)),
+      serverAddressByClientCIDRs: [],
+    }))!
+  }
+
+  /** The document of `/apis`: APIGroupList. */
+  apiGroups(): Document {
+    return this.#cached('/apis', () => ({
+      kind: 'APIGroupList',
+      apiVersion: 'v1',
+      groups: this.#groups()
+        .filter(({ name }) => name !== '')
+        .map(groupJson),
+    }))!
+  }
+
+  /** The document of `/apis/{group}`: APIGroup; null when nothing of the group is served. */
+  apiGroup(group: string): Document | null {
+    return this.#cached(`/apis/${group}`, () => {
+      const found = group === '' ? undefined : this.#groups().find(({ name }) => name === group)
+      return found === undefined ? null : { kind: 'APIGroup', apiVersion: 'v1', ...groupJson(found) }
+    })
+  }
+
+  /**
+   * The document of `/api/v1` and `/apis/{group}/{version}`: APIResourceList; null when nothing of it is served here,
+   * since another server then answers for itself.
+   */
+  apiResources(group: string, version: string): Document | null {
+    return this.#cached(`/apis/${group}/${version}`, () => {
+      const found = this.#groups()
+        .find(({ name }) => name === group)
+        ?.versions.find(({ name }) => name === version)
+      if (found === undefined || found.remote !== undefined) return null
+      return {
+        kind: 'APIResourceList',
+        ...(group === '' ? {} : { apiVersion: 'v1' }),
+        groupVersion: apiVersion({ group, version }),
+        resources: found.resources.flatMap((served) => {
+          const { resource } = served
+          return [
+            {
+              name: resource.plural,
+              singularName: resource.singular,
+              namespaced: resource.namespaced,
+              kind: resource.kind,
+              verbs: this.#verbsOf(resource),
+              ...namesJson(resource),
+              ...this.#storageJson(served),
+            },
+            ...this.#subresourcesOf(served).map(({ name, kind, verbs, ...version }) => ({
+              name: `${resource.plural}/${name}`,
+              singularName: '',
+              namespaced: resource.namespaced,
+              ...(kind === resource.kind ? {} : version),
+              kind,
+              verbs,
+            })),
+          ]
+        }),
+      }
+    })
+  }
+
+  /** APIGroupDiscoveryList: the core group for `/api`, all others for `/apis`. */
+  aggregated(root: 'api' | 'apis'): Document {
+    return this.#cached(`aggregated ${root}`, () => ({
+      kind: 'APIGroupDiscoveryList',
+      apiVersion: 'apidiscovery.k8s.io/v2',
+      metadata: {},
+      items: this.#groups()
+        .filter(({ name }) => (name === '') === (root === 'api'))
+        .map(({ name, versions }) => ({
+          metadata: { ...(name === '' ? {} : { name }), creationTimestamp: null },
+          versions: versions.map((version) => ({
+            version: version.name,
+            resources:
+              version.remote?.resources ??
+              version.resources.map(({ resource, ...served }) => ({
+                resource: resource.plural,
+                responseKind: { group: resource.group, version: resource.version, kind: resource.kind },
+                scope: resource.namespaced ? 'Namespaced' : 'Cluster',
+                singularResource: resource.singular,
+                verbs: this.#verbsOf(resource),
+                ...namesJson(resource),
+                ...this.#subresourcesJson({ resource, ...served }),
+              })),
+            freshness: version.remote?.isCurrent === false ? 'Stale' : 'Current',
+          })),
+        })),
+    }))!
+  }
+
+  /** Namespaces are deleted one by one, as in Kubernetes. */
+  #verbsOf({ group, plural, etcdPrefix }: Resource): readonly string[] {
+    if (etcdPrefix === NOWHERE) return CREATE_ONLY
+    if (!this.#isWritable) return READ_VERBS
+    return group === '' && plural === 'namespaces'
+      ? WRITE_VERBS.filter((verb) => verb !== 'deletecollection')
+      : WRITE_VERBS
+  }
+
+  get #subresourceVerbs(): readonly string[] {
+    return this.#isWritable ? SUBRESOURCE_VERBS.write : SUBRESOURCE_VERBS.read
+  }
+
+  #subresourcesOf({ resource, origin, subresources }: ServedResource): readonly Subresource[] {
+    const { group, version, kind } = resource
+    const verbs = this.#subresourceVerbs
+    const scale = subresources.scale === null ? [] : [{ name: 'scale', ...SCALE, verbs }]
+    const status = subresources.status ? [{ name: 'status', group, version, kind, verbs }] : []
+    const isEvicted = subresources.eviction && this.#isWritable
+    const eviction = isEvicted ? [{ name: EVICTION_NAME, ...EVICTION, verbs: CREATE_ONLY }] : []
+    // The API server sorts the built-in ones by name, and these not.
+    return origin === 'custom' ? [...status, ...scale] : [...eviction, ...scale, ...status]
+  }
+
+  #subresourcesJson(served: ServedResource): object {
+    const subresources = this.#subresourcesOf(served)
+    if (subresources.length === 0) return {}
+    return {
+      subresources: subresources.map(({ name, verbs, ...responseKind }) => ({
+        subresource: name,
+        responseKind,
+        verbs,
+      })),
+    }
+  }
+
+  /** Left out where it is not known in which of several versions a kind is stored, and for definitions, of which the API server says none. */
+  #storageJson({ resource, origin, storageVersion }: ServedResource): object {
+    if (
+      origin === 'declared' ||
+      storageVersion === null ||
+      resource.etcdPrefix === NOWHERE ||
+      resource.group === 'apiextensions.k8s.io'
+    )
+      return {}
+    const { group, version, kind, etcdPrefix } = resource
+    const stored = storageVersion ?? version
+    if (storageVersion === undefined) {
+      const isAlone = this.#registry.list().every((other) => {
+        const { resource: another } = other
+        return another.etcdPrefix !== etcdPrefix || (another.group === group && another.version === version)
+      })
+      if (!isAlone) return {}
+    }
+    return { storageVersionHash: storageVersionHash(group, stored, kind) }
+  }
+
+  #cached(path: string, make: () => object | null): Document | null {
+    // Both numbers only rise, and so does their sum.
+    const generation = this.#registry.generation + (this.#remote?.generation ?? 0)
+    if (this.#generation !== generation) {
+      this.#documents = new Map()
+      this.#generation = generation
+    }
+    let cached = this.#documents.get(path)
+    if (cached === undefined) {
+      const made = make()
+      // A document that does not exist is not kept: clients can ask for any name.
+      if (made === null) return null
+      cached = document(made)
+      this.#documents.set(path, cached)
+    }
+    return cached
+  }
+
+  #groups(): readonly Group[] {
+    const here = groupsOf([...this.#registry.list(), ...this.#reviews])
+    return this.#remote === null ? here : withRemote(here, this.#remote.list())
+  }
+}
+
+interface Subresource {
+  readonly name: string
+  readonly verbs: readonly string[]
+  readonly group: string
+  readonly version: string
+  readonly kind: string
+}
+
+interface Group {
+  readonly name: string
+  /** The versions, the preferred one first. */
+  readonly versions: readonly GroupVersion[]
+}
+
+export interface GroupVersion {
+  readonly name: string
+  readonly resources: readonly ServedResource[]
+  /** Set when another server serves it. */
+  readonly remote?: RemoteGroupVersion
+}
+
+/** Returns the groups in the order of discovery. */
+export function groupsOf(served: readonly ServedResource[]): readonly Group[] {
+  const groups = new Map<string, Map<string, ServedResource[]>>()
+  const inOrder = served.filter(({ origin }) => origin !== 'custom')
+  const custom = served.filter(({ origin }) => origin === 'custom').sort((a, b) => byName(sortKey(a), sortKey(b)))
+  for (const entry of [...inOrder, ...custom]) {
+    const { group, version } = entry.resource
+    let versions = groups.get(group)
+    if (versions === undefined) groups.set(group, (versions = new Map<string, ServedResource[]>()))
+    const resources = versions.get(version)
+    if (resources === undefined) versions.set(version, [entry])
+    else resources.push(entry)
+  }
+  return [...groups].map(([name, versions]) => ({
+    name,
+    versions: [...versions]
+      .map(([version, resources]) => ({ name: version, resources }))
+      .sort((a, b) => compareVersions(a.name, b.name)),
+  }))
+}
+
+/** New groups come last, by name. */
+function withRemote(here: readonly Group[], remote: readonly RemoteGroupVersion[]): readonly Group[] {
+  const groups = new Map(here.map((group) => [group.name, group]))
+  for (const one of [...remote].sort((a, b) => byName(a.group, b.group))) {
+    const versions = groups.get(one.group)?.versions ?? []
+    if (versions.some(({ name }) => name === one.version)) continue
+    const all = [...versions, { name: one.version, resources: [], remote: one }]
+    groups.set(one.group, {
+      name: one.group,
+      versions: all.sort((a, b) => compareVersions(a.name, b.name)),
+    })
+  }
+  return [...groups.values()]
+}
+
+/**
+ * Compares versions in Kubernetes' order of preference: v10, v2, v1, v11beta2, v10beta3, v1alpha1, then anything else
+ * by its letters.
+ *
+ * @returns below 0 when `a` is preferred.
+ */
+export function compareVersions(a: string, b: string): number {
+  const [x, y] = [parseVersion(a), parseVersion(b)]
+  if (x === null || y === null) return x === y ? byName(a, b) : x === null ? 1 : -1
+  return y.stability - x.stability || y.major - x.major || y.minor - x.minor
+}
+
+function parseVersion(text: string): { stability: number; major: number; minor: number } | null {
+  const match = /^v(\d+)(?:(alpha|beta)(\d+))?$/.exec(text)
+  if (match === null) return null
+  const [, major, level, minor] = match
+  const stability = level === undefined ? 2 : level === 'beta' ? 1 : 0
+  return { stability, major: Number(major), minor: Number(minor ?? 0) }
+}
+
+function byName(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+function sortKey({ resource }: ServedResource): string {
+  return `${resource.group}/${resource.plural}`
+}
+
+/** As the API server makes it: eight bytes are enough to tell that the version has changed. */
+function storageVersionHash(group: string, version: string, kind: string): string {
+  return createHash('sha256').update(`${group}/${version}/${kind}`).digest().subarray(0, 8).toString('base64')
+}
+
+/** No object is stored below it. */
+const NOWHERE = keyFromText('')
+
+function reviewResource({ group, plural, kind, namespaced }: Review): ServedResource {
+  const singular = kind.toLowerCase()
+  const names = { plural, singular, kind, listKind: `${kind}List`, shortNames: [], categories: [] }
+  return servedResource(
+    { group, version: 'v1', ...names, namespaced, etcdPrefix: NOWHERE, wholeKeyNames: false },
+    'well-known',
+  )
+}
+
+function groupJson({ name, versions }: Group): object {
+  const list = versions.map((version) => ({
+    groupVersion: apiVersion({ group: name, version: version.name }),
+    version: version.name,
+  }))
+  return { name, versions: list, preferredVersion: list[0] }
+}
+
+function namesJson({ shortNames, categories }: ServedResource['resource']): object {
+  return { ...(shortNames.length === 0 ? {} : { shortNames }), ...(categories.length === 0 ? {} : { categories }) }
+}
+
+function versionInfo(productVersion: string | undefined): object {
+  return {
+    major: MAJOR,
+    minor: MINOR,
+    gitVersion: `v${MAJOR}.${MINOR}.0+distributary${productVersion === undefined ? '' : `.${productVersion}`}`,
+    gitCommit: '',
+    gitTreeState: 'clean',
+    buildDate: '1970-01-01T00:00:00Z',
+    goVersion: '',
+    compiler: '',
+    platform: '',
+  }
+}
+
+export function document(content: object): Document {
+  return documentOf(Buffer.from(JSON.stringify(content)))
+}
+
+export function documentOf(body: Buffer): Document {
+  return { body, etag: `"${createHash('sha256').update(body).digest('hex').toUpperCase()}"` }
+}

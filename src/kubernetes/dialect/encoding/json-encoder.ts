@@ -1,0 +1,80 @@
+/** Writes whole objects in JSON: the stored bytes with the resourceVersion inserted. */
+import { type Spliceable, scanObject, spliceResourceVersion } from '../../codec/json-scan.js'
+import { type Resource, apiVersion } from '../../../engine/model/resource.js'
+import type { Revision } from '../../../engine/model/revision.js'
+import type { Status } from '../../../engine/model/status.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import type { Scratch } from '../../../support/scratch.js'
+import { JsonObject } from '../../codec/versions/json-object.js'
+import { LIST_TAIL, listMetadataJson } from '../partial-object.js'
+import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
+
+/** Returns the JSON of an object, however it is stored; null when it has none. */
+export type JsonView = (object: StoredObject) => Spliceable | null
+
+export const COMMA = Buffer.from(',')
+
+export function encodeStatus(status: Status): Buffer {
+  return Buffer.from(JSON.stringify(status))
+}
+
+const OPEN_BRACE = 0x7b
+
+/**
+ * @param isTyped whether the kind is built in: the API server leaves kind and apiVersion out of the items of its lists.
+ */
+export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false): ObjectEncoder {
+  const kind = JSON.stringify(resource.kind)
+  const version = JSON.stringify(apiVersion(resource))
+  const listKind = JSON.stringify(resource.listKind)
+  const splice = (object: StoredObject, revision: Revision, scratch?: Scratch): Buffer | null => {
+    const json = view(object)
+    return json === null ? null : spliceResourceVersion(json, revision, scratch)
+  }
+  const starts = [`{"kind":${kind},"apiVersion":${version},`, `{"apiVersion":${version},"kind":${kind},`].map((text) =>
+    Buffer.from(text),
+  )
+  const item = (object: StoredObject, scratch?: Scratch): Buffer | null => {
+    const json = view(object)
+    if (json === null) return null
+    const { bytes, metadataOffset } = json
+    const start = starts.find((text) => startsWith(bytes, text))
+    if (start === undefined) return spliceResourceVersion(withoutType(json, resource), object.modRevision)
+    const skipped = start.length - 1
+    const rest = { bytes: bytes.subarray(skipped), metadataOffset: metadataOffset - skipped }
+    const spliced = spliceResourceVersion(rest, object.modRevision, scratch)
+    spliced[0] = OPEN_BRACE
+    return spliced
+  }
+  return {
+    key: `json/${apiVersion(resource)}`,
+    apiVersion: apiVersion(resource),
+    encode: splice,
+    encodeFirst: null,
+    isSame: null,
+    bookmark: (revision, initialEventsEnd) =>
+      Buffer.from(
+        `{"kind":${kind},"apiVersion":${version},"metadata":${bookmarkMetadata(revision, initialEventsEnd)}}`,
+      ),
+    status: encodeStatus,
+    listHead: (metadata) =>
+      Buffer.from(`{"kind":${listKind},"apiVersion":${version},"metadata":${listMetadataJson(metadata)},"items":[`),
+    listItem: isTyped ? item : (object, scratch) => splice(object, object.modRevision, scratch),
+    separator: COMMA,
+    listTail: LIST_TAIL,
+    single: (object) => splice(object, object.modRevision),
+  }
+}
+
+/** Handles the rare object whose type does not come first. An object that names another type keeps it. */
+function withoutType(json: Spliceable, resource: Resource): Spliceable {
+  const object = JsonObject.parse(json.bytes)
+  if (object === null || object.text('kind') !== resource.kind || object.text('apiVersion') !== apiVersion(resource))
+    return json
+  const bytes = object.delete('kind').delete('apiVersion').toBuffer()
+  return scanObject(bytes) ?? json
+}
+
+function startsWith(bytes: Buffer, start: Buffer): boolean {
+  return bytes.length >= start.length && bytes.compare(start, 0, start.length, 0, start.length) === 0
+}

@@ -1,0 +1,34 @@
+/**
+ * Writes objects in one negotiated form: in a watch, in a list, alone. The broadcast groups watchers by `key` and the
+ * list cache uses it in its keys, so two encoders with equal keys must write equal bytes.
+ */
+import type { BodyEncoder } from '../../../engine/model/body-encoder.js'
+import type { Revision } from '../../../engine/model/revision.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import type { Scratch } from '../../../support/scratch.js'
+import type { ListMetadata } from '../partial-object.js'
+
+export interface ObjectEncoder extends BodyEncoder {
+  /** A list in pieces: `listHead`, items with `separator` between them, `listTail`. */
+  listHead(metadata: ListMetadata): Buffer
+  /**
+   * Returns null when the object cannot be read. It is left out, and has been counted and logged. @param scratch where the
+   * bytes may be put.
+   */
+  listItem(object: StoredObject, scratch?: Scratch): Buffer | null
+  readonly separator: Buffer
+  readonly listTail: Buffer
+  /** Writes a whole list, for encodings whose lists begin with their length. A null asks for another turn of the event loop. */
+  readonly list?: (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer | null>
+  /** Writes one object as the whole answer; null as for `listItem`. */
+  single(object: StoredObject): Buffer | null
+}
+
+/** The annotation of the bookmark that ends an initial state. */
+export const INITIAL_EVENTS_END = 'k8s.io/initial-events-end'
+
+/** Returns the `metadata` of a bookmark, which is nothing but a position. */
+export function bookmarkMetadata(revision: Revision, initialEventsEnd: boolean): string {
+  const annotations = initialEventsEnd ? `,"annotations":{"${INITIAL_EVENTS_END}":"true"}` : ''
+  return `{"resourceVersion":"${revision}"${annotations}}`
+}

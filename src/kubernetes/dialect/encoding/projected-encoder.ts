@@ -1,0 +1,31 @@
+/** Writes objects reduced to the fields that a client named. A change of none of them is no event for it. */
+import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
+import type { Revision } from '../../../engine/model/revision.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import type { Scratch } from '../../../support/scratch.js'
+import { type Projection, project } from '../projection.js'
+import type { JsonView } from './json-encoder.js'
+import type { ObjectEncoder } from './object-encoder.js'
+
+/** @param whole the encoder of the same resource without a projection. */
+export function projectedEncoder(whole: ObjectEncoder, view: JsonView, projection: Projection): ObjectEncoder {
+  const reduce = (object: StoredObject): Spliceable | null => {
+    const json = view(object)
+    return json === null ? null : project(json.bytes, projection)
+  }
+  const encode = (object: StoredObject, revision: Revision, scratch?: Scratch): Buffer | null => {
+    const reduced = reduce(object)
+    return reduced === null ? null : spliceResourceVersion(reduced, revision, scratch)
+  }
+  return {
+    ...whole,
+    key: `${whole.key}/fields=${projection.canonical}`,
+    encode,
+    isSame: (older, newer) => {
+      const [before, after] = [reduce(older), reduce(newer)]
+      return before !== null && after !== null && before.bytes.equals(after.bytes)
+    },
+    listItem: (object, scratch) => encode(object, object.modRevision, scratch),
+    single: (object) => encode(object, object.modRevision),
+  }
+}

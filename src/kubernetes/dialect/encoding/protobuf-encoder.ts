@@ -1,0 +1,50 @@
+/**
+ * Writes whole objects stored as Kubernetes protobuf for clients that read it: the stored bytes with the resourceVersion
+ * inserted at wire level. Objects stored as JSON have no protobuf form here, since that would take a schema per kind.
+ */
+import { encodeBookmark, encodeStatus, objectItem } from '../../codec/protobuf/encode.js'
+import { openStored, withResourceVersion } from '../../codec/protobuf/resource-version.js'
+import { hasSameMessage } from '../../codec/versions/convert.js'
+import { type Resource, apiVersion } from '../../../engine/model/resource.js'
+import { NotAcceptableError } from '../../../engine/model/status.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import { INITIAL_EVENTS_END, type ObjectEncoder } from './object-encoder.js'
+import { NO_PIECES, protobufList } from './protobuf-list.js'
+
+/** Ends a stream that cannot go on in protobuf: the client asks again and is answered in JSON. */
+function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableError {
+  return new NotAcceptableError(
+    `${resource.plural} ${JSON.stringify(object.name)} is stored in a form that cannot be served as ${apiVersion(resource)} in protobuf`,
+  )
+}
+
+export function protobufEncoder(resource: Resource): ObjectEncoder {
+  const version = apiVersion(resource)
+  const stored = (object: StoredObject): Buffer => {
+    if (object.encoding === 'protobuf' && hasSameMessage(object.apiVersion, version, object.kind)) return object.bytes
+    throw notProtobuf(resource, object)
+  }
+  const encode = (object: StoredObject, revision: number): Buffer =>
+    withResourceVersion(stored(object), String(revision), version)
+  return {
+    ...NO_PIECES,
+    key: `protobuf/none/${version}`,
+    apiVersion: version,
+    encode,
+    encodeFirst: null,
+    isSame: null,
+    bookmark: (revision, initialEventsEnd) =>
+      encodeBookmark(
+        version,
+        resource.kind,
+        String(revision),
+        initialEventsEnd ? { [INITIAL_EVENTS_END]: 'true' } : {},
+      ),
+    status: encodeStatus,
+    list: (metadata, objects) =>
+      protobufList(version, resource.listKind, metadata, objects, (object) =>
+        objectItem(openStored(stored(object)), String(object.modRevision)),
+      ),
+    single: (object) => encode(object, object.modRevision),
+  }
+}

@@ -1,0 +1,32 @@
+/** Lists in protobuf, which begin with their length: all items are prepared before the first byte is written. */
+import { encodeList, type ListItem } from '../../codec/protobuf/encode.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import { turns } from '../../../support/turns.js'
+import type { ListMetadata } from '../partial-object.js'
+
+const NOTHING = Buffer.alloc(0)
+
+/** The members of an encoder whose lists only `list` can write. */
+export const NO_PIECES = {
+  listHead: () => NOTHING,
+  listItem: () => NOTHING,
+  separator: NOTHING,
+  listTail: NOTHING,
+} as const
+
+/** @param itemOf null: the object cannot be read and is left out. */
+export function* protobufList(
+  version: string,
+  listKind: string,
+  metadata: ListMetadata,
+  objects: readonly StoredObject[],
+  itemOf: (object: StoredObject) => ListItem | null,
+): Generator<Buffer | null, void, void> {
+  const items: ListItem[] = []
+  for (const object of objects) {
+    if (turns.isOver) yield null
+    const item = itemOf(object)
+    if (item !== null) items.push(item)
+  }
+  yield* encodeList(version, listKind, metadata, items).chunks
+}

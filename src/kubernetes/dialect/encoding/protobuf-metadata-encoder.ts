@@ -1,0 +1,60 @@
+/**
+ * Writes PartialObjectMetadata as protobuf, of every object however it is stored: the metadata of one stored as protobuf is cut
+ * out of its bytes, that of one stored as JSON is written anew.
+ */
+import {
+  encodedMetadataItem,
+  encodePartialObjectMetadata,
+  encodeStatus,
+  type ListItem,
+  metadataItem,
+} from '../../codec/protobuf/encode.js'
+import { encodeObjectMeta } from '../../codec/protobuf/object-meta.js'
+import { openStored } from '../../codec/protobuf/resource-version.js'
+import { type Resource, apiVersion } from '../../../engine/model/resource.js'
+import type { Revision } from '../../../engine/model/revision.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import { endOfValue } from '../../../support/json-walk.js'
+import type { MetaVersion } from '../accept.js'
+import type { JsonView } from './json-encoder.js'
+import { INITIAL_EVENTS_END, type ObjectEncoder } from './object-encoder.js'
+import { NO_PIECES, protobufList } from './protobuf-list.js'
+
+export function protobufMetadataEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): ObjectEncoder {
+  const version = apiVersion(resource)
+  /** null: the object cannot be read. */
+  const itemOf = (object: StoredObject, revision: Revision): ListItem | null => {
+    if (object.encoding === 'protobuf') return metadataItem(openStored(object.bytes), String(revision))
+    const json = view(object)
+    if (json === null) return null
+    const { bytes, metadataOffset } = json
+    if (metadataOffset < 0) throw new RangeError('no metadata object to write as protobuf')
+    const text = bytes.toString('utf8', metadataOffset - 1, endOfValue(bytes, metadataOffset - 1))
+    return encodedMetadataItem(encodeObjectMeta(JSON.parse(text), String(revision)))
+  }
+  const encode = (object: StoredObject, revision: Revision): Buffer | null => {
+    const item = itemOf(object, revision)
+    return item === null ? null : encodePartialObjectMetadata(item, metaVersion)
+  }
+  return {
+    ...NO_PIECES,
+    key: `protobuf/partial/${metaVersion}/${version}`,
+    apiVersion: version,
+    encode,
+    encodeFirst: null,
+    isSame: null,
+    bookmark: (revision, initialEventsEnd) => {
+      const annotations = initialEventsEnd ? { annotations: { [INITIAL_EVENTS_END]: 'true' } } : {}
+      return encodePartialObjectMetadata(
+        encodedMetadataItem(encodeObjectMeta(annotations, String(revision))),
+        metaVersion,
+      )
+    },
+    status: encodeStatus,
+    list: (metadata, objects) =>
+      protobufList(metaVersion, 'PartialObjectMetadataList', metadata, objects, (object) =>
+        itemOf(object, object.modRevision),
+      ),
+    single: (object) => encode(object, object.modRevision),
+  }
+}

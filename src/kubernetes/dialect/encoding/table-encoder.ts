@@ -1,0 +1,58 @@
+/** Writes Tables for `kubectl get`: one row per object. In a watch, only the first event brings the columns. */
+import { apiVersion } from '../../../engine/model/resource.js'
+import type { Revision } from '../../../engine/model/revision.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import type { ServedResource } from '../resource-registry.js'
+import {
+  encodeTableBookmark,
+  encodeTableEvent,
+  encodeTableRow,
+  TABLE_TAIL,
+  type TableForm,
+  tableHead,
+} from '../table/encode-table.js'
+import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
+import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
+
+/** @param now the wall clock in milliseconds: ages are those at the time of encoding. */
+export function tableEncoder(
+  served: ServedResource,
+  view: JsonView,
+  form: TableForm,
+  now: () => number,
+): ObjectEncoder {
+  const version = apiVersion(served.resource)
+  const event = (object: StoredObject, revision: Revision, withColumns: boolean): Buffer | null => {
+    const json = view(object)
+    return json === null ? null : encodeTableEvent(served, json, revision, now(), form, withColumns)
+  }
+  const row = (object: StoredObject): Buffer | null => {
+    const json = view(object)
+    return json === null ? null : encodeTableRow(served, json, object.modRevision, now(), form)
+  }
+  return {
+    // The columns of a custom resource change with its definition.
+    key: `table/${form.metaVersion}/${version}/${form.include}/${columnsKey(served)}`,
+    apiVersion: version,
+    encode: (object, revision) => event(object, revision, false),
+    encodeFirst: (object, revision) => event(object, revision, true),
+    isSame: null,
+    bookmark: (revision, initialEventsEnd) =>
+      encodeTableBookmark(served, revision, bookmarkMetadata(revision, initialEventsEnd), form),
+    status: encodeStatus,
+    listHead: (metadata) => tableHead(served, metadata, form),
+    listItem: row,
+    separator: COMMA,
+    listTail: TABLE_TAIL,
+    single: (object) => {
+      const only = row(object)
+      if (only === null) return null
+      const head = tableHead(served, { resourceVersion: String(object.modRevision) }, form)
+      return Buffer.concat([head, only, TABLE_TAIL])
+    },
+  }
+}
+
+function columnsKey({ printerColumns }: ServedResource): string {
+  return printerColumns === undefined ? '' : JSON.stringify(printerColumns)
+}

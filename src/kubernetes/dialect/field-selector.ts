@@ -1,0 +1,174 @@
+/**
+ * Field selectors: `spec.nodeName=n1,status.phase!=Running`. The grammar is that of Kubernetes (`=`, `==`, `!=`; `\,`
+ * `\=` `\\` in values), but the fields are not: where the API server allows a list of fields per kind, any scalar path
+ * is allowed here. Paths are spelled as in engine/facts/field-path.ts. A path that is missing, or leads to an object or a
+ * list, reads as '', unless the resource has a field label of that name (field-labels.ts).
+ */
+import { formatFieldPath, parseFieldPath } from '../../engine/facts/field-path.js'
+import { BadRequestError } from '../../engine/model/status.js'
+import type { EqualityTerm } from '../../engine/model/equality-term.js'
+import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
+import type { FieldLabel, FieldLabels } from './field-labels.js'
+
+interface Term {
+  /** The canonical path. */
+  readonly path: string
+  /** null when the value lies at `path` itself. */
+  readonly label: FieldLabel | null
+  readonly negated: boolean
+  readonly value: string
+}
+
+export class FieldSelector {
+  /** Sorted and in one spelling: equal selectors have equal text. '' selects everything. */
+  readonly canonical: string
+  readonly isEmpty: boolean
+  /** The fields it reads, in canonical spelling, without duplicates. */
+  readonly paths: readonly string[]
+  private readonly equalities: readonly EqualityTerm[]
+
+  constructor(private readonly terms: readonly Term[]) {
+    this.canonical = terms.map(formatTerm).join(',')
+    this.isEmpty = terms.length === 0
+    this.paths = [...new Set(terms.flatMap(({ path, label }) => label?.paths ?? [path]))]
+    this.equalities = terms.flatMap(equalityOf)
+  }
+
+  matches(subject: Pick<Subject, 'field'>): boolean {
+    for (const term of this.terms) {
+      if ((valueOf(term, subject) === term.value) === term.negated) return false
+    }
+    return true
+  }
+
+  /** Returns the same selector for a resource that computes some of its field labels. */
+  withLabels(labels: FieldLabels): FieldSelector {
+    if (!this.terms.some(({ path }) => labels.has(path))) return this
+    return new FieldSelector(this.terms.map((term) => ({ ...term, label: labels.get(term.path) ?? null })))
+  }
+
+  /** Returns what every matching object has: these terms are necessary, not sufficient. */
+  equalityTerms(): readonly EqualityTerm[] {
+    return this.equalities
+  }
+
+  /** Returns the only value that this field can have in a matching object; undefined when there is no such value. */
+  requiredValue(path: string): string | undefined {
+    return this.equalities.find((term) => term.path === path)?.value
+  }
+}
+
+function valueOf({ path, label }: Term, subject: Pick<Subject, 'field'>): string {
+  if (label === null) return subject.field(path)
+  for (const source of label.paths) {
+    const value = subject.field(source)
+    if (value !== '') return value
+  }
+  return label.otherwise
+}
+
+/**
+ * Returns no term for a value that a matching object may lack, since it is a default or comes from one of several
+ * fields.
+ */
+function equalityOf({ path, label, negated, value }: Term): readonly EqualityTerm[] {
+  if (negated) return []
+  if (label === null) return [{ path, value }]
+  return label.paths.length === 1 && value !== label.otherwise ? [{ path: label.paths[0]!, value }] : []
+}
+
+export const EVERY_FIELD = new FieldSelector([])
+
+/** @throws BadRequestError that says what is wrong and where. */
+export function parseFieldSelector(text: string): FieldSelector {
+  if (text.length > MAX_SELECTOR_LENGTH) {
+    throw new BadRequestError(
+      `fieldSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are read`,
+    )
+  }
+  const terms = new Map<string, Term>()
+  let start = 0
+  for (let i = 0; i <= text.length; i++) {
+    if (i < text.length && text[i] === '\\') i++
+    else if (i === text.length || text[i] === ',') {
+      // As in Kubernetes, an empty term is ignored.
+      if (i > start) {
+        const term = parseTerm(text.slice(start, i), start)
+        if (term !== null) terms.set(formatTerm(term), term)
+      }
+      start = i + 1
+    }
+  }
+  // A backslash at the very end has moved the loop past it.
+  if (start < text.length && text.endsWith('\\') && endsInOpenEscape(text)) {
+    throw new BadRequestError(`invalid field selector: invalid escape sequence: \\ (character ${text.length})`)
+  }
+  if (terms.size === 0) return EVERY_FIELD
+  if (terms.size > MAX_SELECTOR_TERMS) {
+    throw new BadRequestError(`fieldSelector has ${terms.size} terms, at most ${MAX_SELECTOR_TERMS} are allowed`)
+  }
+  return new FieldSelector([...terms].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, term]) => term))
+}
+
+/** Returns `metadata.name=NAME`, which is what a watch on the path of a single object means. */
+export function nameSelector(name: string): FieldSelector {
+  return new FieldSelector([{ path: 'metadata.name', label: null, negated: false, value: name }])
+}
+
+function endsInOpenEscape(text: string): boolean {
+  let backslashes = 0
+  while (text[text.length - 1 - backslashes] === '\\') backslashes++
+  return backslashes % 2 === 1
+}
+
+/** Returns null for a term without a field and a value (`=`), which the API server ignores. */
+function parseTerm(text: string, at: number): Term | null {
+  const operatorAt = findOperator(text)
+  if (operatorAt === -1) {
+    throw new BadRequestError(`invalid field selector: can't understand '${text}' (character ${at + 1})`)
+  }
+  const operator = text.startsWith('!=', operatorAt) ? '!=' : text.startsWith('==', operatorAt) ? '==' : '='
+  if (operatorAt === 0 && text.length === operator.length) return null
+  const segments = parseFieldPath(text.slice(0, operatorAt))
+  if (segments === null) {
+    throw new BadRequestError(
+      `field label not supported: ${JSON.stringify(text.slice(0, operatorAt))} (character ${at + 1})`,
+    )
+  }
+  const valueAt = operatorAt + operator.length
+  const value = unescape(text.slice(valueAt), at + valueAt)
+  return { path: formatFieldPath(segments), label: null, negated: operator === '!=', value }
+}
+
+/** Finds the first `=`, or the `!` of the first `!=`. */
+function findOperator(text: string): number {
+  const equals = text.indexOf('=')
+  return equals > 0 && text[equals - 1] === '!' ? equals - 1 : equals
+}
+
+function unescape(text: string, at: number): string {
+  let value = ''
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i]!
+    if (char === '=') {
+      throw new BadRequestError(`invalid field selector: unescaped character in value: = (character ${at + i + 1})`)
+    }
+    if (char !== '\\') {
+      value += char
+      continue
+    }
+    const escaped = text[i + 1] ?? ''
+    if (escaped !== '\\' && escaped !== ',' && escaped !== '=') {
+      throw new BadRequestError(
+        `invalid field selector: invalid escape sequence: \\${escaped} (character ${at + i + 1})`,
+      )
+    }
+    value += escaped
+    i++
+  }
+  return value
+}
+
+function formatTerm({ path, negated, value }: Term): string {
+  return `${path}${negated ? '!=' : '='}${value.replaceAll(/[\\,=]/g, (char) => `\\${char}`)}`
+}

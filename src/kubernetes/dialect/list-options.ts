@@ -1,0 +1,327 @@
+/**
+ * Parses the query parameters of a get, list or watch. Every valid combination of resourceVersion,
+ * resourceVersionMatch, continue and sendInitialEvents becomes one case of a union, so that no other file interprets these
+ * parameters. Contradictions are refused here, in the API server's words: 422 for a forbidden combination, 400 for text
+ * that cannot be parsed.
+ *
+ * Source: ListOptions validation in kubernetes/apimachinery; continue and resourceVersion rules in
+ * kubernetes/apiserver.
+ */
+import type { Key } from '../../engine/model/event.js'
+import type { Revision } from '../../engine/model/revision.js'
+import type { Resource } from '../../engine/model/resource.js'
+import { parseResourceVersion } from '../../engine/model/resource-version.js'
+import { BadRequestError, InvalidError, type StatusCause } from '../../engine/model/status.js'
+import { decodeContinueToken } from './continue-token.js'
+import { nameSelector } from './field-selector.js'
+import { type Projection, parseProjection } from './projection.js'
+import { type Query, flagParameter, integerParameter, parameter } from './query.js'
+import { Selector, parseSelector } from './selector.js'
+
+/** How fresh an answer must be. */
+export type RequestedFreshness =
+  /** The answer is as fresh as a quorum read that begins after the request arrived. */
+  | { readonly kind: 'consistent' }
+  /** The answer is what the cache has now. */
+  | { readonly kind: 'cached' }
+  | { readonly kind: 'not-older-than'; readonly revision: Revision }
+
+export type ListRead =
+  | RequestedFreshness
+  | { readonly kind: 'exact'; readonly revision: Revision }
+  /**
+   * The next page. `start` is relative to the listed prefix (`startKeyOf`). Without a revision the page is read at the
+   * newest one, consistently.
+   */
+  | { readonly kind: 'continue'; readonly revision: Revision | null; readonly start: Key }
+
+export interface GetParameters {
+  readonly read: RequestedFreshness
+  /** The value of `fields=`: only these parts of the object; null means all of it. */
+  readonly projection: Projection | null
+  /** The part of the object that a row of a Table carries: other forms take any text. */
+  readonly includeObject: string
+}
+
+export interface ListParameters {
+  readonly read: ListRead
+  /** The most items of a page; null means no limit. */
+  readonly limit: number | null
+  readonly selector: Selector
+  /** The value of `fields=`: only these parts of each object; null means whole objects. */
+  readonly projection: Projection | null
+  /** The part of the object that a row of a Table carries: other forms take any text. */
+  readonly includeObject: string
+}
+
+export type RequestedStart =
+  /** First all present objects as ADDED, a snapshot at one revision, then the stream. */
+  | {
+      readonly kind: 'initial-state'
+      readonly freshness: RequestedFreshness
+      /** Whether a bookmark with `k8s.io/initial-events-end` closes the initial state. */
+      readonly endBookmark: boolean
+    }
+  /** The stream from the present state on, without that state. */
+  | { readonly kind: 'now'; readonly freshness: RequestedFreshness }
+  /** Exactly the events after this revision, which may be a future one. */
+  | { readonly kind: 'after'; readonly revision: Revision }
+
+export interface WatchParameters {
+  readonly start: RequestedStart
+  readonly bookmarks: boolean
+  /** null when the server chooses. */
+  readonly timeoutSeconds: number | null
+  readonly selector: Selector
+  /** The value of `fields=`: only these parts of each object; null means whole objects. */
+  readonly projection: Projection | null
+  /** The value of `compress=gzip`: the stream itself is compressed, if the client accepts that too. */
+  readonly compress: boolean
+  /** The part of the object that a row of a Table carries: other forms take any text. */
+  readonly includeObject: string
+}
+
+/** Longer timeouts overflow the 32-bit milliseconds of a timer; 24 days are long enough. */
+const MAX_TIMEOUT_SECONDS = Math.floor((2 ** 31 - 1) / 1000)
+
+/** Whether a GET of a collection is a watch. */
+export function isWatch(query: Query): boolean {
+  return flagParameter(query, 'watch') === true
+}
+
+/** @throws BadRequestError */
+export function parseGetParameters(query: Query): GetParameters {
+  return {
+    read: freshness(resourceVersionText(query)),
+    projection: projection(query),
+    includeObject: parameter(query, 'includeObject') ?? '',
+  }
+}
+
+/**
+ * @param target what is to be listed.
+ * @throws BadRequestError, InvalidError
+ */
+export function parseListParameters(query: Query, target: Target = {}): ListParameters {
+  const parameters = readParameters(query, target)
+  // A list does not use it, but the API server checks it.
+  integerParameter(query, 'timeoutSeconds')
+  const { resourceVersion, match, continueText } = parameters
+  checkListOptions(query, parameters)
+
+  const limit = parameters.limit !== undefined && parameters.limit > 0 ? parameters.limit : null
+  const rest = {
+    selector: parameters.selector,
+    projection: parameters.projection,
+    includeObject: parameter(query, 'includeObject') ?? '',
+  }
+  if (continueText !== '') {
+    const token = decodeContinueToken(continueText)
+    if (resourceVersion !== '' && resourceVersion !== '0') {
+      throw new BadRequestError('specifying resource version is not allowed when using continue')
+    }
+    return { read: { kind: 'continue', revision: token.revision, start: token.start }, limit, ...rest }
+  }
+  const fresh = freshness(resourceVersion)
+  // A cached read ignores the limit, as the API server's watch cache does: clients that ask for '0' expect one page.
+  if (fresh.kind === 'cached')
+    return { read: fresh, limit: parameter(query, 'resourceVersion') === '0' ? null : limit, ...rest }
+  const isPaged = limit !== null && !isOneObject(parameters.selector, target)
+  if (fresh.kind === 'not-older-than' && (match === 'Exact' || (match === '' && isPaged))) {
+    return { read: { kind: 'exact', revision: fresh.revision }, limit, ...rest }
+  }
+  return { read: fresh, limit, ...rest }
+}
+
+/** Whether the list is of one key: the API server then reads that, and makes no pages. */
+function isOneObject(selector: Selector, { resource, namespace = '' }: Target): boolean {
+  if ((selector.requiredValue('metadata.name') ?? '') === '') return false
+  return resource?.namespaced !== true || namespace !== '' || selector.requiredValue('metadata.namespace') !== undefined
+}
+
+/** @throws InvalidError for combinations that a list cannot have. */
+function checkListOptions(query: Query, { match, continueText, sendInitialEvents }: Parameters): void {
+  const resourceVersion = parameter(query, 'resourceVersion') ?? ''
+  const causes: StatusCause[] = []
+  if (match !== '') {
+    if (resourceVersion === '') {
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden unless resourceVersion is provided'))
+    }
+    if (continueText !== '')
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden when continue is provided'))
+    if (match !== 'Exact' && match !== 'NotOlderThan') {
+      causes.push(notSupported(MATCH, match, ['Exact', 'NotOlderThan', '']))
+    }
+    if (match === 'Exact' && resourceVersion === '0') {
+      causes.push(forbidden(MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    }
+  }
+  if (sendInitialEvents !== undefined) {
+    causes.push(forbidden('sendInitialEvents', 'sendInitialEvents is forbidden for list'))
+  }
+  refuse(causes)
+}
+
+/** The object or collection that a list or watch is for. */
+export interface Target {
+  /** The name in a path that names one object and still lists: it must not contradict the selector. */
+  readonly name?: string
+  /** The resource, which may compute some of its field labels. */
+  readonly resource?: Resource
+  /** '' or absent: all of them, or the resource has none. */
+  readonly namespace?: string
+}
+
+export interface WatchParameterSources extends Target {
+  /** The header that a reconnecting EventSource sends: it takes precedence over the resourceVersion of the URL. */
+  readonly lastEventId?: string
+  /** Whether the path says that it is a watch (`/watch/`), so that the query need not. */
+  readonly legacyWatch?: boolean
+}
+
+/** @throws BadRequestError, InvalidError */
+export function parseWatchParameters(query: Query, request: WatchParameterSources = {}): WatchParameters {
+  const parameters = readParameters(query, request)
+  const { resourceVersion } = parameters
+  const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
+  // As in the API server, where the options are read before the path: it has those of a list.
+  const isOld = request.legacyWatch === true && !isWatch(query)
+  if (isOld) checkListOptions(query, parameters)
+  const sendInitialEvents = isOld ? undefined : checkWatchOptions(query, parameters)
+  const hasState = sendInitialEvents ?? (resourceVersion === '' || resourceVersion === '0')
+  const lastEventId = request.lastEventId ?? ''
+  return {
+    start:
+      lastEventId === ''
+        ? watchStart(freshness(resourceVersion), hasState, bookmarks && sendInitialEvents === true)
+        : { kind: 'after', revision: parseResourceVersion(lastEventId) },
+    bookmarks,
+    timeoutSeconds: timeoutSeconds(query),
+    selector: parameters.selector,
+    projection: parameters.projection,
+    compress: compress(query),
+    includeObject: parameter(query, 'includeObject') ?? '',
+  }
+}
+
+/** @returns whether the state comes first. @throws InvalidError for combinations that a watch cannot have. */
+function checkWatchOptions(query: Query, { continueText, ...given }: Parameters): boolean | undefined {
+  // Verbatim: 00 is another word for 0, but not one by which the API server knows a client of old.
+  const resourceVersion = parameter(query, 'resourceVersion') ?? ''
+  let { match, sendInitialEvents } = given
+  if (match === '' && sendInitialEvents === undefined && (resourceVersion === '' || resourceVersion === '0')) {
+    match = 'NotOlderThan'
+    sendInitialEvents = true
+  }
+  const causes: StatusCause[] = []
+  if (sendInitialEvents !== undefined && match !== 'NotOlderThan') {
+    causes.push(forbidden(MATCH, 'sendInitialEvents requires setting resourceVersionMatch to NotOlderThan'))
+  }
+  if (match !== '') {
+    if (sendInitialEvents === undefined) {
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided'))
+    }
+    if (match !== 'NotOlderThan') causes.push(notSupported(MATCH, match, ['NotOlderThan']))
+    if (continueText !== '')
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden when continue is provided'))
+  }
+  refuse(causes)
+  return sendInitialEvents
+}
+
+function watchStart(fresh: RequestedFreshness, hasState: boolean, endBookmark: boolean): RequestedStart {
+  if (hasState) return { kind: 'initial-state', freshness: fresh, endBookmark }
+  if (fresh.kind === 'not-older-than') return { kind: 'after', revision: fresh.revision }
+  return { kind: 'now', freshness: fresh }
+}
+
+interface Parameters {
+  readonly resourceVersion: string
+  readonly match: string
+  readonly continueText: string
+  readonly sendInitialEvents: boolean | undefined
+  readonly limit: number | undefined
+  readonly selector: Selector
+  readonly projection: Projection | null
+}
+
+function readParameters(query: Query, { name, resource }: Target): Parameters {
+  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'), resource)
+  return {
+    resourceVersion: resourceVersionText(query),
+    match: parameter(query, 'resourceVersionMatch') ?? '',
+    continueText: parameter(query, 'continue') ?? '',
+    sendInitialEvents: flagParameter(query, 'sendInitialEvents'),
+    limit: integerParameter(query, 'limit'),
+    selector: name === undefined ? selector : selectName(selector, name),
+    projection: projection(query),
+  }
+}
+
+/**
+ * Applies the name in an old `/watch/` path, which means `metadata.name=NAME`. @throws BadRequestError when the
+ * selector contradicts it.
+ */
+export function selectName(selector: Selector, name: string): Selector {
+  if (selector.fields.isEmpty) return new Selector(selector.labels, nameSelector(name))
+  if (selector.requiredValue('metadata.name') === name) return selector
+  throw new BadRequestError("fieldSelector metadata.name doesn't match requested name")
+}
+
+function freshness(resourceVersion: string): RequestedFreshness {
+  if (resourceVersion === '') return { kind: 'consistent' }
+  if (resourceVersion === '0') return { kind: 'cached' }
+  return { kind: 'not-older-than', revision: parseResourceVersion(resourceVersion) }
+}
+
+const MAX_UINT64 = 2n ** 64n - 1n
+
+/**
+ * Leading zeros are ignored, and a 64-bit number beyond every revision counts as the largest one: the API server reads
+ * both this way.
+ */
+function resourceVersionText(query: Query): string {
+  const text = parameter(query, 'resourceVersion') ?? ''
+  if (!/^\d+$/.test(text)) return text
+  const digits = text.replace(/^0+(?=\d)/, '')
+  if (Number.isSafeInteger(Number(digits)) || digits.length > 20 || BigInt(digits) > MAX_UINT64) return digits
+  return String(Number.MAX_SAFE_INTEGER)
+}
+
+function timeoutSeconds(query: Query): number | null {
+  const seconds = integerParameter(query, 'timeoutSeconds') ?? 0
+  if (seconds < 0) throw new BadRequestError(`timeoutSeconds: ${seconds} is negative`)
+  return seconds === 0 ? null : Math.min(seconds, MAX_TIMEOUT_SECONDS)
+}
+
+function projection(query: Query): Projection | null {
+  const fields = parameter(query, 'fields') ?? ''
+  return fields === '' ? null : parseProjection(fields)
+}
+
+function compress(query: Query): boolean {
+  const text = parameter(query, 'compress') ?? ''
+  if (text !== '' && text !== 'gzip') {
+    throw new BadRequestError(`compress: ${JSON.stringify(text.slice(0, 64))} is not supported, only "gzip" is`)
+  }
+  return text === 'gzip'
+}
+
+const MATCH = 'resourceVersionMatch'
+
+function forbidden(field: string, detail: string): StatusCause {
+  return { reason: 'FieldValueForbidden', message: `Forbidden: ${detail}`, field }
+}
+
+function notSupported(field: string, value: string, supported: readonly string[]): StatusCause {
+  const list = supported.map((text) => JSON.stringify(text)).join(', ')
+  return {
+    reason: 'FieldValueNotSupported',
+    message: `Unsupported value: ${JSON.stringify(value.slice(0, 64))}: supported values: ${list}`,
+    field,
+  }
+}
+
+function refuse(causes: readonly StatusCause[]): void {
+  if (causes.length > 0) throw InvalidError.forFields('ListOptions', 'meta.k8s.io', '', causes)
+}

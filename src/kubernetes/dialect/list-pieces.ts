@@ -1,0 +1,133 @@
+/**
+ * Writes a list in pieces of about 64 KB: it chooses the objects of a snapshot that belong to the page, and encodes
+ * them. The search for matches is cut into slices, so that a selector over many objects does not block the event loop.
+ */
+import type { Key } from '../../engine/model/event.js'
+import type { ObjectState } from '../../engine/model/object-state.js'
+import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import type { StoredObject } from '../../engine/model/stored-object.js'
+import { encodeContinueToken, tokenAfter } from './continue-token.js'
+import type { ObjectEncoder } from './encoding/object-encoder.js'
+import type { ListMetadata } from './partial-object.js'
+import { Scratch } from '../../support/scratch.js'
+import { turns } from '../../support/turns.js'
+
+export interface ListPage {
+  readonly snapshot: ObjectState
+  /** The prefix of the resource or of one namespace; it ends in '/'. */
+  readonly prefix: Key
+  /** The first key of the page, absolute. */
+  readonly startKey: Key
+  /** null means no limit. */
+  readonly limit: number | null
+  /** null means no selector. */
+  readonly matches: ((object: StoredObject) => boolean) | null
+  readonly encoder: ObjectEncoder
+}
+
+const PIECE_BYTES = 128 * 1024
+
+/** A null piece asks for another turn of the event loop (`support/turns.ts`). */
+export function* listPieces(page: ListPage): Generator<Buffer | null, void, void> {
+  if (page.limit !== null || page.encoder.list !== undefined) {
+    return yield* gatheredPieces(page, page.limit ?? Number.POSITIVE_INFINITY)
+  }
+  const { snapshot, prefix, startKey, matches, encoder } = page
+  const pieces = new PieceWriter()
+  pieces.add(encoder.listHead({ resourceVersion: formatResourceVersion(snapshot.revision) }))
+  let isFirst = true
+  for (const object of snapshot.objects(prefix, startKey)) {
+    if (turns.isOver) yield null
+    if (matches !== null && !matches(object)) continue
+    const item = encoder.listItem(object, pieces.scratch)
+    if (item === null) continue
+    if (!isFirst) pieces.add(encoder.separator)
+    isFirst = false
+    pieces.add(item)
+    if (pieces.isFull) yield pieces.take()
+  }
+  pieces.add(encoder.listTail)
+  yield pieces.take()
+}
+
+/** The head says whether more follows, or how long the list is, so references to the objects are collected first. */
+function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null, void, void> {
+  const { snapshot, prefix, startKey, matches, encoder } = page
+  const objects: StoredObject[] = []
+  let hasMore = false
+  for (const object of snapshot.objects(prefix, startKey)) {
+    if (turns.isOver) yield null
+    if (matches !== null && !matches(object)) continue
+    if (objects.length === limit) {
+      hasMore = true
+      break
+    }
+    objects.push(object)
+  }
+  const last = objects.at(-1)
+  const next = hasMore && last !== undefined ? encodeContinueToken(tokenAfter(prefix, last.key, snapshot.revision)) : ''
+  const metadata = {
+    resourceVersion: formatResourceVersion(snapshot.revision),
+    ...(next === '' ? {} : { continue: next }),
+    // With a selector, the number of remaining objects is unknown.
+    ...(next === '' || matches !== null
+      ? {}
+      : { remainingItemCount: (yield* inTurns(snapshot.count(prefix, startKey))) - objects.length }),
+  }
+  yield* piecesOf(encoder, metadata, objects)
+}
+
+/** A null piece asks for another turn of the event loop. */
+export function* piecesOf(
+  encoder: ObjectEncoder,
+  metadata: ListMetadata,
+  objects: readonly StoredObject[],
+): Generator<Buffer | null, void, void> {
+  if (encoder.list !== undefined) return yield* encoder.list(metadata, objects)
+  const pieces = new PieceWriter()
+  pieces.add(encoder.listHead(metadata))
+  let isFirst = true
+  for (const object of objects) {
+    if (turns.isOver) yield null
+    const item = encoder.listItem(object, pieces.scratch)
+    if (item === null) continue
+    if (!isFirst) pieces.add(encoder.separator)
+    isFirst = false
+    pieces.add(item)
+    if (pieces.isFull) yield pieces.take()
+  }
+  pieces.add(encoder.listTail)
+  yield pieces.take()
+}
+
+function* inTurns<R>(work: Generator<void, R, void>): Generator<null, R, void> {
+  while (true) {
+    const step = work.next()
+    if (step.done) return step.value
+    if (turns.isOver) yield null
+  }
+}
+
+class PieceWriter {
+  /** For what is added, until the piece is taken. */
+  readonly scratch = new Scratch(PIECE_BYTES)
+  #buffers: Buffer[] = []
+  #length = 0
+
+  get isFull(): boolean {
+    return this.#length >= PIECE_BYTES
+  }
+
+  add(bytes: Buffer): void {
+    this.#buffers.push(bytes)
+    this.#length += bytes.length
+  }
+
+  take(): Buffer {
+    const piece = Buffer.concat(this.#buffers, this.#length)
+    this.#buffers = []
+    this.#length = 0
+    this.scratch.reset()
+    return piece
+  }
+}

@@ -1,0 +1,308 @@
+/**
+ * OpenAPI v3 schemas of the served resources. Built-in kinds come from a table of messages and fields (that of the
+ * protobuf codec), custom ones from their definitions, declared prefixes from the shape of a KeyValue. There are no
+ * field descriptions, so `kubectl explain` shows fields and types; the API reference has the prose.
+ */
+import type { ServedResource } from './resource-registry.js'
+import { apiVersion } from '../../engine/model/resource.js'
+
+/** The part of a table of messages that is needed here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
+export interface SchemaSource {
+  /** @param apiVersion `v1`, `apps/v1`. */
+  messageOfKind(apiVersion: string, kind: string): SchemaMessage | undefined
+  message(fullName: string): SchemaMessage | undefined
+}
+
+export interface SchemaMessage {
+  readonly fullName: string
+  /**
+   * `items` means that in JSON the message is the array in its only field, `either` that it is one of several types.
+   */
+  readonly form: 'object' | 'items' | 'either'
+  readonly fields: readonly SchemaField[]
+}
+
+export interface SchemaField {
+  /** The name is '' for an inlined message. */
+  readonly jsonName: string
+  readonly label: 'value' | 'pointer' | 'repeated' | 'map'
+  readonly type: string
+  readonly messageName: string
+}
+
+export type JsonSchema = Readonly<Record<string, unknown>>
+
+const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
+const LIST_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta'
+/** What the API server says of its own types beyond the names and types of their fields: gitops tools merge objects by it. */
+const FACTS: Readonly<Record<string, { readonly itself?: JsonSchema; readonly fields?: Record<string, JsonSchema> }>> =
+  {
+    [OBJECT_META]: {
+      fields: {
+        finalizers: { 'x-kubernetes-list-type': 'set', 'x-kubernetes-patch-strategy': 'merge' },
+        managedFields: { 'x-kubernetes-list-type': 'atomic' },
+        ownerReferences: {
+          'x-kubernetes-list-type': 'map',
+          'x-kubernetes-list-map-keys': ['uid'],
+          'x-kubernetes-patch-merge-key': 'uid',
+          'x-kubernetes-patch-strategy': 'merge',
+        },
+      },
+    },
+    'k8s.io.apimachinery.pkg.apis.meta.v1.OwnerReference': {
+      itself: { required: ['apiVersion', 'kind', 'name', 'uid'], 'x-kubernetes-map-type': 'atomic' },
+    },
+    'k8s.io.api.autoscaling.v1.ScaleStatus': { itself: { required: ['replicas'] } },
+    'k8s.io.apimachinery.pkg.apis.meta.v1.ShardInfo': { itself: { required: ['selector'] } },
+  }
+/** Fields of old that nobody writes any more. */
+const LEFT_OUT: ReadonlySet<string> = new Set([`${OBJECT_META}.clusterName`])
+
+const QUANTITY = 'io.k8s.apimachinery.pkg.api.resource.Quantity'
+const INT_OR_STRING = 'io.k8s.apimachinery.pkg.util.intstr.IntOrString'
+
+/** The metadata schema when no table is given: the members that identify an object. */
+const PLAIN_OBJECT_META: JsonSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string' },
+    namespace: { type: 'string' },
+    uid: { type: 'string' },
+    resourceVersion: { type: 'string' },
+    generation: { type: 'integer', format: 'int64' },
+    creationTimestamp: { type: 'string', format: 'date-time' },
+    deletionTimestamp: { type: 'string', format: 'date-time' },
+    labels: { type: 'object', additionalProperties: { type: 'string' } },
+    annotations: { type: 'object', additionalProperties: { type: 'string' } },
+  },
+}
+const PLAIN_LIST_META: JsonSchema = {
+  type: 'object',
+  properties: {
+    resourceVersion: { type: 'string' },
+    continue: { type: 'string' },
+    remainingItemCount: { type: 'integer', format: 'int64' },
+  },
+}
+
+const API_VERSION = { type: 'string', description: 'Group and version of this representation of the object.' }
+const KIND = { type: 'string', description: 'Kind of the object.' }
+
+/** The kind of the scale subresource. */
+const SCALE_NAME = 'io.k8s.api.autoscaling.v1.Scale'
+
+/** Collects the schemas of one group version. Each message is added once, with all messages it refers to. */
+export class SchemaCollector {
+  readonly schemas: Record<string, JsonSchema> = {}
+  readonly #source: SchemaSource | undefined
+
+  constructor(source: SchemaSource | undefined) {
+    this.#source = source
+  }
+
+  /** Adds the resource's kind and its list kind. @returns the name of the kind's schema. */
+  add(served: ServedResource): string {
+    const { group, version, kind, listKind } = served.resource
+    const fields = served.selectableFields.map((path) => ({ fieldPath: path.replace(/^\./, '') }))
+    const selectable = fields.length === 0 ? {} : { 'x-kubernetes-selectable-fields': fields }
+    const message =
+      served.origin === 'well-known' ? this.#source?.messageOfKind(apiVersion(served.resource), kind) : undefined
+    const name = message === undefined ? `${reversed(group)}.${version}.${kind}` : definitionName(message.fullName)
+    const schema = message === undefined ? this.#unlisted(served) : this.#message(message)
+    this.schemas[name] = {
+      description: `${kind}, as etcd stores it.`,
+      ...schema,
+      properties: { apiVersion: API_VERSION, kind: KIND, ...propertiesOf(schema) },
+      'x-kubernetes-group-version-kind': [{ group, kind, version }],
+      ...selectable,
+    }
+    this.schemas[name.slice(0, -kind.length) + listKind] = {
+      description: `A list of ${kind}.`,
+      type: 'object',
+      required: ['items'],
+      properties: {
+        apiVersion: API_VERSION,
+        kind: KIND,
+        metadata: this.#metadata(LIST_META, PLAIN_LIST_META),
+        items: { type: 'array', items: reference(name) },
+      },
+      'x-kubernetes-group-version-kind': [{ group, kind: listKind, version }],
+      ...selectable,
+    }
+    return name
+  }
+
+  /** Adds the kind of scales. @returns its name. */
+  addScale(): string {
+    const message = this.#source?.messageOfKind('autoscaling/v1', 'Scale')
+    const schema = message === undefined ? { type: 'object', properties: {} } : this.#message(message)
+    this.schemas[SCALE_NAME] = {
+      description: 'How many there are to be, and how many there are.',
+      ...schema,
+      properties: { apiVersion: API_VERSION, kind: KIND, ...propertiesOf(schema) },
+      'x-kubernetes-group-version-kind': [{ group: 'autoscaling', kind: 'Scale', version: 'v1' }],
+    }
+    return SCALE_NAME
+  }
+
+  /** Handles a custom resource, a declared prefix, or a kind that the table does not have. */
+  #unlisted({ origin, schema }: ServedResource): JsonSchema {
+    const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
+    if (schema !== undefined) {
+      const published = this.#published(schema.parsed)
+      return { ...published, properties: { ...propertiesOf(published), metadata } }
+    }
+    const properties = origin === 'declared' ? { metadata, ...KEY_VALUE } : { metadata }
+    return { type: 'object', 'x-kubernetes-preserve-unknown-fields': true, properties }
+  }
+
+  /** A definition's schema with what its extensions imply said in words that every reader of schemas knows. */
+  #published(schema: JsonSchema): JsonSchema {
+    // As in Go, a member that is null says nothing.
+    const published = Object.fromEntries(Object.entries(schema).filter(([, value]) => value !== null))
+    const { items, additionalProperties } = schema
+    if (isSchema(schema['properties'])) {
+      const properties = Object.entries(schema['properties'])
+      published['properties'] = Object.fromEntries(
+        properties.map(([name, one]) => [name, isSchema(one) ? this.#published(one) : {}]),
+      )
+    }
+    if (isSchema(items)) published['items'] = this.#published(items)
+    if (isSchema(additionalProperties)) published['additionalProperties'] = this.#published(additionalProperties)
+    if (schema['x-kubernetes-int-or-string'] === true && !saysIntOrString(schema)) addIntOrString(published)
+    if (schema['x-kubernetes-embedded-resource'] === true) {
+      const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
+      const required = Array.isArray(schema['required']) ? (schema['required'] as unknown[]) : []
+      published['properties'] = { ...propertiesOf(published), apiVersion: API_VERSION, kind: KIND, metadata }
+      published['required'] = [...required, ...['kind', 'apiVersion'].filter((name) => !required.includes(name))]
+    }
+    return published
+  }
+
+  #metadata(fullName: string, plain: JsonSchema): JsonSchema {
+    const message = this.#source?.message(fullName)
+    if (message !== undefined) return this.#reference(message)
+    const name = definitionName(fullName)
+    this.schemas[name] ??= plain
+    return reference(name)
+  }
+
+  #reference(message: SchemaMessage): JsonSchema {
+    const name = definitionName(message.fullName)
+    if (!Object.hasOwn(this.schemas, name)) {
+      // The name is taken first, so that a message that contains itself ends the recursion here.
+      this.schemas[name] = {}
+      this.schemas[name] = this.#message(message)
+    }
+    return reference(name)
+  }
+
+  #message(message: SchemaMessage): JsonSchema {
+    const [only] = message.fields
+    if (message.form === 'either') return { 'x-kubernetes-preserve-unknown-fields': true }
+    if (message.form === 'items' && only !== undefined) return this.#field(only)
+    const properties: Record<string, JsonSchema> = {}
+    const { itself, fields = {} } = FACTS[message.fullName] ?? {}
+    for (const inner of message.fields) {
+      const { jsonName } = inner
+      if (LEFT_OUT.has(`${message.fullName}.${jsonName}`)) continue
+      if (jsonName !== '') {
+        properties[jsonName] = { ...this.#field(inner), ...fields[jsonName] }
+        continue
+      }
+      const inlined = this.#source?.message(inner.messageName)
+      if (inlined !== undefined) Object.assign(properties, propertiesOf(this.#message(inlined)))
+    }
+    return { type: 'object', ...itself, properties }
+  }
+
+  #field({ label, type, messageName }: SchemaField): JsonSchema {
+    const value = type === 'message' ? this.#messageNamed(messageName) : this.#scalar(type)
+    if (label === 'repeated') return { type: 'array', items: value }
+    return label === 'map' ? { type: 'object', additionalProperties: value } : value
+  }
+
+  #messageNamed(fullName: string): JsonSchema {
+    const message = this.#source?.message(fullName)
+    if (message === undefined) return { type: 'object' }
+    return message.form === 'object' ? this.#reference(message) : this.#message(message)
+  }
+
+  #scalar(type: string): JsonSchema {
+    switch (type) {
+      case 'bool':
+        return { type: 'boolean' }
+      case 'bytes':
+        return { type: 'string', format: 'byte' }
+      case 'time':
+      case 'microtime':
+        return { type: 'string', format: 'date-time' }
+      case 'float':
+      case 'double':
+        return { type: 'number', format: type }
+      case 'quantity':
+        this.schemas[QUANTITY] ??= { oneOf: [{ type: 'string' }, { type: 'number' }] }
+        return reference(QUANTITY)
+      case 'intorstring':
+        this.schemas[INT_OR_STRING] ??= { format: 'int-or-string', oneOf: [{ type: 'integer' }, { type: 'string' }] }
+        return reference(INT_OR_STRING)
+      case 'json':
+        return { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+      case 'string':
+      case 'enum':
+      case 'duration':
+        return { type: 'string' }
+      default:
+        return { type: 'integer', format: type.endsWith('64') ? 'int64' : 'int32' }
+    }
+  }
+}
+
+/** The members that `key-value-object.ts` writes. */
+const KEY_VALUE: Record<string, JsonSchema> = {
+  key: { type: 'string', description: 'The whole key in etcd, when the value is wrapped.' },
+  text: { type: 'string', description: 'The value, when it is text.' },
+  base64: { type: 'string', format: 'byte', description: 'The value, when it is not text.' },
+  createRevision: { type: 'integer', format: 'int64', description: 'Revision at which the key was created.' },
+  version: { type: 'integer', format: 'int64', description: 'Number of writes since the key was created.' },
+  lease: { type: 'string', description: 'Lease that the key is attached to.' },
+}
+
+function propertiesOf(schema: JsonSchema): Record<string, JsonSchema> {
+  const { properties } = schema
+  return typeof properties === 'object' && properties !== null ? (properties as Record<string, JsonSchema>) : {}
+}
+
+function isSchema(value: unknown): value is JsonSchema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+const INT_OR_TEXT: readonly JsonSchema[] = [{ type: 'integer' }, { type: 'string' }]
+
+/** Whether it says so itself, alone or in the first of `allOf`, as definitions may. */
+function saysIntOrString({ anyOf, allOf }: JsonSchema): boolean {
+  const first: unknown = Array.isArray(allOf) ? allOf[0] : undefined
+  const says = (list: unknown): boolean => JSON.stringify(list) === JSON.stringify(INT_OR_TEXT)
+  return says(anyOf) || (isSchema(first) && says(first['anyOf']))
+}
+
+function addIntOrString(schema: Record<string, unknown>): void {
+  const { anyOf, allOf } = schema
+  if (anyOf === undefined) schema['anyOf'] = INT_OR_TEXT
+  else schema['allOf'] = [{ anyOf: INT_OR_TEXT }, ...(Array.isArray(allOf) ? (allOf as unknown[]) : [])]
+}
+
+function reference(name: string): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` }
+}
+
+/** Turns `k8s.io.api.core.v1.Pod` into `io.k8s.api.core.v1.Pod`, the form of OpenAPI. */
+function definitionName(fullName: string): string {
+  const written = fullName.replace('apiextensions_apiserver', 'apiextensions-apiserver')
+  return written.replace('kube_aggregator', 'kube-aggregator').replace(/^k8s\.io\./, 'io.k8s.')
+}
+
+/** Turns `edge.example.com` into `com.example.edge`; the core group has a name of its own. */
+function reversed(group: string): string {
+  return group === '' ? 'io.k8s.api.core' : group.split('.').toReversed().join('.')
+}

@@ -1,0 +1,245 @@
+/**
+ * OpenAPI documents, as far as clients such as kubectl need them: the v3 index, one v3 document per group version
+ * (`kubectl explain`), and a v2 document of everything (Argo CD).
+ *
+ * A document is made when it is first asked for, since the core group alone has hundreds of schemas, and in a thread,
+ * because those of definitions are as large as anybody makes them. The hash in the index is computed from the sources of
+ * the document, so that the index is cheap and a client's cache stays valid until something changes.
+ */
+import { createHash } from 'node:crypto'
+
+import { exactText } from '../codec/exact-json.js'
+import { apiVersion } from '../../engine/model/resource.js'
+import { documentOf, type Document, groupsOf } from './discovery.js'
+import { openApiV2, type V3Part } from './openapi-v2.js'
+import { v2Protobuf } from './openapi-v2-protobuf.js'
+import { v3Protobuf } from './openapi-v3-protobuf.js'
+import { type JsonSchema, SchemaCollector, type SchemaSource } from './openapi-schema.js'
+import { type ResourceRegistry, type ServedResource, valueOf } from './resource-registry.js'
+
+export interface OpenApiOptions {
+  /** The fields of the built-in kinds. Without them, `explain` shows only a kind's metadata. */
+  readonly schemas?: SchemaSource
+  /**
+   * Whether writes are served: kubectl looks here for `dryRun` and `fieldValidation` before it relies on them. Default
+   * false.
+   */
+  readonly writable?: boolean
+  /** A part of every hash, because another version of this project may make other documents. */
+  readonly productVersion?: string
+  /** Makes a document as `makeOpenApi` does. Default: that, at once. */
+  readonly make?: (resources: readonly ServedResource[], form: OpenApiForm) => Promise<Document>
+}
+
+export interface OpenApiForm {
+  /** `v2`: of everything; `v3`: of one group version. */
+  readonly version: 'v2' | 'v3'
+  readonly encoding: 'json' | 'protobuf'
+}
+
+const INFO = { title: 'distributary', version: 'v1.32.0' }
+
+export class OpenApi {
+  readonly #registry: ResourceRegistry
+  readonly #options: OpenApiOptions
+  readonly #make: NonNullable<OpenApiOptions['make']>
+  #documents = new Map<string, Promise<Document>>()
+  #index: Document | null = null
+  #generation = -1
+
+  constructor(registry: ResourceRegistry, options: OpenApiOptions = {}) {
+    this.#registry = registry
+    this.#options = options
+    this.#make =
+      options.make ?? ((resources, form) => Promise.resolve().then(() => makeOpenApi(resources, form, options)))
+  }
+
+  /** The document of `/openapi/v2`, in the negotiated form. */
+  async v2(encoding: OpenApiForm['encoding']): Promise<Document> {
+    return await this.#cached('v2', this.#registry.list(), { version: 'v2', encoding })
+  }
+
+  /** The document of `/openapi/v3`. */
+  index(): Document {
+    this.#forgetOld()
+    if (this.#index !== null) return this.#index
+    const paths: Record<string, { serverRelativeURL: string }> = {}
+    for (const { name, versions } of groupsOf(this.#registry.list())) {
+      for (const version of versions) {
+        const path = name === '' ? `api/${version.name}` : `apis/${name}/${version.name}`
+        paths[path] = { serverRelativeURL: `/openapi/v3/${path}?hash=${this.#hash(version.resources)}` }
+      }
+    }
+    return (this.#index = document({ paths }))
+  }
+
+  /** The document of `/openapi/v3/apis/{group}/{version}`, in the negotiated form; null when nothing of it is served. */
+  async groupVersion(
+    group: string,
+    version: string,
+    encoding: OpenApiForm['encoding'] = 'json',
+  ): Promise<Document | null> {
+    const found = this.#find(group, version)
+    if (found === undefined) return null
+    return await this.#cached(apiVersion({ group, version }), found.resources, { version: 'v3', encoding })
+  }
+
+  /** The hash in the index, which changes whenever the document may have changed; null when nothing of it is served. */
+  hash(group: string, version: string): string | null {
+    const found = this.#find(group, version)
+    return found === undefined ? null : this.#hash(found.resources)
+  }
+
+  #find(group: string, version: string) {
+    return groupsOf(this.#registry.list())
+      .find(({ name }) => name === group)
+      ?.versions.find(({ name }) => name === version)
+  }
+
+  #hash(resources: readonly ServedResource[]): string {
+    const { productVersion = '', schemas, writable = false } = this.#options
+    const content = JSON.stringify([productVersion, schemas !== undefined, resources.map(valueOf), writable])
+    return createHash('sha256').update(content).digest('hex').toUpperCase()
+  }
+
+  /** One that cannot be made is made anew for whoever asks next. */
+  #cached(name: string, resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
+    this.#forgetOld()
+    const documents = this.#documents
+    const key = `${name} ${form.encoding}`
+    let making = documents.get(key)
+    if (making === undefined) {
+      documents.set(key, (making = this.#make(resources, form)))
+      making.catch(() => documents.delete(key))
+    }
+    return making
+  }
+
+  #forgetOld(): void {
+    if (this.#generation === this.#registry.generation) return
+    this.#documents = new Map()
+    this.#index = null
+    this.#generation = this.#registry.generation
+  }
+}
+
+/** @param resources of v3: those of one group version. */
+export function makeOpenApi(
+  resources: readonly ServedResource[],
+  { version, encoding }: OpenApiForm,
+  { schemas: source, writable = false }: Pick<OpenApiOptions, 'schemas' | 'writable'>,
+): Document {
+  if (version === 'v3') {
+    const { paths, schemas } = partOf(resources, source, writable)
+    const content = { openapi: '3.0.0', info: INFO, paths, components: { schemas } }
+    return encoding === 'protobuf' ? documentOf(v3Protobuf(content)) : document(content)
+  }
+  const versions = groupsOf(resources).flatMap((group) => group.versions)
+  const whole = openApiV2(
+    INFO,
+    versions.map((one) => partOf(one.resources, source, writable)),
+  )
+  return encoding === 'protobuf' ? documentOf(v2Protobuf(whole)) : document(whole)
+}
+
+function partOf(resources: readonly ServedResource[], source: SchemaSource | undefined, writable: boolean): V3Part {
+  const collector = new SchemaCollector(source)
+  const paths: Record<string, JsonSchema> = {}
+  for (const served of resources) {
+    const scaleName = served.subresources.scale === null ? null : collector.addScale()
+    Object.assign(paths, pathsOf(served, collector.add(served), scaleName, writable))
+  }
+  return { paths, schemas: collector.schemas }
+}
+
+/** A default may have more digits than a number of JavaScript. */
+function document(content: object): Document {
+  return documentOf(Buffer.from(exactText(content)))
+}
+
+/** kubectl finds the kind of a resource by its paths. */
+function pathsOf(
+  { resource, subresources }: ServedResource,
+  schemaName: string,
+  scaleName: string | null,
+  writable: boolean,
+): Record<string, JsonSchema> {
+  const { group, version, kind, plural, namespaced } = resource
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
+  const collection = namespaced ? `${root}/namespaces/{namespace}/${plural}` : `${root}/${plural}`
+  const parameter = (name: string): JsonSchema => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', uniqueItems: true },
+  })
+  const operation = (action: string, schema: string): JsonSchema => ({
+    get: {
+      'x-kubernetes-action': action,
+      'x-kubernetes-group-version-kind': { group, kind, version },
+      responses: {
+        200: {
+          description: 'OK',
+          content: { 'application/json': { schema: { $ref: `#/components/schemas/${schema}` } } },
+        },
+      },
+    },
+  })
+  const listName = schemaName.slice(0, -kind.length) + resource.listKind
+  const inNamespace = namespaced ? [parameter('namespace')] : []
+  const patch = writable ? patchOperation({ group, kind, version }, schemaName) : {}
+  return {
+    ...(namespaced ? { [`${root}/${plural}`]: operation('list', listName) } : {}),
+    [collection]: { ...operation('list', listName), parameters: inNamespace },
+    [`${collection}/{name}`]: {
+      ...operation('get', schemaName),
+      ...patch,
+      parameters: [...inNamespace, parameter('name')],
+    },
+    ...(subresources.status
+      ? {
+          [`${collection}/{name}/status`]: {
+            ...operation('get', schemaName),
+            parameters: [...inNamespace, parameter('name')],
+          },
+        }
+      : {}),
+    ...(scaleName === null
+      ? {}
+      : {
+          [`${collection}/{name}/scale`]: {
+            ...operation('get', scaleName),
+            parameters: [...inNamespace, parameter('name')],
+          },
+        }),
+  }
+}
+
+/**
+ * kubectl reads this one operation and its parameters before it writes a kind. The bodies do not name strategic merge
+ * patches: their merge keys are not in these schemas, and kubectl knows those of the built-in kinds itself.
+ */
+function patchOperation(kind: JsonSchema, schema: string): JsonSchema {
+  const query = (name: string, type: string): JsonSchema => ({ name, in: 'query', schema: { type, uniqueItems: true } })
+  const patch = { schema: { $ref: `#/components/schemas/${schema}` } }
+  return {
+    patch: {
+      'x-kubernetes-action': 'patch',
+      'x-kubernetes-group-version-kind': kind,
+      parameters: [
+        query('dryRun', 'string'),
+        query('fieldManager', 'string'),
+        query('fieldValidation', 'string'),
+        query('force', 'boolean'),
+      ],
+      requestBody: {
+        content: {
+          'application/apply-patch+yaml': patch,
+          'application/json-patch+json': { schema: { type: 'array' } },
+          'application/merge-patch+json': patch,
+        },
+      },
+      responses: { 200: { description: 'OK', content: { 'application/json': patch } } },
+    },
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * Reads query parameters as the API server does: the first of a repeated parameter counts, unknown ones are ignored,
+ * and a flag is true unless it says `0` or `false`.
+ */
+import { BadRequestError } from '../../engine/model/status.js'
+
+export type Query = URLSearchParams | Readonly<Record<string, string | readonly string[] | undefined>>
+
+/**
+ * A parameter that cannot be decoded, or has a semicolon, is left out, as Go does: `labelSelector=%` is no selector.
+ *
+ * @param text what follows the question mark.
+ */
+export function parseQuery(text: string): URLSearchParams {
+  if (!/%(?![\dA-Fa-f]{2})|;/.test(text)) return new URLSearchParams(text)
+  const readable = text.split('&').filter((pair) => !/%(?![\dA-Fa-f]{2})|;/.test(pair))
+  return new URLSearchParams(readable.join('&'))
+}
+
+/** Returns the first value; undefined when the parameter is absent, '' when it is empty. */
+export function parameter(query: Query, name: string): string | undefined {
+  if (query instanceof URLSearchParams) return query.get(name) ?? undefined
+  if (!Object.hasOwn(query, name)) return undefined
+  const value = query[name]
+  return typeof value === 'string' || value === undefined ? value : value[0]
+}
+
+/** Returns undefined when the parameter is absent; an empty one is true, as in Kubernetes. */
+export function flagParameter(query: Query, name: string): boolean | undefined {
+  const text = parameter(query, name)
+  return text === undefined ? undefined : text !== '0' && text.toLowerCase() !== 'false'
+}
+
+/** Returns a decimal integer that JavaScript represents exactly. @throws BadRequestError in Go's words */
+export function integerParameter(query: Query, name: string): number | undefined {
+  const text = parameter(query, name)
+  if (text === undefined) return undefined
+  const shown = JSON.stringify(text.slice(0, 64))
+  if (!/^[+-]?\d+$/.test(text)) throw new BadRequestError(`${name}: strconv.ParseInt: parsing ${shown}: invalid syntax`)
+  const value = Number(text)
+  if (!Number.isSafeInteger(value)) {
+    throw new BadRequestError(`${name}: strconv.ParseInt: parsing ${shown}: value out of range`)
+  }
+  return value
+}

@@ -1,0 +1,220 @@
+/**
+ * Parses the path of a request as the API server does: it is decoded once, as a whole, and then split, so `%2F` is a slash
+ * like any other, and a server behind this one takes the path for the same resource. Names that are whole keys of etcd
+ * have slashes in them: those paths are split as they are written, and each name is decoded once.
+ *
+ * These paths are recognised: discovery, OpenAPI and version documents, resources (namespaced or not, the old `/watch/`
+ * paths, names, subresources). Every other path is `other`: health, metrics and the status page have routes of their
+ * own. The caller decides whether a verb or a subresource is served.
+ *
+ * Source: the request info resolver of kubernetes/apiserver; legal path segments as in apimachinery.
+ */
+import { BadRequestError, NotFoundError } from '../../engine/model/status.js'
+import type { ServedResource } from './resource-registry.js'
+
+export type RequestPath =
+  /** `/`: the list of paths */
+  | { readonly kind: 'paths' }
+  /** `/api` */
+  | { readonly kind: 'api-versions' }
+  /** `/apis` */
+  | { readonly kind: 'api-groups' }
+  /** `/apis/{group}` */
+  | { readonly kind: 'api-group'; readonly group: string }
+  /** `/api/v1`, `/apis/{group}/{version}` */
+  | { readonly kind: 'api-resources'; readonly group: string; readonly version: string }
+  | { readonly kind: 'version' }
+  | { readonly kind: 'openapi-v2' }
+  /** `/openapi/v3` */
+  | { readonly kind: 'openapi-v3-index' }
+  /** `/openapi/v3/api/v1`, `/openapi/v3/apis/{group}/{version}` */
+  | { readonly kind: 'openapi-v3'; readonly group: string; readonly version: string }
+  | ResourcePath
+  | { readonly kind: 'other' }
+
+export interface ResourcePath {
+  readonly kind: 'resource'
+  readonly group: string
+  readonly version: string
+  readonly plural: string
+  /** undefined when the resource is not served here, or not with this scope. Authorization comes before the 404. */
+  readonly served: ServedResource | undefined
+  /** '' for a cluster-scoped resource, and for a list over all namespaces. */
+  readonly namespace: string
+  /** '' for a collection. */
+  readonly name: string
+  /** What follows the name, such as `status`, `log` or `proxy/a/b`; '' for the object itself. */
+  readonly subresource: string
+  /** On the old paths with `/watch/` a name means `metadata.name=NAME`. */
+  readonly legacyWatch: boolean
+}
+
+export type FindResource = (group: string, version: string, plural: string) => ServedResource | undefined
+
+/** The segments after `/namespaces/{name}` that are not resources in that namespace. */
+const NAMESPACE_SUBRESOURCES: ReadonlySet<string> = new Set(['status', 'finalize'])
+
+/**
+ * @param path the path of the request line, not decoded, without the query.
+ * @param find the registry's `find`.
+ * @throws BadRequestError for a path that cannot be decoded, or that a proxy might read in another way; NotFoundError for
+ * one that cannot be a resource. A name is refused by `checkName`, where the API server does so.
+ */
+export function parseRequestPath(path: string, find: FindResource): RequestPath {
+  if (path === '/' || path === '/index.html') return { kind: 'paths' }
+  const root = ROOT.exec(path)?.[1]
+  if (root === undefined) return { kind: 'other' }
+  const segments = segmentsOf(decoded(path))
+  const most = root === 'api' ? 2 : root === 'apis' ? 3 : Infinity
+  const [fixedSegments, names] = [segments.slice(0, most), segments.slice(most)]
+  if (fixedSegments.some((segment) => segment === '' || isDots(segment))) throw unknownResource()
+  // A document is found at its own path, with one slash after it at most.
+  if (names.length === 0 && path.endsWith('//')) throw unknownResource()
+  if (root === 'version') return segments.length === 1 ? { kind: 'version' } : { kind: 'other' }
+  if (root === 'openapi') return openApiPath(segments)
+
+  const [group, version] = root === 'api' ? ['', segments[1]] : [segments[1], segments[2]]
+  if (group === undefined) return { kind: 'api-groups' }
+  if (group !== '') fixed(group)
+  if (version === undefined) return root === 'api' ? { kind: 'api-versions' } : { kind: 'api-group', group }
+  if (names.length === 0) return { kind: 'api-resources', group, version: fixed(version) }
+  return resourcePath(group, fixed(version), { names, written: segmentsOf(path).slice(most) }, find)
+}
+
+/** @throws BadRequestError for a name that the API server's storage refuses, in its words. */
+export function checkName({ name, served }: ResourcePath): void {
+  if (served?.resource.wholeKeyNames === true) return
+  const problem = isDots(name) ? `may not be '${name}'` : name.includes('%') ? "may not contain '%'" : null
+  if (problem !== null) throw new BadRequestError(`Name parameter invalid: ${quote(name)}: ${problem}`)
+}
+
+const ROOT = /^\/(apis?|openapi|version)(?:\/|$)/
+
+/** Slashes at the end change nothing. */
+function segmentsOf(path: string): string[] {
+  let end = path.length
+  while (end > 1 && path[end - 1] === '/') end--
+  return path.slice(1, end).split('/')
+}
+
+function openApiPath(segments: readonly string[]): RequestPath {
+  const [, edition, root, ...rest] = segments
+  if (edition === 'v2' && root === undefined) return { kind: 'openapi-v2' }
+  if (edition !== 'v3') return { kind: 'other' }
+  if (root === undefined) return { kind: 'openapi-v3-index' }
+  const [first, second] = rest
+  if (root === 'api' && first !== undefined && rest.length === 1) {
+    return { kind: 'openapi-v3', group: '', version: fixed(first) }
+  }
+  if (root === 'apis' && first !== undefined && second !== undefined && rest.length === 2) {
+    return { kind: 'openapi-v3', group: fixed(first), version: fixed(second) }
+  }
+  return { kind: 'other' }
+}
+
+/** The segments after the version, at least one: of the decoded path, and of the path as it is written. */
+interface Names {
+  readonly names: readonly string[]
+  readonly written: readonly string[]
+}
+
+function resourcePath(group: string, version: string, { names, written }: Names, find: FindResource): ResourcePath {
+  let parts = partsOf(group, names)
+  const found = find(group, version, fixed(parts.plural))
+  // For custom resources alone an empty namespace means all of them, as in the API server.
+  if (parts.hasEmptyNamespace && found?.origin !== 'custom') throw unknownResource()
+  if (found?.resource.wholeKeyNames === true) {
+    const whole = partsOf(group, written)
+    if (whole.plural !== parts.plural) throw unknownResource()
+    const { namespace, name, subresource } = whole
+    parts = { ...whole, namespace: decoded(namespace), name: decoded(name), subresource: decoded(subresource) }
+    if (isDots(parts.name)) throw ambiguous(parts.name)
+  }
+  const { isNamespaced, namespace, plural, name, subresource, legacyWatch } = parts
+  if (/[\0\uFFFD]/.test(namespace + name))
+    throw new BadRequestError(`${quote(namespace + name)} is no UTF-8, or has a NUL`)
+  if (isDots(namespace) || subresource.split('/').some(isDots)) throw ambiguous(`${namespace}/${name}/${subresource}`)
+
+  const isScopeRight =
+    found !== undefined && (found.resource.namespaced ? isNamespaced || name === '' || legacyWatch : !isNamespaced)
+  if (isDots(name) && !isScopeRight) throw unknownResource()
+  // Nothing has the empty name.
+  const isNamed = name !== '' || subresource === ''
+  return {
+    kind: 'resource',
+    group,
+    version,
+    plural,
+    served: isScopeRight && isNamed ? found : undefined,
+    namespace,
+    name,
+    subresource,
+    legacyWatch,
+  }
+}
+
+interface Parts extends Pick<ResourcePath, 'namespace' | 'plural' | 'name' | 'subresource' | 'legacyWatch'> {
+  /** Whether the path names one. */
+  readonly isNamespaced: boolean
+  readonly hasEmptyNamespace: boolean
+}
+
+function partsOf(group: string, rest: readonly string[]): Parts {
+  const legacyWatch = rest[0] === 'watch'
+  const parts = legacyWatch ? rest.slice(1) : rest
+  const isNamespaced =
+    parts[0] === 'namespaces' && parts.length > 2 && !(group === '' && NAMESPACE_SUBRESOURCES.has(parts[2]!))
+  const [plural, name = '', ...subresource] = isNamespaced ? parts.slice(2) : parts
+  if (plural === undefined) throw unknownResource()
+  const namespace = isNamespaced ? parts[1]! : ''
+  const hasEmptyNamespace = isNamespaced && namespace === ''
+  return {
+    isNamespaced: namespace !== '',
+    hasEmptyNamespace,
+    namespace,
+    plural,
+    name,
+    subresource: subresource.join('/'),
+    legacyWatch,
+  }
+}
+
+/** The API server's answer to a path under `/api` or `/apis` that leads nowhere. */
+export function unknownResource(): NotFoundError {
+  return new NotFoundError('the server could not find the requested resource', { details: {} })
+}
+
+function isDots(segment: string): boolean {
+  return segment === '.' || segment === '..'
+}
+
+/** Servers and proxies are known to read such a path differently. */
+function ambiguous(path: string): BadRequestError {
+  return new BadRequestError(`path ${quote(path)} has a "." or ".." segment`)
+}
+
+/** Checks a group, version or plural. */
+function fixed(segment: string): string {
+  if (!/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(segment)) throw unknownResource()
+  return segment
+}
+
+/** Bytes that are not UTF-8 become U+FFFD, which no name may have: what follows a name is passed on as it is written. */
+function decoded(text: string): string {
+  if (!text.includes('%')) return text
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    if (/%(?![\dA-F]{2})/i.test(text)) throw new BadRequestError(`${quote(text)} is not percent-encoded`)
+    return Buffer.from(
+      text.replaceAll(/%([\dA-F]{2})|[^%]+/gi, (part, hex: string | undefined) =>
+        hex === undefined ? Buffer.from(part).toString('latin1') : String.fromCharCode(Number.parseInt(hex, 16)),
+      ),
+      'latin1',
+    ).toString()
+  }
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 256 ? `${text.slice(0, 256)}...` : text)
+}

@@ -1,0 +1,230 @@
+/**
+ * The resources that are served now. Well-known and declared ones are set at start. CRDs come and go at run time, each
+ * as one *owner* whose entries are replaced together, so that nobody sees half of a definition.
+ *
+ * The registry only knows names: the stages that feed and cache a resource listen for changes. An entry whose path
+ * belongs to another owner is refused, so a CustomResourceDefinition cannot shadow a built-in resource.
+ */
+import type { DefinedSchema } from '../codec/defined-schema.js'
+import { exactText } from '../codec/exact-json.js'
+import type { ViewTarget } from '../codec/object-views.js'
+import { ReadRules } from '../codec/read-rules.js'
+import { apiVersion, type Resource } from '../../engine/model/resource.js'
+
+/** A column of a CRD's `additionalPrinterColumns`. */
+export interface PrinterColumn {
+  readonly name: string
+  /** `integer`, `number`, `string`, `boolean` or `date`. */
+  readonly type: string
+  readonly format: string
+  readonly description: string
+  readonly priority: number
+  readonly jsonPath: string
+}
+
+/** Where a scale subresource finds its numbers, as paths of member names. */
+export interface ScalePaths {
+  readonly specReplicas: readonly string[]
+  readonly statusReplicas: readonly string[]
+  /** The path of a selector; null when there is none. */
+  readonly selector: readonly string[] | null
+  /** Whether one replica is the default and the selector is a LabelSelector or a map of labels. Otherwise it is text. */
+  readonly isBuiltIn: boolean
+}
+
+export interface Subresources {
+  readonly status: boolean
+  readonly scale: ScalePaths | null
+  /** Whether its objects are evicted: pods are. It is only created, and nothing of it is stored. */
+  readonly eviction: boolean
+}
+
+const NO_SUBRESOURCES: Subresources = { status: false, scale: null, eviction: false }
+
+/** The subresource by which pods are evicted, where writes are served. */
+export const EVICTION_NAME = 'eviction'
+
+/** What the versions of one definition have in common. */
+export interface CustomDefinition {
+  /** Changes with anything that the definition says of its resource. */
+  readonly fingerprint: string
+  /** The version in which objects are written, served or not; older objects may still be stored in another one. */
+  readonly storedVersion: string
+  /** The schema of each version, also of those that are not served: objects may still be stored in them. */
+  readonly schemas: Readonly<Record<string, DefinedSchema | undefined>>
+  /** Whether members that no schema declares are kept, as definitions from before apiextensions.k8s.io/v1 may say. */
+  readonly preservesUnknownFields: boolean
+}
+
+export interface ServedResource {
+  readonly resource: Resource
+  readonly origin: 'well-known' | 'declared' | 'custom'
+  /** undefined means the columns that this project has for the kind. */
+  readonly printerColumns: readonly PrinterColumn[] | undefined
+  /** The OpenAPI v3 schema of the CRD; undefined when there is none. */
+  readonly schema: DefinedSchema | undefined
+  /** null for what no definition defines. */
+  readonly definition: CustomDefinition | null
+  /** Paths that a field selector may name beyond those every resource has. Only discovery uses them. */
+  readonly selectableFields: readonly string[]
+  /** The parts of an object that are written by themselves, where writes are served. */
+  readonly subresources: Subresources
+  /** The version in which its objects are stored; null where that one is not served, undefined where it is not known. */
+  readonly storageVersion: string | null | undefined
+  /** The warning that every answer in this version carries; null: it is not deprecated. */
+  readonly deprecation: string | null
+  /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
+  readonly convertsByWebhook: boolean
+}
+
+export interface RegistryChange {
+  readonly added: readonly ServedResource[]
+  readonly removed: readonly ServedResource[]
+}
+
+export function servedResource(
+  resource: Resource,
+  origin: ServedResource['origin'],
+  extras: Partial<Omit<ServedResource, 'resource' | 'origin'>> = {},
+): ServedResource {
+  return {
+    resource,
+    origin,
+    printerColumns: extras.printerColumns,
+    schema: extras.schema,
+    definition: extras.definition ?? null,
+    selectableFields: extras.selectableFields ?? [],
+    subresources: extras.subresources ?? NO_SUBRESOURCES,
+    storageVersion: extras.storageVersion,
+    deprecation: extras.deprecation ?? null,
+    convertsByWebhook: extras.convertsByWebhook ?? false,
+  }
+}
+
+/** The apiVersion with which objects are written. */
+export function storedApiVersion({ resource, definition }: ServedResource): string {
+  return apiVersion(definition === null ? resource : { group: resource.group, version: definition.storedVersion })
+}
+
+/** Whether an object of the resource has that part of its own. */
+export function hasSubresource({ subresources }: ServedResource, name: string): boolean {
+  const { status, scale, eviction } = subresources
+  return (name === 'status' && status) || (name === 'scale' && scale !== null) || (name === EVICTION_NAME && eviction)
+}
+
+const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`
+const pathOfEntry = ({ resource }: ServedResource): string => pathOf(resource.group, resource.version, resource.plural)
+
+const targets = new WeakMap<ServedResource, ViewTarget>()
+const rules = new WeakMap<CustomDefinition, ReadRules>()
+
+/** Custom resources convert by name: `None` is the only conversion that can be made here. One object per resource. */
+export function viewTargetOf(served: ServedResource): ViewTarget {
+  let target = targets.get(served)
+  if (target === undefined) {
+    const { resource, origin, convertsByWebhook, definition } = served
+    const convertsByName = origin !== 'well-known' && !convertsByWebhook
+    const read = definition === null ? null : readRulesOf(definition, resource)
+    targets.set(served, (target = { apiVersion: apiVersion(resource), convertsByName, rules: read }))
+  }
+  return target
+}
+
+/** The versions of one definition share them. */
+function readRulesOf(definition: CustomDefinition, { group, kind }: Resource): ReadRules {
+  let read = rules.get(definition)
+  if (read === undefined) rules.set(definition, (read = new ReadRules({ ...definition, group, kind })))
+  return read
+}
+
+export class ResourceRegistry {
+  readonly #owners = new Map<string, ReadonlyMap<string, ServedResource>>()
+  readonly #byPath = new Map<string, ServedResource>()
+  readonly #listeners = new Set<(change: RegistryChange) => void>()
+  #list: readonly ServedResource[] | undefined
+  #generation = 0
+
+  /** Rises with every change. Data derived from the registry is cached under it. */
+  get generation(): number {
+    return this.#generation
+  }
+
+  /** Returns the resources in the order in which they were set: well-known first, CRDs last. */
+  list(): readonly ServedResource[] {
+    this.#list ??= [...this.#byPath.values()]
+    return this.#list
+  }
+
+  find(group: string, version: string, plural: string): ServedResource | undefined {
+    return this.#byPath.get(pathOf(group, version, plural))
+  }
+
+  /**
+   * Whether any resource of the group (and version) is served: this tells an unknown resource from an unknown group.
+   */
+  hasGroup(group: string, version?: string): boolean {
+    return this.list().some(
+      ({ resource }) => resource.group === group && (version === undefined || resource.version === version),
+    )
+  }
+
+  /**
+   * Replaces all entries of `owner`. An entry equal to the one before keeps its identity and is not part of the change.
+   *
+   * @returns the entries refused because another owner serves that path (or the owner named it twice).
+   */
+  set(owner: string, entries: readonly ServedResource[]): readonly ServedResource[] {
+    const before = this.#owners.get(owner) ?? new Map<string, ServedResource>()
+    const after = new Map<string, ServedResource>()
+    const refused: ServedResource[] = []
+    for (const entry of entries) {
+      const path = pathOfEntry(entry)
+      if (after.has(path) || (this.#byPath.has(path) && !before.has(path))) {
+        refused.push(entry)
+        continue
+      }
+      const old = before.get(path)
+      after.set(path, old !== undefined && isSame(old, entry) ? old : entry)
+    }
+    const removed = [...before].filter(([path, entry]) => after.get(path) !== entry)
+    const added = [...after].filter(([path, entry]) => before.get(path) !== entry)
+    if (after.size === 0) this.#owners.delete(owner)
+    else this.#owners.set(owner, after)
+    if (removed.length === 0 && added.length === 0) return refused
+
+    for (const [path] of removed) this.#byPath.delete(path)
+    for (const [path, entry] of added) this.#byPath.set(path, entry)
+    this.#list = undefined
+    this.#generation++
+    const change = { added: added.map(([, entry]) => entry), removed: removed.map(([, entry]) => entry) }
+    for (const listener of this.#listeners) listener(change)
+    return refused
+  }
+
+  remove(owner: string): void {
+    this.set(owner, [])
+  }
+
+  /** The listener is called synchronously, after the change. @returns a function that removes it. */
+  onChange(listener: (change: RegistryChange) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+}
+
+/** Compares by value: a CRD is written again whenever its status changes, and watchers must not notice. */
+function isSame(a: ServedResource, b: ServedResource): boolean {
+  return valueOf(a) === valueOf(b)
+}
+
+const values = new WeakMap<ServedResource, string>()
+
+/** All that it says, as text. The fingerprint stands for the schemas, which are large. */
+export function valueOf(served: ServedResource): string {
+  let value = values.get(served)
+  if (value === undefined) {
+    const { schema, definition, ...rest } = served
+    values.set(served, (value = exactText([rest, definition === null ? schema?.parsed : definition.fingerprint])))
+  }
+  return value
+}

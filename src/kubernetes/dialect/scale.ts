@@ -1,0 +1,167 @@
+/**
+ * The scale subresource of an object: how many there are to be and how many there are, without the rest of it.
+ *
+ * Source: the scale storage of kube-apiserver and of k8s.io/apiextensions-apiserver.
+ */
+import {
+  encodeJsonTree,
+  isNumber,
+  isRecord,
+  type Json,
+  type JsonRecord,
+  member,
+  parseJsonTree,
+  record,
+  textMember,
+} from '../codec/json-tree.js'
+import { goNumber, printedNumber } from '../../engine/facts/numbers.js'
+import { scanObject } from '../codec/json-scan.js'
+import { apiVersion } from '../../engine/model/resource.js'
+import { NoScaleError } from '../../engine/model/status.js'
+import type { JsonView } from './encoding/json-encoder.js'
+import { type PrinterColumn, type ScalePaths, type ServedResource, servedResource } from './resource-registry.js'
+
+export const SCALE = { group: 'autoscaling', version: 'v1', kind: 'Scale' } as const
+
+const COLUMNS: readonly PrinterColumn[] = [
+  column('Desired', 'integer', 'Number of desired replicas', '.spec.replicas'),
+  column('Available', 'integer', 'Number of actual replicas', '.status.replicas'),
+  column('Age', 'date', 'When the object was created.', '.metadata.creationTimestamp'),
+]
+
+function column(name: string, type: string, description: string, jsonPath: string): PrinterColumn {
+  return { name, type, format: '', description, priority: 0, jsonPath }
+}
+
+/** The resource as which the scale of another one is shown. */
+export function scaleResource({ resource }: ServedResource): ServedResource {
+  return servedResource({ ...resource, ...SCALE, listKind: 'ScaleList' }, 'custom', { printerColumns: COLUMNS })
+}
+
+/**
+ * The Scale of a stored object, for answers. @param view the object itself.
+ * @throws NoScaleError from the view, when the object says nothing of replicas.
+ */
+export function scaleView(paths: ScalePaths, view: JsonView): JsonView {
+  return (object) => {
+    const json = view(object)
+    const tree = json === null ? null : parseJsonTree(json.bytes).value
+    if (!isRecord(tree)) return null
+    const scale = scaleOf(tree, paths)
+    if (!paths.isBuiltIn && valueAt(tree, paths.specReplicas) === undefined) throw missingReplicas(paths)
+    return scanObject(encodeJsonTree(scale))
+  }
+}
+
+/** @throws NoScaleError when what stands at a path is of another type. */
+export function scaleOf(object: JsonRecord, paths: ScalePaths): JsonRecord {
+  const metadata = record()
+  for (const name of ['name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp']) {
+    const value = member(object, 'metadata', name)
+    if (value !== undefined) metadata[name] = value
+  }
+  const desired = countAt(object, paths.specReplicas, paths) ?? (paths.isBuiltIn ? 1 : 0)
+  const present = countAt(object, paths.statusReplicas, paths) ?? 0
+  const selector = selectorOf(object, paths)
+  return record({
+    kind: SCALE.kind,
+    apiVersion: apiVersion(SCALE),
+    metadata,
+    // Its type leaves out a zero.
+    spec: record(desired === 0 ? {} : { replicas: desired }),
+    status: record({
+      replicas: present,
+      ...(selector === '' ? {} : { selector }),
+    }),
+  })
+}
+
+/** As the API server reads it: any integer of 64 bits, of which a Scale has room for the lower 32. */
+function countAt(object: JsonRecord, path: readonly string[], { isBuiltIn }: ScalePaths): number | undefined {
+  const value = valueAt(object, path)
+  if (value === undefined || (value === null && isBuiltIn)) return undefined
+  const number = isNumber(value) ? goNumber(value) : null
+  if (number?.kind !== 'int') throw wrongType(path, value, 'int64')
+  return Number(BigInt.asIntN(32, number.int))
+}
+
+/** @throws NoScaleError when something on the way is no object. A null on the way is nothing. */
+function valueAt(object: JsonRecord, path: readonly string[]): Json | undefined {
+  let at: Json = object
+  for (const [i, name] of path.entries()) {
+    if (at === null) return undefined
+    if (!isRecord(at)) throw wrongType(path.slice(0, i + 1), at, 'map[string]interface{}')
+    if (!Object.hasOwn(at, name)) return undefined
+    at = at[name]!
+  }
+  return at
+}
+
+function selectorOf(object: JsonRecord, { selector: path, isBuiltIn }: ScalePaths): string {
+  const value = path === null ? undefined : valueAt(object, path)
+  if (path === null || value === undefined) return ''
+  if (isBuiltIn) return selectorText(value)
+  if (typeof value !== 'string') throw wrongType(path, value, 'string')
+  return value
+}
+
+/** The labels of a ReplicationController, or a LabelSelector, as a query has them: by key. */
+function selectorText(selector: Json): string {
+  const expressions = member(selector, 'matchExpressions')
+  const labels = member(selector, 'matchLabels') ?? (expressions === undefined ? selector : undefined)
+  const terms: [key: string, text: string][] = []
+  for (const [key, value] of Object.entries(labels ?? {})) terms.push([key, `${key}=${String(value)}`])
+  for (const expression of Array.isArray(expressions) ? expressions : []) terms.push(expressionText(expression))
+  return terms
+    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    .map(([, text]) => text)
+    .join(',')
+}
+
+function expressionText(expression: Json): [key: string, text: string] {
+  const key = textMember(expression, 'key')
+  const values = member(expression, 'values')
+  const list = Array.isArray(values) ? values.map(String).sort().join(',') : ''
+  switch (textMember(expression, 'operator')) {
+    case 'Exists':
+      return [key, key]
+    case 'DoesNotExist':
+      return [key, `!${key}`]
+    case 'NotIn':
+      return [key, `${key} notin (${list})`]
+    default:
+      return [key, `${key} in (${list})`]
+  }
+}
+
+function missingReplicas({ specReplicas }: ScalePaths): NoScaleError {
+  const why = `the spec replicas field ${JSON.stringify(pathText(specReplicas))} does not exist`
+  const details = { causes: [{ message: why }] }
+  return new NoScaleError(`Internal error occurred: ${why}`, { reason: 'InternalError', details })
+}
+
+function wrongType(path: readonly string[], value: Json, wanted: string): NoScaleError {
+  const is = `${goText(value)} is of the type ${goType(value)}`
+  return new NoScaleError(`${pathText(path)} accessor error: ${is}, expected ${wanted}`)
+}
+
+/** As Go prints a value of no type of its own. */
+function goText(value: Json): string {
+  if (value === null) return '<nil>'
+  if (isNumber(value)) return printedNumber(goNumber(value))
+  if (Array.isArray(value)) return `[${value.map(goText).join(' ')}]`
+  if (!isRecord(value)) return String(value)
+  const names = Object.keys(value).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+  return `map[${names.map((name) => `${name}:${goText(value[name]!)}`).join(' ')}]`
+}
+
+function goType(value: Json): string {
+  if (value === null) return '<nil>'
+  if (isNumber(value)) return goNumber(value).kind === 'int' ? 'int64' : 'float64'
+  if (Array.isArray(value)) return '[]interface {}'
+  return isRecord(value) ? 'map[string]interface {}' : typeof value === 'string' ? 'string' : 'bool'
+}
+
+function pathText(path: readonly string[]): string {
+  return `.${path.join('.')}`
+}

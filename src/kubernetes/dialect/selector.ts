@@ -1,0 +1,67 @@
+/** The selector of a list or watch: labels and fields, both of which must match. */
+import type { Resource } from '../../engine/model/resource.js'
+import { fieldLabelsOf } from './field-labels.js'
+import { EVERY_FIELD, type FieldSelector, parseFieldSelector } from './field-selector.js'
+import { EVERY_LABEL, type LabelSelector, parseLabelSelector } from './label-selector.js'
+import type { EqualityTerm } from '../../engine/model/equality-term.js'
+import type { Subject } from './subject.js'
+
+export type { EqualityTerm } from '../../engine/model/equality-term.js'
+export type { Subject } from './subject.js'
+
+export class Selector {
+  /** Equal selectors have equal text, which is the key of groups and caches. '' selects everything. */
+  readonly canonical: string
+  readonly isEmpty: boolean
+  /** The facts it reads, for `planFacts`: field paths and `metadata.labels[KEY]`, without duplicates. */
+  readonly paths: readonly string[]
+  private readonly terms: readonly EqualityTerm[]
+
+  constructor(
+    readonly labels: LabelSelector,
+    readonly fields: FieldSelector,
+  ) {
+    this.isEmpty = labels.isEmpty && fields.isEmpty
+    // No label selector contains a ';', so the first one is the boundary.
+    this.canonical = this.isEmpty ? '' : `${labels.canonical};${fields.canonical}`
+    this.paths = [...fields.paths, ...labels.paths]
+    this.terms = [...fields.equalityTerms(), ...labels.equalityTerms()]
+  }
+
+  matches(subject: Subject): boolean {
+    // Labels are compared first: they are the same in every version of the object, while fields belong to one version.
+    return this.labels.matches(subject) && this.fields.matches(subject)
+  }
+
+  /**
+   * Returns what every matching object has. Fields come first, since they distinguish objects better. The terms are
+   * necessary, not sufficient.
+   */
+  equalityTerms(): readonly EqualityTerm[] {
+    return this.terms
+  }
+
+  /** Returns the only value that this field can have in a matching object; undefined when there is no such value. */
+  requiredValue(path: string): string | undefined {
+    return this.fields.requiredValue(path)
+  }
+}
+
+export const EVERYTHING = new Selector(EVERY_LABEL, EVERY_FIELD)
+
+/**
+ * Parses a selector; '' or undefined selects everything.
+ *
+ * @param resource the selected resource, which may compute some field labels.
+ * @throws BadRequestError
+ */
+export function parseSelector(
+  labelSelector: string | undefined,
+  fieldSelector: string | undefined,
+  resource?: Resource,
+): Selector {
+  const labels = parseLabelSelector(labelSelector ?? '')
+  const given = parseFieldSelector(fieldSelector ?? '')
+  const fields = resource === undefined ? given : given.withLabels(fieldLabelsOf(resource))
+  return labels.isEmpty && fields.isEmpty ? EVERYTHING : new Selector(labels, fields)
+}

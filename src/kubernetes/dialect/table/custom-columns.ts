@@ -1,0 +1,177 @@
+/**
+ * The columns of kinds that have no file of their own: a CRD's columns (`additionalPrinterColumns`), those of a
+ * declared prefix, and plain ones for any other kind.
+ */
+import { evaluatePath, JsonPathError } from '../../codec/json-path/evaluate.js'
+import { goNumber } from '../../../engine/facts/numbers.js'
+import { type JsonPath, JsonPathSyntaxError, parseJsonPath } from '../../codec/json-path/parse.js'
+import { printedValue } from '../../codec/json-path/print.js'
+import { TooMuchWorkError, Work } from '../../codec/json-path/work.js'
+import { isNumber, type Json, JsonNumber } from '../../codec/json-tree.js'
+import type { PrinterColumn } from '../resource-registry.js'
+import { countAt, entriesAt, field, has, textAt } from './fields.js'
+import { ageOf } from './human-duration.js'
+import { AGE, type Cell, type CellColumn, type Column, column, NAME, type Printer, printer } from './printer.js'
+
+/** The longest excerpt of a value in characters, which leaves room for the other columns on a screen. */
+const EXCERPT_LENGTH = 60
+
+/**
+ * The values that the columns of a definition may look at for one row, all together: some milliseconds of the event loop. Columns
+ * beyond show nothing. Those of usual definitions look at some dozens each.
+ */
+const ROW_VALUES = 50_000
+
+/** The columns that the API server shows for a kind without columns of its own. */
+export const plainPrinter: Printer = printer(
+  NAME,
+  column(
+    'Created At',
+    'date',
+    'When the object was created.',
+    (object) => textAt(object, 'metadata', 'creationTimestamp') || null,
+  ),
+)
+
+/** A declared prefix contains whatever its owner writes: Kubernetes-like objects, or values wrapped as KeyValue. */
+export const declaredPrinter: Printer = printer(
+  NAME,
+  column('Value', 'string', 'The value, or its beginning.', valueExcerpt),
+  column(
+    'Create Revision',
+    'integer',
+    'Revision at which the key was created.',
+    (object) => orNull(object, 'createRevision'),
+    {
+      priority: 1,
+    },
+  ),
+  column('Version', 'integer', 'Number of writes since the key was created.', (object) => orNull(object, 'version'), {
+    priority: 1,
+  }),
+  column('Lease', 'string', 'Lease that the key is attached to.', (object) => textAt(object, 'lease') || '<none>', {
+    priority: 1,
+  }),
+  AGE,
+)
+
+/** The column of a definition that says nothing of columns. */
+const CUSTOM_AGE: PrinterColumn = {
+  name: AGE.name,
+  type: 'date',
+  format: '',
+  description: AGE.description,
+  priority: 0,
+  jsonPath: '.metadata.creationTimestamp',
+}
+
+/** As in the API server, the first column whose path is not a JSONPath is left out, and so are all columns after it. */
+export function customPrinter(columns: readonly PrinterColumn[] | undefined): Printer {
+  const custom: CustomColumn[] = []
+  for (const given of columns === undefined || columns.length === 0 ? [CUSTOM_AGE] : columns) {
+    const path = pathOf(given)
+    if (path === null) break
+    custom.push({ ...definitionOf(given), path })
+  }
+  return {
+    columns: [...printer(NAME).columns, ...custom.map(({ path: _path, ...definition }) => definition)],
+    cells: (object, nowMs) => {
+      const work = new Work(ROW_VALUES)
+      return [NAME.cell(object, nowMs), ...custom.map((one) => customCell(one, object as Json, nowMs, work))]
+    },
+  }
+}
+
+interface CustomColumn extends Column {
+  readonly path: JsonPath
+}
+
+function pathOf({ jsonPath }: PrinterColumn): JsonPath | null {
+  try {
+    return parseJsonPath(jsonPath)
+  } catch (error) {
+    if (error instanceof JsonPathSyntaxError) return null
+    throw error
+  }
+}
+
+function definitionOf(given: PrinterColumn): Column {
+  return {
+    name: given.name,
+    type: TYPES.has(given.type) ? (given.type as CellColumn['type']) : 'string',
+    format: given.format,
+    description: given.description || `Custom resource definition column (in JSONPath format): ${given.jsonPath}`,
+    priority: given.priority,
+  }
+}
+
+const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'date'])
+
+/**
+ * Shows the first value that the path leads to; a value that does not have the column's type shows as nothing.
+ * Source: the API server's table of custom resources (`tableconvertor`).
+ */
+function customCell({ type, path }: CustomColumn, object: Json, nowMs: number, work: Work): Cell {
+  const value = firstFound(path, object, work)
+  if (value === undefined) return null
+  if (type === 'string') return value === null ? '<no value>' : printedValue(value)
+  switch (type) {
+    case 'integer':
+      return isNumber(value) ? int64Cell(value) : null
+    case 'number':
+      return isNumber(value) ? Number(value instanceof JsonNumber ? value.text : value) : null
+    case 'boolean':
+      return typeof value === 'boolean' ? value : null
+    case 'date':
+      return typeof value === 'string' ? ageOf(value, nowMs) : null
+  }
+}
+
+/** Returns undefined also for what would take too long to find, or to print. */
+function firstFound(path: JsonPath, object: Json, work: Work): Json | undefined {
+  try {
+    const [value] = evaluatePath(path, object, work)
+    if (value !== undefined) work.read(value)
+    return value
+  } catch (error) {
+    if (error instanceof JsonPathError || error instanceof TooMuchWorkError) return undefined
+    throw error
+  }
+}
+
+/** The result of Go's conversion of a float that no int64 can hold, on the processors Kubernetes runs on. */
+const INT64_OVERFLOW = new JsonNumber('-9223372036854775808')
+
+function int64Cell(value: number | JsonNumber): Cell {
+  const number = goNumber(value)
+  const int =
+    number.kind === 'int' ? number.int : Math.abs(number.float) < 2 ** 63 ? BigInt(Math.trunc(number.float)) : null
+  if (int === null) return INT64_OVERFLOW
+  return Number.isSafeInteger(Number(int)) ? Number(int) : new JsonNumber(String(int))
+}
+
+function orNull(object: unknown, member: string): Cell {
+  return isKeyValue(object) ? countAt(object, member) : null
+}
+
+/** Whether the object is one that `key-value-object.ts` made. */
+function isKeyValue(object: unknown): boolean {
+  return typeof field(object, 'key') === 'string' && has(object, 'createRevision')
+}
+
+function valueExcerpt(object: unknown): string {
+  if (isKeyValue(object)) {
+    const text = field(object, 'text')
+    if (typeof text === 'string') return excerpt(text)
+    const bytes = Buffer.byteLength(textAt(object, 'base64'), 'base64')
+    return `<${bytes} bytes>`
+  }
+  const members = entriesAt(object).filter(([name]) => name !== 'kind' && name !== 'apiVersion' && name !== 'metadata')
+  return excerpt(JSON.stringify(Object.fromEntries(members)))
+}
+
+/** Puts a value on one line and removes control characters, which a terminal must not be sent. */
+function excerpt(text: string): string {
+  const line = text.slice(0, EXCERPT_LENGTH + 1).replace(/\p{C}+/gu, ' ')
+  return line.length > EXCERPT_LENGTH ? `${line.slice(0, EXCERPT_LENGTH - 3)}...` : line
+}

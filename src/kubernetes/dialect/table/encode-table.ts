@@ -1,0 +1,150 @@
+/**
+ * Encodes Tables (`kind: Table`, meta.k8s.io/v1). A list is a head, rows joined by commas, and a tail, so that it can
+ * be streamed; a watch event is a Table of one row. Cells are computed from a parsed copy of the object, while the
+ * object inside a row is cut from the stored bytes.
+ *
+ * The query parameter `includeObject` decides which part of the object a row carries. Ages are those at the time of
+ * encoding, so Tables are not cached.
+ */
+import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
+import { jsonText, parseJsonTree } from '../../codec/json-tree.js'
+import { formatResourceVersion } from '../../../engine/model/resource-version.js'
+import type { Revision } from '../../../engine/model/revision.js'
+import { BadRequestError } from '../../../engine/model/status.js'
+import type { MetaVersion } from '../accept.js'
+import { type ListMetadata, listMetadataJson, partialObject } from '../partial-object.js'
+import type { ServedResource } from '../resource-registry.js'
+import { tableColumns, tableRow } from './table-rows.js'
+
+const NO_COLUMNS = Buffer.from('null')
+const ROWS = Buffer.from(',"rows":[')
+const TAIL = Buffer.from(']}')
+const ROW_END = Buffer.from('}')
+
+/** Closes what `tableHead` opened. */
+export const TABLE_TAIL = TAIL
+
+/** The part of its object that each row carries. */
+export type IncludeObject = 'None' | 'Metadata' | 'Object'
+
+/** @param text the query parameter. @throws BadRequestError in the API server's words */
+export function includedInRows(text: string): IncludeObject {
+  if (text === '') return 'Metadata'
+  if (text === 'None' || text === 'Metadata' || text === 'Object') return text
+  const shown = JSON.stringify(text.slice(0, 64))
+  throw new BadRequestError(
+    `Unable to convert to Table as requested: includeObject: Invalid value: ${shown}: must be 'Metadata', 'Object', 'None', or empty`,
+  )
+}
+
+export interface TableForm {
+  readonly include: IncludeObject
+  readonly metaVersion: MetaVersion
+}
+
+/** Opens a Table: rows follow, joined by commas, and then `TABLE_TAIL`. */
+export function tableHead(served: ServedResource, metadata: ListMetadata, { metaVersion }: TableForm): Buffer {
+  return Buffer.concat([tableStart(listMetadataJson(metadata), metaVersion), columnsJson(served), ROWS])
+}
+
+/**
+ * Encodes one row: cells, conditions if there are any, and the object. @throws RangeError when it has no metadata
+ * object.
+ */
+export function encodeTableRow(
+  served: ServedResource,
+  object: Spliceable,
+  revision: Revision,
+  nowMs: number,
+  { include, metaVersion }: TableForm,
+): Buffer {
+  const { cells, conditions } = tableRow(served, parseForCells(served, object.bytes), nowMs)
+  const shown = conditions === undefined ? '' : `,"conditions":${JSON.stringify(conditions)}`
+  // The API server always writes the member: a row without its object says null.
+  const start = Buffer.from(
+    `{"cells":[${cells.map(jsonText).join(',')}]${shown},"object":${include === 'None' ? 'null' : ''}`,
+  )
+  switch (include) {
+    case 'None':
+      return Buffer.concat([start, ROW_END])
+    case 'Metadata':
+      return Buffer.concat([start, partialObject(object, revision, metaVersion), ROW_END])
+    case 'Object':
+      return Buffer.concat([start, spliceResourceVersion(object, revision), ROW_END])
+  }
+}
+
+/**
+ * Matches a number that JSON.parse would change, or whose text tells an integer from a float. Stored JSON has no space
+ * after a colon.
+ */
+const NEEDS_EXACT_NUMBERS = /[:,[]-?(?:\d{16}|\d+[.eE])/
+
+/** Only columns of a definition can show such numbers; the columns of built-in kinds show none. */
+function parseForCells({ origin }: ServedResource, bytes: Buffer): unknown {
+  const text = bytes.toString()
+  if (origin === 'custom' && NEEDS_EXACT_NUMBERS.test(text)) return parseJsonTree(bytes).value
+  return JSON.parse(text)
+}
+
+/**
+ * Encodes the `object` of a watch event.
+ *
+ * @param withColumns true for the first event of a watch only: clients keep the columns they were given, and the bytes
+ * of
+ *   all later events are the same for every watcher.
+ */
+export function encodeTableEvent(
+  served: ServedResource,
+  object: Spliceable,
+  revision: Revision,
+  nowMs: number,
+  form: TableForm,
+  withColumns: boolean,
+): Buffer {
+  return Buffer.concat([
+    tableStart(`{"resourceVersion":"${formatResourceVersion(revision)}"}`, form.metaVersion),
+    withColumns ? columnsJson(served) : NO_COLUMNS,
+    ROWS,
+    encodeTableRow(served, object, revision, nowMs, form),
+    TAIL,
+  ])
+}
+
+/**
+ * Returns the `object` of a BOOKMARK: as in the API server, a Table whose one row is that of an object with nothing but metadata.
+ *
+ * @param metadataJson of that object.
+ */
+export function encodeTableBookmark(
+  served: ServedResource,
+  revision: Revision,
+  metadataJson: string,
+  { metaVersion }: TableForm,
+): Buffer {
+  const { cells } = tableRow(served, {}, 0)
+  return Buffer.concat([
+    tableStart(`{"resourceVersion":"${formatResourceVersion(revision)}"}`, metaVersion),
+    NO_COLUMNS,
+    ROWS,
+    Buffer.from(
+      `{"cells":[${cells.map(jsonText).join(',')}],"object":{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":${metadataJson}}}`,
+    ),
+    TAIL,
+  ])
+}
+
+function tableStart(metadataJson: string, metaVersion: MetaVersion): Buffer {
+  return Buffer.from(`{"kind":"Table","apiVersion":"${metaVersion}","metadata":${metadataJson},"columnDefinitions":`)
+}
+
+const columns = new WeakMap<ServedResource, Buffer>()
+
+function columnsJson(served: ServedResource): Buffer {
+  let json = columns.get(served)
+  if (json === undefined) {
+    json = Buffer.from(JSON.stringify(tableColumns(served)))
+    columns.set(served, json)
+  }
+  return json
+}

@@ -1,0 +1,350 @@
+/**
+ * The resources that a kube-apiserver keeps in etcd, and under which key. It is data: what is served of it is decided by
+ * `declared-resource.ts` (flags and config) and held by `resource-registry.ts`. Virtual resources (component statuses,
+ * bindings, reviews) have no keys and are not here; alpha and most beta groups are not either: declare them by prefix.
+ *
+ * Built-in kinds have no API group in their key and a few have historic names (`minions`, `services/specs`, `ingress`,
+ * `controllers`); CRDs, APIServices and custom resources do have it. Rows follow the API server's own order of groups, so
+ * that a short name means to kubectl what it means there (`events` is the core one).
+ *
+ * Source: Kubernetes' storage-path test data (`test/integration/etcd/data.go`) and default storage factory; checked in the
+ * tests against the keys that a real kube-apiserver wrote.
+ */
+import { keyFromText } from '../../engine/model/event.js'
+import { apiVersion, type Resource } from '../../engine/model/resource.js'
+
+export interface WellKnownResource {
+  readonly resource: Resource
+  /**
+   * `default`: served from the start. `by-name`: only when the operator names it (Secrets). `other-version`: a version that
+   * API servers of today have given up, of the keys of a default row. Its objects are shown in the default's version; itself
+   * it is served only when the operator names it, never because of what is stored: equal flags give equal discovery.
+   */
+  readonly served: 'default' | 'by-name' | 'other-version'
+  /**
+   * Other apiVersions that API servers have stored under these keys whose members are those of this one: only the name
+   * differs. An older cluster's bytes can be served by writing this resource's apiVersion.
+   */
+  readonly alike: readonly string[]
+}
+
+interface Row {
+  readonly plural: string
+  readonly kind: string
+  readonly namespaced: boolean
+  readonly shortNames?: readonly string[]
+  readonly categories?: readonly string[]
+  /** Below the etcd prefix, without slashes at the ends; the plural when absent. */
+  readonly path?: string
+  readonly served?: WellKnownResource['served']
+  readonly alike?: readonly string[]
+}
+
+type Extras = Omit<Row, 'plural' | 'kind' | 'namespaced'>
+
+const inNamespace = (plural: string, kind: string, extras: Extras = {}): Row => ({
+  plural,
+  kind,
+  namespaced: true,
+  ...extras,
+})
+const inCluster = (plural: string, kind: string, extras: Extras = {}): Row => ({
+  plural,
+  kind,
+  namespaced: false,
+  ...extras,
+})
+
+const ALL = ['all']
+const API_EXTENSIONS = ['api-extensions']
+const OTHER = { served: 'other-version' } as const
+
+const ROWS: readonly (readonly [group: string, version: string, rows: readonly Row[]])[] = [
+  [
+    '',
+    'v1',
+    [
+      inNamespace('configmaps', 'ConfigMap', { shortNames: ['cm'] }),
+      inNamespace('endpoints', 'Endpoints', { shortNames: ['ep'], path: 'services/endpoints' }),
+      inNamespace('events', 'Event', { shortNames: ['ev'] }),
+      inNamespace('limitranges', 'LimitRange', { shortNames: ['limits'] }),
+      inCluster('namespaces', 'Namespace', { shortNames: ['ns'] }),
+      inCluster('nodes', 'Node', { shortNames: ['no'], path: 'minions' }),
+      inNamespace('persistentvolumeclaims', 'PersistentVolumeClaim', { shortNames: ['pvc'] }),
+      inCluster('persistentvolumes', 'PersistentVolume', { shortNames: ['pv'] }),
+      inNamespace('pods', 'Pod', { shortNames: ['po'], categories: ALL }),
+      inNamespace('podtemplates', 'PodTemplate'),
+      inNamespace('replicationcontrollers', 'ReplicationController', {
+        shortNames: ['rc'],
+        categories: ALL,
+        path: 'controllers',
+      }),
+      inNamespace('resourcequotas', 'ResourceQuota', { shortNames: ['quota'] }),
+      inNamespace('secrets', 'Secret', { served: 'by-name' }),
+      inNamespace('serviceaccounts', 'ServiceAccount', { shortNames: ['sa'] }),
+      inNamespace('services', 'Service', { shortNames: ['svc'], categories: ALL, path: 'services/specs' }),
+    ],
+  ],
+  [
+    'apiregistration.k8s.io',
+    'v1',
+    [
+      inCluster('apiservices', 'APIService', {
+        categories: API_EXTENSIONS,
+        path: 'apiregistration.k8s.io/apiservices',
+        alike: ['apiregistration.k8s.io/v1beta1'],
+      }),
+    ],
+  ],
+  [
+    'apps',
+    'v1',
+    [
+      inNamespace('controllerrevisions', 'ControllerRevision', { alike: ['apps/v1beta1', 'apps/v1beta2'] }),
+      inNamespace('daemonsets', 'DaemonSet', { shortNames: ['ds'], categories: ALL }),
+      inNamespace('deployments', 'Deployment', { shortNames: ['deploy'], categories: ALL }),
+      inNamespace('replicasets', 'ReplicaSet', { shortNames: ['rs'], categories: ALL }),
+      inNamespace('statefulsets', 'StatefulSet', { shortNames: ['sts'], categories: ALL }),
+    ],
+  ],
+  // The same keys as core events, which is what is stored; kubectl resolves `events` to the core group.
+  ['events.k8s.io', 'v1', [inNamespace('events', 'Event', { shortNames: ['ev'] })]],
+  [
+    'autoscaling',
+    'v2',
+    [
+      inNamespace('horizontalpodautoscalers', 'HorizontalPodAutoscaler', {
+        shortNames: ['hpa'],
+        categories: ALL,
+        alike: ['autoscaling/v2beta2'],
+      }),
+    ],
+  ],
+  [
+    'autoscaling',
+    'v1',
+    [inNamespace('horizontalpodautoscalers', 'HorizontalPodAutoscaler', { shortNames: ['hpa'], categories: ALL })],
+  ],
+  [
+    'batch',
+    'v1',
+    [
+      inNamespace('cronjobs', 'CronJob', { shortNames: ['cj'], categories: ALL, alike: ['batch/v1beta1'] }),
+      inNamespace('jobs', 'Job', { categories: ALL }),
+    ],
+  ],
+  ['batch', 'v1beta1', [inNamespace('cronjobs', 'CronJob', { shortNames: ['cj'], categories: ALL, ...OTHER })]],
+  [
+    'certificates.k8s.io',
+    'v1',
+    [
+      inCluster('certificatesigningrequests', 'CertificateSigningRequest', {
+        shortNames: ['csr'],
+        alike: ['certificates.k8s.io/v1beta1'],
+      }),
+    ],
+  ],
+  [
+    'networking.k8s.io',
+    'v1',
+    [
+      inCluster('ingressclasses', 'IngressClass', { alike: ['networking.k8s.io/v1beta1'] }),
+      inNamespace('ingresses', 'Ingress', { shortNames: ['ing'], path: 'ingress' }),
+      inCluster('ipaddresses', 'IPAddress', {
+        shortNames: ['ip'],
+        alike: ['networking.k8s.io/v1beta1', 'networking.k8s.io/v1alpha1'],
+      }),
+      inNamespace('networkpolicies', 'NetworkPolicy', { shortNames: ['netpol'], alike: ['extensions/v1beta1'] }),
+      // Its first v1alpha1 had other members.
+      inCluster('servicecidrs', 'ServiceCIDR', { alike: ['networking.k8s.io/v1beta1'] }),
+    ],
+  ],
+  [
+    'networking.k8s.io',
+    'v1beta1',
+    [inNamespace('ingresses', 'Ingress', { shortNames: ['ing'], path: 'ingress', ...OTHER })],
+  ],
+  [
+    'policy',
+    'v1',
+    [inNamespace('poddisruptionbudgets', 'PodDisruptionBudget', { shortNames: ['pdb'], alike: ['policy/v1beta1'] })],
+  ],
+  [
+    'policy',
+    'v1beta1',
+    [inNamespace('poddisruptionbudgets', 'PodDisruptionBudget', { shortNames: ['pdb'], ...OTHER })],
+  ],
+  [
+    'rbac.authorization.k8s.io',
+    'v1',
+    [
+      inCluster('clusterrolebindings', 'ClusterRoleBinding', { alike: ['rbac.authorization.k8s.io/v1beta1'] }),
+      inCluster('clusterroles', 'ClusterRole', { alike: ['rbac.authorization.k8s.io/v1beta1'] }),
+      inNamespace('rolebindings', 'RoleBinding', { alike: ['rbac.authorization.k8s.io/v1beta1'] }),
+      inNamespace('roles', 'Role', { alike: ['rbac.authorization.k8s.io/v1beta1'] }),
+    ],
+  ],
+  [
+    'storage.k8s.io',
+    'v1',
+    [
+      inCluster('csidrivers', 'CSIDriver', { alike: ['storage.k8s.io/v1beta1'] }),
+      inCluster('csinodes', 'CSINode', { alike: ['storage.k8s.io/v1beta1'] }),
+      inNamespace('csistoragecapacities', 'CSIStorageCapacity', {
+        alike: ['storage.k8s.io/v1beta1', 'storage.k8s.io/v1alpha1'],
+      }),
+      inCluster('storageclasses', 'StorageClass', { shortNames: ['sc'], alike: ['storage.k8s.io/v1beta1'] }),
+      inCluster('volumeattachments', 'VolumeAttachment', {
+        alike: ['storage.k8s.io/v1beta1', 'storage.k8s.io/v1alpha1'],
+      }),
+      inCluster('volumeattributesclasses', 'VolumeAttributesClass', {
+        shortNames: ['vac'],
+        alike: ['storage.k8s.io/v1beta1', 'storage.k8s.io/v1alpha1'],
+      }),
+    ],
+  ],
+  [
+    'admissionregistration.k8s.io',
+    'v1',
+    [
+      inCluster('mutatingadmissionpolicies', 'MutatingAdmissionPolicy', {
+        categories: API_EXTENSIONS,
+        alike: ['admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1'],
+      }),
+      inCluster('mutatingadmissionpolicybindings', 'MutatingAdmissionPolicyBinding', {
+        categories: API_EXTENSIONS,
+        alike: ['admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1'],
+      }),
+      inCluster('mutatingwebhookconfigurations', 'MutatingWebhookConfiguration', {
+        categories: API_EXTENSIONS,
+        alike: ['admissionregistration.k8s.io/v1beta1'],
+      }),
+      inCluster('validatingadmissionpolicies', 'ValidatingAdmissionPolicy', {
+        categories: API_EXTENSIONS,
+        alike: ['admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1'],
+      }),
+      inCluster('validatingadmissionpolicybindings', 'ValidatingAdmissionPolicyBinding', {
+        categories: API_EXTENSIONS,
+        alike: ['admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1'],
+      }),
+      inCluster('validatingwebhookconfigurations', 'ValidatingWebhookConfiguration', {
+        categories: API_EXTENSIONS,
+        alike: ['admissionregistration.k8s.io/v1beta1'],
+      }),
+    ],
+  ],
+  [
+    'apiextensions.k8s.io',
+    'v1',
+    [
+      // API servers store it as v1beta1 to this day; that one differs in shape (crd.ts reads both).
+      inCluster('customresourcedefinitions', 'CustomResourceDefinition', {
+        shortNames: ['crd', 'crds'],
+        categories: API_EXTENSIONS,
+        path: 'apiextensions.k8s.io/customresourcedefinitions',
+      }),
+    ],
+  ],
+  [
+    'scheduling.k8s.io',
+    'v1',
+    [
+      inCluster('priorityclasses', 'PriorityClass', {
+        shortNames: ['pc'],
+        alike: ['scheduling.k8s.io/v1beta1', 'scheduling.k8s.io/v1alpha1'],
+      }),
+    ],
+  ],
+  ['coordination.k8s.io', 'v1', [inNamespace('leases', 'Lease', { alike: ['coordination.k8s.io/v1beta1'] })]],
+  ['node.k8s.io', 'v1', [inCluster('runtimeclasses', 'RuntimeClass', { alike: ['node.k8s.io/v1beta1'] })]],
+  ['discovery.k8s.io', 'v1', [inNamespace('endpointslices', 'EndpointSlice')]],
+  ['discovery.k8s.io', 'v1beta1', [inNamespace('endpointslices', 'EndpointSlice', OTHER)]],
+  [
+    'flowcontrol.apiserver.k8s.io',
+    'v1',
+    [
+      inCluster('flowschemas', 'FlowSchema', {
+        alike: ['v1beta1', 'v1beta2', 'v1beta3'].map((version) => `flowcontrol.apiserver.k8s.io/${version}`),
+      }),
+      // v1beta1 and v1beta2 call the shares `assuredConcurrencyShares`.
+      inCluster('prioritylevelconfigurations', 'PriorityLevelConfiguration', {
+        alike: ['flowcontrol.apiserver.k8s.io/v1beta3'],
+      }),
+    ],
+  ],
+  ...['v1beta3', 'v1beta2', 'v1beta1'].map(
+    (version) =>
+      [
+        'flowcontrol.apiserver.k8s.io',
+        version,
+        [
+          inCluster('flowschemas', 'FlowSchema', OTHER),
+          inCluster('prioritylevelconfigurations', 'PriorityLevelConfiguration', OTHER),
+        ],
+      ] as const,
+  ),
+  [
+    'resource.k8s.io',
+    'v1',
+    [
+      inCluster('deviceclasses', 'DeviceClass', { alike: ['resource.k8s.io/v1beta2', 'resource.k8s.io/v1beta1'] }),
+      inNamespace('resourceclaims', 'ResourceClaim', { alike: ['resource.k8s.io/v1beta2'] }),
+      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate', { alike: ['resource.k8s.io/v1beta2'] }),
+      inCluster('resourceslices', 'ResourceSlice', { alike: ['resource.k8s.io/v1beta2'] }),
+    ],
+  ],
+]
+
+/** kube-apiserver's own default for `--etcd-prefix`. */
+export const DEFAULT_ETCD_PREFIX = '/registry'
+
+/** Begins with one '/' and ends without one: `registry/` and `/registry` are the same, as in the API server. */
+export function normalizeEtcdPrefix(prefix: string): string {
+  return `/${prefix}`.replace(/\/+/g, '/').replace(/\/$/, '')
+}
+
+/** Every row, in the order in which discovery shows them. @param etcdPrefix the API server's `--etcd-prefix`. */
+export function wellKnownResources(etcdPrefix: string = DEFAULT_ETCD_PREFIX): readonly WellKnownResource[] {
+  const root = normalizeEtcdPrefix(etcdPrefix)
+  return ROWS.flatMap(([group, version, rows]) =>
+    rows.map((row) => ({
+      resource: {
+        group,
+        version,
+        plural: row.plural,
+        singular: row.kind.toLowerCase(),
+        kind: row.kind,
+        listKind: `${row.kind}List`,
+        shortNames: row.shortNames ?? [],
+        categories: row.categories ?? [],
+        namespaced: row.namespaced,
+        etcdPrefix: keyFromText(`${root}/${row.path ?? row.plural}/`),
+        wholeKeyNames: false,
+      },
+      served: row.served ?? 'default',
+      alike: row.alike ?? [],
+    })),
+  )
+}
+
+/** `poddisruptionbudgets.v1.policy`, `pods.v1.`: unique in the table. */
+export function qualifiedName(resource: Pick<Resource, 'group' | 'version' | 'plural'>): string {
+  return `${resource.plural}.${resource.version}.${resource.group}`
+}
+
+/**
+ * By plural (`secrets`: the first row of that name), `plural.group` (`events.events.k8s.io`: its preferred version) or
+ * `plural.version.group` (`cronjobs.v1beta1.batch`).
+ */
+export function findWellKnown(table: readonly WellKnownResource[], name: string): WellKnownResource | undefined {
+  return (
+    table.find(({ resource }) => qualifiedName(resource) === name) ??
+    table.find(({ resource }) => resource.group !== '' && `${resource.plural}.${resource.group}` === name) ??
+    table.find(({ resource }) => resource.plural === name)
+  )
+}
+
+/** True when bytes stored under `storedApiVersion` have this resource's members: its own version, or one alike. */
+export function canServeStored(entry: WellKnownResource, storedApiVersion: string): boolean {
+  return storedApiVersion === apiVersion(entry.resource) || entry.alike.includes(storedApiVersion)
+}

@@ -1,0 +1,59 @@
+/**
+ * Which built-in resources have a status, a scale and evictions of their own. Other subresources (logs, exec, bindings,
+ * tokens) are a kube-apiserver's alone: `unserved-subresources.ts` says so.
+ *
+ * Source: the API reference of Kubernetes.
+ */
+import { type Resource, resourceId } from '../../engine/model/resource.js'
+import type { ScalePaths, Subresources } from './resource-registry.js'
+
+const WITH_STATUS: ReadonlySet<string> = new Set([
+  'namespaces',
+  'nodes',
+  'persistentvolumeclaims',
+  'persistentvolumes',
+  'pods',
+  'replicationcontrollers',
+  'resourcequotas',
+  'services',
+  'apiservices.apiregistration.k8s.io',
+  'certificatesigningrequests.certificates.k8s.io',
+  'cronjobs.batch',
+  'customresourcedefinitions.apiextensions.k8s.io',
+  'daemonsets.apps',
+  'deployments.apps',
+  'flowschemas.flowcontrol.apiserver.k8s.io',
+  'horizontalpodautoscalers.autoscaling',
+  'ingresses.networking.k8s.io',
+  'jobs.batch',
+  'poddisruptionbudgets.policy',
+  'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io',
+  'replicasets.apps',
+  'resourceclaims.resource.k8s.io',
+  'servicecidrs.networking.k8s.io',
+  'statefulsets.apps',
+  'validatingadmissionpolicies.admissionregistration.k8s.io',
+  'volumeattachments.storage.k8s.io',
+])
+
+const SCALED: ReadonlySet<string> = new Set([
+  'replicationcontrollers',
+  'deployments.apps',
+  'replicasets.apps',
+  'statefulsets.apps',
+])
+
+/** The type of what is posted to evict a pod. */
+export const EVICTION = { group: 'policy', version: 'v1', kind: 'Eviction' } as const
+
+const REPLICAS: ScalePaths = {
+  specReplicas: ['spec', 'replicas'],
+  statusReplicas: ['status', 'replicas'],
+  selector: ['spec', 'selector'],
+  isBuiltIn: true,
+}
+
+export function wellKnownSubresources(resource: Pick<Resource, 'group' | 'plural'>): Subresources {
+  const id = resourceId(resource)
+  return { status: WITH_STATUS.has(id), scale: SCALED.has(id) ? REPLICAS : null, eviction: id === 'pods' }
+}

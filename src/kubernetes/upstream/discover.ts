@@ -1,0 +1,164 @@
+/**
+ * Finds the resources of another server that can be listed and watched, from its discovery documents: the aggregated
+ * ones, or group by group where the server is older than those (1.26). It only reads; which of the resources are served
+ * is decided elsewhere.
+ */
+import type { Resource } from '../../engine/model/resource.js'
+import { WatchFailure } from '../../client/reflector/failure.js'
+import { asUpstreamError } from './http-failure.js'
+import type { RemoteApiServer } from './remote-api-server.js'
+
+export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'wholeKeyNames'>
+
+export interface Discovered {
+  /** The resources by group, and within a group in the server's order of preference of versions. */
+  readonly resources: readonly DiscoveredResource[]
+  /** `group/version` of those that could not be asked now: what is known about them stays. */
+  readonly incomplete: ReadonlySet<string>
+  /** `plural.group` of the resources defined by CustomResourceDefinitions; null where these cannot be read. */
+  readonly customNames: ReadonlySet<string> | null
+}
+
+const AGGREGATED = ['v2', 'v2beta1']
+  .map((version) => `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`)
+  .join()
+const NEEDED_VERBS = ['get', 'list', 'watch']
+
+/** @throws UpstreamError when the server does not answer. */
+export async function discover(server: RemoteApiServer, signal?: AbortSignal): Promise<Discovered> {
+  const resources: DiscoveredResource[] = []
+  const incomplete = new Set<string>()
+  for (const path of ['/api', '/apis']) {
+    const accept = `${AGGREGATED},application/json`
+    const asking = server.document({ path, accept, ...(signal === undefined ? {} : { signal }) })
+    // An API server of custom resources alone has no core group, and says so by 404.
+    const document = path === '/api' ? await asking.catch(noneFor404) : await asking
+    if (textAt(document, 'kind') === 'APIGroupDiscoveryList') readAggregated(document, resources, incomplete)
+    else await readGroups(server, path, document, resources, incomplete, signal)
+  }
+  return { resources, incomplete, customNames: await readCustomNames(server, resources, signal) }
+}
+
+function noneFor404(error: unknown): null {
+  const { cause } = asUpstreamError(error, '/api')
+  if (cause instanceof WatchFailure && cause.code === 404) return null
+  throw error
+}
+
+function readAggregated(document: unknown, resources: DiscoveredResource[], incomplete: Set<string>): void {
+  for (const item of listAt(document, 'items')) {
+    const group = textAt(at(item, 'metadata'), 'name')
+    for (const version of listAt(item, 'versions')) {
+      const name = textAt(version, 'version')
+      if (textAt(version, 'freshness') === 'Stale') incomplete.add(groupVersion(group, name))
+      for (const entry of listAt(version, 'resources')) {
+        const plural = textAt(entry, 'resource')
+        const kind = textAt(at(entry, 'responseKind'), 'kind')
+        const singular = textAt(entry, 'singularResource')
+        if (!canBeFed(plural, kind, entry)) continue
+        resources.push({
+          ...named(group, name, plural, kind, singular, entry),
+          namespaced: textAt(entry, 'scope') === 'Namespaced',
+        })
+      }
+    }
+  }
+}
+
+async function readGroups(
+  server: RemoteApiServer,
+  path: string,
+  document: unknown,
+  resources: DiscoveredResource[],
+  incomplete: Set<string>,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const versions: { readonly group: string; readonly version: string }[] =
+    path === '/api'
+      ? listAt(document, 'versions').map((version) => ({ group: '', version: String(version) }))
+      : listAt(document, 'groups').flatMap((group) =>
+          listAt(group, 'versions').map((version) => ({
+            group: textAt(group, 'name'),
+            version: textAt(version, 'version'),
+          })),
+        )
+  for (const { group, version } of versions) {
+    const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
+    let list: unknown
+    try {
+      list = await server.document({ path: root, ...(signal === undefined ? {} : { signal }) })
+    } catch (error) {
+      if (signal?.aborted === true) throw asUpstreamError(error, root)
+      // An aggregated API whose server is away must not hide all others.
+      incomplete.add(groupVersion(group, version))
+      continue
+    }
+    for (const entry of listAt(list, 'resources')) {
+      const plural = textAt(entry, 'name')
+      const kind = textAt(entry, 'kind')
+      if (!canBeFed(plural, kind, entry)) continue
+      const namespaced = at(entry, 'namespaced') === true
+      resources.push({ ...named(group, version, plural, kind, textAt(entry, 'singularName'), entry), namespaced })
+    }
+  }
+}
+
+/** Only their names are needed: `plural.group`. */
+async function readCustomNames(
+  server: RemoteApiServer,
+  resources: readonly DiscoveredResource[],
+  signal: AbortSignal | undefined,
+): Promise<ReadonlySet<string> | null> {
+  const group = 'apiextensions.k8s.io'
+  const served = resources.find((one) => one.group === group && one.plural === 'customresourcedefinitions')
+  if (served === undefined) return null
+  try {
+    const list = await server.document({
+      path: `/apis/${group}/${served.version}/customresourcedefinitions`,
+      accept: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json',
+      ...(signal === undefined ? {} : { signal }),
+    })
+    return new Set(listAt(list, 'items').map((item) => textAt(at(item, 'metadata'), 'name')))
+  } catch (error) {
+    const { code } = asUpstreamError(error, served.plural)
+    if (code === 'permission-denied' || code === 'unauthenticated' || code === 'protocol') return null
+    throw error
+  }
+}
+
+function canBeFed(plural: string, kind: string, entry: unknown): boolean {
+  const verbs = listAt(entry, 'verbs')
+  return plural !== '' && kind !== '' && !plural.includes('/') && NEEDED_VERBS.every((verb) => verbs.includes(verb))
+}
+
+function named(group: string, version: string, plural: string, kind: string, singular: string, entry: unknown) {
+  return {
+    group,
+    version,
+    plural,
+    kind,
+    singular: singular === '' ? kind.toLowerCase() : singular,
+    listKind: `${kind}List`,
+    shortNames: listAt(entry, 'shortNames').map(String),
+    categories: listAt(entry, 'categories').map(String),
+  }
+}
+
+export function groupVersion(group: string, version: string): string {
+  return `${group}/${version}`
+}
+
+function at(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+  return (value as Readonly<Record<string, unknown>>)[name]
+}
+
+function textAt(value: unknown, name: string): string {
+  const found = at(value, name)
+  return typeof found === 'string' ? found : ''
+}
+
+function listAt(value: unknown, name: string): readonly unknown[] {
+  const found = at(value, name)
+  return Array.isArray(found) ? found : []
+}

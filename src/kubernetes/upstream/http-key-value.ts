@@ -1,0 +1,68 @@
+/**
+ * Turns an object from a server into what etcd would have: a key, its revision and a value.
+ *
+ * Lists leave `kind` and `apiVersion` out of their items and watches do not, and their place differs from server to
+ * server. Here they always come first, so that one version of an object has the same bytes however it came; the rest is
+ * untouched. HTTP does not tell when an object was created or how often it was written, so both are left open (version
+ * 0), and features that need them (`--on-gap=coalesce`) are not offered over this upstream.
+ */
+import type { BytesObject } from '../../client/reflector/bytes-codec.js'
+import { eachMember } from '../../client/reflector/json-members.js'
+import type { Key, KeyValue } from '../../engine/model/event.js'
+import { type Resource, apiVersion, keyOfName } from '../../engine/model/resource.js'
+import { type Revision, toRevision } from '../../engine/model/revision.js'
+import { UpstreamError } from '../../engine/upstream/upstream.js'
+
+const NO_BYTES = Buffer.alloc(0)
+
+export class HttpKeyValues {
+  readonly #resource: Resource
+  /** The first bytes of a value in which nothing has to be moved. */
+  readonly #head: Buffer
+
+  constructor(resource: Resource) {
+    this.#resource = resource
+    this.#head = Buffer.from(`{"kind":${quoted(resource.kind)},"apiVersion":${quoted(apiVersion(resource))},`)
+  }
+
+  /** @throws UpstreamError 'protocol' for a resourceVersion that is no revision. */
+  keyValue(object: BytesObject, keysOnly: boolean): KeyValue {
+    const modRevision = revisionOf(object.resourceVersion)
+    const value = keysOnly ? NO_BYTES : this.#value(object.bytes)
+    return { key: this.key(object), value, createRevision: modRevision, modRevision, version: 0, leaseId: '0' }
+  }
+
+  key({ namespace, name }: Pick<BytesObject, 'namespace' | 'name'>): Key {
+    return keyOfName(this.#resource, { namespace, name })
+  }
+
+  #value(bytes: Uint8Array): Buffer {
+    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const head = this.#head
+    if (buffer.length > head.length && buffer.compare(head, 0, head.length, 0, head.length) === 0) return buffer
+    let kind = quoted(this.#resource.kind)
+    let version = quoted(apiVersion(this.#resource))
+    const rest: (string | Buffer)[] = []
+    eachMember(buffer, 0, (name, start, end) => {
+      if (name === 'kind') kind = buffer.toString('utf8', start, end)
+      else if (name === 'apiVersion') version = buffer.toString('utf8', start, end)
+      else rest.push(`,${quoted(name)}:`, buffer.subarray(start, end))
+      return true
+    })
+    const parts = [`{"kind":${kind},"apiVersion":${version}`, ...rest, '}']
+    return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)))
+  }
+}
+
+/** @throws UpstreamError 'protocol' */
+export function revisionOf(resourceVersion: string): Revision {
+  try {
+    return toRevision(resourceVersion === '' ? Number.NaN : resourceVersion)
+  } catch {
+    throw new UpstreamError('protocol', `resourceVersion ${JSON.stringify(resourceVersion)} is no revision of etcd`)
+  }
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text)
+}

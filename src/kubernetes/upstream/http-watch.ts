@@ -1,0 +1,221 @@
+/**
+ * One watch of a resource at another server, in whole revisions.
+ *
+ * Over SSE an id marks the last event of a revision. Events of a revision whose end has not arrived wait for the rest.
+ * A connection that breaks inside a revision loses nothing, because the feed resumes after the last whole one. JSON
+ * lines have no such mark: that format is for kube-apiservers, which write one object in a revision, so each event is a
+ * whole revision. Should two events of one revision nevertheless arrive separately, the watch ends as after a
+ * compaction, which leads to a list and never to a hole.
+ *
+ * The server ends every watch after some minutes. That is no loss: the next watch begins here where it ended.
+ */
+import type { BytesObject } from '../../client/reflector/bytes-codec.js'
+import { bytesCodec } from '../../client/reflector/bytes-codec.js'
+import type { EventWire } from '../../client/reflector/event-stream.js'
+import { WatchFailure } from '../../client/reflector/failure.js'
+import type { Change } from '../../client/reflector/object-codec.js'
+import type { Transport } from '../../client/reflector/transport.js'
+import { type WatchPosition, runWatch, type WatchOutcome } from '../../client/reflector/watch-job.js'
+import type { Batch, KeyEvent } from '../../engine/model/event.js'
+import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import type { Revision } from '../../engine/model/revision.js'
+import type { Clock } from '../../support/clock.js'
+import { type Random, randomInteger } from '../../support/random.js'
+import type { UpstreamWatch, WatchHandlers } from '../../engine/upstream/upstream.js'
+import { asUpstreamError } from './http-failure.js'
+import { type HttpKeyValues, revisionOf } from './http-key-value.js'
+import { type ProgressProof, proveProgress } from './progress-proof.js'
+
+export interface HttpWatchOptions {
+  readonly transport: Transport
+  readonly wire: EventWire
+  /** Whether an id or a new revision shows that a revision is whole. Otherwise every event is whole. */
+  readonly marksRevisions: boolean
+  readonly path: string
+  readonly keyValues: HttpKeyValues
+  readonly clock: Clock
+  readonly random: Random
+  readonly afterRevision: Revision
+  readonly handlers: WatchHandlers
+  /** The longest time between two arrivals of bytes, bookmarks included. */
+  readonly silenceMs: number
+  /** Whether the server can be asked for its progress: see `progress-proof.ts`. */
+  readonly provesProgress: boolean
+}
+
+/** The timeout that a server is asked for: between this and twice this, as in client-go. */
+const MIN_TIMEOUT_SECONDS = 300
+const OPEN_TIMEOUT_MS = 15_000
+/** A server that ends a watch sooner without an event does not support watching. */
+const SHORT_MS = 1_000
+
+export class HttpWatch implements UpstreamWatch {
+  readonly #options: HttpWatchOptions
+  readonly #abort = new AbortController()
+  #place: WatchPosition
+  #pending: { readonly revision: Revision; readonly events: KeyEvent[] }[] = []
+  /** Everything at or before this revision has been delivered. */
+  #handedOn: Revision
+  #isOpen = false
+  #isEnded = false
+  #hasSpoken = false
+  #proving: Promise<void> | null = null
+  #proof: ProgressProof | null = null
+
+  constructor(options: HttpWatchOptions) {
+    this.#options = options
+    this.#place = positionAt(options.afterRevision)
+    this.#handedOn = options.afterRevision
+    void this.#run()
+  }
+
+  requestProgress(): void {
+    const { provesProgress, transport, path, clock } = this.#options
+    if (!provesProgress || this.#isEnded || !this.#isOpen || this.#proving !== null) return
+    const after = this.#handedOn
+    this.#proving = proveProgress({ transport, path, clock, after, signal: this.#abort.signal })
+      .then((proof) => {
+        this.#proof = proof
+        this.#tellProven()
+      })
+      .catch(() => undefined)
+      .finally(() => (this.#proving = null))
+  }
+
+  close(): void {
+    this.#isEnded = true
+    this.#abort.abort()
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#options
+    try {
+      for (;;) {
+        const beganMs = clock.monotonic()
+        this.#hasSpoken = false
+        const outcome = await this.#watch()
+        if (this.#isEnded) return
+        if (outcome.kind !== 'ended') throw new WatchFailure('network', 'the server has fallen silent')
+        if (!this.#hasSpoken && clock.monotonic() - beganMs < SHORT_MS) {
+          throw new WatchFailure('server-error', 'the server ended the watch at once')
+        }
+        if (this.#pending.length > 0) throw new WatchFailure('network', 'the answer ended inside a revision')
+        this.#place = positionAt(this.#handedOn)
+      }
+    } catch (error) {
+      this.#end(error)
+    }
+  }
+
+  #watch(): Promise<WatchOutcome> {
+    const { transport, wire, path, clock, random, silenceMs, handlers } = this.#options
+    return runWatch<BytesObject>({
+      transport,
+      wire,
+      codec: bytesCodec,
+      clock,
+      path,
+      query: {
+        watch: '1',
+        allowWatchBookmarks: 'true',
+        timeoutSeconds: String(randomInteger(random, MIN_TIMEOUT_SECONDS, 2 * MIN_TIMEOUT_SECONDS)),
+        resourceVersion: this.#place.safePosition,
+      },
+      signal: this.#abort.signal,
+      openTimeoutMs: OPEN_TIMEOUT_MS,
+      initialSilenceMs: silenceMs,
+      silenceMs,
+      place: this.#place,
+      onOpen: () => {
+        if (this.#isOpen || this.#isEnded) return
+        this.#isOpen = true
+        handlers.onOpen()
+      },
+      onInitial: () => undefined,
+      onChange: (change) => this.#changed(change),
+      onBookmark: (resourceVersion) => this.#bookmark(revisionOf(resourceVersion)),
+      onProgress: (place) => this.#arrived(place),
+      settled: undefined,
+    })
+  }
+
+  #changed({ type, object, resourceVersion }: Change<BytesObject>): void {
+    if (this.#isEnded) return
+    const { keyValues } = this.#options
+    const revision = revisionOf(resourceVersion)
+    const event: KeyEvent =
+      type === 'DELETED'
+        ? { type: 'delete', key: keyValues.key(object) }
+        : { type: 'put', keyValue: keyValues.keyValue(object, false) }
+    this.#hasSpoken = true
+    if (revision <= this.#handedOn) throw new RevisionInParts(revision)
+    const last = this.#pending.at(-1)
+    if (last !== undefined && revision < last.revision) {
+      throw new WatchFailure('malformed', `revision ${revision} came after ${last.revision}`)
+    }
+    if (last?.revision === revision) last.events.push(event)
+    else this.#pending.push({ revision, events: [event] })
+  }
+
+  #bookmark(revision: Revision): void {
+    if (this.#isEnded) return
+    this.#hasSpoken = true
+    this.#handOn(this.#pending.length)
+    if (this.#isEnded || revision < this.#handedOn) return
+    this.#handedOn = revision
+    this.#options.handlers.onProgress(revision)
+  }
+
+  /** A new revision shows that earlier ones are whole; the last revision is whole when its id has arrived. */
+  #arrived(place: WatchPosition): void {
+    this.#place = place
+    if (this.#isEnded) return
+    const isWhole = !this.#options.marksRevisions || place.safePosition === place.position
+    this.#handOn(isWhole ? this.#pending.length : this.#pending.length - 1)
+    this.#tellProven()
+  }
+
+  #handOn(count: number): void {
+    if (count <= 0) return
+    const batches: readonly Batch[] = this.#pending.splice(0, count)
+    this.#handedOn = batches.at(-1)!.revision
+    this.#options.handlers.onBatches(batches)
+  }
+
+  #tellProven(): void {
+    const proof = this.#proof
+    if (proof === null || this.#isEnded || this.#handedOn < proof.lastEvent) return
+    this.#proof = null
+    if (this.#pending.length > 0 || proof.revision <= this.#handedOn) return
+    this.#handedOn = proof.revision
+    this.#options.handlers.onProgress(proof.revision)
+  }
+
+  #end(error: unknown): void {
+    if (this.#isEnded) return
+    this.close()
+    const { path, handlers, afterRevision } = this.#options
+    const failure = asUpstreamError(error, path)
+    if (failure.code !== 'compacted' && !(error instanceof RevisionInParts)) {
+      return handlers.onEnd({ kind: 'failed', error: failure })
+    }
+    handlers.onEnd({ kind: 'compacted', compactRevision: oldestIn(failure.message) ?? afterRevision })
+  }
+}
+
+class RevisionInParts extends Error {
+  constructor(revision: Revision) {
+    super(`more of revision ${revision} came after it was taken for whole`)
+  }
+}
+
+/** `too old resource version: N (OLDEST-1)` */
+function oldestIn(message: string): Revision | null {
+  const found = /too old resource version: \d+ \((\d+)\)/.exec(message)?.[1]
+  return found === undefined ? null : (Math.max(1, Number(found)) as Revision)
+}
+
+function positionAt(revision: Revision): WatchPosition {
+  const position = formatResourceVersion(revision)
+  return { position, safePosition: position, keysAtPosition: [] }
+}

@@ -1,0 +1,66 @@
+/**
+ * Keeps how old another server said its resources are, so that the age of a source further up is handed down a chain.
+ *
+ * Ages are asked of that server for all resources at once, by `GET /readyz?ages`, which needs no permission. A server that
+ * does not know the question (a kube-apiserver, an older distributary) is as fresh as its last answer.
+ */
+import type { SourceAge } from '../../engine/upstream/upstream.js'
+
+/** How often the ages are asked. */
+export const AGES_INTERVAL_MS = 1_000
+/** What asking adds at most to the age of a healthy source. */
+const STEP_MS = 1_200
+/** The valid time of a source that has no age of its own. */
+const WITHOUT_AGE_MS = 600
+
+/** Milliseconds; `validMs` is null where the source is never old while it is there. */
+interface ReportedAge {
+  readonly ageMs: number
+  readonly validMs: number | null
+}
+
+export class RemoteAges {
+  #askedAtMs: number | null = null
+  #ages: ReadonlyMap<string, ReportedAge> = new Map()
+
+  /** @param body what the server answered, in whatever form. @param askedAtMs when, in monotonic milliseconds. */
+  answered(body: string, askedAtMs: number): void {
+    this.#askedAtMs = askedAtMs
+    this.#ages = parseAges(body)
+  }
+
+  /** null before the first answer. @param resource its id: `deployments.apps`. */
+  of(resource: string, nowMs: number): SourceAge | null {
+    if (this.#askedAtMs === null) return null
+    const { ageMs, validMs } = this.#ages.get(resource) ?? { ageMs: 0, validMs: null }
+    return { ageMs: nowMs - this.#askedAtMs + ageMs, validMs: (validMs ?? WITHOUT_AGE_MS) + STEP_MS }
+  }
+}
+
+/** Returns no ages for anything but `{"ages":{"pods":{"ageMs":12,"validMs":1800}}}`. */
+function parseAges(body: string): ReadonlyMap<string, ReportedAge> {
+  const ages = new Map<string, ReportedAge>()
+  let document: unknown
+  try {
+    document = JSON.parse(body)
+  } catch {
+    return ages
+  }
+  const reported = isObject(document) ? document['ages'] : undefined
+  if (!isObject(reported)) return ages
+  for (const [resource, age] of Object.entries(reported)) {
+    if (!isObject(age)) continue
+    const { ageMs, validMs } = age
+    if (!isDuration(ageMs) || (validMs !== null && !isDuration(validMs))) continue
+    ages.set(resource, { ageMs, validMs })
+  }
+  return ages
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}
+
+function isDuration(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0
+}

@@ -1,0 +1,224 @@
+/**
+ * The other server, shared by all of its resources: its product, its cluster, and whether it answers.
+ *
+ * While a watch is open the server is asked every second how old its resources are, which also shows whether it is alive: a
+ * watch alone would notice a dead server only after the next bookmark fails to come.
+ */
+import type { EventWire } from '../../client/reflector/event-stream.js'
+import { jsonWire, sseWire } from '../../client/reflector/event-stream.js'
+import { failureOf } from '../../client/reflector/list-pages.js'
+import { readBody, type Transport, type TransportResponse } from '../../client/reflector/transport.js'
+import { type Clock, sleep } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
+import { SingleFlight } from '../../support/single-flight.js'
+import { type SourceAge, UpstreamError } from '../../engine/upstream/upstream.js'
+import { asUpstreamError } from './http-failure.js'
+import { AGES_INTERVAL_MS, RemoteAges } from './remote-ages.js'
+
+export interface RemoteApiServerOptions {
+  readonly transport: Transport & { close?(): void }
+  /** The URL, for messages. */
+  readonly url: string
+  readonly clock: Clock
+  /** The server is lost when it has not answered for twice as long, in milliseconds. Default: 5 s. */
+  readonly heartbeatMs?: number
+  /** An answer that takes longer counts as none. Default: 5 s. */
+  readonly heartbeatTimeoutMs?: number
+  /** Default: as `/version` says. false treats the server as a kube-apiserver. */
+  readonly speaksSse?: false
+}
+
+export interface Product {
+  readonly gitVersion: string
+  /** Whether it is another distributary, which marks the ends of revisions and reports its progress when asked. */
+  readonly isDistributary: boolean
+  readonly wire: EventWire
+}
+
+export interface AskOptions {
+  readonly path: string
+  readonly query?: Readonly<Record<string, string>>
+  readonly accept?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+}
+
+const HEARTBEAT_MS = 5_000
+/** How long the product is remembered, since all resources ask at once when the server is back. */
+const PRODUCT_MS = 10_000
+const LOST_HEARTBEATS = 2
+/** The ages of some thousand resources. */
+const MAX_AGES_BYTES = 2 ** 20
+const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
+const UNKNOWN_CLUSTER = 'unknown'
+
+export class RemoteApiServer {
+  readonly #options: RemoteApiServerOptions
+  readonly #product: SingleFlight<Product>
+  readonly #cluster: SingleFlight<string>
+  #known: Product | null = null
+  #knownAtMs = 0
+  #clusterId: string | null = null
+  readonly #ages = new RemoteAges()
+  readonly #watchers = new Set<(error: UpstreamError) => void>()
+  #heart: AbortController | null = null
+
+  constructor(options: RemoteApiServerOptions) {
+    this.#options = options
+    this.#product = new SingleFlight(() => this.#askProduct())
+    this.#cluster = new SingleFlight(() => this.#askCluster())
+  }
+
+  get transport(): Transport {
+    return this.#options.transport
+  }
+
+  get clock(): Clock {
+    return this.#options.clock
+  }
+
+  /** null until it has been asked for. */
+  get knownProduct(): Product | null {
+    return this.#known
+  }
+
+  /** Asks again from time to time, since another server may have taken over. @throws UpstreamError */
+  async product(signal?: AbortSignal): Promise<Product> {
+    const nowMs = this.clock.monotonic()
+    if (this.#known !== null && nowMs - this.#knownAtMs < PRODUCT_MS) return this.#known
+    this.#known = await this.#product.join(signal)
+    this.#knownAtMs = nowMs
+    return this.#known
+  }
+
+  /**
+   * Returns the identity of the cluster: the uid of the namespace `kube-system`, which is created once and never again.
+   * 'unknown' where that cannot be read; the feed also compares the history. @throws UpstreamError
+   */
+  async clusterId(signal?: AbortSignal): Promise<string> {
+    return await this.#cluster.join(signal)
+  }
+
+  /** Returns the answer to a GET, whatever its size. @throws UpstreamError for any status but 200. */
+  async get(options: AskOptions): Promise<{ readonly body: Uint8Array; readonly response: TransportResponse }> {
+    const { path, query = {}, accept = 'application/json', headers = {}, signal } = options
+    // Aborts a body that is not read to its end.
+    const abort = new AbortController()
+    const onAbort = (): void => abort.abort(signal?.reason)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    try {
+      signal?.throwIfAborted()
+      const response = await this.transport.send({ path, query, accept, headers, signal: abort.signal })
+      if (response.status !== 200) throw await failureOf(response)
+      return { body: await readBody(response, 2 ** 30), response }
+    } catch (error) {
+      throw asUpstreamError(signal?.aborted === true ? signal.reason : error, path)
+    } finally {
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** Returns a small document as a tree. @throws UpstreamError */
+  async document(options: AskOptions): Promise<unknown> {
+    const { body } = await this.get(options)
+    if (body.length > MAX_DOCUMENT_BYTES) throw new UpstreamError('too-large', `${options.path}: ${body.length} bytes`)
+    try {
+      return JSON.parse(new TextDecoder().decode(body)) as unknown
+    } catch (cause) {
+      throw new UpstreamError('protocol', `${options.path}: the answer is not JSON`, { cause })
+    }
+  }
+
+  /** How old a resource is at that server; null before it has been asked. @param resource its id: `deployments.apps`. */
+  ageOf(resource: string): SourceAge | null {
+    return this.#ages.of(resource, this.clock.monotonic())
+  }
+
+  /** Calls back when the server no longer answers. @returns a function that ends that. */
+  follow(onLost: (error: UpstreamError) => void): () => void {
+    this.#watchers.add(onLost)
+    if (this.#heart === null) {
+      this.#heart = new AbortController()
+      void this.#beat(this.#heart.signal)
+    }
+    return () => {
+      this.#watchers.delete(onLost)
+      if (this.#watchers.size === 0) this.#stopHeart()
+    }
+  }
+
+  /** Ends the connections to it. */
+  close(): void {
+    this.#stopHeart()
+    this.#options.transport.close?.()
+  }
+
+  #stopHeart(): void {
+    this.#heart?.abort()
+    this.#heart = null
+  }
+
+  async #beat(signal: AbortSignal): Promise<void> {
+    const { clock, url, heartbeatMs = HEARTBEAT_MS } = this.#options
+    let answeredMs = clock.monotonic()
+    while (!signal.aborted) {
+      if (await this.#askAges()) answeredMs = clock.monotonic()
+      if (signal.aborted) return
+      if (clock.monotonic() - answeredMs >= heartbeatMs * LOST_HEARTBEATS) {
+        const error = new UpstreamError('unavailable', `${url} does not answer`)
+        for (const onLost of this.#watchers) onLost(error)
+        answeredMs = clock.monotonic()
+      }
+      await sleep(clock, Math.min(heartbeatMs, AGES_INTERVAL_MS), signal)
+    }
+  }
+
+  /** Any answer is a sign of life; one of a server in trouble confirms no age. */
+  async #askAges(): Promise<boolean> {
+    const { clock, heartbeatTimeoutMs = HEARTBEAT_MS } = this.#options
+    const askedAtMs = clock.monotonic()
+    const request =
+      this.#known?.isDistributary === true ? { path: '/readyz', query: { ages: '' } } : { path: '/livez', query: {} }
+    try {
+      await withDeadline(
+        clock,
+        heartbeatTimeoutMs,
+        undefined,
+        () => new UpstreamError('unavailable', 'no sign of life'),
+        async (signal) => {
+          const accept = 'text/plain, application/json'
+          const response = await this.transport.send({ ...request, accept, signal })
+          const body = await readBody(response, MAX_AGES_BYTES)
+          if (response.status < 500) this.#ages.answered(new TextDecoder().decode(body), askedAtMs)
+        },
+      )
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  async #askProduct(): Promise<Product> {
+    const document = (await this.document({ path: '/version' })) as { readonly gitVersion?: unknown } | null
+    const gitVersion = typeof document?.gitVersion === 'string' ? document.gitVersion : 'unknown'
+    const isDistributary = gitVersion.includes('+distributary') && this.#options.speaksSse !== false
+    return { gitVersion, isDistributary, wire: isDistributary ? sseWire : jsonWire }
+  }
+
+  async #askCluster(): Promise<string> {
+    // When the id could not be read at first, it is not asked for again: a permission granted later would look like
+    // another cluster.
+    if (this.#clusterId === UNKNOWN_CLUSTER) return UNKNOWN_CLUSTER
+    try {
+      const namespace = await this.document({ path: '/api/v1/namespaces/kube-system' })
+      const { metadata } = namespace as { readonly metadata?: { readonly uid?: unknown } }
+      this.#clusterId = typeof metadata?.uid === 'string' && metadata.uid !== '' ? metadata.uid : UNKNOWN_CLUSTER
+    } catch (error) {
+      const { cause } = asUpstreamError(error, 'kube-system')
+      const code = cause instanceof Error && 'code' in cause ? cause.code : null
+      if (code !== 401 && code !== 403 && code !== 404) throw error
+      this.#clusterId ??= UNKNOWN_CLUSTER
+    }
+    return this.#clusterId
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Objects that contain others: a Namespace contains objects, a CustomResourceDefinition its custom resources. In
+ * Kubernetes a controller empties a container that is being deleted. Here the delete request does so itself, after
+ * marking the container and before removing it. An object with finalizers stays, and so does its container, until the
+ * last finalizer is gone.
+ */
+import { plainCopy } from '../codec/json-tree.js'
+import { readDefinition } from '../dialect/crd.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import type { Key } from '../../engine/model/event.js'
+import { namespacePrefix, resourceId } from '../../engine/model/resource.js'
+import { NotFoundError, StatusError } from '../../engine/model/status.js'
+import { hasFinalizers, isDeleting } from './object-change.js'
+import type { Held, ObjectStore, ObjectLocation } from './object-store.js'
+
+const NAMESPACES = 'namespaces'
+const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
+
+export interface ContainersOptions {
+  readonly store: ObjectStore
+  readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
+  readonly resources: () => readonly ServedResource[]
+  readonly etcdPrefix: string
+  /** Deletes one object as a request for it would. */
+  readonly remove: (place: ObjectLocation) => Promise<'gone' | 'held'>
+}
+
+interface Contents {
+  readonly served: ServedResource
+  readonly prefix: Key
+}
+
+export class Containers {
+  constructor(private readonly options: ContainersOptions) {}
+
+  isContainer(served: ServedResource): boolean {
+    const id = resourceId(served.resource)
+    return id === NAMESPACES || id === DEFINITIONS
+  }
+
+  /** Empties the container and removes it when nothing is left in it. @param held the container as it was marked. */
+  async finish(place: ObjectLocation, held: Held): Promise<void> {
+    for (const contents of this.#contentsOf(place, held)) await this.#empty(contents)
+    await this.#removeIfEmpty(place, held)
+  }
+
+  /** Called after an object was removed: it may have been the last one in a container that is being deleted. */
+  async afterGone({ served, namespace }: ObjectLocation): Promise<void> {
+    const { find, store } = this.options
+    const { resource, origin } = served
+    const holders: ObjectLocation[] = []
+    const namespaces = find('', 'v1', NAMESPACES)
+    if (resource.namespaced && namespaces !== undefined)
+      holders.push({ served: namespaces, namespace: '', name: namespace })
+    const definitions = find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions')
+    if (origin === 'custom' && definitions !== undefined) {
+      holders.push({ served: definitions, namespace: '', name: resourceId(resource) })
+    }
+    for (const holder of holders) {
+      const held = await store.read(holder)
+      if (held !== null && isDeleting(held.object)) await this.#removeIfEmpty(holder, held)
+    }
+  }
+
+  async #removeIfEmpty(place: ObjectLocation, held: Held): Promise<void> {
+    for (const contents of this.#contentsOf(place, held)) {
+      for await (const _left of this.options.store.list(contents.served, contents.prefix)) return
+    }
+    await this.options.store.change(place, (now) =>
+      now !== null && isDeleting(now.object) && !hasFinalizers(now.object) ? { kind: 'delete' } : { kind: 'none' },
+    )
+  }
+
+  #contentsOf({ served, name }: ObjectLocation, { object }: Held): readonly Contents[] {
+    const { resources, etcdPrefix } = this.options
+    if (resourceId(served.resource) === NAMESPACES) {
+      const byPrefix = new Map<Key, Contents>()
+      for (const each of resources()) {
+        if (!each.resource.namespaced || each.origin === 'declared') continue
+        const prefix = namespacePrefix(each.resource, name)
+        if (!byPrefix.has(prefix)) byPrefix.set(prefix, { served: each, prefix })
+      }
+      return [...byPrefix.values()]
+    }
+    const reading = readDefinition(plainCopy(object), etcdPrefix)
+    const first = reading.kind === 'defined' ? reading.resources[0] : undefined
+    return first === undefined ? [] : [{ served: first, prefix: first.resource.etcdPrefix }]
+  }
+
+  /** An object that cannot be removed is left alone. Its container then stays, and the delete can be sent again. */
+  async #empty({ served, prefix }: Contents): Promise<void> {
+    for await (const { stored } of this.options.store.list(served, prefix)) {
+      const { namespace, name } = stored
+      try {
+        await this.options.remove({ served, namespace, name })
+      } catch (error) {
+        if (!(error instanceof NotFoundError) && StatusError.from(error).code >= 503) throw error
+      }
+    }
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * DELETE of a collection: object by object, as in Kubernetes. The answer is a list of what was there, unless that is very much.
+ */
+import { record } from '../codec/json-tree.js'
+import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
+import { methodNotAllowedError } from '../dialect/status-body.js'
+import { parameter } from '../dialect/query.js'
+import { parseSelector } from '../dialect/selector.js'
+import { namespacePrefix, type ObjectName, resourceId } from '../../engine/model/resource.js'
+import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
+import { StatusError } from '../../engine/model/status.js'
+import type { StoredObject } from '../../engine/model/stored-object.js'
+import { turns } from '../../support/turns.js'
+import { deleteOptionsOf, remove, success } from './delete.js'
+import { messageOf } from './protobuf-answer.js'
+import {
+  answerOf,
+  type OneAnswer,
+  Warnings,
+  type WriteAnswer,
+  type WriteContext,
+  type WriteRequest,
+} from './write-context.js'
+
+const AT_ONCE = 16
+/** A larger answer is replaced by a Status. */
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024
+
+/** An object, with its place in the answer. */
+interface Place extends ObjectName {
+  readonly index: number
+}
+
+interface Selected {
+  readonly revision: Revision
+  readonly small: readonly Place[]
+  /** Those that are removed apart. */
+  readonly large: readonly Place[]
+}
+
+/** @throws StatusError */
+export async function deleteCollection(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
+  const { served, apart } = request
+  const { resource } = served
+  // As in Kubernetes, one request cannot delete all namespaces.
+  if (resourceId(resource) === 'namespaces') throw methodNotAllowedError(resource, 'deletecollection')
+  const options = deleteOptionsOf(context, request)
+  const { revision, small, large } = await select(context, request)
+  const removeHere = async ({ namespace, name }: Place): Promise<OneAnswer | null> => {
+    const { changed } = await remove(context, { served, namespace, name }, options)
+    return changed.stored === null ? null : answerOf(changed, new Warnings(), options.dryRun)
+  }
+  const objects = new Gathered<StoredObject>()
+  const messages = new Gathered<Buffer>()
+  const gather = async (index: number, answer: OneAnswer): Promise<void> => {
+    if (request.asProtobuf !== true) {
+      const stored = answer.kind === 'object' ? answer.stored : null
+      return objects.add(index, stored, stored?.size ?? 0)
+    }
+    if (messages.items === null) return
+    if (turns.isOver) await turns.take()
+    const message = messageOf(context, served, answer)
+    messages.add(index, message, message?.length ?? 0)
+  }
+  const removeAll = async (
+    places: Iterable<Place>,
+    removeOne: (place: Place) => Promise<OneAnswer | null>,
+  ): Promise<void> => {
+    for (const place of places) {
+      const answer = await unlessGone(removeOne(place))
+      if (answer !== null) await gather(place.index, answer)
+    }
+  }
+  const rest = small.values()
+  await Promise.all([
+    ...Array.from({ length: AT_ONCE }, () => removeAll(rest, removeHere)),
+    removeAll(large, (place) => apart!.remove(place)),
+  ])
+  const more = { code: 200, revision, warnings: [] }
+  if (request.asProtobuf === true) {
+    if (messages.items !== null) return { ...more, kind: 'messages', messages: messages.items }
+  } else if (objects.items !== null) return { ...more, kind: 'objects', objects: objects.items }
+  return success(record({ kind: resource.plural }))
+}
+
+async function select(context: WriteContext, { served, namespace, query, apart }: WriteRequest): Promise<Selected> {
+  const { resource } = served
+  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'), resource)
+  const plan = planFacts(selector.paths)
+  const isSelected = (stored: StoredObject): boolean => {
+    if (selector.isEmpty && stored.encoding === 'json') return true
+    const json = context.store.json(served, stored)
+    return json !== null && (selector.isEmpty || selector.matches(extractFacts(json, plan, stored)))
+  }
+  const prefix = namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)
+  let revision = ZERO_REVISION
+  const small: Place[] = []
+  const large: Place[] = []
+  for await (const stored of context.store.listStored(served, prefix, (at) => (revision = at))) {
+    if (!isSelected(stored)) continue
+    const { namespace: inNamespace, name, bytes } = stored
+    const places = apart !== undefined && bytes.length > apart.overBytes ? large : small
+    places.push({ namespace: inNamespace, name, index: small.length + large.length })
+  }
+  return { revision, small, large }
+}
+
+/** Another request may have removed it first. */
+async function unlessGone(removal: Promise<OneAnswer | null>): Promise<OneAnswer | null> {
+  try {
+    return await removal
+  } catch (error) {
+    if (error instanceof StatusError && error.code === 404) return null
+    throw error
+  }
+}
+
+/** What is answered, in order; nothing is kept once it is too much, or once an item is not to be had. */
+class Gathered<T> {
+  #items: (T | undefined)[] | null = []
+  #bytes = 0
+
+  add(index: number, item: T | null, bytes: number): void {
+    this.#bytes += bytes
+    if (item === null || this.#bytes > MAX_ANSWER_BYTES) this.#items = null
+    else if (this.#items !== null) this.#items[index] = item
+  }
+
+  get items(): readonly T[] | null {
+    return this.#items?.filter((item) => item !== undefined) ?? null
+  }
+}

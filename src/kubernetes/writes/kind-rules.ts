@@ -1,0 +1,255 @@
+/**
+ * What writes know about a served resource: the shape and schema of its objects, its subresources, and the few things
+ * that an API server itself does to some built-in kinds. Built-in kinds get their defaults. They are not validated
+ * beyond the names and types of their members, and there are no admission plugins: both belong to a kube-apiserver.
+ */
+import {
+  cloneTree,
+  ensureRecord,
+  equalTrees,
+  isRecord,
+  type Json,
+  type JsonRecord,
+  member,
+  plainCopy,
+  record,
+  textMember,
+} from '../codec/json-tree.js'
+import type { DefinedSchema } from '../codec/defined-schema.js'
+import { fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
+import { readDefinition } from '../dialect/crd.js'
+import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
+import { apiVersion, resourceId } from '../../engine/model/resource.js'
+import type { BuiltInDefaults } from './built-in-defaults.js'
+import { unevaluatedRules, unevaluatedRulesOf } from './cel-rules.js'
+import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
+import { schemaProblem } from './schema-node.js'
+import { dropUnknownFields } from './known-fields.js'
+import { typeProblem } from './member-types.js'
+import { type BuiltInShapes, customShape, type Shape } from './shape.js'
+
+export interface KindRules {
+  readonly shape: Shape
+  /** The schema of a custom resource. */
+  readonly schema: Readonly<Record<string, unknown>> | undefined
+  readonly hasStatus: boolean
+  readonly scale: ScalePaths | null
+  /** A PUT creates an object that does not exist. */
+  readonly createsOnUpdate: boolean
+  /** Strategic merge patches exist only for kinds whose shape is built in. */
+  readonly takesStrategicPatch: boolean
+  /** Returns what is wrong with the first member whose type is not the declared one; null when all fit. */
+  readonly typeProblem: (object: JsonRecord) => string | null
+  /** Takes out of an object what it may not hold. @returns the paths of that. */
+  readonly dropUnknown: (object: JsonRecord) => readonly string[]
+  /** Fills in the defaults of an object, which is changed. */
+  readonly fillDefaults: (object: JsonRecord) => void
+}
+
+const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
+
+/** The resources for which a PUT creates in Kubernetes too. */
+const CREATED_ON_UPDATE: ReadonlySet<string> = new Set([
+  'endpoints',
+  'events',
+  'limitranges',
+  'services',
+  'leases.coordination.k8s.io',
+  'events.events.k8s.io',
+  'roles.rbac.authorization.k8s.io',
+  'rolebindings.rbac.authorization.k8s.io',
+  'clusterroles.rbac.authorization.k8s.io',
+  'clusterrolebindings.rbac.authorization.k8s.io',
+])
+
+export class KindRulebook {
+  readonly #rules = new WeakMap<ServedResource, KindRules>()
+
+  constructor(
+    private readonly shapes: BuiltInShapes,
+    private readonly defaults: BuiltInDefaults,
+  ) {}
+
+  of(served: ServedResource): KindRules {
+    let rules = this.#rules.get(served)
+    if (rules === undefined) this.#rules.set(served, (rules = this.#make(served)))
+    return rules
+  }
+
+  #make(served: ServedResource): KindRules {
+    const { resource, origin, subresources } = served
+    const version = apiVersion(resource)
+    const builtIn = origin === 'well-known' ? this.shapes.ofKind(version, resource.kind) : undefined
+    const schema = origin === 'custom' ? served.schema : undefined
+    // Only threads check what is written; parsing a schema takes too long for the event loop, which removes objects.
+    let shape = builtIn
+    const shapeOf = (): Shape => (shape ??= customShape(schema?.parsed, this.shapes.objectMeta))
+    return {
+      typeProblem: (object) =>
+        builtIn === undefined
+          ? typeProblem(object['metadata'] ?? null, this.shapes.objectMeta, ['metadata'], 'PartialObjectMetadata')
+          : typeProblem(object, builtIn),
+      ...(schema === undefined
+        ? {
+            dropUnknown: (object) => dropUnknownFields(object, shapeOf()),
+            fillDefaults: (object) => builtIn !== undefined && this.defaults.fill(version, resource.kind, object),
+          }
+        : this.#bySchema(schema, served.definition?.preservesUnknownFields ?? false)),
+      get shape() {
+        return shapeOf()
+      },
+      get schema() {
+        return schema?.parsed
+      },
+      hasStatus: subresources.status,
+      scale: subresources.scale,
+      createsOnUpdate: origin === 'declared' || CREATED_ON_UPDATE.has(resourceId(resource)),
+      takesStrategicPatch: builtIn !== undefined,
+    }
+  }
+
+  /** The same as what reads do to objects of a definition (`kubernetes/codec/read-rules.ts`); what goes is told. */
+  #bySchema(schema: DefinedSchema, keepsUnknown: boolean): Pick<KindRules, 'dropUnknown' | 'fillDefaults'> {
+    return {
+      dropUnknown: (object) => {
+        const inMetadata = dropUnknownFields(object['metadata'] ?? null, this.shapes.objectMeta)
+        const unknown = { path: [], found: inMetadata.map((path) => `metadata.${path}`) }
+        if (!keepsUnknown) pruneUnknown(object, schema.structural, true, unknown)
+        return unknown.found
+      },
+      fillDefaults: (object) => {
+        if (!keepsUnknown) pruneNulls(object, schema.structural)
+        fillDefaults(object, schema.structural)
+      },
+    }
+  }
+}
+
+/** Sets what the server itself puts into a new object. @param now RFC 3339. */
+export function prepareNew(served: ServedResource, object: JsonRecord, now: string): void {
+  switch (resourceId(served.resource)) {
+    case 'namespaces':
+      labelWithName(object)
+      break
+    case 'pods':
+      object['status'] = record({ phase: 'Pending' })
+      break
+    case 'secrets':
+      foldStringData(object)
+      break
+    case DEFINITIONS:
+      establish(object, now)
+      break
+    default:
+  }
+}
+
+export function prepareUpdate(served: ServedResource, object: JsonRecord, before: JsonRecord, now: string): void {
+  switch (resourceId(served.resource)) {
+    case 'namespaces':
+      labelWithName(object)
+      break
+    case 'secrets':
+      foldStringData(object)
+      break
+    case DEFINITIONS:
+      if (!equalTrees(object['spec'], before['spec'])) establish(object, now)
+      break
+    default:
+  }
+}
+
+function labelWithName(namespace: JsonRecord): void {
+  const labels = ensureRecord(ensureRecord(namespace, 'metadata'), 'labels')
+  labels['kubernetes.io/metadata.name'] = textMember(namespace, 'metadata', 'name')
+}
+
+/** A Secret's `stringData` is write-only. */
+function foldStringData(object: JsonRecord): void {
+  const text = object['stringData']
+  delete object['stringData']
+  if (!isRecord(text)) return
+  const data = ensureRecord(object, 'data')
+  for (const name in text) {
+    if (typeof text[name] === 'string') data[name] = Buffer.from(text[name], 'utf8').toString('base64')
+  }
+}
+
+/**
+ * A definition is served as soon as it is written, so its conditions say so at once: no controller would set them
+ * later.
+ */
+function establish(object: JsonRecord, now: string): void {
+  const status = ensureRecord(object, 'status')
+  const old = Array.isArray(status['conditions']) ? status['conditions'].filter(isRecord) : []
+  const condition = (type: string, reason: string, message: string): JsonRecord =>
+    old.find((present) => present['type'] === type && present['status'] === 'True') ??
+    record({ type, status: 'True', lastTransitionTime: now, reason, message })
+  const rest = old.filter(({ type }) => type !== 'NamesAccepted' && type !== 'Established')
+  status['conditions'] = [
+    ...rest,
+    condition('NamesAccepted', 'NoConflicts', 'no conflicts found'),
+    condition('Established', 'InitialNamesAccepted', 'the initial names have been accepted'),
+  ]
+  const names = member(object, 'spec', 'names')
+  if (isRecord(names)) status['acceptedNames'] = cloneTree(names)
+  const versions = member(object, 'spec', 'versions')
+  const stored = Array.isArray(versions) ? versions.find((version) => member(version, 'storage') === true) : undefined
+  const earlier = Array.isArray(status['storedVersions']) ? status['storedVersions'] : []
+  const name = textMember(stored, 'name')
+  status['storedVersions'] = name === '' || earlier.includes(name) ? earlier : [...earlier, name]
+}
+
+/** Returns what an API server would check of an object and this server does not; null for nothing. */
+export function unchecked(served: ServedResource, object: JsonRecord, schema: KindRules['schema']): string | null {
+  if (schema !== undefined) return unevaluatedRules(schema)
+  return resourceId(served.resource) === DEFINITIONS ? unevaluatedRulesOf(object) : null
+}
+
+/** Returns what a kind forbids beyond its schema. @param before null for a new object. */
+export function kindProblems(
+  served: ServedResource,
+  before: JsonRecord | null,
+  after: JsonRecord,
+  etcdPrefix: string,
+): readonly FieldProblem[] {
+  switch (resourceId(served.resource)) {
+    case 'configmaps':
+      return immutableProblems(before, after, ['data', 'binaryData'])
+    case 'secrets':
+      return immutableProblems(before, after, ['data'])
+    case DEFINITIONS:
+      return definitionProblems(after, etcdPrefix)
+    default:
+      return []
+  }
+}
+
+function immutableProblems(before: JsonRecord | null, after: JsonRecord, names: readonly string[]): FieldProblem[] {
+  if (before?.['immutable'] !== true) return []
+  const why = 'field is immutable when `immutable` is set'
+  const problems = names
+    .filter((name) => !equalTrees(before[name], after[name]))
+    .map((name) => forbiddenField(name, why))
+  return after['immutable'] === true ? problems : [forbiddenField('immutable', why), ...problems]
+}
+
+function definitionProblems(definition: JsonRecord, etcdPrefix: string): FieldProblem[] {
+  const reading = readDefinition(plainCopy(definition), etcdPrefix)
+  if (reading.kind === 'not-served')
+    return [invalid('spec', textMember(definition, 'metadata', 'name'), reading.reason)]
+  const problems: FieldProblem[] = []
+  const name = `${textMember(definition, 'spec', 'names', 'plural')}.${textMember(definition, 'spec', 'group')}`
+  if (textMember(definition, 'metadata', 'name') !== name) {
+    const given = textMember(definition, 'metadata', 'name')
+    problems.push(invalid('metadata.name', given, `must be spec.names.plural+"."+spec.group`))
+  }
+  const versions = member(definition, 'spec', 'versions')
+  const list: readonly Json[] = Array.isArray(versions) ? versions : []
+  list.forEach((version, i) => {
+    const schema = member(version, 'schema', 'openAPIV3Schema')
+    const problem = isRecord(schema) ? schemaProblem(plainCopy(schema)) : null
+    if (problem !== null) problems.push(invalid(`spec.versions[${i}].schema.openAPIV3Schema`, '', problem))
+  })
+  return problems
+}

@@ -1,0 +1,286 @@
+/**
+ * Tracks which manager owns which field, in `metadata.managedFields`; every write keeps it up to date. An update makes
+ * its manager the owner of every field it changes. An apply owns the fields it names and removes those it no longer
+ * names. It is refused when it would change a field of another manager, unless it is forced.
+ *
+ * A field keeps the name it has in the version that wrote it: names are not converted between versions of a kind.
+ *
+ * Source: "Server-Side Apply" of the Kubernetes documentation.
+ */
+import {
+  cloneTree,
+  equalTrees,
+  isRecord,
+  type Json,
+  type JsonRecord,
+  member,
+  record,
+  textMember,
+} from '../codec/json-tree.js'
+import { ConflictError, type StatusCause } from '../../engine/model/status.js'
+import { mergeApplied, removeFields } from './apply-merge.js'
+import { compareFields, fieldsOf, FieldSet } from './field-set.js'
+import type { Shape } from './shape.js'
+
+export interface Manager {
+  readonly name: string
+  readonly apiVersion: string
+  readonly subresource: string
+  /** An RFC 3339 time in whole seconds. */
+  readonly time: string
+}
+
+interface Entry {
+  readonly manager: string
+  readonly operation: 'Apply' | 'Update'
+  readonly apiVersion: string
+  readonly subresource: string
+  readonly time: string
+  readonly fields: FieldSet
+}
+
+/**
+ * Further update entries are merged into one, as the API server does: a client that uses a new name per request must
+ * not grow objects.
+ */
+const MAX_UPDATE_ENTRIES = 10
+const ANCIENT = 'ancient-changes'
+
+/** The fields that the server itself sets. Nobody owns them. */
+const UNOWNED = FieldSet.fromJson(
+  fieldsJson(['apiVersion', 'kind'], {
+    metadata: [
+      'name',
+      'namespace',
+      'generateName',
+      'creationTimestamp',
+      'deletionTimestamp',
+      'deletionGracePeriodSeconds',
+      'selfLink',
+      'uid',
+      'generation',
+      'resourceVersion',
+      'managedFields',
+    ],
+  }),
+)
+
+function fieldsJson(names: readonly string[], nested: Readonly<Record<string, readonly string[]>>): JsonRecord {
+  const json = record()
+  for (const name of names) json[`f:${name}`] = record()
+  for (const [name, inner] of Object.entries(nested)) json[`f:${name}`] = fieldsJson(inner, {})
+  return json
+}
+
+/** Gives `after` the managedFields that result from an update. @param before null for a create. */
+export function recordUpdate(before: JsonRecord | null, after: JsonRecord, shape: Shape, manager: Manager): void {
+  const managed = readEntries(before ?? record())
+  // A client sends an empty list to make all managers forget the object.
+  const given = member(after, 'metadata', 'managedFields')
+  const isReset = before !== null && Array.isArray(given) && given.every((entry) => isRecord(entry) && isEmpty(entry))
+  if (isReset) return writeEntries(after, [])
+  writeEntries(after, updatedEntries(managed, before ?? record(), after, shape, manager, 'Update'))
+}
+
+/** Returns the fields without those that nobody owns. `metadata` itself is not a field: it only contains some. */
+function ownable(fields: FieldSet): FieldSet {
+  const rest = fields.without(UNOWNED)
+  const metadata = rest.children.get('f:metadata')
+  if (metadata !== undefined) {
+    metadata.isMember = false
+    if (metadata.isEmpty) rest.remove('f:metadata')
+  }
+  return rest
+}
+
+export interface Applied {
+  /** The object to be stored, with its managedFields up to date. */
+  readonly object: JsonRecord
+}
+
+/**
+ * @param live null when there is no object yet.
+ * @throws ConflictError naming managers and fields, unless `force`.
+ */
+export function applyConfiguration(
+  live: JsonRecord | null,
+  configuration: JsonRecord,
+  shape: Shape,
+  manager: Manager,
+  force: boolean,
+): Applied {
+  const config = cloneTree(configuration)
+  const entries = readEntries(live ?? record())
+  const isOurs = (entry: Entry): boolean => isSameManager(entry, manager, 'Apply')
+  const own = entries.find(isOurs)
+  const others = entries.filter((entry) => !isOurs(entry))
+  const fields = ownable(fieldsOf(config, shape))
+  const merged = mergeApplied(live ?? record(), config, shape) as JsonRecord
+  const owned = FieldSet.unionOf([fields, ...others.map((entry) => entry.fields)])
+  const given = (own?.fields ?? FieldSet.empty()).difference(fields)
+  const object = removeFields(merged, given, owned, shape) as JsonRecord
+
+  const changes = compareFields(live ?? record(), object, shape)
+  const touched = ownable(changes.modified.union(changes.added))
+  const conflicts = others
+    .map((entry) => ({ entry, fields: entry.fields.intersection(touched) }))
+    .filter((conflict) => !conflict.fields.isEmpty)
+  if (conflicts.length > 0 && !force) throw conflictBetween(conflicts)
+  const rest = others
+    .map((entry) => ({ ...entry, fields: entry.fields.difference(touched).difference(changes.removed) }))
+    .filter((entry) => !entry.fields.isEmpty)
+  // Applying the value that a field already has makes the field shared: one owner alone cannot remove it.
+  const isSame = own !== undefined && own.fields.equals(fields)
+  const ours: Entry = {
+    manager: manager.name,
+    operation: 'Apply',
+    apiVersion: manager.apiVersion,
+    subresource: manager.subresource,
+    time: isSame && live !== null && isUnchanged(live, object) ? own.time : manager.time,
+    fields,
+  }
+  writeEntries(object, fields.isEmpty ? rest : [ours, ...rest])
+  return { object }
+}
+
+function isUnchanged(live: JsonRecord, object: JsonRecord): boolean {
+  return equalTrees(withoutManaged(live), withoutManaged(object))
+}
+
+function withoutManaged(object: JsonRecord): JsonRecord {
+  const copy = record(object)
+  const metadata = copy['metadata']
+  if (isRecord(metadata)) {
+    const rest = record(metadata)
+    delete rest['managedFields']
+    copy['metadata'] = rest
+  }
+  return copy
+}
+
+function updatedEntries(
+  entries: readonly Entry[],
+  before: JsonRecord,
+  after: JsonRecord,
+  shape: Shape,
+  manager: Manager,
+  operation: Entry['operation'],
+): readonly Entry[] {
+  const changes = compareFields(before, after, shape)
+  const touched = ownable(changes.modified.union(changes.added))
+  const removed = changes.removed
+  if (touched.isEmpty && ownable(removed).isEmpty) return entries
+  const own = entries.find((entry) => isSameManager(entry, manager, operation))
+  const rest = entries
+    .filter((entry) => entry !== own)
+    .map((entry) => ({ ...entry, fields: entry.fields.difference(touched).difference(removed) }))
+    .filter((entry) => !entry.fields.isEmpty)
+  const fields = (own?.fields ?? FieldSet.empty()).difference(removed).union(touched)
+  if (fields.isEmpty) return rest
+  const { name, apiVersion, subresource, time } = manager
+  return capped([...rest, { manager: name, operation, apiVersion, subresource, time, fields }])
+}
+
+/** Merges the oldest update entries into one. */
+function capped(entries: readonly Entry[]): readonly Entry[] {
+  const updates = entries.filter(({ operation }) => operation === 'Update').sort((a, b) => (a.time < b.time ? -1 : 1))
+  if (updates.length <= MAX_UPDATE_ENTRIES) return entries
+  const old = updates.slice(0, updates.length - MAX_UPDATE_ENTRIES + 1)
+  const [first] = old
+  const ancient: Entry = {
+    ...first!,
+    manager: ANCIENT,
+    time: old.at(-1)!.time,
+    fields: FieldSet.unionOf(old.map(({ fields }) => fields)),
+  }
+  return [...entries.filter((entry) => !old.includes(entry)), ancient]
+}
+
+function isSameManager(entry: Entry, manager: Manager, operation: Entry['operation']): boolean {
+  return (
+    entry.manager === manager.name &&
+    entry.operation === operation &&
+    entry.subresource === manager.subresource &&
+    entry.apiVersion === manager.apiVersion
+  )
+}
+
+function readEntries(object: JsonRecord): Entry[] {
+  const list = member(object, 'metadata', 'managedFields')
+  if (!Array.isArray(list)) return []
+  return list.filter(isRecord).map((entry) => ({
+    manager: textMember(entry, 'manager'),
+    operation: textMember(entry, 'operation') === 'Apply' ? 'Apply' : 'Update',
+    apiVersion: textMember(entry, 'apiVersion'),
+    subresource: textMember(entry, 'subresource'),
+    time: textMember(entry, 'time'),
+    fields: FieldSet.fromJson(entry['fieldsV1']),
+  }))
+}
+
+function writeEntries(object: JsonRecord, entries: readonly Entry[]): void {
+  const metadata = object['metadata']
+  if (!isRecord(metadata)) return
+  delete metadata['managedFields']
+  if (entries.length === 0) return
+  metadata['managedFields'] = [...entries].sort(byPlace).map((entry): Json => {
+    const { manager, operation, apiVersion, time, fields, subresource } = entry
+    return record({
+      manager,
+      operation,
+      apiVersion,
+      ...(time === '' ? {} : { time }),
+      fieldsType: 'FieldsV1',
+      fieldsV1: fields.toJson(),
+      ...(subresource === '' ? {} : { subresource }),
+    })
+  })
+}
+
+/**
+ * The API server's order: applies come first, then older entries. A write that changes nobody's fields keeps the order.
+ */
+function byPlace(a: Entry, b: Entry): number {
+  const key = ({ operation, time, manager, subresource }: Entry): string =>
+    [operation, time, manager, subresource].join('\u0000')
+  return key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0
+}
+
+function isEmpty(value: JsonRecord): boolean {
+  return Object.keys(value).length === 0
+}
+
+/** The most conflicts that one answer names. */
+const MAX_TOLD_CONFLICTS = 100
+
+/** Words the conflict as the API server does, because kubectl prints it. */
+function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly fields: FieldSet }[]): ConflictError {
+  const causes: StatusCause[] = []
+  const byManager = new Map<string, string[]>()
+  let total = 0
+  for (const { entry, fields } of conflicts) {
+    const name = describe(entry)
+    for (const path of fields.paths()) {
+      if (++total > MAX_TOLD_CONFLICTS) continue
+      causes.push({ reason: 'FieldManagerConflict', message: `conflict with ${name}`, field: path })
+      const paths = byManager.get(name)
+      if (paths === undefined) byManager.set(name, [path])
+      else paths.push(path)
+    }
+  }
+  const only = [...byManager]
+  const count = `${total} conflict${total === 1 ? '' : 's'}`
+  const more = total > causes.length ? `\n- and ${total - causes.length} more` : ''
+  const text =
+    only.length === 1 && causes.length === 1
+      ? ` with ${only[0]![0]}: ${only[0]![1][0]}`
+      : `s with ${only.map(([name, paths]) => `${name}:\n- ${paths.join('\n- ')}`).join('\nconflicts with ')}${more}`
+  const message = `Apply failed with ${count}: conflict${text}`
+  return new ConflictError(message, { details: { causes } })
+}
+
+function describe({ manager, subresource, apiVersion, operation, time }: Entry): string {
+  const where = subresource === '' ? '' : ` with subresource ${JSON.stringify(subresource)}`
+  const when = operation === 'Update' && time !== '' ? ` at ${time}` : ''
+  return `${JSON.stringify(manager)}${where} using ${apiVersion}${when}`
+}

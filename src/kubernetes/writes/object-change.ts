@@ -1,0 +1,254 @@
+/**
+ * Turns what a client sends into what is stored: sets the fields that the server owns, removes undeclared fields, fills
+ * in defaults, and checks the result. Every verb takes this path, so a patch cannot do what an update may not.
+ */
+import {
+  cloneTree,
+  ensureRecord,
+  equalTrees,
+  isNumber,
+  isRecord,
+  type Json,
+  type JsonRecord,
+  record,
+  textMember,
+} from '../codec/json-tree.js'
+import { conflictError } from '../dialect/status-body.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import { apiVersion, type ObjectName } from '../../engine/model/resource.js'
+import { BadRequestError, InvalidError } from '../../engine/model/status.js'
+import type { CustomSchemas } from './custom-schema.js'
+import { type FieldProblem, invalid } from './field-errors.js'
+import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate, unchecked } from './kind-rules.js'
+import { type Manager, recordUpdate } from './managed-fields.js'
+import { finalizersOf, metadataProblems, newFinalizerProblems } from './metadata-rules.js'
+import { timeToLiveProblems } from './time-to-live.js'
+import type { FieldValidation } from './write-options.js'
+
+export interface ObjectChangeOptions {
+  readonly rulebook: KindRulebook
+  readonly schemas: CustomSchemas
+  readonly newUid: () => string
+  readonly etcdPrefix: string
+}
+
+export interface ChangeRequest {
+  readonly served: ServedResource
+  readonly name: ObjectName
+  /** '' or `status`. Other subresources are written by the server itself. */
+  readonly subresource: string
+  /** PUT and PATCH use different words for a field that may not be changed. */
+  readonly verb: 'update' | 'patch'
+  readonly manager: Manager
+  /** The managed fields are already up to date, because an apply computes them itself. */
+  readonly keepsManagedFields: boolean
+  readonly fieldValidation: FieldValidation
+  /** Called with a warning about members that were removed, or rules that are not checked. */
+  readonly warn: (text: string) => void
+}
+
+/** The fields that a client cannot set, besides those with rules of their own. */
+const SERVER_SET = [
+  'selfLink',
+  'generation',
+  'deletionTimestamp',
+  'deletionGracePeriodSeconds',
+  'creationTimestamp',
+] as const
+
+export class ObjectChange {
+  readonly #options: ObjectChangeOptions
+
+  constructor(options: ObjectChangeOptions) {
+    this.#options = options
+  }
+
+  rules(served: ServedResource): KindRules {
+    return this.#options.rulebook.of(served)
+  }
+
+  /** @param body is changed. @throws BadRequestError, InvalidError */
+  create(body: JsonRecord, request: ChangeRequest): JsonRecord {
+    const { served, name, manager } = request
+    const rules = this.rules(served)
+    const metadata = metadataOf(body)
+    if (textMember(metadata, 'resourceVersion') !== '') {
+      throw new BadRequestError('resourceVersion should not be set on objects to be created')
+    }
+    delete metadata['resourceVersion']
+    for (const field of SERVER_SET) delete metadata[field]
+    if (!request.keepsManagedFields) delete metadata['managedFields']
+    this.#identify(body, metadata, request)
+    metadata['uid'] = this.#options.newUid()
+    metadata['creationTimestamp'] = manager.time
+    metadata['generation'] = 1
+    if (rules.hasStatus) delete body['status']
+    this.#complete(body, request, rules)
+    prepareNew(served, body, manager.time)
+    if (!request.keepsManagedFields) recordUpdate(null, body, rules.shape, manager)
+    this.#check(request, null, body, rules, name.name)
+    return body
+  }
+
+  /**
+   * @param body the whole new object; it is changed. @param before the stored object, with its resourceVersion.
+   * @throws BadRequestError, ConflictError, InvalidError
+   */
+  update(before: JsonRecord, body: JsonRecord, request: ChangeRequest): JsonRecord {
+    const { served, subresource, manager } = request
+    const rules = this.rules(served)
+    const old = metadataOf(before)
+    this.#compareIdentity(old, metadataOf(body), request)
+    const after = subresource === 'status' ? withStatusOf(before, body) : body
+    const metadata = metadataOf(after)
+    if (subresource === 'status') metadata['managedFields'] = metadataOf(body)['managedFields'] ?? null
+    if (metadata['managedFields'] === null) delete metadata['managedFields']
+    this.#identify(after, metadata, request)
+    for (const field of [...SERVER_SET, 'uid', 'resourceVersion', 'generateName']) restore(metadata, old, field)
+    if (subresource === '' && rules.hasStatus) restore(after, before, 'status')
+    this.#complete(after, request, rules)
+    prepareUpdate(served, after, before, manager.time)
+    if (!isSameBut(before, after)) metadata['generation'] = nextGeneration(old)
+    if (!request.keepsManagedFields) recordUpdate(before, after, rules.shape, manager)
+    this.#check(request, before, after, rules, request.name.name)
+    return after
+  }
+
+  /** Sets type, name and namespace, which the path decides. */
+  #identify(body: JsonRecord, metadata: JsonRecord, { served, name }: ChangeRequest): void {
+    const { resource } = served
+    body['kind'] = resource.kind
+    body['apiVersion'] = apiVersion(resource)
+    metadata['name'] = name.name
+    if (resource.namespaced) metadata['namespace'] = name.namespace
+    else delete metadata['namespace']
+  }
+
+  /**
+   * Removes undeclared fields and fills in defaults.
+   * @throws BadRequestError when a member has another type than is declared, or undeclared fields are forbidden.
+   */
+  #complete(
+    body: JsonRecord,
+    { served: { resource }, fieldValidation, warn }: ChangeRequest,
+    { typeProblem, dropUnknown, fillDefaults }: KindRules,
+  ): void {
+    const problem = typeProblem(body)
+    if (problem !== null) {
+      const { kind, version } = resource
+      throw new BadRequestError(`${kind} in version "${version}" cannot be handled as a ${kind}: ${problem}`)
+    }
+    refuseOrWarn(
+      dropUnknown(body).map((path) => `unknown field "${path}"`),
+      fieldValidation,
+      warn,
+    )
+    fillDefaults(body)
+  }
+
+  #compareIdentity(old: JsonRecord, metadata: JsonRecord, request: ChangeRequest): void {
+    const { served, name, verb } = request
+    const { kind, group } = served.resource
+    const given = (field: string): string => textMember(metadata, field)
+    const version = given('resourceVersion')
+    if (version !== '' && version !== textMember(old, 'resourceVersion')) {
+      throw conflictError(served.resource, name.name)
+    }
+    const problems: FieldProblem[] = []
+    for (const field of ['name', 'namespace', 'uid'] as const) {
+      if (given(field) === '' || given(field) === textMember(old, field)) continue
+      if (field === 'uid' && verb === 'update') {
+        const why = `Precondition failed: UID in precondition: ${given('uid')}, UID in object meta: ${textMember(old, 'uid')}`
+        throw conflictError(served.resource, name.name, why)
+      }
+      problems.push(invalid(`metadata.${field}`, given(field), 'field is immutable'))
+    }
+    if (problems.length > 0) throw InvalidError.forFields(kind, group, name.name, problems)
+  }
+
+  #check(request: ChangeRequest, before: JsonRecord | null, after: JsonRecord, rules: KindRules, name: string): void {
+    const { served } = request
+    const { kind, group } = served.resource
+    const metadata = metadataOf(after)
+    const problems = [
+      ...metadataProblems(served.resource, metadata),
+      ...(before === null ? [] : newFinalizerProblems(metadataOf(before), metadata)),
+      ...timeToLiveProblems(after),
+      ...(rules.schema === undefined ? [] : this.#options.schemas.validate(after, rules.schema, rules.shape)),
+      ...kindProblems(served, before, after, this.#options.etcdPrefix),
+    ]
+    if (problems.length > 0) throw InvalidError.forFields(kind, group, name, problems)
+    const warning = unchecked(served, after, rules.schema)
+    if (warning !== null) request.warn(warning)
+  }
+}
+
+/** The most problems reported in one answer, as in the API server's decoder. */
+const MAX_STRICT_PROBLEMS = 100
+
+/** Words the problems as a strict decoder does. @throws BadRequestError */
+export function refuseOrWarn(
+  problems: readonly string[],
+  validation: FieldValidation,
+  warn: (text: string) => void,
+): void {
+  if (problems.length === 0 || validation === 'Ignore') return
+  if (validation === 'Strict') {
+    const told = problems.slice(0, MAX_STRICT_PROBLEMS)
+    if (problems.length > told.length) told.push(`and ${problems.length - told.length} more`)
+    throw new BadRequestError(`strict decoding error: ${told.join(', ')}`)
+  }
+  for (const problem of problems) warn(problem)
+}
+
+/** @throws BadRequestError when metadata is not an object. */
+export function metadataOf(object: JsonRecord): JsonRecord {
+  const metadata = object['metadata']
+  if (metadata !== undefined && metadata !== null && !isRecord(metadata)) {
+    throw new BadRequestError('metadata must be an object')
+  }
+  return ensureRecord(object, 'metadata')
+}
+
+export function isDeleting(object: JsonRecord): boolean {
+  return textMember(object, 'metadata', 'deletionTimestamp') !== ''
+}
+
+export function hasFinalizers(object: JsonRecord): boolean {
+  return finalizersOf(metadataOf(object)).length > 0
+}
+
+/** Whether two objects are the same, apart from the fields that every write sets. */
+export function isSameObject(before: JsonRecord, after: JsonRecord): boolean {
+  return equalTrees(before, after)
+}
+
+function withStatusOf(before: JsonRecord, body: JsonRecord): JsonRecord {
+  const after = cloneTree(before)
+  const status = body['status']
+  if (status === undefined || status === null) delete after['status']
+  else after['status'] = status
+  return after
+}
+
+function restore(target: JsonRecord, source: JsonRecord, field: string): void {
+  const value: Json | undefined = source[field]
+  if (value === undefined) delete target[field]
+  else target[field] = cloneTree(value)
+}
+
+/** Compares two objects without metadata and status. */
+function isSameBut(before: JsonRecord, after: JsonRecord): boolean {
+  const of = (object: JsonRecord): JsonRecord => {
+    const rest = record(object)
+    delete rest['metadata']
+    delete rest['status']
+    return rest
+  }
+  return equalTrees(of(before), of(after))
+}
+
+export function nextGeneration(metadata: JsonRecord): Json {
+  const { generation } = metadata
+  return isNumber(generation) && typeof generation === 'number' ? generation + 1 : 1
+}

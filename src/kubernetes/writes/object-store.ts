@@ -1,0 +1,383 @@
+/**
+ * Changes one object in etcd by a transaction that compares the mod revision at which the object was read. The object
+ * is written as a whole or not at all, and never over a concurrent write. When the race is lost, the refused
+ * transaction returns the object as it is now, and the change is decided again without another read.
+ *
+ * Requests of this process for one key take turns: racing each other they would only be refused and come again.
+ */
+import { createIngest, isEncrypted } from '../codec/ingest.js'
+import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
+import {
+  encodeJsonTree,
+  ensureRecord,
+  isDeeperThan,
+  isRecord,
+  type JsonRecord,
+  parseJsonTree,
+  record,
+} from '../codec/json-tree.js'
+import { keyValueObject } from '../dialect/key-value-object.js'
+import { type ServedResource, storedApiVersion } from '../dialect/resource-registry.js'
+import type { Key, KeyValue } from '../../engine/model/event.js'
+import { apiVersion, keyOfName, type ObjectName, type Resource } from '../../engine/model/resource.js'
+import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import type { Revision } from '../../engine/model/revision.js'
+import {
+  BadRequestError,
+  InternalError,
+  NotImplementedError,
+  RequestEntityTooLargeError,
+  TimeoutError,
+} from '../../engine/model/status.js'
+import { isUnservable, StoredObject } from '../../engine/model/stored-object.js'
+import type { Clock } from '../../support/clock.js'
+import { sleep } from '../../support/clock.js'
+import type { Random } from '../../support/random.js'
+import { turns } from '../../support/turns.js'
+import { isOwnLease } from '../../engine/upstream/lease-id.js'
+import { UpstreamError, type UpstreamReader, type UpstreamWriter } from '../../engine/upstream/upstream.js'
+import { KeySlots } from './key-slots.js'
+import { storageError } from './storage-error.js'
+
+export interface ObjectStoreOptions {
+  readonly upstream: Pick<UpstreamReader, 'read' | 'readKey'> & UpstreamWriter
+  readonly clock: Clock
+  readonly random: Random
+  /** Returns the JSON of a stored object as the served version, or null when it has none. */
+  readonly jsonOf: (served: ServedResource, object: StoredObject) => Buffer | null
+  /** Fills in the defaults of this resource. */
+  readonly fillDefaults: (served: ServedResource, object: JsonRecord) => void
+  readonly maxValueBytes: number
+  /** Called when a race was lost and the change is decided again. */
+  readonly onRetry: () => void
+}
+
+export interface ObjectLocation extends ObjectName {
+  readonly served: ServedResource
+}
+
+/** The object as it is stored now. */
+export interface Held {
+  readonly stored: StoredObject
+  /**
+   * The object in the served version, with its resourceVersion and with the defaults that a read would fill in. Since
+   * stored objects may lack these defaults, a write that changes nothing else does not add them. Copy the object before
+   * changing it.
+   */
+  readonly object: JsonRecord
+  /** Whether this is a bare value under a declared prefix, which is served as a wrapped object. */
+  readonly isBare: boolean
+  /** Whether it is stored as protobuf, which is read here and never written. */
+  readonly isForeign: boolean
+  /** Whether it is stored in another version than objects are written in: a write that changes nothing else migrates it. */
+  readonly isOldVersion: boolean
+}
+
+export type Change =
+  /**
+   * `value` is an object, or the bytes of a bare value. `lease` is called when the write is made and returns '0' for
+   * none.
+   */
+  | { readonly kind: 'put'; readonly value: JsonRecord | Buffer; readonly lease: () => Promise<string> }
+  | { readonly kind: 'delete' }
+  | { readonly kind: 'none' }
+
+/** @param before null: nothing is there. @throws StatusError to refuse the write. */
+export type ConfirmPut = (before: JsonRecord | null, after: JsonRecord) => Promise<void>
+
+export interface ChangeOptions {
+  readonly dryRun?: boolean
+  readonly confirm?: ConfirmPut | undefined
+  /** Whether a value that cannot be read, or that another server has written, is handed to `decide` as a bare one. */
+  readonly removes?: boolean
+}
+
+export interface Changed {
+  readonly kind: 'created' | 'updated' | 'deleted' | 'unchanged'
+  /**
+   * The object after the write. After a deletion it is the last state, at the revision of the deletion; null when there
+   * was no object and still is none.
+   */
+  readonly stored: StoredObject | null
+}
+
+/**
+ * A write that loses every race for this long is given up, so that the client gets a 504 instead of a hanging request.
+ */
+const GIVE_UP_MS = 30_000
+/** The first lost races are retried at once. */
+const QUICK_RETRIES = 3
+const MAX_PAUSE_MS = 50
+
+export class ObjectStore {
+  readonly #options: ObjectStoreOptions
+  readonly #slots = new KeySlots()
+  readonly #ingests = new WeakMap<ServedResource, ReturnType<typeof createIngest>>()
+
+  constructor(options: ObjectStoreOptions) {
+    this.#options = options
+  }
+
+  /** Reads as linearizably as etcd does. @throws StatusError */
+  async read(place: ObjectLocation): Promise<Held | null> {
+    return this.#held(place, await this.#readKey(keyOfName(place.served.resource, place)))
+  }
+
+  /** Returns the JSON of a stored object as the served version; null when it has none. */
+  json(served: ServedResource, stored: StoredObject): Buffer | null {
+    return this.#options.jsonOf(served, stored)
+  }
+
+  /** @throws what `decide` throws; StatusError when etcd refuses the write. */
+  async change(
+    place: ObjectLocation,
+    decide: (held: Held | null) => Change,
+    options: ChangeOptions = {},
+  ): Promise<Changed> {
+    const key = keyOfName(place.served.resource, place)
+    const release = await this.#slots.take(key)
+    try {
+      return await this.#decideAndWrite(place, key, decide, options)
+    } finally {
+      release()
+    }
+  }
+
+  /** Yields every object under a prefix that can be read, page by page, all at one revision, in slices of time. */
+  async *list(served: ServedResource, prefix: Key): AsyncGenerator<Held> {
+    for await (const stored of this.listStored(served, prefix)) {
+      const held = this.#heldOf(served, stored)
+      if (held !== null) yield held
+    }
+  }
+
+  /** The same without reading the objects. @param onRevision called with the revision before the first. */
+  async *listStored(
+    served: ServedResource,
+    prefix: Key,
+    onRevision: (revision: Revision) => void = () => {},
+  ): AsyncGenerator<StoredObject> {
+    let startKey = prefix
+    let revision: Revision | undefined
+    for (;;) {
+      const page = await this.#asked(() =>
+        this.#options.upstream.read({ prefix, startKey, limit: 500, ...(revision === undefined ? {} : { revision }) }),
+      )
+      if (revision === undefined) onRevision((revision = page.revision))
+      for (const keyValue of page.keyValues) {
+        if (turns.isOver) await turns.take()
+        const stored = this.#stored(served, keyValue)
+        if (stored !== null) yield stored
+      }
+      const last = page.keyValues.at(-1)
+      if (!page.more || last === undefined) return
+      startKey = `${last.key}\0` as Key
+    }
+  }
+
+  async #decideAndWrite(
+    place: ObjectLocation,
+    key: Key,
+    decide: (held: Held | null) => Change,
+    { dryRun = false, confirm, removes = false }: ChangeOptions,
+  ): Promise<Changed> {
+    const { upstream, clock, random, onRetry } = this.#options
+    const startedMs = clock.monotonic()
+    let current = await this.#readKey(key)
+    let granted = '0'
+    try {
+      for (let attempt = 1; ; attempt++) {
+        const held = removes ? this.#heldOrRaw(place, current) : this.#held(place, current)
+        const change = decide(held)
+        if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
+        if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
+        const value = change.kind === 'put' ? this.#bytesOf(change.value, place.served) : null
+        if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
+        if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
+        const leaseId = change.kind === 'put' ? await change.lease() : '0'
+        if (leaseId !== current?.leaseId) granted = leaseId
+        try {
+          const result = await upstream.write(
+            [{ key, modRevision: current?.modRevision ?? (0 as Revision) }],
+            [value === null ? { type: 'delete', key } : { type: 'put', key, value, leaseId }],
+          )
+          if (result.kind === 'written') {
+            if (current !== null && current.leaseId !== leaseId) await this.#dropLease(current.leaseId)
+            granted = '0'
+            return this.#outcome(place, key, held, value, leaseId, result.revision)
+          }
+          current = result.current[0] ?? null
+        } catch (error) {
+          // The lease ran out between the read and the write, and etcd has removed the object with it.
+          if (!(error instanceof UpstreamError) || !/lease not found/.test(error.message))
+            throw storageError(error, 'write')
+          current = await this.#readKey(key)
+        }
+        onRetry()
+        if (clock.monotonic() - startedMs > GIVE_UP_MS) {
+          throw new TimeoutError(`Timeout: others write this object all the time; given up after ${attempt} attempts`)
+        }
+        if (attempt > QUICK_RETRIES) await sleep(clock, random.next() * MAX_PAUSE_MS)
+      }
+    } finally {
+      await this.#dropLease(granted)
+    }
+  }
+
+  /** @throws RequestEntityTooLargeError for a value that nobody could read again; BadRequestError, see `bytesOf`. */
+  #bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
+    const bytes = bytesOf(value, served)
+    const { maxValueBytes } = this.#options
+    if (bytes.length <= maxValueBytes) return bytes
+    throw new RequestEntityTooLargeError(
+      `Request entity too large: the object would take ${bytes.length} bytes, and the limit is ${maxValueBytes}`,
+    )
+  }
+
+  /** Ends a lease that a write has granted and no key has any more. The write does not fail by it. */
+  async #dropLease(leaseId: string): Promise<void> {
+    if (!isOwnLease(leaseId)) return
+    try {
+      await this.#options.upstream.dropLease(leaseId)
+    } catch (error) {
+      // It ends by itself, in a year at the latest.
+      if (!(error instanceof UpstreamError)) throw error
+    }
+  }
+
+  #outcome(
+    place: ObjectLocation,
+    key: Key,
+    held: Held | null,
+    value: Buffer | null,
+    leaseId: string,
+    revision: Revision | null,
+  ): Changed {
+    const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
+    const bytes = value ?? (held === null ? null : encodeJsonTree(held.object))
+    if (bytes === null) return { kind, stored: null }
+    // A dry run of a create has no revision yet, so its answer has none.
+    const modRevision = revision ?? (0 as Revision)
+    const stored = this.#stored(place.served, {
+      key,
+      value: bytes,
+      createRevision: held?.stored.createRevision ?? modRevision,
+      modRevision,
+      version: (held?.stored.version ?? 0) + (value === null ? 0 : 1),
+      leaseId,
+    })
+    if (stored === null) throw new InternalError('what was written cannot be read again')
+    return { kind, stored }
+  }
+
+  #held(place: ObjectLocation, keyValue: KeyValue | null): Held | null {
+    if (keyValue === null) return null
+    const stored = this.#stored(place.served, keyValue)
+    const held = stored === null ? null : this.#heldOf(place.served, stored)
+    if (held !== null) return held
+    throw notOurs(place, 'in a form that cannot be read')
+  }
+
+  /**
+   * What is held, so that it can be removed whatever it is. What a kube-apiserver owns, as protobuf or encrypted, is left
+   * to it, except under a declared prefix.
+   */
+  #heldOrRaw(place: ObjectLocation, keyValue: KeyValue | null): Held | null {
+    if (keyValue === null) return null
+    const { served } = place
+    const isDeclared = served.origin === 'declared'
+    const stored = this.#stored(served, keyValue)
+    const held = stored === null ? null : this.#heldOf(served, stored)
+    if (held !== null) return isDeclared ? { ...held, isForeign: false } : held
+    if (!isDeclared && isEncrypted(keyValue.value)) throw notOurs(place, 'encrypted')
+    const raw = rawObject(served.resource, place, keyValue)
+    const object = record({ metadata: record({ resourceVersion: formatResourceVersion(keyValue.modRevision) }) })
+    return { stored: raw, object, isBare: true, isForeign: false, isOldVersion: false }
+  }
+
+  #heldOf(served: ServedResource, stored: StoredObject): Held | null {
+    const json = this.#options.jsonOf(served, stored)
+    const object = json === null ? null : parseJsonTree(json).value
+    if (!isRecord(object)) return null
+    const metadata = ensureRecord(object, 'metadata')
+    metadata['resourceVersion'] = formatResourceVersion(stored.modRevision)
+    this.#options.fillDefaults(served, object)
+    const isBare = served.origin === 'declared' && typeof object['key'] === 'string' && isValueMember(object)
+    const isOldVersion = served.definition !== null && stored.apiVersion !== storedApiVersion(served)
+    return { stored, object, isBare, isForeign: stored.encoding === 'protobuf', isOldVersion }
+  }
+
+  #stored(served: ServedResource, keyValue: KeyValue): StoredObject | null {
+    let ingest = this.#ingests.get(served)
+    if (ingest === undefined) {
+      const { maxValueBytes } = this.#options
+      ingest = createIngest({ resource: served.resource, maxValueBytes, wrap: keyValueObject })
+      this.#ingests.set(served, ingest)
+    }
+    const stored = ingest(keyValue)
+    return isUnservable(stored) ? null : stored
+  }
+
+  #readKey(key: Key): Promise<KeyValue | null> {
+    return this.#asked(() => this.#options.upstream.readKey(key))
+  }
+
+  async #asked<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask()
+    } catch (error) {
+      throw storageError(error, 'read')
+    }
+  }
+}
+
+/** A value of any bytes, wrapped. */
+function rawObject(resource: Resource, { namespace, name }: ObjectName, keyValue: KeyValue): StoredObject {
+  const { key, createRevision, modRevision, version, leaseId } = keyValue
+  const { bytes, metadataOffset } = keyValueObject(resource, { namespace, name }, keyValue)
+  const revisions = [createRevision, modRevision, version] as const
+  const type = apiVersion(resource)
+  return new StoredObject(
+    key,
+    namespace,
+    name,
+    ...revisions,
+    leaseId,
+    'json',
+    type,
+    resource.kind,
+    bytes,
+    metadataOffset,
+  )
+}
+
+function notOurs({ served, name }: ObjectLocation, form: string): NotImplementedError {
+  return new NotImplementedError(
+    `${served.resource.plural} ${JSON.stringify(name)} is stored ${form}, and is not changed here: write it where it was written`,
+  )
+}
+
+function isValueMember(object: JsonRecord): boolean {
+  return typeof object['text'] === 'string' || typeof object['base64'] === 'string'
+}
+
+/**
+ * The type comes first, where lists look for it; versions of a definition differ in no more than that here (`None`). The
+ * resourceVersion is etcd's and is not stored.
+ *
+ * @throws BadRequestError when the object is nested deeper than stored objects are read: managed fields nest with it.
+ */
+function bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
+  if (Buffer.isBuffer(value)) return value
+  const ordered = record()
+  for (const name of ['kind', 'apiVersion', 'metadata']) if (value[name] !== undefined) ordered[name] = value[name]
+  for (const name in value) ordered[name] = value[name]!
+  if (served.definition !== null) ordered['apiVersion'] = storedApiVersion(served)
+  const metadata = record(isRecord(value['metadata']) ? value['metadata'] : {})
+  delete metadata['resourceVersion']
+  ordered['metadata'] = metadata
+  if (isDeeperThan(ordered, MAX_JSON_DEPTH)) {
+    throw new BadRequestError(`the object is nested more than ${MAX_JSON_DEPTH} deep with the fields that managers own`)
+  }
+  return encodeJsonTree(ordered)
+}

@@ -1,0 +1,260 @@
+/**
+ * Writes whose cost is not small run in worker threads, so that no write delays a watch; the small ones stay on the event
+ * loop, where they are done sooner.
+ *
+ * A write stays when its body and the object that is there are small JSON. Everything that is done with them (decoding,
+ * defaults, merging, comparing, managed fields, checking the metadata) visits each value a bounded number of times, and a value
+ * takes a byte at least, so the time is bounded by the bytes; what stands for more than its bytes has a smaller bound:
+ *
+ * - YAML (aliases, a slower parser) and protobuf (an empty message is many members in JSON);
+ * - a JSON Patch, whose operations may each visit the whole object.
+ *
+ * A custom resource always goes: the cost of its schema is bounded by nothing that is known here. So does a DELETE of an
+ * object that is not small, alone or in a collection. What the object is is only known when it has been read: then the write begins anew in a thread.
+ * `npm run bench -- loop` measures what this comes to.
+ */
+import type { JsonRecord } from '../codec/json-tree.js'
+import { EVICTION_NAME, type ServedResource } from '../dialect/resource-registry.js'
+import { toShared } from '../dialect/shared-resource.js'
+import { apiVersion, type ObjectName, resourceId } from '../../engine/model/resource.js'
+import {
+  InternalError,
+  RequestEntityTooLargeError,
+  ServiceUnavailableError,
+  StatusError,
+  TimeoutError,
+} from '../../engine/model/status.js'
+import { type JobCalls, ThreadEndedError, type ThreadPool } from '../../support/thread-pool.js'
+import {
+  type AnswerMessage,
+  answerFrom,
+  type Returned,
+  returnedBy,
+  type ServedMessage,
+  valueOf,
+  withBuffers,
+  type WriteMessage,
+} from './thread-messages.js'
+import type { OneAnswer, WriteAnswer, WriteRequest } from './write-context.js'
+import { type OneVerb, Writer, type WriterOptions, type WriteVerb } from './writer.js'
+
+export interface OffLoopWriterOptions extends WriterOptions {
+  readonly threads: Pick<ThreadPool, 'run'>
+  /** A slot for each thread. */
+  readonly gate: { enter(identity: string, signal?: AbortSignal): Promise<() => void> }
+  readonly deadlineMs: number
+  /** Called with the seconds that a write took in a thread, or until its thread was ended. */
+  readonly onJob: (seconds: number) => void
+}
+
+/** Bytes of a body that may stay on the loop. */
+const MAX_BODY_BYTES = 8 * 1024
+const MAX_DENSE_BODY_BYTES = 512
+/** Bytes of the stored object that it is put over. */
+const MAX_HELD_BYTES = 32 * 1024
+/** Resources that a thread is told of; then it forgets all of them. */
+const MAX_KNOWN = 200
+
+/** Functions of a request that a thread can call. */
+const ASKED: ReadonlySet<string> = new Set(['mayCreate', 'confirm'])
+
+export class OffLoopWriter {
+  readonly #options: OffLoopWriterOptions
+  readonly #local: Writer
+  /** The same without the bound on what is held, for what only this side can do. */
+  readonly #unbounded: Writer
+  readonly #ids = new WeakMap<ServedResource, number>()
+  #lastId = 0
+
+  constructor(options: OffLoopWriterOptions) {
+    this.#options = options
+    this.#unbounded = new Writer(options)
+    this.#local = new Writer({ ...options, upstream: onlySmall(options.upstream) })
+  }
+
+  /** Whether the objects of a resource can be answered in protobuf: those of built-in kinds, as in Kubernetes. */
+  hasProtobuf({ resource, origin }: ServedResource): boolean {
+    if (origin !== 'well-known') return false
+    return this.#options.schema.messageOfKind(apiVersion(resource), resource.kind) !== undefined
+  }
+
+  /** @param identity whoever asks, for a fair share of the threads. @throws StatusError */
+  async perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
+    if (verb === 'deletecollection') return await this.#deleteCollection(request, identity, signal)
+    if (!canLeave(verb, request)) return await this.#unbounded.perform(verb, request)
+    if (isSmall(request)) {
+      try {
+        return await this.#local.perform(verb, request)
+      } catch (error) {
+        // Nothing was written: what is there was only read.
+        if (!(error instanceof StatusError) || !(error.cause instanceof NotSmallError)) throw error
+      }
+    }
+    return await this.#inThread(verb, request, identity, signal)
+  }
+
+  /** The collection is listed here, and each of its objects that is not small is removed in a thread. */
+  async #deleteCollection(request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
+    requireSmallBody(request, 'DeleteOptions')
+    const remove = (name: ObjectName): Promise<OneAnswer> =>
+      this.#inThread('remove', { ...request, ...name }, identity, signal)
+    const apart = isContainer(request.served) ? {} : { apart: { overBytes: MAX_HELD_BYTES, remove } }
+    return await this.#unbounded.perform('deletecollection', { ...request, ...apart })
+  }
+
+  /** @throws StatusError */
+  async #inThread(verb: OneVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<OneAnswer> {
+    const release = await this.#options.gate.enter(identity, signal)
+    try {
+      return await this.#compute(verb, request)
+    } finally {
+      release()
+    }
+  }
+
+  async #compute(verb: OneVerb, request: WriteRequest): Promise<OneAnswer> {
+    const { threads, clock, onJob } = this.#options
+    let hasWritten = false
+    const calls = this.#callsOf(request, () => (hasWritten = true))
+    const startedMs = clock.monotonic()
+    try {
+      const returned = await threads.run({ message: (known) => this.#message(verb, request, known), calls })
+      return answerFrom(valueOf(returned as Returned<AnswerMessage>))
+    } catch (error) {
+      throw error instanceof ThreadEndedError ? this.#endedError(error, hasWritten) : error
+    } finally {
+      onJob((clock.monotonic() - startedMs) / 1_000)
+    }
+  }
+
+  /** What the thread asks of this side. */
+  #callsOf({ served, mayCreate, confirm }: WriteRequest, onWrite: () => void): JobCalls {
+    const { upstream, onRetry, onUnusable } = this.#options
+    const call =
+      <T extends readonly unknown[]>(work: (...values: T) => Promise<unknown>) =>
+      (...values: readonly unknown[]) =>
+        returnedBy(() => work(...(withBuffers(values) as unknown as T)))
+    return {
+      read: call((...values: Parameters<typeof upstream.read>) => upstream.read(...values)),
+      readKey: call((...values: Parameters<typeof upstream.readKey>) => upstream.readKey(...values)),
+      write: call((...values: Parameters<typeof upstream.write>) => {
+        onWrite()
+        return upstream.write(...values)
+      }),
+      grantLease: call((...values: Parameters<typeof upstream.grantLease>) => upstream.grantLease(...values)),
+      dropLease: call((...values: Parameters<typeof upstream.dropLease>) => upstream.dropLease(...values)),
+      mayCreate: call(() => mayCreate()),
+      confirm: call(async (before: string | null, after: string) =>
+        confirm?.(before === null ? null : recordFrom(before), recordFrom(after)),
+      ),
+      afterGone: call((namespace: string, name: string) => this.#unbounded.afterGone({ served, namespace, name })),
+      onRetry: call(() => Promise.resolve(onRetry?.())),
+      onUnusable: call((problem: string) => Promise.resolve(onUnusable?.(problem))),
+    }
+  }
+
+  #message(verb: OneVerb, request: WriteRequest, known: Set<unknown>): WriteMessage {
+    const { find, etcdPrefix, maxValueBytes, clock } = this.#options
+    const { namespace, name, subresource, query, userAgent, contentType, body } = request
+    const forgets = known.size >= MAX_KNOWN
+    if (forgets) known.clear()
+    const namespaces = find('', 'v1', 'namespaces')
+    return {
+      verb,
+      served: this.#servedMessage(request.served, known),
+      namespaces: namespaces === undefined ? null : this.#servedMessage(namespaces, known),
+      forgets,
+      namespace,
+      name,
+      subresource,
+      query: query.toString(),
+      userAgent,
+      contentType,
+      body,
+      asProtobuf: request.asProtobuf ?? false,
+      confirms: request.confirm !== undefined,
+      nowMs: clock.now(),
+      etcdPrefix,
+      maxValueBytes,
+    }
+  }
+
+  #servedMessage(served: ServedResource, known: Set<unknown>): ServedMessage {
+    let id = this.#ids.get(served)
+    if (id === undefined) this.#ids.set(served, (id = ++this.#lastId))
+    if (known.has(id)) return { id, resource: null }
+    known.add(id)
+    return { id, resource: toShared(served) }
+  }
+
+  #endedError({ reason, cause }: ThreadEndedError, hasWritten: boolean): StatusError {
+    const outcome = hasWritten ? 'the write may or may not have been done' : 'nothing was written'
+    switch (reason) {
+      case 'deadline':
+        return new TimeoutError(
+          `Timeout: the write took more than ${this.#options.deadlineMs} ms of computing: ${outcome}`,
+        )
+      case 'memory':
+        return new RequestEntityTooLargeError(`the write takes more memory than one may have: ${outcome}`)
+      case 'closed':
+        return new ServiceUnavailableError(`the server is shutting down: ${outcome}`)
+      case 'crash':
+        return new InternalError('an internal error occurred', { cause })
+    }
+  }
+}
+
+/** What holds other objects is emptied object by object, an eviction asks the budgets: neither is one object's work. */
+function canLeave(verb: OneVerb, request: WriteRequest): boolean {
+  const isEviction = request.subresource === EVICTION_NAME
+  if (isEviction || (verb === 'delete' && isContainer(request.served))) {
+    requireSmallBody(request, isEviction ? 'an Eviction' : 'DeleteOptions')
+    return false
+  }
+  // A function that threads do not know cannot be asked from there.
+  return Object.entries(request).every(([name, value]) => typeof value !== 'function' || ASKED.has(name))
+}
+
+function isContainer({ resource }: ServedResource): boolean {
+  return ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'].includes(resourceId(resource))
+}
+
+/** @throws RequestEntityTooLargeError */
+function requireSmallBody({ body }: WriteRequest, kind: string): void {
+  if (body.length <= MAX_BODY_BYTES) return
+  throw new RequestEntityTooLargeError(`Request entity too large: limit of ${kind} is ${MAX_BODY_BYTES}`)
+}
+
+/** Rights are texts: they need no lossless tree, which takes several times as long to make on the event loop. */
+function recordFrom(text: string): JsonRecord {
+  return JSON.parse(text) as JsonRecord
+}
+
+function isSmall({ served, body, contentType = '' }: WriteRequest): boolean {
+  if (served.origin === 'custom') return false
+  const isPlain = /^application\/((strategic-)?merge-patch\+)?json *(;|$)/i.test(contentType)
+  return body.length <= (isPlain ? MAX_BODY_BYTES : MAX_DENSE_BODY_BYTES)
+}
+
+/** What is there is too much for the event loop. */
+class NotSmallError extends Error {
+  override readonly name = 'NotSmallError'
+}
+
+function onlySmall(upstream: WriterOptions['upstream']): WriterOptions['upstream'] {
+  const small = <T extends { readonly value: Buffer } | null>(held: T): T => {
+    if (held !== null && held.value.length > MAX_HELD_BYTES) throw new NotSmallError(`${held.value.length} bytes`)
+    return held
+  }
+  return {
+    read: (request) => upstream.read(request),
+    grantLease: (seconds) => upstream.grantLease(seconds),
+    dropLease: (leaseId) => upstream.dropLease(leaseId),
+    readKey: async (key) => small(await upstream.readKey(key)),
+    write: async (compares, operations) => {
+      const result = await upstream.write(compares, operations)
+      if (result.kind === 'conflict') result.current.forEach(small)
+      return result
+    },
+  }
+}

@@ -1,0 +1,190 @@
+/** PATCH in its four formats. Each turns the stored object into a whole new one, which is then treated as an update. */
+import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
+import { bodyMediaType } from '../dialect/media-type.js'
+import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
+import { apiVersion } from '../../engine/model/resource.js'
+import { BadRequestError, NotFoundError } from '../../engine/model/status.js'
+import { bareValueOf } from './bare-value.js'
+import { makeObject } from './create.js'
+import { applyJsonPatch } from './json-patch.js'
+import type { KindRules } from './kind-rules.js'
+import { applyConfiguration, type Manager } from './managed-fields.js'
+import { applyMergePatch } from './merge-patch.js'
+import { metadataOf, refuseOrWarn } from './object-change.js'
+import type { Change, Held } from './object-store.js'
+import { checkType, decode } from './request-body.js'
+import type { Shape } from './shape.js'
+import { applyStrategicPatch } from './strategic-patch.js'
+import {
+  answerOf,
+  managerOf,
+  RequestLease,
+  Warnings,
+  type OneAnswer,
+  type WriteContext,
+  type WriteRequest,
+} from './write-context.js'
+import { parseWriteOptions, type WriteOptions } from './write-options.js'
+
+const JSON_PATCH = 'application/json-patch+json'
+const MERGE_PATCH = 'application/merge-patch+json'
+const STRATEGIC_PATCH = 'application/strategic-merge-patch+json'
+const APPLY_PATCH = 'application/apply-patch+yaml'
+
+const FOR_CUSTOM = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH] as const
+const FOR_BUILT_IN = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH] as const
+type PatchType = (typeof FOR_BUILT_IN)[number]
+
+/** A parsed patch, which can be applied to any object. */
+export interface PatchBody {
+  readonly type: PatchType
+  readonly patch: Json
+}
+
+/** @throws BadRequestError, UnsupportedMediaTypeError */
+export function readPatch(
+  contentType: string | undefined,
+  body: Buffer,
+  takesStrategicPatch: boolean,
+): PatchBody & { readonly duplicates: readonly string[] } {
+  const types: readonly [PatchType, ...PatchType[]] = takesStrategicPatch ? FOR_BUILT_IN : FOR_CUSTOM
+  const type = bodyMediaType(contentType ?? 'none', types)
+  const { value, duplicates } = decode(body, type === APPLY_PATCH)
+  return { type, patch: value, duplicates }
+}
+
+/** @throws BadRequestError, InvalidError */
+export function patched(object: JsonRecord, { type, patch }: PatchBody, shape: Shape): JsonRecord {
+  switch (type) {
+    case JSON_PATCH:
+      return applyJsonPatch(object, patch)
+    case MERGE_PATCH:
+      return applyMergePatch(object, patch)
+    case STRATEGIC_PATCH:
+      return applyStrategicPatch(object, patch, shape)
+    case APPLY_PATCH:
+      throw new RangeError('an apply is no patch of an object alone')
+  }
+}
+
+/** @throws StatusError */
+export async function patchObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
+  const { served, namespace, name, subresource } = request
+  const { resource } = served
+  const rules = context.change.rules(served)
+  const body = readPatch(request.contentType, request.body, rules.takesStrategicPatch)
+  const isApply = body.type === APPLY_PATCH
+  const options = parseWriteOptions(request.query, request.userAgent, 'Patch', isApply)
+  const warnings = new Warnings()
+  refuseOrWarn(
+    body.duplicates.map((path) => `duplicate field "${path}"`),
+    options.fieldValidation,
+    warnings.add,
+  )
+  const manager = managerOf(context, apiVersion(resource), options, subresource)
+  const configuration = isApply ? readConfiguration(body.patch, request, rules.dropUnknown, options, warnings) : null
+  if (configuration !== null && rules.hasStatus) keepOwnPart(configuration, subresource)
+  const lease = new RequestLease(context, options.ttlSeconds)
+  const decide = (held: Held | null): Change => {
+    if (held === null) throw objectNotFoundError(resource, name)
+    const after =
+      configuration === null
+        ? patched(held.object, body, rules.shape)
+        : applied(held, configuration, rules.shape, manager, options, request)
+    const bare = held.isBare ? bareValueOf(served, after, name) : null
+    if (bare !== null) return lease.putBare(held, bare)
+    const object = context.change.update(held.object, after, {
+      served,
+      name: { namespace, name },
+      subresource,
+      verb: 'patch',
+      manager,
+      keepsManagedFields: isApply,
+      fieldValidation: options.fieldValidation,
+      warn: warnings.add,
+    })
+    return lease.put(held, object)
+  }
+  try {
+    const changed = await context.store.change({ served, namespace, name }, decide, {
+      ...options,
+      confirm: request.confirm,
+    })
+    if (changed.kind === 'deleted') await context.containers.afterGone({ served, namespace, name })
+    return answerOf(changed, warnings, options.dryRun)
+  } catch (error) {
+    const isNew = error instanceof NotFoundError && configuration !== null && subresource === ''
+    if (!isNew) throw error
+    if (textMember(configuration, 'metadata', 'resourceVersion') !== '') throw conflictError(resource, name)
+    await request.mayCreate()
+    const { object } = applyConfiguration(null, configuration, rules.shape, manager, options.force)
+    return await makeObject(context, request, object, options, warnings, true)
+  }
+}
+
+function readConfiguration(
+  patch: Json,
+  { served, namespace, name }: WriteRequest,
+  dropUnknown: KindRules['dropUnknown'],
+  options: WriteOptions,
+  warnings: Warnings,
+): JsonRecord {
+  if (!isRecord(patch)) throw new BadRequestError('error decoding apply patch: it must be an object')
+  for (const field of ['apiVersion', 'kind']) {
+    if (textMember(patch, field) === '') throw new BadRequestError(`error decoding apply patch: ${field} must be set`)
+  }
+  checkType(patch, served.resource)
+  const metadata = metadataOf(patch)
+  const given = textMember(metadata, 'name')
+  if (given !== '' && given !== name) {
+    throw new BadRequestError(`the name of the object (${given}) does not match the name on the URL (${name})`)
+  }
+  const inNamespace = textMember(metadata, 'namespace')
+  if (inNamespace !== '' && inNamespace !== namespace) {
+    throw new BadRequestError('the namespace of the provided object does not match the namespace sent on the request')
+  }
+  if (metadata['managedFields'] !== undefined && metadata['managedFields'] !== null) {
+    throw new BadRequestError('metadata.managedFields must be nil')
+  }
+  delete metadata['managedFields']
+  const unknown = dropUnknown(patch)
+  refuseOrWarn(
+    unknown.map((path) => `unknown field "${path}"`),
+    options.fieldValidation,
+    warnings.add,
+  )
+  return patch
+}
+
+/**
+ * Keeps the part of a configuration that can be owned here: the main resource does not own its status, and the status
+ * subresource owns nothing else.
+ */
+function keepOwnPart(configuration: JsonRecord, subresource: string): void {
+  if (subresource === '') {
+    delete configuration['status']
+    return
+  }
+  for (const name of Object.keys(configuration)) {
+    if (!['apiVersion', 'kind', 'metadata', 'status'].includes(name)) delete configuration[name]
+  }
+  const metadata = metadataOf(configuration)
+  for (const name of Object.keys(metadata)) {
+    if (!['name', 'namespace', 'uid', 'resourceVersion'].includes(name)) delete metadata[name]
+  }
+}
+
+function applied(
+  held: Held,
+  configuration: JsonRecord,
+  shape: Shape,
+  manager: Manager,
+  { force }: WriteOptions,
+  { served, name }: WriteRequest,
+): JsonRecord {
+  const version = textMember(configuration, 'metadata', 'resourceVersion')
+  if (version !== '' && version !== textMember(held.object, 'metadata', 'resourceVersion')) {
+    throw conflictError(served.resource, name)
+  }
+  return applyConfiguration(held.object, configuration, shape, manager, force).object
+}

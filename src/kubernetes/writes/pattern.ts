@@ -1,0 +1,34 @@
+/**
+ * Patterns of schemas, in RE2's grammar and in time linear in the text: whoever may write a definition must not be able to
+ * stop the server with `^([a-z0-9]+-?)+$`. Look-ahead and back references do not exist in that grammar, as in the API server.
+ */
+import { LRUCache } from 'lru-cache'
+import { RE2JS } from 're2js'
+import { errorMessage } from '../../support/error-message.js'
+
+/** Compiling takes more than linear time in the length of a pattern; those of real definitions are a tenth as long. */
+const MAX_LENGTH = 4_096
+const compiled = new LRUCache<string, RE2JS>({ max: 1_000 })
+
+export interface Pattern {
+  /** Whether it matches anywhere in the text. */
+  test(text: string): boolean
+}
+
+/** @throws SyntaxError when it is no pattern of RE2, or longer than is compiled here. */
+export function compilePattern(source: string): Pattern {
+  const known = compiled.get(source)
+  if (known !== undefined) return known
+  if (source.length > MAX_LENGTH) {
+    throw new SyntaxError(`a pattern of ${source.length} characters is longer than ${MAX_LENGTH}`)
+  }
+  let made: RE2JS
+  try {
+    made = RE2JS.compile(source)
+  } catch (error) {
+    const why = errorMessage(error)
+    throw new SyntaxError(why.replace('parsing regexp', 'parsing regular expression'), { cause: error })
+  }
+  compiled.set(source, made)
+  return made
+}

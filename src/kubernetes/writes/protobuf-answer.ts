@@ -1,0 +1,34 @@
+/** The answers to writes for a client that reads nothing but protobuf. */
+import { ensureRecord, isRecord, parseJsonTree } from '../codec/json-tree.js'
+import { CodecError } from '../codec/protobuf/codec-error.js'
+import { encodeObject } from '../codec/protobuf/encode-object.js'
+import { openEnvelope, rawOf } from '../codec/protobuf/envelope.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import type { OneAnswer, WriteContext } from './write-context.js'
+
+type Needs = Pick<WriteContext, 'store' | 'schema'>
+
+/** What is written is written: what cannot be said in protobuf is said in JSON. */
+export function inProtobuf({ store, schema }: Needs, served: ServedResource, answer: OneAnswer): OneAnswer {
+  if (answer.kind === 'protobuf') return answer
+  const json = answer.kind === 'object' ? store.json(served, answer.stored) : answer.json
+  const { value } = json === null ? { value: null } : parseJsonTree(json)
+  if (!isRecord(value)) return answer
+  if (answer.kind === 'object') {
+    ensureRecord(value, 'metadata')['resourceVersion'] = formatResourceVersion(answer.stored.modRevision)
+  }
+  try {
+    const bytes = encodeObject(value, schema)
+    return bytes === null ? answer : { kind: 'protobuf', code: answer.code, bytes, warnings: answer.warnings }
+  } catch (error) {
+    if (error instanceof CodecError) return answer
+    throw error
+  }
+}
+
+/** Returns the message of an object, without an envelope; null when it cannot be said in protobuf. */
+export function messageOf(needs: Needs, served: ServedResource, answer: OneAnswer): Buffer | null {
+  const said = inProtobuf(needs, served, answer)
+  return said.kind === 'protobuf' ? rawOf(openEnvelope(said.bytes)) : null
+}

@@ -1,0 +1,98 @@
+/** Reads the body of a write into a tree, whatever its format. kubectl sends built-in kinds as protobuf. */
+import { CodecError } from '../codec/protobuf/codec-error.js'
+import { decodeObject } from '../codec/protobuf/decode.js'
+import type { Schema } from '../codec/protobuf/schema.js'
+import {
+  isRecord,
+  type Json,
+  type JsonRecord,
+  jsonText,
+  type ParsedJson,
+  parseJsonTree,
+  textMember,
+} from '../codec/json-tree.js'
+import { parseYamlTree } from '../codec/yaml-tree.js'
+import { bodyMediaType } from '../dialect/media-type.js'
+import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import { BadRequestError, RequestEntityTooLargeError, UnsupportedMediaTypeError } from '../../engine/model/status.js'
+
+/** The bound for a body in protobuf. The largest objects of clusters have a tenth of that. */
+const MAX_MESSAGES = 100_000
+const PROTOBUF = 'application/vnd.kubernetes.protobuf'
+const OBJECT_TYPES = ['application/json', 'application/yaml', PROTOBUF] as const
+
+/** @throws BadRequestError, UnsupportedMediaTypeError */
+export function readObject(
+  contentType: string | undefined,
+  body: Buffer,
+  schema: Schema,
+): ParsedJson & { readonly value: JsonRecord } {
+  const type = bodyMediaType(contentType, OBJECT_TYPES)
+  const { value, duplicates } = decode(
+    type === PROTOBUF ? fromProtobuf(body, schema) : body,
+    type === 'application/yaml',
+  )
+  if (!isRecord(value)) throw new BadRequestError('the body of the request must be an object')
+  return { value, duplicates }
+}
+
+/** Reads the optional body of a delete: null when there is none. */
+export function readOptionalObject(contentType: string | undefined, body: Buffer, schema: Schema): Json {
+  return body.length === 0 ? null : readObject(contentType, body, schema).value
+}
+
+/** Reads the body of an access review, as plain values. @throws BadRequestError, UnsupportedMediaTypeError */
+export function parseReviewBody(
+  contentType: string | undefined,
+  body: Buffer,
+  schema: Schema,
+  { group, kind }: { readonly group: string; readonly kind: string },
+): object {
+  const { value } = readObject(contentType, body, schema)
+  checkType(value, { group, version: 'v1', kind })
+  return JSON.parse(jsonText(value)) as object
+}
+
+/** Fields that the schema does not know would be lost, so the client is asked to send JSON. */
+function fromProtobuf(body: Buffer, schema: Schema): Buffer {
+  try {
+    const { bytes, unknownFields } = decodeObject(body, schema, {
+      keepResourceVersion: true,
+      withoutDefaults: true,
+      maxMessages: MAX_MESSAGES,
+    })
+    if (unknownFields === 0) return bytes
+    throw new UnsupportedMediaTypeError('the body has protobuf fields that are not known here: send JSON')
+  } catch (error) {
+    if (!(error instanceof CodecError)) throw error
+    if (error.code === 'too-large' || error.code === 'too-deep') {
+      throw new RequestEntityTooLargeError(`the body cannot be read as protobuf: ${error.message}`)
+    }
+    throw new UnsupportedMediaTypeError(`the body cannot be read as protobuf, send JSON: ${error.message}`)
+  }
+}
+
+/** @throws BadRequestError with the position, as far as it is known. */
+export function decode(body: Buffer, isYaml: boolean): ParsedJson {
+  try {
+    if (!isYaml) return parseJsonTree(body)
+    return parseYamlTree(body.toString('utf8'))
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    throw new BadRequestError(`couldn't read the body as ${isYaml ? 'YAML' : 'JSON'}: ${error.message}`)
+  }
+}
+
+/** Gives an object without a type the type of the path. @throws BadRequestError when the object names another type. */
+export function checkType(object: JsonRecord, expected: Pick<Resource, 'group' | 'version' | 'kind'>): void {
+  const version = textMember(object, 'apiVersion')
+  const kind = textMember(object, 'kind')
+  if (version !== '' && version !== apiVersion(expected)) {
+    throw new BadRequestError(
+      `the API version in the data (${version}) does not match the expected API version (${apiVersion(expected)})`,
+    )
+  }
+  if (kind !== '' && kind !== expected.kind) {
+    throw new BadRequestError(`the kind in the data (${kind}) does not match the expected kind (${expected.kind})`)
+  }
+}

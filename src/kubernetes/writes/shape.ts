@@ -1,0 +1,277 @@
+/**
+ * The part of an object's schema that writes need: which members are declared, and how lists and maps are merged. The
+ * shape of a built-in kind comes from the table of messages and `merge-keys.ts`, that of a custom kind from the schema
+ * of its definition. A kind with neither gets `ANY`: every member is allowed, and lists are one value.
+ */
+import { MERGE_KEYS } from './merge-keys.js'
+
+export interface Shape {
+  /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
+  readonly type: 'object' | 'map' | 'list' | 'scalar' | 'any'
+  /** What a scalar may be, as the table of messages names it; '' where that is not known. */
+  readonly scalar: string
+  /** The name of the type in Go, for messages: `int32`, `[]string`, `v1.PodSpec`; '' where that is not known. */
+  readonly goType: string
+  /**
+   * Returns the shape of a declared member of an object, or of any member of a map; undefined when it is not declared.
+   */
+  member(name: string): Shape | undefined
+  /** The shape of a list's items. */
+  readonly items: Shape
+  /** How a list is merged: as one value, as a set of scalars, or item by item with keys that identify an item. */
+  readonly list: 'atomic' | 'set' | 'keyed'
+  readonly keys: readonly string[]
+  /** Whether a map or object belongs to one owner as a whole. */
+  readonly isAtomic: boolean
+  /** Whether members that are not declared are kept. */
+  readonly keepsUnknown: boolean
+  /** Whether a strategic merge patch merges this list. Objects are matched by `patchKey`, which is '' for scalars. */
+  readonly isPatchMerged: boolean
+  readonly patchKey: string
+}
+
+const BASE: Omit<Shape, 'type' | 'member' | 'items'> = {
+  scalar: '',
+  goType: '',
+  list: 'atomic',
+  keys: [],
+  isAtomic: false,
+  keepsUnknown: false,
+  isPatchMerged: false,
+  patchKey: '',
+}
+
+/** The shape that allows everything. */
+export const ANY: Shape = {
+  ...BASE,
+  type: 'any',
+  keepsUnknown: true,
+  member: () => ANY,
+  get items(): Shape {
+    return ANY
+  },
+}
+
+const SCALAR: Shape = { ...BASE, type: 'scalar', member: () => undefined, items: ANY }
+const STRING: Shape = { ...SCALAR, scalar: 'string', goType: 'string' }
+
+/** Scalars of the table whose type in Go has another name. */
+const GO_TYPES: Readonly<Record<string, string>> = {
+  bytes: '[]uint8',
+  double: 'float64',
+  float: 'float32',
+  time: 'v1.Time',
+  microtime: 'v1.MicroTime',
+  duration: 'v1.Duration',
+  quantity: 'resource.Quantity',
+  intorstring: 'intstr.IntOrString',
+}
+
+/** The part of a table of messages that is needed here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
+export interface ShapeSource {
+  messageOfKind(apiVersion: string, kind: string): ShapeMessage | undefined
+  message(fullName: string): ShapeMessage | undefined
+}
+
+export interface ShapeMessage {
+  readonly fullName: string
+  readonly form: 'object' | 'items' | 'either'
+  readonly fields: readonly {
+    readonly jsonName: string
+    readonly label: 'value' | 'pointer' | 'repeated' | 'map'
+    readonly type: string
+    readonly messageName: string
+  }[]
+}
+
+const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
+
+/** Shapes of the built-in kinds. Each message's shape is made once. */
+export class BuiltInShapes {
+  readonly #messages = new Map<string, Shape>()
+
+  constructor(private readonly source: ShapeSource) {}
+
+  /** Returns undefined for a kind that the table does not have. */
+  ofKind(apiVersion: string, kind: string): Shape | undefined {
+    const message = this.source.messageOfKind(apiVersion, kind)
+    if (message === undefined) return undefined
+    const shape = this.#message(message)
+    return { ...shape, member: (name) => (name === 'apiVersion' || name === 'kind' ? STRING : shape.member(name)) }
+  }
+
+  get objectMeta(): Shape {
+    const message = this.source.message(OBJECT_META)
+    return message === undefined ? ANY : this.#message(message)
+  }
+
+  #message(message: ShapeMessage): Shape {
+    const known = this.#messages.get(message.fullName)
+    if (known !== undefined) return known
+    const made = this.#make(message)
+    this.#messages.set(message.fullName, made)
+    return made
+  }
+
+  #make(message: ShapeMessage): Shape {
+    if (message.form === 'either') return ANY
+    const [only] = message.fields
+    if (message.form === 'items' && only !== undefined) return this.#field(only, '')
+    const marks = marksOf(message.fullName)
+    let members: Map<string, Shape> | null = null
+    return {
+      ...BASE,
+      type: 'object',
+      goType: message.fullName.split('.').slice(-2).join('.'),
+      items: ANY,
+      isAtomic: marks.isAtomic,
+      // Members are made when they are first asked for, because messages contain each other.
+      member: (name) => (members ??= this.#members(message, marks)).get(name),
+    }
+  }
+
+  #members(message: ShapeMessage, marks: Marks): Map<string, Shape> {
+    const members = new Map<string, Shape>()
+    for (const field of message.fields) {
+      if (field.jsonName !== '') {
+        members.set(field.jsonName, this.#field(field, marks.fields.get(field.jsonName) ?? ''))
+        continue
+      }
+      const inlined = this.source.message(field.messageName)
+      if (inlined === undefined) continue
+      for (const [name, shape] of this.#members(inlined, marksOf(inlined.fullName))) members.set(name, shape)
+    }
+    return members
+  }
+
+  #field({ label, type, messageName }: ShapeMessage['fields'][number], mark: string): Shape {
+    const value = this.#value(type, messageName)
+    if (label === 'map') {
+      const goType = value.goType === '' ? '' : `map[string]${value.goType}`
+      return { ...BASE, type: 'map', goType, member: () => value, items: ANY, isAtomic: mark.startsWith('!') }
+    }
+    if (label !== 'repeated') return mark.startsWith('!') ? { ...value, isAtomic: true } : value
+    const keys = /^k\(([^)]*)\)/.exec(mark)?.[1]
+    const patch = /p(?:\(([^)]*)\))?/.exec(mark.replace(/^(s|k\([^)]*\)|!)/, ''))
+    return {
+      ...BASE,
+      type: 'list',
+      goType: value.goType === '' ? '' : `[]${value.goType}`,
+      member: () => undefined,
+      items: value,
+      list: mark.startsWith('s') ? 'set' : keys === undefined ? 'atomic' : 'keyed',
+      keys: keys?.split(',') ?? [],
+      isPatchMerged: patch !== null,
+      patchKey: patch?.[1] ?? '',
+    }
+  }
+
+  #value(type: string, messageName: string): Shape {
+    if (type === 'json') return ANY
+    if (type !== 'message') return { ...SCALAR, scalar: type, goType: GO_TYPES[type] ?? type }
+    const message = this.source.message(messageName)
+    return message === undefined ? ANY : this.#message(message)
+  }
+}
+
+interface Marks {
+  readonly isAtomic: boolean
+  readonly fields: ReadonlyMap<string, string>
+}
+
+const NO_MARKS: Marks = { isAtomic: false, fields: new Map() }
+let table: ReadonlyMap<string, Marks> | null = null
+
+function marksOf(fullName: string): Marks {
+  table ??= parseMarks()
+  return table.get(fullName) ?? NO_MARKS
+}
+
+function parseMarks(): ReadonlyMap<string, Marks> {
+  const marks = new Map<string, Marks>()
+  let packageName = ''
+  for (const line of MERGE_KEYS.split('\n')) {
+    const [head = '', ...words] = line.split(' ')
+    if (head === '@') packageName = words[0] ?? ''
+    else if (head !== '') {
+      const fields = words.map((word) => word.split('=', 2) as [string, string])
+      marks.set(`${packageName}.${head.replace('!', '')}`, { isAtomic: head.endsWith('!'), fields: new Map(fields) })
+    }
+  }
+  return marks
+}
+
+type Schema = Readonly<Record<string, unknown>>
+
+/** Returns the shape of a custom resource. @param metadata the shape of every object's metadata. */
+export function customShape(schema: Schema | undefined, metadata: Shape): Shape {
+  const shape = schema === undefined ? ANY : schemaShape(schema)
+  const known: Readonly<Record<string, Shape>> = { apiVersion: SCALAR, kind: SCALAR, metadata }
+  return {
+    ...shape,
+    type: shape.type === 'any' ? 'any' : 'object',
+    member: (name) => (Object.hasOwn(known, name) ? known[name] : shape.member(name)),
+  }
+}
+
+function schemaShape(schema: Schema): Shape {
+  const properties = asSchemas(schema['properties'])
+  const additional = schema['additionalProperties']
+  const items = asSchema(schema['items'])
+  const isAtomic = schema['x-kubernetes-map-type'] === 'atomic'
+  const keepsUnknown = schema['x-kubernetes-preserve-unknown-fields'] === true
+  if (items !== undefined) {
+    const type = schema['x-kubernetes-list-type']
+    const keys = schema['x-kubernetes-list-map-keys']
+    let shape: Shape | null = null
+    return {
+      ...BASE,
+      type: 'list',
+      member: () => undefined,
+      get items(): Shape {
+        return (shape ??= schemaShape(items))
+      },
+      list: type === 'set' ? 'set' : type === 'map' ? 'keyed' : 'atomic',
+      keys: Array.isArray(keys) ? keys.filter((key) => typeof key === 'string') : [],
+    }
+  }
+  const value = asSchema(additional)
+  if (value !== undefined) {
+    const shape = schemaShape(value)
+    return { ...BASE, type: 'map', member: () => shape, items: ANY, isAtomic }
+  }
+  if (properties === undefined) {
+    const isObject = schema['type'] === 'object'
+    if (additional === true || keepsUnknown || schema['type'] === undefined)
+      return isAtomic ? { ...ANY, isAtomic } : ANY
+    return isObject ? { ...BASE, type: 'object', member: () => undefined, items: ANY, isAtomic } : SCALAR
+  }
+  const isEmbedded = schema['x-kubernetes-embedded-resource'] === true
+  const members = new Map<string, Shape>()
+  return {
+    ...BASE,
+    type: 'object',
+    items: ANY,
+    isAtomic,
+    keepsUnknown: keepsUnknown || additional === true,
+    member: (name) => {
+      const known = members.get(name)
+      if (known !== undefined) return known
+      const found = Object.hasOwn(properties, name) ? asSchema(properties[name]) : undefined
+      if (found === undefined) return isEmbedded && EMBEDDED.has(name) ? ANY : keepsUnknown ? ANY : undefined
+      const shape = schemaShape(found)
+      members.set(name, shape)
+      return shape
+    },
+  }
+}
+
+const EMBEDDED: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata'])
+
+function asSchema(value: unknown): Schema | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Schema) : undefined
+}
+
+function asSchemas(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return asSchema(value)
+}

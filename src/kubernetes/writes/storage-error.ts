@@ -1,0 +1,37 @@
+/** The Status that a client gets when etcd refuses a write or does not answer. */
+import {
+  ExpiredError,
+  InternalError,
+  RequestEntityTooLargeError,
+  ServiceUnavailableError,
+  StatusError,
+  TimeoutError,
+} from '../../engine/model/status.js'
+import { UpstreamError } from '../../engine/upstream/upstream.js'
+
+/** @param during a write that got no answer may still have happened, and the Status says so. */
+export function storageError(error: unknown, during: 'read' | 'write'): StatusError {
+  if (!(error instanceof UpstreamError)) return StatusError.from(error)
+  const options = { cause: error }
+  switch (error.code) {
+    case 'unavailable':
+      return during === 'write'
+        ? new TimeoutError('Timeout: the storage did not answer: the write may or may not have been done', options)
+        : new ServiceUnavailableError('the storage does not answer: nothing was written', options)
+    case 'too-large':
+      return new RequestEntityTooLargeError(
+        'etcdserver: request is too large: the object exceeds the limit of the storage',
+        options,
+      )
+    case 'no-space':
+      return new ServiceUnavailableError('etcdserver: mvcc: database space exceeded', options)
+    case 'permission-denied':
+    case 'unauthenticated':
+      return new ServiceUnavailableError('the storage does not let this server write here', options)
+    case 'compacted':
+      return new ExpiredError('the storage forgot the revision while it was being read: try again', options)
+    case 'future-revision':
+    case 'protocol':
+      return new InternalError('an internal error occurred', options)
+  }
+}

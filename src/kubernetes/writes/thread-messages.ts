@@ -1,0 +1,149 @@
+/** What goes between a process and the threads that compute its writes: plain values, which a structured clone keeps whole. */
+import type { SharedResource } from '../dialect/shared-resource.js'
+import { InternalError, type Status, StatusError } from '../../engine/model/status.js'
+import { StoredObject } from '../../engine/model/stored-object.js'
+import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
+import type { OneAnswer } from './write-context.js'
+import type { OneVerb } from './writer.js'
+
+/** A served resource by its number. The first job of a thread that needs it brings the resource itself. */
+export interface ServedMessage {
+  readonly id: number
+  readonly resource: SharedResource | null
+}
+
+export interface WriteMessage {
+  readonly verb: OneVerb
+  readonly served: ServedMessage
+  /** The Namespace resource, if it is served. */
+  readonly namespaces: ServedMessage | null
+  /** Forget the resources that earlier jobs brought. */
+  readonly forgets: boolean
+  readonly namespace: string
+  readonly name: string
+  readonly subresource: string
+  readonly query: string
+  readonly userAgent: string
+  readonly contentType: string | undefined
+  readonly body: Uint8Array
+  readonly asProtobuf: boolean
+  /** Whether `confirm` is to be called before an object is put. */
+  readonly confirms: boolean
+  readonly nowMs: number
+  readonly etcdPrefix: string
+  readonly maxValueBytes: number
+}
+
+export type ErrorMessage =
+  | { readonly kind: 'status'; readonly status: Status; readonly cause: string | null }
+  | { readonly kind: 'upstream'; readonly code: UpstreamErrorCode; readonly message: string }
+
+export type Returned<T> =
+  | { readonly kind: 'value'; readonly value: T }
+  | { readonly kind: 'error'; readonly error: ErrorMessage }
+
+/** Never rejects: what is thrown is an answer as well. */
+export async function returnedBy<T>(work: () => Promise<T>): Promise<Returned<T>> {
+  try {
+    return { kind: 'value', value: await work() }
+  } catch (error) {
+    return { kind: 'error', error: errorMessage(error) }
+  }
+}
+
+/** @throws the error that was returned. */
+export function valueOf<T>(returned: Returned<T>): T {
+  if (returned.kind === 'value') return returned.value
+  const { error } = returned
+  throw error.kind === 'upstream' ? new UpstreamError(error.code, error.message) : new RelayedStatusError(error)
+}
+
+function errorMessage(error: unknown): ErrorMessage {
+  if (error instanceof UpstreamError) return { kind: 'upstream', code: error.code, message: error.message }
+  const status = StatusError.from(error)
+  const isOurs = status instanceof InternalError
+  const cause = status.cause instanceof Error ? (status.cause.stack ?? status.cause.message) : null
+  return { kind: 'status', status: status.toStatus(), cause: isOurs ? cause : null }
+}
+
+/** An error of the other side, with the Status that it had there. */
+class RelayedStatusError extends StatusError {
+  override readonly name = 'RelayedStatusError'
+  readonly code: number
+  readonly reason: string
+
+  constructor({ status, cause }: Extract<ErrorMessage, { kind: 'status' }>) {
+    super(status.message, {
+      ...(status.details === undefined ? {} : { details: status.details }),
+      ...(cause === null ? {} : { cause: new Error(cause) }),
+    })
+    this.code = status.code
+    this.reason = status.reason ?? ''
+  }
+}
+
+/** Byte arrays come out of a structured clone as what they are; here they are Buffers everywhere. */
+export function withBuffers<T>(value: T): T
+export function withBuffers(value: unknown): unknown {
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  if (Array.isArray(value)) return value.map((item) => withBuffers(item as unknown))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withBuffers(inner as unknown)]))
+}
+
+/** A structured clone takes the fields of an object and none of its accessors. */
+type StoredMessage = Pick<
+  StoredObject,
+  | 'key'
+  | 'namespace'
+  | 'name'
+  | 'createRevision'
+  | 'modRevision'
+  | 'version'
+  | 'leaseId'
+  | 'encoding'
+  | 'apiVersion'
+  | 'kind'
+  | 'bytes'
+  | 'metadataOffset'
+>
+
+type ObjectAnswer = Extract<OneAnswer, { kind: 'object' }>
+
+/** An answer on its way from a thread. */
+export type AnswerMessage =
+  | Exclude<OneAnswer, ObjectAnswer>
+  | (Omit<ObjectAnswer, 'stored'> & { readonly stored: StoredMessage })
+
+export function answerMessage(answer: OneAnswer): AnswerMessage {
+  if (answer.kind !== 'object') return answer
+  const { key, namespace, name, createRevision, modRevision, version, leaseId, encoding, apiVersion, kind } =
+    answer.stored
+  const { bytes, metadataOffset } = answer.stored
+  const revisions = { createRevision, modRevision, version, leaseId }
+  const stored = { key, namespace, name, ...revisions, encoding, apiVersion, kind, bytes, metadataOffset }
+  return { ...answer, stored }
+}
+
+export function answerFrom(message: AnswerMessage): OneAnswer {
+  const answer = withBuffers(message)
+  if (answer.kind !== 'object') return answer
+  const { key, namespace, name, createRevision, modRevision, version, leaseId, encoding, apiVersion, kind } =
+    answer.stored
+  const { bytes, metadataOffset } = answer.stored
+  const stored = new StoredObject(
+    key,
+    namespace,
+    name,
+    createRevision,
+    modRevision,
+    version,
+    leaseId,
+    encoding,
+    apiVersion,
+    kind,
+    bytes,
+    metadataOffset,
+  )
+  return { ...answer, stored }
+}

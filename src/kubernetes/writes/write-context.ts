@@ -1,0 +1,160 @@
+/** What all verbs share, with the types of their requests and answers. */
+import { equalTrees, type JsonRecord } from '../codec/json-tree.js'
+import type { Schema } from '../codec/protobuf/schema.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import type { ObjectName } from '../../engine/model/resource.js'
+import type { Revision } from '../../engine/model/revision.js'
+import type { StoredObject } from '../../engine/model/stored-object.js'
+import type { Clock } from '../../support/clock.js'
+import type { Containers } from './containers.js'
+import type { Manager } from './managed-fields.js'
+import type { Namespaces } from './namespaces.js'
+import { hasFinalizers, isDeleting, type ObjectChange } from './object-change.js'
+import type { Change, Changed, ConfirmPut, Held, ObjectStore } from './object-store.js'
+import { chooseLease } from './time-to-live.js'
+import type { WriteOptions } from './write-options.js'
+
+export interface WriteContext {
+  readonly store: ObjectStore
+  readonly change: ObjectChange
+  readonly namespaces: Namespaces
+  readonly containers: Pick<Containers, 'isContainer' | 'finish' | 'afterGone'>
+  readonly clock: Clock
+  /** Finds a resource that is served now. */
+  readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
+  /** The schema of protobuf bodies. */
+  readonly schema: Schema
+  /** @returns the lease's id. @throws StatusError */
+  readonly grantLease: (seconds: number) => Promise<string>
+  readonly randomBytes: (count: number) => Buffer
+}
+
+export interface RemovalApart {
+  /** For objects of more bytes than this. */
+  readonly overBytes: number
+  /** @returns the object as it was last; null where it was gone already. @throws StatusError */
+  remove(name: ObjectName): Promise<OneAnswer | null>
+}
+
+export interface WriteRequest {
+  readonly served: ServedResource
+  /** The namespace is '' for a cluster-scoped resource. */
+  readonly namespace: string
+  /** The name is '' for a collection. */
+  readonly name: string
+  readonly subresource: string
+  readonly query: URLSearchParams
+  readonly userAgent: string
+  readonly contentType: string | undefined
+  readonly body: Buffer
+  /** Whether the client reads nothing but protobuf. Default: the answer is JSON. */
+  readonly asProtobuf?: boolean
+  /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
+  readonly mayCreate: () => Promise<void>
+  /** How objects that are not small are removed, where that is not done on the event loop. */
+  readonly apart?: RemovalApart
+  /** Asked before an object is put, of objects that the caller may not write as it likes. @throws StatusError */
+  readonly confirm?: ConfirmPut
+}
+
+export type WriteAnswer = OneAnswer | CollectionAnswer
+
+/** What a collection held that is removed: each object as it was last. It is for the process that was asked, and never comes from a thread. */
+export type CollectionAnswer = {
+  readonly code: number
+  /** At which the collection was read. */
+  readonly revision: Revision
+  readonly warnings: readonly string[]
+} & (
+  | { readonly kind: 'objects'; readonly objects: readonly StoredObject[] }
+  /** Their messages in protobuf, without envelopes. */
+  | { readonly kind: 'messages'; readonly messages: readonly Buffer[] }
+)
+
+export type OneAnswer =
+  | {
+      readonly kind: 'object'
+      readonly code: number
+      readonly stored: StoredObject
+      readonly warnings: readonly string[]
+    }
+  /** The same, or an object, in protobuf. */
+  | { readonly kind: 'protobuf'; readonly code: number; readonly bytes: Buffer; readonly warnings: readonly string[] }
+  /** The body is a Status, a Scale, or an object that has no resourceVersion yet. */
+  | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }
+
+/** The texts of Warning headers are bounded, as the API server bounds them. */
+const MAX_WARNINGS = 32
+
+/** The warnings of one request, each of them once. */
+export class Warnings {
+  readonly #texts = new Set<string>()
+
+  readonly add = (text: string): void => {
+    if (this.#texts.size < MAX_WARNINGS) this.#texts.add(text)
+  }
+
+  get texts(): readonly string[] {
+    return [...this.#texts]
+  }
+}
+
+export function managerOf(
+  context: Pick<WriteContext, 'clock'>,
+  apiVersion: string,
+  options: Pick<WriteOptions, 'fieldManager'>,
+  subresource: string,
+): Manager {
+  return { name: options.fieldManager, apiVersion, subresource, time: timestamp(context.clock) }
+}
+
+/** Returns an RFC 3339 time in whole seconds, as Kubernetes writes times. */
+export function timestamp(clock: Clock): string {
+  return new Date(clock.now()).toISOString().replace(/\.\d{3}Z$/, 'Z')
+}
+
+/** The lease of one request's write. It is granted once, however often the race is lost. */
+export class RequestLease {
+  #granted: { readonly seconds: number; readonly id: Promise<string> } | null = null
+
+  constructor(
+    private readonly context: Pick<WriteContext, 'grantLease'>,
+    private readonly ttlSeconds: number | null,
+  ) {}
+
+  /**
+   * Puts `after` in the place of `held`. Returns no change when nothing would change, and a removal when the object is
+   * marked as deleted and its last finalizer is gone.
+   */
+  put(held: Held | null, after: JsonRecord): Change {
+    if (held !== null && isDeleting(after) && !hasFinalizers(after)) return { kind: 'delete' }
+    const before = held === null ? null : { object: held.object, leaseId: held.stored.leaseId }
+    const choice = chooseLease(before, after, this.ttlSeconds)
+    if (choice.kind === 'grant') return { kind: 'put', value: after, lease: () => this.#grant(choice.seconds) }
+    const { leaseId } = choice
+    const isSame = held !== null && leaseId === held.stored.leaseId && equalTrees(held.object, after)
+    if (isSame && !held.isOldVersion) return { kind: 'none' }
+    return { kind: 'put', value: after, lease: () => Promise.resolve(leaseId) }
+  }
+
+  putBare(held: Held | null, value: Buffer): Change {
+    const { ttlSeconds } = this
+    if (ttlSeconds !== null && ttlSeconds > 0) return { kind: 'put', value, lease: () => this.#grant(ttlSeconds) }
+    const leaseId = ttlSeconds === 0 || held === null ? '0' : held.stored.leaseId
+    return { kind: 'put', value, lease: () => Promise.resolve(leaseId) }
+  }
+
+  #grant(seconds: number): Promise<string> {
+    if (this.#granted?.seconds !== seconds) this.#granted = { seconds, id: this.context.grantLease(seconds) }
+    return this.#granted.id
+  }
+}
+
+/** @param held the object as it was before, which a dry run that creates something needs. */
+export function answerOf(changed: Changed, warnings: Warnings, isDryRun: boolean): OneAnswer {
+  const { stored, kind } = changed
+  if (stored === null) throw new RangeError('a write that leaves nothing has an answer of its own')
+  const code = kind === 'created' ? 201 : 200
+  if (isDryRun && kind === 'created') return { kind: 'document', code, json: stored.bytes, warnings: warnings.texts }
+  return { kind: 'object', code, stored, warnings: warnings.texts }
+}

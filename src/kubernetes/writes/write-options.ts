@@ -1,0 +1,111 @@
+/** The query parameters of writes, and DeleteOptions, which come as a body or as query parameters. */
+import { isNumber, isRecord, type Json, member, textMember } from '../codec/json-tree.js'
+import { flagParameter, integerParameter, parameter } from '../dialect/query.js'
+import { BadRequestError, InvalidError } from '../../engine/model/status.js'
+import { type FieldProblem, forbiddenField, invalid, notSupported, required, tooLong } from './field-errors.js'
+import { parseTimeToLive, TIME_TO_LIVE_RULE } from './time-to-live.js'
+
+export type FieldValidation = 'Ignore' | 'Warn' | 'Strict'
+
+export interface WriteOptions {
+  readonly dryRun: boolean
+  /** The manager's name is never ''. */
+  readonly fieldManager: string
+  readonly fieldValidation: FieldValidation
+  /** Only an apply may be forced. */
+  readonly force: boolean
+  /** The `ttl` parameter in seconds: 0 for ever, null when it is not given. */
+  readonly ttlSeconds: number | null
+}
+
+const MAX_MANAGER_LENGTH = 128
+
+/** @param verb the kind of the options in an error. @throws InvalidError, BadRequestError */
+export function parseWriteOptions(
+  query: URLSearchParams,
+  userAgent: string,
+  verb: 'Create' | 'Update' | 'Patch',
+  isApply = false,
+): WriteOptions {
+  const problems: FieldProblem[] = []
+  const manager = parameter(query, 'fieldManager') ?? ''
+  if (Buffer.byteLength(manager) > MAX_MANAGER_LENGTH) problems.push(tooLong('fieldManager', MAX_MANAGER_LENGTH))
+  // eslint-disable-next-line no-control-regex
+  if (/[\u0000-\u001f\u007f]/.test(manager))
+    problems.push(invalid('fieldManager', manager, 'should only contain printable characters'))
+  if (isApply && manager === '') problems.push(required('fieldManager', 'is required for apply patch'))
+  const force = flagParameter(query, 'force') ?? false
+  if (query.has('force') && !isApply) {
+    problems.push(forbiddenField('force', 'may not be specified for non-apply patch'))
+  }
+  const validation = parameter(query, 'fieldValidation') ?? ''
+  if (!['', 'Ignore', 'Warn', 'Strict'].includes(validation)) {
+    problems.push(notSupported('fieldValidation', validation, ['Ignore', 'Strict', 'Warn']))
+  }
+  const dryRun = readDryRun(query.getAll('dryRun'), problems)
+  const ttl = parameter(query, 'ttl')
+  const ttlSeconds = ttl === undefined || ttl === '0' ? null : parseTimeToLive(ttl)
+  if (ttl !== undefined && ttl !== '0' && ttlSeconds === null) {
+    problems.push(invalid('ttl', ttl, TIME_TO_LIVE_RULE))
+  }
+  if (problems.length > 0) throw InvalidError.forFields(`${verb}Options`, 'meta.k8s.io', '', problems)
+  return {
+    dryRun,
+    fieldManager: manager === '' ? defaultManager(userAgent) : manager,
+    fieldValidation: validation === '' ? 'Warn' : (validation as FieldValidation),
+    force,
+    ttlSeconds: ttl === '0' ? 0 : ttlSeconds,
+  }
+}
+
+/** The default field manager, as in the API server: the part of the user agent before its first slash. */
+function defaultManager(userAgent: string): string {
+  const name = userAgent.split('/', 1)[0]!.replaceAll(/[^\u0020-\u007e]/g, '')
+  return name === '' ? 'unknown' : name.slice(0, MAX_MANAGER_LENGTH)
+}
+
+function readDryRun(values: readonly string[], problems: FieldProblem[]): boolean {
+  const given = values.filter((value) => value !== '')
+  if (given.some((value) => value !== 'All')) problems.push(notSupported('dryRun', given, ['All']))
+  return given.length > 0
+}
+
+export interface DeleteOptions {
+  readonly dryRun: boolean
+  /** null when the client does not ask for a UID. */
+  readonly uid: string | null
+  readonly resourceVersion: string | null
+}
+
+const PROPAGATION = ['Background', 'Foreground', 'Orphan']
+
+/**
+ * Grace periods and propagation policies are checked and have no effect: nothing here runs pods or collects garbage.
+ *
+ * @param body null when there was none. @throws BadRequestError, InvalidError
+ */
+export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOptions {
+  const problems: FieldProblem[] = []
+  if (body !== null && !isRecord(body)) throw new BadRequestError('DeleteOptions must be an object')
+  const kind = textMember(body, 'kind')
+  if (kind !== '' && kind !== 'DeleteOptions') {
+    throw new BadRequestError(`the body of a delete must be DeleteOptions, not ${JSON.stringify(kind)}`)
+  }
+  const policy = textMember(body, 'propagationPolicy') || (parameter(query, 'propagationPolicy') ?? '')
+  if (policy !== '' && !PROPAGATION.includes(policy)) {
+    problems.push(notSupported('propagationPolicy', policy, [...PROPAGATION, 'nil']))
+  }
+  const grace = member(body, 'gracePeriodSeconds') ?? integerParameter(query, 'gracePeriodSeconds')
+  const isGrace =
+    grace === undefined || grace === null || (isNumber(grace) && typeof grace === 'number' && Number.isInteger(grace))
+  if (!isGrace) throw new BadRequestError('gracePeriodSeconds must be an integer')
+  const inBody = member(body, 'dryRun')
+  const listed = Array.isArray(inBody) ? inBody.map((value) => (typeof value === 'string' ? value : '?')) : []
+  const dryRun = readDryRun([...query.getAll('dryRun'), ...listed], problems)
+  if (problems.length > 0) throw InvalidError.forFields('DeleteOptions', 'meta.k8s.io', '', problems)
+  return {
+    dryRun,
+    uid: textMember(body, 'preconditions', 'uid') || null,
+    resourceVersion: textMember(body, 'preconditions', 'resourceVersion') || null,
+  }
+}

@@ -1,0 +1,95 @@
+/** Writes a scale: the object that is sent differs from the one that is stored. A status is written as an update. */
+import { cloneTree, encodeJsonTree, isRecord, type JsonRecord, member, textMember } from '../codec/json-tree.js'
+import type { Schema } from '../codec/protobuf/schema.js'
+import { unknownResource } from '../dialect/request-path.js'
+import { SCALE, scaleOf } from '../dialect/scale.js'
+import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
+import { apiVersion } from '../../engine/model/resource.js'
+import { BadRequestError } from '../../engine/model/status.js'
+import type { Change } from './object-store.js'
+import { patched, readPatch } from './patch.js'
+import { checkType, readObject } from './request-body.js'
+import { readReplicas, setReplicas } from './scale.js'
+import { ANY } from './shape.js'
+import {
+  managerOf,
+  RequestLease,
+  Warnings,
+  type OneAnswer,
+  type WriteContext,
+  type WriteRequest,
+} from './write-context.js'
+import { parseWriteOptions } from './write-options.js'
+
+/** PUT and PATCH. @throws StatusError */
+export async function writeScale(
+  context: WriteContext,
+  request: WriteRequest,
+  verb: 'update' | 'patch',
+): Promise<OneAnswer> {
+  const { served, namespace, name, query, userAgent, contentType } = request
+  const { resource } = served
+  const paths = context.change.rules(served).scale ?? missing()
+  const options = parseWriteOptions(query, userAgent, verb === 'update' ? 'Update' : 'Patch')
+  const next = verb === 'update' ? whole(request, context.schema) : partial(contentType, request.body)
+  const warnings = new Warnings()
+  const lease = new RequestLease(context, options.ttlSeconds)
+  const manager = managerOf(context, apiVersion(resource), options, 'scale')
+  let answer: JsonRecord | null = null
+  const changed = await context.store.change(
+    { served, namespace, name },
+    (held): Change => {
+      if (held === null) throw objectNotFoundError(resource, name)
+      const scale = next(scaleOf(held.object, paths))
+      const version = textMember(scale, 'metadata', 'resourceVersion')
+      if (version !== '' && version !== textMember(held.object, 'metadata', 'resourceVersion')) {
+        throw conflictError(resource, name)
+      }
+      const replicas = readReplicas(scale, name)
+      const after = cloneTree(held.object)
+      if (member(after, ...paths.specReplicas) !== replicas) setReplicas(after, replicas, paths)
+      const object = context.change.update(held.object, after, {
+        served,
+        name: { namespace, name },
+        subresource: 'scale',
+        verb: 'patch',
+        manager,
+        keepsManagedFields: false,
+        fieldValidation: options.fieldValidation,
+        warn: warnings.add,
+      })
+      answer = scaleOf(object, paths)
+      return lease.put(held, object)
+    },
+    options,
+  )
+  const metadata = member(answer ?? undefined, 'metadata')
+  if (isRecord(metadata) && changed.stored !== null) metadata['resourceVersion'] = String(changed.stored.modRevision)
+  return document(answer ?? missing(), warnings)
+}
+
+function whole({ contentType, body, name }: WriteRequest, schema: Schema): (scale: JsonRecord) => JsonRecord {
+  const { value } = readObject(contentType, body, schema)
+  checkType(value, SCALE)
+  const given = textMember(value, 'metadata', 'name')
+  if (given !== '' && given !== name) {
+    throw new BadRequestError(`the name of the object (${given}) does not match the name on the URL (${name})`)
+  }
+  return () => value
+}
+
+function partial(contentType: string | undefined, body: Buffer): (scale: JsonRecord) => JsonRecord {
+  const patch = readPatch(contentType, body, true)
+  if (patch.type === 'application/apply-patch+yaml') {
+    throw new BadRequestError('a scale is not applied: send a merge patch, or apply the object')
+  }
+  return (scale) => patched(scale, patch, ANY)
+}
+
+function document(scale: JsonRecord, warnings = new Warnings()): OneAnswer {
+  return { kind: 'document', code: 200, json: encodeJsonTree(scale), warnings: warnings.texts }
+}
+
+function missing(): never {
+  throw unknownResource()
+}

@@ -1,0 +1,125 @@
+/**
+ * The program of the threads that compute writes: the same `Writer` as on the event loop. What belongs to the process (etcd,
+ * rights, what a namespace still holds) is asked of it.
+ */
+import type { Transferable } from 'node:worker_threads'
+import { ObjectViews } from '../codec/object-views.js'
+import { jsonText } from '../codec/json-tree.js'
+import { kubernetesSchema } from '../codec/protobuf/schema.js'
+import { type ServedResource, viewTargetOf } from '../dialect/resource-registry.js'
+import { fromShared } from '../dialect/shared-resource.js'
+import { systemClock } from '../../support/clock.js'
+import { systemRandom } from '../../support/random.js'
+import type { Compare, WriteOperation, WriteResult } from '../../engine/upstream/upstream.js'
+import { type CallBack, ownMemory, serveJobs } from '../../support/serve-jobs.js'
+import {
+  type AnswerMessage,
+  answerMessage,
+  type Returned,
+  returnedBy,
+  type ServedMessage,
+  valueOf,
+  withBuffers,
+  type WriteMessage,
+} from './thread-messages.js'
+import type { ConfirmPut } from './object-store.js'
+import type { WriteRequest } from './write-context.js'
+import { Writer, type WriterOptions } from './writer.js'
+
+/** Objects in protobuf, or in another version, as JSON: one job needs few of them. */
+const VIEW_BYTES = 4 * 1024 * 1024
+
+const schema = kubernetesSchema()
+const views = new ObjectViews({ schema, maxBytes: VIEW_BYTES, onUnreadable: () => {}, onUnknownFields: () => {} })
+const served = new Map<number, ServedResource>()
+
+let job: WriteMessage
+let namespaces: ServedResource | undefined
+let call: CallBack
+let writer: Writer | null = null
+
+function writerFor(message: WriteMessage): Writer {
+  const options: WriterOptions = {
+    upstream: {
+      read: (...values) => ask('read', ...values),
+      readKey: (...values) => ask('readKey', ...values),
+      write: (compares, operations) => write(compares, operations),
+      grantLease: (...values) => ask('grantLease', ...values),
+      dropLease: (...values) => ask('dropLease', ...values),
+    },
+    clock: { ...systemClock, now: () => job.nowMs },
+    random: systemRandom,
+    jsonOf: (resource, object) => views.json(object, viewTargetOf(resource))?.bytes ?? null,
+    maxValueBytes: message.maxValueBytes,
+    schema,
+    etcdPrefix: message.etcdPrefix,
+    find: () => namespaces,
+    resources: () => [],
+    onRetry: () => void call('onRetry'),
+    onUnusable: (problem) => void call('onUnusable', [problem]),
+    containers: {
+      // The process itself deletes what holds other objects.
+      isContainer: () => false,
+      finish: () => Promise.resolve(),
+      afterGone: async ({ namespace, name }) => void (await ask('afterGone', namespace, name)),
+    },
+  }
+  return new Writer(options)
+}
+
+async function ask<T>(name: string, ...values: readonly unknown[]): Promise<T> {
+  return withBuffers(valueOf((await call(name, values)) as Returned<T>))
+}
+
+/** The other side gets a copy that is made here: one that it has to make takes the time of the event loop. */
+async function write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
+  const copies = operations.map((one) => (one.type === 'put' ? { ...one, value: new Uint8Array(one.value) } : one))
+  const memory = copies.flatMap((one) => (one.type === 'put' ? ownMemory(one.value) : []))
+  return withBuffers(valueOf((await call('write', [compares, copies], memory)) as Returned<WriteResult>))
+}
+
+/** As text: a structured clone would lose what sets a number that keeps its digits apart from an object. */
+const confirm: ConfirmPut = async (before, after) => {
+  await ask('confirm', before === null ? null : jsonText(before), jsonText(after))
+}
+
+function resourceOf({ id, resource }: ServedMessage): ServedResource {
+  if (resource !== null) served.set(id, fromShared([resource])[0]!)
+  return served.get(id)!
+}
+
+async function perform(message: unknown, callBack: CallBack): Promise<Returned<AnswerMessage>> {
+  job = message as WriteMessage
+  call = callBack
+  return await returnedBy(async () => {
+    if (job.forgets) served.clear()
+    const resource = resourceOf(job.served)
+    namespaces = job.namespaces === null ? undefined : resourceOf(job.namespaces)
+    writer ??= writerFor(job)
+    const { verb, namespace, name, subresource, query, userAgent, contentType, body, asProtobuf } = job
+    const request: WriteRequest = {
+      served: resource,
+      namespace,
+      name,
+      subresource,
+      query: new URLSearchParams(query),
+      userAgent,
+      contentType,
+      body: withBuffers(body) as Buffer,
+      asProtobuf,
+      mayCreate: async () => void (await ask('mayCreate')),
+      ...(job.confirms ? { confirm } : {}),
+    }
+    return answerMessage(await writer.perform(verb, request))
+  })
+}
+
+function memoryOf(returned: Returned<AnswerMessage>): readonly Transferable[] {
+  if (returned.kind === 'error') return []
+  const answer = returned.value
+  return ownMemory(
+    answer.kind === 'object' ? answer.stored.bytes : answer.kind === 'document' ? answer.json : answer.bytes,
+  )
+}
+
+serveJobs(perform, memoryOf)

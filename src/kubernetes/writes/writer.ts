@@ -1,0 +1,162 @@
+/**
+ * The entry point for writes: passes each verb to its function. It knows nothing of HTTP but the terms of a request.
+ */
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { Schema } from '../codec/protobuf/schema.js'
+import { methodNotAllowedError } from '../dialect/status-body.js'
+import { unknownResource } from '../dialect/request-path.js'
+import { EVICTION_NAME, hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
+import type { Clock } from '../../support/clock.js'
+import type { Random } from '../../support/random.js'
+import { BuiltInDefaults } from './built-in-defaults.js'
+import { Containers } from './containers.js'
+import { createObject, makeObject } from './create.js'
+import { CustomSchemas } from './custom-schema.js'
+import { deleteObject, remove, removeObject, UNCONDITIONAL } from './delete.js'
+import { deleteCollection } from './delete-collection.js'
+import { evictPod } from './eviction.js'
+import { KindRulebook } from './kind-rules.js'
+import { bareNamespace, Namespaces } from './namespaces.js'
+import { ObjectChange } from './object-change.js'
+import { type ObjectLocation, ObjectStore, type ObjectStoreOptions } from './object-store.js'
+import { patchObject } from './patch.js'
+import { inProtobuf } from './protobuf-answer.js'
+import { BuiltInShapes } from './shape.js'
+import { storageError } from './storage-error.js'
+import { writeScale } from './write-scale.js'
+import { updateObject } from './update.js'
+import { type OneAnswer, Warnings, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
+
+export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fillDefaults'> {
+  readonly clock: Clock
+  readonly random: Random
+  /** The table of the built-in kinds' members, which also reads bodies in protobuf. */
+  readonly schema: Schema
+  readonly etcdPrefix: string
+  readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
+  readonly resources: () => readonly ServedResource[]
+  readonly onRetry?: () => void
+  /** Called with what a stored schema says that cannot be checked here. */
+  readonly onUnusable?: (problem: string) => void
+  /** Default: this writer finds what holds objects, and empties it. */
+  readonly containers?: WriteContext['containers']
+}
+
+/** The verbs of requests. */
+export type WriteVerb = 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
+
+/** The writes of one object; `remove` is a DELETE that answers with the object as it was last. */
+export type OneVerb = Exclude<WriteVerb, 'deletecollection'> | 'remove'
+
+export class Writer {
+  readonly #context: WriteContext
+
+  constructor(options: WriterOptions) {
+    const { clock, find, resources, etcdPrefix, upstream } = options
+    const rulebook = new KindRulebook(new BuiltInShapes(options.schema), new BuiltInDefaults(options.schema))
+    const store = new ObjectStore({
+      ...options,
+      fillDefaults: (served, object) => rulebook.of(served).fillDefaults(object),
+      onRetry: options.onRetry ?? (() => {}),
+    })
+    const schemas = new CustomSchemas(options.onUnusable)
+    this.#context = {
+      store,
+      change: new ObjectChange({ rulebook, schemas, newUid: randomUUID, etcdPrefix }),
+      namespaces: new Namespaces({
+        store,
+        find: () => find('', 'v1', 'namespaces'),
+        create: async (served, name) => {
+          const request = { ...NO_REQUEST, served, name }
+          return await makeObject(this.#context, request, bareNamespace(name), BY_ITSELF, new Warnings())
+        },
+      }),
+      containers:
+        options.containers ??
+        new Containers({
+          store,
+          find,
+          resources,
+          etcdPrefix,
+          remove: async (place) => {
+            const { changed } = await remove(this.#context, place, UNCONDITIONAL)
+            return changed.kind === 'deleted' ? 'gone' : 'held'
+          },
+        }),
+      clock,
+      schema: options.schema,
+      find,
+      grantLease: async (seconds) => {
+        try {
+          return await upstream.grantLease(seconds)
+        } catch (error) {
+          throw storageError(error, 'read')
+        }
+      },
+      randomBytes,
+    }
+  }
+
+  /** After an object is gone that another writer has removed: what holds it may be waiting for that. @throws StatusError */
+  async afterGone(place: ObjectLocation): Promise<void> {
+    await this.#context.containers.afterGone(place)
+  }
+
+  /** @throws StatusError */
+  perform(verb: OneVerb, request: WriteRequest): Promise<OneAnswer>
+  perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer>
+  async perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteAnswer> {
+    const answer = await this.#perform(verb, request)
+    const isCollection = answer.kind === 'objects' || answer.kind === 'messages'
+    return request.asProtobuf !== true || isCollection ? answer : inProtobuf(this.#context, request.served, answer)
+  }
+
+  async #perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteAnswer> {
+    const { served, name, subresource } = request
+    const { resource } = served
+    const context = this.#context
+    if (subresource !== '' && !hasSubresource(served, subresource)) throw unknownResource()
+    if (subresource === EVICTION_NAME && verb !== 'create') throw methodNotAllowedError(resource, verb)
+    switch (verb) {
+      case 'create':
+        if (subresource === EVICTION_NAME && name !== '') return await evictPod(context, request)
+        if (name !== '' || subresource !== '') throw methodNotAllowedError(resource, 'create')
+        return await createObject(context, request)
+      case 'update':
+        if (name === '') throw methodNotAllowedError(resource, 'update')
+        if (subresource === 'scale') return await writeScale(context, request, verb)
+        return await updateObject(context, request)
+      case 'patch':
+        if (name === '') throw methodNotAllowedError(resource, 'patch')
+        if (subresource === 'scale') return await writeScale(context, request, verb)
+        return await patchObject(context, request)
+      case 'delete':
+        if (subresource !== '') throw methodNotAllowedError(resource, 'delete')
+        return await deleteObject(context, request)
+      case 'remove':
+        return await removeObject(context, request)
+      case 'deletecollection':
+        if (subresource !== '') throw methodNotAllowedError(resource, 'deletecollection')
+        return await deleteCollection(context, request)
+    }
+  }
+}
+
+/** The options of writes that the server makes by itself. */
+const BY_ITSELF = {
+  dryRun: false,
+  fieldManager: 'distributary',
+  fieldValidation: 'Ignore',
+  force: false,
+  ttlSeconds: null,
+} as const
+
+const NO_REQUEST = {
+  namespace: '',
+  subresource: '',
+  query: new URLSearchParams(),
+  userAgent: 'distributary',
+  contentType: undefined,
+  body: Buffer.alloc(0),
+  mayCreate: () => Promise.resolve(),
+}

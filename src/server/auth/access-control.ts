@@ -1,0 +1,196 @@
+/**
+ * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. Files are read
+ * here for the first time, so a broken one stops the start.
+ */
+import type { Gate } from '../../engine/model/shared-limits.js'
+import type { AccessMetrics } from '../../engine/model/request-metrics.js'
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Authenticator } from './authn/authenticator.js'
+import { clientCertificate } from './authn/client-certificate.js'
+import { oidc } from './authn/oidc.js'
+import { requestHeader } from './authn/request-header.js'
+import { parseTokenFile, tokenFile } from './authn/token-file.js'
+import { tokenReview } from './authn/token-review.js'
+import { nobodyAsked, unionAuthenticator, type UnionAuthenticator } from './authn/union-authenticator.js'
+import { alwaysAllow } from './authz/always-allow.js'
+import type { Authorizer } from './authz/authorizer.js'
+import { parsePolicy, policy } from './authz/policy.js'
+import { rbac, type RbacRules } from './authz/rbac.js'
+import { unionAuthorizer } from './authz/union-authorizer.js'
+import { webhook } from './authz/webhook.js'
+import { JsonClient, type JsonServer } from './https-json.js'
+import { parseCertificates } from './peer-certificate.js'
+import { assertUsable } from '../../support/https-agent.js'
+import { timedClient } from './timed-client.js'
+import { watchKubeconfig } from './watched-credentials.js'
+import { WatchedFiles } from './watched-file.js'
+import { errorMessage } from '../../support/error-message.js'
+
+/** Durations are in milliseconds; null means not configured. The loaded config satisfies this by shape. */
+export interface AuthenticationOptions {
+  readonly clientCaFile: string | null
+  readonly tokenAuthFile: string | null
+  readonly oidcIssuerUrl: string | null
+  readonly oidcClientId: string | null
+  readonly oidcAudiences: readonly string[]
+  readonly oidcCaFile: string | null
+  readonly oidcUsernameClaim: string
+  readonly oidcUsernamePrefix: string | null
+  readonly oidcGroupsClaim: string | null
+  readonly oidcGroupsPrefix: string | null
+  readonly oidcSigningAlgs: readonly string[]
+  readonly oidcClockSkew: number
+  readonly authenticationKubeconfig: string | null
+  readonly authenticationTokenWebhookCacheTtl: number
+  readonly requestheaderClientCaFile: string | null
+  readonly requestheaderAllowedNames: readonly string[]
+  readonly requestheaderUsernameHeaders: readonly string[]
+  readonly requestheaderGroupHeaders: readonly string[]
+  readonly requestheaderExtraHeadersPrefix: readonly string[]
+  readonly anonymousAuth: boolean
+}
+
+export interface AuthorizationOptions {
+  readonly authorizationMode: readonly ('AlwaysAllow' | 'Policy' | 'RBAC' | 'Webhook')[]
+  readonly authorizationPolicyFile: string | null
+  readonly authorizationKubeconfig: string | null
+  readonly authorizationWebhookCacheAuthorizedTtl: number
+  readonly authorizationWebhookCacheUnauthorizedTtl: number
+}
+
+interface Surroundings {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly metrics?: AccessMetrics
+}
+
+interface AuthenticatorSurroundings extends Surroundings {
+  /** Slots for questions about unknown tokens. Default: those of a process alone. */
+  readonly unknownTokens?: Gate
+}
+
+/**
+ * Without any authenticator every caller is anonymous, whatever credential it sends: on loopback, or where
+ * `--insecure-bind-any` allows it.
+ *
+ * @throws Error that names a file which cannot be used.
+ */
+export function buildAuthenticator(
+  options: AuthenticationOptions,
+  { clock, logger, metrics, unknownTokens }: AuthenticatorSurroundings,
+): UnionAuthenticator {
+  const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
+    new WatchedFiles({ paths: [path], clock, logger }, (content) => naming(path, () => parse(content.toString('utf8'))))
+  // The order is the API server's: front proxy, certificate, then tokens, the cheapest kind first.
+  const authenticators: Authenticator[] = []
+  if (options.requestheaderClientCaFile !== null) {
+    authenticators.push(
+      requestHeader({
+        authorities: watch(options.requestheaderClientCaFile, parseCertificates),
+        allowedNames: options.requestheaderAllowedNames,
+        usernameHeaders: options.requestheaderUsernameHeaders,
+        groupHeaders: options.requestheaderGroupHeaders,
+        extraHeaderPrefixes: options.requestheaderExtraHeadersPrefix,
+      }),
+    )
+  }
+  if (options.clientCaFile !== null)
+    authenticators.push(clientCertificate(watch(options.clientCaFile, parseCertificates)))
+  if (options.tokenAuthFile !== null) authenticators.push(tokenFile(watch(options.tokenAuthFile, parseTokenFile)))
+  if (options.oidcIssuerUrl !== null && options.oidcClientId !== null) {
+    authenticators.push(
+      oidc({
+        issuerUrl: options.oidcIssuerUrl,
+        audiences: [options.oidcClientId, ...options.oidcAudiences],
+        usernameClaim: options.oidcUsernameClaim,
+        usernamePrefix: options.oidcUsernamePrefix,
+        groupsClaim: options.oidcGroupsClaim,
+        groupsPrefix: options.oidcGroupsPrefix,
+        signingAlgorithms: options.oidcSigningAlgs,
+        clockSkewMs: options.oidcClockSkew,
+        client: timedClient(
+          new JsonClient(
+            options.oidcCaFile === null
+              ? { server: options.oidcIssuerUrl }
+              : watchIssuer(options.oidcIssuerUrl, options.oidcCaFile, { clock, logger }),
+          ),
+          'oidc',
+          metrics,
+        ),
+        clock,
+      }),
+    )
+  }
+  if (options.authenticationKubeconfig !== null) {
+    const api = new JsonClient(watchKubeconfig(options.authenticationKubeconfig, { clock, logger }))
+    const client = timedClient(api, 'token-review', metrics)
+    const unknown = unknownTokens === undefined ? {} : { unknown: unknownTokens }
+    authenticators.push(tokenReview({ client, cacheMs: options.authenticationTokenWebhookCacheTtl, clock, ...unknown }))
+  }
+  return authenticators.length === 0
+    ? nobodyAsked
+    : unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock })
+}
+
+/**
+ * @param rbacRules what the RBAC mode reads; null when there is nothing to read, which is an error in that mode.
+ * @throws Error that names a file which cannot be used.
+ */
+export function buildAuthorizer(
+  options: AuthorizationOptions,
+  { clock, logger, metrics }: Surroundings,
+  rbacRules: RbacRules | null,
+): Authorizer {
+  const modes = options.authorizationMode.map((mode): Authorizer => {
+    switch (mode) {
+      case 'AlwaysAllow':
+        return alwaysAllow
+      case 'Policy': {
+        const path = needed(options.authorizationPolicyFile, mode)
+        const parse = (content: Buffer) => naming(path, () => parsePolicy(content.toString('utf8')))
+        return policy(new WatchedFiles({ paths: [path], clock, logger }, parse))
+      }
+      case 'RBAC':
+        return rbac(needed(rbacRules, mode))
+      case 'Webhook':
+        return webhook({
+          client: timedClient(
+            new JsonClient(watchKubeconfig(needed(options.authorizationKubeconfig, mode), { clock, logger })),
+            'subject-access-review',
+            metrics,
+          ),
+          authorizedMs: options.authorizationWebhookCacheAuthorizedTtl,
+          unauthorizedMs: options.authorizationWebhookCacheUnauthorizedTtl,
+          clock,
+        })
+      default:
+        return mode satisfies never
+    }
+  })
+  return unionAuthorizer(modes)
+}
+
+function watchIssuer(
+  server: string,
+  caFile: string,
+  surroundings: Pick<Surroundings, 'clock' | 'logger'>,
+): WatchedFiles<JsonServer> {
+  return new WatchedFiles<JsonServer>({ paths: [caFile], ...surroundings }, (ca) => {
+    assertUsable({ ca })
+    return { server, ca }
+  })
+}
+
+function needed<T>(value: T | null, mode: string): T {
+  if (value === null) throw new Error(`authorization mode ${mode} has no source to read from`)
+  return value
+}
+
+function naming<T>(path: string, parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    throw new Error(`${path}: ${errorMessage(error)}`, { cause: error })
+  }
+}

@@ -1,0 +1,279 @@
+/**
+ * Decides whether requests are let in, and keeps checking whether the running watches are still allowed.
+ *
+ * Watches with the same credential and the same attributes share one *entry*, which is judged once however many they
+ * are. When an authenticator or authorizer reports a change, a pass judges all entries. Entries whose judges can change
+ * without a report are judged again every few seconds, a bounded number at a time. An expired credential is noticed
+ * within a second. A pass yields to the event loop between slices. "Cannot say now" is not a no: a restarting API
+ * server must not end ten thousand watches, so an entry survives a bounded time without an answer.
+ */
+import type { AccessMetrics } from '../../engine/model/request-metrics.js'
+import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import { turns } from '../../support/turns.js'
+import type { AuthenticationRequest } from './authn/authenticator.js'
+import { bearerToken } from './authn/bearer-token.js'
+import type { UnionAuthenticator } from './authn/union-authenticator.js'
+import { type Attributes, attributesKey, type Authorizer, type Decision, type UserRules } from './authz/authorizer.js'
+import { forbidden } from './authz/forbidden.js'
+import { impersonatedUser, impersonationAttributes, refuseImpersonation, wantedUser } from './impersonation.js'
+import { ALL_UNAUTHENTICATED, digest, identityKey, type User } from './user.js'
+
+export interface AccessGuardOptions {
+  readonly authenticator: UnionAuthenticator
+  readonly authorizer: Authorizer
+  readonly clock: Clock
+  /** Told of the requests of clients, not of the checks of running watches. */
+  readonly metrics?: AccessMetrics
+  /** How often authenticators and authorizers that change silently are asked again. Default 5 s. */
+  readonly recheckMs?: number
+  /** How long a watch survives while it cannot be checked. Default 5 minutes. */
+  readonly unjudgedMs?: number
+}
+
+/** The user whose rights are used, and the user who asked to use them. */
+export interface Acting {
+  readonly user: User
+  /** The caller that impersonates the user; null when the user is the caller. */
+  readonly impersonator: User | null
+  /** The generation of the rights under which the decision was made: see `keep`. */
+  readonly generation: number
+}
+
+/** An allowed request, with the generation of the rights that allowed it. */
+export interface Grant extends Acting {
+  readonly decision: Decision
+}
+
+interface Entry {
+  readonly request: AuthenticationRequest
+  readonly attributes: Attributes
+  readonly identity: string
+  expiresAt: number | null
+  unjudgedSince: number | null
+  readonly revoke: Set<(error: StatusError) => void>
+}
+
+const TICK_MS = 1_000
+/** Changes come in bursts (a chart applies twenty bindings), so a pass waits this long and judges once. */
+const SETTLE_MS = 100
+const CONCURRENT = 16
+
+export class AccessGuard {
+  readonly #options: AccessGuardOptions
+  readonly #entries = new Map<string, Entry>()
+  readonly #ends: readonly (() => void)[]
+  #generation = 0
+  #tick: Timer | null = null
+  #settle: Timer | null = null
+  #recheckAt: number
+  #passing = false
+  #closed = false
+
+  constructor(options: AccessGuardOptions) {
+    this.#options = options
+    this.#recheckAt = options.clock.monotonic() + this.#recheckMs
+    this.#ends = [options.authenticator, options.authorizer].map((part) => part.onChange(() => this.#changed()))
+  }
+
+  /** The number of entries that are kept checked, for a metric. */
+  get entries(): number {
+    return this.#entries.size
+  }
+
+  /** @throws UnauthorizedError; ServiceUnavailableError when no authenticator can judge now. */
+  async authenticate(request: AuthenticationRequest): Promise<User> {
+    const startedMs = performance.now()
+    let result: 'success' | 'failure' | 'error' = 'success'
+    try {
+      return await this.#options.authenticator.authenticate(request)
+    } catch (error) {
+      result = error instanceof UnauthorizedError ? 'failure' : 'error'
+      throw error
+    } finally {
+      this.#options.metrics?.authenticated(result, secondsSince(startedMs))
+    }
+  }
+
+  /**
+   * Finds the user whose rights are used: the caller, or the user that it impersonates.
+   * @throws BadRequestError, ForbiddenError, ServiceUnavailableError
+   */
+  async actingAs(caller: User, { rawHeaders }: AuthenticationRequest): Promise<Acting> {
+    const generation = this.#generation
+    if (caller.groups.includes(ALL_UNAUTHENTICATED)) refuseImpersonation(rawHeaders)
+    const wanted = wantedUser(rawHeaders)
+    if (wanted === null) return { user: caller, impersonator: null, generation }
+    for (const attributes of impersonationAttributes(wanted)) await this.#require(caller, attributes)
+    return { user: impersonatedUser(wanted, caller), impersonator: caller, generation }
+  }
+
+  /** @throws ForbiddenError in the API server's words; ServiceUnavailableError when no authorizer can decide now. */
+  async authorize(acting: Acting, attributes: Attributes): Promise<Grant> {
+    const startedMs = performance.now()
+    let result: 'allowed' | 'denied' | 'error' = 'allowed'
+    try {
+      return { ...acting, decision: await this.#require(acting.user, attributes) }
+    } catch (error) {
+      result = error instanceof ForbiddenError ? 'denied' : 'error'
+      throw error
+    } finally {
+      this.#options.metrics?.authorized(result, secondsSince(startedMs))
+    }
+  }
+
+  /** Decides for a review, which asks and does not act. @throws ServiceUnavailableError when no authorizer can decide now. */
+  decide(user: User, attributes: Attributes): Promise<Decision> {
+    return this.#options.authorizer.authorize(user, attributes)
+  }
+
+  rulesFor(user: User, namespace: string): Promise<UserRules> {
+    return this.#options.authorizer.rulesFor(user, namespace)
+  }
+
+  async #require(user: User, attributes: Attributes): Promise<Decision> {
+    const decision = await this.#options.authorizer.authorize(user, attributes)
+    if (!decision.allowed) throw forbidden(user, attributes, decision)
+    return decision
+  }
+
+  /**
+   * Keeps checking a running request until `stop`. It is synchronous, so no change is missed between the decision and this.
+   *
+   * @param revoked called at most once, with the 401, 403 or 503 that ends the watch; never from within `keep`.
+   * @returns stop: to be called when the request ends for any other reason.
+   */
+  keep(
+    request: AuthenticationRequest,
+    attributes: Attributes,
+    grant: Grant,
+    revoked: (error: StatusError) => void,
+  ): () => void {
+    const identity = actingKey(grant)
+    const key = digest(JSON.stringify([identity, credentialKey(request), attributesKey(attributes)]))
+    const entry = this.#entries.get(key) ?? {
+      request,
+      attributes,
+      identity,
+      expiresAt: grant.user.expiresAt,
+      unjudgedSince: null,
+      revoke: new Set(),
+    }
+    // Two watches may pass the same function; the wrapper keeps them apart.
+    const end = (error: StatusError): void => revoked(error)
+    entry.revoke.add(end)
+    this.#entries.set(key, entry)
+    this.#tick ??= this.#scheduleTick()
+    if (grant.generation !== this.#generation) this.#settleSoon()
+    return () => {
+      entry.revoke.delete(end)
+      if (entry.revoke.size === 0 && this.#entries.get(key) === entry) this.#entries.delete(key)
+    }
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#tick?.cancel()
+    this.#settle?.cancel()
+    this.#ends.forEach((end) => end())
+    this.#entries.clear()
+  }
+
+  get #recheckMs(): number {
+    return this.#options.recheckMs ?? 5_000
+  }
+
+  #changed(): void {
+    this.#generation++
+    this.#settleSoon()
+  }
+
+  #settleSoon(): void {
+    this.#settle ??= this.#options.clock.setTimer(SETTLE_MS, () => {
+      this.#settle = null
+      void this.#pass()
+    })
+  }
+
+  #scheduleTick(): Timer {
+    return this.#options.clock.setTimer(TICK_MS, () => {
+      this.#tick = null
+      const { authenticator, authorizer, clock } = this.#options
+      for (const [key, entry] of this.#entries) {
+        if (entry.expiresAt !== null && entry.expiresAt <= clock.now()) {
+          this.#revoke(key, entry, new UnauthorizedError('Unauthorized', { cause: 'the credential has expired' }))
+        }
+      }
+      if (clock.monotonic() >= this.#recheckAt) {
+        this.#recheckAt = clock.monotonic() + this.#recheckMs
+        if (authenticator.changesSilently || authorizer.changesSilently) void this.#pass()
+      }
+      if (this.#entries.size > 0) this.#tick = this.#scheduleTick()
+    })
+  }
+
+  /** Never rejects: a failure concerns only the entry it happened to. */
+  async #pass(): Promise<void> {
+    if (this.#passing) {
+      // What changed just now may have come after an entry was judged, so another pass follows.
+      if (this.#settle === null && !this.#closed) this.#settleSoon()
+      return
+    }
+    this.#passing = true
+    const queue = [...this.#entries]
+    let next = 0
+    const work = async (): Promise<void> => {
+      for (let entry = queue[next++]; entry !== undefined && !this.#closed; entry = queue[next++]) {
+        await this.#judge(entry[0], entry[1])
+        if (turns.isOver) await turns.take()
+      }
+    }
+    await Promise.all(Array.from({ length: CONCURRENT }, work))
+    this.#passing = false
+  }
+
+  async #judge(key: string, entry: Entry): Promise<void> {
+    if (entry.revoke.size === 0) return
+    const { authenticator, clock, unjudgedMs = 300_000 } = this.#options
+    try {
+      const acting = await this.actingAs(await authenticator.authenticate(entry.request), entry.request)
+      // The credential now belongs to another user or other groups, and the watch was allowed for the old identity.
+      if (actingKey(acting) !== entry.identity)
+        throw new UnauthorizedError('Unauthorized', { cause: 'the identity has changed' })
+      await this.#require(acting.user, entry.attributes)
+      entry.expiresAt = acting.user.expiresAt
+      entry.unjudgedSince = null
+    } catch (caught) {
+      const error = StatusError.from(caught)
+      if (error.code === 401 || error.code === 403) return this.#revoke(key, entry, error)
+      entry.unjudgedSince ??= clock.monotonic()
+      if (clock.monotonic() - entry.unjudgedSince < unjudgedMs) return
+      this.#revoke(
+        key,
+        entry,
+        new ServiceUnavailableError('the permission of this watch could not be checked for too long', { cause: error }),
+      )
+    }
+  }
+
+  #revoke(key: string, entry: Entry, error: StatusError): void {
+    if (this.#entries.get(key) === entry) this.#entries.delete(key)
+    const all = [...entry.revoke]
+    entry.revoke.clear()
+    for (const end of all) end(error)
+  }
+}
+
+function secondsSince(startedMs: number): number {
+  return (performance.now() - startedMs) / 1000
+}
+
+/** Two callers that impersonate the same user are judged apart, since one of them may lose the right to do so. */
+function actingKey({ user, impersonator }: Pick<Acting, 'user' | 'impersonator'>): string {
+  return JSON.stringify([identityKey(user), impersonator === null ? null : identityKey(impersonator)])
+}
+
+/** Returns a key for the credentials that the identity came from. */
+function credentialKey(request: AuthenticationRequest): readonly string[] {
+  return [bearerToken(request) ?? '', request.tlsPeerCertificate?.chain[0]?.fingerprint256 ?? '']
+}

@@ -1,0 +1,185 @@
+/**
+ * Writes one JSON line for each request: the caller, the request, the answer, and the rule that allowed it. Only named
+ * facts are written, never headers, bodies or the query, which may contain tokens. Rotation is left to the platform, which
+ * moves the file and sends SIGHUP (`reopen`), or done here (`log-rotation.ts`).
+ *
+ * The queue to the disk is bounded. When it is full, lines are dropped and counted, because a full disk must not stop
+ * the server. A line in the log says how many were dropped.
+ */
+import { createWriteStream, fstatSync, type WriteStream } from 'node:fs'
+import type { Writable } from 'node:stream'
+
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import { LogRotation, type RotationLimits } from './log-rotation.js'
+
+export interface AuditRecord {
+  readonly user: string
+  readonly groups: readonly string[]
+  /** The user whose rights were used by impersonation; left out when there was none. */
+  readonly impersonatedUser?: string
+  readonly impersonatedGroups?: readonly string[]
+  readonly sourceAddress: string
+  readonly userAgent: string
+  readonly transport: string
+  readonly verb: string
+  readonly group: string
+  readonly resource: string
+  readonly subresource: string
+  readonly namespace: string
+  readonly name: string
+  /** The path without the query. */
+  readonly path: string
+  readonly code: number
+  /** The time from the request's arrival to its end; for a watch, its whole life. */
+  readonly latencySeconds: number
+  readonly decision: 'allow' | 'forbid' | 'unauthenticated' | 'none'
+  /** The rule that allowed the request; null when no rule did. */
+  readonly rule: string | null
+}
+
+export interface AuditLog {
+  write(record: AuditRecord): void
+  /** Opens the file again, after the platform has moved it. */
+  reopen(): void
+  readonly dropped: number
+  close(): Promise<void>
+}
+
+export interface AuditLogOptions {
+  /** A file that lines are appended to, or '-' for standard output. */
+  readonly path: string
+  readonly clock: Clock
+  readonly logger: Logger
+  /** The stream that '-' writes to; tests pass their own. */
+  readonly stdout: Writable
+  /** Default: the file is never renamed here. */
+  readonly rotation?: RotationLimits
+}
+
+/** How often a worker looks whether another has renamed the file. */
+const LOOK_MS = 1_000
+const MAX_QUEUED_BYTES = 4 * 2 ** 20
+/** These texts are chosen by the caller, so they are bounded. */
+const MAX_TEXT = 1_024
+/**
+ * Several workers append to one file or pipe. A single write to a file stays whole at any size, but a write to a pipe
+ * only up to this size (PIPE_BUF of Linux), so no line is longer.
+ */
+const MAX_LINE_BYTES = 4_096
+/** The most bytes of each text, and of all groups, in a line that would otherwise be too long. */
+const MAX_SHORT_TEXT_BYTES = 300
+const MAX_SHORT_GROUPS_BYTES = 700
+
+export function openAuditLog({ path, clock, logger, stdout, rotation: limits }: AuditLogOptions): AuditLog {
+  const rotation = path === '-' || limits === undefined ? null : new LogRotation({ ...limits, path, clock, logger })
+  const open = (): Writable => {
+    if (path === '-') return stdout
+    const stream: WriteStream = createWriteStream(path, { flags: 'a', mode: 0o600 })
+    stream.once('open', (fd: number) => rotation?.opened(fstatSync(fd).ino))
+    stream.on('error', (error) => logger.error({ path, reason: error.message }, 'the audit log cannot be written'))
+    return stream
+  }
+  let stream = open()
+  let dropped = 0
+  let unreported = 0
+
+  function line(fields: object): void {
+    const time = new Date(clock.now()).toISOString()
+    const whole = `${JSON.stringify({ time, ...fields })}\n`
+    const isShort = Buffer.byteLength(whole) <= MAX_LINE_BYTES
+    const text = isShort ? whole : `${JSON.stringify({ time, ...shortened(fields) })}\n`
+    if (rotation?.makeRoom(Buffer.byteLength(text)) === true) reopen()
+    stream.write(text)
+  }
+
+  function reopen(): void {
+    if (path === '-') return
+    stream.end()
+    stream = open()
+  }
+
+  let timer: Timer | null = null
+  function lookLater(): void {
+    timer = clock.setTimer(LOOK_MS, () => {
+      if (rotation?.wasMoved() === true) reopen()
+      lookLater()
+    })
+  }
+  if (rotation !== null) lookLater()
+
+  return {
+    get dropped() {
+      return dropped
+    },
+    write(record) {
+      if (stream.writableLength > MAX_QUEUED_BYTES || stream.destroyed) {
+        dropped++
+        unreported++
+        return
+      }
+      if (unreported > 0) {
+        line({ dropped: unreported })
+        unreported = 0
+      }
+      line({
+        ...record,
+        user: short(record.user),
+        ...(record.impersonatedUser === undefined ? {} : { impersonatedUser: short(record.impersonatedUser) }),
+        userAgent: short(record.userAgent),
+        name: short(record.name),
+        path: short(withoutQuery(record.path)),
+      })
+    },
+    reopen,
+    close() {
+      timer?.cancel()
+      if (path === '-') return Promise.resolve()
+      return new Promise((resolve) => {
+        if (stream.destroyed) resolve()
+        else stream.end(resolve)
+      })
+    },
+  }
+}
+
+/** Cuts the texts, keeps as many groups as fit, and says how many groups were left out. */
+function shortened(fields: object): object {
+  const short: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(fields)) {
+    if (typeof value === 'string') short[name] = cut(value)
+    else if (Array.isArray(value)) {
+      const groups: string[] = []
+      let bytes = 0
+      for (const group of value.map((one) => cut(String(one)))) {
+        bytes += written(group) + 1
+        if (bytes > MAX_SHORT_GROUPS_BYTES) break
+        groups.push(group)
+      }
+      short[name] = groups
+      if (groups.length < value.length) short[`${name}LeftOut`] = value.length - groups.length
+    } else short[name] = value
+  }
+  return short
+}
+
+function cut(text: string): string {
+  if (written(text) <= MAX_SHORT_TEXT_BYTES) return text
+  let length = Math.min(text.length, MAX_SHORT_TEXT_BYTES)
+  while (written(`${text.slice(0, length)}…`) > MAX_SHORT_TEXT_BYTES) length = Math.floor(length * 0.8)
+  return `${text.slice(0, length)}…`
+}
+
+/** The size of a text in JSON in bytes, where one character can take six. */
+function written(text: string): number {
+  return Buffer.byteLength(JSON.stringify(text))
+}
+
+function short(text: string): string {
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text
+}
+
+function withoutQuery(path: string): string {
+  const query = path.search(/[?#]/)
+  return query === -1 ? path : path.slice(0, query)
+}

@@ -1,0 +1,64 @@
+/**
+ * Finds the bearer token of a request: in the Authorization header, or in a subprotocol
+ * `base64url.bearer.authorization.k8s.io.TOKEN`, since a browser's WebSocket cannot set a header.
+ */
+import { UnauthorizedError } from '../../../engine/model/status.js'
+import { type AuthenticationRequest, headerValues } from './authenticator.js'
+
+/**
+ * JWTs with many groups are long, but headers end at 16 KB: a longer token is an attack and is neither hashed nor
+ * parsed.
+ */
+const MAX_TOKEN_CHARACTERS = 16_384
+
+export const BEARER_PROTOCOL_PREFIX = 'base64url.bearer.authorization.k8s.io.'
+
+/**
+ * @returns null when the request has no token, or one of another scheme.
+ * @throws UnauthorizedError for several tokens, and for a malformed or an oversized one: the server does not guess
+ * which of two tokens counts.
+ */
+export function bearerToken(request: AuthenticationRequest): string | null {
+  const found = [...headerTokens(request), ...protocolTokens(request)]
+  if (found.length > 1) throw new UnauthorizedError('Unauthorized', { cause: 'more than one bearer token' })
+  const token = found[0]
+  if (token === undefined) return null
+  if (token.length > MAX_TOKEN_CHARACTERS) throw new UnauthorizedError('Unauthorized', { cause: 'token too long' })
+  return token
+}
+
+function headerTokens(request: AuthenticationRequest): string[] {
+  return headerValues(request, 'authorization').flatMap((value) => {
+    const parts = value.trim().split(' ')
+    // As in the API server, the scheme is case-insensitive, and an empty token is no credential.
+    return parts[0]?.toLowerCase() === 'bearer' && parts[1] !== undefined && parts[1] !== '' ? [parts[1]] : []
+  })
+}
+
+function protocolTokens(request: AuthenticationRequest): string[] {
+  if (!headerValues(request, 'upgrade').some((value) => value.toLowerCase() === 'websocket')) return []
+  return webSocketProtocols(request)
+    .filter((protocol) => protocol.startsWith(BEARER_PROTOCOL_PREFIX))
+    .map((protocol) => {
+      const encoded = protocol.slice(BEARER_PROTOCOL_PREFIX.length)
+      const token = /^[A-Za-z0-9_-]+$/.test(encoded) ? Buffer.from(encoded, 'base64url').toString('utf8') : ''
+      if (token === '' || token.includes('\ufffd')) {
+        throw new UnauthorizedError('Unauthorized', { cause: 'malformed bearer subprotocol' })
+      }
+      return token
+    })
+}
+
+/** Returns the subprotocols that may be echoed: an answer must never contain a token. */
+export function echoableProtocols(request: AuthenticationRequest): readonly string[] {
+  return webSocketProtocols(request).filter((protocol) => !protocol.startsWith(BEARER_PROTOCOL_PREFIX))
+}
+
+function webSocketProtocols(request: AuthenticationRequest): readonly string[] {
+  return headerValues(request, 'sec-websocket-protocol').flatMap((value) =>
+    value
+      .split(',')
+      .map((protocol) => protocol.trim())
+      .filter((protocol) => protocol !== ''),
+  )
+}

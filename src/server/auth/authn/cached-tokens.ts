@@ -1,0 +1,90 @@
+/**
+ * Asks a token authenticator once for each token and remembers its answer for a while. A verification costs 235 µs or a
+ * round trip, and ten thousand agents may reconnect at once. Keys are digests, so the cache contains no token. A
+ * refusal is remembered for a shorter time, so that a client in a loop costs little. A failure to decide is not
+ * remembered.
+ */
+import { UnauthorizedError } from '../../../engine/model/status.js'
+import type { Clock } from '../../../support/clock.js'
+import { digest, type User } from '../user.js'
+import type { Authenticator } from './authenticator.js'
+import { bearerToken } from './bearer-token.js'
+import { recentEntries } from '../../../support/recent-entries.js'
+
+export interface CachedTokensOptions {
+  readonly clock: Clock
+  /** A token is never remembered beyond its own expiry. */
+  readonly positiveMs: number
+  readonly negativeMs: number
+  /** Returns null for a token of another kind, which the union then passes on. @throws UnauthorizedError */
+  readonly judge: (token: string, asker: Asker) => Promise<User | null>
+  readonly changesSilently: boolean
+  readonly close: () => void
+}
+
+/** The request that a token is judged for. */
+export interface Asker {
+  readonly address: string
+  /** Whether the token was accepted before, however long ago: it is not somebody's guess. */
+  readonly isKnownToken: boolean
+}
+
+type Verdict = { readonly user: User | null } | { readonly error: UnauthorizedError }
+
+interface Kept {
+  readonly verdict: Verdict
+  readonly until: number
+}
+
+/** A user with many groups takes about 1 KB, so the cache takes 16 MB at most. */
+const MAX_TOKENS = 16_384
+
+export function cachedTokens(options: CachedTokensOptions): Authenticator {
+  const { clock, judge } = options
+  // Refused tokens have a cache of their own, because anybody can invent them by the thousand.
+  const accepted = recentEntries<string, Kept>(MAX_TOKENS)
+  const refused = recentEntries<string, Kept>(MAX_TOKENS)
+  const running = new Map<string, Promise<Verdict>>()
+
+  async function ask(key: string, token: string, address: string): Promise<Verdict> {
+    let verdict: Verdict
+    try {
+      verdict = { user: await judge(token, { address, isKnownToken: accepted.has(key) }) }
+    } catch (error) {
+      if (!(error instanceof UnauthorizedError)) throw error
+      verdict = { error }
+    }
+    const user = 'user' in verdict ? verdict.user : null
+    const until = clock.now() + (user === null ? options.negativeMs : options.positiveMs)
+    const kept = { verdict, until: Math.min(until, user?.expiresAt ?? until) }
+    if (user === null) {
+      accepted.delete(key)
+      refused.set(key, kept)
+    } else {
+      refused.delete(key)
+      accepted.set(key, kept)
+    }
+    return verdict
+  }
+
+  return {
+    changesSilently: options.changesSilently,
+    onChange: () => () => {},
+    async authenticate(request) {
+      const token = bearerToken(request)
+      if (token === null) return null
+      const key = digest(token)
+      const kept = accepted.get(key) ?? refused.get(key)
+      let verdict = kept !== undefined && clock.now() < kept.until ? kept.verdict : undefined
+      if (verdict === undefined) {
+        // A thousand connections with one token at one time share one question.
+        const asking = running.get(key) ?? ask(key, token, request.address ?? '').finally(() => running.delete(key))
+        running.set(key, asking)
+        verdict = await asking
+      }
+      if ('error' in verdict) throw verdict.error
+      return verdict.user
+    },
+    close: () => options.close(),
+  }
+}

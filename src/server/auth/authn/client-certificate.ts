@@ -1,0 +1,33 @@
+/**
+ * Authenticates users by client certificate: the common name is the user and the organizations are the groups, as in
+ * the API server. The TLS layer has checked signature, dates and purpose; here the certificate must lead to an
+ * authority *for users*.
+ */
+import type { X509Certificate } from 'node:crypto'
+
+import { UnauthorizedError } from '../../../engine/model/status.js'
+import { isSignedBy } from '../peer-certificate.js'
+import type { WatchedFiles } from '../watched-file.js'
+import type { Authenticator } from './authenticator.js'
+
+/** @param authorities `--client-ca-file`, read again when it changes. */
+export function clientCertificate(authorities: WatchedFiles<readonly X509Certificate[]>): Authenticator {
+  return {
+    async authenticate({ tlsPeerCertificate: peer }) {
+      if (peer === null) return null
+      if (!peer.verified || !isSignedBy(peer, authorities.value)) {
+        throw new UnauthorizedError('Unauthorized', {
+          cause:
+            peer.verified && peer.chain.length === 1
+              ? 'client certificate not signed by an authority for users, unless through an intermediate that is not known here'
+              : 'client certificate not signed by an authority for users',
+        })
+      }
+      if (peer.commonName === '') return null
+      return { name: peer.commonName, uid: '', groups: peer.organizations, extra: {}, expiresAt: peer.expiresAt }
+    },
+    changesSilently: false,
+    onChange: (listener) => authorities.onChange(listener),
+    close: () => authorities.close(),
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * Authenticates users that a front proxy names in headers. The proxy identifies itself by a client certificate of an
+ * authority that signs proxies and nothing else. Without such a certificate the headers are ignored, whatever they say.
+ */
+import type { X509Certificate } from 'node:crypto'
+
+import { UnauthorizedError } from '../../../engine/model/status.js'
+import { isSignedBy } from '../peer-certificate.js'
+import type { WatchedFiles } from '../watched-file.js'
+import { type AuthenticationRequest, type Authenticator, headerValues } from './authenticator.js'
+
+export interface RequestHeaderOptions {
+  /** The bundle of `--requestheader-client-ca-file`. */
+  readonly authorities: WatchedFiles<readonly X509Certificate[]>
+  /** The common names that the proxy may have; an empty list allows any that the authority signed. */
+  readonly allowedNames: readonly string[]
+  readonly usernameHeaders: readonly string[]
+  readonly groupHeaders: readonly string[]
+  readonly extraHeaderPrefixes: readonly string[]
+}
+
+export function requestHeader(options: RequestHeaderOptions): Authenticator {
+  const { authorities, allowedNames } = options
+  return {
+    async authenticate(request) {
+      const peer = request.tlsPeerCertificate
+      if (peer === null) return null
+      // This is a user's own certificate on a server that also has proxies: another authenticator judges it, and its
+      // headers are ignored.
+      if (!peer.verified || !isSignedBy(peer, authorities.value)) return null
+      if (allowedNames.length > 0 && !allowedNames.includes(peer.commonName)) {
+        throw new UnauthorizedError('Unauthorized', { cause: 'proxy certificate name not allowed' })
+      }
+      const name = options.usernameHeaders
+        .map((header) => headerValues(request, header)[0] ?? '')
+        .find((value) => value !== '')
+      if (name === undefined) return null
+      return {
+        name,
+        uid: '',
+        groups: options.groupHeaders.flatMap((header) => headerValues(request, header)),
+        extra: extraOf(request, options.extraHeaderPrefixes),
+        expiresAt: peer.expiresAt,
+      }
+    },
+    changesSilently: false,
+    onChange: (listener) => authorities.onChange(listener),
+    close: () => authorities.close(),
+  }
+}
+
+function extraOf(
+  request: AuthenticationRequest,
+  prefixes: readonly string[],
+): Readonly<Record<string, readonly string[]>> {
+  const extra = new Map<string, string[]>()
+  for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
+    const header = request.rawHeaders[i]?.toLowerCase() ?? ''
+    const prefix = prefixes.find((one) => header.startsWith(one.toLowerCase()))
+    if (prefix === undefined) continue
+    const key = unescapeKey(header.slice(prefix.length))
+    extra.set(key, [...(extra.get(key) ?? []), request.rawHeaders[i + 1] ?? ''])
+  }
+  // fromEntries defines members, so that a key such as __proto__ becomes an ordinary one.
+  return Object.fromEntries(extra)
+}
+
+function unescapeKey(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Authenticates bearer tokens by asking an API server: TokenReview, `authentication.k8s.io/v1`. Answers are cached for
+ * a short time.
+ *
+ * Anybody can invent tokens, and each costs a question. Those that were never accepted have a few of the connections, one
+ * for each address, and a short queue; tokens that were accepted before never wait behind them.
+ */
+import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
+import type { Clock } from '../../../support/clock.js'
+import { type JsonClient, member, textOf, textsOf } from '../https-json.js'
+import type { Gate } from '../../../engine/model/shared-limits.js'
+import { FairGate } from '../fair-gate.js'
+import type { User } from '../user.js'
+import type { Authenticator } from './authenticator.js'
+import { cachedTokens } from './cached-tokens.js'
+
+export interface TokenReviewOptions {
+  /** The client from `--authentication-kubeconfig`, whose identity needs `create` on tokenreviews. */
+  readonly client: Pick<JsonClient, 'post' | 'close'>
+  readonly cacheMs: number
+  readonly clock: Clock
+  /** Slots, by address, for the questions about tokens that were never accepted. Default: those of a process alone. */
+  readonly unknown?: Gate
+}
+
+/** The client has eight connections. */
+const KNOWN_AT_ONCE = 5
+const UNKNOWN_AT_ONCE = 3
+const MAX_KNOWN_WAITING = 4_096
+const MAX_UNKNOWN_WAITING = 256
+const MAX_WAITING_PER_ADDRESS = 32
+const MAX_WAIT_MS = 5_000
+
+const WAIT = { maxWaitMs: MAX_WAIT_MS, message: 'too many tokens are being checked', onRejected: () => {} }
+
+/** @param processes the number of processes that share the slots while each decides alone. */
+export function unknownTokenGate(clock: Clock, processes: number): FairGate {
+  return new FairGate({
+    ...WAIT,
+    clock,
+    slots: Math.ceil(UNKNOWN_AT_ONCE / processes),
+    maxSlotsPerIdentity: 1,
+    maxWaiting: MAX_UNKNOWN_WAITING,
+    maxWaitingPerIdentity: MAX_WAITING_PER_ADDRESS,
+  })
+}
+
+export function tokenReview({
+  client,
+  cacheMs,
+  clock,
+  unknown = unknownTokenGate(clock, 1),
+}: TokenReviewOptions): Authenticator {
+  // Equal tokens are asked about once, so that every known token has a place of its own in the queue.
+  const known = new FairGate({
+    ...WAIT,
+    clock,
+    slots: KNOWN_AT_ONCE,
+    maxSlotsPerIdentity: KNOWN_AT_ONCE,
+    maxWaiting: MAX_KNOWN_WAITING,
+    maxWaitingPerIdentity: MAX_KNOWN_WAITING,
+  })
+  return cachedTokens({
+    clock,
+    positiveMs: cacheMs,
+    negativeMs: cacheMs,
+    changesSilently: true,
+    close: () => client.close(),
+    async judge(token, { address, isKnownToken }) {
+      const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec: { token } }
+      const leave = await (isKnownToken ? known.enter('') : unknown.enter(address))
+      const answer = await client
+        .post('/apis/authentication.k8s.io/v1/tokenreviews', body)
+        .catch((error: unknown) => {
+          throw unavailable(error)
+        })
+        .finally(leave)
+      const status = member(answer.body, 'status')
+      if (answer.status < 200 || answer.status > 299 || status === undefined) {
+        throw unavailable(new Error(`TokenReview answered ${answer.status}`))
+      }
+      if (member(status, 'authenticated') !== true) {
+        throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
+      }
+      return userOf(member(status, 'user'))
+    },
+  })
+}
+
+function userOf(user: unknown): User {
+  const name = textOf(member(user, 'username'))
+  if (name === '') throw unavailable(new Error('TokenReview answered a user without a name'))
+  const extra = member(user, 'extra')
+  return {
+    name,
+    uid: textOf(member(user, 'uid')),
+    groups: textsOf(member(user, 'groups')),
+    extra: Object.fromEntries(
+      Object.entries(typeof extra === 'object' && extra !== null ? extra : {}).map(([key, value]) => [
+        key,
+        textsOf(value),
+      ]),
+    ),
+    // The review does not say when the token expires; the time in the cache bounds how long the answer is trusted.
+    expiresAt: null,
+  }
+}
+
+function unavailable(cause: unknown): ServiceUnavailableError {
+  return new ServiceUnavailableError('authentication is not possible now', { cause, details: { retryAfterSeconds: 1 } })
+}

@@ -1,0 +1,85 @@
+/**
+ * Combines all configured authenticators. The first one that knows the caller decides. A wrong credential of one kind
+ * does not hide a valid one of another kind, but it never falls through to anonymous.
+ */
+import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../../engine/model/status.js'
+import type { Clock } from '../../../support/clock.js'
+import { ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../user.js'
+import type { Authenticator } from './authenticator.js'
+import { bearerToken } from './bearer-token.js'
+import { unknownToken } from './token-file.js'
+
+export interface UnionOptions {
+  /** The order in which authenticators are asked. */
+  readonly authenticators: readonly Authenticator[]
+  /** Whether a request without any credential is `system:anonymous`; otherwise it gets a 401. */
+  readonly anonymous: boolean
+  readonly clock: Pick<Clock, 'now'>
+}
+
+/** An authenticator that never answers null. */
+export interface UnionAuthenticator extends Authenticator {
+  /**
+   * @throws UnauthorizedError, always with the message "Unauthorized": the reason is for our log (`cause`), not for the
+   * caller.
+   */
+  authenticate(request: Parameters<Authenticator['authenticate']>[0]): Promise<User>
+}
+
+export function unionAuthenticator({ authenticators, anonymous, clock }: UnionOptions): UnionAuthenticator {
+  return {
+    async authenticate(request) {
+      const token = bearerToken(request)
+      const errors: unknown[] = []
+      for (const authenticator of authenticators) {
+        try {
+          const user = await authenticator.authenticate(request)
+          if (user === null) continue
+          requireCurrent(user, clock)
+          return withAuthenticatedGroup(user)
+        } catch (error) {
+          errors.push(error)
+        }
+      }
+      // A credential that could not be checked now may be tried again; one that was refused may not.
+      const unavailable = errors.find((error) => !(error instanceof UnauthorizedError))
+      if (unavailable !== undefined) {
+        throw unavailable instanceof StatusError
+          ? unavailable
+          : new ServiceUnavailableError('authentication is not possible now', { cause: unavailable })
+      }
+      if (errors[0] !== undefined) throw errors[0]
+      if (token !== null) throw unknownToken()
+      if (anonymous) return ANONYMOUS
+      throw new UnauthorizedError('Unauthorized', { cause: 'no credentials' })
+    },
+    changesSilently: authenticators.some((authenticator) => authenticator.changesSilently),
+    onChange(listener) {
+      const ends = authenticators.map((authenticator) => authenticator.onChange(listener))
+      return () => ends.forEach((end) => end())
+    },
+    close: () => authenticators.forEach((authenticator) => authenticator.close()),
+  }
+}
+
+/** Used when no authenticator is configured: every caller is anonymous, even one that sends a token. */
+export const nobodyAsked: UnionAuthenticator = {
+  authenticate: async () => ANONYMOUS,
+  changesSilently: false,
+  onChange: () => () => {},
+  close() {},
+}
+
+/**
+ * TLS checks a client certificate when its connection begins, and the certificate may expire while the connection
+ * lives.
+ */
+function requireCurrent({ expiresAt }: User, clock: Pick<Clock, 'now'>): void {
+  if (expiresAt === null || clock.now() < expiresAt) return
+  throw new UnauthorizedError('Unauthorized', { cause: 'the credential has expired' })
+}
+
+function withAuthenticatedGroup(user: User): User {
+  const known = user.groups.some((group) => group === ALL_AUTHENTICATED || group === ALL_UNAUTHENTICATED)
+  return known ? user : { ...user, groups: [...user.groups, ALL_AUTHENTICATED] }
+}

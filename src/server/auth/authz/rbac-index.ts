@@ -1,0 +1,219 @@
+/**
+ * All roles and bindings of one moment, indexed by subject, so that a decision costs what the caller has and not what the
+ * cluster has. Nothing is computed for a role before somebody who is bound to it asks: what others write, and however
+ * they aggregate it, costs nobody else anything. What one object says is parsed and compiled once for as long as it lives.
+ */
+import { LoopSlice, turns } from '../../../support/turns.js'
+import type { User } from '../user.js'
+import { CompiledRule } from './compiled-rule.js'
+import {
+  type Binding,
+  type LabelSelector,
+  matchesLabels,
+  parseBinding,
+  parseRole,
+  type PolicyRule,
+  type Role,
+  type Subject,
+} from './rbac-types.js'
+
+/** Few rights are read and compiled at once, within the time of an iteration of the event loop. */
+const slice = new LoopSlice()
+
+/** All objects of each kind, as parsed JSON. An object that has not changed should be the same one the next time. */
+export interface RbacObjects {
+  readonly roles: readonly unknown[]
+  readonly clusterRoles: readonly unknown[]
+  readonly roleBindings: readonly unknown[]
+  readonly clusterRoleBindings: readonly unknown[]
+}
+
+export interface Grant {
+  readonly binding: Binding
+  readonly subject: Subject
+  /** The position that restores the API server's order of evaluation. */
+  readonly order: number
+}
+
+/** The rules that a role gives. They are compiled when somebody first asks, in turns: a role may have ten thousand. */
+export class RoleRules {
+  #compiled: readonly CompiledRule[] | null = null
+
+  constructor(readonly rules: readonly PolicyRule[]) {}
+
+  /** null: they have not been compiled yet. */
+  get compiled(): readonly CompiledRule[] | null {
+    return this.#compiled
+  }
+
+  async compile(): Promise<readonly CompiledRule[]> {
+    const compiled: CompiledRule[] = []
+    for (const rule of this.rules) {
+      if (slice.isOver) await turns.take()
+      compiled.push(new CompiledRule(rule))
+    }
+    return (this.#compiled = compiled)
+  }
+}
+
+/**
+ * The way through a caller's roles. Roles that aggregate each other, and are all bound to one caller, lead to the same
+ * rules many times over: each is given once, so that a decision costs what the roles are, not their product.
+ */
+export class RoleWalk {
+  readonly roles = new Set<Role>()
+  readonly selections = new Set<readonly Role[]>()
+}
+
+export class RbacIndex {
+  /** Grants by namespace ('' for ClusterRoleBindings), then by subject. */
+  readonly #bindings = new Map<string, Map<string, Grant[]>>()
+  readonly #roles = new Map<string, Role>()
+  readonly #clusterRoles: readonly Role[]
+  /** The roles that a selector matches, by its text, which many roles may share. */
+  readonly #selected = new Map<string, readonly Role[]>()
+
+  private constructor(clusterRoles: readonly Role[]) {
+    this.#clusterRoles = clusterRoles
+  }
+
+  /** Made in turns. */
+  static async of(objects: RbacObjects): Promise<RbacIndex> {
+    const index = new RbacIndex(await each(objects.clusterRoles, roleOf))
+    for (const role of index.#clusterRoles) index.#roles.set(`ClusterRole ${role.name}`, role)
+    for (const role of await each(objects.roles, roleOf)) {
+      if (role.namespace !== '') index.#roles.set(`Role ${role.namespace}/${role.name}`, role)
+    }
+    let order = 0
+    for (const binding of await each(objects.clusterRoleBindings, bindingOf)) {
+      if (slice.isOver) await turns.take()
+      order = index.#add({ ...binding, namespace: '' }, order)
+    }
+    for (const binding of await each(objects.roleBindings, bindingOf)) {
+      if (slice.isOver) await turns.take()
+      // Without a namespace, a RoleBinding would be as strong as a ClusterRoleBinding.
+      if (binding.namespace !== '') order = index.#add(binding, order)
+    }
+    return index
+  }
+
+  /** The bindings of a user that count in a namespace ('' for none), the cluster's first, in the API server's order. */
+  *grants(user: User, namespace: string): Generator<Grant> {
+    const subjects = [`User ${user.name}`, ...user.groups.map((group) => `Group ${group}`)]
+    for (const place of namespace === '' ? [''] : ['', namespace]) {
+      const bySubject = this.#bindings.get(place)
+      if (bySubject === undefined) continue
+      yield* subjects.flatMap((subject) => bySubject.get(subject) ?? []).sort((a, b) => a.order - b.order)
+    }
+  }
+
+  /**
+   * The rules of a role: its own, or those of every role that its aggregation reaches. Roles that are themselves made of
+   * others only lead on.
+   *
+   * @param namespace of the binding that refers to it, '' for none.
+   * @param walk the roles that were reached before, which are left out.
+   * @returns undefined when there is no such role.
+   */
+  rulesOf(
+    kind: string,
+    name: string,
+    namespace: string,
+    walk: RoleWalk = new RoleWalk(),
+  ): readonly RoleRules[] | undefined {
+    const role = this.#roles.get(kind === 'Role' ? `Role ${namespace}/${name}` : `${kind} ${name}`)
+    if (role === undefined) return undefined
+    if (walk.roles.has(role)) return []
+    walk.roles.add(role)
+    return role.aggregates === null ? [rulesOfRole(role)] : this.#aggregate(role, walk)
+  }
+
+  #aggregate(role: Role, walk: RoleWalk): readonly RoleRules[] {
+    const found: RoleRules[] = []
+    const leading = [role]
+    // The loop visits the roles that are added meanwhile, so it ends when nothing new is found.
+    for (const { aggregates } of leading) {
+      for (const selector of aggregates ?? []) {
+        const roles = this.#select(selector)
+        if (walk.selections.has(roles)) continue
+        walk.selections.add(roles)
+        for (const one of roles) {
+          if (walk.roles.has(one)) continue
+          walk.roles.add(one)
+          if (one.aggregates === null) found.push(rulesOfRole(one))
+          else leading.push(one)
+        }
+      }
+    }
+    return found
+  }
+
+  #select(selector: LabelSelector): readonly Role[] {
+    let roles = this.#selected.get(selector.text)
+    if (roles === undefined) {
+      roles = this.#clusterRoles.filter((role) => matchesLabels(selector, role.labels))
+      this.#selected.set(selector.text, roles)
+    }
+    return roles
+  }
+
+  /** @returns the next order. */
+  #add(binding: Binding, order: number): number {
+    let bySubject = this.#bindings.get(binding.namespace)
+    if (bySubject === undefined) this.#bindings.set(binding.namespace, (bySubject = new Map<string, Grant[]>()))
+    const seen = new Set<string>()
+    for (const subject of binding.subjects) {
+      const key = subjectKey(subject, binding.namespace)
+      if (key === null || seen.has(key)) continue
+      seen.add(key)
+      const grants = bySubject.get(key)
+      const grant = { binding, subject, order: order++ }
+      if (grants === undefined) bySubject.set(key, [grant])
+      else grants.push(grant)
+    }
+    return order
+  }
+}
+
+const parsedRoles = new WeakMap<object, Role | null>()
+const parsedBindings = new WeakMap<object, Binding | null>()
+const rulesOfRoles = new WeakMap<Role, RoleRules>()
+
+function roleOf(object: unknown): Role | null {
+  return once(parsedRoles, object, parseRole)
+}
+
+function bindingOf(object: unknown): Binding | null {
+  return once(parsedBindings, object, parseBinding)
+}
+
+function once<T>(known: WeakMap<object, T | null>, object: unknown, parse: (object: unknown) => T | null): T | null {
+  if (typeof object !== 'object' || object === null) return null
+  let parsed = known.get(object)
+  if (parsed === undefined) known.set(object, (parsed = parse(object)))
+  return parsed
+}
+
+function rulesOfRole(role: Role): RoleRules {
+  let known = rulesOfRoles.get(role)
+  if (known === undefined) rulesOfRoles.set(role, (known = new RoleRules(role.rules)))
+  return known
+}
+
+async function each<T>(objects: readonly unknown[], read: (object: unknown) => T | null): Promise<T[]> {
+  const found: T[] = []
+  for (const object of objects) {
+    if (slice.isOver) await turns.take()
+    const one = read(object)
+    if (one !== null) found.push(one)
+  }
+  return found
+}
+
+/** Returns null for a subject that cannot be anybody. */
+function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string): string | null {
+  if (kind === 'User' || kind === 'Group') return name === '' ? null : `${kind} ${name}`
+  if (kind !== 'ServiceAccount') return null
+  const home = namespace === '' ? bindingNamespace : namespace
+  return home === '' || name === '' ? null : `User system:serviceaccount:${home}:${name}`
+}

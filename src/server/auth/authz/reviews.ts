@@ -1,0 +1,187 @@
+/**
+ * Answers access reviews: what a caller may do, or, to callers that may ask, what somebody else may do. A review is a question
+ * in the form of an object; nothing is stored.
+ *
+ * Source: kubernetes/api authorization/v1 and authentication/v1, and their registries in kubernetes/kubernetes.
+ */
+import { BadRequestError, InvalidError, type StatusCause, StatusError } from '../../../engine/model/status.js'
+import { member, textOf, textsOf } from '../https-json.js'
+import type { User } from '../user.js'
+import type { Attributes, Decision, UserRules } from './authorizer.js'
+
+/** Decides for a user, and lists a user's rights. */
+export interface ReviewJudge {
+  /** @throws StatusError when no decision is possible now. */
+  decide(user: User, attributes: Attributes): Promise<Decision>
+  rulesFor(user: User, namespace: string): Promise<UserRules>
+}
+
+export interface ReviewKind {
+  readonly group: 'authorization.k8s.io' | 'authentication.k8s.io'
+  readonly plural: string
+  readonly kind: string
+  readonly namespaced: boolean
+  /** Whether it is about the caller alone, who needs no right to ask. */
+  readonly isSelf: boolean
+}
+
+const AUTHORIZATION = 'authorization.k8s.io'
+
+export const reviewKinds: readonly ReviewKind[] = [
+  {
+    group: 'authentication.k8s.io',
+    plural: 'selfsubjectreviews',
+    kind: 'SelfSubjectReview',
+    namespaced: false,
+    isSelf: true,
+  },
+  {
+    group: AUTHORIZATION,
+    plural: 'localsubjectaccessreviews',
+    kind: 'LocalSubjectAccessReview',
+    namespaced: true,
+    isSelf: false,
+  },
+  {
+    group: AUTHORIZATION,
+    plural: 'selfsubjectaccessreviews',
+    kind: 'SelfSubjectAccessReview',
+    namespaced: false,
+    isSelf: true,
+  },
+  {
+    group: AUTHORIZATION,
+    plural: 'selfsubjectrulesreviews',
+    kind: 'SelfSubjectRulesReview',
+    namespaced: false,
+    isSelf: true,
+  },
+  {
+    group: AUTHORIZATION,
+    plural: 'subjectaccessreviews',
+    kind: 'SubjectAccessReview',
+    namespaced: false,
+    isSelf: false,
+  },
+]
+
+export function findReview(group: string, version: string, plural: string): ReviewKind | undefined {
+  return version === 'v1' ? reviewKinds.find((kind) => kind.group === group && kind.plural === plural) : undefined
+}
+
+export interface Review {
+  readonly caller: User
+  /** '' for a review that is of the cluster. */
+  readonly namespace: string
+  /** The parsed body. */
+  readonly body: object
+  readonly nowMs: number
+}
+
+/**
+ * Returns the review with its status.
+ *
+ * @throws BadRequestError, InvalidError
+ */
+export async function answerReview(judge: ReviewJudge, { kind, group }: ReviewKind, review: Review): Promise<object> {
+  const { caller, namespace, body, nowMs } = review
+  const type = { kind, apiVersion: `${group}/v1` }
+  const metadata = namespace === '' ? {} : { namespace }
+  const spec = member(body, 'spec')
+  switch (kind) {
+    case 'SelfSubjectReview': {
+      const creationTimestamp = `${new Date(nowMs).toISOString().slice(0, 19)}Z`
+      return { ...type, metadata: { creationTimestamp }, status: { userInfo: userInfo(caller) } }
+    }
+    case 'SelfSubjectRulesReview': {
+      const wanted = textOf(member(spec, 'namespace'))
+      if (wanted === '') throw new BadRequestError('no namespace on request')
+      return { ...type, metadata, spec: {}, status: await judge.rulesFor(caller, wanted) }
+    }
+    default: {
+      const isSelf = kind === 'SelfSubjectAccessReview'
+      check(kind, spec, namespace, isSelf)
+      const status = await decide(judge, isSelf ? caller : subjectOf(spec), attributesOf(spec))
+      return { ...type, metadata, spec, status }
+    }
+  }
+}
+
+function userInfo({ name, uid, groups, extra }: User): object {
+  return {
+    username: name,
+    ...(uid === '' ? {} : { uid }),
+    groups,
+    ...(Object.keys(extra).length === 0 ? {} : { extra }),
+  }
+}
+
+/** @throws InvalidError in the API server's words. */
+function check(kind: string, spec: unknown, namespace: string, isSelf: boolean): void {
+  const causes: StatusCause[] = []
+  const wrong = (reason: string, field: string, detail: string): void =>
+    void causes.push({ reason, message: detail, field })
+  const resource = member(spec, 'resourceAttributes')
+  const path = member(spec, 'nonResourceAttributes')
+  if (isSet(resource) === isSet(path)) {
+    const text = 'exactly one of nonResourceAttributes or resourceAttributes must be specified'
+    if (isSet(path)) wrong('FieldValueInvalid', 'spec.nonResourceAttributes', `Invalid value: ${text}`)
+    else wrong('FieldValueInvalid', 'spec.resourceAttributes', `Invalid value: null: ${text}`)
+  }
+  if (!isSelf && textOf(member(spec, 'user')) === '' && textsOf(member(spec, 'groups')).length === 0)
+    wrong('FieldValueInvalid', 'spec.user', 'Invalid value: "": at least one of user or group must be specified')
+  if (kind === 'LocalSubjectAccessReview') {
+    const inside = textOf(member(resource, 'namespace'))
+    if (isSet(path))
+      wrong('FieldValueForbidden', 'spec.nonResourceAttributes', 'Forbidden: disallowed on this kind of request')
+    if (isSet(resource) && inside !== namespace) {
+      const text = `Invalid value: ${JSON.stringify(inside)}: must match metadata.namespace`
+      wrong('FieldValueInvalid', 'spec.resourceAttributes.namespace', text)
+    }
+  }
+  if (causes.length > 0) throw InvalidError.forFields(kind, AUTHORIZATION, '', causes)
+}
+
+function isSet(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
+}
+
+function attributesOf(spec: unknown): Attributes {
+  const resource = member(spec, 'resourceAttributes')
+  const other = member(spec, 'nonResourceAttributes')
+  const of = (name: string): string => textOf(member(resource, name))
+  return {
+    verb: isSet(resource) ? of('verb') : textOf(member(other, 'verb')),
+    isResourceRequest: isSet(resource),
+    group: of('group'),
+    version: of('version'),
+    resource: of('resource'),
+    subresource: of('subresource'),
+    namespace: of('namespace'),
+    name: of('name'),
+    path: textOf(member(other, 'path')),
+  }
+}
+
+function subjectOf(spec: unknown): User {
+  const extra = member(spec, 'extra')
+  const entries = isSet(extra) ? Object.entries(extra as object) : []
+  return {
+    name: textOf(member(spec, 'user')),
+    uid: textOf(member(spec, 'uid')),
+    groups: textsOf(member(spec, 'groups')),
+    extra: Object.fromEntries(entries.map(([key, values]) => [key, textsOf(values)])),
+    expiresAt: null,
+  }
+}
+
+/** An authorizer that cannot decide now is told of in the answer: it is no failure of the review. */
+async function decide(judge: ReviewJudge, user: User, attributes: Attributes): Promise<object> {
+  try {
+    const { allowed, reason, rule } = await judge.decide(user, attributes)
+    const why = allowed ? (rule ?? '') : reason
+    return { allowed, ...(why === '' ? {} : { reason: why }) }
+  } catch (error) {
+    return { allowed: false, evaluationError: StatusError.from(error).message }
+  }
+}

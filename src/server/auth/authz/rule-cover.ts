@@ -1,0 +1,150 @@
+/**
+ * Whether the rules that somebody has cover the rules that they want to give. The wanted rules are taken apart into single
+ * permissions, each of which one of the held rules must cover; what none covers is told in the API server's words.
+ *
+ * A rule of a thousand verbs, resources and groups is a thousand million permissions: the comparison makes way for other
+ * work every few thousand steps, and gives up past a bound.
+ *
+ * Source: `Covers` of k8s.io/component-helpers, and what kube-apiserver makes of its result.
+ */
+import type { CompiledRule } from './compiled-rule.js'
+import { hasOrAll } from './compiled-rule.js'
+import { turns } from '../../../support/turns.js'
+import { goQuoted, goQuotedList } from './go-quoted.js'
+import type { PolicyRule } from './rbac-types.js'
+
+/** One verb on one resource, one named object, or one path. */
+interface Permission {
+  readonly verb: string
+  readonly group: string
+  readonly resource: string
+  /** null: any, or none. */
+  readonly name: string | null
+  /** null for a permission on a resource. */
+  readonly path: string | null
+}
+
+/** About a millisecond: so long the clock is not read. */
+const STEPS_PER_TURN = 10_000
+const MAX_STEPS = 4_000_000
+/** As many as anybody reads. */
+const MAX_MISSING = 1_000
+
+export type Coverage =
+  | { readonly kind: 'covered' }
+  /** One line for each group, resource and name, or path, sorted. */
+  | { readonly kind: 'missing'; readonly lines: readonly string[] }
+  | { readonly kind: 'too-many' }
+
+export async function coverage(held: readonly CompiledRule[], wanted: readonly PolicyRule[]): Promise<Coverage> {
+  const missing: Permission[] = []
+  const budget = new Budget()
+  const allResources = held.some(coversAllResources)
+  const allPaths = held.some((rule) => rule.verbs.has('*') && rule.paths.coversAll)
+  for (const rule of wanted) {
+    for (const lacking of [
+      allResources ? [] : missingResources(held, rule, budget),
+      allPaths ? [] : missingPaths(held, rule, budget),
+    ]) {
+      for (const permission of lacking) {
+        if (permission !== null) missing.push(permission)
+        else if (turns.isOver) await turns.take()
+        if (budget.isSpent || missing.length > MAX_MISSING) break
+      }
+    }
+    if (budget.isSpent) return { kind: 'too-many' }
+    if (missing.length > MAX_MISSING) break
+  }
+  return missing.length === 0 ? { kind: 'covered' } : { kind: 'missing', lines: describe(missing) }
+}
+
+/** Yields null now and then, so that its caller can make way for others. */
+function* missingResources(
+  held: readonly CompiledRule[],
+  rule: PolicyRule,
+  budget: Budget,
+): Generator<Permission | null> {
+  const names = rule.resourceNames.length === 0 ? [null] : rule.resourceNames
+  for (const group of rule.apiGroups) {
+    for (const resource of rule.resources) {
+      const fitting: CompiledRule[] = []
+      for (const one of held) {
+        if (hasOrAll(one.apiGroups, group) && coversResource(one, resource)) fitting.push(one)
+        if (budget.step()) yield null
+      }
+      for (const verb of rule.verbs) {
+        const allowing = fitting.filter((one) => hasOrAll(one.verbs, verb))
+        if (budget.step(fitting.length)) yield null
+        for (const name of names) {
+          if (budget.step(allowing.length)) yield null
+          if (allowing.some((one) => one.names === null || (name !== null && one.names.has(name)))) continue
+          yield { verb, group, resource, name, path: null }
+        }
+      }
+    }
+  }
+}
+
+function* missingPaths(held: readonly CompiledRule[], rule: PolicyRule, budget: Budget): Generator<Permission | null> {
+  for (const path of rule.nonResourceURLs) {
+    const fitting: CompiledRule[] = []
+    for (const one of held) {
+      if (one.paths.covers(path)) fitting.push(one)
+      if (budget.step()) yield null
+    }
+    for (const verb of rule.verbs) {
+      if (budget.step(fitting.length)) yield null
+      if (fitting.some((one) => hasOrAll(one.verbs, verb))) continue
+      yield { verb, group: '', resource: '', name: null, path }
+    }
+  }
+}
+
+function coversAllResources({ verbs, apiGroups, resources, names }: CompiledRule): boolean {
+  return verbs.has('*') && apiGroups.has('*') && resources.has('*') && names === null
+}
+
+function coversResource({ resources }: CompiledRule, resource: string): boolean {
+  if (resources.has('*') || resources.has(resource)) return true
+  const slash = resource.indexOf('/')
+  return slash !== -1 && resources.has(`*${resource.slice(slash)}`)
+}
+
+/** What one comparison may cost. */
+class Budget {
+  #steps = 0
+  #turns = 0
+
+  /** @returns whether it is time to make way for others. */
+  step(count = 1): boolean {
+    this.#steps += count + 1
+    if (this.#steps < (this.#turns + 1) * STEPS_PER_TURN) return false
+    this.#turns = Math.floor(this.#steps / STEPS_PER_TURN)
+    return true
+  }
+
+  get isSpent(): boolean {
+    return this.#steps > MAX_STEPS
+  }
+}
+
+/** The verbs on one resource, or on one of its objects, share a line. */
+function describe(missing: readonly Permission[]): readonly string[] {
+  const verbs = new Map<string, string[]>()
+  for (const { verb, group, resource, name, path } of missing) {
+    if (path !== null) {
+      verbs.set(`{NonResourceURLs:${goQuotedList([path])}, Verbs:${goQuotedList([verb])}}`, [])
+      continue
+    }
+    const names = name === null ? '' : `, ResourceNames:${goQuotedList([name])}`
+    const what = `{APIGroups:${goQuotedList([group])}, Resources:${goQuotedList([resource])}${names}`
+    const known = verbs.get(what)
+    if (known === undefined) verbs.set(what, [goQuoted(verb)])
+    else known.push(goQuoted(verb))
+  }
+  const lines = [...verbs].map(([what, quoted]) =>
+    quoted.length === 0 ? what : `${what}, Verbs:[${quoted.join(' ')}]}`,
+  )
+  lines.sort()
+  return missing.length > MAX_MISSING ? [...lines, '…'] : lines
+}

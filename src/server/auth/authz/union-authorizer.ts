@@ -1,0 +1,45 @@
+/**
+ * Combines the configured modes. They are asked in order, one that allows the request is enough, and a mode that fails
+ * never counts as allowing it.
+ */
+import { ServiceUnavailableError } from '../../../engine/model/status.js'
+import type { Authorizer } from './authorizer.js'
+
+export function unionAuthorizer(authorizers: readonly Authorizer[]): Authorizer {
+  return {
+    changesSilently: authorizers.some((authorizer) => authorizer.changesSilently),
+    async authorize(user, attributes) {
+      const reasons: string[] = []
+      let failure: unknown
+      for (const authorizer of authorizers) {
+        try {
+          const decision = await authorizer.authorize(user, attributes)
+          if (decision.allowed) return decision
+          if (decision.reason !== '') reasons.push(decision.reason)
+        } catch (error) {
+          failure = error
+        }
+      }
+      // The mode that failed might have allowed the request, so the answer is not a 403.
+      if (failure instanceof ServiceUnavailableError) throw failure
+      if (failure !== undefined)
+        throw new ServiceUnavailableError('authorization is not possible now', { cause: failure })
+      return { allowed: false, reason: reasons.join('; '), rule: null }
+    },
+    async rulesFor(user, namespace) {
+      const all = await Promise.all(authorizers.map((authorizer) => authorizer.rulesFor(user, namespace)))
+      const errors = all.flatMap(({ evaluationError }) => evaluationError ?? [])
+      return {
+        resourceRules: all.flatMap(({ resourceRules }) => resourceRules),
+        nonResourceRules: all.flatMap(({ nonResourceRules }) => nonResourceRules),
+        incomplete: all.some(({ incomplete }) => incomplete),
+        ...(errors.length === 0 ? {} : { evaluationError: errors.join('; ') }),
+      }
+    },
+    onChange(listener) {
+      const ends = authorizers.map((authorizer) => authorizer.onChange(listener))
+      return () => ends.forEach((end) => end())
+    },
+    close: () => authorizers.forEach((authorizer) => authorizer.close()),
+  }
+}

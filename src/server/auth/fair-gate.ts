@@ -1,0 +1,158 @@
+/**
+ * A bounded number of slots, which identities get in turn. A client that asks for a hundred slots waits behind one that
+ * asks for a single slot, and no identity holds all slots, however slowly it reads. The queue has three bounds: in
+ * total, for each identity, and in time. A request beyond a bound is answered with 429.
+ */
+import type { Gate } from '../../engine/model/shared-limits.js'
+import { TooManyRequestsError } from '../../engine/model/status.js'
+import type { Clock, Timer } from '../../support/clock.js'
+
+export interface FairGateBounds {
+  /** The number of slots that can be held at one time. */
+  readonly slots: number
+  /** The number of slots that one identity can hold, which is fewer than all, so that the next identity finds one. */
+  readonly maxSlotsPerIdentity: number
+  /** The total number of requests that can wait. */
+  readonly maxWaiting: number
+  /**
+   * The number of requests of one identity that can wait, which is fewer than all, so that one identity cannot fill the
+   * queue.
+   */
+  readonly maxWaitingPerIdentity: number
+}
+
+export interface FairGateOptions extends FairGateBounds {
+  readonly maxWaitMs: number
+  readonly clock: Clock
+  /** The words of the 429. */
+  readonly message?: string
+  /** Called for each 429. */
+  readonly onRejected: () => void
+}
+
+interface Waiter {
+  readonly grant: () => void
+}
+
+export class FairGate implements Gate {
+  readonly #options: FairGateOptions
+  #bounds: FairGateBounds
+  /**
+   * The identities in the order of their next slot, which is the order of the Map: an identity that was given a slot
+   * moves to the end.
+   */
+  readonly #queues = new Map<string, Set<Waiter>>()
+  /** The number of slots that each identity holds. There are at most as many entries as slots. */
+  readonly #held = new Map<string, number>()
+  #running = 0
+  #waiting = 0
+
+  constructor(options: FairGateOptions) {
+    this.#options = options
+    this.#bounds = options
+  }
+
+  get running(): number {
+    return this.#running
+  }
+
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  /** @returns a function that gives the slot back; null when no slot is free. */
+  tryEnter(identity: string): (() => void) | null {
+    return this.#running < this.#bounds.slots && this.#mayHold(identity) ? this.#begin(identity) : null
+  }
+
+  /** Takes a slot beyond the bounds, if need be. @returns a function that gives it back. */
+  hold(identity: string): () => void {
+    return this.#begin(identity)
+  }
+
+  /**
+   * @returns a function that gives the slot back.
+   * @throws TooManyRequestsError when too many wait, or this request waited too long; the signal's reason when it aborts.
+   */
+  async enter(identity: string, signal?: AbortSignal): Promise<() => void> {
+    signal?.throwIfAborted()
+    return this.tryEnter(identity) ?? (await this.#wait(identity, signal))
+  }
+
+  /** More slots go to those who wait at once; with fewer, those who hold one keep it, and nobody is sent away. */
+  setBounds(bounds: FairGateBounds): void {
+    this.#bounds = bounds
+    while (this.#grantNext());
+  }
+
+  #mayHold(identity: string): boolean {
+    return (this.#held.get(identity) ?? 0) < this.#bounds.maxSlotsPerIdentity
+  }
+
+  #begin(identity: string): () => void {
+    this.#running++
+    this.#held.set(identity, (this.#held.get(identity) ?? 0) + 1)
+    let hasLeft = false
+    return () => {
+      if (hasLeft) return
+      hasLeft = true
+      this.#running--
+      const left = (this.#held.get(identity) ?? 1) - 1
+      if (left === 0) this.#held.delete(identity)
+      else this.#held.set(identity, left)
+      this.#grantNext()
+    }
+  }
+
+  #wait(identity: string, signal: AbortSignal | undefined): Promise<() => void> {
+    const queue = this.#queues.get(identity) ?? new Set()
+    const { maxWaitMs, clock } = this.#options
+    const { maxWaiting, maxWaitingPerIdentity } = this.#bounds
+    if (this.#waiting >= maxWaiting || queue.size >= maxWaitingPerIdentity) throw this.#refuse()
+    return new Promise((resolve, reject) => {
+      const give = (up: () => void): void => {
+        timer.cancel()
+        signal?.removeEventListener('abort', aborted)
+        this.#remove(identity, queue, waiter)
+        up()
+      }
+      const aborted = (): void =>
+        give(() => reject(signal?.reason instanceof Error ? signal.reason : new Error('aborted')))
+      const waiter: Waiter = { grant: () => give(() => resolve(this.#begin(identity))) }
+      const timer: Timer = clock.setTimer(maxWaitMs, () => give(() => reject(this.#refuse())))
+      signal?.addEventListener('abort', aborted, { once: true })
+      queue.add(waiter)
+      this.#queues.set(identity, queue)
+      this.#waiting++
+    })
+  }
+
+  #refuse(): TooManyRequestsError {
+    this.#options.onRejected()
+    const retryAfterSeconds = 1 + Math.floor(this.#waiting / 100)
+    const { message = 'too many lists and initial states are being sent' } = this.#options
+    return new TooManyRequestsError(message, retryAfterSeconds)
+  }
+
+  /** Gives the free slot to the next identity that may hold one more. @returns whether there were both. */
+  #grantNext(): boolean {
+    if (this.#running >= this.#bounds.slots) return false
+    for (const [identity, queue] of this.#queues) {
+      if (!this.#mayHold(identity)) continue
+      const [waiter] = queue
+      if (queue.size > 1) {
+        this.#queues.delete(identity)
+        this.#queues.set(identity, queue)
+      }
+      waiter?.grant()
+      return waiter !== undefined
+    }
+    return false
+  }
+
+  #remove(identity: string, queue: Set<Waiter>, waiter: Waiter): void {
+    if (!queue.delete(waiter)) return
+    this.#waiting--
+    if (queue.size === 0 && this.#queues.get(identity) === queue) this.#queues.delete(identity)
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * Exchanges small JSON documents with a server that judges credentials or permissions: an issuer or an API server. It
+ * uses Node's `https` rather than `fetch`, because only `https` takes a certificate authority and a client certificate
+ * without another dependency. Redirects are not followed, since the answer could send our credentials elsewhere.
+ */
+import http from 'node:http'
+import https from 'node:https'
+import { agentFor, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
+import type { Watched } from './watched-file.js'
+
+export interface JsonServer extends TlsClientOptions {
+  /** An `https://` URL, or an `http://` one for an API server on loopback. */
+  readonly server: string
+  /** Called for each request, so that a rotated token file is read. */
+  readonly authorization?: () => string | null
+}
+
+export interface JsonAnswer {
+  readonly status: number
+  /** The parsed body; undefined when it is not JSON. */
+  readonly body: unknown
+}
+
+const TIMEOUT_MS = 5_000
+/** Discovery documents, key sets and reviews take a few KB. */
+const MAX_BODY_BYTES = 2 ** 20
+
+/** Keeps a few connections open until `close`. */
+export class JsonClient {
+  readonly #watched: Watched<JsonServer> | null
+  #server: JsonServer
+  #agent: http.Agent
+
+  /** @param server a watched one is used anew, with new connections, from when it changes; `close` ends the watching. */
+  constructor(server: JsonServer | Watched<JsonServer>) {
+    this.#watched = 'onChange' in server ? server : null
+    this.#server = 'onChange' in server ? server.value : server
+    this.#agent = newAgent(this.#server)
+    this.#watched?.onChange((changed) => {
+      retireAgent(this.#agent)
+      this.#server = changed
+      this.#agent = newAgent(changed)
+    })
+  }
+
+  /** @throws Error when the server does not answer within 5 s, or with more than 1 MiB. */
+  get(url: string): Promise<JsonAnswer> {
+    return this.#request(url, 'GET', null)
+  }
+
+  /** @param path below the server's URL. @throws Error as `get`. */
+  post(path: string, body: object): Promise<JsonAnswer> {
+    return this.#request(this.#server.server.replace(/\/$/, '') + path, 'POST', JSON.stringify(body))
+  }
+
+  close(): void {
+    this.#watched?.close()
+    this.#agent.destroy()
+  }
+
+  #request(url: string, method: string, body: string | null): Promise<JsonAnswer> {
+    const authorization = this.#server.authorization?.() ?? null
+    const headers = {
+      accept: 'application/json',
+      ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+      ...(authorization === null ? {} : { authorization }),
+    }
+    const { request: start } = url.startsWith('http:') ? http : https
+    const signal = AbortSignal.timeout(TIMEOUT_MS)
+    return new Promise((resolve, reject) => {
+      let isAnswered = false
+      const ask = (): void => {
+        const request = start(url, { method, headers, agent: this.#agent, signal }, take)
+        request.on('error', (error) => {
+          // The server may close an idle connection just when it is used again. Nothing that is asked here changes anything.
+          if (request.reusedSocket && !isAnswered && !signal.aborted) ask()
+          else reject(error)
+        })
+        request.end(body ?? undefined)
+      }
+      const take = (response: http.IncomingMessage): void => {
+        isAnswered = true
+        const chunks: Buffer[] = []
+        let size = 0
+        response.on('data', (chunk: Buffer) => {
+          size += chunk.length
+          if (size > MAX_BODY_BYTES) response.destroy(new Error(`the answer is larger than ${MAX_BODY_BYTES} bytes`))
+          else chunks.push(chunk)
+        })
+        response.on('error', reject)
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, body: parse(Buffer.concat(chunks).toString('utf8')) }),
+        )
+      }
+      ask()
+    })
+  }
+}
+
+function newAgent(server: JsonServer): http.Agent {
+  return agentFor(server.server, server, { keepAlive: true, maxSockets: 8, maxFreeSockets: 2 })
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns an own member of a value from the wire; undefined when the value is not an object or has no such member. */
+export function member(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Readonly<Record<string, unknown>>)[name]
+    : undefined
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+export function textsOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
+}

@@ -1,0 +1,91 @@
+/**
+ * Rate limits for one identity: requests a second, and bytes of lists and initial states a second. A noisy tenant gets
+ * 429 before others notice it. Running watches are counted where they run (`server/transports/limits/watcher-limits.ts`);
+ * slots for requests that cost memory go round between identities in `fair-gate.ts`.
+ *
+ * Buckets are kept in a bounded table. When there are more identities, the coldest bucket is forgotten, which only
+ * means that this identity starts with a full bucket again.
+ */
+import type { LRUCache } from 'lru-cache'
+import type { CountedRates, Draw } from '../../engine/model/shared-limits.js'
+import { TooManyRequestsError } from '../../engine/model/status.js'
+import type { Clock } from '../../support/clock.js'
+import { recentEntries } from '../../support/recent-entries.js'
+
+export interface IdentityLimitsOptions {
+  readonly clock: Clock
+  readonly requestsPerSecond: () => number
+  /** null means unlimited. */
+  readonly initialBytesPerSecond: () => number | null
+}
+
+interface Bucket {
+  tokens: number
+  at: number
+}
+
+/** The seconds of the sustained rate that may come at once: the start of an informer is a burst of lists. */
+const BURST_SECONDS = 10
+/** The share of what is left that one process may hold for requests to come: the others need not wait for it. */
+const SPARE_SHARE = 1 / 8
+const MAX_IDENTITIES = 65_536
+
+export class IdentityLimits implements CountedRates {
+  readonly #options: IdentityLimitsOptions
+  readonly #requests = recentEntries<string, Bucket>(MAX_IDENTITIES)
+  readonly #bytes = recentEntries<string, Bucket>(MAX_IDENTITIES)
+
+  constructor(options: IdentityLimitsOptions) {
+    this.#options = options
+  }
+
+  get limitsBytes(): boolean {
+    return this.#options.initialBytesPerSecond() !== null
+  }
+
+  /**
+   * @param identity the user's name, or the client's address where callers are not authenticated. @throws
+   * TooManyRequestsError
+   */
+  countRequest(identity: string): void {
+    this.drawRequests(identity, { needed: 1, spare: 0, unused: 0 })
+  }
+
+  drawRequests(identity: string, { needed, spare, unused }: Draw): number {
+    const rate = this.#options.requestsPerSecond()
+    const most = rate * BURST_SECONDS
+    const bucket = this.#refill(this.#requests, identity, rate, most)
+    bucket.tokens = Math.min(most, bucket.tokens + unused)
+    const wanted = needed + Math.min(spare, Math.floor(bucket.tokens * SPARE_SHARE))
+    const granted = Math.min(wanted, Math.floor(bucket.tokens))
+    if (granted < 1) {
+      const wait = Math.ceil((1 - bucket.tokens) / rate)
+      throw new TooManyRequestsError(`too many requests: more than ${rate} a second`, Math.max(1, wait))
+    }
+    bucket.tokens -= granted
+    return granted
+  }
+
+  /**
+   * Counts bytes of a list or initial state that is about to be sent.
+   *
+   * @returns the milliseconds to wait before sending more. The bytes that were counted may go now, so any size is
+   * possible.
+   */
+  spendInitialBytes(identity: string, bytes: number): number {
+    const rate = this.#options.initialBytesPerSecond()
+    if (rate === null) return 0
+    const bucket = this.#refill(this.#bytes, identity, rate, rate)
+    bucket.tokens -= bytes
+    return bucket.tokens >= 0 ? 0 : Math.ceil((-bucket.tokens / rate) * 1_000)
+  }
+
+  #refill(table: LRUCache<string, Bucket>, identity: string, perSecond: number, most: number): Bucket {
+    const now = this.#options.clock.monotonic()
+    const bucket = table.get(identity) ?? { tokens: most, at: now }
+    bucket.tokens = Math.min(most, bucket.tokens + ((now - bucket.at) / 1_000) * perSecond)
+    bucket.at = now
+    table.set(identity, bucket)
+    return bucket
+  }
+}

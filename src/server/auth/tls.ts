@@ -1,0 +1,116 @@
+/**
+ * The server's side of TLS: the protocol settings, and the certificate, which is read again when its file changes. New
+ * connections get the new certificate. Existing ones keep theirs, so no watch is dropped.
+ */
+import { X509Certificate } from 'node:crypto'
+import { createSecureContext, type SecureContextOptions } from 'node:tls'
+
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import { selfSignedCertificate } from './certificate.js'
+import { WatchedFiles } from './watched-file.js'
+
+export interface TlsOptions {
+  /** null for both files means a self-signed certificate. */
+  readonly certFile: string | null
+  readonly keyFile: string | null
+  /** The names besides loopback that a self-signed certificate covers. */
+  readonly selfSignedNames: readonly string[]
+  readonly minVersion: 'VersionTLS12' | 'VersionTLS13'
+  /**
+   * The authorities of client certificates, for users and for front proxies. A client may always come without a
+   * certificate.
+   */
+  readonly clientCaFiles: readonly string[]
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** Only ciphers with forward secrecy and authenticated encryption, those of TLS 1.3 first. */
+const CIPHERS = [
+  'TLS_AES_128_GCM_SHA256',
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+].join(':')
+
+export interface TlsServerOptions extends SecureContextOptions {
+  /**
+   * Certificates are requested here and judged by the authenticators, so a bad one gives a 401 and not a broken
+   * connection.
+   */
+  readonly requestCert: boolean
+  readonly rejectUnauthorized: false
+  /** The time limit of a handshake in milliseconds, so that ten thousand half-open connections go away. */
+  readonly handshakeTimeout: number
+}
+
+export interface ReloadableServer {
+  setSecureContext(options: SecureContextOptions): void
+}
+
+export class ServerTls {
+  readonly #context: WatchedFiles<SecureContextOptions>
+  readonly #asksForCertificates: boolean
+
+  /**
+   * @throws Error that names the file when a certificate, key or authority is unusable, or when key and certificate
+   * differ.
+   */
+  constructor(options: TlsOptions) {
+    const { certFile, keyFile, clientCaFiles, clock, logger } = options
+    this.#asksForCertificates = clientCaFiles.length > 0
+    const selfSigned =
+      certFile === null || keyFile === null ? selfSignedCertificate(options.selfSignedNames, clock.now()) : null
+    const own = certFile === null || keyFile === null ? [] : [certFile, keyFile]
+    this.#context = new WatchedFiles({ paths: [...own, ...clientCaFiles], clock, logger }, (...contents) => {
+      const [cert, key] = selfSigned === null ? contents : [selfSigned.cert, selfSigned.key]
+      const ca = contents.slice(own.length)
+      const context: SecureContextOptions = {
+        cert,
+        key,
+        ...(ca.length === 0 ? {} : { ca }),
+        minVersion: options.minVersion === 'VersionTLS13' ? 'TLSv1.3' : 'TLSv1.2',
+        ciphers: CIPHERS,
+        honorCipherOrder: true,
+        ecdhCurve: 'X25519:P-256:P-384',
+        sessionIdContext: 'distributary',
+      }
+      check(context, certFile ?? 'self-signed', clock, logger)
+      return context
+    })
+  }
+
+  /** Options for `https.createServer` and `http2.createSecureServer`. */
+  serverOptions(): TlsServerOptions {
+    return {
+      ...this.#context.value,
+      requestCert: this.#asksForCertificates,
+      rejectUnauthorized: false,
+      handshakeTimeout: 10_000,
+    }
+  }
+
+  /** Makes the server follow the files from now on. */
+  attach(server: ReloadableServer): void {
+    this.#context.onChange((context) => server.setSecureContext(context))
+  }
+
+  close(): void {
+    this.#context.close()
+  }
+}
+
+/** A certificate is used only after OpenSSL has accepted it together with its key. */
+function check(context: SecureContextOptions, what: string, clock: Clock, logger: Logger): void {
+  createSecureContext(context)
+  const leaf = new X509Certificate(context.cert as string | Buffer)
+  const expiresAt = Date.parse(leaf.validTo)
+  if (expiresAt <= clock.now())
+    logger.warn({ certificate: what, expired: leaf.validTo }, 'the TLS certificate has expired')
+}

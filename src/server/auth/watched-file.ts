@@ -1,0 +1,137 @@
+/**
+ * A file that is read again when it changes. It is polled every few seconds rather than watched through the operating
+ * system: Kubernetes swaps mounted secrets by renaming a symbolic link two levels up, which `fs.watch` on the file
+ * never sees, and a missed change means that a revoked permission stays in force.
+ *
+ * Whoever writes a file in place empties it first. So a change is taken once the file has been read twice with the same content:
+ * what is half written would be half a policy, or a configuration of nothing but defaults.
+ */
+import { readFileSync } from 'node:fs'
+
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import { errorMessage } from '../../support/error-message.js'
+
+export interface WatchedFilesOptions {
+  readonly paths: readonly string[]
+  readonly clock: Clock
+  readonly logger: Logger
+  /** Default 2 s, which leaves time to apply a change "within seconds". */
+  readonly intervalMs?: number
+  /** Tests pass their own. */
+  readonly readFile?: (path: string) => Buffer
+}
+
+/** Something that may be replaced while it is in use. */
+export interface Watched<T> {
+  readonly value: T
+  onChange(listener: (value: T) => void): () => void
+  close(): void
+}
+
+/**
+ * The largest file that is read. Certificates, tokens and policies are small; a larger file is a mistake that would
+ * cost memory.
+ */
+const MAX_FILE_BYTES = 16 * 2 ** 20
+
+/** A change is looked at once more after this. */
+const SETTLE_MS = 100
+
+/**
+ * Parses files that belong together (a certificate and its key), now and whenever one of them changes. If new content
+ * cannot be parsed, this is logged once and the last good content stays in force.
+ */
+export class WatchedFiles<T> implements Watched<T> {
+  #value: T
+  #seen: readonly Buffer[]
+  /** What the last look found, where it is not what was taken last. */
+  #changing: readonly Buffer[] | null = null
+  #timer: Timer
+  #isUnreadable = false
+  #isClosed = false
+  readonly #listeners = new Set<(value: T) => void>()
+  readonly #options: WatchedFilesOptions
+  readonly #parse: (...contents: Buffer[]) => T
+
+  /** @throws whatever reading or `parse` throws: a broken file stops the start. */
+  constructor(options: WatchedFilesOptions, parse: (...contents: Buffer[]) => T) {
+    this.#options = options
+    this.#parse = parse
+    this.#seen = this.#read()
+    this.#value = parse(...this.#seen)
+    this.#timer = this.#schedule()
+  }
+
+  get value(): T {
+    return this.#value
+  }
+
+  onChange(listener: (value: T) => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#timer.cancel()
+    this.#listeners.clear()
+  }
+
+  #schedule(): Timer {
+    const { clock, intervalMs = 2_000 } = this.#options
+    const delayMs = this.#changing === null ? intervalMs : Math.min(SETTLE_MS, intervalMs)
+    return clock.setTimer(delayMs, () => {
+      this.#look()
+      if (!this.#isClosed) this.#timer = this.#schedule()
+    })
+  }
+
+  #look(): void {
+    const { paths, logger } = this.#options
+    let contents: readonly Buffer[]
+    try {
+      contents = this.#read()
+    } catch (error) {
+      this.#changing = null
+      // While files are swapped, one can be missing for a moment. A file that stays missing is logged once.
+      if (this.#isUnreadable) return
+      this.#isUnreadable = true
+      logger.warn(
+        { paths, reason: errorMessage(error) },
+        'a watched file cannot be read; its last content stays in force',
+      )
+      return
+    }
+    this.#isUnreadable = false
+    const isSettled = this.#changing !== null && areEqual(contents, this.#changing)
+    this.#changing = areEqual(contents, this.#seen) || isSettled ? null : contents
+    if (!isSettled) return
+    this.#seen = contents
+    try {
+      this.#value = this.#parse(...contents)
+    } catch (error) {
+      logger.error(
+        { paths, reason: errorMessage(error) },
+        'a changed file is not valid; its last good content stays in force',
+      )
+      return
+    }
+    logger.info({ paths }, 'a changed file was read')
+    for (const listener of this.#listeners) listener(this.#value)
+  }
+
+  #read(): readonly Buffer[] {
+    const read = this.#options.readFile ?? readFileSync
+    return this.#options.paths.map((path) => {
+      const content = read(path)
+      if (content.length > MAX_FILE_BYTES)
+        throw new Error(`${path} has ${content.length} bytes, more than ${MAX_FILE_BYTES}`)
+      return content
+    })
+  }
+}
+
+function areEqual(contents: readonly Buffer[], others: readonly Buffer[]): boolean {
+  return contents.every((content, i) => others[i]?.equals(content) === true)
+}

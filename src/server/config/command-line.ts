@@ -1,0 +1,81 @@
+/**
+ * Splits the arguments into the texts given for each option. Node's own `parseArgs` is used in its lenient mode and
+ * read token by token: its strict mode, like commander, stops at the first mistake, and we report all of them.
+ */
+import { parseArgs } from 'node:util'
+
+import { quote } from './option.js'
+import { optionNames, options, type OptionName } from './options.js'
+import { nearestName } from '../../support/nearest-name.js'
+
+export interface CommandLine {
+  readonly help: boolean
+  readonly version: boolean
+  /** The texts in order; a bare boolean flag gives "true". */
+  readonly texts: ReadonlyMap<OptionName, readonly string[]>
+  readonly problems: readonly string[]
+}
+
+const byFlag = new Map<string, OptionName>(
+  optionNames.filter((name) => options[name].kind !== 'secret').map((name) => [options[name].flag.slice(2), name]),
+)
+
+const parserOptions = Object.fromEntries([
+  ...[...byFlag].map(
+    ([flag, name]) =>
+      [flag, { type: options[name].kind === 'boolean' ? 'boolean' : 'string', multiple: true }] as const,
+  ),
+  ['help', { type: 'boolean', short: 'h' } as const],
+  ['version', { type: 'boolean' } as const],
+]) satisfies Record<string, { type: 'boolean' | 'string' }>
+
+export function parseCommandLine(args: readonly string[]): CommandLine {
+  const texts = new Map<OptionName, string[]>()
+  const problems: string[] = []
+  let help = false
+  let version = false
+  let afterUnknown = false
+  const { tokens } = parseArgs({
+    args: [...args],
+    options: parserOptions,
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  })
+  for (const token of tokens) {
+    if (token.kind === 'positional') {
+      // The word after an unknown flag is most likely its value, so only the flag is reported.
+      if (!afterUnknown) problems.push(`unexpected argument ${quote(token.value)}`)
+      afterUnknown = false
+      continue
+    }
+    afterUnknown = false
+    if (token.kind === 'option-terminator') continue
+    const name = byFlag.get(token.name)
+    if (token.name === 'help') help = true
+    else if (token.name === 'version') version = true
+    else if (name === undefined) {
+      problems.push(unknownFlag(token.name, token.rawName))
+      afterUnknown = token.value === undefined
+    } else if (options[name].kind === 'boolean') push(texts, name, token.value ?? 'true')
+    else if (token.value === undefined || (!token.inlineValue && token.value.startsWith('--'))) {
+      problems.push(`${token.rawName} needs a value`)
+    } else push(texts, name, token.value)
+  }
+  return { help, version, texts, problems }
+}
+
+function push(texts: Map<OptionName, string[]>, name: OptionName, text: string): void {
+  const list = texts.get(name)
+  if (list === undefined) texts.set(name, [text])
+  else list.push(text)
+}
+
+function unknownFlag(flag: string, rawName: string): string {
+  const secretName = optionNames.find((name) => options[name].kind === 'secret' && options[name].flag === `--${flag}`)
+  if (secretName !== undefined) {
+    return `${rawName} would show the secret to everyone on the machine: use ${options[secretName].flag}-file or the environment`
+  }
+  const nearest = nearestName(flag, [...byFlag.keys(), 'help', 'version'])
+  return `unknown flag ${quote(rawName)}${nearest === null ? '' : `; did you mean --${nearest}?`}`
+}

@@ -1,0 +1,169 @@
+/**
+ * Command line, environment and YAML file → one frozen Config, or every problem at once.
+ *
+ * A flag wins over the environment, the environment over the file, the file over the default. The resource table is the
+ * exception: `--resource` adds to the file's `resources:`. Nothing here reads the process: arguments, environment and
+ * file system come in, so that tests and `main.ts` do the same.
+ */
+import { resolveResources } from '../../kubernetes/dialect/declared-resource.js'
+import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
+import { parseCommandLine } from './command-line.js'
+import { ConfigError } from './config-error.js'
+import { helpText } from './help.js'
+import { OptionValueError } from './option.js'
+import { environmentName, optionNames, options, type OptionName, type OptionValues } from './options.js'
+import { complete, type Completed, relations } from './relations.js'
+import { parseYamlFile, type YamlFile } from './yaml-file.js'
+import { errorMessage } from '../../support/error-message.js'
+
+/** Durations in milliseconds, sizes in bytes, null for what is not given. */
+export interface Config extends Omit<Completed, 'resource'> {
+  /** What is served at start: the table's own, the file's `resources:` and `--resource` together. */
+  readonly resources: readonly ServedResource[]
+}
+
+export type Loaded =
+  | { readonly kind: 'run'; readonly config: Config; readonly sources: Sources }
+  /** `--help`. */
+  | { readonly kind: 'help'; readonly text: string }
+  /** `--version`. */
+  | { readonly kind: 'version' }
+
+export type Source = 'flag' | 'environment' | 'file' | 'default'
+export type Sources = Readonly<Record<OptionName, Source>>
+
+/** Text of a file; throws as `node:fs` does. */
+export type ReadFile = (path: string) => string
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * @param args what follows the program's name.
+ * @throws ConfigError with every problem found.
+ */
+export function load(args: readonly string[], environment: Environment, readFile: ReadFile): Loaded {
+  const commandLine = parseCommandLine(args)
+  if (commandLine.help) return { kind: 'help', text: helpText() }
+  if (commandLine.version) return { kind: 'version' }
+  const problems = [...commandLine.problems]
+
+  const given = new Map<OptionName, Given>()
+  const yaml = readYaml(commandLine.texts.get('config')?.at(-1) ?? environment[environmentName('config')], readFile)
+  problems.push(...yaml.problems)
+  for (const name of optionNames) {
+    const flagTexts = commandLine.texts.get(name)
+    const environmentText = environmentValue(environment, name)
+    const fileValue = yaml.values.get(name)
+    if (flagTexts !== undefined) given.set(name, { source: 'flag', texts: flagTexts, place: options[name].flag })
+    else if (environmentText !== null) {
+      given.set(name, { source: 'environment', texts: [environmentText], place: environmentName(name) })
+    } else if (fileValue !== undefined) {
+      given.set(name, { source: 'file', texts: fileValue.texts, place: `${fileValue.place}: ${name}` })
+    }
+  }
+
+  const { values, broken } = parseValues(given, readFile, problems)
+  const completed = complete(values)
+  for (const relation of relations) {
+    if (relation.reads.some((name) => broken.has(name))) continue
+    const problem = relation.check(completed)
+    if (problem !== null) problems.push(problem)
+  }
+  // A configuration that names this port wants TLS, and a plain port in its place would be worse than none.
+  const securePort = given.get('securePort')
+  const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
+  if (securePort !== undefined && completed.securePort === null && !isTold) {
+    const instead = 'give --tls-cert-file and --tls-private-key-file, or --tls-self-signed'
+    problems.push(`${securePort.place}: there is no certificate: ${instead}`)
+  }
+  const { resource, ...rest } = completed
+  const resolved = resolveResources({
+    etcdPrefix: rest.etcdPrefix,
+    names: [...yaml.resourceNames, ...resource],
+    declarations: yaml.declarations,
+  })
+  problems.push(...resolved.problems)
+  if (rest.upstream !== null && resolved.resources.some(({ origin }) => origin === 'declared')) {
+    problems.push(
+      'a prefix (--resource NAME=/prefix/) is one of etcd: over --upstream what the server there declares is served',
+    )
+  }
+  if (problems.length > 0) throw new ConfigError(problems)
+
+  const config: Config = { ...rest, etcdPassword: etcdPassword(completed, readFile), resources: resolved.resources }
+  return { kind: 'run', config: deepFreeze(config), sources: sourcesOf(given) }
+}
+
+interface Given {
+  readonly source: Source
+  readonly texts: readonly string[]
+  /** What to call it in a message. */
+  readonly place: string
+}
+
+function readYaml(path: string | undefined, readFile: ReadFile): YamlFile {
+  const none: YamlFile = { values: new Map(), resourceNames: [], declarations: [], problems: [] }
+  if (path === undefined || path === '') return none
+  try {
+    return parseYamlFile(path, readFile(path))
+  } catch {
+    // The same failure is told where every file option is checked.
+    return none
+  }
+}
+
+/**
+ * An empty variable is as good as none: compose files and charts set those. Kubernetes itself sets DISTRIBUTARY_PORT, to
+ * something like tcp://10.0.0.1:8001, in every pod beside a service named distributary.
+ */
+function environmentValue(environment: Environment, name: OptionName): string | null {
+  const text = environment[environmentName(name)]
+  if (text === undefined || text === '' || (name === 'port' && text.startsWith('tcp://'))) return null
+  return text
+}
+
+function parseValues(
+  given: ReadonlyMap<OptionName, Given>,
+  readFile: ReadFile,
+  problems: string[],
+): { values: OptionValues; broken: ReadonlySet<OptionName> } {
+  const broken = new Set<OptionName>()
+  const entries = optionNames.map((name) => {
+    const option = options[name]
+    const from = given.get(name)
+    if (from === undefined) return [name, option.default]
+    try {
+      const value = option.parse(from.texts)
+      if (option.kind === 'file' && typeof value === 'string') readFile(value)
+      return [name, value]
+    } catch (error) {
+      broken.add(name)
+      problems.push(`${from.place}: ${reasonOf(error)}`)
+      return [name, option.default]
+    }
+  })
+  // Name by name each value came from the option of that name, which is what the mapped type says.
+  return { values: Object.fromEntries(entries) as OptionValues, broken }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof OptionValueError) return error.message
+  // Node's message names the call and the path; the code is what matters first.
+  return `cannot be read: ${errorMessage(error)}`
+}
+
+function etcdPassword(config: Completed, readFile: ReadFile): string | null {
+  if (config.etcdPasswordFile === null) return config.etcdPassword
+  return readFile(config.etcdPasswordFile).replace(/\r?\n$/, '')
+}
+
+function sourcesOf(given: ReadonlyMap<OptionName, Given>): Sources {
+  return Object.fromEntries(optionNames.map((name) => [name, given.get(name)?.source ?? 'default'])) as Sources
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value)
+    for (const inner of Object.values(value)) deepFreeze(inner)
+  }
+  return value
+}

@@ -1,0 +1,197 @@
+/**
+ * The YAML file → the texts given for each option and the entries of the resource table, every problem with its line and
+ * column. The syntax tree is walked rather than turned into an object: positions survive, and a key such as `__proto__`
+ * is an unknown key and nothing more.
+ */
+import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../support/yaml.js'
+
+import type { ResourceDeclaration } from '../../kubernetes/dialect/declared-resource.js'
+import { quote } from './option.js'
+import { optionNames, options, type OptionName, yamlKey } from './options.js'
+import { nearestName } from '../../support/nearest-name.js'
+
+export interface YamlValue {
+  readonly texts: readonly string[]
+  /** `config.yaml:3:7`. */
+  readonly place: string
+}
+
+export interface YamlFile {
+  readonly values: ReadonlyMap<OptionName, YamlValue>
+  /** Entries of `resources:` that are a name alone: known resources. */
+  readonly resourceNames: readonly string[]
+  readonly declarations: readonly ResourceDeclaration[]
+  readonly problems: readonly string[]
+}
+
+/** The members of one entry of `resources:`, all of `ResourceDeclaration`, with their types. */
+export const RESOURCE_FIELDS = {
+  name: 'string',
+  prefix: 'string',
+  group: 'string',
+  version: 'string',
+  kind: 'string',
+  namespaced: 'boolean',
+  shortNames: 'strings',
+} as const satisfies Record<keyof ResourceDeclaration, 'string' | 'boolean' | 'strings'>
+
+/** A configuration is written by hand; more than this is a wrong file. */
+const MAX_FILE_CHARACTERS = 1_048_576
+
+const byKey = new Map<string, OptionName>(
+  optionNames.flatMap((name) => {
+    const key = yamlKey(name)
+    return key === null ? [] : [[key, name] as const]
+  }),
+)
+
+export function parseYamlFile(path: string, text: string): YamlFile {
+  const reader = new Reader(path, text)
+  reader.read()
+  return reader
+}
+
+class Reader implements YamlFile {
+  readonly values = new Map<OptionName, YamlValue>()
+  readonly resourceNames: string[] = []
+  readonly declarations: ResourceDeclaration[] = []
+  readonly problems: string[] = []
+  private readonly lines = createLineCounter()
+
+  constructor(
+    private readonly path: string,
+    private readonly text: string,
+  ) {}
+
+  read(): void {
+    if (this.text.length > MAX_FILE_CHARACTERS) {
+      this.problems.push(`${this.path}: ${this.text.length} characters, more than ${MAX_FILE_CHARACTERS}`)
+      return
+    }
+    const document = parseDocument(this.text, { lineCounter: this.lines, prettyErrors: false, uniqueKeys: true })
+    for (const error of document.errors) this.problem(error.pos[0], error.message)
+    if (document.errors.length > 0 || document.contents === null) return
+    if (!isMap<Node, Node | null>(document.contents)) {
+      this.problem(offsetOf(document.contents), 'the file must hold one mapping of options')
+      return
+    }
+    for (const { key, value } of document.contents.items) {
+      const name = isScalar(key) ? String(key.value) : ''
+      if (name === 'resources') this.readResources(value, offsetOf(key))
+      else this.readOption(name, offsetOf(key), value)
+    }
+  }
+
+  private readOption(key: string, offset: number, value: Node | null): void {
+    const name = byKey.get(key)
+    if (name === undefined) {
+      const nearest = nearestName(key, [...byKey.keys(), 'resources'])
+      this.problem(offset, `unknown option ${quote(key)}${nearest === null ? '' : `; did you mean ${nearest}?`}`)
+      return
+    }
+    if (value === null || (isScalar(value) && value.value === null)) return
+    const place = this.place(offsetOf(value))
+    const { kind } = options[name]
+    if (isSeq<Node>(value) && kind === 'list') {
+      const texts: string[] = []
+      for (const item of value.items) {
+        const text = scalarText(item)
+        if (text === null) this.problem(offsetOf(item), `${key}: items must be plain values`)
+        else texts.push(text)
+      }
+      this.values.set(name, { texts, place })
+      return
+    }
+    const text = scalarText(value)
+    if (text === null)
+      this.problem(offsetOf(value), `${key} must be a plain value${kind === 'list' ? ' or a list' : ''}`)
+    else if (kind === 'boolean' && isScalar(value) && typeof value.value !== 'boolean') {
+      this.problem(offsetOf(value), `${key} must be true or false, not ${quote(text)}`)
+    } else this.values.set(name, { texts: [text], place })
+  }
+
+  private readResources(value: Node | null, offset: number): void {
+    if (!isSeq<Node>(value)) {
+      this.problem(offset, 'resources must be a list')
+      return
+    }
+    for (const item of value.items) {
+      const fields = this.readResource(item)
+      if (fields === null) continue
+      const { name, prefix } = fields
+      const extra = Object.keys(fields).find((field) => field !== 'name')
+      if (name === undefined) this.problem(offsetOf(item), 'resources: an entry needs a name')
+      else if (prefix !== undefined) this.declarations.push({ ...fields, name, prefix })
+      else if (extra === undefined) this.resourceNames.push(name)
+      else
+        this.problem(
+          offsetOf(item),
+          `resources: ${quote(name)} has ${extra} and no prefix; a known resource is a name alone`,
+        )
+    }
+  }
+
+  private readResource(item: Node): Partial<ResourceDeclaration> | null {
+    if (!isMap<Node, Node | null>(item)) {
+      this.problem(offsetOf(item), 'resources: each entry must be a mapping with a name')
+      return null
+    }
+    const known = new Map<string, string>(Object.entries(RESOURCE_FIELDS))
+    const fields = new Map<string, string | boolean | readonly string[]>()
+    const problemsBefore = this.problems.length
+    for (const { key, value } of item.items) {
+      const field = isScalar(key) ? String(key.value) : ''
+      const type = known.get(field)
+      if (type === undefined) {
+        const nearest = nearestName(field, known.keys())
+        this.problem(
+          offsetOf(key),
+          `resources: unknown field ${quote(field)}${nearest === null ? '' : `; did you mean ${nearest}?`}`,
+        )
+        continue
+      }
+      const read = readTyped(type, value)
+      if (read === null) this.problem(offsetOf(value ?? key), `resources: ${field} must be ${TYPE_NAMES[type]}`)
+      else fields.set(field, read)
+    }
+    // Every member was checked against RESOURCE_FIELDS, which is what the type is written from.
+    return this.problems.length > problemsBefore ? null : (Object.fromEntries(fields) as Partial<ResourceDeclaration>)
+  }
+
+  private place(offset: number): string {
+    const { line, col } = this.lines.linePos(offset)
+    return `${this.path}:${line}:${col}`
+  }
+
+  private problem(offset: number, message: string): void {
+    this.problems.push(`${this.place(offset)}: ${message}`)
+  }
+}
+
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  string: 'text',
+  boolean: 'true or false',
+  strings: 'a list of texts',
+}
+
+function readTyped(type: string, value: Node | null): string | boolean | readonly string[] | null {
+  if (type === 'strings') {
+    if (!isSeq<Node>(value)) return null
+    const texts = value.items.map(scalarText)
+    return texts.every((text) => text !== null) ? texts : null
+  }
+  if (type === 'boolean') return isScalar(value) && typeof value.value === 'boolean' ? value.value : null
+  return isScalar(value) && typeof value.value === 'string' ? value.value : null
+}
+
+/** As it was written: `1.10` stays so, and `0644` is not made octal. */
+function scalarText(node: Node | null): string | null {
+  if (!isScalar(node)) return null
+  if (typeof node.value === 'string') return node.value
+  const plain = typeof node.value === 'number' || typeof node.value === 'boolean'
+  return plain ? (node.source ?? String(node.value)) : null
+}
+
+function offsetOf(node: Node | null): number {
+  return node?.range?.[0] ?? 0
+}

@@ -1,0 +1,179 @@
+/**
+ * Every metric of the server in one registry. The families of each stage stand in a file of their own beside this one,
+ * and each stage gets only the narrow part that it feeds.
+ *
+ * Label values are chosen by the operator or the code (group, resource, transport, reason), never by a client.
+ */
+import { AggregatorRegistry, type Registry, collectDefaultMetrics } from 'prom-client'
+import type { Limit } from '../../engine/model/limit.js'
+import type { Resource } from '../../engine/model/resource.js'
+import type {
+  BroadcastMetrics,
+  FeedMetrics,
+  FleetMetrics,
+  WatchCacheMetrics,
+} from '../../engine/model/stage-metrics.js'
+import { BroadcastSeries } from './broadcast-series.js'
+import { CacheSeries } from './cache-series.js'
+import { FeedSeries } from './feed-series.js'
+import { FleetSeries } from './fleet-series.js'
+import { MetricSet, RESOURCE } from './metric-set.js'
+import { ProcessSeries } from './process-series.js'
+import { RequestMetrics } from './request-metrics.js'
+import type { LabelledGauges, ResourceGauges } from './resource-gauges.js'
+
+const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
+
+export interface ResourceMetrics {
+  readonly feed: FeedMetrics
+  readonly cache: WatchCacheMetrics
+  readonly broadcast: BroadcastMetrics
+  /** The metrics of a replica that is fed by NATS. */
+  readonly fleet: FleetMetrics
+  list(seconds: number, bytes: number): void
+  /** Counts a watch that asked for a revision that is gone. */
+  resumeExpired(): void
+}
+
+export class Metrics {
+  readonly #set = new MetricSet()
+  readonly requests = new RequestMetrics(this.#set)
+  readonly #feed = new FeedSeries(this.#set)
+  readonly #cache = new CacheSeries(this.#set)
+  readonly #broadcast = new BroadcastSeries(this.#set)
+  readonly #fleet = new FleetSeries(this.#set)
+  readonly process = new ProcessSeries(this.#set)
+  #gauges: () => Iterable<ResourceGauges> = () => []
+  #readInitialStates = (): number => 0
+
+  readonly #wrapped = this.#set.counter(
+    'codec_wrapped_values_total',
+    'Values that are not Kubernetes objects, and were served wrapped in one.',
+    [],
+  )
+  readonly #resumesExpired = this.#set.counter(
+    'watch_resumes_expired_total',
+    'Watches answered with 410 because the history no longer has their revision; their clients list again.',
+    RESOURCE,
+  )
+  readonly #unreadable = this.#set.counter(
+    'codec_unreadable_objects_total',
+    'Objects that could not be turned into JSON.',
+    [],
+  )
+  readonly #unknownFields = this.#set.counter(
+    'codec_unknown_fields_total',
+    'Fields of protobuf values that no schema knows, so that JSON clients do not see them.',
+    [],
+  )
+  readonly #rejected = this.#set.counter('http_rejected_total', 'Requests refused by a limit, by its name.', ['limit'])
+  readonly #listSeconds = this.#set.histogram(
+    'list_duration_seconds',
+    'Time from the arrival of a list request to the end of its answer.',
+    RESOURCE,
+  )
+  readonly #listBytes = this.#set.histogram('list_bytes', 'Size of the answers to lists.', RESOURCE, SIZE_BUCKETS)
+  readonly #initialStates = this.#set.gauge(
+    'initial_states',
+    'Initial states and large lists that are being sent now.',
+    [],
+  )
+
+  constructor(version: string) {
+    collectDefaultMetrics({ register: this.registry })
+    this.#set.gauge('build_info', 'Always 1; the version is in the label.', ['version'], 'first').set({ version }, 1)
+  }
+
+  get registry(): Registry {
+    return this.#set.registry
+  }
+
+  get contentType(): string {
+    return this.registry.contentType
+  }
+
+  /** Sets what a scrape reads about each resource. */
+  observe(gauges: () => Iterable<ResourceGauges>): void {
+    this.#gauges = gauges
+  }
+
+  /** Observes the lists and initial states that are being sent. */
+  observeInitialStates(read: () => number): void {
+    this.#readInitialStates = read
+  }
+
+  async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
+    this.#readGauges()
+    return { contentType: this.contentType, text: await this.registry.metrics() }
+  }
+
+  /** Returns the metrics for `merge` in another process. */
+  async collect(): Promise<string> {
+    this.#readGauges()
+    return JSON.stringify(await this.registry.getMetricsAsJSON())
+  }
+
+  /** Merges a scrape of this process with others: counters and shares are summed, copies of one value are not. */
+  async merge(collected: readonly string[]): Promise<string> {
+    const all = [await this.collect(), ...collected].map((text) => JSON.parse(text) as object[])
+    return await AggregatorRegistry.aggregate(all).metrics()
+  }
+
+  /** Figures for the status page, which has no Prometheus to ask: totals over all resources since the start. */
+  figures(): {
+    /** Events that entered the caches: a worker's come from its primary process, a replica's from another one. */
+    readonly takenEvents: number
+    /** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
+    readonly delays: readonly (readonly [upTo: number, count: number])[]
+  } {
+    return { takenEvents: this.#cache.totalEvents(), delays: this.#broadcast.delays() }
+  }
+
+  /** Returns the narrow parts for one resource. */
+  forResource({ group, plural }: Resource): ResourceMetrics {
+    const labels = { group, resource: plural }
+    return {
+      feed: this.#feed.of(labels),
+      cache: this.#cache.of(labels, this.#broadcast.delayOf(labels, 'upstream-to-cache')),
+      broadcast: this.#broadcast.of(labels),
+      fleet: this.#fleet.of(labels, this.#broadcast.delayOf(labels, 'publisher-to-replica')),
+      list: (seconds, bytes) => {
+        this.#listSeconds.observe(labels, seconds)
+        this.#listBytes.observe(labels, bytes)
+      },
+      resumeExpired: () => this.#resumesExpired.inc(labels),
+    }
+  }
+
+  passSlice(seconds: number): void {
+    this.#broadcast.passSlice(seconds)
+  }
+
+  wrapped(): void {
+    this.#wrapped.inc()
+  }
+
+  unreadable(): void {
+    this.#unreadable.inc()
+  }
+
+  unknownFields(count: number): void {
+    this.#unknownFields.inc(count)
+  }
+
+  rejected(limit: Limit): void {
+    this.#rejected.inc({ limit })
+  }
+
+  #readGauges(): void {
+    this.requests.readGauges()
+    this.process.readGauges()
+    this.#initialStates.set(this.#readInitialStates())
+    const states = [...this.#gauges()].map((gauges): LabelledGauges => {
+      const { group, plural } = gauges.resource
+      return [{ group, resource: plural }, gauges]
+    })
+    this.#cache.readGauges(states)
+    this.#broadcast.readGauges(states)
+  }
+}

@@ -1,0 +1,27 @@
+/** The values of one resource that are read at a scrape, instead of being counted as they happen. */
+import type { Resource } from '../../engine/model/resource.js'
+import type { ResourceLabels } from './metric-set.js'
+
+export interface ResourceGauges {
+  readonly resource: Resource
+  readonly objects: number
+  readonly unservable: number
+  readonly encrypted: number
+  readonly revision: number
+  readonly ringBatches: number
+  readonly ringBytes: number
+  readonly ringAgeSeconds: number
+  readonly waiting: number
+  readonly stalenessSeconds: number
+  readonly ready: boolean
+  readonly groups: number
+  readonly logBytes: number
+  /** Counted since the start. */
+  readonly sentEvents: number
+  readonly sentBytes: number
+  readonly blockedBytes: number
+  /** The number of watchers by transport and state. */
+  readonly watchers: ReadonlyMap<string, number>
+}
+
+export type LabelledGauges = readonly [labels: ResourceLabels, gauges: ResourceGauges]

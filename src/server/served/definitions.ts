@@ -1,0 +1,134 @@
+/**
+ * Follows CustomResourceDefinitions: each version that one of them serves becomes a resource as soon as the definition
+ * has been read, and is removed with it.
+ *
+ * A small definition is read at once. A large one is read in a thread, and one for which there is no time is read in a
+ * later turn of the event loop: both wait, in the order in which they came, and the last state of each counts.
+ */
+import { DefinedSchema } from '../../kubernetes/codec/defined-schema.js'
+import { parseExactJson } from '../../kubernetes/codec/exact-json.js'
+import type { ViewTarget } from '../../kubernetes/codec/object-views.js'
+import { structuralFrom } from '../../kubernetes/codec/structural-pieces.js'
+import { ownerOfDefinition, readDefinition } from '../../kubernetes/dialect/crd.js'
+import type { ResourceRegistry, ServedResource } from '../../kubernetes/dialect/resource-registry.js'
+import { fromShared } from '../../kubernetes/dialect/shared-resource.js'
+import { qualifiedName } from '../../kubernetes/dialect/well-known-resources.js'
+import type { StoredObject } from '../../engine/model/stored-object.js'
+import type { Logger } from '../../support/log.js'
+import { LoopSlice, turns } from '../../support/turns.js'
+import type { SharedReading } from './document-messages.js'
+import type { ObjectFollower } from './followed-objects.js'
+
+/** Definitions as they are read here. */
+export const DEFINITION_VIEW: ViewTarget = { apiVersion: 'apiextensions.k8s.io/v1', convertsByName: false, rules: null }
+
+/** Bytes as stored. What is read of it at once takes a few milliseconds at most. */
+export const MAX_DEFINITION_BYTES = 64 * 1024
+
+export interface DefinitionsOptions {
+  readonly registry: ResourceRegistry
+  readonly etcdPrefix: string
+  /** The definition as apiextensions.k8s.io/v1 JSON; null when it cannot be read. */
+  readonly jsonOf: (object: StoredObject) => Buffer | null
+  /** Reads one in a thread; null: it was too much. */
+  readonly readInThread: (object: StoredObject) => Promise<SharedReading | null>
+  readonly logger: Logger
+}
+
+export class Definitions implements ObjectFollower {
+  readonly #options: DefinitionsOptions
+  readonly #slice = new LoopSlice()
+  /** By name, in order. As many as there are definitions in the cache, and no more. */
+  readonly #waiting = new Map<string, StoredObject>()
+  /** The one that is being read; null: none is, or what is read of it does not count any more. */
+  #reading: StoredObject | null = null
+  #isReading = false
+
+  constructor(options: DefinitionsOptions) {
+    this.#options = options
+  }
+
+  /** Whether every definition that was seen has been read. */
+  get isSettled(): boolean {
+    return this.#waiting.size === 0 && !this.#isReading
+  }
+
+  onPresent(object: StoredObject): void {
+    if (this.isSettled && isSmall(object) && !this.#slice.isOver) return this.#readHere(object)
+    this.#forget(object.name)
+    this.#waiting.set(object.name, object)
+    if (!this.#isReading) void this.#readAll()
+  }
+
+  onAbsent(name: string): void {
+    this.#forget(name)
+    this.#options.registry.remove(ownerOfDefinition(name))
+  }
+
+  #forget(name: string): void {
+    this.#waiting.delete(name)
+    if (this.#reading?.name === name) this.#reading = null
+  }
+
+  async #readAll(): Promise<void> {
+    this.#isReading = true
+    await turns.take()
+    for (;;) {
+      if (turns.isOver) await turns.take()
+      const [next] = this.#waiting.values()
+      if (next === undefined) break
+      this.#waiting.delete(next.name)
+      if (isSmall(next)) this.#readHere(next)
+      else await this.#readThere(next)
+    }
+    this.#isReading = false
+  }
+
+  #readHere(object: StoredObject): void {
+    const { jsonOf, etcdPrefix } = this.#options
+    const json = jsonOf(object)
+    if (json === null) return this.#refuse(object.name, 'it cannot be read')
+    const reading = readDefinition(parseExactJson(json), etcdPrefix)
+    if (reading.kind === 'not-served') return this.#refuse(object.name, reading.reason)
+    this.#serve(object.name, reading.resources)
+  }
+
+  async #readThere(object: StoredObject): Promise<void> {
+    this.#reading = object
+    const reading = await this.#options.readInThread(object)
+    const resources = reading?.kind === 'defined' ? await resourcesOf(reading) : []
+    if (this.#reading !== object) return
+    this.#reading = null
+    if (reading?.kind === 'defined') this.#serve(object.name, resources)
+    else this.#refuse(object.name, reading?.reason ?? 'it is too much to read')
+  }
+
+  #refuse(name: string, reason: string): void {
+    const { registry, logger } = this.#options
+    logger.warn({ definition: name, reason }, 'custom resource is not served')
+    registry.remove(ownerOfDefinition(name))
+  }
+
+  #serve(name: string, resources: readonly ServedResource[]): void {
+    const { registry, logger } = this.#options
+    for (const { resource } of registry.set(ownerOfDefinition(name), resources)) {
+      logger.warn(
+        { definition: name, resource: qualifiedName(resource) },
+        'custom resource is served by another definition already',
+      )
+    }
+  }
+}
+
+function isSmall({ bytes }: StoredObject): boolean {
+  return bytes.length <= MAX_DEFINITION_BYTES
+}
+
+async function resourcesOf({
+  resources,
+  structurals,
+}: Extract<SharedReading, { kind: 'defined' }>): Promise<readonly ServedResource[]> {
+  const compiled = new Map<string, Awaited<ReturnType<typeof structuralFrom>>>()
+  for (const [version, pieces] of Object.entries(structurals)) compiled.set(version, await structuralFrom(pieces))
+  return fromShared(resources, (json, version) => new DefinedSchema(json, compiled.get(version)))
+}

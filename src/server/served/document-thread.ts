@@ -1,0 +1,68 @@
+/**
+ * The program of the thread that reads large definitions and makes OpenAPI documents: both take as long as schemas are
+ * large, which is bounded by nothing but etcd.
+ */
+import type { TransferListItem } from 'node:worker_threads'
+import { parseExactJson } from '../../kubernetes/codec/exact-json.js'
+import { ObjectViews } from '../../kubernetes/codec/object-views.js'
+import { kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
+import { structuralPieces } from '../../kubernetes/codec/structural-pieces.js'
+import { readDefinition } from '../../kubernetes/dialect/crd.js'
+import type { Document } from '../../kubernetes/dialect/discovery.js'
+import { makeOpenApi } from '../../kubernetes/dialect/openapi.js'
+import { fromShared, toShared } from '../../kubernetes/dialect/shared-resource.js'
+import type { Key } from '../../engine/model/event.js'
+import { ZERO_REVISION } from '../../engine/model/revision.js'
+import { StoredObject } from '../../engine/model/stored-object.js'
+import { serveJobs } from '../../support/serve-jobs.js'
+import { DEFINITION_VIEW } from './definitions.js'
+import type { DefinitionMessage, DocumentMessage, OpenApiMessage, SharedReading } from './document-messages.js'
+
+const schema = kubernetesSchema()
+
+function definitionOf({ object, etcdPrefix }: DefinitionMessage): SharedReading {
+  const { name, encoding, apiVersion, kind, metadataOffset, bytes } = object
+  const stored = new StoredObject(
+    '' as Key,
+    '',
+    name,
+    ZERO_REVISION,
+    ZERO_REVISION,
+    0,
+    '',
+    encoding,
+    apiVersion,
+    kind,
+    Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
+    metadataOffset,
+  )
+  const views = new ObjectViews({ schema, maxBytes: 1, onUnreadable: () => {}, onUnknownFields: () => {} })
+  const json = views.json(stored, DEFINITION_VIEW)?.bytes
+  if (json === undefined) return { kind: 'not-served', reason: 'it cannot be read' }
+  const reading = readDefinition(parseExactJson(json), etcdPrefix)
+  if (reading.kind === 'not-served') return reading
+  const schemas = Object.entries(reading.resources[0]?.definition?.schemas ?? {})
+  const structurals = schemas.flatMap(([version, one]) =>
+    one === undefined ? [] : [[version, structuralPieces(one.structural)] as const],
+  )
+  return {
+    kind: 'defined',
+    resources: reading.resources.map(toShared),
+    structurals: Object.fromEntries(structurals),
+  }
+}
+
+function documentOf({ resources, form, writable }: OpenApiMessage): Document {
+  const { body, etag } = makeOpenApi(fromShared(resources), form, { schemas: schema, writable })
+  // What shares its memory with others cannot be given away.
+  const own = body.byteLength === body.buffer.byteLength ? body : new Uint8Array(body)
+  return { body: own as Buffer, etag }
+}
+
+serveJobs(
+  (message) => {
+    const job = message as DocumentMessage
+    return Promise.resolve(job.kind === 'definition' ? definitionOf(job) : documentOf(job))
+  },
+  (value): readonly TransferListItem[] => ('body' in value ? [value.body.buffer as ArrayBuffer] : []),
+)

@@ -1,0 +1,76 @@
+/**
+ * Threads for what takes as long as schemas are large: reading definitions, and making OpenAPI documents. Each is done
+ * one after the other, so that there are two threads at most; they start when there is first something for them.
+ */
+import type { Document } from '../../kubernetes/dialect/discovery.js'
+import type { OpenApiForm } from '../../kubernetes/dialect/openapi.js'
+import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
+import { toShared } from '../../kubernetes/dialect/shared-resource.js'
+import { InternalError, ServiceUnavailableError } from '../../engine/model/status.js'
+import type { StoredObject } from '../../engine/model/stored-object.js'
+import { type ThreadEnd, ThreadEndedError, type ThreadPool } from '../../support/thread-pool.js'
+import type { DefinitionMessage, DocumentMessage, OpenApiMessage, SharedReading } from './document-messages.js'
+
+export interface DocumentThreadsOptions {
+  readonly threads: Pick<ThreadPool, 'run'>
+  readonly etcdPrefix: string
+  /** Whether writes are served. */
+  readonly writable: boolean
+}
+
+export class DocumentThreads {
+  readonly #options: DocumentThreadsOptions
+  #lastDocument: Promise<unknown> = Promise.resolve()
+
+  constructor(options: DocumentThreadsOptions) {
+    this.#options = options
+  }
+
+  /** One at a time: its caller sees to that. @returns null when it was too much. */
+  async readDefinition(object: StoredObject): Promise<SharedReading | null> {
+    const { name, encoding, apiVersion, kind, metadataOffset } = object
+    // A slice would be sent with all of the memory that it lies in.
+    const bytes = new Uint8Array(object.bytes)
+    const message: DefinitionMessage = {
+      kind: 'definition',
+      object: { name, encoding, apiVersion, kind, metadataOffset, bytes },
+      etcdPrefix: this.#options.etcdPrefix,
+    }
+    try {
+      return (await this.#run(message)) as SharedReading
+    } catch (error) {
+      if (error instanceof ThreadEndedError) return null
+      throw error
+    }
+  }
+
+  /** @throws ServiceUnavailableError when it was too much. */
+  async makeOpenApi(resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
+    const { writable } = this.#options
+    // They are waited for by as many as ask for them, and there are two forms of each at most.
+    const making = this.#lastDocument.then(async () => {
+      const message: OpenApiMessage = { kind: 'openapi', resources: resources.map(toShared), form, writable }
+      return (await this.#run(message)) as Document
+    })
+    this.#lastDocument = making.catch(() => {})
+    try {
+      const { body, etag } = await making
+      return { body: Buffer.from(body.buffer, body.byteOffset, body.length), etag }
+    } catch (error) {
+      throw error instanceof ThreadEndedError ? endedError(error.reason, error) : error
+    }
+  }
+
+  #run(message: DocumentMessage): Promise<unknown> {
+    return this.#options.threads.run({ message: () => message, calls: {} })
+  }
+}
+
+function endedError(reason: ThreadEnd, cause: Error): Error {
+  if (reason === 'crash') return new InternalError('an internal error occurred', { cause })
+  const why =
+    reason === 'closed'
+      ? 'the server is shutting down'
+      : `the OpenAPI document takes too much ${reason === 'memory' ? 'memory' : 'time'}`
+  return new ServiceUnavailableError(why)
+}

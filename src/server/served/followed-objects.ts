@@ -1,0 +1,88 @@
+/**
+ * Follows the objects of one resource in its cache, for everything that is derived from objects: custom resources from
+ * definitions, group versions from APIServices, rights from roles and bindings, further versions from what is stored.
+ */
+import type { CacheBatch } from '../../engine/cache/cache-batch.js'
+import type { CacheListener, WatchCache } from '../../engine/cache/watch-cache.js'
+import type { RegistryChange } from '../../kubernetes/dialect/resource-registry.js'
+import type { StoredObject } from '../../engine/model/stored-object.js'
+import type { LiveResource } from '../../engine/pipeline/live-resource.js'
+
+export interface ObjectFollower {
+  /** An object that is new or has changed. */
+  onPresent?(object: StoredObject): void
+  /** An object that was there and is gone. Names are kept for it, so it is for cluster-scoped kinds of few objects. */
+  onAbsent?(name: string): void
+  /** Called once after each batch or reset. */
+  onChange?(): void
+}
+
+export function followObjects(cache: WatchCache, follower: ObjectFollower): void {
+  cache.listen(new Following(cache, follower))
+}
+
+export interface Registrations {
+  onChange(listener: (change: RegistryChange) => void): unknown
+}
+
+/**
+ * Follows a resource that may come later, or come back with another cache.
+ *
+ * @param find undefined while the resource is not served.
+ */
+export function followResource(
+  registry: Registrations,
+  find: () => LiveResource | undefined,
+  followerOf: (live: LiveResource) => ObjectFollower,
+): void {
+  let followed: WatchCache | null = null
+  const follow = (): void => {
+    const live = find()
+    if (live === undefined || live.cache === followed) return
+    followed = live.cache
+    followObjects(live.cache, followerOf(live))
+  }
+  follow()
+  registry.onChange(follow)
+}
+
+class Following implements CacheListener {
+  /** Names of the objects that were there, if anybody wants to hear of their end. */
+  readonly #names = new Set<string>()
+
+  constructor(
+    readonly cache: WatchCache,
+    readonly follower: ObjectFollower,
+  ) {}
+
+  onBatch({ events }: CacheBatch): void {
+    for (const { object, previous } of events) {
+      if (object !== null) this.#present(object)
+      else if (previous !== null) this.#absent(previous.name)
+    }
+    this.follower.onChange?.()
+  }
+
+  onAdvance(): void {}
+
+  onReset(): void {
+    if (this.follower.onPresent !== undefined) {
+      const before = new Set(this.#names)
+      for (const object of this.cache.snapshot().objects(this.cache.prefix)) {
+        before.delete(object.name)
+        this.#present(object)
+      }
+      for (const name of before) this.#absent(name)
+    }
+    this.follower.onChange?.()
+  }
+
+  #present(object: StoredObject): void {
+    if (this.follower.onAbsent !== undefined) this.#names.add(object.name)
+    this.follower.onPresent?.(object)
+  }
+
+  #absent(name: string): void {
+    if (this.#names.delete(name)) this.follower.onAbsent?.(name)
+  }
+}

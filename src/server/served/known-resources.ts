@@ -1,0 +1,94 @@
+/**
+ * Says whether all resources are known yet. While a server starts, the definitions of custom resources are still to be
+ * read, and a client that gets a 404 for a resource that exists takes its objects as deleted: until then it is asked to
+ * come again. Definitions that may not be read at all are logged once, and are not waited for.
+ */
+import type { WatchCache } from '../../engine/cache/watch-cache.js'
+import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
+import { ServiceUnavailableError } from '../../engine/model/status.js'
+import type { Logger } from '../../support/log.js'
+
+/** The resources whose objects name further resources. */
+const SOURCES: readonly Source[] = [
+  { group: 'apiextensions.k8s.io', plural: 'customresourcedefinitions', what: 'custom resources' },
+  { group: 'apiregistration.k8s.io', plural: 'apiservices', what: 'API groups of other servers' },
+]
+
+interface Source {
+  readonly group: string
+  readonly plural: string
+  /** The things that are not served when the objects may not be read. */
+  readonly what: string
+}
+
+export interface KnownResourcesOptions {
+  readonly registry: ResourceRegistry
+  /** undefined: no such resource is served here, so it is not waited for. */
+  readonly cacheOf: (group: string, version: string, plural: string) => WatchCache | undefined
+  /** Whether every definition in the cache has been read. */
+  readonly hasReadDefinitions: () => boolean
+  /** Why it is not known what the server behind `--upstream` serves; null once it is. */
+  readonly upstreamProblem: () => string | null
+  /** Whether APIServices are followed, which name groups that are reached through this server. */
+  readonly followsApiServices: boolean
+  readonly logger: Logger
+}
+
+const RETRY_AFTER_SECONDS = 1
+
+export class KnownResources {
+  readonly #options: KnownResourcesOptions
+  /** Sources that are loaded or refused, and are never waited for again. */
+  readonly #settled = new Set<Source>()
+
+  constructor(options: KnownResourcesOptions) {
+    this.#options = options
+    if (!options.followsApiServices) this.#settled.add(SOURCES[1]!)
+  }
+
+  /** Whether every definition that was seen has been read. */
+  get hasReadDefinitions(): boolean {
+    return this.#options.hasReadDefinitions()
+  }
+
+  /** null once all resources are known: then a group that is not served does not exist. */
+  get problem(): ServiceUnavailableError | null {
+    const upstream = this.#options.upstreamProblem()
+    if (upstream !== null) return unavailable(upstream)
+    const pending = SOURCES.find((source) => !this.#isSettled(source))
+    return pending === undefined ? null : unavailable(`the ${pending.plural} have not been read yet`)
+  }
+
+  /** The same for one group. Built-in groups are known from the beginning, unless another server names them. */
+  problemOf(group: string): ServiceUnavailableError | null {
+    const { problem } = this
+    if (problem === null || this.#options.upstreamProblem() !== null) return problem
+    const isBuiltIn = (one: { origin: string; resource: { group: string } }): boolean =>
+      one.origin === 'well-known' && one.resource.group === group
+    return group === '' || this.#options.registry.list().some(isBuiltIn) ? null : problem
+  }
+
+  #isSettled(source: Source): boolean {
+    if (this.#settled.has(source)) return true
+    const { cacheOf, hasReadDefinitions, logger } = this.#options
+    const cache = cacheOf(source.group, 'v1', source.plural)
+    const readiness = cache?.readiness
+    if (readiness?.kind === 'pending') return false
+    if (source === SOURCES[0] && !hasReadDefinitions()) return false
+    this.#settled.add(source)
+    if (readiness?.kind === 'refused') {
+      const { plural, what } = source
+      logger.warn(
+        { resource: plural, reason: readiness.reason },
+        `${what} are not served: the objects that name them cannot be read`,
+      )
+    }
+    return true
+  }
+}
+
+function unavailable(why: string): ServiceUnavailableError {
+  return new ServiceUnavailableError(`the server is starting: ${why}`, {
+    details: { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  })
+}

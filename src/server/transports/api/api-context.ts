@@ -1,0 +1,41 @@
+/**
+ * The values that all handlers of the API share: the resources, the limits and the settings of the process. `server/`
+ * puts them together.
+ */
+import type { FairGate } from '../../auth/fair-gate.js'
+import type { Gate } from '../../../engine/model/shared-limits.js'
+import type { StatusError } from '../../../engine/model/status.js'
+import type { LiveResource, UncachedResource } from '../../../engine/pipeline/live-resource.js'
+import type { Clock } from '../../../support/clock.js'
+import type { Random } from '../../../support/random.js'
+import type { BodyCache } from '../bodies/body-cache.js'
+import type { MemoryGate } from '../limits/memory-gate.js'
+import type { ResourceForms } from './resource-forms.js'
+
+export interface ApiContext {
+  /** Returns a resource that is served here; undefined for any other. */
+  find(group: string, version: string, plural: string): LiveResource | UncachedResource | undefined
+  /** Why the server does not know yet whether it serves a group (for null: which groups it serves); null when it knows. */
+  whyUnknown(group: string | null): StatusError | null
+  /** Whether any resource of that version is served here. */
+  hasGroup(group: string, version: string): boolean
+  readonly forms: ResourceForms
+  readonly bodies: BodyCache
+  /** The slots for making states of the past, from which lists at an exact revision and later pages are read. */
+  readonly pastStates: FairGate
+  /** The slots for initial states, each of which holds a state's bytes while it is sent. */
+  readonly initialStates: Gate
+  readonly watchers: Gate
+  /** Called before a list, a watch or a write begins. */
+  readonly memory: Pick<MemoryGate, 'admit'>
+  readonly clock: Clock
+  readonly random: Random
+  /** A watch without `timeoutSeconds` ends after a random time in [this, twice this), in milliseconds. */
+  readonly minRequestTimeoutMs: number
+  /** The longest time that a list may take to be answered and a body to arrive, in milliseconds. */
+  readonly requestTimeoutMs: number
+  /** Whether watches are compressed for every client that accepts gzip, not only for those that ask. */
+  readonly compressesWatches: boolean
+  /** Whether the server is stopping, so that new watches are refused. */
+  isDraining(): boolean
+}

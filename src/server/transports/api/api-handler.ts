@@ -1,0 +1,132 @@
+/**
+ * Answers everything under `/api`, `/apis`, `/version` and `/openapi`: routes a request to discovery, to a resource or to
+ * another server. Each request gets one answer; an error before the headers becomes a Status.
+ */
+import { pathAttributes } from '../../auth/authz/authorizer.js'
+import {
+  checkName,
+  parseRequestPath,
+  type ResourcePath,
+  unknownResource,
+} from '../../../kubernetes/dialect/request-path.js'
+import type { AnsweredRequest, RequestKind } from '../../../engine/model/request-metrics.js'
+import { InternalError, StatusError, UnshowableError } from '../../../engine/model/status.js'
+import type { Exchange } from '../server/exchange.js'
+import { failAsEvents } from '../watch/http-watch.js'
+import { answerDocument } from './discovery-documents.js'
+import { type PassOnOptions, passOn, whoElseAnswers } from './pass-on.js'
+import { isRead, type Verb, verbOf } from './request-attributes.js'
+import { handleReview, reviewOf, type ReviewOptions } from './review-handler.js'
+import type { ApiContext } from './api-context.js'
+import { answerResource, type ResourceHandlerOptions } from './resource-handler.js'
+
+export interface ApiOptions extends ResourceHandlerOptions, PassOnOptions, ReviewOptions {
+  readonly context: ApiContext
+  readonly metrics: ApiMetrics
+  readonly onInternalError: (error: StatusError) => void
+}
+
+export type ApiHandler = (exchange: Exchange) => Promise<void>
+
+export interface ApiMetrics {
+  begun(kind: RequestKind): void
+  ended(kind: RequestKind): void
+  answered(request: AnsweredRequest): void
+}
+
+/** The labels under which metrics count a request. */
+interface Counted {
+  verb: Verb | 'discovery' | 'passed'
+  group: string
+  resource: string
+  /** null for a watch, which is counted separately. */
+  kind: RequestKind | null
+  reason: string | null
+}
+
+export function apiHandler(options: ApiOptions): ApiHandler {
+  return async (exchange) => {
+    const counted: Counted = { verb: 'other', group: '', resource: '', kind: null, reason: null }
+    try {
+      await route(options, exchange, counted)
+    } catch (error) {
+      fail(options, exchange, error, counted)
+    } finally {
+      const { verb, kind, group, resource, reason } = counted
+      if (kind !== null) options.metrics.ended(kind)
+      const isTimed = verb !== 'watch' && verb !== 'passed'
+      const seconds = isTimed ? (performance.now() - exchange.startedMs) / 1000 : null
+      const code = exchange.statusCode
+      options.metrics.answered({ verb, group, resource, code, seconds, isWrite: kind === 'write', reason })
+    }
+  }
+}
+
+async function route(options: ApiOptions, exchange: Exchange, counted: Counted): Promise<void> {
+  const path = parseRequestPath(
+    exchange.path,
+    (group, version, plural) => options.context.find(group, version, plural)?.served,
+  )
+  const pass = whoElseAnswers(options, exchange, path)
+  if (pass !== null) {
+    // Proxies on the way might tidy it up, and the server behind them take it for another path.
+    if (path.kind === 'resource') checkName(path)
+    begin(options, counted, 'passed')
+    return await pass()
+  }
+  if (path.kind === 'other') throw unknownResource()
+  if (path.kind === 'resource') {
+    const review = reviewOf(path)
+    if (review === undefined) return await answer(options, exchange, path, counted)
+    // A review stores nothing, so it does not count as a write.
+    begin(options, counted, 'other')
+    return await handleReview(options, exchange, path, review)
+  }
+  begin(options, counted, 'discovery')
+  const checking = options.gate.check(exchange, pathAttributes(exchange.request.method ?? '', exchange.path))
+  if (checking instanceof Promise) await checking
+  await answerDocument(options, exchange, path)
+}
+
+/** Answers from the resource; passes the request on to the API server, if there is one, when an object cannot be shown here. */
+async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePath, counted: Counted): Promise<void> {
+  const verb = verbOf(exchange, path)
+  // Only served resources become labels, because clients may ask for any path.
+  if (path.served !== undefined) {
+    counted.group = path.group
+    counted.resource = path.plural
+  }
+  begin(options, counted, verb)
+  try {
+    await answerResource(options, { exchange, path, verb })
+  } catch (error) {
+    const { passthrough } = options
+    if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
+    begin(options, counted, 'passed')
+    await passOn(options, passthrough, exchange, path)
+  }
+}
+
+/** Counts a request by its verb. One that turns out to be for another server is counted as `passed` from then on. */
+function begin({ metrics }: ApiOptions, counted: Counted, verb: Counted['verb']): void {
+  if (counted.kind !== null) metrics.ended(counted.kind)
+  counted.verb = verb
+  counted.kind = kindOf(verb)
+  if (counted.kind !== null) metrics.begun(counted.kind)
+}
+
+function kindOf(verb: Counted['verb']): RequestKind | null {
+  if (verb === 'watch') return null
+  if (verb === 'passed') return 'passed'
+  return verb === 'discovery' || verb === 'other' || isRead(verb) ? 'read' : 'write'
+}
+
+function fail({ onInternalError }: ApiOptions, exchange: Exchange, error: unknown, counted: Counted): void {
+  // A client that left while the request waited needs no answer.
+  if (exchange.isGone && error instanceof Error && error.name === 'AbortError') return
+  const status = StatusError.from(error)
+  counted.reason = status.reason
+  if (status instanceof InternalError) onInternalError(status)
+  if (exchange.response.headersSent) exchange.breakOff()
+  else if (counted.verb !== 'watch' || !failAsEvents(exchange, status)) exchange.fail(status)
+}

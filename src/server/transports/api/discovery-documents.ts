@@ -1,0 +1,123 @@
+/** Answers the documents that say what is served: discovery, OpenAPI and `/version`. */
+import { indentJson } from '../../../kubernetes/codec/json-indent.js'
+import { encodePlain } from '../../../kubernetes/codec/protobuf/encode-plain.js'
+import { kubernetesSchema } from '../../../kubernetes/codec/protobuf/schema.js'
+import { JSON_MEDIA_TYPE, negotiate, negotiateDiscovery, negotiateOpenApi } from '../../../kubernetes/dialect/accept.js'
+import type { Discovery, Document } from '../../../kubernetes/dialect/discovery.js'
+import type { OpenApi } from '../../../kubernetes/dialect/openapi.js'
+import { type RequestPath, type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
+import { MethodNotAllowedError, type StatusError } from '../../../engine/model/status.js'
+import { layOut } from '../bodies/layout.js'
+import type { Exchange } from '../server/exchange.js'
+import type { ApiContext } from './api-context.js'
+
+export interface DocumentOptions {
+  readonly context: Pick<ApiContext, 'whyUnknown' | 'hasGroup'>
+  readonly discovery: Discovery
+  readonly openApi: OpenApi
+}
+
+export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }>
+
+const YEAR_MS = 365 * 24 * 3_600_000
+
+/** @throws StatusError */
+export async function answerDocument(options: DocumentOptions, exchange: Exchange, path: DocumentPath): Promise<void> {
+  requireRead(exchange)
+  const { discovery, openApi } = options
+  const why = path.kind === 'version' ? null : whyIncomplete(options, path)
+  if (why !== null) throw why
+  switch (path.kind) {
+    case 'paths':
+      return exchange.send(200, JSON_MEDIA_TYPE, indentJson(discovery.paths().body))
+    case 'version':
+      return await sendDocument(exchange, discovery.version(), null)
+    case 'api-versions':
+    case 'api-groups': {
+      const root = path.kind === 'api-versions' ? 'api' : 'apis'
+      const form = negotiateDiscovery(exchange.requestHeaders.accept)
+      if (!form.aggregated)
+        return root === 'api'
+          ? await sendDocument(exchange, discovery.apiVersions(), 'APIVersions')
+          : await sendDocument(exchange, discovery.apiGroups(), 'APIGroupList')
+      const { body, etag } = discovery.aggregated(root)
+      return exchange.sendTagged(form.contentType, body, etag)
+    }
+    case 'api-group':
+      return await sendDocument(exchange, discovery.apiGroup(path.group), 'APIGroup')
+    case 'api-resources':
+      return await sendDocument(exchange, discovery.apiResources(path.group, path.version), 'APIResourceList')
+    case 'openapi-v2': {
+      const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v2')
+      const { body, etag } = await openApi.v2(encoding)
+      return exchange.sendTagged(contentType, body, etag)
+    }
+    case 'openapi-v3-index':
+      // Whatever was asked for, as in the API server.
+      return exchange.send(200, JSON_MEDIA_TYPE, openApi.index().body)
+    case 'openapi-v3':
+      return await sendOpenApi(exchange, openApi, path)
+  }
+}
+
+/** Why a document cannot be answered yet: one that left out groups still to be read would say that they do not exist. */
+function whyIncomplete(
+  { context }: DocumentOptions,
+  path: Exclude<DocumentPath, { kind: 'version' }>,
+): StatusError | null {
+  switch (path.kind) {
+    case 'api-versions':
+      return context.whyUnknown('')
+    case 'paths':
+    case 'api-groups':
+    case 'openapi-v2':
+    case 'openapi-v3-index':
+      return context.whyUnknown(null)
+    case 'api-group':
+      return context.whyUnknown(path.group)
+    case 'api-resources':
+    case 'openapi-v3':
+      return context.hasGroup(path.group, path.version) ? null : context.whyUnknown(path.group)
+  }
+}
+
+/** A document that is asked for by its hash never changes and may be cached for ever; an old hash is redirected to the present one. */
+async function sendOpenApi(
+  exchange: Exchange,
+  openApi: OpenApi,
+  path: { readonly group: string; readonly version: string },
+): Promise<void> {
+  const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v3')
+  const hash = exchange.query.get('hash')
+  // Before the document is made, so that the hash of a later one is never taken for its own.
+  const current = openApi.hash(path.group, path.version)
+  if (current === null) throw unknownResource()
+  if (hash !== null && hash !== current) {
+    const location = `${exchange.path}?hash=${current}`
+    return exchange.send(301, 'text/plain; charset=utf-8', Buffer.alloc(0), { location })
+  }
+  const document = await openApi.groupVersion(path.group, path.version, encoding)
+  if (document === null) throw unknownResource()
+  const expires = new Date(Date.now() + YEAR_MS).toUTCString()
+  const forEver = hash === null ? {} : { 'cache-control': 'public, immutable', expires }
+  exchange.sendTagged(contentType, document.body, document.etag, forEver)
+}
+
+/** @param kind its kind in protobuf; null: it has none. */
+async function sendDocument(exchange: Exchange, document: Document | null, kind: string | null): Promise<void> {
+  if (document === null) throw unknownResource()
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: kind !== null, hasObjects: false })
+  const headers = { vary: 'Accept' }
+  if (form.encoding === 'protobuf' && kind !== null) {
+    const content = JSON.parse(document.body.toString()) as Readonly<Record<string, unknown>>
+    return exchange.send(200, form.contentType, encodePlain(kubernetesSchema(), 'v1', kind, content), headers)
+  }
+  const layout = layOut(exchange, form)
+  exchange.send(200, form.contentType, await layout.whole(document.body), headers)
+}
+
+function requireRead({ request }: Exchange): void {
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
+  }
+}

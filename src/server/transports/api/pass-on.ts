@@ -1,0 +1,106 @@
+/**
+ * Hands requests to the server that answers them: with `--passthrough` everything that is not cached, with `--apiservice` the
+ * group versions of aggregated APIs. The other server decides what the client may do.
+ */
+import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
+import type { RequestPath } from '../../../kubernetes/dialect/request-path.js'
+import { BadGatewayError, ServiceUnavailableError, TimeoutError } from '../../../engine/model/status.js'
+import type { RequestGate } from '../limits/request-gate.js'
+import type { ApiService, ApiServices } from '../passthrough/api-services.js'
+import type { Passthrough } from '../passthrough/passthrough.js'
+import type { Exchange } from '../server/exchange.js'
+import { checkOrigin } from '../websocket/upgrade.js'
+import type { ApiContext } from './api-context.js'
+import { answerDocument, type DocumentOptions } from './discovery-documents.js'
+import { attributesOf, isRead, verbOf } from './request-attributes.js'
+
+export interface PassOnOptions extends DocumentOptions {
+  readonly context: ApiContext
+  readonly gate: RequestGate
+  /** Origins whose pages may open a WebSocket, besides the server's own. */
+  readonly webSocketAllowedOrigins: readonly string[]
+  /** Answers everything that is not answered here; null: there is no such server. */
+  readonly passthrough: Passthrough | null
+  /** Group versions of other servers, where there is no passthrough; null: there are none. */
+  readonly apiServices: ApiServices | null
+}
+
+/** @returns a function that sends the request on; null when it is answered here. */
+export function whoElseAnswers(
+  options: PassOnOptions,
+  exchange: Exchange,
+  path: RequestPath,
+): (() => Promise<void>) | null {
+  const { passthrough } = options
+  if (passthrough !== null && !isAnsweredHere(options, exchange, path)) {
+    return () => passOn(options, passthrough, exchange, path)
+  }
+  const service = apiServiceOf(options, path)
+  return service === undefined ? null : () => passToService(options, service, exchange, path)
+}
+
+/**
+ * Passes a request on to the API server. Discovery is passed on too, because only the API server knows what can be written and
+ * which groups are not cached. While it is away, this server answers with its own documents, so that readers can go on.
+ */
+export async function passOn(
+  options: PassOnOptions,
+  passthrough: Passthrough,
+  exchange: Exchange,
+  path: RequestPath,
+): Promise<void> {
+  const attributes = attributesOfPassed(exchange, path)
+  if (exchange.requestHeaders.upgrade !== undefined) checkOrigin(exchange, options.webSocketAllowedOrigins)
+  const caller = await options.gate.checkForwarded(exchange, attributes)
+  try {
+    await passthrough.pass(exchange, caller)
+  } catch (error) {
+    const isAway = error instanceof BadGatewayError || error instanceof TimeoutError
+    if (!isAway || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET') throw error
+    await options.gate.check(exchange, attributes)
+    await answerDocument(options, exchange, path)
+  }
+}
+
+async function passToService(
+  options: PassOnOptions,
+  service: ApiService | ServiceUnavailableError,
+  exchange: Exchange,
+  path: RequestPath,
+): Promise<void> {
+  const attributes = attributesOfPassed(exchange, path)
+  if (service instanceof ServiceUnavailableError) {
+    await options.gate.check(exchange, attributes)
+    throw service
+  }
+  if (exchange.requestHeaders.upgrade !== undefined) checkOrigin(exchange, options.webSocketAllowedOrigins)
+  await service.pass(exchange, await options.gate.checkForwarded(exchange, attributes))
+}
+
+/** Whether this server answers: it does for gets, lists and watches, unless the resource cannot be cached (encrypted at rest). */
+function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: RequestPath): boolean {
+  if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
+  if (!isRead(verbOf(exchange, path))) return false
+  const { convertsByWebhook, storageVersion } = path.served
+  // Only the API server can ask the webhook for the objects of another version.
+  if (convertsByWebhook && path.version !== storageVersion) return false
+  const found = context.find(path.group, path.version, path.plural)
+  return found !== undefined && (found.kind === 'uncached' || found.cache.readiness.kind !== 'refused')
+}
+
+/** Returns the server of an aggregated API; undefined where there is none. What is served here is never another server's, whatever an APIService says. */
+function apiServiceOf(
+  { apiServices, context }: PassOnOptions,
+  path: RequestPath,
+): ApiService | ServiceUnavailableError | undefined {
+  if (apiServices === null || (path.kind !== 'resource' && path.kind !== 'api-resources')) return undefined
+  const { group, version } = path
+  const found = apiServices.find(group, version) ?? apiServices.missing(group, version) ?? undefined
+  return found === undefined || context.hasGroup(group, version) ? undefined : found
+}
+
+function attributesOfPassed(exchange: Exchange, path: RequestPath): Attributes {
+  return path.kind === 'resource'
+    ? attributesOf(exchange, path, verbOf(exchange, path))
+    : pathAttributes(exchange.request.method ?? '', exchange.path)
+}

@@ -1,0 +1,67 @@
+/** Reads a cache with the freshness that a request asks for; gets, lists and watches all read through here. */
+import type { Snapshot } from '../../../engine/cache/store.js'
+import type { WatchCache } from '../../../engine/cache/watch-cache.js'
+import { expiredTokenError } from '../../../kubernetes/dialect/continue-token.js'
+import type { RequestedFreshness, ListRead } from '../../../kubernetes/dialect/list-options.js'
+import type { Key } from '../../../engine/model/event.js'
+import { ExpiredError } from '../../../engine/model/status.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import { Arrivals } from '../../../support/turns.js'
+
+/** Hundreds may wait for one state, and would all go on in one iteration of the event loop. */
+const goingOn = new Arrivals()
+
+/** @throws TooLargeResourceVersionError, StatusError */
+export async function readSnapshot(
+  cache: WatchCache,
+  freshness: RequestedFreshness,
+  signal: AbortSignal,
+): Promise<Snapshot> {
+  switch (freshness.kind) {
+    case 'cached':
+      return cache.snapshot()
+    case 'consistent':
+      return await inTurn(cache.consistentSnapshot(signal))
+    case 'not-older-than':
+      if (freshness.revision <= cache.revision) return cache.snapshot()
+      return await inTurn(cache.snapshotNotOlderThan(freshness.revision, signal))
+  }
+}
+
+async function inTurn(waited: Promise<Snapshot>): Promise<Snapshot> {
+  const snapshot = await waited
+  await goingOn.turn()
+  return snapshot
+}
+
+/** Reads one object. A consistent read of it may cost the upstream one key instead of the whole prefix. */
+export async function readObject(
+  cache: WatchCache,
+  key: Key,
+  freshness: RequestedFreshness,
+  signal: AbortSignal,
+): Promise<StoredObject | undefined> {
+  if (freshness.kind === 'consistent') return await cache.consistentObject(key, signal)
+  return (await readSnapshot(cache, freshness, signal)).get(key)
+}
+
+/**
+ * Reads the state for a list, which may ask for an exact revision or continue an earlier page.
+ * @param enter takes a slot for making a state of the past.
+ * @throws ExpiredError, TooManyRequestsError
+ */
+export async function readListState(
+  cache: WatchCache,
+  read: ListRead,
+  signal: AbortSignal,
+  enter: () => Promise<() => void>,
+): Promise<Snapshot> {
+  if (read.kind === 'exact') return await cache.snapshotAt(read.revision, signal, enter)
+  if (read.kind !== 'continue') return await readSnapshot(cache, read, signal)
+  if (read.revision === null) return await inTurn(cache.consistentSnapshot(signal))
+  try {
+    return await cache.snapshotAt(read.revision, signal, enter)
+  } catch (error) {
+    throw error instanceof ExpiredError ? expiredTokenError(read) : error
+  }
+}

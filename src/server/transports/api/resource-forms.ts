@@ -1,0 +1,84 @@
+/** Decides in which forms a resource can be answered (JSON, YAML, protobuf, tables), and chooses the encoder of each. */
+import type { WatchCache } from '../../../engine/cache/watch-cache.js'
+import { hasSameMessage } from '../../../kubernetes/codec/versions/convert.js'
+import type { Negotiated, Servable } from '../../../kubernetes/dialect/accept.js'
+import { chooseEncoder } from '../../../kubernetes/dialect/encoding/encoders.js'
+import type { JsonView } from '../../../kubernetes/dialect/encoding/json-encoder.js'
+import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
+import type { Projection } from '../../../kubernetes/dialect/projection.js'
+import { scaleResource, scaleView } from '../../../kubernetes/dialect/scale.js'
+import type { ServedResource } from '../../../kubernetes/dialect/resource-registry.js'
+import { apiVersion } from '../../../engine/model/resource.js'
+import { NotAcceptableError } from '../../../engine/model/status.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import type { Clock } from '../../../support/clock.js'
+
+/** A resource, and the cache that a request reads; null where it reads none, as for a write. */
+export interface FormedResource {
+  readonly served: ServedResource
+  readonly cache: WatchCache | null
+  /** Default: the objects themselves. */
+  readonly view?: JsonView
+}
+
+export interface FormOptions {
+  readonly includeObject: string
+  readonly projection: Projection | null
+}
+
+export interface JsonViews {
+  viewOf(served: ServedResource): JsonView
+  /** Whether an object can be shown as the served version at all. */
+  canShow(served: ServedResource, object: StoredObject): boolean
+}
+
+const ONLY_JSON: Servable = { protobufObjects: false }
+
+export class ResourceForms {
+  readonly #views: JsonViews
+  readonly #clock: Clock
+
+  constructor(views: JsonViews, clock: Clock) {
+    this.#views = views
+    this.#clock = clock
+  }
+
+  /** Returns the resource whose objects are the scales of these objects. */
+  scalesOf({ served }: FormedResource): FormedResource {
+    const { scale } = served.subresources
+    if (scale === null) throw new RangeError(`${served.resource.plural} have no scale`)
+    return { served: scaleResource(served), cache: null, view: scaleView(scale, this.#views.viewOf(served)) }
+  }
+
+  /** Returns the forms that can be negotiated for the resource. */
+  servable({ served, cache }: FormedResource): Servable {
+    if (cache === null || !cache.isAllProtobuf) return ONLY_JSON
+    const version = apiVersion(served.resource)
+    // An object left in an older version that differs in more than its name would end lists and watches of the newer.
+    const isSame = [...cache.protobufKinds].every((stored) => {
+      const [from = '', kind = ''] = stored.split(' ')
+      return hasSameMessage(from, version, kind)
+    })
+    return { protobufObjects: isSame }
+  }
+
+  /** @throws NotAcceptableError when the resource cannot be had in that form; BadRequestError. */
+  encoder(resource: FormedResource, form: Negotiated, { includeObject, projection }: FormOptions): ObjectEncoder {
+    if (form.encoding !== 'protobuf') this.#assertHasJson(resource)
+    const { served } = resource
+    const parts = { view: resource.view ?? this.#views.viewOf(served), now: () => this.#clock.now() }
+    return chooseEncoder(parts, served, form, includeObject, projection)
+  }
+
+  /** @throws NotAcceptableError when what is stored has no JSON here. */
+  #assertHasJson({ served, cache }: FormedResource): void {
+    if (cache === null || !cache.isAllProtobuf) return
+    for (const object of cache.snapshot().objects(cache.prefix)) {
+      if (this.#views.canShow(served, object)) return
+      throw new NotAcceptableError(
+        `${served.resource.plural} are stored as protobuf (${object.kind} of ${object.apiVersion}) without a schema for ` +
+          `${apiVersion(served.resource)}: ask for application/vnd.kubernetes.protobuf, or start with --proto-descriptors`,
+      )
+    }
+  }
+}

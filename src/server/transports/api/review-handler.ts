@@ -1,0 +1,57 @@
+/** Answers POST of an access review from this server's own authorizer, and stores nothing. */
+import { answerReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
+import type { Schema } from '../../../kubernetes/codec/protobuf/schema.js'
+import { negotiate } from '../../../kubernetes/dialect/accept.js'
+import { type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
+import { MethodNotAllowedError } from '../../../engine/model/status.js'
+import { parseReviewBody } from '../../../kubernetes/writes/request-body.js'
+import { layOut } from '../bodies/layout.js'
+import type { RequestGate } from '../limits/request-gate.js'
+import type { Exchange } from '../server/exchange.js'
+import type { ApiContext } from './api-context.js'
+import { readBody } from './read-body.js'
+import { attributesOf, verbOf } from './request-attributes.js'
+
+export interface ReviewOptions {
+  readonly context: Pick<ApiContext, 'clock' | 'requestTimeoutMs'>
+  readonly gate: RequestGate
+  /** Reads bodies in protobuf. */
+  readonly schema: Schema
+}
+
+/** A review contains a few names; the largest list of groups is far below this. */
+const MAX_REVIEW_BYTES = 64 * 1024
+
+export function reviewOf(path: ResourcePath): ReviewKind | undefined {
+  const { group, version, plural, served } = path
+  return served === undefined ? findReview(group, version, plural) : undefined
+}
+
+/** @throws StatusError before the answer. */
+export async function handleReview(
+  { context, gate, schema }: ReviewOptions,
+  exchange: Exchange,
+  path: ResourcePath,
+  kind: ReviewKind,
+): Promise<void> {
+  const verb = verbOf(exchange, path)
+  const { user, judge } = await gate.checkReview(
+    exchange,
+    attributesOf(exchange, path, verb),
+    kind.isSelf && verb === 'create',
+  )
+  if (path.name !== '' || (path.namespace !== '') !== kind.namespaced) throw unknownResource()
+  if (verb !== 'create')
+    throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false, hasObjects: false })
+  const bytes = await readBody(exchange, context.clock, context.requestTimeoutMs, MAX_REVIEW_BYTES)
+  const body = parseReviewBody(exchange.requestHeaders['content-type'], bytes, schema, kind)
+  const answer = await answerReview(judge, kind, {
+    caller: user,
+    namespace: path.namespace,
+    body,
+    nowMs: context.clock.now(),
+  })
+  const layout = layOut(exchange, form)
+  exchange.send(201, form.contentType, await layout.whole(Buffer.from(JSON.stringify(answer))))
+}

@@ -1,0 +1,168 @@
+/**
+ * Opens a watch: finds where it starts, holds a place for it, and hands it over to a cursor. This is the same for all
+ * transports; what differs between them is a `WatchTransport`.
+ *
+ * The error for a revision that is gone or too far ahead comes in the stream, after a 200, because clients of the API server
+ * look for it there. Every other refusal is an ordinary answer.
+ */
+import type { CursorRequest, CursorStart } from '../../../engine/broadcast/dispatcher.js'
+import type { Cursor } from '../../../engine/broadcast/cursor.js'
+import { errorUnit } from '../../../engine/broadcast/wire-format.js'
+import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
+import type { WatchParameters } from '../../../kubernetes/dialect/list-options.js'
+import { ZERO_REVISION } from '../../../engine/model/revision.js'
+import {
+  ExpiredError,
+  StatusError,
+  TooLargeResourceVersionError,
+  TooManyRequestsError,
+} from '../../../engine/model/status.js'
+import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
+import type { ApiContext } from './api-context.js'
+import { readSnapshot } from './read-state.js'
+import type { ReadRequest } from './request.js'
+
+type Watch = Omit<ReadRequest<WatchParameters>, 'encoder'> & { readonly encoder: ObjectEncoder }
+
+/** What is held for a watch: its place among the watchers, the slot for its initial state, and the checks of its permission. */
+interface Held {
+  /** Gives back the slot for its initial state. */
+  releaseInitial: () => void
+  /** Gives back everything, when the watch has ended. */
+  readonly release: () => void
+  /** Ends the checks whether the watch is still allowed. */
+  stopKeeping: () => void
+}
+
+/** @throws StatusError before `transport.open` only. */
+export async function handleWatch(context: ApiContext, request: Watch, transport: WatchTransport): Promise<void> {
+  const { live, exchange, caller, options } = request
+  live.cache.assertReadable()
+  context.memory.admit()
+  const { history } = live.cache
+  const held = holdPlace(await context.watchers.enter(caller.identity, exchange.signal))
+  try {
+    if (options.start.kind === 'initial-state') {
+      held.releaseInitial = await context.initialStates.enter(caller.identity, exchange.signal)
+    }
+    const start = await startOf(request)
+    // The read may have waited for the very value that cannot be read.
+    live.cache.assertReadable()
+    if (exchange.signal.aborted) return held.release()
+    // The definition, and with it the form of the objects, may have changed meanwhile.
+    if (live.cache.history !== history) throw changedMeanwhile()
+    const cursor = begin(context, request, transport, start, held)
+    if (cursor !== null && cursor.state !== 'ended') keepChecking(request, cursor, held)
+  } catch (error) {
+    held.release()
+    throw error
+  }
+}
+
+function changedMeanwhile(): StatusError {
+  return new TooManyRequestsError('the resource has changed while the watch was being opened', 1)
+}
+
+function holdPlace(leave: () => void): Held {
+  const held: Held = {
+    releaseInitial: () => {},
+    stopKeeping: () => {},
+    release: () => {
+      held.releaseInitial()
+      leave()
+      held.stopKeeping()
+    },
+  }
+  return held
+}
+
+/** A function of its own, because its closure lives as long as the watch and must not keep the request alive for as long. */
+function keepChecking({ caller, live: { dispatcher } }: Watch, cursor: Cursor, held: Held): void {
+  held.stopKeeping = caller.keep((error) => dispatcher.fail(cursor, error, 'revoked'))
+}
+
+/** @param start an error is sent in the stream. @returns null when the watch has ended with an error already. */
+function begin(
+  context: ApiContext,
+  request: Watch,
+  transport: WatchTransport,
+  start: CursorStart | StatusError,
+  held: Held,
+): Cursor | null {
+  const { live, options } = request
+  const stream = transport.open(options.compress || context.compressesWatches)
+  if (start instanceof StatusError) return fail(request, stream, start, held)
+  try {
+    const cursor = live.dispatcher.open(watchRequest(context, request, stream, start, held), stream.sink)
+    stream.sink.attach(cursor)
+    transport.begun()
+    return cursor
+  } catch (error) {
+    return fail(request, stream, StatusError.from(error), held)
+  }
+}
+
+/** The result contains no function of this scope, which would keep everything of the request alive as long as the watch runs. */
+function watchRequest(
+  context: ApiContext,
+  { path, caller, options, encoder }: Watch,
+  { wire }: OpenStream,
+  start: CursorStart,
+  held: Held,
+): CursorRequest {
+  return {
+    namespace: path.namespace,
+    identity: caller.identity,
+    selector: options.selector,
+    encoder,
+    wire,
+    start,
+    bookmarks: options.bookmarks,
+    deadlineMs: context.clock.monotonic() + timeoutMs(context, options),
+    pace: caller.pace,
+    onInitialComplete: held.releaseInitial,
+    onEnd: held.release,
+  }
+}
+
+function fail({ encoder, live }: Watch, { wire, sink }: OpenStream, error: StatusError, held: Held): null {
+  const status = error.toStatus()
+  const { bytes, checksum } = errorUnit(wire, encoder.status(status), status)
+  sink.end(bytes, status, checksum)
+  if (error instanceof ExpiredError) live.metrics.resumeExpired()
+  held.release()
+  return null
+}
+
+async function startOf({ live: { cache }, options, exchange }: Watch): Promise<CursorStart | StatusError> {
+  const { start } = options
+  const { signal } = exchange
+  try {
+    switch (start.kind) {
+      case 'after':
+        cache.assertResumable(start.revision)
+        return { kind: 'after', revision: start.revision }
+      case 'now':
+        return { kind: 'after', revision: (await readSnapshot(cache, start.freshness, signal)).revision }
+      case 'initial-state': {
+        const { freshness } = start
+        const snapshot = await readSnapshot(cache, freshness, signal)
+        const minRevision =
+          freshness.kind === 'cached'
+            ? ZERO_REVISION
+            : freshness.kind === 'not-older-than'
+              ? freshness.revision
+              : snapshot.revision
+        return { kind: 'initial', snapshot, minRevision, marksEnd: start.endBookmark }
+      }
+    }
+  } catch (error) {
+    if (error instanceof ExpiredError || error instanceof TooLargeResourceVersionError) return error
+    throw error
+  }
+}
+
+function timeoutMs(context: ApiContext, options: WatchParameters): number {
+  if (options.timeoutSeconds !== null) return options.timeoutSeconds * 1000
+  return context.minRequestTimeoutMs * (1 + context.random.next())
+}

@@ -1,0 +1,157 @@
+/** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the answer. */
+import { givesRights } from '../../auth/authz/escalation.js'
+import type { Gate } from '../../../engine/model/shared-limits.js'
+import { type Negotiated, negotiate, PROTOBUF_MEDIA_TYPE } from '../../../kubernetes/dialect/accept.js'
+import { encodeList } from '../../../kubernetes/codec/protobuf/encode.js'
+import { parseGetParameters } from '../../../kubernetes/dialect/list-options.js'
+import { piecesOf } from '../../../kubernetes/dialect/list-pieces.js'
+import { checkName } from '../../../kubernetes/dialect/request-path.js'
+import { type ServedResource, storedApiVersion } from '../../../kubernetes/dialect/resource-registry.js'
+import { apiVersion, type Resource, resourceId } from '../../../engine/model/resource.js'
+import { formatResourceVersion } from '../../../engine/model/resource-version.js'
+import { MethodNotAllowedError, NotAcceptableError, NotImplementedError } from '../../../engine/model/status.js'
+import { isSameButOwnership } from '../../../kubernetes/writes/metadata-rules.js'
+import type { ConfirmPut } from '../../../kubernetes/writes/object-store.js'
+import type { WriteAnswer, WriteRequest } from '../../../kubernetes/writes/write-context.js'
+import type { WriteVerb } from '../../../kubernetes/writes/writer.js'
+import { layOut } from '../bodies/layout.js'
+import { sendPieces } from '../bodies/send-body.js'
+import type { Exchange } from '../server/exchange.js'
+import { requireOwnOrigin } from '../server/own-origin.js'
+import type { ApiContext } from './api-context.js'
+import { readBody } from './read-body.js'
+import type { Request } from './request.js'
+import { attributesOf, isRead } from './request-attributes.js'
+
+export interface Writes {
+  /** @param identity the caller's name, for a fair share of the threads. */
+  perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
+  /** Whether the answer can be had in protobuf. */
+  hasProtobuf(served: ServedResource): boolean
+  /** The slots for writes in progress, each of which holds its body. */
+  readonly gate: Pick<Gate, 'enter'>
+}
+
+/** @param writes null: this server does not write. @throws StatusError */
+export async function handleWrite(
+  context: ApiContext,
+  writes: Writes | null,
+  request: Request,
+  served: ServedResource,
+): Promise<void> {
+  const { exchange, path } = request
+  const [performer, verb] = requireWritable(writes, request)
+  requireOwnOrigin(exchange, 'nothing is written')
+  requireStoredVersion(served)
+  // An answer that cannot be sent must be refused before anything is written.
+  const answered = verb === 'deletecollection' ? 'list' : 'get'
+  const form = negotiate(exchange.requestHeaders.accept, answered, { protobufObjects: performer.hasProtobuf(served) })
+  checkName(path)
+  context.memory.admit()
+  const answer = await perform(context, performer, verb, request, served, form)
+  // The slot is free again: a client that reads slowly holds none.
+  await send(context, exchange, served, answer, form)
+}
+
+async function perform(
+  context: ApiContext,
+  performer: Writes,
+  verb: WriteVerb,
+  request: Request,
+  served: ServedResource,
+  form: Negotiated,
+): Promise<WriteAnswer> {
+  const { exchange, path, caller } = request
+  const release = await performer.gate.enter(caller.identity, exchange.signal)
+  try {
+    const body = await readBody(exchange, context.clock, context.requestTimeoutMs)
+    const write: WriteRequest = {
+      served,
+      namespace: path.namespace,
+      name: path.name,
+      subresource: path.subresource,
+      query: exchange.query,
+      userAgent: exchange.requestHeaders['user-agent'] ?? '',
+      contentType: exchange.requestHeaders['content-type'],
+      body,
+      asProtobuf: form.encoding === 'protobuf' && form.transform === 'none',
+      mayCreate: () => caller.authorize(attributesOf(exchange, path, 'create')),
+      ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
+    }
+    return await performer.perform(verb, write, caller.identity, exchange.signal)
+  } finally {
+    release()
+  }
+}
+
+/** A write that changes only owners, finalizers and managed fields gives nothing away, so that garbage collectors need no rights. */
+function confirmRights({ caller, path: { plural, namespace, name } }: Request): ConfirmPut {
+  return async (before, after) => {
+    if (before !== null && isSameButOwnership(before, after)) return
+    await caller.confirmRights({ plural, namespace, pathName: name, before, after })
+  }
+}
+
+/** @throws MethodNotAllowedError for what is not written here. */
+function requireWritable(writes: Writes | null, { exchange, path, verb }: Request): [Writes, WriteVerb] {
+  if (writes === null || verb === 'other' || isRead(verb) || path.legacyWatch) {
+    throw new MethodNotAllowedError(
+      `the server does not allow this method on the requested resource` +
+        (writes === null ? `: ${exchange.request.method} needs --enable-writes` : ''),
+    )
+  }
+  return [writes, verb]
+}
+
+/** @throws NotImplementedError where a webhook would have to make the stored version of what is written. */
+function requireStoredVersion(served: ServedResource): void {
+  const written = apiVersion(served.resource)
+  const stored = storedApiVersion(served)
+  if (!served.convertsByWebhook || written === stored) return
+  throw new NotImplementedError(
+    `${resourceId(served.resource)} are stored as ${stored}, which a webhook makes of ${written} that is not asked from here: write them in that version`,
+  )
+}
+
+async function send(
+  context: ApiContext,
+  exchange: Exchange,
+  served: ServedResource,
+  answer: WriteAnswer,
+  form: Negotiated,
+): Promise<void> {
+  for (const warning of answer.warnings) exchange.warn(warning)
+  if (answer.kind === 'protobuf') return exchange.send(answer.code, PROTOBUF_MEDIA_TYPE, answer.bytes)
+  if (answer.kind === 'messages') {
+    return await sendPieces(exchange, answer.code, PROTOBUF_MEDIA_TYPE, protobufPieces(served.resource, answer))
+  }
+  const isLost = form.encoding === 'protobuf' && form.transform === 'none'
+  if (isLost) return await send(context, exchange, served, answer, negotiate(undefined, 'get'))
+  const layout = layOut(exchange, form)
+  if (answer.kind === 'document') {
+    const contentType = form.encoding === 'yaml' ? 'application/yaml' : 'application/json'
+    return exchange.send(answer.code, contentType, await layout.whole(answer.json))
+  }
+  const { includeObject } = parseGetParameters(exchange.query)
+  const encoder = context.forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
+  if (answer.kind === 'objects') {
+    const metadata = { resourceVersion: formatResourceVersion(answer.revision) }
+    const pieces = layout.pieces(piecesOf(encoder, metadata, answer.objects))
+    return await sendPieces(exchange, answer.code, form.contentType, pieces)
+  }
+  const body = encoder.single(answer.stored)
+  if (body === null) throw new NotAcceptableError('what was written cannot be shown in that form')
+  exchange.send(answer.code, form.contentType, await layout.whole(body))
+}
+
+function protobufPieces(
+  resource: Resource,
+  { revision, messages }: Extract<WriteAnswer, { kind: 'messages' }>,
+): Iterator<Buffer, void, void> {
+  const items = messages.map((message) => ({
+    length: message.length,
+    write: (out: Buffer, offset: number) => offset + message.copy(out, offset),
+  }))
+  const metadata = { resourceVersion: formatResourceVersion(revision) }
+  return encodeList(apiVersion(resource), resource.listKind, metadata, items).chunks[Symbol.iterator]()
+}

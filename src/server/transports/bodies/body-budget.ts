@@ -1,0 +1,90 @@
+/**
+ * Counts the bytes of all bodies that are being sent. Below the bound a body holds all its pieces, so that others can
+ * share it. Above it no new body begins, and the bodies under way let go of the pieces that all their readers have taken.
+ */
+import { TooManyRequestsError } from '../../../engine/model/status.js'
+import type { Clock } from '../../../support/clock.js'
+
+export interface BodyBudgetOptions {
+  readonly maxBytes: number
+  /** How long a new body may wait for room. */
+  readonly maxWaitMs: number
+  readonly clock: Clock
+  /** Called for each 429. */
+  readonly onRejected: () => void
+}
+
+export class BodyBudget {
+  readonly #options: BodyBudgetOptions
+  readonly #waiting = new Set<() => void>()
+  #bytes = 0
+  #maxBytes: number
+
+  constructor(options: BodyBudgetOptions) {
+    this.#options = options
+    this.#maxBytes = options.maxBytes
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get isSpent(): boolean {
+    return this.#bytes >= this.#maxBytes
+  }
+
+  /** Bodies under way go on under a lower bound; no new one begins until they are below it. */
+  setMaxBytes(maxBytes: number): void {
+    this.#maxBytes = maxBytes
+    this.wake()
+  }
+
+  add(bytes: number): void {
+    this.#bytes += bytes
+  }
+
+  remove(bytes: number): void {
+    this.#bytes -= bytes
+    if (bytes > 0) this.wake()
+  }
+
+  /** Makes all who wait look again. */
+  wake(): void {
+    const waiting = [...this.#waiting]
+    this.#waiting.clear()
+    for (const look of waiting) look()
+  }
+
+  /** Resolves when something has been given back. As many wait as there are requests under way. */
+  change(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.add(resolve))
+  }
+
+  /** Waits until a new body may begin. @throws TooManyRequestsError; the signal's reason when it aborts. */
+  async enter(signal: AbortSignal): Promise<void> {
+    const { clock, maxWaitMs, onRejected } = this.#options
+    const untilMs = clock.monotonic() + maxWaitMs
+    while (this.isSpent) {
+      if (clock.monotonic() >= untilMs) {
+        onRejected()
+        throw new TooManyRequestsError('too many bytes of lists are being sent', 1)
+      }
+      await this.#changeOr(signal, untilMs - clock.monotonic())
+      signal.throwIfAborted()
+    }
+  }
+
+  async #changeOr(signal: AbortSignal, ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        timer.cancel()
+        signal.removeEventListener('abort', done)
+        this.#waiting.delete(done)
+        resolve()
+      }
+      const timer = this.#options.clock.setTimer(ms, done)
+      signal.addEventListener('abort', done, { once: true })
+      this.#waiting.add(done)
+    })
+  }
+}

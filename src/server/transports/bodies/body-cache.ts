@@ -1,0 +1,163 @@
+/**
+ * Makes the body of a list once and shares it. A body that is being made is shared by all requests that come meanwhile;
+ * finished bodies are kept in an LRU bounded by bytes. The number of different bodies that are made or sent at one time is
+ * bounded by slots that identities take in turns, so that a storm of different lists costs its sender a 429 and not our
+ * memory.
+ */
+import type { Gate } from '../../../engine/model/shared-limits.js'
+import { ByteCache } from '../../../support/byte-cache.js'
+import type { BodyBudget } from './body-budget.js'
+import { type BodyReader, type Pieces, SharedBody } from './shared-body.js'
+
+interface Entry {
+  readonly body: SharedBody
+  users: number
+  readonly leave: () => void
+}
+
+export interface BodyUse {
+  readonly body: BodyReader
+  /** The body itself, for a caller that reads it at a pace of its own. */
+  readonly shared: SharedBody
+  /** Gives the body back; the caller calls it when the answer is sent or given up. */
+  release(): void
+}
+
+/** The client that needs a slot to have a body made. */
+export interface Asker {
+  readonly identity: string
+  readonly signal: AbortSignal
+}
+
+export class BodyCache {
+  readonly #finished: ByteCache<string, SharedBody>
+  readonly #inUse = new Map<string, Entry>()
+  /** The first request of each identity that waits for a slot for a body; the identity's other requests wait behind it. */
+  readonly #ahead = new Map<string, Promise<void>>()
+  /** The requests that wait for a slot, by the key of the body: they stop waiting when another has begun to make it. */
+  readonly #awaiting = new Map<string, Set<AbortController>>()
+  readonly #gate: Gate
+  readonly #budget: BodyBudget
+
+  /** @param options `budget` counts the bodies that are being sent. */
+  constructor(options: { readonly maxBytes: number; readonly gate: Gate; readonly budget: BodyBudget }) {
+    this.#gate = options.gate
+    this.#budget = options.budget
+    this.#finished = new ByteCache({
+      maxBytes: options.maxBytes,
+      sizeOf: (body) => body.bytes + 256,
+      entryShare: 1 / 2,
+    })
+  }
+
+  /** Bounds the finished bodies anew; the least recently used beyond the bound are forgotten at once. */
+  resize(maxBytes: number): void {
+    this.#finished.resize(maxBytes)
+  }
+
+  /** Forgets the bodies that are not being sent. */
+  clear(): void {
+    this.#finished.clear()
+  }
+
+  get bytes(): number {
+    return this.#finished.bytes
+  }
+
+  /**
+   * @param key everything that the bytes depend on.
+   * @throws TooManyRequestsError; the signal's reason when it aborts.
+   */
+  async use(key: string, asker: Asker, make: () => Pieces): Promise<BodyUse> {
+    while (true) {
+      const there = this.#there(key)
+      if (there !== null) return there
+      if (this.#budget.isSpent) {
+        await this.#budget.enter(asker.signal)
+        continue
+      }
+      const leave = this.#gate.tryEnter(asker.identity) ?? (await this.#waitFor(key, asker))
+      if (leave === null) continue
+      const begun = this.#there(key)
+      if (begun === null) return this.#begin(key, make, leave)
+      leave()
+      return begun
+    }
+  }
+
+  /** Waits for a slot; null when another request begins to make the body, or when one of the same identity waited in front. */
+  async #waitFor(key: string, { identity, signal }: Asker): Promise<(() => void) | null> {
+    const place = `${identity}\n${key}`
+    const ahead = this.#ahead.get(place)
+    if (ahead !== undefined) {
+      await ahead
+      signal.throwIfAborted()
+      return null
+    }
+    const begun = new AbortController()
+    const slot = this.#gate.enter(identity, AbortSignal.any([signal, begun.signal]))
+    // Whether it succeeds or fails, the next one follows.
+    this.#ahead.set(place, slot.then(nothing, nothing))
+    const awaiting = this.#awaiting.get(key) ?? new Set()
+    this.#awaiting.set(key, awaiting.add(begun))
+    try {
+      return await slot
+    } catch (error) {
+      if (begun.signal.aborted && !signal.aborted) return null
+      throw error
+    } finally {
+      this.#ahead.delete(place)
+      awaiting.delete(begun)
+      if (awaiting.size === 0 && this.#awaiting.get(key) === awaiting) this.#awaiting.delete(key)
+    }
+  }
+
+  /** Uses a body made from another that is in use, whose slot is enough for both. */
+  useDerived(key: string, make: () => Pieces): BodyUse {
+    return this.#there(key) ?? this.#begin(key, make, nothing)
+  }
+
+  #there(key: string): BodyUse | null {
+    const finished = this.#finished.get(key)
+    if (finished !== undefined) return readerOf(finished, nothing)
+    const entry = this.#inUse.get(key)
+    return entry === undefined || !entry.body.isWhole ? null : this.#join(key, entry)
+  }
+
+  #begin(key: string, make: () => Pieces, leave: () => void): BodyUse {
+    const body = new SharedBody(make(), this.#budget, (complete) => this.#finished.set(key, complete))
+    const entry: Entry = { body, users: 0, leave }
+    this.#inUse.set(key, entry)
+    for (const begun of this.#awaiting.get(key) ?? []) begun.abort()
+    return this.#join(key, entry)
+  }
+
+  #join(key: string, entry: Entry): BodyUse {
+    entry.users++
+    return readerOf(entry.body, () => {
+      entry.users--
+      if (entry.users > 0) return
+      entry.body.abandon()
+      entry.body.settle()
+      entry.leave()
+      if (this.#inUse.get(key) === entry) this.#inUse.delete(key)
+    })
+  }
+}
+
+function readerOf(shared: SharedBody, onRelease: () => void): BodyUse {
+  const body = shared.open()
+  let isReleased = false
+  return {
+    body,
+    shared,
+    release: () => {
+      if (isReleased) return
+      isReleased = true
+      body.close()
+      onRelease()
+    },
+  }
+}
+
+const nothing = (): void => {}

@@ -1,0 +1,95 @@
+/** The layout of an answer that has been encoded as compact JSON: compact, indented, or YAML. */
+import { type Negotiated, isPretty } from '../../../kubernetes/dialect/accept.js'
+import type { Query } from '../../../kubernetes/dialect/query.js'
+import { JsonIndenter } from '../../../kubernetes/codec/json-indent.js'
+import { YamlWriter, yamlSteps } from '../../../kubernetes/codec/json-to-yaml.js'
+import { turns } from '../../../support/turns.js'
+import type { Pieces } from './shared-body.js'
+
+export interface Layout {
+  readonly key: string
+  /** A whole answer, in turns of the event loop where it is large. */
+  whole(body: Buffer): Promise<Buffer>
+  /** @param source each piece but the last ends with a whole item of the list. */
+  pieces(source: Generator<Buffer | null, void, void>): Pieces
+}
+
+const NEW_LINE = Buffer.from('\n')
+/** Indented in a millisecond or two. */
+const PART_BYTES = 64 * 1024
+
+const asItIs: Layout = { key: 'compact', whole: (body) => Promise.resolve(body), pieces: (source) => source }
+
+const indented: Layout = {
+  key: 'indented',
+  async whole(body) {
+    const indenter = new JsonIndenter()
+    const parts: Buffer[] = []
+    for (let at = 0; at < body.length; at += PART_BYTES) {
+      if (at > 0 && turns.isOver) await turns.take()
+      parts.push(indenter.push(body.subarray(at, at + PART_BYTES)))
+    }
+    return Buffer.concat([...parts, NEW_LINE])
+  },
+  *pieces(source) {
+    const indenter = new JsonIndenter()
+    let held: Buffer | null = null
+    for (const piece of source) {
+      if (piece === null) {
+        yield null
+        continue
+      }
+      if (held !== null) yield held
+      held = Buffer.concat(yield* inParts(indenter, piece))
+    }
+    // A piece of its own would make a small answer look like a large one.
+    yield held === null ? NEW_LINE : Buffer.concat([held, NEW_LINE])
+  },
+}
+
+const yaml: Layout = {
+  key: 'yaml',
+  async whole(body) {
+    const steps = yamlSteps(body)
+    while (true) {
+      const step = steps.next()
+      if (step.done) return Buffer.from(step.value)
+      if (turns.isOver) await turns.take()
+    }
+  },
+  *pieces(source) {
+    const writer = new YamlWriter()
+    for (const piece of source) {
+      if (piece === null) yield null
+      else yield yield* inTurns(writer.push(piece))
+    }
+  },
+}
+
+function* inParts(indenter: JsonIndenter, piece: Buffer): Generator<null, Buffer[], void> {
+  const parts: Buffer[] = []
+  for (let at = 0; at < piece.length; at += PART_BYTES) {
+    if (at > 0 && turns.isOver) yield null
+    parts.push(indenter.push(piece.subarray(at, at + PART_BYTES)))
+  }
+  return parts
+}
+
+function* inTurns<R>(steps: Generator<void, R, void>): Generator<null, R, void> {
+  while (true) {
+    const step = steps.next()
+    if (step.done) return step.value
+    if (turns.isOver) yield null
+  }
+}
+
+/** What of a request says whether its answer is for people to read. */
+interface Asked {
+  readonly query: Query
+  readonly requestHeaders: { readonly 'user-agent'?: string | undefined }
+}
+
+export function layOut({ query, requestHeaders }: Asked, form: Negotiated): Layout {
+  if (form.encoding === 'yaml') return yaml
+  return isPretty(form, query, requestHeaders['user-agent']) ? indented : asItIs
+}

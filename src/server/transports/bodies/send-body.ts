@@ -1,0 +1,169 @@
+/** Writes a shared body to one client, in pieces and at the client's pace. */
+import { createGzip } from 'node:zlib'
+import { type Clock, sleep } from '../../../support/clock.js'
+import { turns } from '../../../support/turns.js'
+import type { BodyCache, BodyUse } from './body-cache.js'
+import type { Exchange } from '../server/exchange.js'
+import type { BodyReader, Pieces, SharedBody } from './shared-body.js'
+
+/** The API server compresses from this size on: below it the network is cheaper than the CPU. */
+const GZIP_FROM_BYTES = 128 * 1024
+/** The API server's choice: it takes a fraction of the default level's time for nearly its size. */
+const GZIP_LEVEL = 1
+
+export interface BodyAnswer {
+  readonly contentType: string
+  readonly acceptsGzip: boolean
+  /** Counts the bytes that are sent. @returns milliseconds to wait before more. */
+  readonly pace: (bytes: number) => number
+  readonly clock: Clock
+}
+
+/**
+ * Sends what `use` holds and releases it.
+ * @returns bytes of the body before compression.
+ * @throws what the body's source throws, if that is before the headers.
+ */
+export async function sendBody(
+  exchange: Exchange,
+  cache: BodyCache,
+  key: string,
+  use: BodyUse,
+  answer: BodyAnswer,
+): Promise<number> {
+  try {
+    const first = await use.body.piece(0)
+    const second = first === undefined ? undefined : await use.body.piece(1)
+    if (exchange.isGone) return 0
+    const headers = { vary: 'Accept-Encoding' }
+    const isLarge = second !== undefined || (first?.length ?? 0) >= GZIP_FROM_BYTES
+    if (!isLarge) {
+      const body = first ?? Buffer.alloc(0)
+      answer.pace(body.length)
+      exchange.send(200, answer.contentType, body, headers)
+      return body.length
+    }
+    if (exchange.isHead) {
+      const encoding = answer.acceptsGzip ? { 'content-encoding': 'gzip' } : {}
+      exchange.writeHead(200, { 'content-type': answer.contentType, ...encoding, ...headers })
+      exchange.end()
+      return 0
+    }
+    if (!answer.acceptsGzip) {
+      exchange.writeHead(200, { 'content-type': answer.contentType, ...headers })
+      await writePieces(exchange, use.body, answer)
+      return use.body.bytes
+    }
+    const gzipped = cache.useDerived(`${key}\ngzip`, () => gzip(use.shared))
+    try {
+      exchange.writeHead(200, { 'content-type': answer.contentType, 'content-encoding': 'gzip', ...headers })
+      await writePieces(exchange, gzipped.body, answer)
+    } finally {
+      gzipped.release()
+    }
+    return use.body.bytes
+  } finally {
+    use.release()
+  }
+}
+
+/**
+ * Sends a body that nobody shares, in turns of the event loop and at the client's pace.
+ * @throws what the source throws, if that is before the headers.
+ */
+export async function sendPieces(exchange: Exchange, code: number, contentType: string, source: Pieces): Promise<void> {
+  const first = await nextPiece(source)
+  const second = first === undefined ? undefined : await nextPiece(source)
+  if (second === undefined) return exchange.send(code, contentType, first ?? Buffer.alloc(0))
+  if (exchange.isGone) return
+  const { response } = exchange
+  exchange.writeHead(code, { 'content-type': contentType })
+  response.write(first)
+  for (let piece: Buffer | undefined = second; piece !== undefined; piece = await nextPiece(source)) {
+    if (exchange.isGone) return
+    if (!response.write(piece) && exchange.needsDrain) await drained(exchange)
+  }
+  if (!exchange.isGone) exchange.end()
+}
+
+async function nextPiece(source: Pieces): Promise<Buffer | undefined> {
+  for (;;) {
+    if (turns.isOver) await turns.take()
+    const next = await source.next()
+    if (next.done) return undefined
+    if (next.value !== null) return next.value
+    await turns.take()
+  }
+}
+
+async function writePieces(exchange: Exchange, body: BodyReader, { pace, clock }: BodyAnswer): Promise<void> {
+  const { response } = exchange
+  for (let i = 0; !exchange.isGone; i++) {
+    const next = body.piece(i)
+    const piece = next instanceof Promise ? await next : next
+    if (piece === undefined) break
+    const hasRoom = response.write(piece)
+    const waitMs = pace(piece.length)
+    if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
+    if (!hasRoom && exchange.needsDrain) await drained(exchange)
+    else if (turns.isOver) await turns.take()
+  }
+  if (!exchange.isGone) exchange.end()
+}
+
+async function drained({ response, signal }: Exchange): Promise<void> {
+  if (signal.aborted) return
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      response.off('drain', done)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    response.on('drain', done)
+    signal.addEventListener('abort', done)
+  })
+}
+
+/** A reader of its own: whoever asked first may be gone before the last. */
+function gzip(shared: SharedBody): AsyncGenerator<Buffer, void, void> {
+  return gzipped(shared.open())
+}
+
+async function* gzipped(body: ReturnType<SharedBody['open']>): AsyncGenerator<Buffer, void, void> {
+  const stream = createGzip({ level: GZIP_LEVEL, chunkSize: 64 * 1024 })
+  const feeding = feed(body, stream)
+  try {
+    for await (const chunk of stream) yield chunk as Buffer
+  } finally {
+    stream.destroy()
+    await feeding.catch(() => {})
+    body.close()
+  }
+}
+
+async function feed(body: BodyReader, stream: ReturnType<typeof createGzip>): Promise<void> {
+  try {
+    for (let i = 0; !stream.destroyed; i++) {
+      const piece = await body.piece(i)
+      if (piece === undefined) break
+      if (!stream.write(piece)) {
+        await roomOrEnd(stream)
+      }
+    }
+    stream.end()
+  } catch (error) {
+    stream.destroy(error instanceof Error ? error : new Error(String(error)))
+  }
+}
+
+async function roomOrEnd(stream: ReturnType<typeof createGzip>): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      stream.off('drain', done)
+      stream.off('close', done)
+      resolve()
+    }
+    stream.on('drain', done)
+    stream.on('close', done)
+  })
+}

@@ -1,0 +1,155 @@
+/**
+ * The body of a large answer, in pieces of bytes. Each piece is made once, when the first reader needs it, and shared by all
+ * clients that are sent the same. No answer is ever one giant string. When the bytes of all bodies are too many, it keeps only the
+ * pieces that one of its readers still has to take, and nobody new can join.
+ */
+import { turns } from '../../../support/turns.js'
+import type { BodyBudget } from './body-budget.js'
+
+/** The pieces in order. A null piece means that the next one is not ready: it is asked for again in another turn (`support/turns.ts`). */
+export type Pieces = Iterator<Buffer | null, void, void> | AsyncIterator<Buffer | null, void, void>
+
+/** Takes the pieces of a body in order. */
+export interface BodyReader {
+  /** Made so far; all of it once complete. */
+  readonly bytes: number
+  /** The piece at `index`, undefined after the last. Synchronous where it has been made. @throws what the source throws. */
+  piece(index: number): Buffer | undefined | Promise<Buffer | undefined>
+}
+
+/** How far ahead of its slowest reader a body is made when the bytes of all bodies are too many: 2 MB. */
+const MAX_AHEAD = 16
+
+export class SharedBody {
+  /** Pieces that were let go are null. */
+  readonly #pieces: (Buffer | null)[] = []
+  /** The index of the first piece that is kept. */
+  #kept = 0
+  #source: Pieces | null
+  #making: Promise<void> | null = null
+  #bytes = 0
+  #heldBytes = 0
+  #error: unknown = null
+  readonly #readers = new Set<{ at: number }>()
+  readonly #budget: BodyBudget
+  readonly #onComplete: (body: SharedBody) => boolean
+  #isCached = false
+
+  /** @param onComplete called once, when the last piece is made and none was let go. @returns whether it is kept for others. */
+  constructor(source: Pieces, budget: BodyBudget, onComplete: (body: SharedBody) => boolean = () => false) {
+    this.#source = source
+    this.#budget = budget
+    this.#onComplete = onComplete
+  }
+
+  get isComplete(): boolean {
+    return this.#source === null
+  }
+
+  /** Whether everything that was made is still there, so that it can be read from the beginning. */
+  get isWhole(): boolean {
+    return this.#kept === 0
+  }
+
+  /** Made so far; all of it once complete. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** A reader that begins at the first piece. */
+  open(): BodyReader & { close(): void } {
+    const reader = { at: 0 }
+    this.#readers.add(reader)
+    const made = (): number => this.#bytes
+    return {
+      get bytes() {
+        return made()
+      },
+      piece: (index) => {
+        // The piece before is kept, because a body is looked at before it is sent.
+        reader.at = Math.max(reader.at, index - 1)
+        if (this.#budget.isSpent) this.#letGo()
+        return this.#piece(index)
+      },
+      close: () => {
+        this.#readers.delete(reader)
+        if (this.#budget.isSpent) this.#letGo()
+        this.#budget.wake()
+      },
+    }
+  }
+
+  /** Its bytes no longer count among those that are being sent. */
+  settle(): void {
+    this.#budget.remove(this.#heldBytes)
+    this.#heldBytes = 0
+  }
+
+  /** Ends the source, so that it releases what it holds, because nobody wants the rest. */
+  abandon(): void {
+    const source = this.#source
+    if (source === null) return
+    this.#source = null
+    this.#error = new Error('the body was abandoned')
+    const ended = source.return?.()
+    if (ended instanceof Promise) ended.catch(() => {})
+  }
+
+  #piece(index: number): Buffer | undefined | Promise<Buffer | undefined> {
+    if (index < this.#pieces.length) return this.#pieces[index] ?? undefined
+    if (this.#source === null && this.#error === null) return undefined
+    return this.#make(index)
+  }
+
+  async #make(index: number): Promise<Buffer | undefined> {
+    while (index >= this.#pieces.length && this.#source !== null) {
+      // One request makes the next piece, and the others wait for it.
+      this.#making ??= this.#makeOne(this.#source).finally(() => (this.#making = null))
+      await this.#making
+    }
+    if (this.#error !== null) throw this.#error
+    return this.#pieces[index] ?? undefined
+  }
+
+  async #makeOne(source: Pieces): Promise<void> {
+    try {
+      while (this.#budget.isSpent && this.#source !== null) {
+        this.#letGo()
+        if (this.#pieces.length - this.#kept < MAX_AHEAD) break
+        await this.#budget.change()
+      }
+      if (turns.isOver) await turns.take()
+      if (this.#source === null) return
+      const next = await source.next()
+      if (this.#source === null) return
+      if (next.done) {
+        this.#source = null
+        this.#isCached = this.isWhole && this.#onComplete(this)
+        if (this.#isCached) this.settle()
+      } else if (next.value === null) await turns.take()
+      else {
+        this.#pieces.push(next.value)
+        this.#bytes += next.value.length
+        this.#heldBytes += next.value.length
+        this.#budget.add(next.value.length)
+      }
+    } catch (error) {
+      this.#error = error
+      this.#source = null
+    }
+  }
+
+  /** Lets go of what every reader has taken. */
+  #letGo(): void {
+    if (this.#isCached) return
+    let slowest = this.#pieces.length
+    for (const { at } of this.#readers) slowest = Math.min(slowest, at)
+    let bytes = 0
+    for (; this.#kept < slowest; this.#kept++) {
+      bytes += this.#pieces[this.#kept]!.length
+      this.#pieces[this.#kept] = null
+    }
+    this.#heldBytes -= bytes
+    this.#budget.remove(bytes)
+  }
+}

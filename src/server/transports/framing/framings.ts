@@ -1,0 +1,39 @@
+/**
+ * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message) on a carrier (what
+ * the frames travel in). Each pair is made once, so that the watchers of one pair share a group.
+ */
+import { type WireFormat, chunkEnvelope } from '../../../engine/broadcast/wire-format.js'
+import type { Stream } from '../../../kubernetes/dialect/accept.js'
+import type { Framing } from './framing.js'
+import { jsonLines } from './json-lines.js'
+import { protobufFrames } from './protobuf-frames.js'
+import { serverSentEvents } from './server-sent-events.js'
+
+/** `http1-chunked`: a socket that we write chunks to ourselves. `http1`: a response that Node writes. */
+export type Carrier = 'http1-chunked' | 'http1' | 'http2' | 'websocket'
+
+export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {
+  'json-lines': jsonLines,
+  'protobuf-frames': protobufFrames,
+  sse: serverSentEvents,
+}
+
+const wires = new Map<string, WireFormat>()
+
+export function wireOf(framing: Framing, carrier: Carrier, isGzip = false): WireFormat {
+  const key = `${framing.key}/${carrier}${isGzip ? '/gzip' : ''}`
+  let wire = wires.get(key)
+  if (wire === undefined) {
+    wire = {
+      key,
+      transport: framing.transport ?? (carrier.startsWith('http1') ? 'http1' : 'http2'),
+      frame: framing.frame,
+      afterError: framing.afterError,
+      mark: framing.mark,
+      isGzip,
+      envelope: carrier === 'http1-chunked' ? chunkEnvelope : null,
+    }
+    wires.set(key, wire)
+  }
+  return wire
+}

@@ -1,0 +1,127 @@
+/**
+ * Keeps the process near `--memory-target`: well before it caches shrink, and beyond it nothing new is begun that holds
+ * memory (lists, watches), which is answered with 429. What runs goes on.
+ *
+ *     0 ────────────────────── 85 % ─────────────── target ─────────▶ resident memory
+ *          as configured         │  caches shrink     │  and 429
+ *
+ * It looks at what the system counts as resident, because that is what a container is killed for. Ending running watches
+ * was rejected: each would come back with a list, the dearest request there is.
+ */
+import { TooManyRequestsError } from '../../../engine/model/status.js'
+import type { Clock, Timer } from '../../../support/clock.js'
+import { type Collections, countCollections } from '../../../support/collections.js'
+
+export interface MemoryGateOptions {
+  /** null: there is no bound, and nothing is measured. */
+  readonly targetBytes: number | null
+  readonly residentBytes: () => number
+  readonly clock: Clock
+  /** Gives back what can be read again; called at most every 10 s for as long as it is needed. */
+  readonly relieve: () => void
+  readonly onRejected: () => void
+  /** Default: those of this process. */
+  readonly collections?: Pick<Collections, 'count'>
+}
+
+const CHECK_MS = 1_000
+/** A storm of requests is faster than the timer; looking costs some 10 µs. */
+const ADMIT_CHECK_MS = 50
+const RELIEF_SHARE = 0.85
+/**
+ * What is given back is history, and whoever reconnects after it is gone lists anew, the dearest request there is: so it
+ * goes in steps, and the next one only after a collection has shown what the last one gave.
+ */
+const RELIEF_GAP_MS = 10_000
+/** Freed memory goes back to the system slowly: who is told to come back sooner is only refused again. */
+const RETRY_AFTER_SECONDS = 5
+
+export class MemoryGate {
+  readonly #options: MemoryGateOptions
+  #targetBytes: number | null
+  #timer: Timer | null = null
+  #isStarted = false
+  #isOver = false
+  #checkedMs = Number.NEGATIVE_INFINITY
+  #relievedMs = Number.NEGATIVE_INFINITY
+  #collectionsAtRelief = -1
+  #collections: Pick<Collections, 'count'> | null = null
+  #ownCollections: Collections | null = null
+
+  constructor(options: MemoryGateOptions) {
+    this.#options = options
+    this.#targetBytes = options.targetBytes
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  /** A new target holds at once; null: no bound from now on. */
+  setTarget(targetBytes: number | null): void {
+    this.#targetBytes = targetBytes
+    if (targetBytes === null) this.#stopMeasuring()
+    else if (this.#isStarted) {
+      this.#measure()
+      this.#check()
+    }
+  }
+
+  start(): void {
+    this.#isStarted = true
+    if (this.#targetBytes !== null) this.#measure()
+  }
+
+  stop(): void {
+    this.#isStarted = false
+    this.#stopMeasuring()
+  }
+
+  /** Called before something that holds memory begins. @throws TooManyRequestsError */
+  admit(): void {
+    const { clock } = this.#options
+    if (clock.monotonic() - this.#checkedMs >= ADMIT_CHECK_MS) this.#check()
+    if (!this.#isOver) return
+    this.#options.onRejected()
+    throw new TooManyRequestsError('the server is at its memory target, please try again later', RETRY_AFTER_SECONDS)
+  }
+
+  #measure(): void {
+    if (this.#timer !== null) return
+    const { clock } = this.#options
+    this.#collections = this.#options.collections ?? (this.#ownCollections = countCollections())
+    const check = (): void => {
+      this.#check()
+      this.#timer = clock.setTimer(CHECK_MS, check)
+    }
+    this.#timer = clock.setTimer(CHECK_MS, check)
+  }
+
+  #stopMeasuring(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    this.#ownCollections?.stop()
+    this.#ownCollections = null
+    this.#isOver = false
+  }
+
+  #check(): void {
+    const { residentBytes, clock } = this.#options
+    const targetBytes = this.#targetBytes
+    if (targetBytes === null) return
+    this.#checkedMs = clock.monotonic()
+    const bytes = residentBytes()
+    this.#isOver = bytes > targetBytes
+    if (bytes > targetBytes * RELIEF_SHARE) this.#relieve()
+  }
+
+  #relieve(): void {
+    const { relieve, clock } = this.#options
+    const nowMs = clock.monotonic()
+    const collections = this.#collections?.count ?? 0
+    if (nowMs - this.#relievedMs < RELIEF_GAP_MS || collections === this.#collectionsAtRelief) return
+    this.#relievedMs = nowMs
+    this.#collectionsAtRelief = collections
+    relieve()
+  }
+}

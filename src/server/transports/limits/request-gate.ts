@@ -1,0 +1,290 @@
+/**
+ * The gate in front of every transport: it finds out a client's address, authenticates the client, counts its requests
+ * and authorizes what it asks for; while a watch runs, it keeps checking that the watch is still allowed.
+ *
+ * A server that authenticates nobody and allows everything counts no requests, because an address is all that is known, and
+ * behind one proxy or NAT there are thousands of clients.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { ServerHttp2Stream } from 'node:http2'
+import { TLSSocket } from 'node:tls'
+import type { AccessGuard, Acting } from '../../auth/access-guard.js'
+import type { AuditLog } from '../../auth/audit-log.js'
+import { type TrustedProxies, clientAddress } from '../../auth/client-address.js'
+import { alwaysAllow } from '../../auth/authz/always-allow.js'
+import type { Attributes } from '../../auth/authz/authorizer.js'
+import type { ReviewJudge } from '../../auth/authz/reviews.js'
+import type { EscalationCheck, RightsWrite } from '../../auth/authz/escalation.js'
+import type { AuthenticationRequest } from '../../auth/authn/authenticator.js'
+import { bearerToken } from '../../auth/authn/bearer-token.js'
+import { refuseImpersonation } from '../../auth/impersonation.js'
+import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certificate.js'
+import { ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../../auth/user.js'
+import type { StatusError } from '../../../engine/model/status.js'
+import type { Exchange } from '../server/exchange.js'
+
+export interface RequestGateOptions {
+  /** null: nobody is authenticated, and everything is allowed. */
+  readonly guard: AccessGuard | null
+  /** Judges writes of Roles and bindings; null together with `guard`. */
+  readonly escalation: Pick<EscalationCheck, 'confirm'> | null
+  /** Counts a request of one identity. @throws TooManyRequestsError, at once or later. */
+  readonly countRequest: (identity: string) => void | Promise<void>
+  /** Counts bytes of lists and initial states of one identity. @returns milliseconds to wait. */
+  readonly spendInitialBytes: (identity: string, bytes: number) => number
+  readonly proxies: TrustedProxies
+  readonly audit: AuditLog | null
+}
+
+/** The client of one request that has passed the gate. */
+export interface Caller {
+  /** The name that its limits are counted under: the user, or the address of an anonymous client. */
+  readonly identity: string
+  /** Counts bytes of a list or initial state. @returns milliseconds to wait before more is sent. */
+  readonly pace: (bytes: number) => number
+  /** Checks a further permission, such as `create` for a PUT that would create. @throws ForbiddenError, ServiceUnavailableError */
+  authorize(attributes: Attributes): Promise<void>
+  /** Refuses to write a Role or binding that gives away more than the caller has. @throws ForbiddenError, NotFoundError */
+  confirmRights(write: RightsWrite): Promise<void>
+  /** Keeps checking a running request. @returns a function that ends the checks. */
+  keep(revoked: (error: StatusError) => void): () => void
+}
+
+/** The client of an access review, and who answers it. */
+export interface Reviewer {
+  readonly user: User
+  readonly judge: ReviewJudge
+}
+
+/** The client of a request that another server answers. */
+export interface ForwardedCaller {
+  /** null: this server authenticates nobody. */
+  readonly user: User | null
+  readonly isAnonymous: boolean
+  readonly hasBearerToken: boolean
+  readonly address: string
+}
+
+type Client = Pick<Acting, 'user' | 'impersonator'>
+type Decided = 'allow' | 'forbid' | 'unauthenticated' | 'none'
+
+export class RequestGate {
+  readonly #options: RequestGateOptions
+  /** A connection's certificate does not change, so it is read once. */
+  readonly #certificates = new WeakMap<TLSSocket, { readonly peer: PeerCertificate | null }>()
+
+  constructor(options: RequestGateOptions) {
+    this.#options = options
+  }
+
+  /** @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError */
+  check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller> {
+    const { guard, spendInitialBytes, audit } = this.#options
+    const address = this.#addressOf(exchange.request)
+    if (guard === null) {
+      if (audit !== null) this.#audit(exchange, attributes, address, null, null)
+      refuseImpersonation(exchange.request.rawHeaders)
+      return {
+        identity: address,
+        pace: (bytes) => spendInitialBytes(address, bytes),
+        authorize: allowed,
+        confirmRights: allowed,
+        keep: () => nothing,
+      }
+    }
+    return this.#checkGuarded(guard, exchange, attributes, address)
+  }
+
+  async #checkGuarded(
+    guard: AccessGuard,
+    exchange: Exchange,
+    attributes: Attributes,
+    address: string,
+  ): Promise<Caller> {
+    const { request } = exchange
+    const asked: AuthenticationRequest = {
+      rawHeaders: request.rawHeaders,
+      tlsPeerCertificate: this.#certificateOf(request),
+      address,
+    }
+    let client: Client | null = null
+    let rule: string | null = null
+    try {
+      const user = await guard.authenticate(asked)
+      client = { user, impersonator: null }
+      const acting = await this.#actingAs(guard, user, asked, address)
+      client = acting
+      const identity = identityOf(acting.user, address)
+      const grant = await guard.authorize(acting, attributes)
+      rule = grant.decision.rule
+      return {
+        identity,
+        pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
+        authorize: async (more) => void (await guard.authorize(acting, more)),
+        confirmRights: async (write) => await this.#options.escalation?.confirm(acting.user, write),
+        keep: (revoked) => guard.keep(asked, attributes, grant, revoked),
+      }
+    } finally {
+      this.#audit(exchange, attributes, address, client, rule)
+    }
+  }
+
+  /** Counts the request for the user whose rights it uses, so that the users behind a gateway do not share one limit. */
+  async #actingAs(guard: AccessGuard, caller: User, asked: AuthenticationRequest, address: string): Promise<Acting> {
+    const { countRequest } = this.#options
+    let user = caller
+    try {
+      const acting = await guard.actingAs(caller, asked)
+      user = acting.user
+      return acting
+    } finally {
+      await countRequest(identityOf(user, address))
+    }
+  }
+
+  /**
+   * Lets a client ask for a review. What it may do itself anybody may ask who has a name; the rights of others, and those of
+   * anonymous clients, only who may `create` the review.
+   *
+   * @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError
+   */
+  async checkReview(exchange: Exchange, attributes: Attributes, isSelf: boolean): Promise<Reviewer> {
+    const { guard, audit } = this.#options
+    const { request } = exchange
+    const address = this.#addressOf(request)
+    if (guard === null) {
+      if (audit !== null) this.#audit(exchange, attributes, address, null, null)
+      refuseImpersonation(request.rawHeaders)
+      return { user: ANONYMOUS, judge: EVERYTHING }
+    }
+    const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request) }
+    let client: Client | null = null
+    let rule: string | null = null
+    try {
+      const user = await guard.authenticate(asked)
+      client = { user, impersonator: null }
+      const acting = await this.#actingAs(guard, user, asked, address)
+      client = acting
+      const needsNoRight = isSelf && !acting.user.groups.includes(ALL_UNAUTHENTICATED)
+      rule = needsNoRight ? 'a review of its own rights' : (await guard.authorize(acting, attributes)).decision.rule
+      return { user: acting.user, judge: guard }
+    } finally {
+      this.#audit(exchange, attributes, address, client, rule)
+    }
+  }
+
+  /**
+   * Authenticates the client of a request that another server answers; that server authorizes it.
+   * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
+   */
+  async checkForwarded(exchange: Exchange, attributes: Attributes): Promise<ForwardedCaller> {
+    const { guard, countRequest } = this.#options
+    const { request } = exchange
+    const address = this.#addressOf(request)
+    const asked: AuthenticationRequest = {
+      rawHeaders: request.rawHeaders,
+      tlsPeerCertificate: this.#certificateOf(request),
+      address,
+    }
+    let user: User | null = null
+    try {
+      const hasBearerToken = bearerToken(asked) !== null
+      if (guard !== null) user = await guard.authenticate(asked)
+      const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
+      await countRequest(user === null ? address : identityOf(user, address))
+      return { user, isAnonymous, hasBearerToken, address }
+    } finally {
+      const client = user === null ? null : { user, impersonator: null }
+      this.#audit(exchange, attributes, address, client, user === null ? null : 'passed on')
+    }
+  }
+
+  /** Writes the line of the access log when the answer is complete, because its code and latency are known then. */
+  #audit(
+    exchange: Exchange,
+    attributes: Attributes,
+    address: string,
+    client: Client | null,
+    rule: string | null,
+  ): void {
+    const { audit, guard } = this.#options
+    if (audit === null) return
+    const { startedMs, request } = exchange
+    const transport = transportOf(request)
+    const userAgent = request.headers['user-agent'] ?? ''
+    const user = client?.impersonator ?? client?.user
+    const impersonated =
+      client === null || client.impersonator === null
+        ? {}
+        : { impersonatedUser: client.user.name, impersonatedGroups: client.user.groups }
+    exchange.response.once('close', () => {
+      const decision: Decided =
+        guard === null ? 'none' : client === null ? 'unauthenticated' : rule === null ? 'forbid' : 'allow'
+      audit.write({
+        user: user?.name ?? '',
+        groups: user?.groups ?? [],
+        ...impersonated,
+        sourceAddress: address,
+        userAgent,
+        transport,
+        verb: attributes.verb,
+        group: attributes.group,
+        resource: attributes.resource,
+        subresource: attributes.subresource,
+        namespace: attributes.namespace,
+        name: attributes.name,
+        path: exchange.path,
+        code: exchange.statusCode,
+        latencySeconds: (performance.now() - startedMs) / 1000,
+        decision,
+        rule,
+      })
+    })
+  }
+
+  #addressOf(request: IncomingMessage): string {
+    const peer = request.socket.remoteAddress ?? ''
+    const { proxies } = this.#options
+    if (!proxies.has(peer)) return peer
+    const forwarded: string[] = []
+    for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
+      if (request.rawHeaders[i]!.toLowerCase() === 'x-forwarded-for') forwarded.push(request.rawHeaders[i + 1]!)
+    }
+    return clientAddress(peer, forwarded, proxies)
+  }
+
+  #certificateOf(request: IncomingMessage): PeerCertificate | null {
+    const socket = tlsSocketOf(request)
+    if (socket === null) return null
+    let known = this.#certificates.get(socket)
+    if (known === undefined) this.#certificates.set(socket, (known = { peer: peerCertificateOf(socket) }))
+    return known.peer
+  }
+}
+
+/** Where nobody is authenticated, everybody may do everything. */
+const EVERYTHING: ReviewJudge = {
+  decide: (user, attributes) => alwaysAllow.authorize(user, attributes),
+  rulesFor: (user, namespace) => alwaysAllow.rulesFor(user, namespace),
+}
+
+/** The name that a request is counted under. */
+function identityOf(user: User, address: string): string {
+  return user.groups.includes(ALL_UNAUTHENTICATED) ? address : user.name
+}
+
+const nothing = (): void => {}
+const allowed = (): Promise<void> => Promise.resolve()
+
+/** An HTTP/2 request has a stand-in for the socket; the session of its stream has the real one. */
+function tlsSocketOf(request: IncomingMessage): TLSSocket | null {
+  const { stream } = request as { stream?: ServerHttp2Stream }
+  const socket = stream === undefined ? request.socket : stream.session?.socket
+  if (stream === undefined) return socket instanceof TLSSocket ? socket : null
+  return stream.session?.encrypted === true ? (socket as TLSSocket) : null
+}
+
+function transportOf(request: IncomingMessage): string {
+  if (request.headers.upgrade !== undefined) return 'websocket'
+  return request.httpVersionMajor === 2 ? 'http2' : 'http1'
+}

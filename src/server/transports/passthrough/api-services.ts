@@ -1,0 +1,231 @@
+/**
+ * Serves aggregated APIs without an API server in front: `/apis/{group}/{version}` is handed to the server that has it, whose
+ * address is in the configuration. APIService objects name such servers too; a group version that only an object names is
+ * answered with a 503 that says what is missing.
+ *
+ * Each server is asked for its resources at intervals, so that discovery can be answered at once. While a server is away, its
+ * last known resources stay listed and are marked as stale; requests are tried all the same. Addresses and authorities in the
+ * objects are ignored, because whoever may write one could send our callers elsewhere.
+ */
+import { ALL_AUTHENTICATED, type User } from '../../auth/user.js'
+import {
+  readResourceList,
+  type RemoteGroups,
+  type RemoteGroupVersion,
+} from '../../../kubernetes/dialect/remote-group.js'
+import { ServiceUnavailableError } from '../../../engine/model/status.js'
+import { backoffMs } from '../../../support/backoff.js'
+import { type Clock, sleep } from '../../../support/clock.js'
+import type { Logger } from '../../../support/log.js'
+import type { Random } from '../../../support/random.js'
+import type { Exchange } from '../server/exchange.js'
+import type { ForwardedCaller } from '../limits/request-gate.js'
+import type { Passthrough } from './passthrough.js'
+import { errorMessage } from '../../../support/error-message.js'
+
+export interface ApiServicesOptions {
+  readonly addresses: readonly { readonly group: string; readonly version: string; readonly passthrough: Passthrough }[]
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/** The part of an APIService object that is used here. */
+export interface NamedService {
+  readonly group: string
+  readonly version: string
+  /** `namespace/name` of the Service. */
+  readonly service: string
+}
+
+/** kube-aggregator reads the resources at the same interval. */
+const REFRESH_MS = 30_000
+const BACKOFF = { firstMs: 500, capMs: 5_000 }
+const ASK_TIMEOUT_MS = 5_000
+const MAX_DOCUMENT_BYTES = 4 * 2 ** 20
+
+/** The name that the API server's aggregator uses, but with no more rights than any authenticated user. */
+const ASKING: User = {
+  name: 'system:kube-aggregator',
+  uid: '',
+  groups: [ALL_AUTHENTICATED],
+  extra: {},
+  expiresAt: null,
+}
+
+export class ApiServices implements RemoteGroups {
+  readonly #options: ApiServicesOptions
+  readonly #services: ReadonlyMap<string, ApiService>
+  /** The services that APIService objects name, by the name of the object. */
+  readonly #named = new Map<string, NamedService>()
+  readonly #stopping = new AbortController()
+  #running: Promise<unknown> | null = null
+  #generation = 0
+
+  constructor(options: ApiServicesOptions) {
+    this.#options = options
+    const onChange = (): void => void this.#generation++
+    this.#services = new Map(
+      options.addresses.map((address) => [
+        `${address.group}/${address.version}`,
+        new ApiService({ ...options, ...address, onChange }),
+      ]),
+    )
+  }
+
+  get generation(): number {
+    return this.#generation
+  }
+
+  list(): readonly RemoteGroupVersion[] {
+    return [...this.#services.values()]
+  }
+
+  /** Returns the server of a group version; undefined where none is configured. */
+  find(group: string, version: string): ApiService | undefined {
+    return this.#services.get(`${group}/${version}`)
+  }
+
+  /** Returns the error for a group version that an object names and no address is configured for; null for any other. */
+  missing(group: string, version: string): ServiceUnavailableError | null {
+    if (this.#named.size === 0) return null
+    for (const [name, named] of this.#named) {
+      if (named.group !== group || named.version !== version) continue
+      return new ServiceUnavailableError(
+        `${group}/${version} is served by the service ${named.service} (APIService ${name}): where that is has to be said with ` +
+          `--apiservice ${group}/${version}=https://…`,
+      )
+    }
+    return null
+  }
+
+  /** Notes what an APIService object names. @param named null when the object is gone, or names no service. */
+  name(object: string, named: NamedService | null): void {
+    const before = this.#named.get(object)
+    if (named === null) return void this.#named.delete(object)
+    this.#named.set(object, named)
+    const { group, version, service } = named
+    if (this.find(group, version) !== undefined || before?.service === service) return
+    this.#options.logger.warn(
+      { apiService: object, service },
+      'aggregated API is not served: --apiservice does not name it',
+    )
+  }
+
+  start(): void {
+    const { signal } = this.#stopping
+    this.#running ??= Promise.all([...this.#services.values()].map((service) => service.follow(signal)))
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    for (const service of this.#services.values()) service.close()
+    await this.#running
+  }
+}
+
+interface ApiServiceOptions extends Omit<ApiServicesOptions, 'addresses'> {
+  readonly group: string
+  readonly version: string
+  readonly passthrough: Passthrough
+  readonly onChange: () => void
+}
+
+/** The server of one group version. */
+export class ApiService implements RemoteGroupVersion {
+  readonly #options: ApiServiceOptions
+  #resources: readonly object[] = []
+  #isCurrent = false
+  /** Why its resources are not known; '' before it was asked, null when they are. */
+  #problem: string | null = ''
+  #wake = new AbortController()
+
+  constructor(options: ApiServiceOptions) {
+    this.#options = options
+  }
+
+  get group(): string {
+    return this.#options.group
+  }
+
+  get version(): string {
+    return this.#options.version
+  }
+
+  get resources(): readonly object[] {
+    return this.#resources
+  }
+
+  get isCurrent(): boolean {
+    return this.#isCurrent
+  }
+
+  /** As `Passthrough.pass`. @throws ServiceUnavailableError while it is away. */
+  async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
+    try {
+      await this.#options.passthrough.pass(exchange, caller)
+    } catch (error) {
+      // The loss is known before the next refresh, which now comes sooner.
+      if (error instanceof ServiceUnavailableError && this.#isCurrent) {
+        this.#lose(error.message)
+        this.#wake.abort()
+      }
+      throw error
+    }
+  }
+
+  async follow(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#options
+    for (let attempt = 1; !signal.aborted;) {
+      const isKnown = await this.#refresh(signal)
+      if (isKnown) attempt = 1
+      const waitMs = isKnown ? REFRESH_MS * (0.75 + random.next() / 2) : backoffMs(BACKOFF, attempt++, random)
+      this.#wake = new AbortController()
+      await sleep(clock, waitMs, AbortSignal.any([signal, this.#wake.signal]))
+    }
+  }
+
+  close(): void {
+    this.#options.passthrough.close()
+  }
+
+  async #refresh(signal: AbortSignal): Promise<boolean> {
+    const { group, version, passthrough } = this.#options
+    try {
+      const { status, body } = await passthrough.ask(`/apis/${group}/${version}`, ASKING, {
+        maxBytes: MAX_DOCUMENT_BYTES,
+        timeoutMs: ASK_TIMEOUT_MS,
+        signal,
+      })
+      if (status !== 200) throw new Error(`it answers ${status}`)
+      const resources = readResourceList(JSON.parse(body.toString('utf8')), group, version)
+      if (resources === null) throw new Error('what it answers is no list of its resources')
+      this.#take(resources)
+      return true
+    } catch (error) {
+      if (!signal.aborted) this.#lose(errorMessage(error))
+      return false
+    }
+  }
+
+  #take(resources: readonly object[]): void {
+    const { group, version, logger, onChange } = this.#options
+    const isSame = this.#isCurrent && JSON.stringify(this.#resources) === JSON.stringify(resources)
+    this.#resources = resources
+    this.#isCurrent = true
+    if (this.#problem !== null) logger.info({ group, version, resources: resources.length }, 'aggregated API is there')
+    this.#problem = null
+    if (!isSame) onChange()
+  }
+
+  #lose(reason: string): void {
+    const { group, version, logger, onChange } = this.#options
+    if (this.#problem === null || this.#problem === '') {
+      logger.warn({ group, version, reason }, 'aggregated API does not say what it has')
+    }
+    this.#problem = reason
+    if (!this.#isCurrent) return
+    this.#isCurrent = false
+    onChange()
+  }
+}

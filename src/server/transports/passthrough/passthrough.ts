@@ -1,0 +1,401 @@
+/**
+ * Hands requests that are not answered here to another server, and its answers back. Both are streamed unchanged, each side read
+ * only as fast as the other takes it. A request to upgrade becomes a tunnel once the other server has agreed (101).
+ *
+ * The other server authenticates the caller by the caller's own bearer token. Where the caller proved its identity here by
+ * something that cannot be handed on (a certificate), it is authenticated by our proxy certificate with the caller's name in
+ * headers. Connections with that certificate carry no other requests, because without a name in the headers the other server
+ * might take the certificate itself for the caller. The other server also decides what the caller may do.
+ *
+ * A request is never sent twice, because nobody can know whether a write was done before the connection broke.
+ */
+import http from 'node:http'
+import type { ServerHttp2Stream } from 'node:http2'
+import https from 'node:https'
+import type { Duplex } from 'node:stream'
+import type { User } from '../../auth/user.js'
+import type { Gate } from '../../../engine/model/shared-limits.js'
+import {
+  BadGatewayError,
+  BadRequestError,
+  ForbiddenError,
+  ServiceUnavailableError,
+  StatusError,
+  TimeoutError,
+} from '../../../engine/model/status.js'
+import type { Watched } from '../../auth/watched-file.js'
+import type { Clock } from '../../../support/clock.js'
+import { agentFor, retireAgent, type TlsClientOptions } from '../../../support/https-agent.js'
+import type { ForwardedCaller } from '../limits/request-gate.js'
+import type { Exchange } from '../server/exchange.js'
+import { upgradeHead } from '../server/listeners.js'
+import { headerMatcher, requestHeaders, responseHeaders } from './passed-headers.js'
+
+export interface PassthroughOptions {
+  /** `https://…` or `http://…`; a path in it comes before the request's. */
+  readonly url: string
+  /** Names the other server in messages: `the API server`. */
+  readonly name: string
+  /**
+   * The trusted authorities, by default those of the system; and our certificate, used only for requests in a user's name:
+   * without it callers without a bearer token cannot be passed on. Watched until `close`.
+   */
+  readonly credentials: Watched<Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>>
+  /** Whether tokens are never handed on: with the proxy certificate every authenticated caller goes by its name. Default: false. */
+  readonly keepsTokens?: boolean
+  /** The names of further headers that are not passed on; `*` at the end stands for any end. Default: none. */
+  readonly stripHeaders?: readonly string[]
+  /** The code while the other server is away: 503 where it answers for a part of the API served here. Default: 502. */
+  readonly awayIs?: 502 | 503
+  /** Slots for requests and tunnels, by the URL of the other server. */
+  readonly gate: Pick<Gate, 'enter'>
+  /** The longest time from the request to the head of the answer. A stream may then last as long as it likes. */
+  readonly responseTimeoutMs: number
+  readonly clock: Clock
+  /** Called when the answer of the other server begins, or when there is none and the client is told so. */
+  readonly onAnswered?: (code: number, seconds: number) => void
+}
+
+export interface AskOptions {
+  readonly maxBytes: number
+  /** The longest time from the request to the end of the answer. */
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+}
+
+export interface Answered {
+  readonly status: number
+  readonly body: Buffer
+}
+
+const KEEPALIVE_MS = 30_000
+const FREE_SOCKETS = 64
+
+export class Passthrough {
+  readonly #options: PassthroughOptions
+  readonly #url: URL
+  #agents: { readonly own: http.Agent; readonly proxy: http.Agent | null }
+  readonly #tunnels = new Set<Duplex>()
+  readonly #isStripped: (key: string) => boolean
+  #running = 0
+
+  constructor(options: PassthroughOptions) {
+    this.#options = options
+    this.#url = new URL(options.url)
+    this.#isStripped = headerMatcher(options.stripHeaders ?? [])
+    this.#agents = agentsOf(options)
+    options.credentials.onChange(() => {
+      retireAgent(this.#agents.own)
+      if (this.#agents.proxy !== null) retireAgent(this.#agents.proxy)
+      this.#agents = agentsOf(options)
+    })
+  }
+
+  /** The number of requests and tunnels that run. */
+  get running(): number {
+    return this.#running
+  }
+
+  /**
+   * Resolves when the client has been answered, whatever the answer was.
+   * @throws StatusError while nothing has been answered: 403, 429, 502 (or 503, as `awayIs` says), 504.
+   */
+  async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
+    const asUser = this.#nameOf(caller)
+    const leave = await this.#options.gate.enter(this.#options.url, exchange.signal)
+    this.#running++
+    const startedMs = performance.now()
+    const onHead = (code: number): void => this.#options.onAnswered?.(code, (performance.now() - startedMs) / 1000)
+    try {
+      await this.#exchange(exchange, caller.address, asUser, onHead)
+    } catch (error) {
+      onHead(StatusError.from(error).code)
+      throw error
+    } finally {
+      this.#running--
+      leave()
+    }
+  }
+
+  /**
+   * Reads a document of the other server for this server itself: as `asUser` with the proxy certificate, anonymously without it.
+   * @throws StatusError when there is no answer; Error when it is longer than `maxBytes`.
+   */
+  ask(path: string, asUser: User, { maxBytes, timeoutMs, signal }: AskOptions): Promise<Answered> {
+    const user = this.#agents.proxy === null ? null : asUser
+    const rawHeaders = ['Accept', 'application/json']
+    const { host } = this.#url
+    const headers = {
+      rawHeaders,
+      address: '',
+      host,
+      asUser: user,
+      upgrade: null,
+      isChunked: false,
+      isStripped: this.#isStripped,
+    }
+    return new Promise((resolve, reject) => {
+      const outgoing = this.#send('GET', path, user, requestHeaders(headers))
+      const stop = (): void => void outgoing.destroy(new Error('given up'))
+      const timer = this.#options.clock.setTimer(timeoutMs, () => {
+        outgoing.destroy(new TimeoutError(`${this.#options.name} did not answer in time`))
+      })
+      const fail = (error: Error): void => reject(this.#statusOf(error))
+      signal.addEventListener('abort', stop, { once: true })
+      outgoing.once('close', () => {
+        timer.cancel()
+        signal.removeEventListener('abort', stop)
+        fail(new Error('the connection ended'))
+      })
+      outgoing.on('error', fail)
+      outgoing.once('response', (incoming) => {
+        const chunks: Buffer[] = []
+        let size = 0
+        incoming.on('error', fail)
+        incoming.on('data', (chunk: Buffer) => {
+          size += chunk.length
+          if (size > maxBytes) outgoing.destroy(new Error(`an answer of more than ${maxBytes} bytes`))
+          else chunks.push(chunk)
+        })
+        incoming.once('end', () => resolve({ status: incoming.statusCode ?? 502, body: Buffer.concat(chunks) }))
+      })
+      outgoing.end()
+      if (signal.aborted) stop()
+    })
+  }
+
+  close(): void {
+    this.#options.credentials.close()
+    for (const socket of this.#tunnels) socket.destroy()
+    this.#agents.own.destroy()
+    this.#agents.proxy?.destroy()
+  }
+
+  /** Returns the user whose name goes into the headers; null where the caller's own credentials are passed on, or there are none. */
+  #nameOf({ user, isAnonymous, hasBearerToken }: ForwardedCaller): User | null {
+    const { proxy } = this.#agents
+    if (user === null || isAnonymous) return null
+    if (hasBearerToken && (proxy === null || this.#options.keepsTokens !== true)) return null
+    if (proxy !== null) return user
+    throw new ForbiddenError(
+      `${this.#options.name} cannot be told who asks: a client certificate cannot be handed on, and there is no --proxy-client-cert-file`,
+    )
+  }
+
+  #exchange(exchange: Exchange, address: string, asUser: User | null, onHead: (code: number) => void): Promise<void> {
+    const { request, response } = exchange
+    const { clock, responseTimeoutMs, name } = this.#options
+    const head = upgradeHead(request)
+    const body = bodyOf(request)
+    if (head !== undefined && body !== 'none') throw new BadRequestError('a request to upgrade has no body')
+    const upgrade = head === undefined ? null : (request.headers.upgrade ?? null)
+    // A read changes nothing, so it may be sent twice.
+    const isRead = body === 'none' && upgrade === null && ['GET', 'HEAD'].includes(request.method ?? '')
+    return new Promise((resolve, reject) => {
+      let hasLeft = false
+      const fail = (error: Error): void => {
+        timer.cancel()
+        if (exchange.statusCode === 0) return reject(this.#statusOf(error))
+        exchange.breakOff()
+        resolve()
+      }
+      const open = (): http.ClientRequest => {
+        const opened = this.#open(exchange, address, asUser, upgrade, body)
+        opened.once('error', (error) => {
+          // The other server may close an idle connection just when it is used again.
+          const isStale = opened.reusedSocket && exchange.statusCode === 0 && !(error instanceof StatusError)
+          if (isRead && isStale && !hasLeft) outgoing = open()
+          else fail(error)
+        })
+        opened.once('upgrade', (incoming, socket, firstBytes) => {
+          timer.cancel()
+          onHead(101)
+          if (head === undefined) return void socket.destroy(new Error('an upgrade nobody asked for'))
+          this.#tunnel(exchange, incoming, socket, firstBytes, head)
+        })
+        opened.once('response', (incoming) => {
+          timer.cancel()
+          onHead(incoming.statusCode ?? 502)
+          this.#answer(exchange, incoming, fail)
+        })
+        if (body === 'none') opened.end()
+        return opened
+      }
+      let outgoing = open()
+      const timer = clock.setTimer(responseTimeoutMs, () => {
+        outgoing.destroy(new TimeoutError(`${name} did not answer in time`))
+      })
+      // When the client leaves, its request to the other server ends too.
+      response.once('close', () => {
+        hasLeft = true
+        timer.cancel()
+        if (!response.writableFinished) outgoing.destroy()
+        resolve()
+      })
+      if (body === 'none') return
+      request.once('aborted', () => outgoing.destroy())
+      request.once('end', () => {
+        const trailers = Object.entries(request.trailers).filter(
+          (entry): entry is [string, string] => entry[1] !== undefined,
+        )
+        if (trailers.length > 0) outgoing.addTrailers(trailers)
+      })
+      request.pipe(outgoing)
+    })
+  }
+
+  #open(
+    exchange: Exchange,
+    address: string,
+    asUser: User | null,
+    upgrade: string | null,
+    body: Body,
+  ): http.ClientRequest {
+    const { request } = exchange
+    const { rawHeaders } = request
+    const { host } = this.#url
+    const isChunked = body === 'chunked'
+    const headers = requestHeaders({
+      rawHeaders,
+      address,
+      host,
+      asUser,
+      upgrade,
+      isChunked,
+      isStripped: this.#isStripped,
+    })
+    return this.#send(request.method ?? 'GET', request.url ?? '/', asUser, headers)
+  }
+
+  #send(method: string, path: string, asUser: User | null, headers: string[]): http.ClientRequest {
+    const { own, proxy } = this.#agents
+    const { protocol, hostname, port, pathname } = this.#url
+    const start = protocol === 'http:' ? http.request : https.request
+    return start({
+      agent: asUser === null ? own : proxy!,
+      hostname: hostname.replace(/^\[|\]$/g, ''),
+      port: port === '' ? (protocol === 'http:' ? 80 : 443) : port,
+      method,
+      path: pathname.replace(/\/$/, '') + path,
+      headers: headers as unknown as http.OutgoingHttpHeaders,
+      setHost: false,
+    })
+  }
+
+  #answer(exchange: Exchange, incoming: http.IncomingMessage, fail: (error: Error) => void): void {
+    const { response, request } = exchange
+    const code = incoming.statusCode ?? 502
+    exchange.statusCode = code
+    // A header that repeats becomes one with several values.
+    const headers = responseHeaders(incoming.rawHeaders)
+    const grouped: Record<string, string | string[]> = {}
+    for (let i = 0; i < headers.length; i += 2) {
+      const key = headers[i]!.toLowerCase()
+      const before = grouped[key]
+      if (before === undefined) grouped[key] = headers[i + 1]!
+      else grouped[key] = [...(Array.isArray(before) ? before : [before]), headers[i + 1]!]
+    }
+    if (request.httpVersionMajor === 2) delete grouped['trailer']
+    for (const [key, value] of Object.entries(exchange.headers)) {
+      if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
+    }
+    response.writeHead(code, grouped)
+    // A watch or a log may be silent for a long time, so its head is sent now.
+    response.flushHeaders()
+    incoming.once('end', () => {
+      const { trailers } = incoming
+      if (Object.keys(trailers).length > 0) response.addTrailers(trailers as http.OutgoingHttpHeaders)
+    })
+    // Not `pipeline`: it puts seven listeners for the end on the response, and with those of the server Node warns of a leak.
+    incoming.on('error', fail)
+    incoming.pipe(response)
+  }
+
+  #tunnel(
+    exchange: Exchange,
+    incoming: http.IncomingMessage,
+    socket: Duplex,
+    firstBytes: Buffer,
+    clientBytes: Buffer,
+  ): void {
+    const { request, response } = exchange
+    const client = request.socket
+    const end = (): void => {
+      socket.destroy()
+      client.destroy()
+    }
+    if (!client.readable || !client.writable) {
+      socket.destroy()
+      response.emit('close')
+      return
+    }
+    exchange.statusCode = 101
+    response.detachSocket(client)
+    const protocol = incoming.headers.upgrade ?? ''
+    const lines = [`HTTP/1.1 101 ${incoming.statusMessage ?? 'Switching Protocols'}`]
+    lines.push('Connection: Upgrade', `Upgrade: ${protocol}`)
+    const headers = responseHeaders(incoming.rawHeaders)
+    for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
+    client.setKeepAlive(true, KEEPALIVE_MS)
+    client.setTimeout(0)
+    client.write(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'))
+    if (firstBytes.length > 0) client.write(firstBytes)
+    if (clientBytes.length > 0) socket.write(clientBytes)
+    this.#tunnels.add(client)
+    this.#tunnels.add(socket)
+    // One direction may end first (standard input is at its end); an error ends both.
+    socket.pipe(client)
+    client.pipe(socket)
+    for (const one of [socket, client]) {
+      one.on('error', end)
+      one.once('close', () => {
+        this.#tunnels.delete(one)
+        end()
+      })
+    }
+    client.once('close', () => response.emit('close'))
+  }
+
+  #statusOf(error: Error): StatusError {
+    if (error instanceof StatusError) return error
+    const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+    const { name, awayIs = 502 } = this.#options
+    if (code === 'ETIMEDOUT' && awayIs === 502) {
+      return new TimeoutError(`${name} cannot be reached in time`, { cause: error })
+    }
+    const isUnsent = UNSENT.has(code)
+    const message = `${name} cannot be reached: ${code === '' ? error.message : code}`
+    // Clients retry an answer that names a time, so only a request that cannot have been performed names one.
+    const why = { cause: error, ...(isUnsent ? { details: { retryAfterSeconds: 1 } } : {}) }
+    return awayIs === 503 ? new ServiceUnavailableError(message, why) : new BadGatewayError(message, why)
+  }
+}
+
+function agentsOf({ url, credentials: { value } }: PassthroughOptions): {
+  readonly own: http.Agent
+  readonly proxy: http.Agent | null
+} {
+  const { ca, cert } = value
+  const options = { keepAlive: true, keepAliveMsecs: KEEPALIVE_MS, maxFreeSockets: FREE_SOCKETS }
+  return {
+    own: agentFor(url, ca === undefined ? {} : { ca }, options),
+    proxy: cert === undefined ? null : agentFor(url, value, options),
+  }
+}
+
+type Body = 'none' | 'counted' | 'chunked'
+
+/**
+ * Returns how the end of the body is marked. It must be marked in the outgoing request too, whatever the method: the next
+ * server would take unframed bytes for another request, on a connection that may carry our certificate.
+ */
+function bodyOf(request: http.IncomingMessage): Body {
+  const { stream } = request as { stream?: ServerHttp2Stream }
+  if (stream?.endAfterHeaders === true) return 'none'
+  const length = request.headers['content-length']
+  if (length !== undefined) return length === '0' ? 'none' : 'counted'
+  return stream !== undefined || request.headers['transfer-encoding'] !== undefined ? 'chunked' : 'none'
+}
+
+/** Errors after which no part of the request can have reached the other side. */
+const UNSENT: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'])

@@ -1,0 +1,35 @@
+/** Answers bytes that are not HTTP, or that exceed a limit before there is a request, and closes the connection. */
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.js'
+import type { Limit } from '../../../engine/model/limit.js'
+import { BadRequestError, type StatusError } from '../../../engine/model/status.js'
+import { endSocket } from '../watch/linger.js'
+
+const ANSWERS: Readonly<Record<string, readonly [code: number, status: StatusError]>> = {
+  HPE_HEADER_OVERFLOW: [431, new BadRequestError('the headers of the request are too large')],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, new BadRequestError('the request did not arrive in time')],
+}
+
+const LIMITS: Readonly<Record<string, Limit>> = {
+  HPE_HEADER_OVERFLOW: 'headers',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request-time',
+  ERR_TLS_HANDSHAKE_TIMEOUT: 'handshake-time',
+}
+
+/** Returns the limit that the error says was broken; undefined when the error has another cause. */
+export function limitBroken({ code = '' }: { readonly code?: string }): Limit | undefined {
+  return LIMITS[code]
+}
+
+/** Handles `clientError`. A broken TLS handshake raises it too, and has no layer through which an answer could go. */
+export function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
+  const { code: reason = '' } = error
+  if ((!reason.startsWith('HPE_') && ANSWERS[reason] === undefined) || !socket.writable) return void socket.destroy()
+  const [code, status] = ANSWERS[reason] ?? [400, new BadRequestError('the request cannot be read')]
+  const body = encodeStatus({ ...status.toStatus(), code })
+  const head =
+    `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n` +
+    'Cache-Control: no-cache, private\r\nConnection: close\r\n\r\n'
+  endSocket(socket, Buffer.concat([Buffer.from(head), body]))
+}

@@ -1,0 +1,91 @@
+/**
+ * The common part of all ports: the life cycle, the check of the host, and the answers to requests that cannot be read or
+ * routed. Fastify routes, and answers the small documents.
+ */
+import type { RequestListener, Server } from 'node:http'
+import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
+import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.js'
+import type { Limit } from '../../../engine/model/limit.js'
+import { BadRequestError, InternalError, NotFoundError, type StatusError } from '../../../engine/model/status.js'
+import { whyHostRefused } from './allowed-hosts.js'
+import { answerUnreadable, limitBroken } from './answer-unreadable.js'
+import { isHealthPath } from './health.js'
+import { limitPipelined } from '../limits/pipeline-limit.js'
+import { boundAnswer } from '../watch/linger.js'
+
+export interface BaseServerOptions {
+  /** Called when a connection breaks a limit before there is a request, and when a host is refused. */
+  readonly onRejected: (limit: Limit) => void
+  readonly onInternalError: (error: StatusError) => void
+  /** The names by which clients may call this server, besides addresses and loopback names; null: any. */
+  readonly allowedHosts: () => readonly string[] | null
+}
+
+const NO_CACHE = { 'cache-control': 'no-cache, private' }
+
+/** Makes the listener that a server stands on. */
+export type MakeListener = (handler: RequestListener) => Server
+
+/** @param register adds the routes. */
+export function createBaseServer(
+  options: BaseServerOptions,
+  makeListener: MakeListener,
+  register: (server: FastifyInstance) => void,
+): FastifyInstance {
+  /** Refused sockets: whatever else arrives on one is unreadable again, and counts as the same refusal. */
+  const refused = new WeakSet<object>()
+  const server = fastify({
+    logger: false,
+    exposeHeadRoutes: false,
+    forceCloseConnections: true,
+    // No route has a schema. Fastify's own compilers would load 150 files at every start, to compile nothing.
+    schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
+    serverFactory: (handler) => makeListener(limitPipelined(handler, () => options.onRejected('pipelined'))),
+    clientErrorHandler: (error, socket) => {
+      const limit = limitBroken(error as { readonly code?: string })
+      if (limit !== undefined && !refused.has(socket)) options.onRejected(limit)
+      refused.add(socket)
+      answerUnreadable(error, socket)
+    },
+    frameworkErrors: (_error, _request, reply: FastifyReply) => {
+      const status = new BadRequestError('the path of the request cannot be read')
+      void reply.code(status.code).headers(NO_CACHE).type('application/json').send(encodeStatus(status.toStatus()))
+    },
+  })
+  server.addHook('onRequest', async (request, reply) => {
+    const refusal = whyHostRefused(request.raw, isHealthPath(request.url) ? null : options.allowedHosts())
+    if (refusal === null) return
+    options.onRejected('hosts')
+    await reply.code(refusal.code).type('application/json').send(encodeStatus(refusal.toStatus()))
+  })
+  server.addHook('onSend', async (_request, reply) => {
+    boundAnswer(reply.raw)
+    if (!reply.hasHeader('cache-control')) reply.headers(NO_CACHE)
+  })
+  register(server)
+  // Bodies are never read here, whatever their type.
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  server.setNotFoundHandler(async (_request, reply) => {
+    const status = new NotFoundError('the server could not find the requested resource', { details: {} })
+    return await reply.code(404).type('application/json').send(encodeStatus(status.toStatus()))
+  })
+  server.setErrorHandler(async (error, _request, reply) => {
+    const status = isClientError(error)
+      ? new BadRequestError(error.message)
+      : new InternalError('an internal error occurred', { cause: error })
+    if (status.code === 500) options.onInternalError(status)
+    return await reply.code(status.code).type('application/json').send(encodeStatus(status.toStatus()))
+  })
+  return server
+}
+
+function noCompiler(): never {
+  throw new Error('routes here have no schemas')
+}
+
+function isClientError(error: unknown): error is Error {
+  return (
+    error instanceof Error && 'statusCode' in error && Number(error.statusCode) >= 400 && Number(error.statusCode) < 500
+  )
+}

@@ -1,0 +1,41 @@
+/**
+ * `POST /consistency-check` compares the caches with etcd now, and answers with a report. It passes the same gate as
+ * `/metrics`, as the verb `post` on its path.
+ *
+ * The body is not read. Pages of other origins are refused: a browser sends such a POST without asking, and although the
+ * page could not read the answer, etcd would have to list its keys for it.
+ */
+import type { FastifyInstance } from 'fastify'
+import { pathAttributes } from '../../auth/authz/authorizer.js'
+import { MethodNotAllowedError } from '../../../engine/model/status.js'
+import type { Exchange } from './exchange.js'
+import { type GatedRouteOptions, gated } from './gated-route.js'
+import { requireOwnOrigin } from './own-origin.js'
+
+export interface ConsistencyRouteOptions extends GatedRouteOptions<unknown> {
+  /** @returns the report, which is sent as JSON. @throws StatusError */
+  readonly checkConsistency: () => Promise<object>
+}
+
+const PATH = '/consistency-check'
+
+export function registerConsistencyCheck(server: FastifyInstance, options: ConsistencyRouteOptions): void {
+  const answer = async (exchange: Exchange): Promise<void> => {
+    requirePost(exchange)
+    requireOwnOrigin(exchange, 'a consistency check is not asked for')
+    const report = await options.checkConsistency()
+    exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(report, null, 2)}\n`))
+  }
+  server.all(
+    PATH,
+    gated(options, ({ method = '' }) => pathAttributes(method, PATH), answer),
+  )
+}
+
+/** @throws MethodNotAllowedError */
+function requirePost(exchange: Exchange): void {
+  const { method = '' } = exchange.request
+  if (method === 'POST') return
+  exchange.headers['allow'] = 'POST'
+  throw new MethodNotAllowedError(`a consistency check is asked for with POST, not ${method}`)
+}

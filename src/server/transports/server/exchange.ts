@@ -1,0 +1,132 @@
+/**
+ * One HTTP request and its answer, on Node's own objects: the same on HTTP/1.1 and HTTP/2 (whose compatibility response
+ * has the same methods). Answers sent from here are small and whole; lists and watches write for themselves.
+ */
+import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
+import { negotiateStatus, wantsPretty } from '../../../kubernetes/dialect/accept.js'
+import { parseQuery } from '../../../kubernetes/dialect/query.js'
+import { statusResponse } from '../../../kubernetes/dialect/status-body.js'
+import type { StatusError } from '../../../engine/model/status.js'
+import { boundAnswer, breakOff, lingerMs } from '../watch/linger.js'
+
+/** The longest warning: every client bounds the sum of all headers. */
+const MAX_WARNING_CHARACTERS = 256
+
+export class Exchange {
+  readonly path: string
+  readonly query: URLSearchParams
+  #abort: AbortController | null = null
+  readonly startedMs = performance.now()
+  /** The headers of every answer, unless the answer sets another value. */
+  readonly headers: OutgoingHttpHeaders = { 'cache-control': 'no-cache, private' }
+  statusCode = 0
+  readonly #onClose = (): void => this.#abort?.abort()
+
+  /** @param untakenMs the longest time for which a client may leave so many last bytes of an answer untaken, in milliseconds. */
+  constructor(
+    readonly request: IncomingMessage,
+    readonly response: ServerResponse,
+    readonly untakenMs: (bytes: number) => number = lingerMs,
+  ) {
+    const url = request.url ?? '/'
+    const mark = url.indexOf('?')
+    this.path = mark === -1 ? url : url.slice(0, mark)
+    this.query = parseQuery(mark === -1 ? '' : url.slice(mark + 1))
+  }
+
+  get requestHeaders(): IncomingHttpHeaders {
+    return this.request.headers
+  }
+
+  /** Whether the answer ends with its headers: a byte after them would be read as part of the next answer. */
+  get isHead(): boolean {
+    return this.request.method === 'HEAD'
+  }
+
+  /** Aborts when the client is gone or the answer is complete. It is made at its first use, because most answers do without. */
+  get signal(): AbortSignal {
+    if (this.#abort === null) {
+      this.#abort = new AbortController()
+      if (this.isGone) this.#abort.abort()
+      else this.response.once('close', this.#onClose)
+    }
+    return this.#abort.signal
+  }
+
+  /** Releases what a watch does not need while it runs, because thousands run at once. */
+  release(): void {
+    this.response.off('close', this.#onClose)
+    this.#abort = null
+  }
+
+  get isGone(): boolean {
+    return this.#writable.destroyed || this.response.writableEnded
+  }
+
+  /** Whether written bytes wait for the client, so that `drain` will come. */
+  get needsDrain(): boolean {
+    return this.#writable.writableNeedDrain
+  }
+
+  /** The compatibility response of HTTP/2 does not expose this state; its stream does. */
+  get #writable(): Pick<Writable, 'destroyed' | 'writableNeedDrain'> {
+    return (this.response as { stream?: Writable }).stream ?? this.response
+  }
+
+  /** Adds a warning, which kubectl and client-go show to their users. */
+  warn(text: string): void {
+    const { warning } = this.headers
+    const known = warning === undefined ? [] : [warning]
+    this.headers['warning'] = [...known, warningValue(text)].join(', ')
+  }
+
+  writeHead(code: number, headers: OutgoingHttpHeaders): void {
+    this.statusCode = code
+    const vary = [this.headers['vary'], headers['vary']].filter((names) => names !== undefined).join(', ')
+    this.response.writeHead(code, { ...this.headers, ...headers, ...(vary === '' ? {} : { vary }) })
+  }
+
+  send(code: number, contentType: string, body: Buffer, headers: OutgoingHttpHeaders = {}): void {
+    if (this.isGone) return
+    this.writeHead(code, { 'content-type': contentType, 'content-length': body.length, ...headers })
+    this.end(this.isHead ? undefined : body)
+  }
+
+  /** Ends the answer, with its last bytes, which the client has to take in a bounded time. */
+  end(body?: Buffer): void {
+    this.response.end(body)
+    boundAnswer(this.response, this.untakenMs)
+  }
+
+  /** Ends an answer whose headers are sent, because its rest cannot be. */
+  breakOff(): void {
+    breakOff(this.response)
+  }
+
+  /** Sends a document that the client caches under its ETag; a 304 when the client has this version. */
+  sendTagged(contentType: string, body: Buffer, etag: string, headers: OutgoingHttpHeaders = {}): void {
+    const kept = this.requestHeaders['if-none-match'] ?? ''
+    const isKept = kept.trim() === '*' || kept.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
+    if (!isKept) return this.send(200, contentType, body, { etag, vary: 'Accept', ...headers })
+    this.writeHead(304, { etag, vary: 'Accept', ...headers })
+    this.end()
+  }
+
+  /** Sends the error as a Status in the form that the client reads, with Retry-After where it names a time. Only before the headers. */
+  fail(error: StatusError): void {
+    const { accept, 'user-agent': userAgent } = this.requestHeaders
+    const pretty = wantsPretty(this.query, userAgent)
+    const { code, headers, body } = statusResponse(error, negotiateStatus(accept), { pretty })
+    const { 'content-type': contentType = 'application/json', ...rest } = headers
+    this.send(code, contentType, body, rest)
+  }
+}
+
+/** Writes the warn-text of RFC 9110 in UTF-8, as the API server does: Node takes each character of a header for one byte. */
+function warningValue(text: string): string {
+  const shown = Array.from(text.replaceAll(/\p{Cc}/gu, '?'))
+    .slice(0, MAX_WARNING_CHARACTERS)
+    .join('')
+  return `299 - "${Buffer.from(shown.replaceAll(/["\\]/g, '\\$&')).toString('latin1')}"`
+}

@@ -1,0 +1,40 @@
+/** Routes beside the API: each request passes the gate first, and what fails is answered as a Status. */
+import type { Attributes } from '../../auth/authz/authorizer.js'
+import { InternalError, StatusError } from '../../../engine/model/status.js'
+import { Exchange } from './exchange.js'
+
+export interface GatedRouteOptions<Caller> {
+  readonly gate: {
+    /** @throws StatusError for a caller who is not let in. */
+    check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller>
+  }
+  readonly onInternalError: (error: StatusError) => void
+}
+
+interface Incoming {
+  readonly raw: Exchange['request']
+}
+
+interface Reply {
+  readonly raw: Exchange['response']
+  hijack(): unknown
+}
+
+/** A handler for Fastify that answers by `send` whoever may do what `attributes` says. */
+export function gated<Caller>(
+  { gate, onInternalError }: GatedRouteOptions<Caller>,
+  attributes: (request: Exchange['request']) => Attributes,
+  send: (exchange: Exchange, caller: Caller) => void | Promise<void>,
+): (request: Incoming, reply: Reply) => Promise<void> {
+  return async ({ raw }, reply) => {
+    reply.hijack()
+    const exchange = new Exchange(raw, reply.raw)
+    try {
+      await send(exchange, await gate.check(exchange, attributes(raw)))
+    } catch (error) {
+      const status = StatusError.from(error)
+      if (status instanceof InternalError) onInternalError(status)
+      exchange.fail(status)
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The HTTP server of a port for clients. The API itself is answered on Node's own request and response
+ * (`reply.hijack()`), because lists and watches write for themselves.
+ */
+import type { FastifyInstance } from 'fastify'
+import type { ApiHandler } from '../api/api-handler.js'
+import type { RequestGate } from '../limits/request-gate.js'
+import { Arrivals } from '../../../support/turns.js'
+import { type BaseServerOptions, type MakeListener, createBaseServer } from './base-server.js'
+import { registerConsistencyCheck } from './consistency-route.js'
+import { handleCors } from './cors.js'
+import { Exchange } from './exchange.js'
+import { type HealthOptions, registerHealth } from './health.js'
+import { type Exposition, registerMetrics } from './metrics-route.js'
+
+export interface ServerOptions extends BaseServerOptions {
+  readonly api: ApiHandler
+  readonly health: HealthOptions
+  readonly metrics: () => Promise<Exposition>
+  /** Compares what is cached with etcd. */
+  readonly checkConsistency: () => Promise<object>
+  /** Whether `api` gets every path that has no route, to pass it on. */
+  readonly answersAll?: boolean
+  readonly corsAllowedOrigins: readonly string[]
+  /** Further routes, on every port. */
+  readonly routes?: (server: FastifyInstance) => void
+  /** Every route passes it except health, which reveals nothing. */
+  readonly gate: RequestGate
+}
+
+/** The requests to all ports of this process. */
+const arrivals = new Arrivals()
+
+export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
+  return createBaseServer(options, makeListener, (server) => {
+    server.all('/', answer)
+    server.all('/index.html', answer)
+    server.all('/api', answer)
+    server.all('/api/*', answer)
+    server.all('/apis', answer)
+    server.all('/apis/*', answer)
+    server.all('/openapi/*', answer)
+    server.all('/version', answer)
+    server.all('/version/', answer)
+    if (options.answersAll === true) server.all('/*', answer)
+    registerMetrics(server, options)
+    registerConsistencyCheck(server, options)
+    registerHealth(server, options.health)
+    options.routes?.(server)
+  })
+
+  function answer(
+    request: { raw: Exchange['request'] },
+    reply: { raw: Exchange['response']; hijack(): unknown },
+  ): void {
+    reply.hijack()
+    const exchange = new Exchange(request.raw, reply.raw)
+    if (!handleCors(exchange, options.corsAllowedOrigins)) arrivals.admit(() => void options.api(exchange))
+  }
+}

@@ -1,0 +1,49 @@
+/** A watch as one gzip stream over another sink: adds its own header and trailer to blocks that its group shares. */
+import type { Cursor, WatcherSink } from '../../../engine/broadcast/cursor.js'
+import { GZIP_HEADER, gzipTrailer } from '../../../engine/broadcast/gzip.js'
+import { type Envelope, enclosed } from '../../../engine/broadcast/wire-format.js'
+import type { Status } from '../../../engine/model/status.js'
+import { type Checksum, appendedCrc } from '../../../support/crc32.js'
+
+export class GzipSink implements WatcherSink {
+  readonly #inner: WatcherSink & { attach(cursor: Cursor): void }
+  readonly #envelope: Envelope | null
+  #crc = 0
+  #length = 0
+
+  /** @param envelope the wire's envelope, for the header and trailer, which are not shared. */
+  constructor(inner: WatcherSink & { attach(cursor: Cursor): void }, envelope: Envelope | null) {
+    this.#inner = inner
+    this.#envelope = envelope
+    inner.write(Buffer.concat(enclosed(envelope, [GZIP_HEADER])), null)
+  }
+
+  attach(cursor: Cursor): void {
+    this.#inner.attach(cursor)
+  }
+
+  get pendingBytes(): number {
+    return this.#inner.pendingBytes
+  }
+
+  write(bytes: Buffer, checksum: Checksum | null): boolean {
+    this.#add(checksum)
+    return this.#inner.write(bytes, null)
+  }
+
+  end(bytes: Buffer | null, error: Status | null, checksum: Checksum | null): void {
+    this.#add(checksum)
+    const trailer = enclosed(this.#envelope, [gzipTrailer(this.#crc, this.#length)])
+    this.#inner.end(Buffer.concat(bytes === null ? trailer : [bytes, ...trailer]), error, null)
+  }
+
+  destroy(): void {
+    this.#inner.destroy()
+  }
+
+  #add(checksum: Checksum | null): void {
+    if (checksum === null) return
+    this.#crc = appendedCrc(this.#crc, checksum)
+    this.#length += checksum.length
+  }
+}

@@ -1,0 +1,85 @@
+/** Opens a watch as the body of an HTTP answer: chooses the wire format and the sink. */
+import type { ServerHttp2Stream } from 'node:http2'
+import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import { errorUnit, writeUnit } from '../../../engine/broadcast/wire-format.js'
+import { type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.js'
+import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
+import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.js'
+import type { StatusError } from '../../../engine/model/status.js'
+import type { Exchange } from '../server/exchange.js'
+import { type Carrier, framings, wireOf } from '../framing/framings.js'
+import { EVENT_STREAM_START } from '../framing/server-sent-events.js'
+import { GzipSink } from './gzip-sink.js'
+import { ResponseSink } from './response-sink.js'
+import { SocketSink, canWriteToSocket } from './socket-sink.js'
+import { StreamSink } from './stream-sink.js'
+import type { OpenStream, WatchTransport } from './watch-transport.js'
+
+/** The codes at which an EventSource gives up for good, although another try could succeed. */
+const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
+
+export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport {
+  return { open: (compress) => openStream(exchange, form, compress), begun: () => exchange.release() }
+}
+
+/**
+ * Answers an EventSource with a stream that contains only the error, because it never reconnects after any status but 200.
+ * @returns false when the client or the error calls for an ordinary answer.
+ */
+export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
+  if (exchange.isHead || !CURABLE.has(error.code) || !asksForEvents(exchange)) return false
+  const status = error.toStatus()
+  const { wire, sink } = openStream(exchange, negotiate('text/event-stream', 'watch'), false)
+  const { bytes, checksum } = errorUnit(wire, encodeStatus(status), status)
+  sink.end(bytes, status, checksum)
+  return true
+}
+
+/** Answers HEAD with the head of the watch that a GET would open. */
+export function answerHeadOfWatch(exchange: Exchange, form: Negotiated, compress: boolean): void {
+  sendHead(exchange, form, compress)
+  exchange.end()
+}
+
+function asksForEvents(exchange: Exchange): boolean {
+  try {
+    return negotiate(exchange.requestHeaders.accept, 'watch').stream === 'sse'
+  } catch {
+    return false
+  }
+}
+
+/** @returns whether the stream is gzipped. */
+function sendHead(exchange: Exchange, form: Negotiated, compress: boolean): boolean {
+  const isGzip = compress && acceptsGzip(exchange.requestHeaders['accept-encoding'])
+  const isSse = form.stream === 'sse'
+  exchange.writeHead(200, {
+    'content-type': isSse ? `${form.contentType}; charset=utf-8` : form.contentType,
+    'cache-control': 'no-cache, private',
+    // Without this nginx gathers small events until its buffer is full.
+    ...(isSse ? { 'x-accel-buffering': 'no' } : {}),
+    ...(compress ? { vary: 'Accept-Encoding' } : {}),
+    ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
+  })
+  return isGzip
+}
+
+function openStream(exchange: Exchange, form: Negotiated, compress: boolean): OpenStream {
+  const isGzip = sendHead(exchange, form, compress)
+  exchange.response.flushHeaders()
+  const [carrier, plain] = carry(exchange)
+  const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier, isGzip)
+  const sink = isGzip ? new GzipSink(plain, wire.envelope) : plain
+  if (form.stream === 'sse') {
+    const { bytes, checksum } = writeUnit(wire, [EVENT_STREAM_START])
+    sink.write(bytes, checksum)
+  }
+  return { wire, sink }
+}
+
+function carry({ request, response }: Exchange): [Carrier, OpenStream['sink'] & WatcherSink] {
+  const { stream } = response as { stream?: ServerHttp2Stream }
+  if (stream !== undefined) return ['http2', new StreamSink(stream)]
+  if (canWriteToSocket(request, response)) return ['http1-chunked', new SocketSink(response)]
+  return ['http1', new ResponseSink(response)]
+}

@@ -1,0 +1,45 @@
+/**
+ * Writes a watch through Node's response, for HTTP/1.0 clients and pipelined requests. This is slower than writing to the
+ * socket, and always right.
+ */
+import type { ServerResponse } from 'node:http'
+import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import { lingerAtMost } from './linger.js'
+import { Sink } from './sink.js'
+
+type Response = Pick<
+  ServerResponse,
+  'writableLength' | 'writableFinished' | 'destroyed' | 'destroy' | 'on' | 'once' | 'off'
+> & {
+  write(bytes: Buffer): boolean
+  end(): unknown
+}
+
+export class ResponseSink extends Sink implements WatcherSink {
+  readonly #response: Response
+
+  constructor(response: Response) {
+    super(response, response)
+    this.#response = response
+  }
+
+  get pendingBytes(): number {
+    return this.#response.writableLength
+  }
+
+  write(bytes: Buffer): boolean {
+    return this.#response.write(bytes)
+  }
+
+  end(bytes: Buffer | null): void {
+    this.detach()
+    if (bytes !== null) this.#response.write(bytes)
+    this.#response.end()
+    lingerAtMost(this.#response)
+  }
+
+  destroy(): void {
+    this.detach()
+    this.#response.destroy()
+  }
+}

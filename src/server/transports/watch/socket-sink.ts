@@ -1,0 +1,62 @@
+/**
+ * The fast path of HTTP/1.1: after the headers, chunks that the broadcast has framed already go straight to the socket, which
+ * saves the work of ServerResponse per write.
+ *
+ * It holds only while this response owns the socket (`res.socket === req.socket`: with pipelined requests an earlier
+ * answer may still be under way, and bytes would land inside it) and the client speaks HTTP/1.1 (1.0 has no chunks).
+ * `canWriteToSocket` decides; everything else takes `ResponseSink`.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import { lingerAtMost } from './linger.js'
+import { DirectSink } from './sink.js'
+import { type StreamHandle, socketHandle } from './stream-handle.js'
+
+/** After this much silence the kernel begins to probe whether the peer is still there. */
+const KEEPALIVE_MS = 30_000
+
+export function canWriteToSocket(request: IncomingMessage, response: ServerResponse): boolean {
+  return request.httpVersion === '1.1' && response.socket !== null && response.socket === request.socket
+}
+
+export class SocketSink extends DirectSink implements WatcherSink {
+  protected readonly stream: Socket
+  /** 0: the kernel's buffer is the queue, and a socket that does not take everything at once is full. */
+  protected get highWaterBytes(): number {
+    return 0
+  }
+  readonly #response: ServerResponse
+
+  /** The headers (`Transfer-Encoding: chunked` among them) must have been flushed. */
+  constructor(response: ServerResponse) {
+    const socket = response.socket!
+    super(socket, response)
+    this.stream = socket
+    this.#response = response
+    this.stream.setNoDelay(true)
+    this.stream.setKeepAlive(true, KEEPALIVE_MS)
+    this.stream.setTimeout(0)
+  }
+
+  protected findHandle(): StreamHandle | null {
+    return socketHandle(this.stream)
+  }
+
+  write(bytes: Buffer): boolean {
+    return this.writeStream(bytes)
+  }
+
+  end(bytes: Buffer | null): void {
+    if (bytes !== null) this.writeStream(bytes)
+    // Node's own terminator: the connection can be used again.
+    this.#response.end()
+    lingerAtMost(this.#response)
+    this.detach()
+  }
+
+  destroy(): void {
+    this.detach()
+    this.stream.destroy()
+  }
+}

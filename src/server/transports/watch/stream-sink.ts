@@ -1,0 +1,45 @@
+/**
+ * A watch on one stream of HTTP/2, written past Node's compatibility response. Flow control is the stream's own: a
+ * reader that takes nothing fills its window, then this, and no other stream of the connection.
+ */
+import { type ServerHttp2Stream, constants } from 'node:http2'
+import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import { lingerAtMost } from './linger.js'
+import { DirectSink } from './sink.js'
+import { type StreamHandle, http2Handle } from './stream-handle.js'
+
+/** Most bytes that may wait in the session, which sends all writes of a turn at its end, so that some always wait. */
+const HIGH_WATER_BYTES = 64 * 1024
+
+export class StreamSink extends DirectSink implements WatcherSink {
+  protected readonly stream: ServerHttp2Stream
+  protected get highWaterBytes(): number {
+    return HIGH_WATER_BYTES
+  }
+
+  /** The headers must have been sent. */
+  constructor(stream: ServerHttp2Stream) {
+    super(stream, stream)
+    this.stream = stream
+  }
+
+  protected findHandle(): StreamHandle | null {
+    return http2Handle(this.stream)
+  }
+
+  write(bytes: Buffer): boolean {
+    return this.writeStream(bytes)
+  }
+
+  end(bytes: Buffer | null): void {
+    this.detach()
+    if (bytes === null) this.stream.end()
+    else this.stream.end(bytes)
+    lingerAtMost(this.stream)
+  }
+
+  destroy(): void {
+    this.detach()
+    this.stream.close(constants.NGHTTP2_CANCEL)
+  }
+}

@@ -1,0 +1,16 @@
+/** The differences between the connections that a watch can run on: how the head is sent and what takes the frames. */
+import type { Cursor, WatcherSink } from '../../../engine/broadcast/cursor.js'
+import type { WireFormat } from '../../../engine/broadcast/wire-format.js'
+
+/** A connection that has been answered with a 200 and now takes frames. */
+export interface OpenStream {
+  readonly wire: WireFormat
+  readonly sink: WatcherSink & { attach(cursor: Cursor): void }
+}
+
+export interface WatchTransport {
+  /** Sends the head. @param compress the stream is to be gzipped, if the client accepts that and the transport can. */
+  open(compress: boolean): OpenStream
+  /** A cursor has taken over, so what belongs to the request alone may go. */
+  begun(): void
+}

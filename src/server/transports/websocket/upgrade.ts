@@ -1,0 +1,55 @@
+/** Checks a request with `Upgrade: websocket` on the URL of a watch. Every refusal comes before the upgrade, as an ordinary answer. */
+import { BadRequestError, ForbiddenError, UnauthorizedError } from '../../../engine/model/status.js'
+import type { Exchange } from '../server/exchange.js'
+import { upgradeHead } from '../server/listeners.js'
+import { isOwnOrigin } from '../server/own-origin.js'
+
+/** A browser, which cannot set headers, sends its token as a subprotocol with this prefix; it is never echoed. */
+export const TOKEN_PROTOCOL = 'base64url.bearer.authorization.k8s.io.'
+
+export function isWebSocket({ request, requestHeaders }: Exchange): boolean {
+  return upgradeHead(request) !== undefined && requestHeaders.upgrade?.toLowerCase() === 'websocket'
+}
+
+/**
+ * Checks the origin, because browsers send cookies and client certificates with a WebSocket without asking CORS first.
+ *
+ * @param allowedOrigins origins whose pages may connect, besides the server's own.
+ * @throws ForbiddenError for a page of any other origin.
+ */
+export function checkOrigin(exchange: Exchange, allowedOrigins: readonly string[]): void {
+  const { origin } = exchange.requestHeaders
+  if (origin === undefined || allowedOrigins.includes(origin) || isOwnOrigin(exchange, origin)) return
+  throw new ForbiddenError(`origin ${JSON.stringify(origin.slice(0, 256))} is not allowed`)
+}
+
+/** @throws BadRequestError, UnauthorizedError when the handshake would fail. */
+export function checkHandshake({ request, requestHeaders }: Exchange): void {
+  const key = requestHeaders['sec-websocket-key']
+  if (request.method !== 'GET') throw new BadRequestError('a WebSocket is opened by GET')
+  if (key === undefined || !/^[+/0-9A-Za-z]{22}==$/.test(key)) {
+    throw new BadRequestError('Sec-WebSocket-Key is missing or not 16 bytes in base64')
+  }
+  if (requestHeaders['sec-websocket-version'] !== '13') {
+    throw new BadRequestError('Sec-WebSocket-Version must be 13')
+  }
+  const protocols = protocolsOf(requestHeaders['sec-websocket-protocol'])
+  const others = protocols.filter((protocol) => !protocol.startsWith(TOKEN_PROTOCOL))
+  // As in the API server: a browser that names protocols accepts no answer without one of them, and the token is never echoed.
+  if (others.length < protocols.length && others.length === 0) {
+    throw new UnauthorizedError('a bearer token as a subprotocol needs another subprotocol beside it, to be echoed')
+  }
+  if (others.length > 1) throw new BadRequestError(`at most one subprotocol can be chosen from, not ${others.length}`)
+}
+
+function protocolsOf(header: string | undefined): readonly string[] {
+  const protocols = (header ?? '').split(',').map((protocol) => protocol.trim())
+  const named = protocols.filter((protocol) => protocol !== '')
+  if (
+    named.some((protocol) => !/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(protocol)) ||
+    new Set(named).size < named.length
+  ) {
+    throw new BadRequestError('Sec-WebSocket-Protocol cannot be read')
+  }
+  return named
+}

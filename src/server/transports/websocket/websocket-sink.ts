@@ -1,0 +1,56 @@
+/**
+ * A watch on a WebSocket: `ws` has made the handshake, reads what the client sends, and answers pings and closes; events
+ * go to the socket past it, as frames made already. The two never tear each other's frames, because either writes whole
+ * frames, and each in one synchronous step.
+ */
+import type { Socket } from 'node:net'
+import type { WebSocket } from 'ws'
+import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import type { Status } from '../../../engine/model/status.js'
+import { DirectSink } from '../watch/sink.js'
+import { type StreamHandle, socketHandle } from '../watch/stream-handle.js'
+
+const NORMAL = 1000
+const SERVER_ERROR = 1011
+const TRY_AGAIN_LATER = 1013
+/** `ws.readyState` */
+const OPEN = 1
+
+export class WebSocketSink extends DirectSink implements WatcherSink {
+  protected readonly stream: Socket
+  /** 0: the kernel's buffer is the queue, and a socket that does not take everything at once is full. */
+  protected get highWaterBytes(): number {
+    return 0
+  }
+  readonly #webSocket: WebSocket
+
+  constructor(webSocket: WebSocket, socket: Socket) {
+    super(socket, webSocket)
+    this.stream = socket
+    this.#webSocket = webSocket
+    // After an error of the client or of the connection `close` follows.
+    webSocket.on('error', () => {})
+  }
+
+  protected findHandle(): StreamHandle | null {
+    return socketHandle(this.stream)
+  }
+
+  write(bytes: Buffer): boolean {
+    // Nothing may follow a close frame; the cursor learns of the end when the connection closes.
+    if (this.#webSocket.readyState !== OPEN) return false
+    return this.writeStream(bytes)
+  }
+
+  end(bytes: Buffer | null, error: Status | null): void {
+    if (bytes !== null) this.write(bytes)
+    this.detach()
+    if (error === null) this.#webSocket.close(NORMAL)
+    else this.#webSocket.close(error.code === 429 || error.code === 503 ? TRY_AGAIN_LATER : SERVER_ERROR, error.reason)
+  }
+
+  destroy(): void {
+    this.detach()
+    this.#webSocket.terminate()
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * Opens a watch on a WebSocket. `upgrade.ts` has checked the request; the library makes the handshake and handles everything
+ * that the client sends afterwards.
+ *
+ * Events are not compressed: per-message deflate keeps a window for each client, so no bytes could be shared.
+ */
+import { WebSocketServer, type WebSocket } from 'ws'
+import type { Negotiated } from '../../../kubernetes/dialect/accept.js'
+import { BadRequestError } from '../../../engine/model/status.js'
+import type { Exchange } from '../server/exchange.js'
+import { wireOf } from '../framing/framings.js'
+import { webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
+import { upgradeHead } from '../server/listeners.js'
+import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
+import { TOKEN_PROTOCOL } from './upgrade.js'
+import { WebSocketSink } from './websocket-sink.js'
+
+/** Messages of clients are read and dropped; a larger one ends the connection (1009). */
+const MAX_MESSAGE_BYTES = 64 * 1024
+const KEEPALIVE_MS = 30_000
+const server = new WebSocketServer({
+  noServer: true,
+  clientTracking: false,
+  perMessageDeflate: false,
+  maxPayload: MAX_MESSAGE_BYTES,
+  skipUTF8Validation: true,
+  handleProtocols: (protocols) => [...protocols].find((protocol) => !protocol.startsWith(TOKEN_PROTOCOL)) ?? false,
+})
+
+export function webSocketWatch(exchange: Exchange, form: Negotiated): WatchTransport {
+  return { open: () => openWebSocket(exchange, form), begun: () => {} }
+}
+
+function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
+  const { request, response } = exchange
+  const { socket } = request
+  // The library would drop such a connection silently.
+  if (!socket.readable || !socket.writable) throw new BadRequestError('the connection was closed before the upgrade')
+  exchange.release()
+  response.detachSocket(socket)
+  exchange.statusCode = 101
+  socket.setKeepAlive(true, KEEPALIVE_MS)
+  const webSocket = upgrade(exchange)
+  // Whoever listens for the end of the answer is told when the watch ends.
+  if (response.listenerCount('close') > 0) webSocket.once('close', () => response.emit('close'))
+  const framing = form.stream === 'protobuf-frames' ? webSocketProtobuf : webSocketJson
+  return { wire: wireOf(framing, 'websocket'), sink: new WebSocketSink(webSocket, socket) }
+}
+
+function upgrade({ request }: Exchange): WebSocket {
+  let made: WebSocket | null = null
+  // The library calls back before it returns, because a valid request leaves nothing to wait for.
+  server.handleUpgrade(request, request.socket, upgradeHead(request)!, (webSocket) => (made = webSocket))
+  if (made === null) throw new Error('a checked handshake was refused')
+  return made
+}

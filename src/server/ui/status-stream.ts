@@ -1,0 +1,104 @@
+/**
+ * Sends the figures of the status page to all open pages once a second, as server-sent events. The figures are computed
+ * once for all of them, and not at all while no page is open.
+ *
+ * Figures that cannot be had (a worker whose primary does not answer) end no stream: the pages are told why, and a second
+ * later the figures are asked for again.
+ */
+import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
+import type { Resource } from '../../engine/model/resource.js'
+import type { Gate } from '../../engine/model/shared-limits.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
+import type { Caller } from '../transports/limits/request-gate.js'
+import type { Exchange } from '../transports/server/exchange.js'
+import type { ServerStatus, Trouble } from './page/figures.js'
+import { type Reader, statusFor } from './status.js'
+import { errorMessage } from '../../support/error-message.js'
+
+export interface StatusStreamOptions {
+  readonly status: () => Promise<ServerStatus>
+  readonly clock: Clock
+  /** The places for open pages. */
+  readonly places: Pick<Gate, 'enter'>
+}
+
+const INTERVAL_MS = 1_000
+
+export class StatusStream {
+  readonly #options: StatusStreamOptions
+  readonly #pages = new Map<Exchange, Caller>()
+  #timer: Timer | null = null
+
+  constructor(options: StatusStreamOptions) {
+    this.#options = options
+  }
+
+  /** Begins the stream of one page with the figures of now. @throws TooManyRequestsError */
+  async open(exchange: Exchange, caller: Caller, headers: Readonly<Record<string, string>>): Promise<void> {
+    const leave = await this.#options.places.enter(caller.identity, exchange.signal)
+    if (exchange.signal.aborted) return leave()
+    exchange.writeHead(200, { ...headers, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
+    exchange.response.write(EVENT_STREAM_START)
+    this.#pages.set(exchange, caller)
+    exchange.response.once('close', () => {
+      this.#pages.delete(exchange)
+      leave()
+    })
+    void this.#tell([[exchange, caller]])
+    this.#schedule()
+  }
+
+  /** Ends the streams of all pages. */
+  close(): void {
+    this.#timer?.cancel()
+    for (const { response } of this.#pages.keys()) response.end()
+  }
+
+  #schedule(): void {
+    this.#timer ??= this.#options.clock.setTimer(INTERVAL_MS, () => {
+      this.#timer = null
+      if (this.#pages.size > 0) void this.#tell(this.#pages).then(() => this.#schedule())
+    })
+  }
+
+  /** Never rejects. */
+  async #tell(pages: Iterable<readonly [Exchange, Caller]>): Promise<void> {
+    try {
+      const status = await this.#options.status()
+      for (const [page, caller] of pages) send(page, 'status', await statusFor(status, readerOf(caller)))
+    } catch (error) {
+      const reason = errorMessage(error)
+      for (const [page] of pages) send(page, 'trouble', { reason })
+    }
+  }
+}
+
+/** A page that does not read gets the next figures instead, because those of a second ago are of no use. */
+function send({ response }: Exchange, event: 'status', data: ServerStatus): void
+function send({ response }: Exchange, event: 'trouble', data: Trouble): void
+function send({ response }: Exchange, event: string, data: ServerStatus | Trouble): void {
+  if (response.writableNeedDrain || response.writableEnded) return
+  response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+}
+
+/** A caller's permissions are checked anew each second, so that revoking one hides what it showed at once. */
+function readerOf(caller: Caller): Reader {
+  const may = async (attributes: Attributes): Promise<boolean> => {
+    try {
+      await caller.authorize(attributes)
+      return true
+    } catch {
+      return false
+    }
+  }
+  return {
+    mayGet: async (path) => await may(pathAttributes('GET', path)),
+    mayList: async (resource) => await may(resourceAttributes(listOf(resource))),
+  }
+}
+
+function listOf(resource: Pick<Resource, 'group' | 'version' | 'plural'>): Parameters<typeof resourceAttributes>[0] {
+  const path = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`
+  return { verb: 'list', resource, namespace: '', name: '', path: `${path}/${resource.plural}` }
+}

@@ -1,0 +1,273 @@
+/**
+ * Computes the figures of the status page while one is open: each process describes what it holds and does now, and the
+ * process that answers the page merges the descriptions of all processes of the server (`--workers`).
+ *
+ * Counters are not merged: the page takes the difference of each process's own, so that the restart of a worker does not
+ * look like a drop of the total.
+ */
+import type { Cursor } from '../../engine/broadcast/cursor.js'
+import type { ResourceGauges } from '../metrics/resource-gauges.js'
+import { type Resource, resourceId } from '../../engine/model/resource.js'
+import type {
+  ClientFigures,
+  Delays,
+  FeedFigures,
+  GroupFigures,
+  ProcessFigures,
+  ResourceFigures,
+  ServerAbout,
+  ServerStatus,
+  SlowWatcherFigures,
+} from './page/figures.js'
+
+/** The figures of a feed, from the feed's own status. */
+export function feedFigures(status: {
+  readonly state: string
+  readonly reason: string | null
+  readonly part?: Exclude<FeedFigures['part'], null>
+}): Omit<FeedFigures, 'resource'> {
+  return { state: status.state, reason: status.reason, part: status.part ?? null }
+}
+
+export interface StatusSource {
+  gauges(): ResourceGauges
+  readonly cursors: Iterable<Cursor>
+  /** The most bytes of history that the resource may keep. */
+  readonly ringBytes: number
+  /** null: ready. */
+  readonly problem: string | null
+  readonly feed: Omit<FeedFigures, 'resource'>
+}
+
+export interface ProcessInput {
+  /** `server`, `worker 2`. */
+  readonly name: string
+  readonly ready: boolean
+  readonly sources: Iterable<StatusSource>
+  /** Events that entered the caches since the start. */
+  readonly takenEvents: number
+  readonly delays: Delays
+}
+
+/** What one process tells the one that answers the page. */
+export interface ProcessStatus extends Omit<ProcessFigures, 'watchers'> {
+  readonly delays: Delays
+  /** By transport and state. */
+  readonly watchers: Readonly<Record<string, number>>
+  readonly resources: readonly ResourceFigures[]
+  readonly feeds: readonly FeedFigures[]
+  readonly groups: readonly GroupFigures[]
+  readonly clients: readonly ClientFigures[]
+  readonly slow: readonly SlowWatcherFigures[]
+  readonly slowCount: number
+}
+
+/** The lists of groups and slow watchers are no longer than this, and that of clients than twice this, whatever the number of watchers. */
+const TOP = 10
+
+export function processStatus(input: ProcessInput): ProcessStatus {
+  const groups = new Map<Cursor['group'], { -readonly [K in keyof GroupFigures]: GroupFigures[K] }>()
+  const clients = new Map<string, { -readonly [K in keyof ClientFigures]: ClientFigures[K] }>()
+  const slow: SlowWatcherFigures[] = []
+  const watchers: Record<string, number> = {}
+  const feeds: FeedFigures[] = []
+  let sentEvents = 0
+  const resources = [...input.sources].map((source): ResourceFigures => {
+    const gauges = source.gauges()
+    const resource = resourceId(gauges.resource)
+    feeds.push({ resource, ...source.feed })
+    sentEvents += gauges.sentEvents
+    for (const [key, count] of gauges.watchers) watchers[key] = (watchers[key] ?? 0) + count
+    for (const cursor of source.cursors) {
+      const { group } = cursor
+      const { transport } = group.wire
+      const entry = groups.get(group)
+      if (entry === undefined) groups.set(group, { resource, transport, selector: group.matcher.key, watchers: 1 })
+      else entry.watchers++
+      const { identity } = cursor.options
+      const client = clients.get(identity)
+      if (client === undefined) clients.set(identity, { client: identity, watchers: 1, sentBytes: cursor.sentBytes })
+      else {
+        client.watchers++
+        client.sentBytes += cursor.sentBytes
+      }
+      if (!cursor.isBlocked && cursor.state !== 'lagging') continue
+      const behind = Math.max(0, gauges.revision - cursor.revision)
+      slow.push({ resource, transport, state: cursor.state, behind, pendingBytes: cursor.sink.pendingBytes })
+    }
+    const { group, version, plural, namespaced } = gauges.resource
+    return {
+      resource,
+      path: group === '' ? `/api/${version}` : `/apis/${group}/${version}`,
+      plural,
+      namespaced,
+      revision: gauges.revision,
+      objects: gauges.objects,
+      watchers: [...gauges.watchers.values()].reduce((sum, count) => sum + count, 0),
+      ringFill: source.ringBytes === 0 ? 0 : gauges.ringBytes / source.ringBytes,
+      ringBatches: gauges.ringBatches,
+      ringAgeSeconds: gauges.ringAgeSeconds,
+      stalenessSeconds: gauges.stalenessSeconds,
+      problem: source.problem,
+    }
+  })
+  return {
+    ...thisProcess(input.name),
+    ready: input.ready,
+    takenEvents: input.takenEvents,
+    sentEvents,
+    delays: input.delays,
+    watchers,
+    resources,
+    feeds,
+    groups: largest([...groups.values()]),
+    clients: largestClients([...clients.values()]),
+    slow: slowest(slow),
+    slowCount: slow.length,
+  }
+}
+
+/** The status of the primary process: it reads the upstream for all workers and serves no clients. */
+export function primaryStatus(feeds: readonly FeedFigures[]): ProcessStatus {
+  return {
+    ...thisProcess('primary'),
+    ready: true,
+    takenEvents: null,
+    sentEvents: 0,
+    delays: [],
+    watchers: {},
+    resources: [],
+    feeds,
+    groups: [],
+    clients: [],
+    slow: [],
+    slowCount: 0,
+  }
+}
+
+/**
+ * The status without what the reader may not see. A selector names parts of objects (the node of a pod, a tenant's label),
+ * so the selectors of a resource are shown only to readers who may list that resource in all namespaces. The names and
+ * addresses of clients are shown only to readers who may get `CLIENTS_PATH`.
+ */
+export async function statusFor(status: ServerStatus, reader: Reader): Promise<ServerStatus> {
+  const clients = (await reader.mayGet(CLIENTS_PATH)) ? status.clients : null
+  return { ...status, clients, groups: await groupsFor(status, reader) }
+}
+
+/** Nothing is served at this path: rules name it to give the permission to see who watches. */
+export const CLIENTS_PATH = '/ui/clients'
+
+export interface Reader {
+  readonly mayList: (resource: Pick<Resource, 'group' | 'version' | 'plural'>) => Promise<boolean>
+  readonly mayGet: (path: string) => Promise<boolean>
+}
+
+async function groupsFor(status: ServerStatus, { mayList }: Reader): Promise<readonly GroupFigures[]> {
+  const hidden = new Set<string>()
+  for (const id of new Set(status.groups.map(({ resource }) => resource))) {
+    const line = status.resources.find(({ resource }) => resource === id)
+    if (line === undefined || !(await mayList(resourceOf(line)))) hidden.add(id)
+  }
+  return status.groups.map((group) => (hidden.has(group.resource) ? { ...group, selector: null } : group))
+}
+
+function resourceOf({ path, plural }: ResourceFigures): Pick<Resource, 'group' | 'version' | 'plural'> {
+  const [version = '', group = ''] = path.split('/').slice(2).toReversed()
+  return { group, version, plural }
+}
+
+/** @param processes the process that reads the upstream comes first. */
+export function serverStatus(about: ServerAbout, processes: readonly ProcessStatus[]): ServerStatus {
+  const serving = processes.filter(({ takenEvents }) => takenEvents !== null)
+  return {
+    ...about,
+    ready: serving.length > 0 && serving.every(({ ready }) => ready),
+    processes: processes.map(({ name, pid, uptimeSeconds, rssBytes, ready, takenEvents, sentEvents, watchers }) => ({
+      name,
+      pid,
+      uptimeSeconds,
+      rssBytes,
+      ready,
+      takenEvents,
+      sentEvents,
+      watchers: Object.values(watchers).reduce((sum, count) => sum + count, 0),
+    })),
+    // Only the process that reads the upstream knows the state of the feeds, and it comes first.
+    feeds: processes.find(({ feeds }) => feeds.length > 0)?.feeds ?? [],
+    delays: summed(serving.map(({ delays }) => delays)),
+    watchers: Object.fromEntries(summed(serving.map((one) => Object.entries(one.watchers)))),
+    resources: mergedResources(serving.flatMap(({ resources }) => resources)),
+    groups: largest(mergedGroups(serving.flatMap(({ groups }) => groups))),
+    clients: largestClients(mergedClients(serving.flatMap(({ clients }) => clients))),
+    slow: slowest(serving.flatMap(({ slow }) => slow)),
+    slowCount: serving.reduce((sum, { slowCount }) => sum + slowCount, 0),
+  }
+}
+
+function thisProcess(name: string): Pick<ProcessStatus, 'name' | 'pid' | 'uptimeSeconds' | 'rssBytes'> {
+  return { name, pid: process.pid, uptimeSeconds: process.uptime(), rssBytes: process.memoryUsage.rss() }
+}
+
+function largest<T extends { readonly watchers: number }>(all: readonly T[]): readonly T[] {
+  return all.toSorted((a, b) => b.watchers - a.watchers).slice(0, TOP)
+}
+
+/** Those with the most watchers and those with the most bytes, the latter first. */
+function largestClients(all: readonly ClientFigures[]): readonly ClientFigures[] {
+  const byBytes = all.toSorted((a, b) => b.sentBytes - a.sentBytes)
+  const chosen = new Set([...byBytes.slice(0, TOP), ...largest(all)])
+  return byBytes.filter((client) => chosen.has(client))
+}
+
+function mergedClients(clients: readonly ClientFigures[]): readonly ClientFigures[] {
+  const merged = new Map<string, ClientFigures>()
+  for (const { client, watchers, sentBytes } of clients) {
+    const before = merged.get(client) ?? { watchers: 0, sentBytes: 0 }
+    merged.set(client, { client, watchers: before.watchers + watchers, sentBytes: before.sentBytes + sentBytes })
+  }
+  return [...merged.values()]
+}
+
+function slowest(slow: readonly SlowWatcherFigures[]): readonly SlowWatcherFigures[] {
+  return slow.toSorted((a, b) => b.behind - a.behind).slice(0, TOP)
+}
+
+function summed<K>(counts: readonly (readonly (readonly [K, number])[])[]): [K, number][] {
+  const sums = new Map<K, number>()
+  for (const [key, count] of counts.flat()) sums.set(key, (sums.get(key) ?? 0) + count)
+  return [...sums]
+}
+
+function mergedGroups(groups: readonly GroupFigures[]): readonly GroupFigures[] {
+  const merged = new Map<string, GroupFigures>()
+  for (const group of groups) {
+    const key = [group.resource, group.transport, group.selector].join('\n')
+    const before = merged.get(key)
+    merged.set(key, before === undefined ? group : { ...before, watchers: before.watchers + group.watchers })
+  }
+  return [...merged.values()]
+}
+
+/** Each process holds all objects and a history of its own: the page shows what a client can count on wherever it connects. */
+function mergedResources(lines: readonly ResourceFigures[]): readonly ResourceFigures[] {
+  const merged = new Map<string, ResourceFigures>()
+  for (const line of lines) {
+    const before = merged.get(line.resource)
+    merged.set(line.resource, before === undefined ? line : { ...line, ...together(before, line) })
+  }
+  return [...merged.values()]
+}
+
+function together(a: ResourceFigures, b: ResourceFigures): Partial<ResourceFigures> {
+  return {
+    revision: Math.min(a.revision, b.revision),
+    objects: Math.max(a.objects, b.objects),
+    watchers: a.watchers + b.watchers,
+    ringFill: Math.max(a.ringFill, b.ringFill),
+    ringBatches: Math.min(a.ringBatches, b.ringBatches),
+    ringAgeSeconds: Math.min(a.ringAgeSeconds, b.ringAgeSeconds),
+    stalenessSeconds: Math.max(a.stalenessSeconds, b.stalenessSeconds),
+    problem: a.problem ?? b.problem,
+  }
+}

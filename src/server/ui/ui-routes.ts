@@ -1,0 +1,84 @@
+/**
+ * `/ui/` serves the status page and its files; `/ui/events` sends its figures (`status-stream.ts`). The objects that the
+ * page shows come over the API itself, as they would for any browser.
+ *
+ * Everything comes from this process: the page names no other host, and its policy would not let the browser ask one.
+ */
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
+import type { Caller } from '../transports/limits/request-gate.js'
+import type { Exchange } from '../transports/server/exchange.js'
+import { type GatedRouteOptions, gated } from '../transports/server/gated-route.js'
+import { StatusStream, type StatusStreamOptions } from './status-stream.js'
+
+export interface UiOptions extends StatusStreamOptions, GatedRouteOptions<Caller> {}
+
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; " +
+  "form-action 'none'; frame-ancestors 'none'"
+const HEADERS = {
+  'content-security-policy': POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-cache',
+} as const
+
+interface Asset {
+  readonly type: string
+  read(): Buffer
+}
+
+const require = createRequire(import.meta.url)
+const uPlotFolder = (): string => dirname(require.resolve('uplot'))
+
+const assets: Readonly<Record<string, Asset>> = {
+  '': { type: 'text/html; charset=utf-8', read: () => source('index.html') },
+  'style.css': { type: 'text/css; charset=utf-8', read: () => source('style.css') },
+  'icon.svg': { type: 'image/svg+xml', read: () => source('icon.svg') },
+  'uplot.css': { type: 'text/css; charset=utf-8', read: () => readFileSync(`${uPlotFolder()}/uPlot.min.css`) },
+  'uplot.js': {
+    type: 'text/javascript; charset=utf-8',
+    read: () => readFileSync(`${uPlotFolder()}/uPlot.iife.min.js`),
+  },
+  ...Object.fromEntries(
+    ['main.js', 'overview.js', 'chart.js', 'browser.js', 'elements.js', 'yaml-difference.js'].map((name) => [
+      name,
+      { type: 'text/javascript; charset=utf-8', read: () => readFileSync(new URL(`page/${name}`, import.meta.url)) },
+    ]),
+  ),
+}
+
+/** Files that the compiler does not copy are read from the sources: two folders up from `dist/ui`, three in a test build. */
+function source(name: string): Buffer {
+  try {
+    return readFileSync(new URL(`./page/${name}`, import.meta.url))
+  } catch {
+    return readFileSync(new URL(`../../../../src/ui/page/${name}`, import.meta.url))
+  }
+}
+
+export function registerUi(server: FastifyInstance, options: UiOptions): void {
+  const read = new Map<string, Buffer>()
+  const stream = new StatusStream(options)
+  server.get('/ui', (_request, reply) => reply.redirect('/ui/'))
+  for (const [name, asset] of Object.entries(assets)) {
+    const sendAsset = (exchange: Exchange): void => {
+      let body = read.get(name)
+      if (body === undefined) read.set(name, (body = asset.read()))
+      exchange.send(200, asset.type, body, HEADERS)
+    }
+    server.get(`/ui/${name}`, gated(options, attributesOf('/ui/'), sendAsset))
+  }
+  server.get(
+    '/ui/events',
+    gated(options, attributesOf('/ui/events'), (exchange, caller) => stream.open(exchange, caller, HEADERS)),
+  )
+  server.addHook('preClose', async () => stream.close())
+}
+
+function attributesOf(path: string): () => Attributes {
+  return () => pathAttributes('GET', path)
+}

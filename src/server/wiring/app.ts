@@ -1,0 +1,332 @@
+/**
+ * The server of one process: its stages in the order in which a request or an event passes them, each built from those
+ * before it. `serve.ts` and `worker.ts` run it; tests run the same.
+ */
+import { Pump } from '../../engine/broadcast/pump.js'
+import type { Config } from '../config/load.js'
+import { hasAuthenticator } from '../config/relations.js'
+import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
+import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
+import { Metrics } from '../metrics/metrics.js'
+import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
+import { type Clock, sleep, systemClock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import { type Random, systemRandom } from '../../support/random.js'
+import type { ApiServices } from '../transports/passthrough/api-services.js'
+import type { Passthrough } from '../transports/passthrough/passthrough.js'
+import type { ServerOptions } from '../transports/server/server.js'
+import type { ServerStatus } from '../ui/page/figures.js'
+import { feedFigures, type ProcessStatus, processStatus, serverStatus } from '../ui/status.js'
+import { registerUi } from '../ui/ui-routes.js'
+import type { Basis } from './basis.js'
+import { followCertificateExpiry } from './certificate-expiry.js'
+import { drainWatches } from './drain-watches.js'
+import { followServed } from './follow-served.js'
+import { type CurrentConfig, fixedConfig } from './live-config.js'
+import { openApi } from './open-api.js'
+import { type GateStage, openGate } from './open-gate.js'
+import { type SharedLimits, UNSHARED } from '../../engine/model/shared-limits.js'
+import { type ClientLimits, openClientLimits } from './open-client-limits.js'
+import { type Limits, openLimits } from './open-limits.js'
+import { type DocumentStage, openDocuments } from './open-documents.js'
+import { openApiServices, openPassthrough } from './open-passthrough.js'
+import { openResources, type ResourceStage, type Sources } from './open-resources.js'
+import { openWrites, type WriteStage } from './open-writes.js'
+import { OutageLog } from './outage-log.js'
+import { type PortNumbers, Ports } from './ports.js'
+import { problemOf, Readiness } from './readiness.js'
+import { checkStreamHandles } from '../transports/watch/check-stream-handles.js'
+
+export interface AppOptions extends Sources {
+  readonly config: Config
+  /** Default: no option changes. */
+  readonly live?: CurrentConfig
+  /** false: another process logs when the upstream is away. */
+  readonly logsOutages?: boolean
+  /** The name of this process on the status page, where there are several. */
+  readonly name?: string
+  /** The status of all processes of the server. Default: that of this one. */
+  readonly statuses?: () => Promise<readonly ProcessStatus[]>
+  /** Answers a scrape. Default: the metrics of this process. */
+  readonly exposeMetrics?: () => Promise<{ readonly contentType: string; readonly text: string }>
+  /** How the limits on clients are counted. Default: this process is the whole server. */
+  readonly limits?: SharedLimits
+  /** Compares with etcd what this server holds. Default: what this process watches. */
+  readonly checkConsistency?: () => Promise<ConsistencyReport>
+  readonly logger: Logger
+  readonly version: string
+  /** Default: metrics of this server alone. */
+  readonly metrics?: Metrics
+  readonly clock?: Clock
+  readonly random?: Random
+}
+
+const READY_POLL_MS = 50
+
+export class App {
+  readonly metrics: Metrics
+  readonly #options: AppOptions
+  readonly #basis: Basis
+  readonly #pump: Pump
+  readonly #stage: ResourceStage
+  readonly #apiServices: ApiServices | null
+  readonly #documents: DocumentStage
+  readonly #clients: ClientLimits
+  readonly #limits: Limits
+  readonly #gate: GateStage
+  readonly #passthrough: Passthrough | null
+  readonly #writes: WriteStage | null
+  readonly #readiness: Readiness
+  readonly #outages: OutageLog
+  readonly #checkConsistency: () => Promise<ConsistencyReport>
+  readonly #ports: Ports
+  readonly #stopFollowingCertificates: () => void
+  #starting: Promise<PortNumbers> | null = null
+  #isShuttingDown = false
+  #isDraining = false
+  #isStopped = false
+  readonly #stopping = new AbortController()
+
+  constructor(options: AppOptions) {
+    const { config, logger, version, upstream } = options
+    const basis = basisOf(options)
+    const { metrics, clock } = basis
+    const isDraining = (): boolean => this.#isDraining
+    const isShuttingDown = (): boolean => this.#isShuttingDown
+    const clients = openClientLimits(basis, options.limits ?? UNSHARED)
+    const passGate = clients.gates.passthrough
+    this.#options = options
+    this.#basis = basis
+    this.metrics = metrics
+    this.#clients = clients
+
+    // From the source to the watchers.
+    this.#pump = new Pump({ metrics: { passSlice: (seconds) => metrics.passSlice(seconds) } })
+    const stage = openResources(basis, this.#pump, options)
+    this.#stage = stage
+    this.#apiServices = openApiServices({ ...basis, gate: passGate })
+    this.#documents = openDocuments(basis)
+    const { documents } = this.#documents
+    const known = followServed(basis, stage, this.#apiServices, documents)
+
+    // From the socket to the resource.
+    this.#limits = openLimits(basis, stage.resources, clients)
+    this.#gate = openGate(basis, stage, clients)
+    this.#passthrough = openPassthrough({ ...basis, gate: passGate })
+    this.#writes = config.enableWrites ? openWrites(basis, stage, upstream, this.#limits) : null
+    const api = openApi(basis, {
+      version,
+      writes: this.#writes,
+      stage,
+      known,
+      documents,
+      isDraining,
+      limits: this.#limits,
+      gate: this.#gate.gate,
+      passthrough: this.#passthrough,
+      apiServices: this.#apiServices,
+    })
+
+    // Beside them.
+    const pipelines = (): Iterable<ResourcePipeline> => stage.resources.pipelines()
+    const { remote } = stage
+    this.#readiness = new Readiness({
+      ...basis,
+      pipelines,
+      remote,
+      maxStalenessMs: config.maxStaleness,
+      isShuttingDown,
+      access: () => this.#gate.checks(),
+      hasReadDefinitions: () => known.hasReadDefinitions,
+    })
+    const reasons = (): string[] => [...pipelines()].flatMap(({ cache }) => cache.disconnectedReason ?? [])
+    this.#outages = new OutageLog({ reasons, clock, logger })
+    const onRequest = new ConsistencyOnRequest(pipelines)
+    this.#checkConsistency = options.checkConsistency ?? (() => onRequest.run())
+    metrics.observe(() => [...pipelines()].map((pipeline) => pipeline.gauges()))
+
+    this.#stopFollowingCertificates = followCertificateExpiry(config, clock, metrics)
+    this.#ports = new Ports({
+      config,
+      live: basis.live,
+      clock,
+      logger,
+      server: this.#serverOptions(api),
+      resets: clients.resets,
+    })
+  }
+
+  get registry(): ResourceRegistry {
+    return this.#stage.registry
+  }
+
+  /** The pipelines that feed, cache and broadcast in this process: one for each etcd prefix. */
+  get sources(): Iterable<ResourcePipeline> {
+    return this.#stage.resources.pipelines()
+  }
+
+  get isReady(): boolean {
+    return this.#readiness.isReady
+  }
+
+  /** For SIGHUP, after the platform has moved the access log. */
+  reopenLogs(): void {
+    this.#gate.reopenAuditLog()
+  }
+
+  /** Compares every cache with etcd now; one comparison runs at a time. */
+  async checkConsistency(): Promise<ConsistencyReport> {
+    return await this.#checkConsistency()
+  }
+
+  /** Starts the feeds, and listens when ready, or after `readyWithinMs` at the latest. @throws when a port is taken. */
+  start({ readyWithinMs = 0 } = {}): Promise<PortNumbers> {
+    this.#starting = this.#start(readyWithinMs)
+    return this.#starting
+  }
+
+  async #start(readyWithinMs: number): Promise<PortNumbers> {
+    const { clock } = this.#basis
+    const startedMs = clock.monotonic()
+    this.#stage.resources.start()
+    this.#stage.remote?.start()
+    if (this.#options.logsOutages !== false) this.#outages.start()
+    this.#limits.memory.start()
+    this.#apiServices?.start()
+    this.#readiness.logWhenReady(startedMs)
+    const isWaiting = (): boolean => !this.isReady && !this.#isStopped
+    while (isWaiting() && clock.monotonic() - startedMs < readyWithinMs) await sleep(clock, READY_POLL_MS)
+    await checkStreamHandles(this.#options.config.streamHandles, this.#options.logger)
+    return await this.#ports.start()
+  }
+
+  /**
+   * Is not ready from now on, but serves on for the shutdown delay, so that load balancers notice; in its second half
+   * connections end after their next answer. Then it refuses new watches, and ends the running ones, spread over the grace
+   * period.
+   */
+  async drain(): Promise<void> {
+    if (this.#isShuttingDown) return
+    this.#isShuttingDown = true
+    const { shutdownDelayDuration: delayMs, shutdownWatchTerminationGracePeriod: graceMs } = this.#options.config
+    if (delayMs > 0) await this.#serveOn(delayMs)
+    if (this.#isStopped) return
+    this.#isDraining = true
+    this.#ports.drain()
+    await drainWatches(this.#stage.resources, graceMs, this.#basis.clock, () => this.#isStopped)
+  }
+
+  async #serveOn(delayMs: number): Promise<void> {
+    const { clock } = this.#basis
+    const halfTime = clock.setTimer(delayMs / 2, () => this.#ports.announceDrain())
+    await sleep(clock, delayMs, this.#stopping.signal)
+    halfTime.cancel()
+  }
+
+  async stop(): Promise<void> {
+    if (this.#isStopped) return
+    this.#isShuttingDown = true
+    this.#isDraining = true
+    this.#isStopped = true
+    this.#stopping.abort()
+    // A port that is closed while it is being opened fails the start, and one that is opened later stays open.
+    await this.#starting?.catch(() => {})
+    this.#readiness.stop()
+    this.#outages.stop()
+    this.#stopFollowingCertificates()
+    this.#limits.memory.stop()
+    await this.#stage.remote?.stop()
+    await this.#stage.resources.stop()
+    this.#stage.closeServer()
+    await this.#gate.close()
+    this.#passthrough?.close()
+    await this.#apiServices?.stop()
+    await this.#ports.stop()
+    await this.#writes?.close()
+    await this.#documents.close()
+    this.#pump.stop()
+    await this.#options.upstream.close()
+  }
+
+  /** Returns the present state of this process. */
+  async status(): Promise<ProcessStatus> {
+    const { name = 'server' } = this.#options
+    const { watchCacheBytes } = this.#basis.live.current
+    return processStatus({
+      name,
+      ready: this.isReady,
+      sources: [...this.sources].map((source) => ({
+        gauges: () => source.gauges(),
+        cursors: source.dispatcher.cursors,
+        ringBytes: watchCacheBytes,
+        problem: problemOf(source.cache.readiness),
+        feed: feedFigures(source.feed.status),
+      })),
+      ...this.metrics.figures(),
+    })
+  }
+
+  async #serverStatus(): Promise<ServerStatus> {
+    const { config, version, statuses } = this.#options
+    const { natsServers, natsRole: role, natsCluster: cluster } = config
+    const named = config.upstream ?? config.etcdServers.join(', ')
+    const upstream = config.embedded ? 'in-process store' : named || 'none: fed by the fleet'
+    const fleet = natsServers.length === 0 ? null : { servers: natsServers.join(', '), role, cluster }
+    const processes = statuses === undefined ? [await this.status()] : await statuses()
+    return serverStatus({ version, upstream, fleet }, processes)
+  }
+
+  #serverOptions(api: ServerOptions['api']): ServerOptions {
+    const { config, exposeMetrics } = this.#options
+    const { metrics, clock, live, onInternalError } = this.#basis
+    const { gate } = this.#gate
+    return {
+      api,
+      gate,
+      health: {
+        livez: () => [{ name: 'ping', problem: () => null }],
+        readyz: () => this.#readiness.checks(),
+        ages: () => this.#readiness.ages(),
+      },
+      metrics: exposeMetrics ?? (() => metrics.expose()),
+      checkConsistency: () => this.#checkConsistency(),
+      onRejected: (limit) => metrics.rejected(limit),
+      answersAll: config.passthrough !== null,
+      onInternalError,
+      corsAllowedOrigins: config.corsAllowedOrigins,
+      // A foreign page has no credentials. Where they are required, the host name that it uses does not matter.
+      allowedHosts: () => {
+        const { allowedHosts } = live.current
+        return hasAuthenticator(config) && allowedHosts.length === 0 ? null : allowedHosts
+      },
+      routes: (server) =>
+        registerUi(server, {
+          gate,
+          clock,
+          onInternalError,
+          status: () => this.#serverStatus(),
+          places: this.#clients.gates['status-pages'],
+        }),
+    }
+  }
+}
+
+function basisOf({
+  config,
+  live,
+  logger,
+  version,
+  clock = systemClock,
+  random = systemRandom,
+  metrics,
+}: AppOptions): Basis {
+  return {
+    config,
+    live: live ?? fixedConfig(config),
+    logger,
+    clock,
+    random,
+    metrics: metrics ?? new Metrics(version),
+    onInternalError: (error) => logger.error({ err: error.cause ?? error }, 'internal error'),
+  }
+}

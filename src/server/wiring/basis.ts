@@ -1,0 +1,20 @@
+/** The values that every stage of the server is given. */
+import type { Config } from '../config/load.js'
+import type { Metrics } from '../metrics/metrics.js'
+import type { StatusError } from '../../engine/model/status.js'
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { CurrentConfig } from './live-config.js'
+
+export interface Basis {
+  readonly config: Config
+  /** For options that may change while the server runs (`RELOADABLE`). */
+  readonly live: CurrentConfig
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: Metrics
+  /** Logs a fault of ours, which the client hears of only as a 500. */
+  readonly onInternalError: (error: StatusError) => void
+}

@@ -1,0 +1,221 @@
+/**
+ * `distributary config check`: reads what a server would read, without starting one. Flags, environment and file are
+ * loaded; files of keys and certificates are parsed by the code that uses them; and if wanted etcd, NATS or the
+ * upstream is asked.
+ */
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createSecureContext } from 'node:tls'
+import { buildAuthenticator, buildAuthorizer } from '../auth/access-control.js'
+import { RbacRules } from '../auth/authz/rbac.js'
+import { loadDescriptors } from '../../kubernetes/codec/protobuf/descriptors.js'
+import { kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
+import { ConfigError } from '../config/config-error.js'
+import { type Config, type Loaded, load } from '../config/load.js'
+import { optionNames, options } from '../config/options.js'
+import { hasAuthenticator } from '../config/relations.js'
+import { parseSigningKeys } from '../../fleet/nats/envelope.js'
+import { keyFromText } from '../../engine/model/event.js'
+import { systemClock as clock } from '../../support/clock.js'
+import { silentLogger as logger } from '../../support/log.js'
+import { Metrics } from '../metrics/metrics.js'
+import { describeReload, describeResources, describeSource, urlHost } from './describe-config.js'
+import { connectionOf } from './nats-fleet.js'
+import { openRemoteApiServer } from './remote-api-server.js'
+import { openUpstream } from './open-upstream.js'
+import { errorMessage } from '../../support/error-message.js'
+
+export interface CheckOptions {
+  readonly argv: readonly string[]
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Whether etcd, NATS or the upstream is asked too. */
+  readonly connects: boolean
+}
+
+export interface CheckedConfig {
+  readonly outcome: 'valid' | 'invalid' | 'unreachable'
+  /** What the server would do; empty for a configuration that cannot be read. */
+  readonly lines: readonly string[]
+  readonly problems: readonly string[]
+}
+
+type Run = Extract<Loaded, { kind: 'run' }>
+
+const PAIRS = [
+  ['tlsCertFile', 'tlsPrivateKeyFile'],
+  ['etcdCertfile', 'etcdKeyfile'],
+  ['natsCertfile', 'natsKeyfile'],
+  ['proxyClientCertFile', 'proxyClientKeyFile'],
+] as const
+const AUTHORITIES = [
+  'clientCaFile',
+  'requestheaderClientCaFile',
+  'etcdCafile',
+  'natsCafile',
+  'passthroughCafile',
+  'apiserviceCafile',
+  'oidcCaFile',
+] as const
+const CONNECT_MS = 10_000
+
+export async function checkConfig({ argv, environment, connects }: CheckOptions): Promise<CheckedConfig> {
+  let loaded: Loaded
+  try {
+    loaded = load(argv, environment, (path) => readFileSync(path, 'utf8'))
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return { outcome: 'invalid', lines: [], problems: error.problems }
+  }
+  if (loaded.kind !== 'run')
+    return { outcome: 'invalid', lines: [], problems: ['--help and --version start no server'] }
+  const { config } = loaded
+  const certificates: string[] = []
+  const problems = [...certificateProblems(config, certificates), ...fileProblems(config)]
+  const lines = [...described(loaded), ...certificates]
+  if (problems.length > 0) return { outcome: 'invalid', lines, problems }
+  if (!connects) return { outcome: 'valid', lines, problems }
+  for (const ask of [askEtcd, askNats, askUpstream]) {
+    try {
+      const line = await ask(config)
+      if (line !== null) lines.push(line)
+    } catch (error) {
+      problems.push(errorMessage(error))
+    }
+  }
+  return { outcome: problems.length > 0 ? 'unreachable' : 'valid', lines, problems }
+}
+
+/** @param lines takes the end of each certificate. */
+function certificateProblems(config: Config, lines: string[]): string[] {
+  const problems: string[] = []
+  const read = (flag: string, path: string | null, isOwn: boolean): void => {
+    if (path === null) return
+    try {
+      const { subject, validTo } = new X509Certificate(readFileSync(path))
+      const end = new Date(validTo)
+      lines.push(`${flag}: ${subject.replaceAll('\n', ', ')}, valid until ${end.toISOString()}`)
+      if (isOwn && end.getTime() < clock.now()) problems.push(`${flag}: ${path} expired on ${end.toISOString()}`)
+    } catch (error) {
+      problems.push(`${flag}: ${path}: ${errorMessage(error)}`)
+    }
+  }
+  for (const [certName, keyName] of PAIRS) {
+    const cert = config[certName]
+    const key = config[keyName]
+    const found = problems.length
+    read(options[certName].flag, cert, true)
+    if (cert === null || key === null || problems.length > found) continue
+    try {
+      createSecureContext({ cert: readFileSync(cert), key: readFileSync(key) })
+    } catch (error) {
+      problems.push(`${options[keyName].flag}: ${key} does not fit ${cert}: ${errorMessage(error)}`)
+    }
+  }
+  for (const name of AUTHORITIES) read(options[name].flag, config[name], false)
+  return problems
+}
+
+/** Everything else that stages parse when they are made. */
+function fileProblems(config: Config): string[] {
+  const noRules = new RbacRules({
+    unread: 'nothing is read',
+    list: () => Promise.reject(new Error('nothing is read')),
+    onChange: () => () => {},
+  })
+  const attempts: readonly (() => void)[] = [
+    () => buildAuthenticator(config, { clock, logger }).close(),
+    () => buildAuthorizer(config, { clock, logger }, noRules).close(),
+    () => {
+      if (config.protoDescriptors !== null) loadDescriptors(readFileSync(config.protoDescriptors), kubernetesSchema())
+    },
+    () => {
+      if (config.natsServers.length > 0) connectionOf(config)
+    },
+    () => {
+      if (config.natsSigningKeyFile !== null) parseSigningKeys(readFileSync(config.natsSigningKeyFile))
+    },
+    () => {
+      if (config.upstream !== null) openRemoteApiServer(config, { clock, logger }).close()
+    },
+  ]
+  return attempts.flatMap((attempt) => {
+    try {
+      attempt()
+      return []
+    } catch (error) {
+      return [errorMessage(error)]
+    }
+  })
+}
+
+function described({ config, sources }: Run): string[] {
+  const { bindAddress, port, securePort, metricsBindAddress } = config
+  const ports = [
+    ...(port === null ? [] : [`http://${urlHost(bindAddress)}:${port}`]),
+    ...(securePort === null ? [] : [`https://${urlHost(bindAddress)}:${securePort}`]),
+    ...(metricsBindAddress === null
+      ? []
+      : [`metrics at http://${urlHost(metricsBindAddress.host)}:${metricsBindAddress.port}`]),
+  ]
+  const given = optionNames
+    .filter((name) => sources[name] !== 'default')
+    .map((name) => `${options[name].flag} (${sources[name]})`)
+  return [
+    `reads ${describeSource(config)}`,
+    `listens on ${ports.join(', ')}${config.workers > 1 ? ` with ${config.workers} workers` : ''}`,
+    `serves ${describeResources(config)}`,
+    `${hasAuthenticator(config) ? 'authenticates callers' : 'authenticates nobody'}, authorizes by ${config.authorizationMode.join(', ')}`,
+    config.enableWrites
+      ? 'accepts writes'
+      : config.passthrough === null
+        ? 'refuses writes'
+        : `passes the rest on to ${config.passthrough}`,
+    `options given: ${given.length === 0 ? 'none' : given.join(', ')}`,
+    ...describeReload(config, sources),
+  ]
+}
+
+async function askEtcd(config: Config): Promise<string | null> {
+  if (config.etcdServers.length === 0) return null
+  const upstream = openUpstream(config, logger, new Metrics('check'))
+  try {
+    const signal = AbortSignal.timeout(CONNECT_MS)
+    const { revision, serverVersions } = await upstream.status(signal)
+    // The right to read is what matters; the status alone needs none.
+    await upstream.read({ prefix: keyFromText(`${config.etcdPrefix}/`), limit: 1, keysOnly: true, signal })
+    return `etcd ${serverVersions.join(', ')} answers, at revision ${revision}`
+  } finally {
+    await upstream.close()
+  }
+}
+
+async function askNats(config: Config): Promise<string | null> {
+  if (config.natsServers.length === 0) return null
+  try {
+    const { NatsClient } = await import('../../fleet/nats/nats-client.js')
+    const client = await NatsClient.connect(connectionOf(config), clock)
+    await client.close()
+    return 'NATS answers'
+  } catch (error) {
+    throw new Error(`NATS ${config.natsServers.join(', ')}: ${errorMessage(error)}`, { cause: error })
+  }
+}
+
+async function askUpstream(config: Config): Promise<string | null> {
+  if (config.upstream === null) return null
+  const server = openRemoteApiServer(config, { clock, logger })
+  try {
+    const { status } = await server.transport.send({
+      path: '/version',
+      query: {},
+      accept: 'application/json',
+      signal: AbortSignal.timeout(CONNECT_MS),
+    })
+    if (status !== 200) throw new Error(`/version was answered with ${status}`)
+    return `${config.upstream} answers`
+  } catch (error) {
+    throw new Error(`--upstream ${config.upstream}: ${errorMessage(error)}`, { cause: error })
+  } finally {
+    server.close()
+  }
+}

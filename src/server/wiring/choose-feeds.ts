@@ -1,0 +1,47 @@
+/** Chooses the source of this process's resources by the configuration. */
+import type { Config } from '../config/load.js'
+import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
+import type { Resource } from '../../engine/model/resource.js'
+import { httpFeeds, openRemoteApiServer } from './remote-api-server.js'
+import { natsFleet } from './nats-fleet.js'
+import type { OpenFeed } from '../../engine/feed/resource-feed.js'
+import { upstreamFeeds } from '../../engine/feed/upstream-feed.js'
+import type { Clock } from '../../support/clock.js'
+import { Limiter } from '../../support/limiter.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
+import type { Upstream } from '../../engine/upstream/upstream.js'
+
+/** A deep replay is expensive for etcd, so only so many resources list at once. The in-process store takes all. */
+const FEEDS_AT_ONCE = 8
+const EMBEDDED_FEEDS_AT_ONCE = 256
+/** A list costs another server little, and most of its time passes on the way. */
+const HTTP_FEEDS_AT_ONCE = 16
+
+export interface FeedParts {
+  readonly config: Config
+  readonly upstream: Upstream
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  /** The metrics of a replica that is fed by NATS. */
+  readonly fleetMetrics?: (resource: Resource) => FleetMetrics
+  /** The server behind `--upstream`, where it is open already. */
+  readonly server?: RemoteApiServer | null
+}
+
+export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): OpenFeed {
+  const options = {
+    ...parts,
+    listSlots: new Limiter(feedsAtOnce(config)),
+    backfillRevisions: config.backfillRevisions,
+    onGap: config.onGap,
+  }
+  if (config.upstream !== null) return httpFeeds(parts.server ?? openRemoteApiServer(config, parts), options)
+  return config.natsServers.length === 0 ? upstreamFeeds(options) : natsFleet(config, options, fleetMetrics)
+}
+
+function feedsAtOnce({ embedded, upstream }: Config): number {
+  return embedded ? EMBEDDED_FEEDS_AT_ONCE : upstream === null ? FEEDS_AT_ONCE : HTTP_FEEDS_AT_ONCE
+}

@@ -1,0 +1,24 @@
+/** Ends all watches, spread over a grace period, so that their clients do not come back all at once. */
+import type { Resources } from '../../engine/pipeline/resources.js'
+import { type Clock, sleep } from '../../support/clock.js'
+
+/** The time between two steps, in each of which some watches end. */
+const STEP_MS = 50
+
+export async function drainWatches(
+  resources: Resources,
+  graceMs: number,
+  clock: Clock,
+  isStopped: () => boolean,
+): Promise<void> {
+  let running = [...resources.dispatchers()].flatMap((dispatcher) =>
+    [...dispatcher.cursors].map((cursor) => ({ dispatcher, cursor })),
+  )
+  for (let steps = Math.max(1, Math.floor(graceMs / STEP_MS)); running.length > 0 && !isStopped(); steps--) {
+    const now = Math.ceil(running.length / Math.max(1, steps))
+    for (const { dispatcher, cursor } of running.slice(0, now)) dispatcher.drain(cursor)
+    // Watches that have ended meanwhile are not waited for.
+    running = running.slice(now).filter(({ cursor }) => cursor.state !== 'ended')
+    if (running.length > 0) await sleep(clock, STEP_MS)
+  }
+}

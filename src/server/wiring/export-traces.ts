@@ -1,0 +1,97 @@
+/**
+ * OpenTelemetry's SDK and its exporter behind one file: spans leave over OTLP/HTTP. The packages are optional, and
+ * loaded only when an endpoint is configured: a server without tracing neither needs nor reads them.
+ *
+ * A collector that is away costs spans and one line in the log, never a request: at most QUEUED_SPANS wait for it. What
+ * OpenTelemetry has environment variables for (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`) is left to
+ * them.
+ */
+import { hostname } from 'node:os'
+import { context, propagation, trace } from '@opentelemetry/api'
+import type { Logger } from '../../support/log.js'
+
+export interface TraceExport {
+  /** Sends what is still queued, for a few seconds at most. */
+  stop(): Promise<void>
+}
+
+export interface TraceExportOptions {
+  /** The collector's base address, such as `http://127.0.0.1:4318`; null: no tracing. */
+  readonly endpoint: string | null
+  /** The share of traced requests among those whose caller has not decided. */
+  readonly samplesPerMillion: number
+  readonly version: string
+  readonly logger: Logger
+}
+
+const PACKAGES = [
+  '@opentelemetry/sdk-trace',
+  '@opentelemetry/context-async-hooks',
+  '@opentelemetry/core',
+  '@opentelemetry/resources',
+  '@opentelemetry/exporter-trace-otlp-http',
+]
+const QUEUED_SPANS = 2_048
+const SEND_EVERY_MS = 1_000
+const EXPORT_TIMEOUT_MS = 5_000
+/** A client chooses its user agent and its path. */
+const MAX_VALUE_LENGTH = 256
+const NOTHING: TraceExport = { stop: () => Promise.resolve() }
+
+/** @throws Error that says what to install, when the optional packages are not there. */
+export async function exportTraces(options: TraceExportOptions): Promise<TraceExport> {
+  const { endpoint, samplesPerMillion, version, logger } = options
+  if (endpoint === null) return NOTHING
+  const { sdk, hooks, core, resources, exporter } = await loadSdk()
+  const otlp = new exporter.OTLPTraceExporter({ url: `${endpoint}/v1/traces`, timeoutMillis: EXPORT_TIMEOUT_MS })
+  let isAway = false
+  const noticing: typeof otlp = Object.create(otlp, {
+    export: {
+      value: (spans: Parameters<typeof otlp.export>[0], done: Parameters<typeof otlp.export>[1]): void =>
+        otlp.export(spans, (result) => {
+          const isLost = result.code !== core.ExportResultCode.SUCCESS
+          if (isLost && !isAway) logger.warn({ endpoint, reason: result.error?.message }, 'traces cannot be exported')
+          else if (!isLost && isAway) logger.info({ endpoint }, 'traces are exported again')
+          isAway = isLost
+          done(result)
+        }),
+    },
+  }) as typeof otlp
+  const own = resources.resourceFromAttributes({
+    'service.name': 'distributary',
+    'service.version': version,
+    'service.instance.id': `${hostname()}-${process.pid}`,
+  })
+  const provider = new sdk.TracerProvider({
+    resource: own.merge(resources.detectResources({ detectors: [resources.envDetector] })),
+    sampler: new sdk.ParentBasedSampler({ root: new sdk.TraceIdRatioBasedSampler(samplesPerMillion / 1e6) }),
+    spanLimits: { attributeValueLengthLimit: MAX_VALUE_LENGTH },
+    spanProcessors: [
+      new sdk.BatchSpanProcessor({
+        exporter: noticing,
+        maxQueueSize: QUEUED_SPANS,
+        scheduledDelayMillis: SEND_EVERY_MS,
+        exportTimeoutMillis: EXPORT_TIMEOUT_MS,
+      }),
+    ],
+  })
+  context.setGlobalContextManager(new hooks.AsyncLocalStorageContextManager().enable())
+  propagation.setGlobalPropagator(new core.W3CTraceContextPropagator())
+  trace.setGlobalTracerProvider(provider)
+  return { stop: () => provider.shutdown().catch(() => {}) }
+}
+
+async function loadSdk() {
+  try {
+    const [sdk, hooks, core, resources, exporter] = await Promise.all([
+      import('@opentelemetry/sdk-trace'),
+      import('@opentelemetry/context-async-hooks'),
+      import('@opentelemetry/core'),
+      import('@opentelemetry/resources'),
+      import('@opentelemetry/exporter-trace-otlp-http'),
+    ])
+    return { sdk, hooks, core, resources, exporter }
+  } catch (cause) {
+    throw new Error(`--tracing-otlp-endpoint needs optional packages: npm install ${PACKAGES.join(' ')}`, { cause })
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * The configuration of a running server. On SIGHUP, and when the file of `--config` changes, flags, environment and
+ * file are read again. A configuration that changes only what may change is taken; any other is refused whole, in
+ * words, so that the server never runs with half of what somebody wrote.
+ */
+import { WatchedFiles } from '../auth/watched-file.js'
+import { ConfigError } from '../config/config-error.js'
+import type { Config } from '../config/load.js'
+import { changesBetween } from '../config/reload.js'
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+
+/** Where stages read the options that may change while they run. */
+export interface CurrentConfig {
+  readonly current: Config
+  /** The listener is called after each change that was taken. */
+  onChange(listener: (config: Config) => void): void
+}
+
+/** For a server whose configuration stays as it is. */
+export function fixedConfig(config: Config): CurrentConfig {
+  return { current: config, onChange: () => {} }
+}
+
+export interface LiveConfigOptions {
+  readonly config: Config
+  /** Reads flags, environment and file again. @throws ConfigError */
+  readonly reread: () => Config
+  readonly onLogLevel: (level: Config['logLevel']) => void
+  readonly metrics: { configLoaded(isSuccess: boolean, atMs: number): void }
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+export class LiveConfig implements CurrentConfig {
+  readonly #options: LiveConfigOptions
+  readonly #file: WatchedFiles<Buffer> | null
+  readonly #listeners: ((config: Config) => void)[] = []
+  #current: Config
+
+  /** @throws Error when the file cannot be read. */
+  constructor(options: LiveConfigOptions) {
+    const { config, metrics, clock, logger } = options
+    this.#options = options
+    this.#current = config
+    this.#file =
+      config.config === null ? null : new WatchedFiles({ paths: [config.config], clock, logger }, (content) => content)
+    this.#file?.onChange(() => this.reload())
+    metrics.configLoaded(true, clock.now())
+  }
+
+  get current(): Config {
+    return this.#current
+  }
+
+  onChange(listener: (config: Config) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Never throws: a configuration that cannot be taken leaves everything as it is. */
+  reload(): void {
+    const { reread, logger, metrics, clock, onLogLevel } = this.#options
+    try {
+      const next = reread()
+      const { reloadable, refused } = changesBetween(this.#current, next)
+      if (refused.length > 0) throw new ConfigError(refused.map((flag) => `${flag} cannot change without a restart`))
+      this.#current = next
+      onLogLevel(next.logLevel)
+      for (const listener of this.#listeners) listener(next)
+      logger.info({ changed: reloadable }, 'the configuration was loaded again')
+      metrics.configLoaded(true, clock.now())
+    } catch (error) {
+      const problems = error instanceof ConfigError ? error.problems : [String(error)]
+      logger.error({ problems }, 'the configuration was not loaded again; the last one stays in force')
+      metrics.configLoaded(false, clock.now())
+    }
+  }
+
+  close(): void {
+    this.#file?.close()
+  }
+}

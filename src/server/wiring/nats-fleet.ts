@@ -1,0 +1,103 @@
+/** Opens the NATS part of a fleet from the configuration (`--nats-*`). */
+import { readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { WatchedFiles } from '../auth/watched-file.js'
+import type { Config } from '../config/load.js'
+import type { OpenFeed } from '../../engine/feed/resource-feed.js'
+import type { UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
+import { noSigningKeys, parseSigningKeys, type SigningKeys } from '../../fleet/nats/envelope.js'
+import type { NatsConnectOptions } from '../../fleet/nats/nats-client.js'
+import { natsFeeds } from '../../fleet/nats/nats-feeds.js'
+import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
+import type { Key } from '../../engine/model/event.js'
+import type { Resource } from '../../engine/model/resource.js'
+import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
+
+/** When NATS has been away for this long, a candidate goes on from etcd itself. */
+const FALLBACK_AFTER_MS = 5_000
+/** An edge replays at most about this many messages after a snapshot. */
+const SNAPSHOT_MESSAGES = 10_000
+const SNAPSHOT_BYTES = 32 * 2 ** 20
+
+export function natsFleet(
+  config: Config,
+  options: UpstreamFeedOptions & { readonly upstream: Upstream },
+  fleetMetrics?: (resource: Resource) => FleetMetrics,
+): OpenFeed {
+  return natsFeeds({
+    ...options,
+    ...(fleetMetrics === undefined ? {} : { fleetMetrics }),
+    connection: connectionOf(config),
+    signingKeys: signingKeysOf(config, options),
+    cluster: config.natsCluster,
+    role: config.natsRole,
+    fallback: config.natsFallback,
+    fallbackAfterMs: FALLBACK_AFTER_MS,
+    leaseMs: config.natsLease,
+    limits: {
+      replicas: config.natsReplicas,
+      maxBytes: config.natsStreamBytes,
+      maxAgeMs: config.watchCacheAge,
+    },
+    snapshotMessages: SNAPSHOT_MESSAGES,
+    snapshotBytes: SNAPSHOT_BYTES,
+    // Replaying more than the ring holds would be wasted.
+    refillMessages: config.defaultWatchCacheSize,
+  })
+}
+
+/** @throws Error for a file that cannot be used. */
+function signingKeysOf(
+  { natsSigningKeyFile: path }: Config,
+  { clock, logger }: Pick<UpstreamFeedOptions, 'clock' | 'logger'>,
+): SigningKeys {
+  return path === null ? noSigningKeys : new WatchedFiles({ paths: [path], clock, logger }, parseSigningKeys)
+}
+
+/** @throws Error when a file cannot be read. */
+export function connectionOf(config: Config): NatsConnectOptions {
+  const { natsCafile, natsCertfile, natsKeyfile, natsUsername, natsPasswordFile, natsCredsFile, natsNkeyFile } = config
+  const text = (path: string): string => readFileSync(path, 'utf8')
+  // A file that cannot be read is refused now; its content may change later.
+  for (const path of [natsCafile, natsCertfile, natsKeyfile, natsPasswordFile, natsCredsFile, natsNkeyFile]) {
+    if (path !== null) readFileSync(path)
+  }
+  const tls = {
+    ...(natsCafile === null ? {} : { caFile: natsCafile }),
+    ...(natsCertfile === null ? {} : { certFile: natsCertfile }),
+    ...(natsKeyfile === null ? {} : { keyFile: natsKeyfile }),
+  }
+  return {
+    servers: config.natsServers,
+    name: `distributary ${hostname()} ${process.pid}`,
+    ...(natsUsername === null || natsPasswordFile === null
+      ? {}
+      : { user: { name: natsUsername, password: () => text(natsPasswordFile).replace(/\r?\n$/, '') } }),
+    ...(natsCredsFile === null ? {} : { credentials: () => readFileSync(natsCredsFile) }),
+    ...(natsNkeyFile === null ? {} : { nkeySeed: () => Buffer.from(text(natsNkeyFile).trim()) }),
+    // The scheme alone asks for TLS, with the certificates that the system knows.
+    ...(Object.keys(tls).length === 0 && !config.natsServers.some((url) => url.startsWith('tls:')) ? {} : { tls }),
+  }
+}
+
+/** Stands in for etcd where there is no route to one. */
+export function noUpstream(why: string): Upstream {
+  const refuse = (): Promise<never> => Promise.reject(new UpstreamError('unavailable', why))
+  return {
+    read: refuse,
+    readKey: (_key: Key) => refuse(),
+    currentRevision: refuse,
+    status: refuse,
+    write: refuse,
+    grantLease: refuse,
+    dropLease: refuse,
+    watch: (_options, handlers) => {
+      const timer = setTimeout(
+        () => handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', why) }),
+        0,
+      )
+      return { requestProgress: () => {}, close: () => clearTimeout(timer) }
+    },
+    close: () => Promise.resolve(),
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * The API over the resources: its handler, with everything that the handlers of gets, lists, watches and writes share.
+ */
+import { reviewKinds } from '../auth/authz/reviews.js'
+import { Discovery } from '../../kubernetes/dialect/discovery.js'
+import { OpenApi } from '../../kubernetes/dialect/openapi.js'
+import type { DocumentThreads } from '../served/document-threads.js'
+import type { KnownResources } from '../served/known-resources.js'
+import type { ApiContext } from '../transports/api/api-context.js'
+import { type ApiHandler, apiHandler } from '../transports/api/api-handler.js'
+import { ResourceForms } from '../transports/api/resource-forms.js'
+import type { Writes } from '../transports/api/write-handler.js'
+import type { RequestGate } from '../transports/limits/request-gate.js'
+import type { ApiServices } from '../transports/passthrough/api-services.js'
+import type { Passthrough } from '../transports/passthrough/passthrough.js'
+import type { Basis } from './basis.js'
+import type { Limits } from './open-limits.js'
+import type { ResourceStage } from './open-resources.js'
+
+export interface ApiParts {
+  readonly version: string
+  /** null: nothing is written here. */
+  readonly writes: Writes | null
+  readonly stage: ResourceStage
+  readonly known: KnownResources
+  readonly documents: DocumentThreads
+  readonly limits: Limits
+  readonly gate: RequestGate
+  readonly passthrough: Passthrough | null
+  readonly apiServices: ApiServices | null
+  readonly isDraining: () => boolean
+}
+
+export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
+  const { config, metrics, onInternalError } = basis
+  const { stage, documents, apiServices, gate, passthrough, version: productVersion } = parts
+  const writable = config.enableWrites
+  const remote = apiServices === null ? {} : { remote: apiServices }
+  return apiHandler({
+    context: contextOf(basis, parts),
+    gate,
+    passthrough,
+    apiServices,
+    schema: stage.schema,
+    discovery: new Discovery(stage.registry, { productVersion, writable, reviews: reviewKinds, ...remote }),
+    openApi: new OpenApi(stage.registry, {
+      productVersion,
+      writable,
+      schemas: stage.schema,
+      make: (resources, form) => documents.makeOpenApi(resources, form),
+    }),
+    writes: parts.writes,
+    metrics: metrics.requests,
+    onInternalError,
+    webSocketAllowedOrigins: config.websocketAllowedOrigins,
+  })
+}
+
+function contextOf({ config, clock, random }: Basis, { stage, known, limits, isDraining }: ApiParts): ApiContext {
+  const { registry, resources, views } = stage
+  return {
+    find: (group, version, plural) => resources.find(group, version, plural),
+    hasGroup: (group, version) => registry.hasGroup(group, version),
+    whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
+    forms: new ResourceForms(views, clock),
+    bodies: limits.bodies,
+    pastStates: limits.pastStates,
+    initialStates: limits.initialStates,
+    watchers: limits.watchers,
+    memory: limits.memory,
+    clock,
+    random,
+    minRequestTimeoutMs: config.minRequestTimeout,
+    requestTimeoutMs: config.requestTimeout,
+    compressesWatches: config.compress,
+    isDraining,
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * The limits on clients that hold for the whole server. A server of one process counts for itself; of several, the primary
+ * counts for all workers, and a worker decides by its even share only while the primary does not answer.
+ */
+import { unknownTokenGate } from '../auth/authn/token-review.js'
+import { trustedProxies } from '../auth/client-address.js'
+import { FairGate, type FairGateBounds } from '../auth/fair-gate.js'
+import { IdentityLimits } from '../auth/limits.js'
+import type { Config } from '../config/load.js'
+import { hasAuthenticator } from '../config/relations.js'
+import type { Limit } from '../../engine/model/limit.js'
+import type { CountedRates, Gates, SharedLimits } from '../../engine/model/shared-limits.js'
+import { ResetLimits } from '../transports/limits/reset-limits.js'
+import { WatcherLimits } from '../transports/limits/watcher-limits.js'
+import type { Basis } from './basis.js'
+
+type LimitsBasis = Pick<Basis, 'config' | 'live' | 'clock' | 'metrics'>
+
+/** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
+const MAX_WRITES = 200
+/** Each status page costs a connection, also one that is left open in a forgotten tab. */
+const MAX_PAGES = 50
+/** How long a client may wait for its slot: as long as the API server lets a read wait for its state. */
+export const GATE_WAIT_MS = 3_000
+/** Requests that wait for each slot: they hold a connection and no object. */
+const WAITING_PER_SLOT = 16
+
+/** What one process counts. */
+export interface OwnLimits {
+  readonly gates: Gates
+  readonly watchers: WatcherLimits
+  readonly rates: CountedRates
+  readonly resets: ResetLimits
+}
+
+/** What the clients of one process have to pass. */
+export interface ClientLimits extends Pick<OwnLimits, 'watchers' | 'resets'> {
+  readonly gates: Gates
+  /** The process's own count, or the primary's. */
+  readonly rates: Pick<CountedRates, 'countRequest' | 'spendInitialBytes'>
+}
+
+/** Whether nobody is authenticated and everything is allowed. */
+export function isOpenToAll(config: Config): boolean {
+  return !hasAuthenticator(config) && config.authorizationMode.every((mode) => mode === 'AlwaysAllow')
+}
+
+export function openClientLimits(basis: LimitsBasis, shared: SharedLimits): ClientLimits {
+  let tell: ReturnType<SharedLimits['resets']> | null = null
+  const own = countedLimits(basis, shared.processes, { onCounted: (network, resets) => tell?.(network, resets) })
+  tell = shared.resets(own.resets)
+  const { watchers, resets, rates, gates } = own
+  const sharedGates = Object.fromEntries(
+    Object.entries(gates).map(([name, gate]) => [name, shared.gate(name as keyof Gates, gate)]),
+  ) as unknown as Gates
+  return { watchers, resets, rates: shared.rates(rates), gates: sharedGates }
+}
+
+/**
+ * @param processes the number of processes that share the limits; 1 in the process that counts for all.
+ * @param onResets what happens to the resets that are counted.
+ */
+export function countedLimits(
+  basis: LimitsBasis,
+  processes: number,
+  onResets: Pick<ConstructorParameters<typeof ResetLimits>[0], 'onCounted' | 'onRefused'>,
+): OwnLimits {
+  const { config, live, clock, metrics } = basis
+  const share = (most: number): number => Math.ceil(most / processes)
+  const watchers = new WatcherLimits({
+    total: () => share(live.current.maxWatchers),
+    perClient: () => share(live.current.maxWatchersPerClient),
+    onRejected: (limit) => metrics.rejected(limit),
+  })
+  const lists = fairGate(basis, 'lists', share(config.maxInitialStates))
+  const initialStates = fairGate(basis, 'initial-states', share(config.maxInitialStates))
+  // Each server behind this one has all the slots, and nobody waits for them.
+  const passthroughBounds = ({ passthroughMaxRequests }: Config): FairGateBounds => ({
+    ...NO_QUEUE,
+    slots: Number.POSITIVE_INFINITY,
+    maxSlotsPerIdentity: share(passthroughMaxRequests),
+  })
+  const passthrough = new FairGate({
+    ...passthroughBounds(config),
+    maxWaitMs: 0,
+    clock,
+    message: 'too many requests to the other server at once',
+    onRejected: () => metrics.rejected('passthrough'),
+  })
+  live.onChange((changed) => {
+    for (const gate of [lists, initialStates]) gate.setBounds(boundsFor(config, share(changed.maxInitialStates)))
+    passthrough.setBounds(passthroughBounds(changed))
+  })
+  return {
+    watchers,
+    gates: {
+      watchers,
+      lists,
+      'initial-states': initialStates,
+      writes: fairGate(basis, 'writes', share(MAX_WRITES)),
+      passthrough,
+      'status-pages': new FairGate({
+        ...NO_QUEUE,
+        maxWaitMs: 0,
+        clock,
+        slots: share(MAX_PAGES),
+        maxSlotsPerIdentity: share(MAX_PAGES),
+        message: 'too many status pages are open',
+        onRejected: () => metrics.rejected('status-pages'),
+      }),
+      'unknown-tokens': unknownTokenGate(clock, processes),
+    },
+    rates: new IdentityLimits({
+      clock,
+      requestsPerSecond: () => Math.max(1, live.current.requestsPerSecond / processes),
+      initialBytesPerSecond: () => {
+        const { initialBytesPerSecond } = live.current
+        return initialBytesPerSecond === null ? null : initialBytesPerSecond / processes
+      },
+    }),
+    // An attack of one address is one however many workers it reaches, so that each of them counts with the whole allowance.
+    resets: new ResetLimits({
+      ...onResets,
+      clock,
+      proxies: trustedProxies(config.trustedProxies),
+      onRejected: () => metrics.rejected('resets'),
+    }),
+  }
+}
+
+const NO_QUEUE = { maxWaiting: 0, maxWaitingPerIdentity: 0 }
+
+export function fairGate({ config, clock, metrics }: LimitsBasis, limit: Limit, slots: number): FairGate {
+  return new FairGate({
+    ...boundsFor(config, slots),
+    maxWaitMs: GATE_WAIT_MS,
+    clock,
+    onRejected: () => metrics.rejected(limit),
+  })
+}
+
+/** Without authentication all clients share one identity: behind one proxy or NAT there are thousands of them. */
+function boundsFor(config: Config, slots: number): FairGateBounds {
+  const isShared = isOpenToAll(config)
+  const maxWaiting = WAITING_PER_SLOT * slots
+  return {
+    slots,
+    maxWaiting,
+    maxSlotsPerIdentity: isShared ? slots : Math.max(1, Math.floor((slots * 3) / 4)),
+    maxWaitingPerIdentity: isShared ? maxWaiting : maxWaiting / 2,
+  }
+}

@@ -1,0 +1,26 @@
+/** The threads that read large definitions and make OpenAPI documents. */
+import { DocumentThreads } from '../served/document-threads.js'
+import { ThreadPool } from '../../support/thread-pool.js'
+import type { Basis } from './basis.js'
+
+/** The documents of a thousand large definitions take some seconds. */
+const DEADLINE_MS = 60_000
+const MAX_HEAP_MEGABYTES = 1_024
+
+export interface DocumentStage {
+  readonly documents: DocumentThreads
+  /** Ends the threads. */
+  close(): Promise<void>
+}
+
+export function openDocuments({ config, clock, logger }: Basis): DocumentStage {
+  const threads = new ThreadPool({
+    program: new URL('../served/document-thread.js', import.meta.url),
+    deadlineMs: DEADLINE_MS,
+    maxHeapMegabytes: MAX_HEAP_MEGABYTES,
+    clock,
+    onReplaced: (reason) => logger.warn({ reason }, 'a definition or an OpenAPI document was too much for its thread'),
+  })
+  const { etcdPrefix, enableWrites: writable } = config
+  return { documents: new DocumentThreads({ threads, etcdPrefix, writable }), close: () => threads.close() }
+}

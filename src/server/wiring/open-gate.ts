@@ -1,0 +1,122 @@
+/**
+ * Opens the request gate as configured: authentication, authorization, limits for each identity, and the access log.
+ */
+import { buildAuthenticator, buildAuthorizer } from '../auth/access-control.js'
+import { AccessGuard } from '../auth/access-guard.js'
+import { type AuditLog, openAuditLog } from '../auth/audit-log.js'
+import { trustedProxies } from '../auth/client-address.js'
+import type { Config } from '../config/load.js'
+import { EscalationCheck } from '../auth/authz/escalation.js'
+import { RbacRules } from '../auth/authz/rbac.js'
+import { areRbacObjectsServed, followRbacObjects, type FollowedRbacObjects } from '../served/rbac-objects.js'
+import { RequestGate } from '../transports/limits/request-gate.js'
+import type { Gate, Rates } from '../../engine/model/shared-limits.js'
+import type { HealthCheck } from '../transports/server/health.js'
+import type { Basis } from './basis.js'
+import { type ClientLimits, isOpenToAll } from './open-client-limits.js'
+import type { ResourceStage } from './open-resources.js'
+
+/** As the API server counts it. */
+const MEGABYTE = 2 ** 20
+const DAY_MS = 86_400_000
+
+export interface GateStage {
+  readonly gate: RequestGate
+  /** Whether callers can be judged, for `/readyz`. */
+  checks(): readonly HealthCheck[]
+  /** For SIGHUP, after the platform has moved the access log. */
+  reopenAuditLog(): void
+  close(): Promise<void>
+}
+
+/** @throws Error that names a file which is not what it should be. */
+export function openGate(basis: Basis, stage: ResourceStage, { rates, gates }: ClientLimits): GateStage {
+  const { config } = basis
+  const guarded = isOpenToAll(config) ? null : openGuard(basis, stage, gates['unknown-tokens'])
+  const audit = openAccessLog(basis)
+  const gate = new RequestGate({
+    guard: guarded?.guard ?? null,
+    escalation: guarded?.escalation ?? null,
+    countRequest: (identity) => countRequest(basis, rates, identity),
+    spendInitialBytes: (identity, bytes) => rates.spendInitialBytes(identity, bytes),
+    proxies: trustedProxies(config.trustedProxies),
+    audit,
+  })
+  return {
+    gate,
+    checks: () => guarded?.checks ?? [],
+    reopenAuditLog: () => audit?.reopen(),
+    async close() {
+      guarded?.close()
+      await audit?.close()
+    },
+  }
+}
+
+function openAccessLog({ config, clock, logger }: Basis): AuditLog | null {
+  const { auditLogPath: path, auditLogMaxsize, auditLogMaxage, auditLogMaxbackup: maxBackups } = config
+  if (path === null) return null
+  const surroundings = { path, clock, logger, stdout: process.stdout }
+  if (auditLogMaxsize === null) return openAuditLog(surroundings)
+  const rotation = { maxBytes: auditLogMaxsize * MEGABYTE, maxAgeMs: auditLogMaxage * DAY_MS, maxBackups }
+  return openAuditLog({ ...surroundings, rotation })
+}
+
+function openGuard(
+  { config, clock, logger, metrics }: Basis,
+  stage: ResourceStage,
+  unknownTokens: Gate,
+): {
+  readonly guard: AccessGuard
+  readonly escalation: EscalationCheck
+  readonly checks: readonly HealthCheck[]
+  close(): void
+} {
+  const surroundings = { clock, logger, unknownTokens, metrics: metrics.requests }
+  const authenticator = buildAuthenticator(config, surroundings)
+  const objects = rbacObjects(config, stage)
+  const rules = objects === null ? null : new RbacRules(objects)
+  const authorizer = buildAuthorizer(config, surroundings, rules)
+  const guard = new AccessGuard({ authenticator, authorizer, clock, metrics: metrics.requests })
+  const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
+  // Every caller would get 503, so a server that cannot read its rights must not get any.
+  const checks = config.authorizationMode.includes('RBAC')
+    ? [{ name: 'authorization-rbac', problem: () => rules?.unread ?? null }]
+    : []
+  return {
+    guard,
+    escalation,
+    checks,
+    close() {
+      rules?.close()
+      guard.close()
+      authenticator.close()
+      authorizer.close()
+    },
+  }
+}
+
+/**
+ * Follows the roles and bindings, which are read for two things: the RBAC mode decides by them, and in every mode a
+ * caller who writes one may grant only what they hold.
+ * @returns null where neither is needed, or where they are not served.
+ */
+function rbacObjects(
+  { authorizationMode, enableWrites }: Config,
+  { resources, views }: ResourceStage,
+): FollowedRbacObjects | null {
+  const find: Parameters<typeof followRbacObjects>[0] = (...path) => resources.findLive(...path)
+  const decides = authorizationMode.includes('RBAC')
+  if (!decides && (!enableWrites || !areRbacObjectsServed(find))) return null
+  return followRbacObjects(find, ({ served }, object) => views.json(served, object))
+}
+
+/** @throws TooManyRequestsError */
+async function countRequest({ metrics }: Basis, rates: Rates, identity: string): Promise<void> {
+  try {
+    await rates.countRequest(identity)
+  } catch (error) {
+    metrics.rejected('requests')
+    throw error
+  }
+}

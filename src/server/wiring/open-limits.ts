@@ -1,0 +1,73 @@
+/** The bounds of what runs at one time: those on clients, which all processes share, and those of this process. */
+import type { FairGate } from '../auth/fair-gate.js'
+import type { Gate } from '../../engine/model/shared-limits.js'
+import type { Resources } from '../../engine/pipeline/resources.js'
+import { BodyBudget } from '../transports/bodies/body-budget.js'
+import { BodyCache } from '../transports/bodies/body-cache.js'
+import { MemoryGate } from '../transports/limits/memory-gate.js'
+import type { Basis } from './basis.js'
+import { type ClientLimits, fairGate, GATE_WAIT_MS } from './open-client-limits.js'
+import { memoryTargetOf } from './memory-target.js'
+
+/** The most past states that a process rebuilds at one time: each walks through the history, in the event loop that all share. */
+const PAST_STATES = 4
+/** The number of threads for writes of a process. One identity has at most one of them, where identities are told apart. */
+const WRITE_THREADS = 2
+/** The share of the memory target for the bodies of lists that are being sent, and the bytes for them without a target. */
+const SENT_SHARE = 1 / 4
+const SENT_BYTES = 512 * 1024 * 1024
+
+export interface Limits {
+  readonly bodies: BodyCache
+  /** Slots for making states of the past. */
+  readonly pastStates: FairGate
+  readonly initialStates: Gate
+  readonly writes: Gate
+  /** Slots of the threads that compute the writes that are not small. */
+  readonly writeThreads: FairGate
+  readonly memory: MemoryGate
+  readonly watchers: Gate
+}
+
+export function openLimits(basis: Basis, resources: Resources, { gates }: ClientLimits): Limits {
+  const { config, live, clock, metrics } = basis
+  const { lists, 'initial-states': initialStates, writes, watchers } = gates
+  metrics.observeInitialStates(() => initialStates.running + lists.running)
+  const targetBytes = memoryTargetOf(config)
+  const budget = new BodyBudget({
+    maxBytes: sentBytes(targetBytes),
+    maxWaitMs: GATE_WAIT_MS,
+    clock,
+    onRejected: () => metrics.rejected('list-bytes'),
+  })
+  const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists, budget })
+  const memory = new MemoryGate({
+    targetBytes,
+    residentBytes: () => process.memoryUsage.rss(),
+    clock,
+    relieve: () => {
+      bodies.clear()
+      for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
+    },
+    onRejected: () => metrics.rejected('memory'),
+  })
+  live.onChange((changed) => {
+    const target = memoryTargetOf(changed)
+    bodies.resize(changed.listCacheBytes)
+    budget.setMaxBytes(sentBytes(target))
+    memory.setTarget(target)
+  })
+  return {
+    bodies,
+    pastStates: fairGate(basis, 'past-states', PAST_STATES),
+    initialStates,
+    writes,
+    writeThreads: fairGate(basis, 'write-threads', WRITE_THREADS),
+    memory,
+    watchers,
+  }
+}
+
+function sentBytes(targetBytes: number | null): number {
+  return targetBytes === null ? SENT_BYTES : Math.floor(targetBytes * SENT_SHARE)
+}

@@ -1,0 +1,131 @@
+/** The resources of this process, from their sources to their watchers, from the configuration. */
+import type { Pump } from '../../engine/broadcast/pump.js'
+import { ObjectViews } from '../../kubernetes/codec/object-views.js'
+import { type Schema, kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
+import type { Config } from '../config/load.js'
+import { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
+import type { OpenFeed } from '../../engine/feed/resource-feed.js'
+import { keyToText } from '../../engine/model/event.js'
+import { type Resource, resourceId } from '../../engine/model/resource.js'
+import { Resources } from '../../engine/pipeline/resources.js'
+import { RemoteDiscovery } from '../served/remote-discovery.js'
+import { ServedViews } from '../served/served-views.js'
+import { HttpResource } from '../../kubernetes/upstream/http-resource.js'
+import type { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
+import type { Upstream } from '../../engine/upstream/upstream.js'
+import type { RingBounds } from '../../engine/cache/ring-buffer.js'
+import type { Basis } from './basis.js'
+import { chooseFeeds } from './choose-feeds.js'
+import { openRemoteApiServer } from './remote-api-server.js'
+
+/** etcd refuses larger requests by default; a limit that was raised there is still bounded here. */
+export const MAX_VALUE_BYTES = 8 * 1024 * 1024
+
+export interface Sources {
+  readonly upstream: Upstream
+  /** Where the resources are fed from. Default: as the configuration says. */
+  readonly openFeed?: OpenFeed
+  /** The server behind `--upstream`. Default: as the configuration says. */
+  readonly server?: RemoteApiServer
+  /** The kinds that can be stored as protobuf. Default: those of Kubernetes. */
+  readonly schema?: Schema
+}
+
+export interface ResourceStage {
+  readonly registry: ResourceRegistry
+  readonly resources: Resources
+  readonly views: ServedViews
+  readonly schema: Schema
+  /** The resources that the server behind `--upstream` serves; null without one. */
+  readonly remote: RemoteDiscovery | null
+  /** Ends the connections to the server behind `--upstream`. */
+  readonly closeServer: () => void
+}
+
+export function openResources(basis: Basis, pump: Pump, sources: Sources): ResourceStage {
+  const { config, live } = basis
+  const schema = sources.schema ?? kubernetesSchema()
+  const registry = new ResourceRegistry()
+  const objectViews = openViews(basis, schema)
+  const views = new ServedViews(objectViews, registry)
+  serveConfigured(basis, registry)
+  const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis))
+  const { etcdPrefix, resources: named } = config
+  const remote = server === null ? null : new RemoteDiscovery({ ...basis, server, registry, etcdPrefix, named })
+  const resources = new Resources(registry, {
+    ...basis,
+    pump,
+    openFeed: sources.openFeed ?? chooseConfiguredFeeds(basis, sources.upstream, server),
+    jsonOf: (...what) => views.forSelectors(...what),
+    ring: ringBounds(config),
+    bookmarkIntervalMs: config.bookmarkInterval,
+    maxValueBytes: MAX_VALUE_BYTES,
+    historySize: historySizes(config),
+    directUpstream: (resource) =>
+      server === null ? sources.upstream : new HttpResource({ server, resource, random: basis.random }),
+  })
+  live.onChange((changed) => {
+    objectViews.resize(changed.listCacheBytes)
+    resources.setRingBounds(ringBounds(changed))
+  })
+  const closeServer = (): void => {
+    if (sources.server === undefined) server?.close()
+  }
+  return { registry, resources, views, schema, remote, closeServer }
+}
+
+/** Now, and after every change of the configuration. With --upstream the server there knows what there is. */
+function serveConfigured({ config, live, logger }: Basis, registry: ResourceRegistry): void {
+  const serve = ({ resources }: Config): void => {
+    for (const { resource } of registry.set('configured', resources))
+      logger.warn(
+        { resource: resourceId(resource) },
+        'a custom resource of this name is served, so the configured one is not',
+      )
+  }
+  if (config.upstream !== null) return
+  serve(config)
+  live.onChange(serve)
+}
+
+/** The bounds on the history of each cached resource, where `--watch-cache-sizes` does not name it. */
+export function ringBounds({ defaultWatchCacheSize, watchCacheBytes, watchCacheAge }: Config): RingBounds {
+  return { maxItems: defaultWatchCacheSize, maxBytes: watchCacheBytes, maxAgeMs: watchCacheAge }
+}
+
+function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectViews {
+  return new ObjectViews({
+    schema,
+    maxBytes: config.listCacheBytes,
+    onUnreadable: (object, reason) => {
+      metrics.unreadable()
+      logger.warn(
+        { key: keyToText(object.key), revision: object.modRevision, reason },
+        'object cannot be shown as JSON',
+      )
+    },
+    onUnknownFields: (count) => metrics.unknownFields(count),
+  })
+}
+
+function chooseConfiguredFeeds(basis: Basis, upstream: Upstream, server: RemoteApiServer | null): OpenFeed {
+  const { metrics } = basis
+  return chooseFeeds({ ...basis, upstream, server, fleetMetrics: (resource) => metrics.forResource(resource).fleet })
+}
+
+/** Resources and rights are made from these, so they are always cached. */
+const ALWAYS_CACHED: ReadonlySet<string> = new Set([
+  'customresourcedefinitions.apiextensions.k8s.io',
+  'apiservices.apiregistration.k8s.io',
+  ...['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'].map((one) => `${one}.rbac.authorization.k8s.io`),
+])
+
+/** `--watch-cache` and `--watch-cache-sizes`: null where neither says anything. */
+function historySizes({ watchCache, watchCacheSizes }: Config): (resource: Resource) => number | null {
+  const named = new Map(watchCacheSizes.map(({ resource, batches }) => [resource, batches]))
+  return (resource) => {
+    const id = resourceId(resource)
+    const size = named.get(id) ?? (watchCache ? null : 0)
+    return size === 0 && ALWAYS_CACHED.has(id) ? null : size
+  }
+}

@@ -1,0 +1,58 @@
+/** Writes of one process, with the threads for those that are not small. */
+import { ThreadPool } from '../../support/thread-pool.js'
+import type { Writes } from '../transports/api/write-handler.js'
+import type { Upstream } from '../../engine/upstream/upstream.js'
+import { OffLoopWriter } from '../../kubernetes/writes/off-loop-writer.js'
+import type { Basis } from './basis.js'
+import type { Limits } from './open-limits.js'
+import { MAX_VALUE_BYTES, type ResourceStage } from './open-resources.js'
+
+/** How long a write may compute in its thread. The largest that are meant to pass take a second or two. */
+const DEADLINE_MS = 10_000
+/** The heap of a thread: a body of 3 MB with its copies takes a third of it. */
+const MAX_HEAP_MEGABYTES = 256
+
+export interface WriteStage extends Writes {
+  /** Ends the threads. */
+  close(): Promise<void>
+}
+
+export function openWrites(
+  { config, clock, random, metrics, logger }: Basis,
+  { registry, views, schema }: ResourceStage,
+  upstream: Upstream,
+  limits: Limits,
+): WriteStage {
+  const threads = new ThreadPool({
+    program: new URL('../../kubernetes/writes/writer-thread.js', import.meta.url),
+    deadlineMs: DEADLINE_MS,
+    maxHeapMegabytes: MAX_HEAP_MEGABYTES,
+    clock,
+    onReplaced: (reason) => {
+      metrics.process.writeThreadReplaced(reason)
+      logger.warn({ reason }, 'a write was too much for its thread, which is replaced')
+    },
+  })
+  const writer = new OffLoopWriter({
+    threads,
+    gate: limits.writeThreads,
+    deadlineMs: DEADLINE_MS,
+    onJob: (seconds) => metrics.process.writeJob(seconds),
+    upstream,
+    clock,
+    random,
+    jsonOf: (served, object) => views.json(served, object),
+    maxValueBytes: MAX_VALUE_BYTES,
+    schema,
+    etcdPrefix: config.etcdPrefix,
+    find: (group, version, plural) => registry.find(group, version, plural),
+    resources: () => registry.list(),
+    onUnusable: (problem) => logger.warn({ problem }, 'a pattern of a stored definition cannot be checked'),
+  })
+  return {
+    perform: (verb, request, identity, signal) => writer.perform(verb, request, identity, signal),
+    hasProtobuf: (served) => writer.hasProtobuf(served),
+    gate: limits.writes,
+    close: () => threads.close(),
+  }
+}

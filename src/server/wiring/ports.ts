@@ -1,0 +1,113 @@
+/**
+ * The ports that the configuration asks for: plain HTTP, HTTPS, or both, with the same routes; and that of the metrics.
+ */
+import type { AddressInfo } from 'node:net'
+import type { Server } from 'node:http'
+import type { FastifyInstance } from 'fastify'
+import { ServerTls } from '../auth/tls.js'
+import type { Config } from '../config/load.js'
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { ResetLimits } from '../transports/limits/reset-limits.js'
+import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
+import { createMetricsServer } from '../transports/server/metrics-server.js'
+import { type ServerOptions, createServer } from '../transports/server/server.js'
+import type { CurrentConfig } from './live-config.js'
+
+/** null: the port is not asked for. */
+export interface PortNumbers {
+  readonly port: number | null
+  readonly securePort: number | null
+  readonly metricsPort: number | null
+}
+
+export interface PortsOptions {
+  readonly config: Config
+  readonly live: CurrentConfig
+  readonly server: ServerOptions
+  readonly resets: ResetLimits
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+export class Ports {
+  readonly #config: Config
+  readonly #plain: FastifyInstance | null
+  readonly #secure: FastifyInstance | null
+  readonly #metrics: FastifyInstance | null
+  readonly #tls: ServerTls | null
+
+  /** @throws Error that names the file when a certificate or key is unusable. */
+  constructor({ config, live, server, resets, clock, logger }: PortsOptions) {
+    this.#config = config
+    const limits = { maxStreams: config.http2MaxStreamsPerConnection, resets }
+    this.#plain = config.port === null ? null : createServer(server, (handler) => createPlainListener(handler, limits))
+    this.#tls = config.securePort === null ? null : openTls(config, clock, logger)
+    const tls = this.#tls
+    this.#secure =
+      tls === null
+        ? null
+        : createServer(server, (handler) => {
+            const listener = createSecureListener(handler, limits, tls.serverOptions())
+            tls.attach(listener)
+            // An HTTP/2 server has every method of a server that fastify uses.
+            return listener as unknown as Server
+          })
+    // These routes ask for no credentials, so only host names that were given are allowed.
+    const metrics = { ...server, allowedHosts: () => live.current.allowedHosts }
+    this.#metrics =
+      config.metricsBindAddress === null
+        ? null
+        : createMetricsServer(metrics, (handler) => createPlainListener(handler, limits))
+  }
+
+  /** @throws when a port is taken. */
+  async start(): Promise<PortNumbers> {
+    const { bindAddress: host, port, securePort, metricsBindAddress } = this.#config
+    return {
+      port: await listen(this.#plain, { host, port }),
+      securePort: await listen(this.#secure, { host, port: securePort }),
+      metricsPort: await listen(this.#metrics, metricsBindAddress),
+    }
+  }
+
+  /** Ends connections after their next answers; each may be opened again. */
+  announceDrain(): void {
+    for (const listener of this.#listeners()) listener.announceDrain()
+  }
+
+  /** Sends clients elsewhere when their running requests end. Metrics and health are answered to the end. */
+  drain(): void {
+    for (const listener of this.#listeners()) listener.beginDrain()
+  }
+
+  #listeners(): Listener[] {
+    return [this.#plain, this.#secure].flatMap((port) => (port === null ? [] : (port.server as Server & Listener)))
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#plain?.close(), this.#secure?.close(), this.#metrics?.close()])
+    this.#tls?.close()
+  }
+}
+
+async function listen(
+  server: FastifyInstance | null,
+  address: { readonly host: string; readonly port: number | null } | null,
+): Promise<number | null> {
+  if (server === null || address === null || address.port === null) return null
+  await server.listen({ host: address.host, port: address.port })
+  return (server.server.address() as AddressInfo).port
+}
+
+function openTls(config: Config, clock: Clock, logger: Logger): ServerTls {
+  return new ServerTls({
+    certFile: config.tlsCertFile,
+    keyFile: config.tlsPrivateKeyFile,
+    selfSignedNames: [config.bindAddress],
+    minVersion: config.tlsMinVersion,
+    clientCaFiles: [config.clientCaFile, config.requestheaderClientCaFile].filter((file) => file !== null),
+    clock,
+    logger,
+  })
+}

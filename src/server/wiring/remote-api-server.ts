@@ -1,0 +1,55 @@
+/** Opens another server as the source of all resources, from the configuration (`--upstream`, `--kubeconfig`). */
+import type { JsonServer } from '../auth/https-json.js'
+import { watchKubeconfig } from '../auth/watched-credentials.js'
+import type { Watched } from '../auth/watched-file.js'
+import { type NodeTransport, nodeTransport } from '../../client/node/node-transport.js'
+import type { Config } from '../config/load.js'
+import type { OpenFeed } from '../../engine/feed/resource-feed.js'
+import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
+import { HttpResource } from '../../kubernetes/upstream/http-resource.js'
+import { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
+import type { Basis } from './basis.js'
+
+type Surroundings = Pick<Basis, 'clock' | 'logger'>
+
+/** @throws Error that names the file when the kubeconfig cannot be used. */
+export function openRemoteApiServer(
+  { upstream: url, kubeconfig }: Config,
+  { clock, logger }: Surroundings,
+): RemoteApiServer {
+  if (url === null) throw new Error('there is no --upstream')
+  const transport =
+    kubeconfig === null
+      ? nodeTransport({ server: url })
+      : followingTransport(watchKubeconfig(kubeconfig, { clock, logger }), url)
+  return new RemoteApiServer({ transport, url, clock })
+}
+
+/**
+ * Shows the credentials that the kubeconfig and its files have now. A request that runs, such as a watch, ends as whom it
+ * began.
+ */
+function followingTransport(access: Watched<JsonServer>, server: string): NodeTransport {
+  const open = (value: JsonServer): NodeTransport => nodeTransport({ ...value, server })
+  let transport = open(access.value)
+  access.onChange((value) => {
+    transport.retire()
+    transport = open(value)
+  })
+  return {
+    send: (request) => transport.send(request),
+    retire: () => transport.retire(),
+    close: () => {
+      access.close()
+      transport.close()
+    },
+  }
+}
+
+export function httpFeeds(server: RemoteApiServer, options: Omit<UpstreamFeedOptions, 'upstream'>): OpenFeed {
+  const { random } = options
+  return (request) => {
+    const upstream = new HttpResource({ server, resource: request.resource, random })
+    return new UpstreamFeed(request, { ...options, upstream })
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * The server as a process: starts, drains on SIGTERM. Exit codes: 0 after a clean stop, 1 when it cannot go on, 2 when
+ * it cannot start as configured (a wrong flag, a port in use).
+ */
+import cluster from 'node:cluster'
+import { readFileSync } from 'node:fs'
+import closeWithGrace from 'close-with-grace'
+import type { App } from './app.js'
+import type { PortNumbers } from './ports.js'
+import { LiveConfig } from './live-config.js'
+import { packageVersion } from './package-version.js'
+import { exportTraces, type TraceExport } from './export-traces.js'
+import { greeting } from './greeting.js'
+import { setHeapFlags } from './heap-flags.js'
+import { ConfigError } from '../config/config-error.js'
+import { type Config, type Loaded, load } from '../config/load.js'
+import { type Schema, kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
+import { Metrics } from '../metrics/metrics.js'
+import { createLogger } from './logger.js'
+import { systemClock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Upstream } from '../../engine/upstream/upstream.js'
+import { errorMessage } from '../../support/error-message.js'
+
+export interface ServeOptions {
+  readonly argv: readonly string[]
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** The other commands, a line each, for `--help`. */
+  commands(): Promise<string>
+}
+
+export async function serve(options: ServeOptions): Promise<void> {
+  const version = packageVersion()
+  const loaded = readConfig(options)
+  if (loaded.kind === 'help') return print(`${loaded.text}\nCommands:\n${await options.commands()}`)
+  if (loaded.kind === 'version') return print(`distributary ${version}`)
+  setHeapFlags(process.execArgv)
+  const { config } = loaded
+  const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
+  const schema = await readSchema(config)
+  const traces = await openTraces(config, logger, version)
+  const metrics = new Metrics(version)
+  const live = new LiveConfig({
+    config,
+    reread: () => readAgain(options),
+    onLogLevel: (level) => void (logger.level = level),
+    metrics: metrics.process,
+    clock: systemClock,
+    logger,
+  })
+  // Each role loads what it needs, and a command line that is refused nothing.
+  if (cluster.isWorker) {
+    const { runWorker } = await import('./worker.js')
+    return await runWorker({ config, live, logger, version, metrics, schema, traces })
+  }
+  let upstream: Upstream
+  try {
+    const { openUpstream } = await import('./open-upstream.js')
+    upstream = openUpstream(config, logger, metrics)
+  } catch (error) {
+    process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
+    process.exit(2)
+  }
+  if (config.workers > 1) {
+    const { runPrimary } = await import('./primary.js')
+    return await runPrimary({ config, live, upstream, logger, version, metrics, print, traces })
+  }
+  let ports: PortNumbers
+  try {
+    const { App } = await import('./app.js')
+    const app = new App({ config, live, upstream, logger, version, metrics, schema })
+    takeSignals({ app, config, live, logger, traces })
+    ports = await app.start()
+  } catch (error) {
+    process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
+    process.exit(2)
+  }
+  logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
+  print(greeting(config, ports))
+}
+
+interface Running {
+  readonly app: App
+  readonly config: Config
+  readonly live: LiveConfig
+  readonly logger: Logger
+  readonly traces: TraceExport
+}
+
+/** Called before the server listens: without a listener a signal ends the process at once, and every connection with it. */
+function takeSignals({ app, config, live, logger, traces }: Running): void {
+  process.on('SIGHUP', () => {
+    app.reopenLogs()
+    live.reload()
+  })
+  process.on('SIGUSR2', () => void app.checkConsistency())
+  const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
+  const delay = config.shutdownDelayDuration + config.shutdownGracePeriod
+  closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
+    if (err !== undefined) logger.error({ err }, 'stopping after an error')
+    else logger.info({ signal }, 'draining')
+    live.close()
+    await app.drain()
+    await app.stop()
+    await traces.stop()
+    logger.info({}, 'stopped')
+  })
+}
+
+function readConfig({ argv, environment }: ServeOptions): Loaded {
+  try {
+    return load(argv, environment, (path) => readFileSync(path, 'utf8'))
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    process.stderr.write(`${error.message}\n`)
+    process.exit(2)
+  }
+}
+
+/** @throws ConfigError */
+function readAgain({ argv, environment }: ServeOptions): Config {
+  const loaded = load(argv, environment, (path) => readFileSync(path, 'utf8'))
+  if (loaded.kind !== 'run') throw new ConfigError(['this is not how a server is started'])
+  return loaded.config
+}
+
+async function readSchema({ protoDescriptors }: Config): Promise<Schema> {
+  if (protoDescriptors === null) return kubernetesSchema()
+  try {
+    // Few need it, and it takes long to load.
+    const { loadDescriptors } = await import('../../kubernetes/codec/protobuf/descriptors.js')
+    return loadDescriptors(readFileSync(protoDescriptors), kubernetesSchema())
+  } catch (error) {
+    process.stderr.write(`--proto-descriptors: ${protoDescriptors}: ${errorMessage(error)}\n`)
+    process.exit(2)
+  }
+}
+
+async function openTraces(config: Config, logger: Logger, version: string): Promise<TraceExport> {
+  const { tracingOtlpEndpoint: endpoint, tracingSamplingRatePerMillion: samplesPerMillion } = config
+  try {
+    return await exportTraces({ endpoint, samplesPerMillion, version, logger })
+  } catch (error) {
+    process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
+    process.exit(2)
+  }
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}

@@ -1,0 +1,145 @@
+/**
+ * A worker process: the whole server, except that its source is the primary.
+ *
+ * A worker ends with its link, because the batches that the link would have brought are lost; another takes its place
+ * and begins afresh. A worker may get both a signal and the primary's request to drain, in either order (a service
+ * manager signals every process), so the second is not taken for impatience. SIGINT, which a terminal sends to all
+ * processes, and SIGUSR2, which asks for a consistency check, are left to the primary: without a listener they would
+ * end the worker.
+ */
+import cluster from 'node:cluster'
+import { Socket } from 'node:net'
+import { App } from './app.js'
+import type { Schema } from '../../kubernetes/codec/protobuf/schema.js'
+import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
+import type { Config } from '../config/load.js'
+import type { TraceExport } from './export-traces.js'
+import { LINK_DESCRIPTOR } from '../../fleet/workers/supervisor.js'
+import { PrimaryUpstream } from '../../fleet/workers/upstream-calls.js'
+import { WorkerChannel } from '../../fleet/workers/worker.js'
+import { ServiceUnavailableError } from '../../engine/model/status.js'
+import type { Metrics } from '../metrics/metrics.js'
+import type { LiveConfig } from './live-config.js'
+import type { PortNumbers } from './ports.js'
+import { systemClock as clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { ProcessStatus } from '../ui/status.js'
+import { errorMessage } from '../../support/error-message.js'
+
+/** The first message of the primary. */
+export interface WorkerHello {
+  /** Whether other workers serve already. */
+  readonly isReplacement: boolean
+  /** The ports that all workers listen on. */
+  readonly ports: PortNumbers
+}
+
+export interface WorkerParts {
+  readonly config: Config
+  readonly live: LiveConfig
+  readonly metrics: Metrics
+  readonly logger: Logger
+  readonly version: string
+  readonly schema: Schema
+  readonly traces: TraceExport
+}
+
+/** How long a worker that replaces another may fill its caches before it takes connections. */
+const READY_WITHIN_MS = 10_000
+
+export async function runWorker({
+  config,
+  live,
+  metrics,
+  logger,
+  version,
+  schema,
+  traces,
+}: WorkerParts): Promise<void> {
+  let isStopping = false
+  let app: App | null = null
+  const stop = (): void => {
+    if (isStopping) return
+    isStopping = true
+    setTimeout(() => process.exit(1), config.shutdownDelayDuration + config.shutdownGracePeriod).unref()
+    const end = async (): Promise<void> => {
+      await app?.drain()
+      await app?.stop()
+      await traces.stop()
+    }
+    void end().finally(() => process.exit(0))
+  }
+  process.on('SIGTERM', stop)
+  for (const signal of ['SIGINT', 'SIGUSR2'] as const) process.on(signal, () => {})
+  process.on('SIGHUP', () => {
+    app?.reopenLogs()
+    live.reload()
+  })
+
+  let greet!: (hello: WorkerHello) => void
+  const greeted = new Promise<WorkerHello>((resolve) => {
+    greet = resolve
+  })
+  const channel = new WorkerChannel({
+    socket: new Socket({ fd: LINK_DESCRIPTOR }),
+    clock,
+    workers: config.workers,
+    onHello: (text) => greet(JSON.parse(text) as WorkerHello),
+    onDrain: stop,
+    onClosed: (reason) => {
+      if (isStopping) return
+      logger.error({ reason }, 'the link to the primary is lost')
+      process.exit(1)
+    },
+    collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
+    collectStatus: async () => JSON.stringify((await app?.status()) ?? null),
+    onCollectFailed: (error) => logger.error({ err: error }, 'metrics or status could not be read'),
+  })
+  const { isReplacement, ports } = await greeted
+  try {
+    app = new App({
+      config: withPorts(config, ports),
+      live,
+      metrics,
+      upstream: new PrimaryUpstream(channel.callUpstream),
+      logsOutages: false,
+      openFeed: channel.openFeed,
+      limits: channel.limits,
+      exposeMetrics: async () => ({
+        contentType: app?.metrics.contentType ?? '',
+        text: await channel.exposeMetrics(),
+      }),
+      name: `worker ${cluster.worker?.id ?? ''}`,
+      statuses: async () => {
+        const statuses = JSON.parse(await channel.exposeStatus()) as readonly (ProcessStatus | null)[]
+        return statuses.filter((status) => status !== null)
+      },
+      checkConsistency: async () => await askPrimary(channel),
+      logger,
+      version,
+      schema,
+    })
+    await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
+    channel.started()
+  } catch (error) {
+    const reason = errorMessage(error)
+    logger.error({ reason }, 'cannot start')
+    process.exit(1)
+  }
+}
+
+function withPorts(config: Config, { port, securePort, metricsPort }: PortNumbers): Config {
+  const { metricsBindAddress: address } = config
+  const metricsBindAddress = address && { ...address, port: metricsPort ?? address.port }
+  return { ...config, port, securePort, metricsBindAddress }
+}
+
+/** The primary has the watches, and compares what it tells all workers. @throws ServiceUnavailableError */
+async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
+  try {
+    return JSON.parse(await channel.checkConsistency()) as ConsistencyReport
+  } catch (error) {
+    const reason = errorMessage(error)
+    throw new ServiceUnavailableError(`the primary process was not asked: ${reason}`, { cause: error })
+  }
+}

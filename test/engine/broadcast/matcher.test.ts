@@ -1,0 +1,335 @@
+/** Which events a watcher sees, and that the index finds just the matchers that may see one. */
+import t from 'tap'
+import {
+  FactRegistry,
+  MAX_PATHS,
+  MAX_PATHS_PER_IDENTITY,
+  SHARED_ROW_BYTES,
+  SHARED_ROWS_BYTES,
+} from '../../../src/engine/broadcast/fact-registry.js'
+import { Matcher } from '../../../src/engine/broadcast/matcher.js'
+import { MatcherIndex } from '../../../src/engine/broadcast/matcher-index.js'
+import { CacheEvent } from '../../../src/engine/cache/cache-batch.js'
+import { parseSelector } from '../../../src/kubernetes/dialect/selector.js'
+import type { StoredObject } from '../../../src/engine/model/stored-object.js'
+import { randomInteger, seededRandom } from '../../../src/support/random.js'
+import { type PodFields, podObject, rev } from '../../support/objects.js'
+
+const facts = (): FactRegistry => new FactRegistry((object) => object.bytes)
+const event = (object: StoredObject | null, previous: StoredObject | null): CacheEvent =>
+  new CacheEvent(rev(9), object, previous)
+
+void t.test('a selector turns a change into what its watchers see of it', (t) => {
+  const web = podObject('x', 'a', 5, { labels: { app: 'web' } })
+  const db = podObject('x', 'a', 6, { labels: { app: 'db' } })
+  const web2 = podObject('x', 'a', 7, { labels: { app: 'web', tier: 'front' } })
+  const cases: [name: string, object: StoredObject | null, previous: StoredObject | null, seen: string | null][] = [
+    ['created inside', web, null, 'ADDED@5'],
+    ['created outside', db, null, null],
+    ['changed inside', web2, web, 'MODIFIED@7'],
+    ['changed outside', db, podObject('x', 'a', 4), null],
+    ['moved in', web, db, 'ADDED@5'],
+    ['moved out: the previous one', db, web, 'DELETED@5'],
+    ['deleted inside', null, web, 'DELETED@5'],
+    ['deleted outside', null, db, null],
+  ]
+  const matcher = new Matcher('', parseSelector('app=web', undefined), facts(), 'v1')
+  for (const [name, object, previous, seen] of cases) {
+    const matchedEvent = matcher.match(event(object, previous))
+    t.equal(matchedEvent === null ? null : `${matchedEvent.type}@${matchedEvent.object.modRevision}`, seen, name)
+  }
+  t.end()
+})
+
+void t.test('every kind of selector looks at the right thing', (t) => {
+  const pod = podObject('x', 'a', 5, { labels: { app: 'web', n: '7' }, nodeName: 'n1', phase: 'Pending' })
+  const cases: [namespace: string, labels: string, fields: string, matches: boolean][] = [
+    ['', '', '', true],
+    ['x', '', '', true],
+    ['xy', '', '', false],
+    ['', 'app=web', '', true],
+    ['', 'app==db', '', false],
+    ['', 'app!=db', '', true],
+    ['', 'tier!=front', '', true],
+    ['', 'app in (web,db)', '', true],
+    ['', 'app notin (web,db)', '', false],
+    ['', 'app', '', true],
+    ['', '!app', '', false],
+    ['', 'n>6', '', true],
+    ['', 'n<7', '', false],
+    ['', 'app=web,n=8', '', false],
+    ['', '', 'metadata.name=a', true],
+    ['', '', 'metadata.name!=a', false],
+    ['', '', 'metadata.namespace=x', true],
+    ['', '', 'metadata.namespace=y', false],
+    ['', '', 'spec.nodeName=n1', true],
+    ['', '', 'spec.nodeName!=n1', false],
+    ['', '', 'spec.missing=', true],
+    ['', '', 'status.phase=Pending,spec.nodeName=n1', true],
+    ['x', 'app=web', 'status.phase=Running', false],
+  ]
+  for (const [namespace, labels, fields, matches] of cases) {
+    const matcher = new Matcher(namespace, parseSelector(labels, fields), facts(), 'v1')
+    t.equal(matcher.matches(pod), matches, `${namespace} ${labels} ${fields}`)
+  }
+  t.end()
+})
+
+void t.test('the index finds the matchers that an event may concern, and no others', (t) => {
+  const registry = facts()
+  const index = new MatcherIndex<Matcher>()
+  const matchers = new Map<string, Matcher>()
+  for (let i = 0; i < 100; i++) {
+    const matcher = new Matcher('', parseSelector('', `spec.nodeName=n${i}`), registry, 'v1')
+    matchers.set(`n${i}`, matcher)
+    index.add(matcher)
+  }
+  const on = (nodeName: string, labels = {}): StoredObject => podObject('x', 'a', 5, { nodeName, labels })
+  t.same(index.candidates(event(on('n7'), null)), [matchers.get('n7')])
+  t.same(index.candidates(event(on('n7'), on('n7'))), [matchers.get('n7')], 'once')
+  t.same(index.candidates(event(on('n7'), on('n9'))), [matchers.get('n7'), matchers.get('n9')], 'where it was as well')
+  t.same(index.candidates(event(null, on('n9'))), [matchers.get('n9')])
+  t.same(index.candidates(event(on('elsewhere'), null)), [])
+  index.remove(matchers.get('n7')!)
+  t.same(index.candidates(event(on('n7'), null)), [])
+  t.end()
+})
+
+void t.test('matchers of one namespace are not tried for events of another, whatever else they select', (t) => {
+  const registry = facts()
+  const index = new MatcherIndex<Matcher>()
+  for (let i = 0; i < 50; i++) {
+    index.add(new Matcher(`ns${i}`, parseSelector('app=web', ''), registry, 'v1'))
+    index.add(new Matcher(`ns${i}`, parseSelector('', ''), registry, 'v1'))
+    index.add(new Matcher(`ns${i}`, parseSelector('app', ''), registry, 'v1'))
+  }
+  const found = index.candidates(event(podObject('ns7', 'a', 5, { labels: { app: 'web' } }), null))
+  t.equal(found.length, 3)
+  for (const { namespace } of found) t.equal(namespace, 'ns7')
+  t.end()
+})
+
+void t.test('with any mix of selectors the index misses no matcher and finds none twice', (t) => {
+  const random = seededRandom(11)
+  const oneOf = <T>(list: readonly T[]): T => list[randomInteger(random, 0, list.length - 1)]!
+  const registry = facts()
+  const index = new MatcherIndex<Matcher>()
+  const labels = ['', 'app=web', 'app=db', 'app!=web', 'app in (web)', 'app', '!app', 'app=web,tier=a']
+  const fields = [
+    '',
+    'spec.nodeName=n1',
+    'spec.nodeName=',
+    'spec.nodeName!=n1',
+    'metadata.name=p1',
+    'status.phase=Running',
+  ]
+  const matchers = new Set<Matcher>()
+  const pod = (): StoredObject | null => {
+    if (random.next() < 0.2) return null
+    const tags: PodFields['labels'] = oneOf([{}, { app: 'web' }, { app: 'db' }, { app: 'web', tier: 'a' }])
+    const options = { labels: tags, nodeName: oneOf(['', 'n1', 'n2']), phase: oneOf(['Running', 'Failed']) }
+    return podObject(oneOf(['x', 'xy']), oneOf(['p1', 'p2']), 5, options)
+  }
+  for (let step = 0; step < 3_000; step++) {
+    if (random.next() < 0.1) {
+      const matcher = new Matcher(oneOf(['', 'x', 'xy']), parseSelector(oneOf(labels), oneOf(fields)), registry, 'v1')
+      if (![...matchers].some(({ key }) => key === matcher.key)) {
+        matchers.add(matcher)
+        index.add(matcher)
+      } else matcher.close()
+    } else if (random.next() < 0.05 && matchers.size > 0) {
+      const matcher = oneOf([...matchers])
+      matchers.delete(matcher)
+      index.remove(matcher)
+      matcher.close()
+    }
+    const object = pod()
+    const key = object ?? podObject('x', 'p1', 4)
+    const other = pod()
+    const previous =
+      other === null ? null : podObject(key.namespace, key.name, 4, JSON.parse(fieldsIn(other)) as PodFields)
+    if (object === null && previous === null) continue
+    const change = event(object, previous)
+    const candidates = [...index.candidates(change)]
+    if (new Set(candidates).size !== candidates.length) t.fail(`step ${step}: somebody twice`)
+    for (const matcher of matchers) {
+      if (matcher.match(change) !== null && !candidates.includes(matcher))
+        t.fail(`step ${step}: ${matcher.key} is missed`)
+    }
+  }
+  for (const matcher of matchers) {
+    index.remove(matcher)
+    matcher.close()
+  }
+  t.equal(registry.pathsInUse, 0)
+  t.same(index.candidates(event(podObject('x', 'p1', 5), null)), [], 'nobody is left')
+  t.end()
+})
+
+function fieldsIn(object: StoredObject): string {
+  const { metadata, spec, status } = JSON.parse(object.bytes.toString()) as {
+    metadata: { labels: object }
+    spec: { nodeName: string }
+    status: { phase: string }
+  }
+  return JSON.stringify({ labels: metadata.labels, nodeName: spec.nodeName, phase: status.phase })
+}
+
+void t.test('facts', (t) => {
+  void t.test('facts are extracted once per object version and set of paths', (t) => {
+    let reads = 0
+    const registry = new FactRegistry((object) => {
+      reads++
+      return object.bytes
+    })
+    const use = registry.use(['spec.nodeName'])
+    const pod = podObject('x', 'a', 5, { nodeName: 'n1' })
+    t.equal(use.subject(pod, '').field('spec.nodeName'), 'n1')
+    t.equal(registry.use(['spec.nodeName']).subject(pod, '').field('spec.nodeName'), 'n1')
+    t.equal(reads, 1)
+    t.end()
+  })
+  void t.test('are shared by objects that have the same, and only by those', (t) => {
+    const label = 'metadata.labels[a]'
+    const use = new FactRegistry((object) => object.bytes).use(['spec.nodeName', label])
+    const rowOf = (name: string, nodeName: string, labels: Record<string, string>): object | null => {
+      const pod = podObject('x', name, 5, { nodeName, labels })
+      const subject = use.subject(pod, '')
+      t.equal(subject.field('spec.nodeName'), nodeName)
+      t.equal(subject.label('a'), labels['a'])
+      t.equal(subject.field('metadata.name'), name)
+      return pod.facts
+    }
+    const first = rowOf('one', 'n1', {})
+    t.equal(rowOf('two', 'n1', {}), first)
+    t.not(rowOf('three', 'n1', { a: '' }), first, 'an empty label is not an absent one')
+    t.not(rowOf('four', 'n1', { a: 'b' }), first)
+    const apart = rowOf('five', 'n1', { a: 'b\nc' })
+    t.not(rowOf('six', 'n1\nb', { a: 'c' }), apart, 'whatever characters a value has')
+    t.equal(rowOf('seven', 'n1', { a: 'b\nc' }), apart)
+    const long = 'n'.repeat(SHARED_ROW_BYTES)
+    t.not(rowOf('eight', long, {}), rowOf('nine', long, {}), 'long values live as long as their object')
+    for (let i = 0; i < SHARED_ROWS_BYTES / 200; i++) use.subject(podObject('x', 'a', 5, { nodeName: `node-${i}` }), '')
+    t.not(rowOf('ten', 'n1', {}), first, 'what was not seen for long is forgotten')
+    t.end()
+  })
+  void t.test('of a new path are looked for in objects that were read before, and for no others', (t) => {
+    let reads = 0
+    const registry = new FactRegistry((object) => {
+      reads++
+      return object.bytes
+    })
+    const node = registry.use(['spec.nodeName'])
+    const pod = podObject('x', 'a', 5, { nodeName: 'n1', phase: 'Running', labels: { app: 'web' } })
+    node.subject(pod, '')
+    const phase = registry.use(['status.phase', 'spec.nodeName'])
+    t.equal(node.subject(pod, '').field('spec.nodeName'), 'n1')
+    t.equal(reads, 1, 'what was extracted is not lost')
+    t.equal(phase.subject(pod, '').field('status.phase'), 'Running')
+    t.equal(phase.subject(pod, '').field('spec.nodeName'), 'n1')
+    t.equal(reads, 2)
+    node.release()
+    const label = registry.use(['metadata.labels[app]'])
+    t.equal(label.subject(pod, '').label('app'), 'web')
+    t.equal(phase.subject(pod, '').field('status.phase'), 'Running', 'still in use')
+    t.equal(reads, 3)
+    t.end()
+  })
+  void t.test('outlive any number of paths that come and go', (t) => {
+    const registry = facts()
+    const pod = podObject('x', 'a', 5, { nodeName: 'n1', labels: { l1999: 'yes' } })
+    const node = registry.use(['spec.nodeName', 'metadata.name'])
+    for (let i = 0; i < 2_000; i++) {
+      const label = registry.use([`metadata.labels[l${i}]`])
+      t.equal(label.subject(pod, '').label(`l${i}`), i === 1_999 ? 'yes' : undefined)
+      t.equal(node.subject(pod, '').field('spec.nodeName'), 'n1')
+      label.release()
+    }
+    registry.forget()
+    t.equal(node.subject(pod, '').field('spec.nodeName'), 'n1')
+    t.end()
+  })
+  void t.test('facts cost nothing where nobody selects', (t) => {
+    const registry = new FactRegistry(() => {
+      throw new Error('nobody should look')
+    })
+    t.equal(
+      registry
+        .use([])
+        .subject(podObject('x', 'a', 5), '')
+        .field('metadata.name'),
+      'a',
+    )
+    t.end()
+  })
+  void t.test('paths are counted by users', (t) => {
+    const registry = facts()
+    const uses = [registry.use(['a', 'b']), registry.use(['b', 'c'])]
+    t.equal(registry.pathsInUse, 3)
+    uses[0]!.release()
+    t.equal(registry.pathsInUse, 2)
+    uses[1]!.release()
+    t.equal(registry.pathsInUse, 0)
+    t.end()
+  })
+  void t.test('an object that cannot be read as JSON has its name and no other fact', (t) => {
+    const subject = new FactRegistry(() => null).use(['spec.nodeName']).subject(podObject('x', 'a', 5), '')
+    t.equal(subject.field('spec.nodeName'), '')
+    t.equal(subject.field('metadata.name'), 'a')
+    t.end()
+  })
+  t.end()
+})
+
+void t.test(
+  'labels and fields of selectors are kept up to a share for each identity, and read each time beyond it',
+  (t) => {
+    let reads = 0
+    const registry = new FactRegistry((object) => {
+      reads++
+      return object.bytes
+    })
+    const pod = podObject('x', 'a', 5, { nodeName: 'n1', labels: { app: 'web' } })
+    const many = (from: number, count: number): string[] => Array.from({ length: count }, (_, i) => `spec.x${from + i}`)
+    const greedy = registry.use(many(0, MAX_PATHS_PER_IDENTITY), 'greedy')
+    t.ok(greedy.isKept)
+    const beyond = registry.use(['metadata.labels[app]', 'spec.nodeName'], 'greedy')
+    t.notOk(beyond.isKept)
+    for (let i = 1; i <= 2; i++) {
+      t.equal(beyond.subject(pod, '').label('app'), 'web')
+      t.equal(beyond.subject(pod, '').field('spec.nodeName'), 'n1')
+      t.equal(reads, 2 * i)
+    }
+    t.equal(registry.pathsInUse, MAX_PATHS_PER_IDENTITY, 'nothing of it is kept')
+    t.ok(registry.use(['spec.nodeName', 'status.phase'], 'greedy').isKept, 'well-known fields do not count')
+    t.ok(registry.use(many(0, 5), 'other').isKept, 'what is in use may be used by others')
+    const others = Array.from({ length: 3 }, (_, i) =>
+      registry.use(many(1_000 * (i + 1), MAX_PATHS_PER_IDENTITY), `other ${i}`),
+    )
+    t.ok(
+      others.every(({ isKept }) => isKept),
+      'others have their share',
+    )
+    t.notOk(registry.use(['spec.more'], 'late').isKept, 'all together have a bound')
+    t.ok(registry.use(['spec.nodeName'], 'late').isKept)
+    others[0]!.release()
+    t.ok(registry.use(['spec.more'], 'late').isKept, 'what is given back is free again')
+    t.equal(MAX_PATHS, 4 * MAX_PATHS_PER_IDENTITY)
+    t.end()
+  },
+)
+
+void t.test('a matcher beyond the table sees the same events, in any version', (t) => {
+  const registry = facts()
+  registry.use(
+    Array.from({ length: MAX_PATHS_PER_IDENTITY }, (_, i) => `spec.x${i}`),
+    'greedy',
+  )
+  const matcher = new Matcher('', parseSelector('app=web', 'spec.nodeName=n1'), registry, 'v1', 'greedy')
+  t.equal(matcher.indexTerm, null, 'no index reads each object for it')
+  t.ok(matcher.matches(podObject('x', 'a', 5, { nodeName: 'n1', labels: { app: 'web' } })))
+  t.notOk(matcher.matches(podObject('x', 'a', 5, { nodeName: 'n2', labels: { app: 'web' } })))
+  const named = new Matcher('', parseSelector('app=web', 'metadata.name=a'), registry, 'v1', 'greedy')
+  t.equal(named.indexTerm?.path, 'metadata.name', 'what the key says is indexed all the same')
+  t.end()
+})

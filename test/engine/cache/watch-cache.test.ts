@@ -1,0 +1,839 @@
+import t from 'tap'
+import type { CacheBatch } from '../../../src/engine/cache/cache-batch.js'
+import type { FreshnessSource } from '../../../src/engine/model/freshness-source.js'
+import { WatchCache, type WatchCacheOptions } from '../../../src/engine/cache/watch-cache.js'
+import type { KeyValue } from '../../../src/engine/model/event.js'
+import type { Revision } from '../../../src/engine/model/revision.js'
+import {
+  ExpiredError,
+  NotImplementedError,
+  TimeoutError,
+  TooLargeResourceVersionError,
+  TooManyRequestsError,
+} from '../../../src/engine/model/status.js'
+import { silentLogger } from '../../../src/support/log.js'
+import {
+  PODS,
+  batch,
+  del,
+  ingestPod,
+  podKey,
+  podKeyValue,
+  put,
+  putEncrypted,
+  putUnreadable,
+  rev,
+} from '../../support/objects.js'
+import { VirtualClock, nextTurn } from '../../support/virtual-clock.js'
+
+interface Told {
+  readonly batches: string[]
+  readonly advances: number[]
+  readonly resets: string[]
+}
+
+/** A cache whose source is what the test says; listed at `revision` with `objects` unless told otherwise. */
+function setUp(
+  options: {
+    readonly freshness?: Partial<FreshnessSource>
+    readonly ring?: Partial<WatchCacheOptions['ring']>
+    readonly revision?: number
+    readonly objects?: readonly KeyValue[]
+    readonly isListed?: boolean
+  } = {},
+) {
+  const clock = new VirtualClock()
+  const asked = { progress: 0, states: 0 }
+  const warnings: string[] = []
+  const coalesced: number[] = []
+  const cache: WatchCache = new WatchCache({
+    name: 'pods',
+    prefix: PODS.etcdPrefix,
+    ingest: ingestPod,
+    freshness: () => ({
+      trustsProgress: true,
+      currentRevision: async () => cache.revision,
+      requestProgress: () => asked.progress++,
+      readState: async () => {
+        throw new Error('nobody should read')
+      },
+      readKey: async () => null,
+      ...options.freshness,
+    }),
+    ring: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9, ...options.ring },
+    clock,
+    logger: {
+      ...silentLogger,
+      warn: (_fields, message) => warnings.push(message),
+      error: (_fields, message) => warnings.push(message),
+    },
+    metrics: {
+      applied: () => {},
+      coalesced: (events) => coalesced.push(events),
+      readWait: () => {},
+      historyCut: () => {},
+    },
+  })
+  const told: Told = { batches: [], advances: [], resets: [] }
+  cache.listen({
+    onBatch: (given) => told.batches.push(textOf(given)),
+    onAdvance: (revision) => told.advances.push(revision),
+    onReset: (revision, isOther) => told.resets.push(`${revision}${isOther ? ' other' : ''}`),
+  })
+  const replace = (revision: number, reason: Parameters<WatchCache['replace']>[1], ...objects: KeyValue[]): void => {
+    const state = cache.replace(rev(revision), reason)
+    state.add(objects)
+    state.commit()
+  }
+  if (options.isListed !== false) {
+    replace(options.revision ?? 10, 'initial', ...(options.objects ?? []))
+    cache.synced()
+    told.resets.length = 0
+    told.advances.length = 0
+  }
+  return { cache, clock, told, asked, warnings, coalesced, replace }
+}
+
+/** `12: +a ~b -c` */
+function textOf({ revision, events }: CacheBatch): string {
+  const texts = events.map(({ object, previous }) =>
+    object === null ? `-${previous!.name}` : previous === null ? `+${object.name}` : `~${object.name}`,
+  )
+  return `${revision}: ${texts.join(' ')}`.trim()
+}
+
+const namesIn = (snapshot: {
+  objects(prefix: typeof PODS.etcdPrefix): Iterable<{ name: string; modRevision: number }>
+}) => [...snapshot.objects(PODS.etcdPrefix)].map(({ name, modRevision }) => `${name}@${modRevision}`)
+
+/** A promise whose outcome can be read. */
+interface Outcome<T> {
+  readonly state: 'pending' | 'done' | 'failed'
+  readonly value?: T
+  readonly error?: unknown
+}
+
+function watched<T>(promise: Promise<T>): Outcome<T> {
+  const seen: Outcome<T> = { state: 'pending' }
+  promise.then(
+    (value) => Object.assign(seen, { state: 'done', value }),
+    (error: unknown) => Object.assign(seen, { state: 'failed', error }),
+  )
+  return seen
+}
+
+void t.test('batches', (t) => {
+  void t.test('each arriving revision is stored, put into the ring and reported once', (t) => {
+    const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    cache.apply([batch(11, put('x', 'a', 11, {}, 5), put('x', 'b', 11)), batch(12, del('x', 'a'))])
+    t.same(told.batches, ['11: ~a +b', '12: -a'])
+    t.same(told.advances, [12], 'one advance for a run of batches')
+    t.same(namesIn(cache.snapshot()), ['b@11'])
+    t.equal(cache.revision, 12)
+    t.equal(cache.floorRevision, 10)
+    t.same(cache.ringStats.batches, 2)
+    t.end()
+  })
+  void t.test('batches that the cache already has are dropped', (t) => {
+    const { cache, told } = setUp()
+    cache.apply([batch(11, put('x', 'a', 11))])
+    cache.apply([batch(10, put('x', 'z', 10)), batch(11, put('x', 'z', 11)), batch(12, put('x', 'b', 12))])
+    t.same(told.batches, ['11: +a', '12: +b'])
+    cache.progress(rev(20))
+    cache.apply([batch(20, put('x', 'z', 20))])
+    t.same(told.batches, ['11: +a', '12: +b'], 'progress counts as having it')
+    t.end()
+  })
+  void t.test('a delete of what is not there is no event', (t) => {
+    const { cache, told } = setUp()
+    cache.apply([batch(11, del('x', 'never'))])
+    t.same(told.batches, ['11:'])
+    t.equal(cache.revision, 11)
+    t.end()
+  })
+  void t.test('progress moves the revision, never back, and adds no history', (t) => {
+    const { cache, told } = setUp()
+    cache.progress(rev(15))
+    cache.progress(rev(12))
+    t.equal(cache.revision, 15)
+    t.same(told.advances, [15])
+    t.equal(cache.ringStats.batches, 0)
+    t.equal(cache.snapshot().revision, 15)
+    t.end()
+  })
+  void t.test('a snapshot is the same object until something changes', (t) => {
+    const { cache } = setUp()
+    const first = cache.snapshot()
+    t.equal(cache.snapshot(), first)
+    cache.apply([batch(11, put('x', 'a', 11))])
+    t.not(cache.snapshot(), first)
+    t.same(namesIn(first), [])
+    t.end()
+  })
+  void t.test('the next batch after a revision is found; at the head there is none', (t) => {
+    const { cache } = setUp()
+    cache.apply([batch(12, put('x', 'a', 12)), batch(15, put('x', 'b', 15))])
+    const cases: [after: number, next: number | undefined][] = [
+      [10, 12],
+      [11, 12],
+      [12, 15],
+      [14, 15],
+      [15, undefined],
+      [16, undefined],
+    ]
+    for (const [after, next] of cases) t.equal(cache.batchAfter(rev(after))?.revision, next, `after ${after}`)
+    t.end()
+  })
+  t.end()
+})
+
+void t.test('whole states', (t) => {
+  void t.test('nothing is visible before the commit, and an aborted one never is', (t) => {
+    const { cache, told, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    const state = cache.replace(rev(20), 'gap')
+    state.add([podKeyValue('x', 'b', 15)])
+    t.same(namesIn(cache.snapshot()), ['a@5'])
+    state.abort()
+    t.same(namesIn(cache.snapshot()), ['a@5'])
+    t.same(told.resets, [])
+    replace(20, 'gap', podKeyValue('x', 'c', 15))
+    t.same(namesIn(cache.snapshot()), ['c@15'])
+    t.end()
+  })
+  void t.test('each reason of a reset decides what is reported and where history begins', (t) => {
+    const cases: [reason: 'initial' | 'gap' | 'history-changed', resets: string[]][] = [
+      ['initial', ['20']],
+      ['gap', ['20']],
+      ['history-changed', ['20 other']],
+    ]
+    for (const [reason, resets] of cases) {
+      const { cache, told, replace } = setUp()
+      cache.apply([batch(11, put('x', 'a', 11))])
+      replace(20, reason, podKeyValue('x', 'b', 15))
+      t.same(told.resets, resets, reason)
+      t.equal(cache.floorRevision, 20, `${reason}: nobody can resume below it`)
+      t.throws(() => cache.assertResumable(rev(19)), ExpiredError)
+      cache.assertResumable(rev(20))
+    }
+    t.end()
+  })
+  void t.test('another history may be behind ours', (t) => {
+    const { cache, told, replace } = setUp({ revision: 100 })
+    const { history } = cache
+    replace(40, 'history-changed', podKeyValue('x', 'a', 30))
+    t.equal(cache.revision, 40)
+    t.not(cache.history, history, 'what was kept by revision is no longer meant')
+    cache.apply([batch(41, put('x', 'b', 41))])
+    t.same(told.batches, ['41: +b'])
+    t.end()
+  })
+  t.end()
+})
+
+void t.test('a coalesced gap', (t) => {
+  void t.test('a coalesced gap is reported as a difference, and watchers go on', (t) => {
+    const { cache, told, coalesced, replace } = setUp({ objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 6)] })
+    replace(20, 'coalesce', podKeyValue('x', 'a', 14, {}, 5), podKeyValue('x', 'c', 17))
+    t.same(told.resets, [])
+    t.same(told.batches, ['14: ~a', '17: +c', '20: -b'])
+    t.same(coalesced, [3])
+    t.equal(cache.revision, 20)
+    t.equal(cache.floorRevision, 10)
+    t.end()
+  })
+  void t.test('a watch can resume at the ends of a coalesced gap, not inside', (t) => {
+    const { cache, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    replace(20, 'coalesce', podKeyValue('x', 'a', 14, {}, 5))
+    const cases: [after: number, isResumable: boolean][] = [
+      [9, false],
+      [10, true],
+      [11, false],
+      [14, false],
+      [19, false],
+      [20, true],
+      [25, true],
+    ]
+    for (const [after, isResumable] of cases) {
+      t.equal(cache.canResumeAfter(rev(after)), isResumable, `after ${after}`)
+      if (isResumable) cache.assertResumable(rev(after))
+      else t.throws(() => cache.assertResumable(rev(after)), ExpiredError, `after ${after}`)
+    }
+    t.end()
+  })
+  void t.test('a coalesced gap is remembered when another follows', (t) => {
+    const { cache, replace } = setUp()
+    replace(20, 'coalesce', podKeyValue('x', 'a', 15))
+    cache.apply([batch(21, put('x', 'b', 21))])
+    replace(30, 'coalesce', podKeyValue('x', 'a', 15), podKeyValue('x', 'b', 21))
+    for (const after of [11, 19, 22, 29]) t.equal(cache.canResumeAfter(rev(after)), false, `after ${after}`)
+    for (const after of [10, 20, 21, 30]) t.equal(cache.canResumeAfter(rev(after)), true, `after ${after}`)
+    t.end()
+  })
+  void t.test('a resume inside any of a hundred coalesced gaps is refused, with bounded memory', (t) => {
+    const { cache, replace } = setUp()
+    for (let i = 1; i <= 100; i++) replace(10 + i * 10, 'coalesce')
+    for (let i = 1; i <= 100; i++) {
+      if (cache.canResumeAfter(rev(10 + i * 10 - 5))) t.fail(`gap ${i} was forgotten`)
+    }
+    t.equal(cache.canResumeAfter(rev(1_010)), true)
+    t.end()
+  })
+  void t.test('an object that cannot be of our history makes it another history', (t) => {
+    const cases: [name: string, state: KeyValue[], told: string][] = [
+      ['written when we were there, and not seen', [podKeyValue('x', 'z', 8)], '20 other'],
+      ['another version of what we hold', [podKeyValue('x', 'a', 7, {}, 5)], '20 other'],
+      ['what we hold', [podKeyValue('x', 'a', 5)], ''],
+      ['written after we left', [podKeyValue('x', 'a', 11, {}, 5)], ''],
+    ]
+    for (const [name, state, resets] of cases) {
+      const { told, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+      replace(20, 'coalesce', ...state)
+      t.equal(told.resets.join(), resets, name)
+    }
+    const behind = setUp({ revision: 100 })
+    behind.replace(40, 'coalesce')
+    t.same(behind.told.resets, ['40 other'], 'an older etcd')
+    t.end()
+  })
+  void t.test('a list that was begun before a coalesced gap goes on page by page', async (t) => {
+    const { cache, replace } = setUp({ ring: { maxItems: 1 }, objects: [podKeyValue('x', 'a', 5)] })
+    cache.keep(cache.snapshot())
+    replace(20, 'coalesce', podKeyValue('x', 'b', 14), podKeyValue('x', 'c', 17))
+    t.equal(cache.floorRevision, 17)
+    t.same(namesIn(await cache.snapshotAt(rev(10))), ['a@5'])
+  })
+  t.end()
+})
+
+void t.test('values that cannot be served', (t) => {
+  void t.test(
+    'a value that can no longer be served is a DELETED, and an ADDED when it can again; it is counted',
+    (t) => {
+      const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+      cache.apply([batch(11, putUnreadable('x', 'a', 11, 5))])
+      t.equal(cache.unservableCount, 1)
+      t.equal(cache.snapshot().unservableCount, 1)
+      t.same(namesIn(cache.snapshot()), [])
+      cache.apply([batch(12, putUnreadable('x', 'a', 12, 5))])
+      cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
+      t.equal(cache.unservableCount, 0)
+      t.same(told.batches, ['11: -a', '12:', '13: +a'])
+      cache.apply([batch(14, putUnreadable('x', 'a', 14, 5)), batch(15, del('x', 'a'))])
+      t.equal(cache.unservableCount, 0, 'deleted')
+      t.same(told.batches.slice(3), ['14: -a', '15:'])
+      t.end()
+    },
+  )
+  void t.test('a value that cannot be served is logged once per key', (t) => {
+    const { cache, warnings } = setUp()
+    for (let i = 11; i < 20; i++) cache.apply([batch(i, putUnreadable('x', i % 2 === 0 ? 'a' : 'b', i))])
+    t.equal(warnings.length, 2)
+    t.end()
+  })
+  void t.test('values that cannot be served are compared in a coalesced gap as well', (t) => {
+    const encrypted = putUnreadable('x', 'a', 5)
+    if (encrypted.type !== 'put') throw new Error('a put')
+    const { told, replace } = setUp({ objects: [encrypted.keyValue] })
+    replace(20, 'coalesce', encrypted.keyValue)
+    t.same(told.resets, [])
+    t.end()
+  })
+  t.end()
+})
+
+void t.test('a resource with values that are encrypted at rest is refused whole, until there are none', (t) => {
+  const { cache, told, warnings, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+  const unread: string[] = []
+  const ignore = (): void => {}
+  cache.listen({
+    onBatch: ignore,
+    onAdvance: ignore,
+    onReset: ignore,
+    onUnreadable: ({ code }) => unread.push(String(code)),
+  })
+  t.equal(cache.readiness.kind, 'ready')
+  cache.apply([batch(11, putEncrypted('x', 'a', 11, 5)), batch(12, putEncrypted('x', 'b', 12))])
+  t.same(unread, ['501'], 'the watches are told once')
+  t.same(told.batches, [], 'and not that anything was deleted')
+  t.match(cache.readiness, { kind: 'refused', reason: /encrypted at rest/ })
+  t.throws(() => cache.assertReadable(), { code: 501, message: /encrypted at rest/ })
+  t.equal(cache.encryptedCount, 2)
+  cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
+  t.equal(cache.readiness.kind, 'refused')
+  cache.apply([batch(14, del('x', 'b'))])
+  t.equal(cache.readiness.kind, 'ready')
+  t.same(namesIn(cache.snapshot()), ['a@13'])
+  t.throws(() => cache.assertResumable(rev(13)), { code: 410 }, 'what came meanwhile is no history')
+  cache.assertResumable(rev(14))
+  const encrypted = putEncrypted('x', 'c', 20)
+  if (encrypted.type === 'put') replace(20, 'gap', encrypted.keyValue)
+  t.throws(() => cache.assertReadable(), { code: 501 }, 'a list has them as well')
+  t.equal(warnings.filter((message) => message.includes('encrypted')).length, 2, 'each time said once in the log')
+  t.end()
+})
+
+void t.test('a state read while the history changes is answered, and not kept', async (t) => {
+  let answer: (state: { revision: Revision; keyValues: KeyValue[] }) => void = () => {}
+  const states: (number | null)[] = []
+  const { cache, replace } = setUp({
+    revision: 50,
+    freshness: {
+      readState: (revision) => {
+        states.push(revision)
+        return new Promise((resolve) => (answer = resolve))
+      },
+    },
+  })
+  const asked = cache.snapshotAt(rev(20))
+  await nextTurn()
+  replace(40, 'history-changed')
+  answer({ revision: rev(20), keyValues: [podKeyValue('x', 'old', 5)] })
+  t.same(namesIn(await asked), ['old@5'])
+  const again = cache.snapshotAt(rev(20))
+  await nextTurn()
+  answer({ revision: rev(20), keyValues: [podKeyValue('x', 'new', 7)] })
+  t.same(namesIn(await again), ['new@7'])
+  t.same(states, [20, 20])
+})
+
+void t.test('reads that share one read of the source share the sorted state', async (t) => {
+  const state = { revision: rev(99), keyValues: [podKeyValue('x', 'a', 5)] }
+  const { cache } = setUp({ freshness: { trustsProgress: false, readState: async () => state } })
+  const [one, other] = await Promise.all([cache.consistentSnapshot(), cache.consistentSnapshot()])
+  t.equal(one, other)
+  t.same(namesIn(one), ['a@5'])
+})
+
+void t.test('waiting for a revision', (t) => {
+  void t.test(
+    'a wait ends when the revision comes, by event or progress, and asks for progress meanwhile',
+    async (t) => {
+      const { cache, clock, asked } = setUp()
+      await cache.waitUntil(rev(10))
+      t.equal(asked.progress, 0, 'nothing to wait for')
+      const first = watched(cache.waitUntil(rev(11)))
+      const second = watched(cache.waitUntil(rev(15)))
+      t.equal(asked.progress, 1, 'asked at once')
+      const more = Array.from({ length: 100 }, () => watched(cache.waitUntil(rev(15))))
+      t.equal(asked.progress, 1)
+      clock.advance(5)
+      t.equal(asked.progress, 2, 'and once more for all who came right after it')
+      clock.advance(245)
+      t.ok(asked.progress <= 6, `and every 100 ms: ${asked.progress} times in all`)
+      cache.apply([batch(12, put('x', 'a', 12))])
+      await nextTurn()
+      t.same([first.state, second.state], ['done', 'pending'])
+      cache.progress(rev(15))
+      await nextTurn()
+      t.ok([second, ...more].every(({ state }) => state === 'done'))
+      t.equal(cache.waiting, 0)
+      t.equal(clock.pending, 0, 'no timer is left')
+    },
+  )
+  void t.test('a wait is given up after 3 s: the resource version is too large', async (t) => {
+    const { cache, clock } = setUp()
+    const wait = watched(cache.waitUntil(rev(11)))
+    clock.advance(2_999)
+    await nextTurn()
+    t.equal(wait.state, 'pending')
+    clock.advance(101)
+    await nextTurn()
+    t.ok(wait.error instanceof TooLargeResourceVersionError)
+    t.match(wait.error, { message: 'Timeout: Too large resource version: 11, current: 10' })
+    t.equal(cache.waiting, 0)
+  })
+  void t.test('a wait ends with its client, even one that had left before', async (t) => {
+    const { cache, clock } = setUp()
+    const controller = new AbortController()
+    const wait = watched(cache.waitUntil(rev(11), controller.signal))
+    controller.abort()
+    await nextTurn()
+    t.equal(wait.state, 'failed')
+    const late = watched(cache.waitUntil(rev(11), controller.signal))
+    await nextTurn()
+    t.equal(late.state, 'failed')
+    t.equal(cache.waiting, 0)
+    t.equal(clock.pending, 0)
+  })
+  t.end()
+})
+
+void t.test('a read as fresh as a linearizable one', (t) => {
+  void t.test('where progress can be trusted, the cache answers once it has etcd’s revision', async (t) => {
+    const { cache } = setUp({ freshness: { currentRevision: async () => rev(15) } })
+    const read = watched(cache.consistentSnapshot())
+    await nextTurn()
+    t.equal(read.state, 'pending', 'etcd is further than we are')
+    cache.apply([batch(12, put('x', 'a', 12))])
+    await nextTurn()
+    t.equal(read.state, 'pending')
+    cache.progress(rev(15))
+    await nextTurn()
+    t.equal(read.value?.revision, 15)
+    t.same(namesIn(read.value!), ['a@12'])
+  })
+  void t.test('where progress cannot be trusted, etcd itself is read, and the cache does not move', async (t) => {
+    const keyValues = [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 12)]
+    const { cache, told } = setUp({
+      objects: [podKeyValue('x', 'a', 5)],
+      freshness: { trustsProgress: false, readState: async () => ({ revision: rev(15), keyValues }) },
+    })
+    const snapshot = await cache.consistentSnapshot()
+    t.equal(snapshot.revision, 15)
+    t.same(namesIn(snapshot), ['a@5', 'b@12'])
+    t.equal(snapshot.get(podKey('x', 'a')), cache.snapshot().get(podKey('x', 'a')), 'what is held is shared')
+    t.equal(cache.revision, 10, 'never a revision that no event or progress has told')
+    t.same(namesIn(cache.snapshot()), ['a@5'])
+    t.same(told.advances, [])
+  })
+  void t.test('a read times out when etcd does not answer or progress does not come', async (t) => {
+    const silent = setUp({
+      freshness: {
+        currentRevision: async () => {
+          throw new Error('etcd is away')
+        },
+      },
+    })
+    await t.rejects(silent.cache.consistentSnapshot(), TimeoutError)
+    const stuck = setUp({ freshness: { currentRevision: async () => rev(15) } })
+    const read = watched(stuck.cache.consistentSnapshot())
+    await nextTurn()
+    stuck.clock.advance(3_100)
+    await nextTurn()
+    t.ok(read.error instanceof TimeoutError)
+    t.match(read.error, { details: { retryAfterSeconds: 1 } })
+  })
+  void t.test('one object is read linearizably by its key where progress cannot be trusted', async (t) => {
+    const { cache } = setUp({
+      objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'c', 6)],
+      freshness: {
+        trustsProgress: false,
+        readKey: async (key) =>
+          key === podKey('x', 'a')
+            ? podKeyValue('x', 'a', 12, {}, 5)
+            : key === podKey('x', 'c')
+              ? podKeyValue('x', 'c', 6)
+              : null,
+      },
+    })
+    t.equal((await cache.consistentObject(podKey('x', 'a')))?.modRevision, 12)
+    t.equal(await cache.consistentObject(podKey('x', 'c')), cache.snapshot().get(podKey('x', 'c')))
+    t.equal(await cache.consistentObject(podKey('x', 'gone')), undefined)
+    t.equal(cache.snapshot().get(podKey('x', 'a'))?.modRevision, 5, 'the cache does not move')
+  })
+  t.end()
+})
+
+void t.test('a read not older than a revision', (t) => {
+  void t.test('the cache answers at once when it has the revision', async (t) => {
+    const { cache } = setUp()
+    t.equal((await cache.snapshotNotOlderThan(rev(10))).revision, 10)
+    t.equal((await cache.snapshotNotOlderThan(rev(3))).revision, 10)
+  })
+  void t.test('where progress cannot be trusted, etcd itself is read after a moment', async (t) => {
+    let revision = 15
+    const { cache, clock } = setUp({
+      freshness: { trustsProgress: false, readState: async () => ({ revision: rev(revision), keyValues: [] }) },
+    })
+    const read = watched(cache.snapshotNotOlderThan(rev(13)))
+    clock.advance(200)
+    await nextTurn()
+    t.equal(read.value?.revision, 15)
+    t.equal(cache.revision, 10)
+    revision = 12
+    const late = watched(cache.snapshotNotOlderThan(rev(13)))
+    clock.advance(200)
+    await nextTurn()
+    t.equal(late.state, 'pending', 'etcd is not there either, and may be in time')
+    clock.advance(3_100)
+    await nextTurn()
+    t.ok(late.error instanceof TooLargeResourceVersionError)
+  })
+  t.end()
+})
+
+void t.test('a read at exactly a revision', (t) => {
+  const history = [
+    batch(11, put('x', 'a', 11, {}, 5)),
+    batch(13, put('x', 'b', 13), put('x', 'c', 13)),
+    batch(14, del('x', 'a')),
+    batch(16, put('x', 'a', 16), putUnreadable('x', 'b', 16, 13)),
+    batch(18, put('x', 'b', 18, {}, 13)),
+  ]
+  const states: [revision: number, names: string[]][] = [
+    [10, ['a@5']],
+    [11, ['a@11']],
+    [12, ['a@11']],
+    [13, ['a@11', 'b@13', 'c@13']],
+    [14, ['b@13', 'c@13']],
+    [15, ['b@13', 'c@13']],
+    [16, ['a@16', 'c@13']],
+    [17, ['a@16', 'c@13']],
+    [18, ['a@16', 'b@18', 'c@13']],
+    [19, ['a@16', 'b@18', 'c@13']],
+  ]
+  void t.test('an earlier state is rebuilt by walking the ring back', async (t) => {
+    const { cache } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    cache.apply(history)
+    cache.progress(rev(19))
+    for (const [revision, names] of states) {
+      const snapshot = await cache.snapshotAt(rev(revision))
+      t.same(namesIn(snapshot), names, `at ${revision}`)
+      t.equal(snapshot.revision, revision)
+      t.equal(await cache.snapshotAt(rev(revision)), snapshot, 'and kept')
+    }
+    t.same(namesIn(cache.snapshot()), states.at(-1)![1], 'the present is untouched')
+  })
+  void t.test('takes a slot while it is made, and none when it is kept or the present one', async (t) => {
+    const { cache } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    cache.apply(history)
+    let taken = 0
+    let held = 0
+    const enter = async (): Promise<() => void> => {
+      taken++
+      held++
+      return () => held--
+    }
+    const snapshot = await cache.snapshotAt(rev(12), undefined, enter)
+    t.same([taken, held], [1, 0], 'and gives it back')
+    t.equal(await cache.snapshotAt(rev(12), undefined, enter), snapshot)
+    await cache.snapshotAt(cache.revision, undefined, enter)
+    t.equal(taken, 1)
+    const refused = new TooManyRequestsError('no slot', 1)
+    await t.rejects(
+      cache.snapshotAt(rev(13), undefined, () => Promise.reject(refused)),
+      refused,
+    )
+  })
+  void t.test('is not rebuilt from a ring that has let go of it meanwhile', async (t) => {
+    const { cache } = setUp({
+      ring: { maxItems: 8 },
+      objects: [podKeyValue('x', 'a', 5)],
+      freshness: { readState: async (revision) => ({ revision: revision!, keyValues: [podKeyValue('x', 'z', 9)] }) },
+    })
+    cache.apply(history)
+    const read = cache.snapshotAt(rev(11))
+    for (let i = 30; i < 50; i++) cache.apply([batch(i, put('x', 'a', i))])
+    t.same(namesIn(await read), ['z@9'], 'it is read from etcd')
+  })
+  void t.test(
+    'a state below the ring is read from etcd, and answered with 410 when etcd has lost it too',
+    async (t) => {
+      let reads = 0
+      const { cache } = setUp({
+        ring: { maxItems: 2 },
+        objects: [podKeyValue('x', 'a', 5)],
+        freshness: {
+          readState: async (revision) => {
+            reads++
+            if (revision === 11) throw Object.assign(new Error('compacted'), { code: 'compacted' })
+            return { revision: revision!, keyValues: [podKeyValue('x', 'a', 11, {}, 5), podKeyValue('x', 'q', 13)] }
+          },
+        },
+      })
+      cache.apply(history)
+      t.equal(cache.floorRevision, 14)
+      t.same(namesIn(await cache.snapshotAt(rev(14))), states[4]![1], 'at the floor: rebuilt')
+      t.equal(reads, 0)
+      t.same(namesIn(await cache.snapshotAt(rev(13))), ['a@11', 'q@13'], 'one below: read')
+      await cache.snapshotAt(rev(13))
+      t.equal(reads, 1, 'and kept')
+      await t.rejects(cache.snapshotAt(rev(11)), ExpiredError)
+    },
+  )
+  void t.test('a state inside a coalesced gap is read from etcd', async (t) => {
+    const { cache, replace } = setUp({
+      freshness: { readState: async (revision) => ({ revision: revision!, keyValues: [podKeyValue('x', 'e', 12)] }) },
+    })
+    replace(20, 'coalesce', podKeyValue('x', 'a', 15))
+    t.same(namesIn(await cache.snapshotAt(rev(16))), ['e@12'])
+    t.same(namesIn(await cache.snapshotAt(rev(10))), [], 'across it the ring is right again')
+  })
+  void t.test('a future revision is waited for, then refused as too large', async (t) => {
+    const { cache, clock } = setUp()
+    const read = watched(cache.snapshotAt(rev(12)))
+    cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'b', 13))])
+    while (read.value === undefined) await nextTurn()
+    t.same(namesIn(read.value), ['a@12'], 'exactly, although more has come since')
+    const never = watched(cache.snapshotAt(rev(99)))
+    clock.advance(3_100)
+    await nextTurn()
+    t.ok(never.error instanceof TooLargeResourceVersionError)
+  })
+  void t.test('a kept state outlives the ring', async (t) => {
+    const { cache } = setUp({ ring: { maxItems: 1 }, objects: [podKeyValue('x', 'a', 5)] })
+    const page = cache.snapshot()
+    cache.keep(page)
+    cache.apply(history)
+    t.equal(await cache.snapshotAt(rev(10)), page)
+  })
+  t.end()
+})
+
+void t.test('a cache that is not listed yet says when to come back, later and later', (t) => {
+  const { cache, clock, replace } = setUp({ isListed: false })
+  const retryAfter = (): number | undefined => {
+    try {
+      cache.assertReadable()
+    } catch (error) {
+      if (error instanceof TooManyRequestsError) return error.details?.retryAfterSeconds
+      throw error
+    }
+    return undefined
+  }
+  const cases: [afterMs: number, seconds: number][] = [
+    [0, 1],
+    [1_000, 1],
+    [9_000, 10],
+    [10_000, 20],
+    [100_000, 30],
+  ]
+  for (const [afterMs, seconds] of cases) {
+    clock.advance(afterMs)
+    t.equal(retryAfter(), seconds, `after ${clock.monotonic()} ms`)
+  }
+  replace(10, 'initial')
+  t.equal(retryAfter(), 30, 'the history after the list is still to come')
+  cache.synced()
+  t.equal(retryAfter(), undefined)
+  t.end()
+})
+
+void t.test('a resource that cannot be listed says why; one that was listed before goes on', (t) => {
+  const { cache, replace } = setUp({ isListed: false })
+  cache.refused('permission denied')
+  t.throws(() => cache.assertReadable(), new NotImplementedError('pods cannot be served: permission denied'))
+  replace(10, 'initial')
+  cache.synced()
+  cache.assertReadable()
+  cache.refused('permission denied')
+  cache.assertReadable()
+  t.equal(cache.disconnectedReason, 'permission denied')
+  t.end()
+})
+
+void t.test('staleness counts from the last word of the source', (t) => {
+  const { cache, clock } = setUp()
+  clock.advance(5_000)
+  t.equal(cache.stalenessMs, 0, 'silence is no staleness')
+  cache.disconnected('reset by peer')
+  clock.advance(2_000)
+  cache.disconnected('connection refused')
+  t.equal(cache.stalenessMs, 7_000, 'from the last word, not from noticing')
+  t.equal(cache.disconnectedReason, 'connection refused')
+  cache.progress(rev(10))
+  t.equal(cache.stalenessMs, 0)
+  t.equal(cache.disconnectedReason, null)
+  clock.advance(3_600_000)
+  cache.disconnected('a quiet hour, and a silent peer')
+  t.equal(cache.stalenessMs, 9_000, 'a connection that was alive had nothing to tell')
+  t.end()
+})
+
+void t.test('a source that confirms the content tells the age alone, and at once when it is known to be away', (t) => {
+  const { cache, clock } = setUp()
+  cache.confirmed(200, 1_800)
+  clock.advance(1_600)
+  t.equal(cache.stalenessMs, 0, 'the next confirmation is not due')
+  clock.advance(1)
+  t.equal(cache.stalenessMs, 1_801, 'it is late')
+  cache.confirmed(300, 1_800)
+  t.equal(cache.stalenessMs, 0)
+  cache.disconnected('connection refused')
+  t.equal(cache.stalenessMs, 300, 'from the confirmation, not from noticing')
+  clock.advance(60_000)
+  cache.progress(rev(10))
+  t.equal(cache.stalenessMs, 60_300, 'an event alone confirms nothing')
+  cache.confirmed(0, 1_800)
+  t.equal(cache.stalenessMs, 0)
+  t.end()
+})
+
+void t.test(
+  'a consistent read of a source that is behind what is held answers 504, not the state that is held',
+  async (t) => {
+    const { cache } = setUp({
+      revision: 50,
+      objects: [podKeyValue('default', 'a', 40)],
+      freshness: { currentRevision: async () => rev(45) },
+    })
+    await t.rejects(cache.consistentSnapshot(), TimeoutError)
+    await t.rejects(cache.consistentObject(podKey('default', 'a')), TimeoutError)
+  },
+)
+
+void t.test(
+  'while the watch is away but etcd answers, a consistent get reads its key and a list the prefix',
+  async (t) => {
+    const newer = podKeyValue('default', 'a', 60)
+    let states = 0
+    let keys = 0
+    const { cache, asked } = setUp({
+      revision: 50,
+      objects: [podKeyValue('default', 'a', 40)],
+      freshness: {
+        currentRevision: async () => rev(60),
+        readKey: async () => (keys++, newer),
+        readState: async () => (states++, { revision: rev(60), keyValues: [newer] }),
+      },
+    })
+    cache.disconnected('cut')
+    t.equal((await cache.consistentObject(podKey('default', 'a')))?.modRevision, 60)
+    t.same([keys, states], [1, 0], 'the key alone')
+    t.equal((await cache.consistentSnapshot()).get(podKey('default', 'a'))?.modRevision, 60)
+    t.same([keys, states], [1, 1])
+    t.equal(cache.revision, 50, 'what was read moves nothing')
+    t.equal(asked.progress, 0)
+  },
+)
+
+void t.test(
+  'while the watch is away, a value of the same revision is not taken for the one that is held',
+  async (t) => {
+    const theirs = podKeyValue('default', 'a', 40, { labels: { of: 'another-history' } })
+    const { cache } = setUp({
+      revision: 50,
+      objects: [podKeyValue('default', 'a', 40)],
+      freshness: {
+        currentRevision: async () => rev(50),
+        readKey: async () => theirs,
+        readState: async () => ({ revision: rev(50), keyValues: [theirs] }),
+      },
+    })
+    cache.disconnected('restored meanwhile, perhaps')
+    t.match((await cache.consistentObject(podKey('default', 'a')))?.bytes.toString(), /another-history/)
+    const listed = (await cache.consistentSnapshot()).get(podKey('default', 'a'))
+    t.match(listed?.bytes.toString(), /another-history/)
+  },
+)
+
+void t.test('memory shared between batches or with the store counts once in the history', async (t) => {
+  const { cache } = setUp({ revision: 10 })
+  const value = (i: number): KeyValue => podKeyValue('x', 'a', i, { labels: { filler: 'y'.repeat(10_000) } })
+  for (let i = 11; i <= 20; i++) cache.apply([{ revision: rev(i), events: [{ type: 'put', keyValue: value(i) }] }])
+  const { length } = cache.snapshot().get(podKey('x', 'a'))!.bytes
+  t.ok(cache.ringStats.bytes >= 9 * length, 'nine versions that only the history holds')
+  t.ok(cache.ringStats.bytes < 10 * length, 'and not the one that the store holds, nor any twice')
+})
+
+void t.test(
+  'after objects are shown differently no watch resumes from before, and the state is as it was',
+  async (t) => {
+    const { cache } = setUp({ revision: 10, objects: [podKeyValue('x', 'a', 5)] })
+    cache.apply([batch(11, put('x', 'b', 11))])
+    const { history } = cache
+    cache.assertResumable(rev(10))
+    cache.reread()
+    t.not(cache.history, history, 'bodies of lists are made anew')
+    for (const revision of [10, 11]) t.throws(() => cache.assertResumable(rev(revision)), ExpiredError, `${revision}`)
+    t.equal(cache.size, 2)
+    cache.apply([batch(12, put('x', 'c', 12))])
+    cache.assertResumable(rev(12))
+  },
+)
+
+void t.test('before the first list a change of how objects are shown refuses no watch', async (t) => {
+  const { cache } = setUp({ isListed: false })
+  cache.reread()
+  t.doesNotThrow(() => cache.assertResumable(rev(1)))
+})

@@ -1,0 +1,701 @@
+import t from 'tap'
+import { toRevision as rev } from '../../../src/engine/model/revision.js'
+import { Limiter } from '../../../src/support/limiter.js'
+import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
+import type { Key } from '../../../src/engine/model/event.js'
+import type { FeedSink, Replacement } from '../../../src/engine/model/feed-sink.js'
+import { Feed } from '../../../src/engine/feed/feed.js'
+import { Outage } from '../../../src/engine/feed/outage.js'
+import { UpstreamFreshness } from '../../../src/engine/feed/upstream-freshness.js'
+import { SourceAge } from '../../../src/engine/cache/source-age.js'
+import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { RecordingSink } from './recording-sink.js'
+import { slowWay, type WatchTap } from './faulty-watcher.js'
+import { CountingMetrics, elsewhere, feedOptions, harness, key, put, remove } from './harness.js'
+
+void t.test('an empty prefix is synced and then follows', async (t) => {
+  const { feed, sink, write, settle } = harness(t)
+  feed.start()
+  await settle()
+  t.ok(sink.isSynced)
+  t.equal(feed.status.state, 'watching')
+  write(put('a'))
+  write(put('a', 'again'), put('b'))
+  write(remove('a'))
+  await settle()
+  t.strictSame([...sink.state.keys()], [key('b')])
+  t.strictSame(
+    sink.batches.map((batch) => [batch.revision, batch.events.length]),
+    [
+      [2, 1],
+      [3, 2],
+      [4, 1],
+    ],
+  )
+  t.equal(feed.status.revision, 4)
+})
+
+void t.test(
+  'with backfill history comes as events, and the feed is not synced before the revision of the start',
+  async (t) => {
+    for (const [backfillRevisions, base] of [
+      [0, 21],
+      [1, 20],
+      [5, 16],
+      [20, 1],
+      [10_000, 1],
+    ] as const) {
+      const { feed, sink, etcd, metrics, write, settle } = harness(t, { backfillRevisions })
+      for (let i = 0; i < 20; i++) write(put(`k${i % 7}`, `${i}`))
+      t.equal(etcd.revision, 21)
+      feed.start()
+      await settle()
+      t.equal(sink.base, base, `backfill ${backfillRevisions}`)
+      t.equal(sink.batches.length, 21 - base)
+      t.equal(sink.calls.at(-1), 'synced')
+      t.equal(sink.state.size, 7)
+      t.equal(metrics.of('initialised'), 1)
+      t.equal(metrics.of('received'), 21 - base)
+    }
+  },
+)
+
+void t.test('backfill begins at the compaction when that is later', async (t) => {
+  const { feed, sink, etcd, metrics, write, settle } = harness(t)
+  for (let i = 0; i < 20; i++) write(put(`k${i % 7}`, `${i}`))
+  etcd.compact(rev(15))
+  feed.start()
+  await settle()
+  t.equal(sink.base, 15)
+  t.equal(sink.batches.length, 6)
+  t.equal(metrics.of('compacted'), 1)
+  t.strictSame(sink.of('abort'), [], 'nothing was begun')
+})
+
+void t.test('a compaction between two pages of the list starts it again, cleanly', async (t) => {
+  const { feed, sink, etcd, write, settle, pass } = harness(t, { backfillRevisions: 10 })
+  for (let i = 0; i < 20; i++) write(put(`k${i}`))
+  etcd.setDelays({ readMs: 100 })
+  feed.start()
+  await pass(360) // status, currentRevision and the first page are there
+  t.strictSame(sink.calls, [])
+  etcd.compact(rev(15))
+  await pass(100)
+  t.strictSame(sink.calls, ['abort 11 initial'])
+  await pass(2_000)
+  await settle()
+  t.strictSame(sink.of('replace'), ['15 initial'])
+  t.equal(sink.state.size, 20)
+  t.ok(sink.isSynced)
+})
+
+void t.test('where progress is trusted, it syncs the feed and moves the position', async (t) => {
+  const { feed, sink, write, settle, pass } = harness(t)
+  write(put('a'))
+  for (let i = 0; i < 50; i++) write(elsewhere)
+  feed.start()
+  await settle()
+  await pass(400)
+  t.ok(sink.isSynced)
+  t.equal(sink.revision, 52)
+  t.equal(feed.status.revision, 52)
+})
+
+void t.test('where progress is not trusted, an equal state syncs the feed and the position stays', async (t) => {
+  const { feed, sink, write, pass } = harness(t, {}, { trustsProgress: false, progressIntervalMs: 1e9 })
+  write(put('a'))
+  for (let i = 0; i < 50; i++) write(elsewhere)
+  feed.start()
+  await pass(1_000)
+  t.ok(sink.isSynced)
+  t.equal(sink.revision, 2)
+  t.equal(feed.status.revision, 2)
+})
+
+void t.test('where progress is not trusted, the events of a key that was put and deleted still come', async (t) => {
+  const way = slowWay()
+  const { feed, sink, write, pass } = harness(
+    t,
+    { backfillRevisions: 2 },
+    { trustsProgress: false, progressIntervalMs: 1e9 },
+    way,
+  )
+  write(put('a'))
+  write(put('b'))
+  write(put('gone'))
+  write(remove('gone'))
+  feed.start()
+  await pass(1_000)
+  t.ok(sink.isSynced, 'the state at 3 is the state at 5')
+  t.equal(sink.revision, 3)
+  way.letGo()
+  await pass(100)
+  t.strictSame(sink.of('apply').join(',').split(','), ['4', '5'])
+})
+
+void t.test('where progress is not trusted, the feed is not synced while an event is still to come', async (t) => {
+  for (const change of [put('new'), put('a', 'updated'), remove('a')]) {
+    const way = slowWay()
+    const { feed, sink, write, pass } = harness(
+      t,
+      { backfillRevisions: 2 },
+      { trustsProgress: false, progressIntervalMs: 1e9 },
+      way,
+    )
+    write(put('a'))
+    write(put('b'))
+    write(change)
+    write(elsewhere)
+    feed.start()
+    await pass(3_000)
+    t.notOk(sink.isSynced)
+    t.equal(feed.status.state, 'catching-up')
+    way.letGo()
+    await pass(100)
+    t.ok(sink.isSynced)
+    t.equal(sink.revision, 4)
+  }
+})
+
+void t.test('after a lost connection nothing is missing, nothing comes twice, and the cache stays', async (t) => {
+  for (const trustsProgress of [true, false]) {
+    const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, {}, { trustsProgress })
+    feed.start()
+    await settle()
+    write(put('a'))
+    await settle()
+    etcd.setUnavailable(true)
+    etcd.cutWatches()
+    for (let i = 0; i < 10; i++) write(put(`k${i}`))
+    await pass(60_000)
+    t.equal(feed.status.state, 'backing-off')
+    t.ok(sink.reason)
+    etcd.setUnavailable(false)
+    await pass(15_000)
+    t.equal(feed.status.state, 'watching')
+    t.equal(feed.status.reason, null)
+    t.equal(sink.reason, null)
+    t.strictSame(
+      sink.batches.map((batch) => batch.revision),
+      etcd.history().map((batch) => batch.revision),
+    )
+    t.equal(metrics.of('reconnected'), 1)
+    t.equal(sink.of('replace').length, 1, 'never relisted')
+  }
+})
+
+void t.test('a connection that only stalls ends by its deadline and is resumed', async (t) => {
+  const { feed, sink, etcd, write, settle, pass } = harness(t)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  etcd.cutWatches()
+  etcd.setStalled(true)
+  write(put('b'))
+  await pass(6_000)
+  t.equal(sink.state.size, 1)
+  t.equal(sink.of('disconnected').length, 2, 'the cut, and an attempt that was given up')
+  etcd.setStalled(false)
+  await pass(1_000)
+  t.equal(sink.state.size, 2)
+  t.equal(feed.status.state, 'watching')
+})
+
+void t.test('a compaction while the feed is cut off is a gap', async (t) => {
+  for (const onGap of ['expire', 'coalesce'] as const) {
+    const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap })
+    feed.start()
+    await settle()
+    write(put('a'))
+    write(put('b'))
+    await settle()
+    etcd.cutWatches()
+    write(remove('a'))
+    for (let i = 0; i < 10; i++) write(put('c', `${i}`))
+    etcd.compact(rev(9))
+    await pass(2_000)
+    const reason = onGap === 'expire' ? 'gap' : 'coalesce'
+    t.strictSame(sink.of('replace'), ['1 initial', `9 ${reason}`], 'from the compaction on, so that history comes too')
+    t.equal(sink.batches.length, 5)
+    t.equal(sink.revision, 14)
+    t.strictSame([...sink.state.keys()], [key('b'), key('c')])
+    t.equal(metrics.of(`relisted ${reason}`), 1)
+    t.equal(feed.status.state, 'watching')
+    t.equal(sink.calls.at(-1), 'synced')
+  }
+})
+
+void t.test('a compaction of revisions that only progress had covered is no gap', async (t) => {
+  const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  for (let i = 0; i < 50; i++) write(elsewhere)
+  await pass(20_000)
+  t.equal(sink.revision, 52)
+  etcd.cutWatches()
+  etcd.compact(rev(52))
+  write(put('b'))
+  await pass(2_000)
+  t.equal(sink.of('replace').length, 1)
+  t.equal(metrics.of('reconnected'), 1)
+  t.equal(sink.revision, 53)
+})
+
+void t.test('nor is it one when etcd tells of it only after the history was compared', async (t) => {
+  const late: (() => void)[] = []
+  const tap: WatchTap = {
+    end: (end, say) => void (end.kind === 'compacted' ? late.push(() => say.onEnd(end)) : say.onEnd(end)),
+  }
+  const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, {}, {}, tap)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  for (let i = 0; i < 50; i++) write(elsewhere)
+  await pass(20_000)
+  etcd.cutWatches()
+  etcd.compact(rev(52))
+  write(put('b'))
+  await pass(2_000)
+  t.equal(feed.status.state, 'catching-up')
+  late.forEach((tell) => tell())
+  await settle()
+  t.strictSame(sink.of('replace'), ['1 initial'])
+  t.equal(metrics.of('relisted gap'), 0)
+  t.equal(sink.revision, 53)
+  t.equal(sink.batches.length, 2)
+  t.equal(feed.status.state, 'watching')
+})
+
+void t.test("an idle prefix resumes without a replay of everybody else's history", async (t) => {
+  const { feed, sink, etcd, write, settle, pass } = harness(t)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  for (let i = 0; i < 5_000; i++) write(elsewhere)
+  await pass(20_000)
+  t.equal(sink.revision, 5_002)
+  etcd.cutWatches()
+  write(put('b'))
+  await pass(2_000)
+  t.equal(sink.of('replace').length, 1)
+  t.equal(sink.revision, 5_003)
+})
+
+void t.test('a history restored from an older backup is noticed', async (t) => {
+  const cases = {
+    'behind ours': 0,
+    'exactly where ours was': 3,
+    'beyond ours': 40,
+  }
+  for (const [name, writesAfter] of Object.entries(cases)) {
+    for (const onGap of ['expire', 'coalesce'] as const) {
+      const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap })
+      feed.start()
+      await settle()
+      write(put('a'))
+      const backup = etcd.snapshot()
+      write(put('a', 'lost'))
+      write(put('b', 'lost'))
+      write(put('c', 'lost'))
+      await settle()
+      t.equal(sink.revision, 5)
+      etcd.restore(backup, { clusterId: '1' })
+      for (let i = 0; i < writesAfter; i++) write(put('b', 'lost'))
+      await pass(2_000)
+      t.equal(metrics.of('relisted history-changed'), 1, name)
+      t.strictSame([...sink.state.keys()], writesAfter > 0 ? [key('a'), key('b')] : [key('a')])
+      t.equal(sink.state.get(key('a'))?.value.toString(), 'a')
+      t.equal(feed.status.state, 'watching')
+      t.equal(feed.status.revision, etcd.revision)
+    }
+  }
+})
+
+void t.test('a restored history that differs only where progress had covered us is noticed', async (t) => {
+  for (const distance of [10, 3_000]) {
+    for (const change of [put('a', 'changed'), put('new'), remove('a')]) {
+      const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
+      feed.start()
+      await settle()
+      write(put('a'))
+      write(put('b'))
+      const backup = etcd.snapshot()
+      for (let i = 0; i < distance; i++) write(elsewhere)
+      await settle()
+      await pass(20_000)
+      t.equal(sink.revision, 3 + distance)
+      etcd.restore(backup, { clusterId: '1' })
+      write(change)
+      for (let i = 0; i < distance + 5; i++) write(elsewhere)
+      await pass(5_000)
+      t.equal(metrics.of('relisted history-changed'), 1, `${distance} ${change.type}`)
+      t.equal(feed.status.state, 'watching')
+      t.strictSame(
+        [...sink.state.keys()].sort(),
+        (await etcd.read({ prefix: '/p/' as Key })).keyValues.map((kv) => kv.key),
+      )
+    }
+  }
+})
+
+void t.test('a restored history is noticed when all of it has been compacted past us', async (t) => {
+  const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap: 'coalesce' })
+  feed.start()
+  await settle()
+  write(put('a'))
+  const backup = etcd.snapshot()
+  write(put('a', 'lost'))
+  await settle()
+  etcd.restore(backup, { clusterId: '1' })
+  for (let i = 0; i < 20; i++) write(put('b'))
+  etcd.compact(rev(20))
+  await pass(2_000)
+  t.equal(metrics.of('relisted history-changed'), 1)
+  t.equal(sink.base, 20)
+})
+
+void t.test('a gap is not bridged to a key that was created at another time', async (t) => {
+  const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap: 'coalesce' })
+  feed.start()
+  await settle()
+  const backup = etcd.snapshot()
+  write(put('b'))
+  write(put('a'))
+  await settle()
+  etcd.restore(backup, { clusterId: '1' })
+  for (let i = 0; i < 20; i++) write(put('a', `${i}`))
+  etcd.compact(rev(20))
+  await pass(2_000)
+  t.equal(metrics.of('relisted history-changed'), 1)
+  t.strictSame([...sink.state.keys()], [key('a')])
+})
+
+void t.test('a restored history that differs only in what was deleted last is noticed', async (t) => {
+  for (const isCompacted of [false, true]) {
+    const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
+    feed.start()
+    await settle()
+    write(put('a'), put('b'), put('c'))
+    const backup = etcd.snapshot()
+    write(remove('a'))
+    await settle()
+    etcd.restore(backup, { clusterId: '1' })
+    write(remove('b'))
+    write(elsewhere)
+    if (isCompacted) etcd.compact(rev(3))
+    await pass(2_000)
+    t.equal(metrics.of('relisted history-changed'), 1)
+    t.strictSame([...sink.state.keys()], [key('a'), key('c')])
+  }
+})
+
+void t.test('a deletion as the last event is recognised again, also when only just compacted', async (t) => {
+  for (const isCompacted of [false, true]) {
+    const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
+    feed.start()
+    await settle()
+    write(put('a'), put('b'))
+    write(remove('b'))
+    await settle()
+    etcd.cutWatches()
+    if (isCompacted) etcd.compact(rev(3))
+    write(put('c'))
+    await pass(2_000)
+    t.equal(metrics.of('reconnected'), 1)
+    t.equal(sink.of('replace').length, 1)
+    t.equal(sink.revision, 4)
+  }
+})
+
+void t.test('a restore between the list and the watch is noticed', async (t) => {
+  const { feed, sink, etcd, metrics, write, pass } = harness(t, { backfillRevisions: 0 })
+  write(put('a'))
+  const backup = etcd.snapshot()
+  write(put('lost'))
+  etcd.setDelays({ readMs: 100 })
+  feed.start()
+  await pass(380)
+  t.strictSame(sink.calls, ['replace 3 initial'])
+  etcd.restore(backup, { clusterId: '1' })
+  for (let i = 0; i < 5; i++) write(put('b', `${i}`))
+  await pass(5_000)
+  t.equal(metrics.of('relisted history-changed'), 1)
+  t.strictSame([...sink.state.keys()], [key('a'), key('b')])
+  t.equal(feed.status.state, 'watching')
+})
+
+void t.test('another cluster is another history, whatever its revisions say', async (t) => {
+  const { feed, sink, etcd, settle, pass, write, metrics } = harness(t)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  etcd.restore(etcd.snapshot())
+  await pass(1_000)
+  t.equal(metrics.of('relisted history-changed'), 1)
+  t.ok(sink.isSynced)
+})
+
+void t.test('a resource that cannot be listed is refused, retried slowly, and delays no other', async (t) => {
+  const listSlots = new Limiter(1)
+  const { feed, sink, etcd, metrics, settle, pass } = harness(t, { listSlots })
+  etcd.failReads(new UpstreamError('permission-denied', 'no'), '/p/' as Key)
+  feed.start()
+  await settle()
+  t.equal(feed.status.state, 'refused')
+  t.strictSame(sink.calls, ['refused permission-denied: no'])
+  const release = await listSlots.acquire()
+  release()
+  await pass(29_000)
+  t.equal(sink.calls.length, 1)
+  await pass(31_000)
+  t.ok(sink.calls.length >= 2)
+  t.ok(sink.calls.length <= 3)
+  t.equal(metrics.of('initialisationFailed permission-denied'), sink.calls.length)
+  etcd.failReads(null, '/p/' as Key)
+  await pass(61_000)
+  t.ok(sink.isSynced)
+  t.equal(feed.status.reason, null)
+})
+
+void t.test('a rebuild lists anew and ends the history before it', async (t) => {
+  const { feed, sink, etcd, write, settle, pass } = harness(t)
+  write(put('a'))
+  feed.start()
+  await settle()
+  sink.state.clear()
+  feed.rebuild('a consistency check found a difference')
+  await pass(1_000)
+  t.strictSame(sink.of('replace').at(-1), '2 history-changed')
+  t.equal(sink.state.size, 1)
+  t.equal(feed.status.state, 'watching')
+  t.equal(etcd.watchCount, 1)
+})
+
+void t.test('a feed whose etcd is away at the start waits and says why', async (t) => {
+  const { feed, sink, etcd, pass } = harness(t)
+  etcd.setUnavailable(true)
+  feed.start()
+  await pass(30_000)
+  t.equal(feed.status.state, 'backing-off')
+  t.match(sink.reason, /unavailable/)
+  t.equal(feed.status.revision, null)
+  etcd.setUnavailable(false)
+  await pass(11_000)
+  t.ok(sink.isSynced)
+})
+
+void t.test('after stop the sink is not called, whatever was under way', async (t) => {
+  for (const stopAfterMs of [0, 50, 150, 250, 350, 450, 1_000]) {
+    const { feed, sink, etcd, write, pass, clock } = harness(t)
+    for (let i = 0; i < 10; i++) write(put(`k${i}`))
+    etcd.setDelays({ readMs: 100 })
+    feed.start()
+    await pass(stopAfterMs)
+    await feed.stop()
+    const { length } = sink.calls
+    const open = sink.of('replace').length
+    write(put('late'))
+    await pass(5_000)
+    t.strictSame(sink.calls.slice(length), [], `stopped after ${stopAfterMs} ms`)
+    t.ok(open <= 1)
+    t.equal(etcd.watchCount, 0)
+    t.equal(clock.pending, 0, 'no timer is left')
+  }
+})
+
+void t.test('a feed that is stopped while its last page is taken commits nothing', async (t) => {
+  class StoppingSink extends RecordingSink {
+    stop = (): void => {}
+
+    override replace(...[revision, reason]: Parameters<FeedSink['replace']>): Replacement {
+      const replacement = super.replace(revision, reason)
+      return {
+        ...replacement,
+        add: (page) => {
+          replacement.add(page)
+          this.stop()
+        },
+      }
+    }
+  }
+  const sink = new StoppingSink()
+  const { feed, write, settle } = harness(t, { sink })
+  sink.stop = () => void feed.stop()
+  write(put('a'))
+  feed.start()
+  await settle()
+  t.strictSame(sink.calls, ['abort 1 initial'])
+})
+
+void t.test('only a few feeds list at one time', async (t) => {
+  const listSlots = new Limiter(1)
+  const first = harness(t, { listSlots })
+  const second = harness(t, { listSlots })
+  first.etcd.setDelays({ readMs: 100 })
+  first.feed.start()
+  second.feed.start()
+  await second.settle()
+  t.equal(second.sink.calls.length, 0)
+  t.equal(listSlots.waiting, 1)
+  await first.pass(1_000)
+  await second.settle()
+  t.ok(second.sink.isSynced)
+})
+
+void t.test('the first sign of life after an outage wakes a feed out of its backoff', async (t) => {
+  for (const wakes of [true, false]) {
+    const h = harness(t)
+    const outage = new Outage(h.etcd, h.clock)
+    const sink = new RecordingSink()
+    const options = { upstream: h.etcd, sink, metrics: h.metrics, backoff: { firstMs: 60_000, capMs: 60_000 } }
+    const feed = new Feed(feedOptions(h.clock, wakes ? { ...options, outage } : options))
+    t.teardown(() => feed.stop())
+    feed.start()
+    await h.settle()
+    t.equal(feed.status.state, 'watching')
+    h.etcd.setUnavailable(true)
+    h.etcd.cutWatches()
+    await h.pass(2_000)
+    t.equal(feed.status.state, 'backing-off')
+    h.etcd.setUnavailable(false)
+    await h.pass(1_000)
+    t.equal(feed.status.state, wakes ? 'watching' : 'backing-off')
+    await feed.stop()
+  }
+})
+
+void t.test('a feed whose watch fails although etcd is there keeps to its own backoff', async (t) => {
+  const h = harness(t)
+  let woken = 0
+  const outage = new Outage(h.etcd, h.clock)
+  const stop = outage.sleep(() => woken++)
+  await h.pass(10_000)
+  t.equal(woken, 0)
+  stop()
+})
+
+void t.test(
+  'a source that answers a revision below ours has not reached it: its history is looked at, at once',
+  async (t) => {
+    for (const isAway of [true, false]) {
+      const h = harness(t, { backoff: { firstMs: 60_000, capMs: 60_000 } })
+      h.write(put('x', 'old'))
+      const backup = h.etcd.snapshot()
+      h.feed.start()
+      await h.settle()
+      for (let i = 0; i < 5; i++) h.write(put('x', `${i}`))
+      await h.settle()
+      const freshness = new UpstreamFreshness({
+        upstream: h.etcd,
+        prefix: '/p/' as Key,
+        feed: h.feed,
+        clock: h.clock,
+        pageKeys: 10,
+        revisionTimeoutMs: 3_000,
+        stateTimeoutMs: 3_000,
+        exactReads: 1,
+      })
+      if (isAway) {
+        h.etcd.setUnavailable(true)
+        h.etcd.cutWatches()
+        await h.settle()
+        h.etcd.setUnavailable(false)
+      }
+      h.etcd.restore(backup, { clusterId: '1' })
+      await h.settle()
+      h.write(put('x', 'NEW'))
+      await t.rejects(freshness.currentRevision(), { code: 'unavailable', message: /below/ })
+      await h.settle()
+      t.equal(h.sink.state.get(key('x'))?.value.toString(), 'NEW', 'without waiting for its backoff')
+      t.equal(h.metrics.of('relisted history-changed'), 1)
+      t.ok((await freshness.currentRevision()) >= 3)
+    }
+  },
+)
+
+void t.test(
+  'a restored state takes over whole: the list of another history is taken at now, not in the past',
+  async (t) => {
+    const h = harness(t)
+    for (let i = 0; i < 20; i++) h.write(put(`k${i}`))
+    h.feed.start()
+    await h.settle()
+    const backup = h.etcd.snapshot()
+    for (let i = 0; i < 5; i++) h.write(put('later', `${i}`))
+    await h.settle()
+    h.etcd.restore(backup)
+    for (let i = 0; i < 10; i++) h.write(put(`restored${i}`))
+    const now = h.etcd.revision
+    const before = h.sink.batches.length
+    await h.pass(1_000)
+    t.equal(h.feed.status.state, 'watching')
+    t.equal(h.metrics.of('relisted history-changed'), 1)
+    t.equal(h.sink.base, now)
+    t.equal(h.sink.state.size, 30)
+    t.ok(h.sink.batches.length <= before, 'and nothing is replayed that the state holds already')
+  },
+)
+
+void t.test('two histories that agree in the newest key and differ in the one before are told apart', async (t) => {
+  const h = harness(t)
+  const backup = h.etcd.snapshot()
+  h.write(put('x', '1'))
+  h.write(put('y', '1'))
+  h.feed.start()
+  await h.settle()
+  t.equal(h.sink.state.get(key('x'))?.value.toString(), '1')
+  h.etcd.restore(backup, { clusterId: '1' })
+  h.write(put('x', '2'))
+  h.write(put('y', '1'))
+  await h.pass(2_000)
+  t.equal(h.feed.status.state, 'watching')
+  t.equal(h.sink.state.get(key('x'))?.value.toString(), '2')
+  t.equal(h.metrics.of('relisted history-changed'), 1)
+})
+
+void t.test('content that its source confirms in time never counts as old', async (t) => {
+  // A member is asked once a second, and the clock is looked at four times a second: an answer is up to 1,250 ms old.
+  for (let phaseMs = 0; phaseMs < 1_250; phaseMs += 125) {
+    const clock = new VirtualClock()
+    const etcd = createEmbeddedUpstream({ clock })
+    const startMs = clock.monotonic()
+    const age = () => ({ ageMs: (clock.monotonic() - startMs + phaseMs) % 1_250, validMs: 1_800 })
+    const upstream = new Proxy(etcd, {
+      get: (target, name): unknown => {
+        if (name !== 'watch') return (Reflect.get(target, name, target) as () => void).bind(target)
+        return (...given: Parameters<typeof etcd.watch>) => {
+          const watch = target.watch(...given)
+          return {
+            get age() {
+              return age()
+            },
+            requestProgress: () => watch.requestProgress(),
+            close: () => watch.close(),
+          }
+        }
+      },
+    })
+    const source = new SourceAge(clock)
+    const sink = new RecordingSink()
+    sink.confirmed = (ageMs, validMs) => source.confirmed(ageMs, validMs)
+    const feed = new Feed(feedOptions(clock, { upstream, sink, metrics: new CountingMetrics() }))
+    feed.start()
+    await clock.advanceInTurns(1_000, 20)
+    t.ok(sink.isSynced)
+    let oldest = 0
+    for (let passed = 0; passed < 10_000; passed += 20) {
+      await clock.advanceInTurns(20, 20)
+      oldest = Math.max(oldest, source.ageMs)
+    }
+    t.equal(oldest, 0, `${phaseMs} ms after an answer`)
+    await feed.stop()
+    await etcd.close()
+  }
+})

@@ -1,0 +1,118 @@
+import t, { type Test } from 'tap'
+import { UpstreamFreshness, type UpstreamFreshnessOptions } from '../../../src/engine/feed/upstream-freshness.js'
+import type { Key } from '../../../src/engine/model/event.js'
+import { toRevision as rev } from '../../../src/engine/model/revision.js'
+import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'
+import { put, remove } from './harness.js'
+
+function harness(t: Test, options: Partial<UpstreamFreshnessOptions> = {}) {
+  const clock = new VirtualClock()
+  const etcd = createEmbeddedUpstream({ clock, progressIntervalMs: 1e9 })
+  let reads = 0
+  const counted = Object.assign(Object.create(etcd) as typeof etcd, {
+    read: (...args: Parameters<typeof etcd.read>) => (reads++, etcd.read(...args)),
+    currentRevision: (signal?: AbortSignal) => (reads++, etcd.currentRevision(signal)),
+  })
+  let asked = 0
+  const freshness = new UpstreamFreshness({
+    upstream: counted,
+    prefix: '/p/' as Key,
+    feed: { trustsProgress: true, requestProgress: () => void asked++, position: null, doubtHistory: () => {} },
+    clock,
+    pageKeys: 2,
+    revisionTimeoutMs: 3_000,
+    stateTimeoutMs: 10_000,
+    exactReads: 2,
+    ...options,
+  })
+  t.teardown(() => etcd.close())
+  return { clock, etcd, freshness, reads: () => reads, asked: () => asked }
+}
+
+void t.test('a burst of requests costs two reads, and none of them gets a past state', async (t) => {
+  const { clock, etcd, freshness, reads } = harness(t)
+  etcd.setDelays({ readMs: 100 })
+  const first = freshness.currentRevision()
+  etcd.commit([put('a')])
+  const burst = Array.from({ length: 50 }, () => freshness.currentRevision())
+  await clock.advanceInTurns(300, 50)
+  t.ok((await first) >= 1)
+  for (const revision of await Promise.all(burst)) t.ok(revision >= 2)
+  t.equal(reads(), 2)
+})
+
+void t.test('a state is of one revision, whole, and not older than the request', async (t) => {
+  const { clock, etcd, freshness, reads } = harness(t)
+  for (const name of ['a', 'b', 'c', 'd', 'e']) etcd.commit([put(name)])
+  etcd.setDelays({ readMs: 100 })
+  const reading = freshness.readState(null)
+  await clock.advanceInTurns(160, 20)
+  etcd.commit([put('a', 'later'), remove('e')])
+  const after = [freshness.readState(null), freshness.readState(null)]
+  await clock.advanceInTurns(1_000, 20)
+  const { revision, keyValues } = await reading
+  t.equal(revision, 6)
+  t.strictSame(
+    keyValues.map((kv) => kv.value.toString()),
+    ['a', 'b', 'c', 'd', 'e'],
+  )
+  for (const state of await Promise.all(after)) {
+    t.equal(state.revision, 7)
+    t.equal(state.keyValues.length, 4)
+  }
+  t.equal(reads(), 3 + 2)
+})
+
+void t.test('an old revision is read once for all requests that come meanwhile', async (t) => {
+  const { etcd, freshness, reads } = harness(t)
+  for (const name of ['a', 'b', 'c']) etcd.commit([put(name)])
+  etcd.commit([remove('a')])
+  const [one, two] = await Promise.all([freshness.readState(rev(3)), freshness.readState(rev(3))])
+  t.equal(one.revision, 3)
+  t.equal(one.keyValues.length, 2)
+  t.equal(one, two)
+  t.equal(reads(), 1)
+  etcd.compact(rev(4))
+  await t.rejects(freshness.readState(rev(3)), { code: 'compacted' })
+  await t.rejects(freshness.readState(rev(99)), { code: 'future-revision' })
+})
+
+void t.test('old revisions are read a few at a time, and the line is bounded', async (t) => {
+  const { clock, etcd, freshness, reads } = harness(t, { exactReads: 1 })
+  for (let i = 0; i < 20; i++) etcd.commit([put('a', `${i}`)])
+  etcd.setDelays({ readMs: 100 })
+  const asked = Array.from({ length: 16 }, (_, i) => freshness.readState(rev(i + 2)))
+  await t.rejects(freshness.readState(rev(20)), { code: 429 })
+  await nextTurn()
+  t.equal(reads(), 1)
+  await clock.advanceInTurns(2_000, 50)
+  const states = await Promise.all(asked)
+  t.strictSame(
+    states.map((state) => state.keyValues[0]?.value.toString()),
+    Array.from({ length: 16 }, (_, i) => `${i}`),
+  )
+  t.equal((await Promise.all([freshness.readState(rev(20)), clock.advanceInTurns(200, 50)]))[0].revision, 20)
+})
+
+void t.test('every wait has a limit', async (t) => {
+  const { clock, etcd, freshness } = harness(t)
+  etcd.setStalled(true)
+  const checks = Promise.all([
+    t.rejects(freshness.currentRevision(), { code: 'unavailable' }),
+    t.rejects(freshness.readState(null), { code: 'unavailable' }),
+    t.rejects(freshness.readState(rev(1)), { code: 'unavailable' }),
+    t.rejects(freshness.currentRevision(AbortSignal.abort(new Error('enough'))), { message: 'enough' }),
+  ])
+  await clock.advanceInTurns(10_000, 1_000)
+  await checks
+  t.equal(clock.pending, 0)
+})
+
+void t.test('requests for progress go to the feed', (t) => {
+  const { freshness, asked } = harness(t)
+  freshness.requestProgress()
+  t.equal(asked(), 1)
+  t.equal(freshness.trustsProgress, true)
+  t.end()
+})

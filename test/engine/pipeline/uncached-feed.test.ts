@@ -1,0 +1,94 @@
+/**
+ * `--watch-cache=false` and `--watch-cache-sizes`: uncached resources are read and watched in etcd, with the same
+ * semantics.
+ */
+import { VirtualClock } from '../../support/virtual-clock.js'
+import t from 'tap'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
+import { assertGuarantees } from '../../guarantees/validate.js'
+import { startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
+import { recordEtcdHistory } from '../../support/etcd-history.js'
+import { startEtcd } from '../../support/etcd-process.js'
+import { EtcdWriter } from '../../support/etcd-writer.js'
+import { type Target, WatchRecorder } from '../../support/watch-recorder.js'
+
+const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
+const isWeb = (object: unknown): boolean =>
+  (object as { metadata: { labels?: { app?: string } } }).metadata.labels?.app === 'web'
+
+void t.test('every watcher has one watch on etcd, keeps every guarantee, and is ended when etcd is lost', async (t) => {
+  const etcd = await startEtcd(t)
+  const writer = new EtcdWriter([etcd])
+  const control = await recordEtcdHistory(etcd)
+  t.teardown(() => control.close())
+  const watchersOf = async (): Promise<number> => (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? -1
+  const first = await writer.put('/registry/pods/a/p0', pod('p0', { namespace: 'a', labels: { app: 'web' } }))
+  const h = await startApp(t, {
+    flags: ['--etcd-servers', etcd.url, '--watch-cache-sizes', 'pods#0,nodes#64'],
+    config: { bookmarkInterval: 200 },
+    upstream: connectEtcd({ endpoints: [etcd.url], keepAliveTimeMs: 700, keepAliveTimeoutMs: 500 }),
+  })
+  t.notOk(
+    [...h.app.sources].some(({ resource }) => resource.plural === 'pods'),
+    'nothing is held of the pods',
+  )
+  const before = await watchersOf()
+  const recorder = new WatchRecorder({ url: h.url })
+  t.teardown(() => recorder.close())
+  const selected = { labelSelector: 'app=web', selects: isWeb }
+  const watches = [
+    recorder.watch({ target: pods, resourceVersion: String(first) }),
+    recorder.watch({ target: pods, resourceVersion: String(first), ...selected }),
+    recorder.watch({ target: pods, namespace: 'ab', resourceVersion: String(first) }),
+    recorder.watch({ target: pods, sendInitialEvents: true }),
+    recorder.watch({ target: pods, namespace: 'a', sendInitialEvents: true }),
+  ]
+  for (let count = -1; count !== before + watches.length;) count = await watchersOf()
+  t.pass('etcd counts one for each')
+  for (let i = 1; i <= 40; i++) {
+    const namespace = i % 3 === 0 ? 'ab' : 'a'
+    const name = `p${i % 7}`
+    const labels = { app: i % 2 === 0 ? 'web' : 'db' }
+    await writer.put(`/registry/pods/${namespace}/${name}`, pod(name, { namespace, labels, status: { i } }))
+    if (i % 5 === 0) await writer.commit({ [`/registry/pods/${namespace}/${name}`]: null })
+    if (i % 10 === 0) await recorder.list({ target: pods })
+  }
+  const last = await writer.put('/registry/pods/a/mark', pod('mark', { namespace: 'a', labels: { app: 'web' } }))
+  const other = await writer.put('/registry/pods/ab/mark', pod('mark', { namespace: 'ab', labels: { app: 'web' } }))
+  await Promise.all(watches.map((watch) => watch.untilRevision(watch.request.namespace === 'a' ? last : other)))
+  watches[0]!.destroy()
+  for (let count = -1; count !== before + watches.length - 1;) count = await watchersOf()
+  t.pass('and one less when a watcher leaves')
+  await etcd.kill()
+  await Promise.all(watches.slice(1).map((watch) => watch.ended))
+  t.same(
+    watches.slice(1).map(({ end, code }) => `${end} ${code}`),
+    ['error 503', 'error 503', 'error 503', 'error 503'],
+  )
+  t.equal((await fetch(`${h.url}/api/v1/nodes?resourceVersion=0`)).status, 200, 'what is cached goes on')
+  await etcd.restart()
+  const reference = await control.finish()
+  assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
+})
+
+void t.test('a size bounds the history of its resource beyond 75 s, and of no other', async (t) => {
+  const clock = new VirtualClock()
+  const h = await startApp(t, { flags: ['--watch-cache-sizes', 'pods#64'], clock })
+  for (let i = 0; i < 200; i++) {
+    h.put(`pods/a/p${i}`, pod(`p${i}`, { namespace: 'a' }))
+    h.put(`configmaps/a/c${i}`, { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: `c${i}`, namespace: 'a' } })
+  }
+  const batches = (plural: string): number => {
+    for (const { resource, cache } of h.app.sources) if (resource.plural === plural) return cache.ringStats.batches
+    return -1
+  }
+  await until(() => batches('configmaps') === 200, 'all are there')
+  t.equal(batches('pods'), 200, 'whatever the count')
+  clock.advance(75_000)
+  h.put('pods/a/last', pod('last', { namespace: 'a' }))
+  await until(() => batches('pods') === 64, 'what has been kept for its time has gone')
+  t.equal(batches('configmaps'), 200)
+})

@@ -1,0 +1,221 @@
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import t from 'tap'
+import { seededRandom, randomInteger, type Random } from '../../../../src/support/random.js'
+import {
+  decodeRangeAnswer,
+  decodeWatchMessage,
+  RangeDecoding,
+  WatchDecoding,
+} from '../../../../src/engine/upstream/etcd/data-messages.js'
+import { UpstreamError } from '../../../../src/engine/upstream/upstream.js'
+import { testSeed } from '../../../support/test-seeds.js'
+
+const protocolError = { name: 'UpstreamError', code: 'protocol' }
+
+interface Fields {
+  readonly key: Buffer
+  readonly createRevision: number
+  readonly modRevision: number
+  readonly version: number
+  readonly value: Buffer
+  readonly lease: bigint
+}
+
+void t.test('messages that another implementation encodes decode to the same values', async (t) => {
+  const seed = testSeed(1)
+  const random = seededRandom(seed)
+  for (let round = 0; round < 200; round++) {
+    const entries = Array.from({ length: randomInteger(random, 0, 5) }, () => randomFields(random))
+    const range = decodeRangeAnswer(encodeRange(entries, 77, true, 2 ** 40))
+    t.equal(range.headerRevision, 77)
+    t.equal(range.more, true)
+    t.equal(range.count, 2 ** 40)
+    t.same(range.keyValues.map(plain), entries.map(expected), `seed ${seed}, round ${round}`)
+
+    const kinds = entries.map(() => random.next() < 0.3)
+    const watch = decodeWatchMessage(encodeWatch(entries, kinds))
+    t.same(
+      watch.events.map((event) => (event.type === 'put' ? plain(event.keyValue) : event.key)),
+      entries.map((entry, i) => (kinds[i] ? entry.key.toString('latin1') : expected(entry))),
+    )
+    t.same(
+      watch.revisions,
+      entries.map(({ modRevision }) => modRevision),
+    )
+  }
+})
+
+void t.test('integers are signed, exact to 2^53, and refused beyond it', async (t) => {
+  const revision = (value: bigint): number =>
+    decodeWatchMessage(message(new BinaryWriter().tag(5, WireType.Varint).int64(value))).compactRevision
+  for (const value of [
+    0n,
+    1n,
+    127n,
+    128n,
+    2n ** 28n,
+    2n ** 31n,
+    2n ** 32n - 1n,
+    2n ** 32n,
+    2n ** 35n,
+    2n ** 53n - 1n,
+  ]) {
+    t.equal(BigInt(revision(value)), value)
+  }
+  for (const value of [-1n, -128n, -(2n ** 31n), -(2n ** 32n), -(2n ** 53n - 1n)])
+    t.equal(BigInt(revision(value)), value)
+  for (const value of [2n ** 53n, 2n ** 62n, 2n ** 63n - 1n, -(2n ** 53n), -(2n ** 63n)]) {
+    t.throws(() => revision(value), protocolError, String(value))
+  }
+  t.equal(decodeWatchMessage(message(new BinaryWriter().tag(2, WireType.Varint).int64(-1))).watchId, -1)
+})
+
+void t.test('every field of a watch answer is read, and unknown ones are passed over', async (t) => {
+  const writer = new BinaryWriter()
+  writer.tag(2, WireType.Varint).int64(9)
+  writer.tag(3, WireType.Varint).bool(true)
+  writer.tag(99, WireType.Varint).int64(-5)
+  writer.tag(98, WireType.LengthDelimited).bytes(Buffer.alloc(300))
+  writer.tag(97, WireType.Bit32).fixed32(7)
+  writer.tag(96, WireType.Bit64).fixed64(7)
+  writer.tag(4, WireType.Varint).bool(true)
+  writer.tag(5, WireType.Varint).int64(1_234)
+  writer.tag(6, WireType.LengthDelimited).string('because')
+  t.same(decodeWatchMessage(message(writer)), {
+    headerRevision: 0,
+    watchId: 9,
+    created: true,
+    canceled: true,
+    compactRevision: 1_234,
+    cancelReason: 'because',
+    events: [],
+    revisions: [],
+  })
+})
+
+void t.test('a fragment of an answer is refused: none was requested, and it may end inside a revision', async (t) => {
+  const part = message(new BinaryWriter().tag(7, WireType.Varint).bool(true))
+  t.throws(() => decodeWatchMessage(part), { name: 'UpstreamError', code: 'protocol' })
+  t.equal(decodeWatchMessage(message(new BinaryWriter().tag(7, WireType.Varint).bool(false))).events.length, 0)
+})
+
+void t.test('a message that is cut or garbled is an error of the protocol, and no other', async (t) => {
+  const random = seededRandom(2)
+  const whole = encodeWatch([randomFields(random), randomFields(random)], [false, true])
+  let refused = 0
+  const decode = (bytes: Buffer): void => {
+    try {
+      decodeWatchMessage(bytes)
+      decodeRangeAnswer(bytes)
+    } catch (error) {
+      if (!(error instanceof UpstreamError) || error.code !== 'protocol') throw error
+      refused++
+    }
+  }
+  for (let end = 0; end < whole.length; end++) decode(whole.subarray(0, end))
+  t.ok(refused > whole.length / 2, `${refused} cuts were refused`)
+  refused = 0
+  for (let i = 0; i < 3_000; i++) {
+    const garbled = Buffer.from(whole)
+    garbled[randomInteger(random, 0, whole.length - 1)] = randomInteger(random, 0, 255)
+    decode(garbled)
+  }
+  t.ok(refused > 0)
+  t.throws(() => decodeWatchMessage(Buffer.alloc(12, 0xff)), protocolError)
+})
+
+void t.test('a small value does not hold on to the message that brought it', async (t) => {
+  const small = { ...randomFields(seededRandom(3)), value: Buffer.alloc(100, 'a') }
+  const large = { ...small, value: Buffer.alloc(1_000_000, 'b') }
+  const both = encodeRange([small, large], 1, false, 2)
+  const [first, second] = decodeRangeAnswer(both).keyValues
+  t.not(first!.value.buffer, both.buffer)
+  t.ok(first!.value.buffer.byteLength < 100_000)
+  t.equal(second!.value.buffer, both.buffer, 'one that is most of it is not copied')
+  t.ok(second!.value.equals(large.value))
+  both.fill(0)
+  t.ok(first!.value.equals(small.value))
+})
+
+void t.test('a large message is decoded in many parts, and comes to the same', async (t) => {
+  const random = seededRandom(4)
+  const entries = Array.from({ length: 2_000 }, () => ({ ...randomFields(random), value: Buffer.alloc(1_000, 'v') }))
+  const answer = encodeRange(entries, 7, true, 2_000)
+  const message = encodeWatch(
+    entries,
+    entries.map((_, i) => i % 3 === 0),
+  )
+  for (const [decoding, bytes] of [
+    [new RangeDecoding(answer), answer],
+    [new WatchDecoding(message), message],
+  ] as const) {
+    let parts = 1
+    while (decoding.part()) parts++
+    t.ok(parts > bytes.length / 100_000, `${parts} parts of ${bytes.length} bytes`)
+    if (decoding instanceof RangeDecoding) t.same(decoding.answer, decodeRangeAnswer(answer))
+    else t.same(decoding.message, decodeWatchMessage(message))
+  }
+})
+
+function randomFields(random: Random): Fields {
+  const bytes = (most: number): Buffer =>
+    Buffer.from(Array.from({ length: randomInteger(random, 0, most) }, () => randomInteger(random, 0, 255)))
+  const number = (): number => Math.floor(random.next() * 2 ** randomInteger(random, 0, 53))
+  return {
+    key: bytes(40),
+    createRevision: number(),
+    modRevision: number(),
+    version: number(),
+    value: bytes(300),
+    lease: random.next() < 0.5 ? 0n : (BigInt(number()) << 10n) + 7n,
+  }
+}
+
+function writeKeyValue(writer: BinaryWriter, fields: Fields): void {
+  writer.tag(1, WireType.LengthDelimited).bytes(fields.key)
+  writer.tag(2, WireType.Varint).int64(fields.createRevision)
+  writer.tag(3, WireType.Varint).int64(fields.modRevision)
+  writer.tag(4, WireType.Varint).int64(fields.version)
+  writer.tag(5, WireType.LengthDelimited).bytes(fields.value)
+  if (fields.lease !== 0n) writer.tag(6, WireType.Varint).int64(fields.lease)
+}
+
+function encodeRange(entries: readonly Fields[], revision: number, more: boolean, count: number): Buffer {
+  const writer = new BinaryWriter()
+  writer.tag(1, WireType.LengthDelimited).fork()
+  writer.tag(1, WireType.Varint).uint64(2n ** 64n - 1n)
+  writer.tag(3, WireType.Varint).int64(revision)
+  writer.join()
+  for (const entry of entries) {
+    writer.tag(2, WireType.LengthDelimited).fork()
+    writeKeyValue(writer, entry)
+    writer.join()
+  }
+  if (more) writer.tag(3, WireType.Varint).bool(true)
+  return message(writer.tag(4, WireType.Varint).int64(count))
+}
+
+function encodeWatch(entries: readonly Fields[], deletes: readonly boolean[]): Buffer {
+  const writer = new BinaryWriter()
+  for (const [i, entry] of entries.entries()) {
+    writer.tag(11, WireType.LengthDelimited).fork()
+    if (deletes[i]) writer.tag(1, WireType.Varint).int32(1)
+    writer.tag(2, WireType.LengthDelimited).fork()
+    writeKeyValue(writer, entry)
+    writer.join().join()
+  }
+  return message(writer)
+}
+
+function message(writer: BinaryWriter): Buffer {
+  const bytes = writer.finish()
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+function plain({ key, value, ...rest }: ReturnType<typeof decodeRangeAnswer>['keyValues'][number]): object {
+  return { key, value: value.toString('latin1'), ...rest }
+}
+
+function expected({ key, value, lease, ...rest }: Fields): object {
+  return { key: key.toString('latin1'), value: value.toString('latin1'), ...rest, leaseId: lease.toString() }
+}

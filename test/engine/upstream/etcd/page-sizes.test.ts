@@ -1,0 +1,32 @@
+import t from 'tap'
+import { keyFromText } from '../../../../src/engine/model/event.js'
+import { PageSizes } from '../../../../src/engine/upstream/etcd/page-sizes.js'
+
+void t.test('pages grow and shrink towards 8 MB, in bounds', async (t) => {
+  const prefix = keyFromText('/p/')
+  const sizes = new PageSizes()
+  t.equal(sizes.keysFor(prefix), 100)
+  sizes.observe(prefix, 100, 100 * 1_024)
+  t.equal(sizes.keysFor(prefix), 400, 'at most four times the last')
+  sizes.observe(prefix, 400, 400 * 1_024)
+  sizes.observe(prefix, 1_600, 1_600 * 1_024)
+  sizes.observe(prefix, 6_400, 6_400 * 1_024)
+  t.equal(sizes.keysFor(prefix), 8_192)
+  sizes.observe(prefix, 8_192, 8_192 * 800_000)
+  t.equal(sizes.keysFor(prefix), 10, 'and down at once')
+  sizes.observe(prefix, 1, 100_000_000)
+  t.equal(sizes.keysFor(prefix), 1)
+  for (let i = 0; i < 20; i++) sizes.observe(prefix, 10, 10)
+  t.equal(sizes.keysFor(prefix), 10_000)
+  sizes.observe(prefix, 0, 50)
+  t.equal(sizes.keysFor(prefix), 10_000, 'an empty page teaches nothing')
+  t.equal(sizes.halve(prefix, 501), true)
+  t.equal(sizes.keysFor(prefix), 250)
+  t.equal(sizes.halve(prefix, 2), true)
+  t.equal(sizes.keysFor(prefix), 1)
+  t.equal(sizes.halve(prefix, 1), false, 'one key cannot be halved')
+  t.equal(sizes.keysFor(keyFromText('/other/')), 100, 'each prefix by itself')
+  for (let i = 0; i < 2_000; i++) sizes.observe(keyFromText(`/${i}/`), 1, 8_000_000)
+  t.equal(sizes.keysFor(keyFromText('/1999/')), 1)
+  t.equal(sizes.keysFor(prefix), 100, 'the oldest are forgotten')
+})

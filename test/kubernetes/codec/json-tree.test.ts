@@ -1,0 +1,107 @@
+import t from 'tap'
+import {
+  canonicalText,
+  cloneTree,
+  encodeJsonTree,
+  equalTrees,
+  isRecord,
+  type Json,
+  parseJsonTree,
+} from '../../../src/kubernetes/codec/json-tree.js'
+import { parseYamlTree } from '../../../src/kubernetes/codec/yaml-tree.js'
+
+const parse = (text: string): Json => parseJsonTree(Buffer.from(text)).value
+const again = (text: string): string => encodeJsonTree(parse(text)).toString()
+
+void t.test('a tree is written as it was read', (t) => {
+  for (const text of [
+    '{}',
+    '[]',
+    'null',
+    '"a\\u0000\\"b"',
+    '{"a":[1,-0,1.0,1e3,9007199254740993,-9223372036854775808,0.1,1E400],"b":{"c":[[],{}]}}',
+    '{"__proto__":{"a":1},"constructor":1,"toString":null,"":""}',
+    `${'['.repeat(400)}${']'.repeat(400)}`,
+  ]) {
+    t.equal(again(text), text)
+    t.equal(encodeJsonTree(cloneTree(parse(text))).toString(), text)
+  }
+  t.equal(again(' { "a" : [ 1 , 2 ] , "b" : { } } '), '{"a":[1,2],"b":{}}')
+  t.equal(({} as Record<string, unknown>)['a'], undefined)
+  t.end()
+})
+
+void t.test('text that is not JSON is refused', (t) => {
+  for (const text of ['', '{', '{"a":}', '[1,]', '01', 'NaN', '{"a":1}x', `${'['.repeat(600)}${']'.repeat(600)}`]) {
+    t.throws(() => parse(text), SyntaxError, text.slice(0, 20))
+  }
+  t.throws(() => parseJsonTree(Buffer.from([0x22, 0xff, 0x22])), SyntaxError)
+  t.end()
+})
+
+void t.test('members given twice are reported, and the last counts', (t) => {
+  const { value, duplicates } = parseJsonTree(Buffer.from('{"a":1,"a":2,"b":[{"c":1,"c":2}]}'))
+  t.same(duplicates, ['a', 'b.[0].c'.replace('.[', '[')])
+  t.equal(encodeJsonTree(value).toString(), '{"a":2,"b":[{"c":2}]}')
+  t.end()
+})
+
+void t.test('trees are equal by value', (t) => {
+  t.ok(equalTrees(parse('{"a":1,"b":[1.0]}'), parse('{"b":[1.0],"a":1}')))
+  t.notOk(equalTrees(parse('[1]'), parse('[1.0]')), 'a number is its text')
+  t.notOk(equalTrees(parse('{"a":null}'), parse('{}')))
+  t.notOk(equalTrees(parse('[]'), parse('{}')))
+  t.end()
+})
+
+void t.test('YAML is read into the same trees as JSON', (t) => {
+  const rows: readonly (readonly [yaml: string, json: string])[] = [
+    ['a: 1\nb: [x, "2", true, null, ~]\n', '{"a":1,"b":["x","2",true,null,null]}'],
+    [
+      'big: 9007199254740993\nfloat: 1.0\nexp: 1e3\noctal: 0o17\n',
+      '{"big":9007199254740993,"float":1.0,"exp":1e3,"octal":15}',
+    ],
+    ['base: &b {x: 1}\nother: *b\n', '{"base":{"x":1},"other":{"x":1}}'],
+    ['1: one\ntrue: yes\n', '{"1":"one","true":"yes"}'],
+    ['text: |\n  two\n  lines\n', '{"text":"two\\nlines\\n"}'],
+    ['{"json": [1, 2]}', '{"json":[1,2]}'],
+    ['---\na: 1\n', '{"a":1}'],
+    ['__proto__: {a: 1}\n', '{"__proto__":{"a":1}}'],
+  ]
+  for (const [yaml, json] of rows) t.equal(encodeJsonTree(parseYamlTree(yaml).value).toString(), json, yaml)
+  t.same(parseYamlTree('a: 1\na: 2\n').duplicates, ['a'])
+  for (const yaml of ['a: [', 'a: 1\n---\nb: 2\n', 'a: .inf', '? {x: 1}\n: 2\n'])
+    t.throws(() => parseYamlTree(yaml), SyntaxError, yaml)
+  const bomb = Array.from({ length: 20 }, (_, i) => `a${i}: &a${i} [${i === 0 ? 'x' : `*a${i - 1}, *a${i - 1}`}]`).join(
+    '\n',
+  )
+  t.throws(() => parseYamlTree(bomb), /aliases/, 'a few lines that stand for gigabytes')
+  t.notOk(isRecord(parseYamlTree('').value))
+  t.end()
+})
+
+void t.test('YAML aliases stand for the last value of their anchor, and for a bounded number of values', (t) => {
+  const rows: readonly (readonly [yaml: string, json: string])[] = [
+    ['a: &x 1\nb: *x\nc: &x 2\nd: *x\n', '{"a":1,"b":1,"c":2,"d":2}'],
+    ['a: &x {b: &y [1]}\nc: *x\nd: *y\n', '{"a":{"b":[1]},"c":{"b":[1]},"d":[1]}'],
+    ['&k a: 1\nb: *k\n', '{"a":1,"b":"a"}'],
+    ['a: &x\nb: *x\n', '{"a":null,"b":null}'],
+  ]
+  for (const [yaml, json] of rows) t.equal(encodeJsonTree(parseYamlTree(yaml).value).toString(), json, yaml)
+  const aliases = (count: number): string => Array.from({ length: count }, (_, i) => `k${i}: *x\n`).join('')
+  const many = Array.from({ length: 150_000 }, () => '0').join(',')
+  t.throws(() => parseYamlTree(`a: &x [${many}]\n${aliases(99)}`), SyntaxError, 'many values')
+  t.throws(() => parseYamlTree(`a: &x ${'x'.repeat(1_000_000)}\n${aliases(99)}`), SyntaxError, 'a long text')
+  t.throws(() => parseYamlTree('a: &x [*x, *x]\n'), SyntaxError, 'one that holds itself')
+  t.equal(Object.keys(parseYamlTree(`a: &x [1]\n${aliases(99)}`).value as object).length, 100, 'a hundred small ones')
+  t.end()
+})
+
+void t.test('equal trees have the same canonical text', (t) => {
+  const values = ['1', '1.0', '"1"', 'null', '[1,2]', '[2,1]', '{"a":1,"b":{"d":[],"c":{}}}', '{"a":{},"b":1}']
+  for (const a of values) {
+    for (const b of values) t.equal(canonicalText(parse(a)) === canonicalText(parse(b)), equalTrees(parse(a), parse(b)))
+  }
+  t.equal(canonicalText(parse('{"b":{"d":1,"c":2},"a":1}')), canonicalText(parse('{"a":1,"b":{"c":2,"d":1}}')))
+  t.end()
+})

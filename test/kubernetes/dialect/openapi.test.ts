@@ -1,0 +1,336 @@
+import t from 'tap'
+import { LENGTH, WireReader } from '../../../src/kubernetes/codec/protobuf/wire.js'
+import { readDefinition } from '../../../src/kubernetes/dialect/crd.js'
+import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
+import { OpenApi, type OpenApiOptions } from '../../../src/kubernetes/dialect/openapi.js'
+import type { SchemaField, SchemaMessage } from '../../../src/kubernetes/dialect/openapi-schema.js'
+import { ResourceRegistry } from '../../../src/kubernetes/dialect/resource-registry.js'
+
+const META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
+const text = (jsonName: string): SchemaField => ({ jsonName, label: 'value', type: 'string', messageName: '' })
+const message = (jsonName: string, messageName: string, label: SchemaField['label'] = 'value'): SchemaField => ({
+  jsonName,
+  label,
+  type: 'message',
+  messageName,
+})
+const of = (jsonName: string, type: string, label: SchemaField['label'] = 'value'): SchemaField => ({
+  jsonName,
+  label,
+  type,
+  messageName: '',
+})
+
+/** A small table of messages in the shape of the protobuf codec's. */
+const MESSAGES = new Map<string, Omit<SchemaMessage, 'fullName'>>([
+  [META, { form: 'object', fields: [text('name'), of('creationTimestamp', 'time'), of('labels', 'string', 'map')] }],
+  [
+    'k8s.io.api.core.v1.Pod',
+    { form: 'object', fields: [message('metadata', META), message('spec', 'k8s.io.api.core.v1.PodSpec')] },
+  ],
+  [
+    'k8s.io.api.core.v1.PodSpec',
+    {
+      form: 'object',
+      fields: [
+        message('containers', 'k8s.io.api.core.v1.Container', 'repeated'),
+        message('', 'k8s.io.api.core.v1.Inlined'),
+        message('self', 'k8s.io.api.core.v1.PodSpec', 'pointer'),
+        message('args', 'k8s.io.api.core.v1.Args'),
+        message('any', 'k8s.io.api.core.v1.Either'),
+        message('gone', 'k8s.io.api.core.v1.Nowhere'),
+        of('grace', 'int64', 'pointer'),
+        of('limits', 'quantity', 'map'),
+        of('port', 'intorstring'),
+        of('raw', 'json'),
+        of('data', 'bytes'),
+        of('ratio', 'double'),
+        of('on', 'bool'),
+      ],
+    },
+  ],
+  ['k8s.io.api.core.v1.Container', { form: 'object', fields: [text('image')] }],
+  ['k8s.io.api.core.v1.Inlined', { form: 'object', fields: [text('inlinedName')] }],
+  ['k8s.io.api.core.v1.Args', { form: 'items', fields: [of('items', 'string', 'repeated')] }],
+  ['k8s.io.api.core.v1.Either', { form: 'either', fields: [text('a'), text('b')] }],
+])
+const schemas: NonNullable<OpenApiOptions['schemas']> = {
+  message: (fullName) => {
+    const found = MESSAGES.get(fullName)
+    return found === undefined ? undefined : { fullName, ...found }
+  },
+  messageOfKind: (apiVersion, kind) =>
+    apiVersion === 'v1' && kind === 'Pod' ? schemas.message('k8s.io.api.core.v1.Pod') : undefined,
+}
+
+function start(options: OpenApiOptions = {}): { registry: ResourceRegistry; openApi: OpenApi } {
+  const registry = new ResourceRegistry()
+  registry.set('start', resolveResources({ names: ['flags=/flags/'] }).resources)
+  return { registry, openApi: new OpenApi(registry, options) }
+}
+
+interface Spec {
+  readonly paths: Record<string, unknown>
+  readonly components: { readonly schemas: Record<string, { properties: Record<string, object> }> }
+}
+const spec = async (openApi: OpenApi, group: string, version: string): Promise<Spec> =>
+  JSON.parse((await openApi.groupVersion(group, version))?.body.toString() ?? 'null') as Spec
+const paths = (openApi: OpenApi): Record<string, { serverRelativeURL: string }> =>
+  (JSON.parse(openApi.index().body.toString()) as { paths: Record<string, { serverRelativeURL: string }> }).paths
+
+/** Checks that every $ref of a document leads somewhere; otherwise `kubectl explain` fails. */
+function danglingReferences(document: Spec): string[] {
+  const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)]
+  return references.map(([, name = '']) => name).filter((name) => !Object.hasOwn(document.components.schemas, name))
+}
+
+void t.test('the fields of a built-in kind are those of the table', async (t) => {
+  const document = await spec(start({ schemas }).openApi, '', 'v1')
+  t.same(danglingReferences(document), [])
+  const ref = (name: string): object => ({ $ref: `#/components/schemas/${name}` })
+  t.match(document.components.schemas['io.k8s.api.core.v1.Pod'], {
+    'x-kubernetes-group-version-kind': [{ group: '', kind: 'Pod', version: 'v1' }],
+    properties: {
+      apiVersion: { type: 'string' },
+      kind: { type: 'string' },
+      metadata: ref('io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta'),
+      spec: ref('io.k8s.api.core.v1.PodSpec'),
+    },
+  })
+  t.same(document.components.schemas['io.k8s.api.core.v1.PodSpec']?.properties, {
+    containers: { type: 'array', items: ref('io.k8s.api.core.v1.Container') },
+    inlinedName: { type: 'string' },
+    self: ref('io.k8s.api.core.v1.PodSpec'),
+    args: { type: 'array', items: { type: 'string' } },
+    any: { 'x-kubernetes-preserve-unknown-fields': true },
+    gone: { type: 'object' },
+    grace: { type: 'integer', format: 'int64' },
+    limits: { type: 'object', additionalProperties: ref('io.k8s.apimachinery.pkg.api.resource.Quantity') },
+    port: ref('io.k8s.apimachinery.pkg.util.intstr.IntOrString'),
+    raw: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+    data: { type: 'string', format: 'byte' },
+    ratio: { type: 'number', format: 'double' },
+    on: { type: 'boolean' },
+  })
+  t.same(
+    Object.keys(document.paths).filter((path) => /pods/.test(path)),
+    [
+      '/api/v1/pods',
+      '/api/v1/namespaces/{namespace}/pods',
+      '/api/v1/namespaces/{namespace}/pods/{name}',
+      '/api/v1/namespaces/{namespace}/pods/{name}/status',
+    ],
+  )
+  t.match(document.paths['/api/v1/pods'], {
+    get: { 'x-kubernetes-group-version-kind': { group: '', kind: 'Pod', version: 'v1' } },
+  })
+})
+
+void t.test('without a table a kind still has its metadata, in every group', async (t) => {
+  const { registry, openApi } = start()
+  for (const { resource } of registry.list()) {
+    const document = await spec(openApi, resource.group, resource.version)
+    const own = Object.values(document.components.schemas).find((schema) =>
+      JSON.stringify(schema).includes(`"kind":"${resource.kind}"`),
+    )
+    t.ok(own?.properties['metadata'], resource.plural)
+    t.same(danglingReferences(document), [], resource.group)
+  }
+  t.equal(await openApi.groupVersion('nope', 'v1'), null)
+  t.equal(await openApi.groupVersion('', 'v2'), null)
+})
+
+void t.test('a declared prefix has the members of a KeyValue', async (t) => {
+  const flag = (await spec(start().openApi, 'distributary.io', 'v1')).components.schemas['io.distributary.v1.Flag']
+  t.match(Object.keys(flag?.properties ?? {}), ['apiVersion', 'kind', 'metadata', 'key', 'text', 'base64'])
+})
+
+void t.test('a custom resource has its definition’s schema, and the index changes with it', async (t) => {
+  const { registry, openApi } = start({ schemas })
+  const define = (description: string): void => {
+    const reading = readDefinition(
+      {
+        spec: {
+          group: 'edge.example.com',
+          names: { plural: 'caches', kind: 'Cache' },
+          versions: [
+            {
+              name: 'v1',
+              served: true,
+              storage: true,
+              schema: {
+                openAPIV3Schema: JSON.parse(
+                  `{"type":"object","description":"${description}","properties":{"__proto__":{"type":"string"},"spec":{"type":"object"},"metadata":{"type":"object"}}}`,
+                ) as object,
+              },
+            },
+          ],
+        },
+      },
+      '/registry',
+    )
+    if (reading.kind === 'defined') registry.set('crd', reading.resources)
+  }
+  const before = paths(openApi)
+  define('one')
+  const after = paths(openApi)
+  t.match(
+    after['apis/edge.example.com/v1']?.serverRelativeURL,
+    /^\/openapi\/v3\/apis\/edge\.example\.com\/v1\?hash=[0-9A-F]{64}$/,
+  )
+  t.same(after['api/v1'], before['api/v1'], 'what did not change keeps its hash')
+  const cache = (await spec(openApi, 'edge.example.com', 'v1')).components.schemas['com.example.edge.v1.Cache']
+  t.match(cache, { description: 'one', properties: { spec: { type: 'object' } } })
+  t.match(cache?.properties['metadata'], { $ref: /ObjectMeta$/ })
+  t.ok(Object.hasOwn(cache?.properties ?? {}, '__proto__'))
+  define('two')
+  t.not(
+    paths(openApi)['apis/edge.example.com/v1']?.serverRelativeURL,
+    after['apis/edge.example.com/v1']?.serverRelativeURL,
+  )
+  registry.remove('crd')
+  t.same(paths(openApi), before)
+})
+
+void t.test('a null in a definition’s schema says nothing, and breaks no document', async (t) => {
+  const nulls = { required: null, enum: null, items: null, additionalProperties: null, minLength: null, nullable: null }
+  const { registry, openApi } = start({ schemas })
+  const openAPIV3Schema = {
+    type: 'object',
+    ...nulls,
+    properties: {
+      unsaid: null,
+      spec: { type: 'object', properties: null, 'x-kubernetes-embedded-resource': null },
+      either: { anyOf: [{ ...nulls, type: 'string' }], default: null },
+    },
+  }
+  const versions = [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } }]
+  const names = { plural: 'caches', kind: 'Cache' }
+  const reading = readDefinition({ spec: { group: 'edge.example.com', names, versions } }, '/registry')
+  if (reading.kind === 'defined') registry.set('crd', reading.resources)
+  const { type, properties, ...rest } = (await spec(openApi, 'edge.example.com', 'v1')).components.schemas[
+    'com.example.edge.v1.Cache'
+  ] as Readonly<Record<string, unknown>>
+  t.same(Object.keys(rest), ['description', 'x-kubernetes-group-version-kind'])
+  t.match({ type, properties }, { type: 'object', properties: { unsaid: {}, spec: { type: 'object' } } })
+  t.type((await openApi.groupVersion('edge.example.com', 'v1', 'protobuf'))?.body, Buffer)
+  for (const encoding of ['json', 'protobuf'] as const) t.type((await openApi.v2(encoding)).body, Buffer)
+})
+
+interface V2 {
+  readonly paths: Record<string, Record<string, object>>
+  readonly definitions: Record<string, { properties?: Record<string, object> }>
+}
+
+const WIDGETS = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  spec: {
+    group: 'edge.example.com',
+    names: { plural: 'widgets', kind: 'Widget' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: {
+          openAPIV3Schema: {
+            type: 'object',
+            properties: {
+              spec: {
+                type: 'object',
+                required: ['size', 'maybe'],
+                properties: {
+                  size: { type: 'integer', format: 'int64', default: 3, minimum: 1 },
+                  maybe: { type: 'object', nullable: true, properties: { a: { type: 'string' } } },
+                  any: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+                  port: { 'x-kubernetes-int-or-string': true, anyOf: [{ type: 'integer' }, { type: 'string' }] },
+                  by: { type: 'object', additionalProperties: { type: 'array', items: { type: 'string' } } },
+                },
+              },
+            },
+          },
+        },
+      },
+    ],
+  },
+}
+
+/** Of fields that are messages or texts: enough of protobuf to find a definition. */
+function fieldsOf(bytes: Buffer): { readonly number: number; readonly bytes: Buffer }[] {
+  const reader = new WireReader()
+  reader.bytes = bytes
+  const fields = []
+  while (reader.pos < bytes.length) {
+    const tag = reader.readTag(bytes.length)
+    const start = reader.pos
+    if ((tag & 7) !== LENGTH) {
+      reader.skip(tag & 7, bytes.length)
+      continue
+    }
+    const length = reader.readLength(bytes.length)
+    fields.push({ number: tag >>> 3, bytes: bytes.subarray(reader.pos, reader.pos + length) })
+    reader.pos = Math.max(reader.pos + length, start)
+  }
+  return fields
+}
+const within = (bytes: Buffer, number: number): Buffer[] =>
+  fieldsOf(bytes).flatMap((field) => (field.number === number ? [field.bytes] : []))
+
+void t.test('the v2 document has every kind, in the grammar of v2', async (t) => {
+  const { registry, openApi } = start({ schemas, writable: true })
+  const read = readDefinition(WIDGETS, '/registry')
+  if (read.kind !== 'defined') throw new Error(read.reason)
+  registry.set('crd', read.resources)
+  const v2 = JSON.parse((await openApi.v2('json')).body.toString()) as V2
+  const text = JSON.stringify(v2)
+  const references = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map(([, to = '']) => to.replace('#/definitions/', ''))
+  t.ok(references.length > 10)
+  t.same(
+    references.filter((name) => !Object.hasOwn(v2.definitions, name)),
+    [],
+    'every reference leads somewhere',
+  )
+  const kind = { group: 'edge.example.com', kind: 'Widget', version: 'v1' }
+  const { properties, ...widget } = v2.definitions['com.example.edge.v1.Widget']!
+  t.match(widget, { type: 'object', 'x-kubernetes-group-version-kind': [kind] })
+  t.same(properties?.['spec'], {
+    type: 'object',
+    required: ['size'],
+    properties: {
+      size: { type: 'integer', format: 'int64', minimum: 1 },
+      maybe: {},
+      any: { 'x-kubernetes-preserve-unknown-fields': true },
+      port: { 'x-kubernetes-int-or-string': true },
+      by: { type: 'object', additionalProperties: { type: 'array', items: { type: 'string' } } },
+    },
+  })
+  t.match(v2.paths['/apis/edge.example.com/v1/namespaces/{namespace}/widgets/{name}'], {
+    get: {
+      'x-kubernetes-group-version-kind': kind,
+      responses: { 200: { schema: { $ref: '#/definitions/com.example.edge.v1.Widget' } } },
+    },
+    patch: {
+      consumes: ['application/apply-patch+yaml', 'application/json-patch+json', 'application/merge-patch+json'],
+    },
+    parameters: [
+      { name: 'namespace', in: 'path', required: true, type: 'string', uniqueItems: true },
+      { name: 'name', in: 'path', required: true, type: 'string', uniqueItems: true },
+    ],
+  })
+  t.ok(v2.definitions['io.k8s.api.core.v1.Pod'], 'the built-in kinds as well')
+})
+
+void t.test('the v2 document in protobuf says the same', async (t) => {
+  const { openApi } = start({ schemas })
+  const v2 = JSON.parse((await openApi.v2('json')).body.toString()) as V2
+  const { body } = await openApi.v2('protobuf')
+  const [definitions, paths] = [within(body, 9)[0]!, within(body, 8)[0]!]
+  const name = (named: Buffer): string => within(named, 1)[0]!.toString()
+  t.same(within(definitions, 1).map(name), Object.keys(v2.definitions))
+  t.same(within(paths, 2).map(name), Object.keys(v2.paths))
+  const pod = within(definitions, 1).find((named) => name(named) === 'io.k8s.api.core.v1.Pod')!
+  const [extension] = within(within(pod, 2)[0]!, 31)
+  t.equal(name(extension!), 'x-kubernetes-group-version-kind')
+  const yaml = within(within(extension!, 2)[0]!, 2)[0]!.toString()
+  t.same(JSON.parse(yaml), [{ group: '', kind: 'Pod', version: 'v1' }])
+})

@@ -1,0 +1,92 @@
+import t from 'tap'
+import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
+import {
+  type RegistryChange,
+  ResourceRegistry,
+  servedResource,
+} from '../../../src/kubernetes/dialect/resource-registry.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import { resourceId, type Resource } from '../../../src/engine/model/resource.js'
+
+const cache = (version: string, overrides: Partial<Resource> = {}): Resource => ({
+  group: 'edge.example.com',
+  version,
+  plural: 'caches',
+  singular: 'cache',
+  kind: 'Cache',
+  listKind: 'CacheList',
+  shortNames: [],
+  categories: [],
+  namespaced: true,
+  etcdPrefix: keyFromText('/registry/edge.example.com/caches/'),
+  wholeKeyNames: false,
+  ...overrides,
+})
+
+function start(): { registry: ResourceRegistry; changes: RegistryChange[] } {
+  const registry = new ResourceRegistry()
+  registry.set('start', resolveResources({}).resources)
+  const changes: RegistryChange[] = []
+  registry.onChange((change) => changes.push(change))
+  return { registry, changes }
+}
+
+void t.test('an owner’s entries come, change and go together, and each change is reported once', async (t) => {
+  const { registry, changes } = start()
+  const before = registry.generation
+  t.same(registry.set('crd/caches', [servedResource(cache('v1'), 'custom'), servedResource(cache('v2'), 'custom')]), [])
+  t.equal(changes.length, 1)
+  t.equal(changes[0]?.added.length, 2)
+  t.equal(registry.generation, before + 1)
+  t.equal(registry.find('edge.example.com', 'v2', 'caches')?.resource.kind, 'Cache')
+  t.equal(registry.list().at(-1)?.resource.version, 'v2')
+
+  const v1 = registry.find('edge.example.com', 'v1', 'caches')
+  registry.set('crd/caches', [servedResource(cache('v1'), 'custom')])
+  t.equal(changes.length, 2)
+  t.same(
+    changes[1]?.removed.map(({ resource }) => resource.version),
+    ['v2'],
+  )
+  t.same(changes[1]?.added, [])
+  t.equal(registry.find('edge.example.com', 'v1', 'caches'), v1, 'what did not change is the same object')
+  t.equal(registry.find('edge.example.com', 'v2', 'caches'), undefined)
+
+  registry.set('crd/caches', [servedResource(cache('v1'), 'custom')])
+  t.equal(changes.length, 2, 'a definition written again as it was tells nobody')
+
+  registry.set('crd/caches', [servedResource(cache('v1', { shortNames: ['ca'] }), 'custom')])
+  t.equal(changes[2]?.removed[0], v1)
+  t.same(changes[2]?.added[0]?.resource.shortNames, ['ca'])
+
+  registry.remove('crd/caches')
+  t.equal(registry.hasGroup('edge.example.com'), false)
+  registry.remove('crd/caches')
+  t.equal(changes.length, 4, 'removing what is not there tells nobody')
+})
+
+void t.test('no owner can take the path of another', async (t) => {
+  const { registry, changes } = start()
+  const pods = registry.find('', 'v1', 'pods')
+  const imposter = servedResource(cache('v1', { group: '', plural: 'pods', kind: 'Pod' }), 'custom')
+  const fine = servedResource(cache('v1'), 'custom')
+  t.same(registry.set('crd/pods', [imposter, fine, fine]), [imposter, fine], 'refused, and so is naming one twice')
+  t.equal(registry.find('', 'v1', 'pods'), pods)
+  t.equal(changes[0]?.added.length, 1)
+})
+
+void t.test('groups and versions are known, and a listener can leave', async (t) => {
+  const { registry } = start()
+  t.ok(registry.hasGroup(''))
+  t.ok(registry.hasGroup('apps', 'v1'))
+  t.notOk(registry.hasGroup('apps', 'v9'))
+  t.notOk(registry.hasGroup('nope'))
+  t.equal(registry.find('apps', 'v1', 'pods'), undefined)
+  t.equal(registry.find('', 'v1', 'toString'), undefined)
+  t.equal(registry.list().filter(({ resource }) => resourceId(resource) === 'pods').length, 1)
+  let told = 0
+  const stop = registry.onChange(() => told++)
+  stop()
+  registry.set('x', [servedResource(cache('v1'), 'custom')])
+  t.equal(told, 0)
+})

@@ -1,0 +1,70 @@
+/** Tests of sets of owned fields, at sizes that a body of 3 MB can have: with a wrong algorithm they would not end. */
+import t from 'tap'
+import { type Json, type JsonRecord, treeFrom } from '../../../src/kubernetes/codec/json-tree.js'
+import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
+import { compareFields, fieldsOf, FieldSet } from '../../../src/kubernetes/writes/field-set.js'
+import { applyConfiguration } from '../../../src/kubernetes/writes/managed-fields.js'
+import { ANY, BuiltInShapes } from '../../../src/kubernetes/writes/shape.js'
+
+const podShape = new BuiltInShapes(kubernetesSchema()).ofKind('v1', 'Pod')!
+const manager = (name: string) => ({ name, apiVersion: 'v1', subresource: '', time: '2026-01-01T00:00:00Z' })
+
+function pod(containers: number, image: string): JsonRecord {
+  const list = Array.from({ length: containers }, (_, i) => ({ name: `c${i}`, image }))
+  return treeFrom({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: { containers: list } }) as JsonRecord
+}
+
+void t.test('changes are reported field by field', (t) => {
+  const before = treeFrom({ a: { b: 1, gone: { x: 1 } }, same: { deep: [1] } })
+  const after = treeFrom({ a: { b: 2, new: { y: 1 } }, same: { deep: [1] } })
+  const { added, modified, removed } = compareFields(before, after, ANY)
+  t.same([...added.paths()], ['.a.new', '.a.new.y'])
+  t.same([...modified.paths()], ['.a.b'])
+  t.same([...removed.paths()], ['.a.gone', '.a.gone.x'])
+  t.end()
+})
+
+void t.test('an apply of 60,000 containers replaces as many, and back', (t) => {
+  const first = applyConfiguration(null, pod(60_000, 'one'), podShape, manager('a'), false).object
+  const second = applyConfiguration(first, pod(60_000, 'two'), podShape, manager('a'), false).object
+  const containers = (second['spec'] as JsonRecord)['containers'] as Json[]
+  t.equal(containers.length, 60_000)
+  t.match(containers[59_999], { name: 'c59999', image: 'two' })
+  t.end()
+})
+
+void t.test('conflicts are counted, and the first are named', (t) => {
+  const live = applyConfiguration(null, pod(20_000, 'one'), podShape, manager('a'), false).object
+  try {
+    applyConfiguration(live, pod(20_000, 'two'), podShape, manager('b'), false)
+    t.fail('nobody was in conflict')
+  } catch (error) {
+    t.match(error, { code: 409, message: /^Apply failed with 20000 conflicts: conflicts with "a"/ })
+    t.match(error, { message: /\n- and 19900 more$/ })
+    t.equal((error as { details: { causes: unknown[] } }).details.causes.length, 100)
+  }
+  t.end()
+})
+
+void t.test('values that differ only at a great depth are compared', (t) => {
+  const nested = (bottom: unknown): Json => {
+    let value = bottom
+    for (let level = 0; level < 500; level++) value = { m: value }
+    return treeFrom(value)
+  }
+  const names = Array.from({ length: 50_000 }, (_, i) => [`n${i}`, i])
+  const before = nested({ ...Object.fromEntries(names), x: 1 })
+  const after = nested({ ...Object.fromEntries(names), x: 2 })
+  const { modified } = compareFields(before, after, ANY)
+  t.equal([...modified.paths()].length, 1)
+  t.end()
+})
+
+void t.test('thousands of managers are united in one pass', (t) => {
+  const sets = Array.from({ length: 10_000 }, (_, i) => fieldsOf(treeFrom({ [`f${i}`]: 1 }), ANY))
+  const all = FieldSet.unionOf(sets)
+  t.equal(all.children.size, 10_000)
+  t.ok(all.difference(all).isEmpty)
+  t.equal(all.intersection(sets[7]!).children.size, 1)
+  t.end()
+})

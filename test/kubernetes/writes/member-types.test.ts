@@ -1,0 +1,75 @@
+import t from 'tap'
+import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
+import { parseJsonTree } from '../../../src/kubernetes/codec/json-tree.js'
+import { typeProblem } from '../../../src/kubernetes/writes/member-types.js'
+import { BuiltInShapes } from '../../../src/kubernetes/writes/shape.js'
+import { startApp } from '../../support/app.js'
+
+const shapes = new BuiltInShapes(kubernetesSchema())
+
+function problemOf(apiVersion: string, kind: string, members: string): string | null {
+  const { value } = parseJsonTree(Buffer.from(`{"apiVersion":"${apiVersion}","kind":"${kind}",${members}}`))
+  return typeProblem(value, shapes.ofKind(apiVersion, kind)!)
+}
+
+/** The words are those of Go's decoder, as a kube-apiserver says them. */
+const WRONG = [
+  ['apps/v1', 'Deployment', '"spec":{"replicas":"three"}', 'json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32'],
+  ['apps/v1', 'Deployment', '"spec":{"replicas":1.5}', 'json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32'],
+  ['apps/v1', 'Deployment', '"spec":{"replicas":3000000000}', 'json: cannot unmarshal number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32'],
+  ['apps/v1', 'Deployment', '"spec":{"paused":"true"}', 'json: cannot unmarshal string into Go struct field DeploymentSpec.spec.paused of type bool'],
+  ['apps/v1', 'Deployment', '"spec":[]', 'json: cannot unmarshal array into Go struct field Deployment.spec of type v1.DeploymentSpec'],
+  ['v1', 'ConfigMap', '"data":{"a":7}', 'json: cannot unmarshal number into Go struct field ConfigMap.data of type string'],
+  ['v1', 'ConfigMap', '"data":"a"', 'json: cannot unmarshal string into Go struct field ConfigMap.data of type map[string]string'],
+  ['v1', 'ConfigMap', '"metadata":{"labels":{"a":true}}', 'json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string'],
+  ['v1', 'Pod', '"spec":{"containers":{"name":"c"}}', 'json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container'],
+  ['v1', 'Pod', '"spec":{"containers":[{"command":"ls"}]}', 'json: cannot unmarshal string into Go struct field Container.spec.containers.command of type []string'],
+  ['v1', 'Pod', '"spec":{"containers":[{"resources":{"limits":{"cpu":"much"}}}]}', 'quantities must match the regular expression'],
+  ['v1', 'Pod', '"metadata":{"creationTimestamp":"yesterday"}', 'parsing time "yesterday"'],
+  ['v1', 'Service', '"spec":{"ports":[{"port":80,"targetPort":true}]}', 'json: cannot unmarshal bool into Go struct field ServicePort.spec.ports.targetPort of type intstr.IntOrString'],
+] as const // prettier-ignore
+
+const RIGHT = [
+  ['apps/v1', 'Deployment', '"spec":{"replicas":3,"paused":false,"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":1}}}'],
+  ['apps/v1', 'Deployment', '"spec":null,"metadata":{"labels":null,"creationTimestamp":null}'],
+  ['v1', 'Pod', '"spec":{"containers":[{"resources":{"limits":{"cpu":0.5,"memory":"1.5Gi","x":"1e3"}}}]}'],
+  ['v1', 'Secret', '"data":{"a":"aGVsbG8="}'],
+  ['v1', 'Event', '"eventTime":"2026-01-02T03:04:05.123456Z","firstTimestamp":"2026-01-02T03:04:05+01:00"'],
+  ['v1', 'Pod', '"unheardOf":{"a":[1]}'],
+  ['apiextensions.k8s.io/v1', 'CustomResourceDefinition', '"spec":{"versions":[{"schema":{"openAPIV3Schema":{"default":{"a":[1]},"maximum":1.5,"items":{"type":"string"}}}}]}'],
+] as const // prettier-ignore
+
+void t.test('a member of another type is told in the words of the API server', async (t) => {
+  for (const [apiVersion, kind, members, words] of WRONG) {
+    const problem = problemOf(apiVersion, kind, members)
+    t.equal(problem?.slice(0, words.length), words, members)
+  }
+  for (const [apiVersion, kind, members] of RIGHT) t.equal(problemOf(apiVersion, kind, members), null, members)
+})
+
+void t.test('an object whose members have other types is not stored, whatever the verb', async (t) => {
+  const { url } = await startApp(t, { flags: ['--enable-writes'] })
+  const collection = `${url}/apis/apps/v1/namespaces/default/deployments`
+  const template = { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'c', image: 'i' }] } }
+  const object = (replicas: unknown): object => ({
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'web' },
+    spec: { replicas, selector: { matchLabels: { a: 'b' } }, template },
+  })
+  const send = async (method: string, path: string, body: object, type = 'application/json') => {
+    const answer = await fetch(path, { method, headers: { 'content-type': type }, body: JSON.stringify(body) })
+    return { code: answer.status, body: (await answer.json()) as { message?: string; reason?: string } }
+  }
+  const message =
+    'Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32'
+  const refused = { code: 400, body: { reason: 'BadRequest', message } }
+  t.match(await send('POST', collection, object('three')), refused)
+  t.equal((await send('POST', collection, object(3))).code, 201)
+  t.match(await send('PUT', `${collection}/web`, object('three')), refused)
+  const patch = { spec: { replicas: 'three' } }
+  for (const type of ['merge-patch', 'strategic-merge-patch'])
+    t.match(await send('PATCH', `${collection}/web`, patch, `application/${type}+json`), refused, type)
+  const apply = `${collection}/web?fieldManager=me&force=true`
+  t.match(await send('PATCH', apply, object('three'), 'application/apply-patch+yaml'), refused)
+})

@@ -1,0 +1,618 @@
+/** Tests of every verb and its errors, as clients see them, over the in-process store and over a real etcd. */
+import t, { type Test } from 'tap'
+import { silentLogger } from '../../../src/support/log.js'
+import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
+import { startApp } from '../../support/app.js'
+import { startEtcd } from '../../support/etcd-process.js'
+import {
+  APPLY,
+  type Answer,
+  clientOf,
+  CONFIG_MAPS,
+  configMap,
+  eventsOf,
+  JSON_PATCH,
+  MERGE,
+  type Send,
+  STRATEGIC,
+  type WatchedEvent,
+} from './client.js'
+
+interface World {
+  readonly send: Send
+  readonly url: string
+}
+
+type Row = readonly [
+  promise: string,
+  code: number,
+  reason: string | RegExp,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Readonly<Record<string, string>>,
+]
+
+const one = (name: string): string => `${CONFIG_MAPS}/${name}`
+
+/** The object `there` exists; the rows are independent. */
+const REFUSED: readonly Row[] = [
+  ['a name that is taken', 409, 'AlreadyExists', 'POST', CONFIG_MAPS, configMap('there')],
+  ['no name', 422, 'Invalid', 'POST', CONFIG_MAPS, { metadata: {} }],
+  ['a namespace that is not there', 404, 'NotFound', 'POST', '/api/v1/namespaces/nowhere/configmaps', configMap('a')],
+  ['the name in the path of a create', 405, 'MethodNotAllowed', 'POST', one('there'), configMap('there')],
+  [
+    'a create with a resourceVersion',
+    400,
+    'BadRequest',
+    'POST',
+    CONFIG_MAPS,
+    configMap('a', {}, { resourceVersion: '1' }),
+  ],
+  ['another namespace than the path', 400, 'BadRequest', 'POST', CONFIG_MAPS, configMap('a', {}, { namespace: 'b' })],
+  ['another kind than the path', 400, 'BadRequest', 'POST', CONFIG_MAPS, { kind: 'Pod', metadata: { name: 'a' } }],
+  [
+    'another version than the path',
+    400,
+    'BadRequest',
+    'POST',
+    CONFIG_MAPS,
+    { apiVersion: 'v2', metadata: { name: 'a' } },
+  ],
+  ['a body that is no JSON', 400, 'BadRequest', 'POST', CONFIG_MAPS, '{'],
+  ['a body that is no object', 400, 'BadRequest', 'POST', CONFIG_MAPS, '[]'],
+  ['metadata that is no object', 400, 'BadRequest', 'POST', CONFIG_MAPS, { metadata: 'x' }],
+  ['no body', 400, 'BadRequest', 'POST', CONFIG_MAPS, ''],
+  [
+    'a body that says it is protobuf',
+    415,
+    'UnsupportedMediaType',
+    'POST',
+    CONFIG_MAPS,
+    'k8s',
+    { 'content-type': 'application/vnd.kubernetes.protobuf' },
+  ],
+  ['a compressed body', 415, 'UnsupportedMediaType', 'POST', CONFIG_MAPS, 'x', { 'content-encoding': 'gzip' }],
+  [
+    'a body above 3 MiB',
+    413,
+    'RequestEntityTooLarge',
+    'POST',
+    CONFIG_MAPS,
+    configMap('a', { x: 'x'.repeat(3 * 1024 * 1024) }),
+  ],
+  [
+    'an object above what etcd takes',
+    413,
+    'RequestEntityTooLarge',
+    'POST',
+    CONFIG_MAPS,
+    configMap('a', { x: 'x'.repeat(1.6 * 1024 * 1024) }),
+  ],
+  ['an answer nobody can give', 406, 'NotAcceptable', 'POST', CONFIG_MAPS, configMap('a'), { accept: 'image/png' }],
+  [
+    'a page of another origin',
+    403,
+    'Forbidden',
+    'POST',
+    CONFIG_MAPS,
+    configMap('a'),
+    { origin: 'https://elsewhere.example' },
+  ],
+  [
+    'an unknown field, strictly',
+    400,
+    /strict decoding error: unknown field "spice"/,
+    'POST',
+    `${CONFIG_MAPS}?fieldValidation=Strict`,
+    { metadata: { name: 'a' }, spice: 1 },
+  ],
+  [
+    'a field given twice, strictly',
+    400,
+    /duplicate field "data.k"/,
+    'POST',
+    `${CONFIG_MAPS}?fieldValidation=Strict`,
+    '{"metadata":{"name":"a"},"data":{"k":"1","k":"2"}}',
+  ],
+  ['a dryRun that is not All', 422, 'Invalid', 'POST', `${CONFIG_MAPS}?dryRun=Some`, configMap('a')],
+  [
+    'a fieldManager above 128 bytes',
+    422,
+    'Invalid',
+    'POST',
+    `${CONFIG_MAPS}?fieldManager=${'m'.repeat(129)}`,
+    configMap('a'),
+  ],
+  ['a time to live that is none', 422, 'Invalid', 'POST', `${CONFIG_MAPS}?ttl=soon`, configMap('a')],
+  [
+    'an annotated time to live that is none',
+    422,
+    'Invalid',
+    'POST',
+    CONFIG_MAPS,
+    configMap('a', {}, { annotations: { 'distributary.io/ttl': '-1' } }),
+  ],
+  ['an unknown subresource', 404, 'NotFound', 'PUT', `${one('there')}/log`, {}],
+  ['a status where there is none', 404, 'NotFound', 'PUT', `${one('there')}/status`, {}],
+  ['an update of what is not there', 404, 'NotFound', 'PUT', one('gone'), configMap('gone')],
+  ['an update of a collection', 405, 'MethodNotAllowed', 'PUT', CONFIG_MAPS, configMap('a')],
+  [
+    'an update with an old resourceVersion',
+    409,
+    'Conflict',
+    'PUT',
+    one('there'),
+    configMap('there', {}, { resourceVersion: '1' }),
+  ],
+  ['an update of another name', 400, 'BadRequest', 'PUT', one('there'), configMap('other')],
+  ['an update of another uid', 409, 'Conflict', 'PUT', one('there'), configMap('there', {}, { uid: 'other' })],
+  ['a patch of what is not there', 404, 'NotFound', 'PATCH', one('gone'), {}, MERGE],
+  ['a patch of a collection', 405, 'MethodNotAllowed', 'PATCH', CONFIG_MAPS, {}, MERGE],
+  ['a patch in no known form', 415, 'UnsupportedMediaType', 'PATCH', one('there'), {}],
+  ['a patch of the name', 422, 'Invalid', 'PATCH', one('there'), { metadata: { name: 'other' } }, MERGE],
+  ['a patch of the uid', 422, 'Invalid', 'PATCH', one('there'), { metadata: { uid: 'other' } }, MERGE],
+  [
+    'a patch with an old resourceVersion',
+    409,
+    'Conflict',
+    'PATCH',
+    one('there'),
+    { metadata: { resourceVersion: '1' } },
+    MERGE,
+  ],
+  ['a JSON patch that is no array', 400, 'BadRequest', 'PATCH', one('there'), {}, JSON_PATCH],
+  [
+    'a JSON patch whose test fails',
+    422,
+    'Invalid',
+    'PATCH',
+    one('there'),
+    [{ op: 'test', path: '/data/k', value: 'no' }],
+    JSON_PATCH,
+  ],
+  [
+    'a JSON patch of a path that is not there',
+    422,
+    'Invalid',
+    'PATCH',
+    one('there'),
+    [{ op: 'remove', path: '/data/none' }],
+    JSON_PATCH,
+  ],
+  [
+    'a JSON patch of an unknown operation',
+    400,
+    'BadRequest',
+    'PATCH',
+    one('there'),
+    [{ op: 'mend', path: '/data' }],
+    JSON_PATCH,
+  ],
+  [
+    'a JSON patch that leaves no object',
+    422,
+    'Invalid',
+    'PATCH',
+    one('there'),
+    [{ op: 'replace', path: '', value: 1 }],
+    JSON_PATCH,
+  ],
+  [
+    'a strategic patch without its merge key',
+    400,
+    'BadRequest',
+    'PATCH',
+    '/api/v1/namespaces/default/pods/web',
+    { spec: { containers: [{ image: 'x' }] } },
+    STRATEGIC,
+  ],
+  ['force where nothing is applied', 422, 'Invalid', 'PATCH', `${one('there')}?force=true`, {}, MERGE],
+  [
+    'an apply by nobody',
+    422,
+    /fieldManager: Required value/,
+    'PATCH',
+    one('there'),
+    'apiVersion: v1\nkind: ConfigMap\n',
+    APPLY,
+  ],
+  ['an apply without a kind', 400, 'BadRequest', 'PATCH', `${one('there')}?fieldManager=m`, 'apiVersion: v1\n', APPLY],
+  [
+    'an apply with managed fields',
+    400,
+    'BadRequest',
+    'PATCH',
+    `${one('there')}?fieldManager=m`,
+    { apiVersion: 'v1', kind: 'ConfigMap', metadata: { managedFields: [] } },
+    APPLY,
+  ],
+  [
+    'an apply over another manager',
+    409,
+    /conflict with "setup" using v1.*: \.data\.k/,
+    'PATCH',
+    `${one('there')}?fieldManager=m`,
+    { ...configMap('there', { k: 'mine' }) },
+    APPLY,
+  ],
+  ['YAML that is none', 400, 'BadRequest', 'PATCH', `${one('there')}?fieldManager=m`, 'a: [', APPLY],
+  ['a delete of what is not there', 404, 'NotFound', 'DELETE', one('gone')],
+  ['a delete of another uid', 409, 'Conflict', 'DELETE', one('there'), { preconditions: { uid: 'other' } }],
+  ['a delete of another version', 409, 'Conflict', 'DELETE', one('there'), { preconditions: { resourceVersion: '1' } }],
+  ['a delete with a policy that is none', 422, 'Invalid', 'DELETE', `${one('there')}?propagationPolicy=Maybe`],
+  ['a delete with a body that is something else', 400, 'BadRequest', 'DELETE', one('there'), configMap('there')],
+  ['a delete of all namespaces', 405, 'MethodNotAllowed', 'DELETE', '/api/v1/namespaces'],
+  ['a resource that is not served', 404, 'NotFound', 'POST', '/api/v1/namespaces/default/bindings', {}],
+  [
+    'a scale below zero',
+    422,
+    'Invalid',
+    'PUT',
+    '/apis/apps/v1/namespaces/default/deployments/web/scale',
+    { spec: { replicas: -1 } },
+  ],
+  [
+    'a scale that is no number',
+    422,
+    'Invalid',
+    'PATCH',
+    '/apis/apps/v1/namespaces/default/deployments/web/scale',
+    { spec: { replicas: 'x' } },
+    MERGE,
+  ],
+  ['a name that is none', 422, 'Invalid', 'POST', CONFIG_MAPS, configMap('Not_A_Name')],
+  [
+    'a service named like no DNS label',
+    422,
+    'Invalid',
+    'POST',
+    '/api/v1/namespaces/default/services',
+    { metadata: { name: '1a' } },
+  ],
+  ['a slash in a name, which is one of the path', 404, 'NotFound', 'PUT', `${CONFIG_MAPS}/a%2Fb`, configMap('a/b')],
+]
+
+/** Each wrong field has a cause of its own. */
+const CAUSES: readonly (readonly [object: object, fields: readonly string[]])[] = [
+  [{ metadata: { name: 'a', labels: { 'x y': 'v' } } }, ['metadata.labels']],
+  [{ metadata: { name: 'a', labels: { x: 'a b', y: 'v'.repeat(64) } } }, ['metadata.labels', 'metadata.labels']],
+  [{ metadata: { name: 'a', annotations: { 'a/b/c': 'v' } } }, ['metadata.annotations']],
+  [{ metadata: { name: 'a', annotations: { x: 'v'.repeat(256 * 1024) } } }, ['metadata.annotations']],
+  [{ metadata: { name: 'x'.repeat(254) } }, ['metadata.name']],
+  [
+    { metadata: { name: 'a', finalizers: ['x/y', 'x/y', 'no good'] } },
+    ['metadata.finalizers[1]', 'metadata.finalizers[2]'],
+  ],
+  [
+    { metadata: { name: 'A', ownerReferences: [{ name: 'o', kind: 'Pod', uid: 'u' }] } },
+    ['metadata.name', 'metadata.ownerReferences[0].apiVersion'],
+  ],
+]
+
+const upstreams: readonly (readonly [name: string, start: (t: Test) => Promise<World>])[] = [
+  [
+    'the in-process store',
+    async (t) => {
+      const h = await startApp(t, { flags: ['--enable-writes'] })
+      return { send: clientOf(h.url), url: h.url }
+    },
+  ],
+  [
+    'a real etcd',
+    async (t) => {
+      const etcd = await startEtcd(t)
+      const upstream = connectEtcd({ endpoints: [etcd.url], logger: silentLogger })
+      const h = await startApp(t, { upstream, flags: ['--enable-writes'] })
+      return { send: clientOf(h.url), url: h.url }
+    },
+  ],
+]
+
+for (const [name, start] of upstreams) {
+  void t.test(`over ${name}`, async (t) => {
+    const { send, url } = await start(t)
+    await setUp(send)
+    await t.test('wrong requests are refused', async (t) => {
+      for (const [promise, code, reason, method, path, body, headers] of REFUSED) {
+        const answer = await send(method, path, body, headers)
+        t.equal(answer.code, code, `${promise}: ${answer.text.slice(0, 300)}`)
+        t.match(answer.body, { kind: 'Status', status: 'Failure', code }, promise)
+        if (typeof reason === 'string') t.equal(answer.body.reason, reason, promise)
+        else t.match(answer.body.message, reason, promise)
+      }
+      const there = await send('GET', one('there'))
+      t.match(there.body, { data: { k: 'v' } }, 'nothing that was refused has changed anything')
+    })
+    await t.test('a 422 has a cause for every field', async (t) => {
+      for (const [object, fields] of CAUSES) {
+        const { code, body, text } = await send('POST', CONFIG_MAPS, object)
+        t.equal(code, 422, text.slice(0, 300))
+        const { details } = body as { details: { causes: { field: string; reason: string; message: string }[] } }
+        t.same(
+          details.causes.map(({ field }) => field),
+          fields,
+        )
+        for (const cause of details.causes) t.ok(cause.reason !== '' && cause.message !== '')
+      }
+    })
+    await createsAndUpdates(t, send)
+    await patches(t, send)
+    await deletes(t, send)
+    await subresources(t, send)
+    await watched(t, send, url)
+  })
+}
+
+async function setUp(send: Send): Promise<void> {
+  await send('POST', `${CONFIG_MAPS}?fieldManager=setup`, configMap('there', { k: 'v' }))
+  await send('POST', '/api/v1/namespaces/default/pods', {
+    metadata: { name: 'web' },
+    spec: { containers: [{ name: 'a', image: 'a:1' }] },
+  })
+  await send('POST', '/apis/apps/v1/namespaces/default/deployments', {
+    metadata: { name: 'web' },
+    spec: { replicas: 2, selector: { matchLabels: { app: 'web' } } },
+  })
+}
+
+async function createsAndUpdates(t: Test, send: Send): Promise<void> {
+  await t.test('a create stores the object', async (t) => {
+    const { code, body } = await send('POST', CONFIG_MAPS, {
+      metadata: { name: 'new', uid: 'mine', creationTimestamp: '2000-01-01T00:00:00Z', generation: 9 },
+      data: { a: '1' },
+    })
+    t.equal(code, 201)
+    t.match(body, {
+      kind: 'ConfigMap',
+      apiVersion: 'v1',
+      metadata: { name: 'new', namespace: 'default', generation: 1 },
+    })
+    t.match(body.metadata?.uid, /^[0-9a-f]{8}-[0-9a-f]{4}-4/)
+    t.match(body.metadata?.['creationTimestamp'], /^20[2-9]\d-.*:\d\dZ$/)
+    t.match(body.metadata?.resourceVersion, /^\d+$/)
+    t.same((await send('GET', one('new'))).body, body, 'a consistent read has what was answered')
+
+    const generated = await send('POST', CONFIG_MAPS, { metadata: { generateName: 'some-' } })
+    t.match(generated.body.metadata?.['name'], /^some-[a-z0-9]{5}$/)
+
+    const dry = await send('POST', `${CONFIG_MAPS}?dryRun=All`, configMap('dry'))
+    t.equal(dry.code, 201)
+    t.equal(dry.body.metadata?.resourceVersion, undefined)
+    t.equal((await send('GET', one('dry'))).code, 404, 'a dry run writes nothing')
+
+    const yaml = await send('POST', CONFIG_MAPS, 'metadata: {name: in-yaml}\ndata: {a: "1"}\n', {
+      'content-type': 'application/yaml',
+      accept: 'application/yaml',
+    })
+    t.equal(yaml.code, 201)
+    t.match(yaml.text, /^ {2}name: in-yaml$/m)
+
+    const warned = await send('POST', CONFIG_MAPS, { metadata: { name: 'warned' }, spice: 1 })
+    t.match(warned.headers.get('warning'), /^299 - "unknown field \\"spice\\""$/)
+    t.equal(warned.body['spice'], undefined, 'what the kind does not have is dropped')
+    const table = await send('POST', CONFIG_MAPS, configMap('in-a-table'), {
+      accept: 'application/json;as=Table;v=v1;g=meta.k8s.io',
+    })
+    t.match(table.body, { kind: 'Table', rows: [{ cells: ['in-a-table'] }] })
+  })
+
+  await t.test('an update replaces the object', async (t) => {
+    const { body: first } = await send('POST', CONFIG_MAPS, configMap('up', { n: '1' }))
+    const metadata = { resourceVersion: first.metadata?.resourceVersion }
+    const { code, body: second } = await send('PUT', one('up'), configMap('up', { n: '2' }, metadata))
+    t.equal(code, 200)
+    t.match(second, { data: { n: '2' }, metadata: { uid: first.metadata?.uid, generation: 2 } })
+    t.ok(Number(second.metadata?.resourceVersion) > Number(first.metadata?.resourceVersion))
+    t.equal((await send('PUT', one('up'), configMap('up', { n: '3' }, metadata))).code, 409, 'the version has moved on')
+    t.equal((await send('PUT', one('up'), configMap('up', { n: '3' }))).code, 200, 'no version: unconditional')
+    const { body: third } = await send('GET', one('up'))
+    const { body: same } = await send('PUT', one('up'), configMap('up', { n: '3' }))
+    t.equal(same.metadata?.resourceVersion, third.metadata?.resourceVersion, 'what changes nothing writes nothing')
+
+    const lease = '/apis/coordination.k8s.io/v1/namespaces/default/leases/leader'
+    const made = await send('PUT', lease, { metadata: { name: 'leader' }, spec: { holderIdentity: 'a' } })
+    t.equal(made.code, 201, 'a PUT makes a Lease, as in Kubernetes')
+    t.equal((await send('PUT', lease, { metadata: { name: 'leader' }, spec: { holderIdentity: 'b' } })).code, 200)
+
+    await send('POST', CONFIG_MAPS, { ...configMap('fixed', { a: '1' }), immutable: true })
+    const refused = await send('PATCH', one('fixed'), { data: { a: '2' } }, MERGE)
+    t.match(refused.body, { code: 422, details: { causes: [{ field: 'data', reason: 'FieldValueForbidden' }] } })
+  })
+}
+
+async function patches(t: Test, send: Send): Promise<void> {
+  await t.test('patches keep numbers', async (t) => {
+    const path = '/apis/apps/v1/namespaces/default/deployments'
+    // Annotations are text; a number of 19 digits has to stay a number.
+    const object =
+      '{"metadata":{"name":"numbers"},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"a",' +
+      '"securityContext":{"runAsUser":9223372036854775807}}],"terminationGracePeriodSeconds":9007199254740993}}}}'
+    t.equal((await send('POST', path, object)).code, 201)
+    for (const [patch, headers] of [
+      [{ metadata: { labels: { a: '1' } } }, MERGE],
+      [[{ op: 'add', path: '/metadata/labels/b', value: '2' }], JSON_PATCH],
+      [{ metadata: { labels: { c: '3' } } }, STRATEGIC],
+      [{ apiVersion: 'apps/v1', kind: 'Deployment', metadata: { labels: { d: '4' } } }, APPLY],
+    ] as const) {
+      const { code, text } = await send('PATCH', `${path}/numbers?fieldManager=m`, patch, headers)
+      t.equal(code, 200, text)
+      t.match(text, /"runAsUser":9223372036854775807\b/)
+      t.match(text, /"terminationGracePeriodSeconds":9007199254740993\b/)
+    }
+    const moved = [
+      {
+        op: 'copy',
+        from: '/spec/template/spec/terminationGracePeriodSeconds',
+        path: '/spec/template/spec/activeDeadlineSeconds',
+      },
+    ]
+    t.match(
+      (await send('PATCH', `${path}/numbers`, moved, JSON_PATCH)).text,
+      /"activeDeadlineSeconds":9007199254740993\b/,
+    )
+  })
+
+  await t.test('an apply merges and owns fields', async (t) => {
+    const apply = (manager: string, data: Readonly<Record<string, string>>, query = ''): Promise<Answer> =>
+      send('PATCH', `${one('applied')}?fieldManager=${manager}${query}`, configMap('applied', data), APPLY)
+    t.equal((await apply('one', { a: '1', b: '1' })).code, 201, 'an apply makes what is not there')
+    t.match((await apply('one', { a: '2', b: '1' })).body, { data: { a: '2', b: '1' } })
+    const conflict = await apply('two', { a: '3', c: '3' })
+    t.match(conflict.body, {
+      code: 409,
+      reason: 'Conflict',
+      details: {
+        causes: [{ reason: 'FieldManagerConflict', message: 'conflict with "one" using v1', field: '.data.a' }],
+      },
+    })
+    t.match((await apply('two', { a: '3', c: '3' }, '&force=true')).body, { data: { a: '3', b: '1', c: '3' } })
+    const rest = await apply('one', { b: '1' })
+    t.same(rest.body['data'], { a: '3', b: '1', c: '3' }, 'what another owns now stays')
+    t.same((await apply('two', {})).body['data'], { b: '1' }, 'what is applied no longer goes')
+    const before = await send('GET', one('applied'))
+    const again = await apply('one', { b: '1' })
+    t.same(again.body, before.body, 'the same again writes nothing')
+  })
+}
+
+async function deletes(t: Test, send: Send): Promise<void> {
+  await t.test('a delete removes the object or marks it', async (t) => {
+    const { body: made } = await send('POST', CONFIG_MAPS, configMap('victim'))
+    const { code, body } = await send('DELETE', one('victim'), {
+      kind: 'DeleteOptions',
+      apiVersion: 'v1',
+      preconditions: { uid: made.metadata?.uid, resourceVersion: made.metadata?.resourceVersion },
+      gracePeriodSeconds: 30,
+      propagationPolicy: 'Foreground',
+    })
+    t.equal(code, 200)
+    t.match(body, {
+      kind: 'Status',
+      status: 'Success',
+      details: { name: 'victim', kind: 'configmaps', uid: made.metadata?.uid },
+    })
+    t.equal((await send('GET', one('victim'))).code, 404)
+
+    await send('POST', CONFIG_MAPS, configMap('held', {}, { finalizers: ['example.com/a', 'example.com/b'] }))
+    const marked = await send('DELETE', one('held'))
+    t.match(marked.body, { kind: 'ConfigMap', metadata: { deletionGracePeriodSeconds: 0, deletionTimestamp: /Z$/ } })
+    const again = await send('DELETE', one('held'))
+    t.equal(again.body.metadata?.resourceVersion, marked.body.metadata?.resourceVersion, 'once marked is marked')
+    const more = { metadata: { finalizers: ['example.com/a', 'example.com/c'] } }
+    t.match((await send('PATCH', one('held'), more, MERGE)).body, {
+      code: 422,
+      details: { causes: [{ field: 'metadata.finalizers' }] },
+    })
+    t.equal((await send('PATCH', one('held'), { metadata: { finalizers: ['example.com/b'] } }, MERGE)).code, 200)
+    t.equal((await send('GET', one('held'))).code, 200)
+    t.equal((await send('PATCH', one('held'), { metadata: { finalizers: null } }, MERGE)).code, 200)
+    t.equal((await send('GET', one('held'))).code, 404, 'it goes with the last finalizer')
+
+    for (const n of [1, 2, 3])
+      await send('POST', CONFIG_MAPS, configMap(`set-${n}`, {}, { labels: { set: n < 3 ? 'a' : 'b' } }))
+    const dry = await send('DELETE', `${CONFIG_MAPS}?labelSelector=set=a&dryRun=All`)
+    t.equal((dry.body as { items?: unknown[] }).items?.length, 2)
+    t.equal((await send('GET', one('set-1'))).code, 200)
+    const some = await send('DELETE', `${CONFIG_MAPS}?labelSelector=set=a`)
+    t.match(some.body, {
+      kind: 'ConfigMapList',
+      items: [{ metadata: { name: 'set-1' } }, { metadata: { name: 'set-2' } }],
+    })
+    t.equal((await send('DELETE', `${CONFIG_MAPS}?fieldSelector=metadata.name=set-3`)).code, 200)
+    const left = await send('GET', `${CONFIG_MAPS}?labelSelector=set`)
+    t.same((left.body as { items?: unknown[] }).items, [])
+  })
+
+  await t.test('a namespace goes with all that is in it', async (t) => {
+    t.match((await send('POST', '/api/v1/namespaces', { metadata: { name: 'full' } })).body, {
+      status: { phase: 'Active' },
+    })
+    const inside = '/api/v1/namespaces/full/configmaps'
+    for (const name of ['a', 'b']) await send('POST', inside, configMap(name))
+    await send('POST', inside, configMap('stays', {}, { finalizers: ['example.com/x'] }))
+    t.match((await send('DELETE', '/api/v1/namespaces/full')).body, { status: { phase: 'Terminating' } })
+    t.equal((await send('GET', `${inside}/a`)).code, 404)
+    t.match((await send('POST', inside, configMap('late'))).body, { code: 403, reason: 'Forbidden' })
+    t.equal((await send('GET', '/api/v1/namespaces/full')).code, 200, 'it waits for what has finalizers')
+    await send('PATCH', `${inside}/stays`, { metadata: { finalizers: [] } }, MERGE)
+    t.equal((await send('GET', '/api/v1/namespaces/full')).code, 404)
+  })
+}
+
+async function subresources(t: Test, send: Send): Promise<void> {
+  await t.test('status and scale are written apart from the object', async (t) => {
+    const path = '/apis/apps/v1/namespaces/default/deployments/web'
+    const update = { metadata: { name: 'web' }, spec: { replicas: 9 }, status: { readyReplicas: 2, replicas: 2 } }
+    t.match((await send('PUT', `${path}/status`, update)).body, { spec: { replicas: 2 }, status: { readyReplicas: 2 } })
+    const main = {
+      metadata: { name: 'web' },
+      spec: { replicas: 3, selector: { matchLabels: { app: 'web' } } },
+      status: {},
+    }
+    t.match((await send('PUT', path, main)).body, { spec: { replicas: 3 }, status: { readyReplicas: 2 } })
+    t.match((await send('PATCH', `${path}/status`, { status: { readyReplicas: 3 } }, MERGE)).body, {
+      status: { readyReplicas: 3 },
+    })
+    t.match((await send('GET', `${path}/status`)).body, { kind: 'Deployment', status: { readyReplicas: 3 } })
+
+    const { body: scale } = await send('GET', `${path}/scale`)
+    t.match(scale, {
+      kind: 'Scale',
+      apiVersion: 'autoscaling/v1',
+      metadata: { name: 'web', namespace: 'default' },
+      spec: { replicas: 3 },
+      status: { replicas: 2, selector: 'app=web' },
+    })
+    const { code, body } = await send('PUT', `${path}/scale`, { ...scale, spec: { replicas: 5 } })
+    t.equal(code, 200)
+    t.match(body, { kind: 'Scale', spec: { replicas: 5 } })
+    t.equal((await send('PUT', `${path}/scale`, { ...scale, spec: { replicas: 6 } })).code, 409)
+    t.match((await send('PATCH', `${path}/scale`, { spec: { replicas: 0 } }, MERGE)).body, { kind: 'Scale', spec: {} })
+    t.match((await send('GET', path)).body, { spec: { replicas: 0, selector: { matchLabels: { app: 'web' } } } })
+  })
+}
+
+async function watched(t: Test, send: Send, url: string): Promise<void> {
+  await t.test('a watch shows one event for each write', async (t) => {
+    const { body: list } = await send('GET', `${CONFIG_MAPS}?limit=1`)
+    const versions: (string | undefined)[] = []
+    const note = ({ body }: Answer): void => void versions.push(body.metadata?.resourceVersion)
+    note(await send('POST', CONFIG_MAPS, configMap('seen', { n: '1' })))
+    note(await send('PUT', one('seen'), configMap('seen', { n: '2' })))
+    await send('PUT', one('seen'), configMap('seen', { n: '2' }))
+    note(await send('PATCH', one('seen'), { data: { n: '3' } }, MERGE))
+    note(await send('PATCH', `${one('seen')}?fieldManager=m&force=1`, configMap('seen', { n: '4' }), APPLY))
+    await send('PATCH', `${one('seen')}?dryRun=All`, { data: { n: '5' } }, MERGE)
+    await send('DELETE', one('seen'))
+    const events: WatchedEvent[] = []
+    for await (const event of eventsOf(t, url, CONFIG_MAPS, list.metadata?.resourceVersion)) {
+      events.push(event)
+      if (event.type === 'DELETED') break
+    }
+    t.same(
+      events.map(({ type }) => type),
+      ['ADDED', 'MODIFIED', 'MODIFIED', 'MODIFIED', 'DELETED'],
+    )
+    t.same(
+      events.slice(0, 4).map(({ object }) => object.metadata.resourceVersion),
+      versions,
+    )
+  })
+
+  await t.test('an object with a time to live is gone after it', async (t) => {
+    const annotated = configMap('brief', {}, { annotations: { 'distributary.io/ttl': '2s' } })
+    t.equal((await send('POST', CONFIG_MAPS, annotated)).code, 201)
+    t.equal((await send('POST', `${CONFIG_MAPS}?ttl=2s`, configMap('brief-by-query'))).code, 201)
+    t.equal((await send('POST', `${CONFIG_MAPS}?ttl=2s`, configMap('reprieved'))).code, 201)
+    t.equal((await send('PATCH', `${one('reprieved')}?ttl=0`, { data: { a: '1' } }, MERGE)).code, 200)
+    const { body: list } = await send('GET', `${CONFIG_MAPS}?limit=1`)
+    const gone: string[] = []
+    for await (const { type, object } of eventsOf(t, url, CONFIG_MAPS, list.metadata?.resourceVersion)) {
+      if (type === 'DELETED') gone.push(object.metadata.name)
+      if (gone.length === 2) break
+    }
+    t.same(gone.sort(), ['brief', 'brief-by-query'])
+    t.equal((await send('GET', one('reprieved'))).code, 200)
+  })
+}

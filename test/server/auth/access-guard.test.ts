@@ -1,0 +1,244 @@
+import t from 'tap'
+import { alwaysAllow } from '../../../src/server/auth/authz/always-allow.js'
+
+import { AccessGuard } from '../../../src/server/auth/access-guard.js'
+import type { AuthenticationRequest } from '../../../src/server/auth/authn/authenticator.js'
+import { parseTokenFile, tokenFile } from '../../../src/server/auth/authn/token-file.js'
+import { unionAuthenticator, type UnionAuthenticator } from '../../../src/server/auth/authn/union-authenticator.js'
+import { type Attributes, type Authorizer, resourceAttributes } from '../../../src/server/auth/authz/authorizer.js'
+import { parsePolicy, policy } from '../../../src/server/auth/authz/policy.js'
+import { ServiceUnavailableError, type StatusError } from '../../../src/engine/model/status.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { bearer, changeable } from './fixtures.js'
+
+const watchPods = (namespace: string): Attributes =>
+  resourceAttributes({
+    verb: 'watch',
+    resource: { group: '', version: 'v1', plural: 'pods' },
+    namespace,
+    name: '',
+    path: '/',
+  })
+
+const policyFor = (...users: string[]): string =>
+  users.length === 0
+    ? 'rules: []'
+    : `rules: [{users: [${users.join()}], verbs: [watch], apiGroups: [""], resources: [pods], namespaces: [web]}]`
+
+const turns = async (count = 20): Promise<void> => {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+interface Watch {
+  ended: StatusError | null
+  stop: () => void
+}
+
+async function start(guard: AccessGuard, request: AuthenticationRequest, attributes: Attributes): Promise<Watch> {
+  const user = await guard.authenticate(request)
+  const access = await guard.authorize(await guard.actingAs(user, request), attributes)
+  const watch: Watch = { ended: null, stop: () => {} }
+  watch.stop = guard.keep(request, attributes, access, (error) => {
+    if (watch.ended !== null) throw new Error('revoked twice')
+    watch.ended = error
+  })
+  return watch
+}
+
+function setup(t: { teardown(f: () => void): void }) {
+  const clock = new VirtualClock()
+  const tokens = changeable(parseTokenFile, 't1,ann,1\nt2,bob,2,web', clock)
+  const rules = changeable(parsePolicy, policyFor('ann', 'bob'), clock)
+  const authenticator = unionAuthenticator({ authenticators: [tokenFile(tokens.files)], anonymous: false, clock })
+  const guard = new AccessGuard({ authenticator, authorizer: policy(rules.files), clock })
+  t.teardown(() => guard.close())
+  const settle = async () => {
+    clock.advance(200)
+    await turns()
+  }
+  return { clock, tokens, rules, guard, settle }
+}
+
+void t.test('a caller without the right is refused with words that name the right', async (t) => {
+  const { guard } = setup(t)
+  await t.rejects(guard.authenticate(bearer('t9')), { code: 401 })
+  await t.rejects(start(guard, bearer('t1'), watchPods('db')), { code: 403, message: /in the namespace "db"/ })
+  await t.rejects(start(guard, bearer('t1'), watchPods('')), { code: 403, message: /at the cluster scope/ })
+  t.equal(guard.entries, 0)
+})
+
+void t.test('a right taken away ends the watches that had it, and no others', async (t) => {
+  const { guard, rules, settle } = setup(t)
+  const ann = [await start(guard, bearer('t1'), watchPods('web')), await start(guard, bearer('t1'), watchPods('web'))]
+  const bob = await start(guard, bearer('t2'), watchPods('web'))
+  t.equal(guard.entries, 2, 'two watches of the same right are one entry')
+  rules.change(policyFor('bob'))
+  await settle()
+  for (const watch of ann) t.match(watch.ended, { code: 403, message: /User "ann" cannot watch/ })
+  t.equal(bob.ended, null)
+  t.equal(guard.entries, 1)
+})
+
+void t.test('a change that leaves the right as it was ends nothing', async (t) => {
+  const { guard, rules, settle } = setup(t)
+  const ann = await start(guard, bearer('t1'), watchPods('web'))
+  rules.change(policyFor('carl', 'ann'))
+  await settle()
+  t.equal(ann.ended, null)
+})
+
+void t.test('a token taken back ends its watches with 401', async (t) => {
+  const { guard, tokens, settle } = setup(t)
+  const ann = await start(guard, bearer('t1'), watchPods('web'))
+  tokens.change('t2,bob,2')
+  await settle()
+  t.match(ann.ended, { code: 401 })
+})
+
+void t.test('a token that speaks for somebody else, or in other groups, ends its watches', async (t) => {
+  for (const file of ['t1,bob,2', 't1,ann,1,web']) {
+    const { guard, tokens, settle } = setup(t)
+    const ann = await start(guard, bearer('t1'), watchPods('web'))
+    tokens.change(file)
+    await settle()
+    t.match(ann.ended, { code: 401 }, file)
+  }
+})
+
+void t.test('a watch that stopped is not told, and its entry goes with the last of them', async (t) => {
+  const { guard, rules, settle } = setup(t)
+  const [a, b] = [
+    await start(guard, bearer('t1'), watchPods('web')),
+    await start(guard, bearer('t1'), watchPods('web')),
+  ]
+  a.stop()
+  a.stop()
+  t.equal(guard.entries, 1)
+  rules.change(policyFor())
+  await settle()
+  t.equal(a.ended, null)
+  t.match(b.ended, { code: 403 })
+  b.stop()
+  t.equal(guard.entries, 0)
+})
+
+void t.test('a right taken away between the decision and the start of the watch is noticed', async (t) => {
+  const { guard, rules, settle } = setup(t)
+  const user = await guard.authenticate(bearer('t1'))
+  const access = await guard.authorize(await guard.actingAs(user, bearer('t1')), watchPods('web'))
+  rules.change(policyFor())
+  await settle()
+  let ended: StatusError | null = null
+  guard.keep(bearer('t1'), watchPods('web'), access, (error) => {
+    ended = error
+  })
+  await settle()
+  t.match(ended, { code: 403 })
+})
+
+interface Fake {
+  allowed: boolean
+  expiresAt: number | null
+  failing: boolean
+  asked: number
+  running: number
+  mostRunning: number
+}
+
+/** An authenticator and an authorizer that change without notice, as an API server does. */
+function silent(clock: VirtualClock, state: Fake): { authenticator: UnionAuthenticator; authorizer: Authorizer } {
+  const rest = { changesSilently: true, onChange: () => () => {}, close() {} }
+  return {
+    authenticator: {
+      ...rest,
+      authenticate: async (request) => ({
+        name: request.rawHeaders[1] ?? '',
+        uid: '',
+        groups: [],
+        extra: {},
+        expiresAt: state.expiresAt === null ? null : clock.startMs + state.expiresAt,
+      }),
+    },
+    authorizer: {
+      ...rest,
+      rulesFor: (...asked) => alwaysAllow.rulesFor(...asked),
+      authorize: async () => {
+        state.asked++
+        state.running++
+        state.mostRunning = Math.max(state.mostRunning, state.running)
+        await new Promise((resolve) => setImmediate(resolve))
+        state.running--
+        if (state.failing) throw new ServiceUnavailableError('away')
+        return { allowed: state.allowed, reason: '', rule: null }
+      },
+    },
+  }
+}
+
+function silentSetup(t: { teardown(f: () => void): void }, more: Partial<Fake> = {}) {
+  const clock = new VirtualClock()
+  const state: Fake = { allowed: true, expiresAt: null, failing: false, asked: 0, running: 0, mostRunning: 0, ...more }
+  const guard = new AccessGuard({ ...silent(clock, state), clock, recheckMs: 5_000, unjudgedMs: 60_000 })
+  t.teardown(() => guard.close())
+  const pass = async (ms: number) => {
+    await clock.advanceInTurns(ms, 1_000)
+    await turns()
+  }
+  return { clock, state, guard, pass }
+}
+
+void t.test('rights that change silently are checked every few seconds', async (t) => {
+  const { state, guard, pass } = silentSetup(t)
+  const watch = await start(guard, bearer('x'), watchPods(''))
+  await pass(4_000)
+  t.equal(state.asked, 1)
+  state.allowed = false
+  await pass(2_000)
+  t.match(watch.ended, { code: 403 })
+})
+
+void t.test('a credential that runs out ends its watch within a second', async (t) => {
+  const { guard, pass } = silentSetup(t, { expiresAt: 3_500 })
+  const watch = await start(guard, bearer('x'), watchPods(''))
+  await pass(3_000)
+  t.equal(watch.ended, null)
+  await pass(1_000)
+  t.match(watch.ended, { code: 401 })
+})
+
+void t.test('an authorizer that is away ends no watch for a minute, and then all of them', async (t) => {
+  const { state, guard, pass } = silentSetup(t)
+  const watch = await start(guard, bearer('x'), watchPods(''))
+  state.failing = true
+  await pass(60_000)
+  t.equal(watch.ended, null)
+  state.failing = false
+  await pass(6_000)
+  state.failing = true
+  await pass(60_000)
+  t.equal(watch.ended, null, 'the time counts anew after an answer')
+  await pass(10_000)
+  t.match(watch.ended, { code: 503 })
+})
+
+void t.test('a thousand entries are asked about a few at a time', async (t) => {
+  const { state, guard, pass } = silentSetup(t)
+  const watches: Watch[] = []
+  for (let i = 0; i < 1_000; i++) watches.push(await start(guard, bearer(`x${i}`), watchPods('')))
+  t.equal(guard.entries, 1_000)
+  state.mostRunning = 0
+  state.allowed = false
+  await pass(6_000)
+  await turns(200)
+  t.equal(watches.filter((watch) => watch.ended !== null).length, 1_000)
+  t.ok(state.mostRunning <= 16, `${state.mostRunning} at one time`)
+  t.equal(guard.entries, 0)
+})
+
+void t.test('a closed guard leaves no timer behind', async (t) => {
+  const { clock, guard } = silentSetup(t)
+  await start(guard, bearer('x'), watchPods(''))
+  t.ok(clock.pending > 0)
+  guard.close()
+  t.equal(clock.pending, 0)
+})

@@ -1,0 +1,195 @@
+import t from 'tap'
+
+import { clientAddress, trustedProxies } from '../../../src/server/auth/client-address.js'
+import { FairGate, type FairGateOptions } from '../../../src/server/auth/fair-gate.js'
+import { IdentityLimits } from '../../../src/server/auth/limits.js'
+import { TooManyRequestsError } from '../../../src/engine/model/status.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+
+function limits(clock: VirtualClock) {
+  return new IdentityLimits({ clock, requestsPerSecond: () => 2, initialBytesPerSecond: () => 1_000 })
+}
+
+void t.test('requests are allowed in a burst and then at the rate, for each identity separately', async (t) => {
+  const clock = new VirtualClock()
+  const limit = limits(clock)
+  for (let i = 0; i < 20; i++) limit.countRequest('noisy')
+  t.throws(() => limit.countRequest('noisy'), { code: 429, details: { retryAfterSeconds: 1 } })
+  t.doesNotThrow(() => limit.countRequest('quiet'))
+  clock.advance(499)
+  t.throws(() => limit.countRequest('noisy'), TooManyRequestsError)
+  clock.advance(1)
+  t.doesNotThrow(() => limit.countRequest('noisy'))
+  t.throws(() => limit.countRequest('noisy'), TooManyRequestsError)
+  clock.advance(3_600_000)
+  for (let i = 0; i < 20; i++) limit.countRequest('noisy')
+  t.throws(() => limit.countRequest('noisy'), TooManyRequestsError, 'rest does not add up beyond the burst')
+})
+
+void t.test('bytes beyond the rate are waited for', async (t) => {
+  const clock = new VirtualClock()
+  const limit = limits(clock)
+  t.equal(limit.spendInitialBytes('a', 1_000), 0)
+  t.equal(limit.spendInitialBytes('a', 500), 500)
+  t.equal(limit.spendInitialBytes('b', 1), 0)
+  clock.advance(500)
+  t.equal(limit.spendInitialBytes('a', 0), 0)
+  t.equal(limit.spendInitialBytes('a', 10_000_000), 10_000_000, 'a size beyond any bucket goes too, and is waited for')
+  const without = new IdentityLimits({
+    clock,
+    requestsPerSecond: () => 1,
+    initialBytesPerSecond: () => null,
+  })
+  t.equal(without.spendInitialBytes('a', 1e12), 0)
+})
+
+function gateOf(options: Partial<FairGateOptions> & Pick<FairGateOptions, 'slots'>): FairGate {
+  const most = { maxSlotsPerIdentity: options.slots, maxWaiting: 100, maxWaitingPerIdentity: 100, maxWaitMs: 3_000 }
+  return new FairGate({ ...most, clock: new VirtualClock(), onRejected: () => {}, ...options })
+}
+
+const settled = () => new Promise((resolve) => setImmediate(resolve))
+
+void t.test(
+  'identities take slots in turns: one that asks for much waits behind one that asks for little',
+  async (t) => {
+    const gate = gateOf({ slots: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
+    const order: string[] = []
+    const leave = await gate.enter('noisy')
+    const enter = async (identity: string) => {
+      const end = await gate.enter(identity)
+      order.push(identity)
+      end()
+    }
+    const all = ['noisy', 'noisy', 'noisy', 'noisy', 'quiet', 'calm', 'quiet'].map(enter)
+    t.match(gate, { running: 1, waiting: 7 })
+    leave()
+    leave()
+    await Promise.all(all)
+    t.same(order, ['noisy', 'quiet', 'calm', 'noisy', 'quiet', 'noisy', 'noisy'])
+    t.match(gate, { running: 0, waiting: 0 })
+  },
+)
+
+void t.test('there are never more slots in use than allowed', async (t) => {
+  const gate = gateOf({ slots: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
+  let running = 0
+  let most = 0
+  await Promise.all(
+    Array.from({ length: 50 }, async (_, i) => {
+      const end = await gate.enter(`i${i % 4}`)
+      most = Math.max(most, ++running)
+      await settled()
+      running--
+      end()
+    }),
+  )
+  t.equal(most, 3)
+  t.match(gate, { running: 0, waiting: 0 })
+})
+
+void t.test('the number of waiting requests is bounded, in total and for each identity', async (t) => {
+  const gate = gateOf({ slots: 1, maxWaiting: 3, maxWaitingPerIdentity: 2 })
+  const leave = await gate.enter('a')
+  const waiting = [gate.enter('a'), gate.enter('a')]
+  await t.rejects(gate.enter('a'), { code: 429 }, 'one identity cannot fill the queue')
+  waiting.push(gate.enter('b'))
+  await t.rejects(gate.enter('c'), { code: 429, details: { retryAfterSeconds: 1 } })
+  leave()
+  await Promise.all(waiting.map(async (one) => (await one)()))
+  t.match(gate, { running: 0, waiting: 0 })
+})
+
+void t.test('no identity holds every slot, however long it holds them', async (t) => {
+  const gate = gateOf({ slots: 4, maxSlotsPerIdentity: 3 })
+  const held = ['noisy', 'noisy', 'noisy'].map((identity) => gate.tryEnter(identity))
+  t.notOk(held.includes(null))
+  t.equal(gate.tryEnter('noisy'), null, 'there is a slot left, and not for this one')
+  const more = [gate.enter('noisy'), gate.enter('noisy')]
+  const quiet = gate.tryEnter('quiet')
+  t.ok(quiet, 'the next to come need not wait')
+  const calm = gate.enter('calm')
+  quiet?.()
+  ;(await calm)()
+  t.match(gate, { running: 3, waiting: 2 }, 'a slot that is free is not for who holds too many')
+  held[0]?.()
+  const first = await more[0]!
+  t.match(gate, { running: 3, waiting: 1 })
+  first()
+  ;(await more[1]!)()
+  for (const leave of held) leave?.()
+  t.match(gate, { running: 0, waiting: 0 })
+})
+
+void t.test('a request that has waited too long gets 429, and that is counted', async (t) => {
+  const clock = new VirtualClock()
+  let rejected = 0
+  const gate = gateOf({ slots: 1, clock, maxWaitMs: 3_000, onRejected: () => rejected++ })
+  const leave = await gate.enter('a')
+  const waiting = gate.enter('b')
+  clock.advance(2_999)
+  t.equal(gate.waiting, 1)
+  clock.advance(1)
+  await t.rejects(waiting, { code: 429, details: { retryAfterSeconds: 1 } })
+  t.match(gate, { running: 1, waiting: 0 })
+  t.equal(rejected, 1)
+  leave()
+  t.ok(gate.tryEnter('c'))
+})
+
+void t.test('a caller that goes away while waiting leaves the queue, and costs no slot', async (t) => {
+  const gate = gateOf({ slots: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
+  const leave = await gate.enter('a')
+  const gone = new AbortController()
+  const waiting = gate.enter('b', gone.signal)
+  const next = gate.enter('c')
+  gone.abort()
+  await t.rejects(waiting, { name: 'AbortError' })
+  t.equal(gate.waiting, 1)
+  leave()
+  ;(await next)()
+  await t.rejects(gate.enter('d', AbortSignal.abort()), { name: 'AbortError' })
+  t.match(gate, { running: 0, waiting: 0 })
+})
+
+void t.test('X-Forwarded-For is believed from named proxies only, and only as far as they vouch', async (t) => {
+  const proxies = trustedProxies(['10.0.0.0/8', '192.168.1.1', 'fd00::/8'])
+  const rows: readonly (readonly [string, string, readonly string[], string])[] = [
+    ['no header', '1.2.3.4', [], '1.2.3.4'],
+    ['a stranger says so', '1.2.3.4', ['5.6.7.8'], '1.2.3.4'],
+    ['a proxy says so', '10.0.0.1', ['5.6.7.8'], '5.6.7.8'],
+    ['a chain of proxies', '10.0.0.1', ['5.6.7.8, 10.0.0.2'], '5.6.7.8'],
+    ['the client lies to the left', '10.0.0.1', ['9.9.9.9, 5.6.7.8'], '5.6.7.8'],
+    ['in two headers', '10.0.0.1', ['9.9.9.9', '5.6.7.8'], '5.6.7.8'],
+    ['nothing but proxies', '10.0.0.1', ['10.0.0.2'], '10.0.0.2'],
+    ['a proxy without a header', '10.0.0.1', [], '10.0.0.1'],
+    ['nonsense', '10.0.0.1', ['unknown'], '10.0.0.1'],
+    ['nonsense before a proxy', '10.0.0.1', ['"; drop, 10.0.0.2'], '10.0.0.2'],
+    ['an IPv4 address on an IPv6 socket', '::ffff:10.0.0.1', ['5.6.7.8'], '5.6.7.8'],
+    ['IPv6', 'fd00::1', ['2001:db8::1'], '2001:db8::1'],
+    ['one address of a range', '192.168.1.2', ['5.6.7.8'], '192.168.1.2'],
+  ]
+  for (const [name, peer, header, expected] of rows) t.equal(clientAddress(peer, header, proxies), expected, name)
+  t.equal(clientAddress('127.0.0.1', ['5.6.7.8'], trustedProxies([])), '127.0.0.1')
+})
+
+void t.test('more slots go to those who wait at once; fewer send nobody away', async (t) => {
+  const gate = gateOf({ slots: 1 })
+  const bounds = { maxWaiting: 100, maxWaitingPerIdentity: 100 }
+  const leaves = [await gate.enter('a')]
+  const entered = ['b', 'c', 'd'].map(async (identity) => leaves.push(await gate.enter(identity)))
+  gate.setBounds({ ...bounds, slots: 3, maxSlotsPerIdentity: 3 })
+  await settled()
+  t.match(gate, { running: 3, waiting: 1 })
+  gate.setBounds({ ...bounds, slots: 1, maxSlotsPerIdentity: 1 })
+  t.match(gate, { running: 3, waiting: 1 })
+  leaves.shift()?.()
+  leaves.shift()?.()
+  await settled()
+  t.match(gate, { running: 1, waiting: 1 }, 'no slot is free yet')
+  t.equal(gate.tryEnter('e'), null)
+  leaves.shift()?.()
+  await Promise.all(entered)
+  t.match(gate, { running: 1, waiting: 0 })
+  leaves.shift()?.()
+})

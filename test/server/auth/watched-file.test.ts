@@ -1,0 +1,56 @@
+/** When a file that changes is taken. */
+import { appendFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { WatchedFiles } from '../../../src/server/auth/watched-file.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+
+void t.test('a file that is being written is taken when it stands still, and never in part', async (t) => {
+  const path = join(t.testdir(), 'policy')
+  writeFileSync(path, 'dave\n')
+  const clock = new VirtualClock()
+  const taken: string[] = []
+  const parse = (content: Buffer): string => content.toString()
+  const files = new WatchedFiles({ paths: [path], clock, logger: silentLogger }, parse)
+  files.onChange((content) => taken.push(content))
+  clock.advance(1_990)
+  // As an editor, `cp` and a shell's redirection write it: emptied, and then filled in parts.
+  for (const part of ['', 'alice\n', 'bob\n', 'carol\n']) {
+    if (part === '') writeFileSync(path, part)
+    else appendFileSync(path, part)
+    clock.advance(50)
+  }
+  t.same(taken, [])
+  t.equal(files.value, 'dave\n')
+  clock.advance(200)
+  t.same(taken, ['alice\nbob\ncarol\n'])
+
+  writeFileSync(path, '')
+  clock.advance(1_950)
+  writeFileSync(path, 'alice\nbob\ncarol\n')
+  clock.advance(10_000)
+  t.equal(taken.length, 1, 'one that is as it was has not changed')
+  writeFileSync(path, '')
+  clock.advance(2_100)
+  t.same(taken.slice(1), [''], 'one that stays empty has')
+  files.close()
+  writeFileSync(path, 'dave\n')
+  clock.advance(10_000)
+  t.equal(taken.length, 2)
+})
+
+void t.test('a file that changes at every look is taken once it stops', (t) => {
+  const clock = new VirtualClock()
+  let looks = 0
+  let isChanging = true
+  const readFile = (): Buffer => Buffer.from(String(isChanging ? looks++ : looks))
+  const files = new WatchedFiles({ paths: ['memory'], clock, logger: silentLogger, readFile }, String)
+  for (let i = 0; i < 50; i++) clock.advance(100)
+  t.equal(files.value, '0')
+  isChanging = false
+  clock.advance(200)
+  t.equal(files.value, String(looks))
+  files.close()
+  t.end()
+})

@@ -1,0 +1,81 @@
+import { Ajv } from 'ajv'
+import t from 'tap'
+
+import { helpText, optionRows, optionsSchema } from '../../../src/server/config/help.js'
+import { environmentName, optionNames, options } from '../../../src/server/config/options.js'
+
+void t.test('every option appears once in --help, in lines that fit a terminal', async (t) => {
+  const lines = helpText().split('\n')
+  for (const name of optionNames) {
+    const start = options[name].kind === 'secret' ? environmentName(name) : options[name].flag
+    t.equal(lines.filter((line) => line.trim().split(/[ (]/)[0] === start).length, 1, start)
+  }
+  t.same(
+    lines.filter((line) => line.length > 110),
+    [],
+  )
+})
+
+void t.test('the table is consistent: names, flags and groups', async (t) => {
+  const rows = optionRows()
+  t.equal(rows.length, optionNames.length)
+  for (const name of optionNames) {
+    const { flag } = options[name]
+    const camel = flag.slice(2).replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+    t.equal(name, camel, `${flag} has the YAML key of its own name`)
+  }
+  t.equal(new Set(rows.map((row) => row.environment)).size, rows.length)
+  const groups = rows.map((row) => row.group)
+  const runs = groups.filter((group, i) => group !== groups[i - 1])
+  t.equal(runs.length, new Set(groups).size, 'a group is told in one piece')
+  for (const row of rows) t.match(row.doc, /^[^]{20,}\.$/, `${row.environment} is explained in whole sentences`)
+})
+
+void t.test('a default lies within its own bounds', async (t) => {
+  for (const name of optionNames) {
+    const option = options[name]
+    if (option.defaultText === null) continue
+    t.same(option.parse([option.defaultText]), option.default, `${option.flag} ${option.defaultText}`)
+  }
+})
+
+void t.test('rows tell range and default as one would write them', async (t) => {
+  const row = (flag: string) => optionRows().find((one) => one.flag === flag)
+  t.match(row('--bookmark-interval'), { default: '1m', range: '1s – 10m', yaml: 'bookmarkInterval' })
+  t.match(row('--watch-cache-bytes'), { default: '64MiB', range: '1MiB – 64GiB' })
+  t.match(row('--on-gap'), { default: 'expire', range: 'expire | coalesce' })
+  t.match(row('--config'), { yaml: null })
+  t.equal(row('--etcd-password'), undefined, 'a secret has no flag')
+})
+
+void t.test('the schema accepts what the loader accepts and refuses what it refuses', async (t) => {
+  const validate = new Ajv({ strict: true, allowUnionTypes: true }).compile(optionsSchema())
+  const good: readonly object[] = [
+    {},
+    { port: 8_001 },
+    { port: 'off' },
+    { etcdServers: ['http://a:1'] },
+    { bookmarkInterval: '1m30s' },
+    { bookmarkInterval: 60 },
+    { watchCacheBytes: '64MiB' },
+    { watchCache: false },
+    { onGap: 'coalesce' },
+    { authorizationMode: ['RBAC'] },
+    { resources: [{ name: 'a', prefix: '/a/', namespaced: true, shortNames: ['b'] }] },
+  ]
+  const bad: readonly object[] = [
+    { prt: 1 },
+    { port: 70_000 },
+    { port: 'x' },
+    { watchCache: 'yes' },
+    { onGap: 'ignore' },
+    { bookmarkInterval: '1d' },
+    { etcdPassword: 'x' },
+    { config: 'x' },
+    { authorizationMode: ['Magic'] },
+    { resources: [{ prefix: '/a/' }] },
+    { resources: [{ name: 'a', extra: 1 }] },
+  ]
+  for (const one of good) t.ok(validate(one), JSON.stringify(one))
+  for (const one of bad) t.notOk(validate(one), JSON.stringify(one))
+})

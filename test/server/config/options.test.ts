@@ -1,0 +1,35 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+
+import { optionNames } from '../../../src/server/config/options.js'
+
+const SOURCE = fileURLToPath(new URL('../../../../src', import.meta.url))
+/** The options whose only meaning is a relation between options. */
+const RULES_ONLY = ['requireUpstream', 'insecureBindAny']
+/** The options that the loader itself reads. */
+const LOADER_ONLY = ['config', 'resource']
+
+/** All sources outside the option table. */
+function readSources(): string {
+  return readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !file.startsWith('config/'))
+    .map((file) => readFileSync(path.join(SOURCE, file), 'utf8'))
+    .join('\n')
+}
+
+void t.test('code reads every option of the table', async (t) => {
+  const text = readSources()
+  // `{ a, b: c } = config`, `({ a }: Config)`; `live.current` is the configuration as it is after a reload.
+  const blocks = [...text.matchAll(/\{([^{}]*)\}(?:: Config\b| = (?:[\w.#]*\.)?config\b)/g)].map(
+    ([, block]) => block ?? '',
+  )
+  for (const name of optionNames) {
+    if (RULES_ONLY.includes(name) || LOADER_ONLY.includes(name)) continue
+    const isRead =
+      new RegExp(`\\b(config|options|current)\\.${name}\\b`).test(text) ||
+      blocks.some((block) => new RegExp(`\\b${name}\\b`).test(block))
+    t.ok(isRead, `${name} is read`)
+  }
+})

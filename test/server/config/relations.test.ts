@@ -1,0 +1,135 @@
+import t from 'tap'
+
+import { ConfigError } from '../../../src/server/config/config-error.js'
+import { load } from '../../../src/server/config/load.js'
+import { isLoopback } from '../../../src/server/config/relations.js'
+
+function problems(args: string): readonly string[] {
+  try {
+    load(args.split(' ').filter(Boolean), {}, () => 'content')
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems
+    throw error
+  }
+}
+
+const TLS = '--tls-cert-file=/c --tls-private-key-file=/k'
+
+void t.test('each combination of options is accepted, or refused with one matching problem', async (t) => {
+  const rows: readonly (readonly [string, RegExp | null])[] = [
+    ['--require-upstream', /no upstream is named/],
+    ['--require-upstream --etcd-servers=http://a:1', null],
+    ['--etcd-servers=https://a:1 --etcd-certfile=/c', /--etcd-certfile and --etcd-keyfile/],
+    ['--etcd-servers=https://a:1 --etcd-certfile=/c --etcd-keyfile=/k', null],
+    ['--etcd-servers=https://a:1,http://b:1 --etcd-cafile=/c', /every one of --etcd-servers/],
+    ['--etcd-username=root', /must be given together/],
+    ['--etcd-username=root --etcd-password-file=/p', null],
+    ['--tls-private-key-file=/k', /must be given together/],
+    [TLS, null],
+    [`${TLS} --tls-self-signed`, /exclude each other/],
+    ['--client-ca-file=/ca', /over TLS only/],
+    [`${TLS} --client-ca-file=/ca`, null],
+    ['--audit-log-maxsize=100 --audit-log-path=/a.log --audit-log-maxage=7 --audit-log-maxbackup=3', null],
+    ['--audit-log-maxsize=100', /needs --audit-log-path to name a file/],
+    ['--audit-log-maxsize=100 --audit-log-path=-', /needs --audit-log-path to name a file/],
+    ['--audit-log-path=/a.log --audit-log-maxage=7', /give it too/],
+    ['--audit-log-path=/a.log --audit-log-maxbackup=3', /give it too/],
+    ['--audit-log-path=/a.log --audit-log-maxsize=0', /not in \[1, 1000000\]/],
+    ['--metrics-bind-address=127.0.0.1:9090', null],
+    ['--metrics-bind-address=[::]:9090', null],
+    ['--metrics-bind-address=0.0.0.0:8001', /--metrics-bind-address and --port both have the port 8001/],
+    [`--metrics-bind-address=127.0.0.1:6443 ${TLS}`, /--metrics-bind-address and --secure-port both/],
+    ['--metrics-bind-address=127.0.0.1:0 --port=0', null],
+    ['--metrics-bind-address=9090', /not an IP address and a port such as/],
+    ['--metrics-bind-address=host:9090', /not an IP address and a port such as/],
+    ['--metrics-bind-address=[127.0.0.1]:9090', /not an IP address and a port such as/],
+    ['--metrics-bind-address=127.0.0.1:99999', /not an IP address and a port such as/],
+    ['--secure-port=7443', /^--secure-port: there is no certificate: give --tls-cert-file/],
+    [`--secure-port=7443 ${TLS}`, null],
+    ['--secure-port=7443 --tls-self-signed', null],
+    ['--secure-port=7443 --tls-cert-file=/c', /must be given together/],
+    ['--etcd-servers=http://a:1 --enable-writes', null],
+    ['--nats-servers=nats://a:1 --nats-role=edge --enable-writes', /^--enable-writes needs etcd/],
+    ['--upstream=http://a:1 --enable-writes', /^--enable-writes needs etcd/],
+    ['--upstream=http://a:1', null],
+    ['--upstream=http://a:1 --require-upstream --kubeconfig=/k', null],
+    ['--upstream=http://a:1 --etcd-servers=http://b:1', /fed by another server alone/],
+    ['--upstream=https://a:1 --nats-servers=nats://b:1', /fed by another server alone/],
+    ['--upstream=a:1', /is not a URL/],
+    ['--upstream=http://a:1 --on-gap=coalesce', /--on-gap=coalesce needs etcd/],
+    ['--upstream=http://a:1 --resource=flags=/config/flags/', /is one of etcd/],
+    ['--kubeconfig=/k', /--kubeconfig needs --upstream/],
+    ['--enable-writes --etcd-servers=http://a:1 --passthrough=https://b:1', /exclude each other/],
+    ['--enable-writes --upstream=http://a:1', /--enable-writes needs etcd/],
+    ['--passthrough=https://b:1', null],
+    ['--passthrough=https://b:1 --apiservice=a.b/v1=https://c:1', /--apiservice and --passthrough exclude each other/],
+    ['--apiservice=a.b/v1=https://c:1,a.b/v2=https://c:1/below', null],
+    ['--apiservice=a.b/v1=https://c:1 --apiservice=a.b/v1=https://d:1', /names a\.b\/v1 twice/],
+    ['--apiservice-cafile=/ca', /needs --apiservice/],
+    ['--apiservice=a.b/v1=http://c:1', /is not like/],
+    ['--apiservice=v1=https://c:1', /is not like/],
+    ['--apiservice=a.b/v1=https://u:p@c:1', /is not like/],
+    ['--watch-cache=false', null],
+    ['--watch-cache=false --workers=2', /needs --workers=1/],
+    ['--watch-cache-sizes=pods#0 --workers=2', /needs --workers=1/],
+    ['--watch-cache-sizes=pods#100 --workers=2', null],
+    ['--port=off', /nothing to listen on/],
+    [`${TLS} --port=off`, null],
+    [`${TLS} --port=7000 --secure-port=7000`, /both 7000/],
+    [`${TLS} --port=0 --secure-port=0`, null],
+    ['--bind-address=0.0.0.0', /plain HTTP on 0\.0\.0\.0/],
+    ['--bind-address=::', /plain HTTP on ::/],
+    ['--bind-address=127.3.2.1', null],
+    ['--bind-address=::1', null],
+    ['--bind-address=0.0.0.0 --insecure-bind-any', null],
+    ['--bind-address=0.0.0.0 --token-auth-file=/t', /plain HTTP on/],
+    [`--bind-address=0.0.0.0 ${TLS}`, /nobody is authenticated/],
+    [`--bind-address=0.0.0.0 ${TLS} --anonymous-auth`, /nobody is authenticated/],
+    [`--bind-address=0.0.0.0 ${TLS} --token-auth-file=/t`, null],
+    [`--bind-address=0.0.0.0 ${TLS} --token-auth-file=/t --port=8001`, /plain HTTP on/],
+    [`--bind-address=0.0.0.0 ${TLS} --insecure-bind-any`, null],
+    ['--bind-address=0.0.0.0 --tls-self-signed --token-auth-file=/t', /impostor/],
+    ['--bind-address=0.0.0.0 --tls-self-signed --token-auth-file=/t --insecure-bind-any', null],
+    ['--watch-cache-age=119s --bookmark-interval=60s', /at least twice --bookmark-interval/],
+    ['--watch-cache-age=120s --bookmark-interval=60s', null],
+    ['--shutdown-grace-period=5s --shutdown-watch-termination-grace-period=6s', /must fit in/],
+    ['--shutdown-grace-period=5s --shutdown-watch-termination-grace-period=5s', null],
+    ['--memory-target=128MiB', null],
+    ['--memory-target=128MiB --watch-cache-bytes=100MiB', /--memory-target is less/],
+    ['--oidc-issuer-url=https://i.example', /must be given together/],
+    ['--oidc-issuer-url=https://i.example --oidc-client-id=x', null],
+    ['--authorization-mode=', /is empty/],
+    ['--authorization-mode=RBAC,RBAC', /a mode twice/],
+    ['--authorization-mode=Policy', /must be given together/],
+    ['--authorization-policy-file=/p', /must be given together/],
+    ['--authorization-mode=Policy --authorization-policy-file=/p', null],
+    ['--authorization-mode=Webhook', /must be given together/],
+    ['--authorization-mode=Webhook --authorization-kubeconfig=/k', null],
+  ]
+  for (const [args, expected] of rows) {
+    const found = problems(args)
+    if (expected === null) t.same(found, [], args)
+    else t.ok(found.length === 1 && expected.test(found[0] ?? ''), `${args}: ${found.join(' | ')}`)
+  }
+})
+
+void t.test('a relation is not checked on a value already found wrong', async (t) => {
+  t.same(problems('--bind-address=everywhere'), ['--bind-address: "everywhere" is not an IP address'])
+})
+
+void t.test('loopback addresses are recognised', async (t) => {
+  for (const address of ['127.0.0.1', '127.255.255.255', '::1']) t.ok(isLoopback(address), address)
+  for (const address of [
+    '0.0.0.0',
+    '::',
+    '10.0.0.1',
+    '128.0.0.1',
+    '::ffff:127.0.0.1',
+    'localhost',
+    '127.0.0.1.example.org',
+    '',
+  ]) {
+    t.notOk(isLoopback(address), address)
+  }
+})

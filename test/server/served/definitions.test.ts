@@ -1,0 +1,149 @@
+/** Definitions become resources: small ones at once, large ones without stopping the event loop. */
+import t from 'tap'
+import { ResourceRegistry } from '../../../src/kubernetes/dialect/resource-registry.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
+import { StoredObject } from '../../../src/engine/model/stored-object.js'
+import { Definitions, MAX_DEFINITION_BYTES } from '../../../src/server/served/definitions.js'
+import type { SharedReading } from '../../../src/server/served/document-messages.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { startApp } from '../../support/app.js'
+import { until } from '../../support/until.js'
+
+const GROUP = 'edge.example.com'
+
+function definition(plural: string, properties: number): object {
+  const kind = plural[0]!.toUpperCase() + plural.slice(1, -1)
+  const described = { type: 'string', description: 'x'.repeat(40), default: 'given' }
+  const spec = Object.fromEntries(Array.from({ length: properties }, (_, i) => [`p${i}`, described]))
+  const openAPIV3Schema = { type: 'object', properties: { spec: { type: 'object', properties: spec } } }
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${GROUP}` },
+    spec: {
+      group: GROUP,
+      scope: 'Namespaced',
+      names: { plural, kind },
+      versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } }],
+    },
+  }
+}
+
+const keyOf = (plural: string): string => `apiextensions.k8s.io/customresourcedefinitions/${plural}.${GROUP}`
+const LARGE = 2_000
+
+let revision = 0
+
+function stored(plural: string, properties: number): StoredObject {
+  const bytes = Buffer.from(JSON.stringify(definition(plural, properties)))
+  const at = toRevision(++revision)
+  const [key, name] = [keyFromText(`/registry/${keyOf(plural)}`), `${plural}.${GROUP}`]
+  const type = ['json', 'apiextensions.k8s.io/v1', 'CustomResourceDefinition'] as const
+  return new StoredObject(key, '', name, at, at, 1, '', ...type, bytes, 0)
+}
+
+/** Readings of large definitions wait until the test answers them. */
+function world() {
+  const registry = new ResourceRegistry()
+  const asked: { readonly object: StoredObject; readonly answer: (reading: SharedReading | null) => void }[] = []
+  const warned: object[] = []
+  const definitions = new Definitions({
+    registry,
+    etcdPrefix: '/registry',
+    jsonOf: (object) => object.bytes,
+    readInThread: (object) => new Promise((answer) => asked.push({ object, answer })),
+    logger: { ...silentLogger, warn: (fields) => void warned.push(fields) },
+  })
+  const served = (): string[] => registry.list().map(({ resource }) => resource.plural)
+  return { registry, asked, warned, definitions, served }
+}
+
+void t.test('a small definition is a resource at once', async (t) => {
+  const { definitions, served } = world()
+  definitions.onPresent(stored('widgets', 3))
+  t.same(served(), ['widgets'])
+  // On a slow machine the slice of time for those that follow may be over.
+  await until(() => definitions.isSettled, 'it is read')
+  definitions.onAbsent(`widgets.${GROUP}`)
+  t.same(served(), [])
+})
+
+void t.test('what comes after a large definition waits for it', async (t) => {
+  const { definitions, served, asked, warned } = world()
+  t.ok(stored('gadgets', LARGE).bytes.length > MAX_DEFINITION_BYTES)
+  definitions.onPresent(stored('gadgets', LARGE))
+  definitions.onPresent(stored('widgets', 3))
+  t.notOk(definitions.isSettled)
+  await until(() => asked.length === 1, 'the large one is being read')
+  t.same(served(), [])
+  asked[0]!.answer({ kind: 'not-served', reason: 'no' })
+  await until(() => definitions.isSettled, 'both are read')
+  t.same(served(), ['widgets'])
+  t.match(warned, [{ definition: `gadgets.${GROUP}`, reason: 'no' }])
+})
+
+void t.test('what was read of a definition counts only while it is the last state', async (t) => {
+  const { definitions, served, asked, warned } = world()
+  const first = stored('gadgets', LARGE)
+  definitions.onPresent(first)
+  await until(() => asked.length === 1, 'it is being read')
+  const second = stored('gadgets', LARGE)
+  const third = stored('gadgets', LARGE)
+  definitions.onPresent(second)
+  definitions.onPresent(third)
+  asked[0]!.answer({ kind: 'not-served', reason: 'first' })
+  await until(() => asked.length === 2, 'the last state is being read')
+  t.equal(asked[1]!.object, third, 'those between are not')
+  definitions.onAbsent(first.name)
+  asked[1]!.answer({ kind: 'not-served', reason: 'third' })
+  await until(() => definitions.isSettled, 'all is read')
+  t.same(served(), [])
+  t.same(warned, [])
+})
+
+void t.test('a definition that is too much is not served, and keeps nothing from the others', async (t) => {
+  const { definitions, served, asked, warned } = world()
+  definitions.onPresent(stored('gadgets', LARGE))
+  definitions.onPresent(stored('widgets', 3))
+  await until(() => asked.length === 1, 'it is being read')
+  asked[0]!.answer(null)
+  await until(() => definitions.isSettled, 'all is read')
+  t.same(served(), ['widgets'])
+  t.match(warned, [{ reason: 'it is too much to read' }])
+})
+
+void t.test('a server with a large definition: read in a thread, and served as a small one is', async (t) => {
+  const h = await startApp(t, {
+    flags: ['--enable-writes=true'],
+    objects: {
+      [keyOf('gadgets')]: definition('gadgets', LARGE),
+      'edge.example.com/gadgets/a/g': {
+        apiVersion: `${GROUP}/v1`,
+        kind: 'Gadget',
+        metadata: { name: 'g', namespace: 'a' },
+        spec: { p1: 'one', gone: 1 },
+      },
+    },
+  })
+  // Ready means that it was read: no client is told that its resource does not exist.
+  const path = `${h.url}/apis/${GROUP}/v1/namespaces/a/gadgets/g`
+  const answer = await fetch(path)
+  t.equal(answer.status, 200)
+  const { spec } = (await answer.json()) as { spec: Record<string, unknown> }
+  t.match(spec, { p0: 'given', p1: 'one', [`p${LARGE - 1}`]: 'given' }, 'filled in')
+  t.notOk('gone' in spec, 'and pruned')
+  const patched = await fetch(path, {
+    method: 'PATCH',
+    headers: { 'content-type': 'application/merge-patch+json' },
+    body: '{"spec":{"p1":1}}',
+  })
+  t.equal(patched.status, 422, 'writes are checked against its schema')
+  const document = (await (await fetch(`${h.url}/openapi/v3/apis/${GROUP}/v1`)).json()) as {
+    components: { schemas: Record<string, { properties: { spec: { properties: object } } }> }
+  }
+  const { properties } = document.components.schemas['com.example.edge.v1.Gadget']!.properties.spec
+  t.equal(Object.keys(properties).length, LARGE)
+  h.delete(keyOf('gadgets'))
+  await until(async () => (await fetch(path)).status === 404, 'it is gone with its definition')
+})

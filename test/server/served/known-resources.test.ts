@@ -1,0 +1,138 @@
+/** Until all resources are known, no resource is said to be absent. */
+import t from 'tap'
+import { startApp } from '../../support/app.js'
+import { until } from '../../support/until.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import { type Logger, silentLogger } from '../../../src/support/log.js'
+import {
+  createEmbeddedUpstream,
+  type EmbeddedControls,
+} from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { type Upstream, UpstreamError } from '../../../src/engine/upstream/upstream.js'
+
+const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
+const WIDGETS = '/apis/edge.example.com/v1/namespaces/a/widgets'
+/** Resources of a definition that has not been read yet. */
+const UNKNOWN = [
+  WIDGETS,
+  `${WIDGETS}/w`,
+  `${WIDGETS}?watch=true`,
+  '/apis/edge.example.com',
+  '/apis/edge.example.com/v1',
+  '/openapi/v3/apis/edge.example.com/v1',
+]
+const ALL_GROUPS = ['/apis', '/openapi/v3', '/openapi/v2']
+
+const definition = {
+  kind: 'CustomResourceDefinition',
+  apiVersion: 'apiextensions.k8s.io/v1',
+  metadata: { name: 'widgets.edge.example.com' },
+  spec: {
+    group: 'edge.example.com',
+    scope: 'Namespaced',
+    names: { plural: 'widgets', kind: 'Widget' },
+    versions: [{ name: 'v1', served: true, storage: true }],
+  },
+}
+
+const DEFINITIONS = keyFromText('/registry/apiextensions.k8s.io/customresourcedefinitions/')
+
+function cluster(): EmbeddedControls & Upstream {
+  const upstream = createEmbeddedUpstream()
+  const objects = {
+    'apiextensions.k8s.io/customresourcedefinitions/widgets.edge.example.com': definition,
+    'edge.example.com/widgets/a/w': {
+      apiVersion: 'edge.example.com/v1',
+      kind: 'Widget',
+      metadata: { name: 'w', namespace: 'a' },
+    },
+  }
+  upstream.commit(
+    Object.entries(objects).map(([key, object]) => ({
+      type: 'put',
+      key: keyFromText(`/registry/${key}`),
+      value: Buffer.from(JSON.stringify(object)),
+    })),
+  )
+  return upstream
+}
+
+async function statusOf(url: string, accept = 'application/json'): Promise<number> {
+  return (await fetch(url, { headers: { accept } })).status
+}
+
+/** Waits for a state that comes with the next attempt to read. */
+async function untilStatus(url: string, code: number): Promise<void> {
+  let last = 0
+  const asked = async (): Promise<boolean> => (last = await statusOf(url)) === code
+  await until(asked, () => `${url} answers ${last}, not ${code}`, 20_000)
+}
+
+void t.test('until definitions are read, requests for resources they may define get a retry', async (t) => {
+  const upstream = cluster()
+  upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
+  const h = await startApp(t, { upstream, ready: false })
+  await untilStatus(`${h.url}/api/v1/namespaces/a/pods?resourceVersion=0`, 200)
+  for (const path of [...UNKNOWN, ...ALL_GROUPS]) {
+    const answer = await fetch(h.url + path)
+    t.same([answer.status, answer.headers.get('retry-after')], [503, '1'], path)
+    t.match(await answer.json(), { kind: 'Status', reason: 'ServiceUnavailable', code: 503 }, path)
+  }
+  t.equal(await statusOf(`${h.url}/apis`, AGGREGATED), 503, 'aggregated')
+  t.equal(await statusOf(`${h.url}/api`, AGGREGATED), 200, 'the core group is complete')
+  for (const path of ['/api', '/api/v1', '/apis/apps', '/apis/apps/v1', '/openapi/v3/apis/apps/v1', '/version']) {
+    t.equal(await statusOf(h.url + path), 200, path)
+  }
+  await untilStatus(`${h.url}/apis/apps/v1/deployments?resourceVersion=0`, 200)
+  for (const path of ['/apis/apps/v9', '/apis/apps/v1/nothings', '/api/v1/nothings']) {
+    t.equal(await statusOf(h.url + path), 404, path)
+  }
+  upstream.failReads(null, DEFINITIONS)
+  await untilStatus(h.url + WIDGETS, 200)
+  for (const path of [...UNKNOWN.filter((one) => !one.includes('?')), ...ALL_GROUPS]) {
+    t.equal(await statusOf(h.url + path), 200, path)
+  }
+  t.equal(await statusOf(`${h.url}/apis/other.example.com/v1/things`), 404, 'now it is known')
+  // Known resources stay known when the connection is lost later.
+  upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
+  upstream.cutWatches()
+  t.equal(await statusOf(`${h.url}/apis/other.example.com/v1/things`), 404)
+})
+
+void t.test('definitions that may not be read are not waited for, which is logged once', async (t) => {
+  const upstream = cluster()
+  upstream.failReads(new UpstreamError('permission-denied', 'permission denied'), DEFINITIONS)
+  const lines: string[] = []
+  const warn = (_: unknown, message: string): void => void lines.push(message)
+  const h = await startApp(t, { upstream, logger: { ...silentLogger, warn } as Logger })
+  for (let i = 0; i < 3; i++) for (const path of UNKNOWN) t.equal(await statusOf(h.url + path), 404, path)
+  t.equal(await statusOf(`${h.url}/apis`), 200)
+  t.same(
+    lines.filter((line) => line.includes('custom resources')),
+    ['custom resources are not served: the objects that name them cannot be read'],
+  )
+})
+
+void t.test('without the resource of definitions there is nothing to wait for', async (t) => {
+  const { config } = await startApp(t)
+  const resources = config.resources.filter(({ resource }) => resource.plural === 'pods')
+  const h = await startApp(t, { config: { resources } })
+  t.equal(await statusOf(h.url + WIDGETS), 404)
+  t.equal(await statusOf(`${h.url}/apis`), 200)
+})
+
+void t.test('over another server nothing is known until it says what it serves', async (t) => {
+  const upstream = cluster()
+  upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
+  const behind = await startApp(t, { upstream, ready: false })
+  await untilStatus(`${behind.url}/api/v1/pods?resourceVersion=0`, 200)
+  const h = await startApp(t, { flags: ['--upstream', behind.url], ready: false })
+  for (const path of [...UNKNOWN, ...ALL_GROUPS, '/api', '/api/v1', '/api/v1/pods', '/apis/apps/v1/deployments']) {
+    t.equal(await statusOf(h.url + path), 503, path)
+  }
+  upstream.failReads(null, DEFINITIONS)
+  await until(() => h.app.isReady, 'the server is ready', 30_000)
+  await untilStatus(h.url + WIDGETS, 200)
+  t.equal(await statusOf(`${h.url}/api/v1/pods`), 200)
+  t.equal(await statusOf(`${h.url}/apis/other.example.com/v1/things`), 404)
+})

@@ -1,0 +1,51 @@
+/** Requests that a client sends before it has the answers to those before, over plain HTTP/1.1. */
+import { connect } from 'node:net'
+import t from 'tap'
+import { MAX_PIPELINED } from '../../../../src/server/transports/limits/pipeline-limit.js'
+import { startApp } from '../../../support/app.js'
+import { pod } from '../../../support/pod.js'
+
+const objects = { 'pods/a/p': pod('p', { namespace: 'a' }) }
+const get = 'GET /api/v1/namespaces/a/pods/p HTTP/1.1\r\nHost: localhost\r\n\r\n'
+
+/** Sends them at once. @returns the number of answers when there are `enough`, or when the connection ended. */
+async function pipelined(url: string, requests: number, enough: number): Promise<{ answers: number; isOpen: boolean }> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  let heard = ''
+  let isOpen = true
+  const ended = new Promise<void>((resolve) => {
+    // What was sent and not read ends the connection with a reset.
+    socket.on('error', () => undefined).on('close', () => resolve((isOpen = false) as unknown as void))
+  })
+  const answers = (): number => heard.split('HTTP/1.1 200').length - 1
+  const isEnough = new Promise<void>((resolve) => {
+    socket.on('data', (bytes: Buffer) => {
+      heard += bytes.toString('latin1')
+      if (answers() >= enough) resolve()
+    })
+  })
+  socket.write(get.repeat(requests))
+  await Promise.race([ended, isEnough])
+  const result = { answers: answers(), isOpen }
+  socket.destroy()
+  return result
+}
+
+void t.test('as many as are allowed are answered on one connection, which stays open', async (t) => {
+  const { url } = await startApp(t, { objects })
+  t.same(await pipelined(url, MAX_PIPELINED, MAX_PIPELINED), { answers: MAX_PIPELINED, isOpen: true })
+})
+
+void t.test('of more, the first are answered, the others are not begun, and the connection ends', async (t) => {
+  const { url } = await startApp(t, { objects })
+  const { answers, isOpen } = await pipelined(url, 2_000, Number.POSITIVE_INFINITY)
+  t.notOk(isOpen)
+  t.ok(answers <= MAX_PIPELINED, `${answers} answers`)
+  const metrics = await (await fetch(`${url}/metrics`)).text()
+  const sample = (name: string): number => Number(new RegExp(`^${name} (.*)$`, 'm').exec(metrics)?.[1] ?? 0)
+  t.equal(sample('distributary_http_rejected_total\\{limit="pipelined"\\}'), 1, 'counted once')
+  const begun = [...metrics.matchAll(/^distributary_http_requests_total\{.*code="200".*\} (\d+)$/gm)]
+  const total = begun.reduce((sum, [, value]) => sum + Number(value), 0)
+  t.ok(total <= MAX_PIPELINED + 1, `${total} were answered`)
+  t.equal((await fetch(`${url}/api/v1/namespaces/a/pods/p`)).status, 200, 'others are served')
+})

@@ -1,0 +1,444 @@
+/** Tests of `--passthrough`: the API server answers the requests that are not answered here. */
+import { once } from 'node:events'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import http2 from 'node:http2'
+import https from 'node:https'
+import net from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
+import t, { type Test } from 'tap'
+import { type AppHarness, type AppHarnessOptions, startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
+import { type ApiServerStandIn, startApiServer } from '../../support/api-server-stand-in.js'
+import { startServer } from '../../support/server-process.js'
+import { startOneAnswerServer } from '../../support/one-answer-server.js'
+import { createAuthority } from '../../support/certificates.js'
+
+interface Scene {
+  readonly h: AppHarness
+  readonly behind: ApiServerStandIn
+}
+
+async function scene(t: Test, options: AppHarnessOptions = {}): Promise<Scene> {
+  const behind = await startApiServer(t)
+  const h = await startApp(t, {
+    objects: { 'pods/a/x': pod('x', { namespace: 'a' }) },
+    ...options,
+    flags: ['--passthrough', behind.url, ...(options.flags ?? [])],
+  })
+  return { h, behind }
+}
+
+interface Answered {
+  readonly status: number
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly body: string
+  readonly trailers: Readonly<Record<string, unknown>>
+}
+
+type Send = (
+  h: AppHarness,
+  method: string,
+  path: string,
+  headers?: Record<string, string>,
+  body?: string,
+) => Promise<Answered>
+
+const overHttp1: Send = async (h, method, path, headers = {}, body = '') => {
+  const request = http.request(`${h.url}${path}`, { method, headers, agent: false })
+  request.end(body === '' ? undefined : body)
+  const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+  let text = ''
+  for await (const chunk of response) text += String(chunk)
+  return { status: response.statusCode ?? 0, headers: response.headers, body: text, trailers: response.trailers }
+}
+
+const overHttp2: Send = async (h, method, path, headers = {}, body = '') => {
+  const session = http2.connect(h.url)
+  const stream = session.request({ ':method': method, ':path': path, ...headers })
+  stream.end(body === '' ? undefined : body)
+  let answer: http2.IncomingHttpHeaders & http2.IncomingHttpStatusHeader = {}
+  let trailers = {}
+  stream.on('response', (received) => (answer = received))
+  stream.on('trailers', (received) => (trailers = received))
+  let text = ''
+  for await (const chunk of stream) text += String(chunk)
+  session.close()
+  return { status: answer[':status'] ?? 0, headers: answer, body: text, trailers }
+}
+
+for (const [name, send] of [
+  ['HTTP/1.1', overHttp1],
+  ['HTTP/2', overHttp2],
+] as const) {
+  void t.test(`over ${name}, cached reads are answered here and everything else by the API server`, async (t) => {
+    const { h, behind } = await scene(t)
+    for (const path of [
+      '/api/v1/pods',
+      '/api/v1/namespaces/a/pods/x',
+      '/api/v1/pods?watch=1&timeoutSeconds=1',
+      '/livez',
+      '/readyz',
+    ]) {
+      t.equal((await send(h, 'GET', path)).status, 200, path)
+    }
+    t.same(behind.seen, [], 'none of these')
+    const bearer = { authorization: 'Bearer sesame' }
+    const passed: readonly (readonly [method: string, path: string, body?: string])[] = [
+      ['POST', '/api/v1/namespaces/a/pods?dryRun=All', '{"kind":"Pod"}'],
+      ['PUT', '/api/v1/namespaces/a/pods/x', '{"kind":"Pod"}'],
+      ['PATCH', '/api/v1/namespaces/a/pods/x', '{}'],
+      ['DELETE', '/api/v1/namespaces/a/pods/x'],
+      ['DELETE', '/api/v1/namespaces/a/pods'],
+      ['GET', '/api/v1/namespaces/a/pods/x/log?follow=true'],
+      ['GET', '/api/v1/namespaces/a/pods/x/status'],
+      ['GET', '/api/v1/secrets'],
+      ['GET', '/apis/metrics.k8s.io/v1beta1/pods'],
+      ['GET', '/apis/example.com/v1/widgets?watch=1'],
+      ['GET', '/apis'],
+      ['GET', '/openapi/v3'],
+      ['GET', '/version'],
+      ['GET', '/.well-known/openid-configuration'],
+    ]
+    for (const [method, path, body = ''] of passed) {
+      const answer = await send(h, method, path, bearer, body)
+      t.same([answer.status, answer.body], [200, '{"kind":"Stand"}'], `${method} ${path}`)
+      t.match(behind.last(), { method, url: path, body, headers: { authorization: 'Bearer sesame' } })
+    }
+    t.equal(behind.seen.length, passed.length, 'each once')
+  })
+
+  void t.test(
+    `over ${name}, headers, trailers and bodies go through; hop-by-hop and forged headers do not`,
+    async (t) => {
+      const { h, behind } = await scene(t)
+      behind.answer = (_request, response) => {
+        response.writeHead(201, [
+          ['Warning', '299 - "a"'],
+          ['Warning', '299 - "b"'],
+          ['Connection', 'keep-alive, X-Private'],
+          ['X-Private', 'mine'],
+          ['Trailer', 'X-Sum'],
+          ['Content-Type', 'application/json'],
+        ] as unknown as string[])
+        response.write('{"half":')
+        response.addTrailers({ 'X-Sum': '42' })
+        response.end('1}')
+      }
+      const answer = await send(
+        h,
+        'POST',
+        '/api/v1/namespaces/a/pods',
+        {
+          'x-remote-user': 'system:admin',
+          'x-remote-group': 'system:masters',
+          'x-remote-extra-scopes': 'all',
+          'x-remote-anything': 'else',
+          x_remote_user: 'system:admin',
+          'x-user': 'system:admin',
+          'x-group': 'system:masters',
+          'impersonate-user': 'jane',
+          'x-forwarded-for': '10.1.2.3',
+          'content-type': 'application/json',
+        },
+        '{"a":1}',
+      )
+      t.match(answer, { status: 201, body: '{"half":1}', trailers: { 'x-sum': '42' } })
+      t.match(String(answer.headers['warning']), '299 - "a", 299 - "b"')
+      t.equal(answer.headers['x-private'], undefined)
+      const { headers, rawHeaders, body } = behind.last()
+      t.equal(body, '{"a":1}')
+      t.notMatch(rawHeaders.join('\n').toLowerCase(), /x[-_]remote[-_]|x-user|x-group/)
+      t.equal(headers['impersonate-user'], 'jane', 'whether it may is judged there')
+      t.match(headers['x-forwarded-for'], /^10\.1\.2\.3, 127\.0\.0\.1$/)
+      t.equal(headers.host, new URL(behind.url).host)
+    },
+  )
+}
+
+void t.test(
+  'a read is sent again when the API server closes the connection just as it is used again, a write is not',
+  async (t) => {
+    const behind = await startOneAnswerServer(t)
+    const h = await startApp(t, { flags: ['--passthrough', behind.url] })
+    const path = '/apis/other.example/v1/things'
+    behind.asked.length = 0
+    for (let i = 0; i < 3; i++) t.match(await overHttp1(h, 'GET', path), { status: 200, body: '{"kind":"Answer"}' })
+    t.match(await overHttp1(h, 'POST', path, {}, '{}'), { status: 502 })
+    const asked = behind.asked.join()
+    t.match(asked, /^(GET,)?GET,GET,GET,GET,GET,POST$/, 'it may have been done')
+  },
+)
+
+for (const [name, send] of [
+  ['HTTP/1.1', overHttp1],
+  ['HTTP/2', overHttp2],
+] as const) {
+  void t.test(`over ${name}, an answer that breaks off breaks off here too, and is not taken for whole`, async (t) => {
+    const { h, behind } = await scene(t)
+    behind.answer = (_request, response) => {
+      response.write('{"half":')
+      setImmediate(() => response.destroy())
+    }
+    await t.rejects(send(h, 'GET', '/api/v1/secrets'))
+    await until(() => behind.connections === 0, 'nothing is left open')
+  })
+}
+
+void t.test('requests on one connection leave nothing behind on it that Node would warn of', async (t) => {
+  const behind = await startApiServer(t)
+  const server = await startServer(t, { flags: ['--passthrough', behind.url] })
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  for (let i = 0; i < 40; i++) {
+    const body = i % 2 === 0 ? '' : '{"kind":"Pod"}'
+    const method = body === '' ? 'GET' : 'POST'
+    const request = http.request(`${server.url}/api/v1/namespaces/a/secrets`, { method, agent })
+    request.end(body)
+    const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+    response.resume()
+    await once(response, 'end')
+    t.equal(request.reusedSocket, i > 0)
+  }
+  t.equal(behind.connections, 1, 'nor on the one to the API server')
+  await server.kill('SIGTERM')
+  t.notMatch(server.log(), /warning/i)
+})
+
+void t.test('the end of a body is found, whatever the method and the framing', async (t) => {
+  const { h, behind } = await scene(t)
+  const smuggled = 'GET /api/v1/secrets HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: system:admin\r\n\r\n'
+  const socket = net.connect(h.port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  const chunk = `${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`
+  socket.write(`GET /apis/other/v1/things HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n${chunk}`)
+  let text = ''
+  socket.on('data', (bytes: Buffer) => (text += bytes.toString()))
+  await until(() => text.includes('Stand'), 'an answer')
+  t.same(
+    behind.seen.map(({ url, body }) => [url, body]),
+    [['/apis/other/v1/things', smuggled]],
+  )
+  const upgrade = await overHttp1(
+    h,
+    'POST',
+    '/api/v1/namespaces/a/pods/x/exec',
+    { connection: 'upgrade', upgrade: 'SPDY/3.1', 'content-length': '5' },
+    'hello',
+  )
+  t.equal(upgrade.status, 400)
+})
+
+/** The proxy certificate, and certificates of callers by the same authority. */
+async function secured(t: Test, hasProxyCertificate: boolean) {
+  const authority = createAuthority(t)
+  const server = authority.server()
+  const files = { cert: readFileSync(server.cert), key: readFileSync(server.key), ca: readFileSync(authority.ca) }
+  const behind = await startApiServer(t, { ...files, requestCert: true, rejectUnauthorized: false })
+  const proxy = authority.client('front-proxy')
+  const directory = mkdtempSync(join(tmpdir(), 'distributary-passthrough-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  const tokens = join(directory, 'tokens.csv')
+  writeFileSync(tokens, 'sesame,ali,1\n')
+  const flags = ['--secure-port', '0', '--tls-cert-file', server.cert, '--tls-private-key-file', server.key]
+  flags.push('--client-ca-file', authority.ca, '--token-auth-file', tokens, '--anonymous-auth')
+  flags.push('--passthrough', behind.url, '--passthrough-cafile', authority.ca)
+  if (hasProxyCertificate) flags.push('--proxy-client-cert-file', proxy.cert, '--proxy-client-key-file', proxy.key)
+  const h = await startApp(t, { flags })
+  const ask = async (
+    headers: Record<string, string>,
+    who: readonly [string, readonly string[]] | null,
+  ): Promise<number> => {
+    const pair = who === null ? null : authority.client(...who)
+    const request = https.request(`${h.secureUrl}/apis/other/v1/things`, {
+      headers,
+      agent: false,
+      ca: files.ca,
+      ...(pair === null ? {} : { cert: readFileSync(pair.cert), key: readFileSync(pair.key) }),
+    })
+    request.end()
+    const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+    response.resume()
+    await once(response, 'end')
+    return response.statusCode ?? 0
+  }
+  return { behind, ask, authority, proxy }
+}
+
+void t.test(
+  "a caller's bearer token is passed on; a certificate becomes a name, sent with the proxy certificate",
+  async (t) => {
+    const { behind, ask } = await secured(t, true)
+    const forged = { 'x-remote-user': 'system:admin', 'x-remote-group': 'system:masters' }
+    t.equal(await ask(forged, ['jane', ['dev', 'ops']]), 200)
+    const named = behind.last()
+    t.equal(named.certificate, 'front-proxy')
+    const groups = named.rawHeaders.flatMap((name, i) => (name === 'X-Remote-Group' ? [named.rawHeaders[i + 1]] : []))
+    t.equal(named.headers['x-remote-user'], 'jane')
+    t.same(new Set(groups), new Set(['dev', 'ops', 'system:authenticated']))
+
+    t.equal(await ask({ ...forged, authorization: 'Bearer sesame' }, null), 200)
+    t.match(behind.last(), { certificate: null, headers: { authorization: 'Bearer sesame' } })
+    t.notMatch(behind.last().rawHeaders.join().toLowerCase(), 'x-remote')
+
+    t.equal(await ask(forged, null), 200, 'nobody')
+    t.equal(behind.last().certificate, null, 'comes without our certificate, which might be taken for the caller')
+    t.notMatch(behind.last().rawHeaders.join().toLowerCase(), 'x-remote')
+
+    const count = behind.seen.length
+    t.equal(await ask({ authorization: 'Bearer wrong' }, null), 401, 'one that is not known here gets no further')
+    t.equal(behind.seen.length, count)
+  },
+)
+
+void t.test('a renewed proxy certificate is shown from the next request on', async (t) => {
+  const { behind, ask, authority, proxy } = await secured(t, true)
+  t.equal(await ask({}, ['jane', []]), 200)
+  t.equal(behind.last().certificate, 'front-proxy')
+  const renewed = authority.client('renewed-proxy')
+  copyFileSync(renewed.cert, proxy.cert)
+  copyFileSync(renewed.key, proxy.key)
+  await until(async () => {
+    await ask({}, ['jane', []])
+    return behind.last().certificate === 'renewed-proxy'
+  }, 'the new certificate')
+  t.equal(behind.last().headers['x-remote-user'], 'jane')
+})
+
+void t.test('without a proxy certificate, a caller that has only its own certificate gets the reason', async (t) => {
+  const { behind, ask } = await secured(t, false)
+  t.equal(await ask({}, ['jane', []]), 403)
+  t.equal(await ask({ authorization: 'Bearer sesame' }, ['jane', []]), 200)
+  t.equal(behind.seen.length, 1)
+})
+
+/** Sends everything back in capitals. */
+function echo(protocol: string): ApiServerStandIn['upgrade'] {
+  return (_request, socket: Duplex, head) => {
+    socket.write(
+      `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${protocol}\r\nX-Stream-Protocol-Version: v4\r\n\r\n`,
+    )
+    const answer = (bytes: Buffer): void => void socket.write(bytes.toString().toUpperCase())
+    if (head.length > 0) answer(head)
+    socket.on('data', answer)
+    socket.on('end', () => socket.end())
+  }
+}
+
+void t.test('exec, attach and port-forward get a tunnel, for SPDY by POST and WebSocket by GET', async (t) => {
+  const { h, behind } = await scene(t)
+  for (const [method, protocol] of [
+    ['POST', 'SPDY/3.1'],
+    ['GET', 'websocket'],
+  ] as const) {
+    behind.upgrade = echo(protocol)
+    const socket = net.connect({ port: h.port, host: '127.0.0.1', allowHalfOpen: true })
+    t.teardown(() => socket.destroy())
+    let text = ''
+    socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+    const path = '/api/v1/namespaces/a/pods/x/exec?command=sh&stdin=1'
+    socket.write(
+      `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: ${protocol}\r\nContent-Length: 0\r\nX-Stream-Protocol-Version: v4\r\n\r\nfirst `,
+    )
+    await until(() => text.includes('FIRST'), 'what came with the request')
+    t.match(text, /^HTTP\/1\.1 101 Switching Protocols\r\n/)
+    t.match(text, `Upgrade: ${protocol}\r\n`)
+    t.match(text, 'X-Stream-Protocol-Version: v4\r\n')
+    t.match(behind.last(), { method, url: path, headers: { upgrade: protocol, 'x-stream-protocol-version': 'v4' } })
+    const large = 'abc'.repeat(500_000)
+    socket.write(large)
+    await until(() => text.length > large.length, 'a megabyte there and back')
+    const closed = once(socket, 'close')
+    socket.end('last')
+    await closed
+    t.ok(text.endsWith('LAST'), 'the end of the input is no end of the output')
+  }
+  await until(() => behind.connections === 0, 'nothing is left open')
+})
+
+void t.test('an upgrade may be refused by the API server, and a foreign page is refused here', async (t) => {
+  const { h, behind } = await scene(t)
+  const upgrade = { connection: 'Upgrade', upgrade: 'websocket' }
+  const path = '/api/v1/namespaces/a/pods/x/exec'
+  t.match(await overHttp1(h, 'GET', path, upgrade), { status: 403, body: 'no' })
+  t.equal(behind.seen.length, 1)
+  t.equal((await overHttp1(h, 'GET', path, { ...upgrade, origin: 'https://evil.example' })).status, 403)
+  t.equal(behind.seen.length, 1)
+})
+
+void t.test(
+  'a stream arrives as it is sent, ends when the client leaves, and waits for one that does not read',
+  async (t) => {
+    const { h, behind } = await scene(t)
+    let log: http.ServerResponse | null = null
+    behind.answer = (_request, response) => {
+      log = response
+      response.flushHeaders()
+    }
+    const request = http.get(`${h.url}/api/v1/namespaces/a/pods/x/log?follow=true`, { agent: false })
+    const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+    let text = ''
+    response.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    response.on('error', () => {})
+    for (const line of ['one\n', 'two\n']) {
+      log!.write(line)
+      await until(() => text.endsWith(line), 'the line')
+    }
+    response.pause()
+    let written = 0
+    const chunk = Buffer.alloc(2 ** 20)
+    while (written < 64 && log!.writable) {
+      written++
+      if (!log!.write(chunk))
+        await Promise.race([once(log!, 'drain'), new Promise((resolve) => setTimeout(resolve, 300))])
+      if (log!.writableLength > 4 * 2 ** 20) break
+    }
+    t.ok(written < 64, `${written} MiB were taken of one that is not read`)
+    const closed = once(log!, 'close')
+    request.destroy()
+    await closed
+    t.pass('and the other side hears of the end')
+  },
+)
+
+void t.test(
+  'while the API server is away, requests get a Status, cached reads go on, and discovery lists what is served here',
+  async (t) => {
+    const { h, behind } = await scene(t, { config: { passthroughTimeout: 200 } })
+    behind.answer = () => {}
+    const late = await overHttp1(h, 'POST', '/api/v1/namespaces/a/pods', {}, '{}')
+    t.equal(late.status, 504)
+    t.equal(late.headers['retry-after'], undefined, 'it may have been done: not to be repeated')
+    await behind.close()
+    const away = await overHttp1(h, 'POST', '/api/v1/namespaces/a/pods', {}, '{}')
+    t.match(away, { status: 502, headers: { 'retry-after': '1' } })
+    t.match(JSON.parse(away.body), { kind: 'Status', status: 'Failure', code: 502, reason: 'BadGateway' })
+    t.equal((await overHttp1(h, 'GET', '/api/v1/pods')).status, 200)
+    t.match(JSON.parse((await overHttp1(h, 'GET', '/api/v1')).body), { kind: 'APIResourceList' })
+  },
+)
+
+void t.test('a consistent read sees a write that was passed on; too many at once are refused', async (t) => {
+  const { h, behind } = await scene(t, { config: { passthroughMaxRequests: 2 } })
+  behind.answer = (_request, response, body) => {
+    const object = JSON.parse(body) as { metadata: { name: string } }
+    h.put(`pods/a/${object.metadata.name}`, object)
+    response.writeHead(201, { 'content-type': 'application/json' }).end(body)
+  }
+  for (let i = 0; i < 20; i++) {
+    const name = `made-${i}`
+    const body = JSON.stringify(pod(name, { namespace: 'a' }))
+    t.equal((await overHttp1(h, 'POST', '/api/v1/namespaces/a/pods', {}, body)).status, 201)
+    const list = await overHttp1(h, 'GET', '/api/v1/pods')
+    t.ok(list.body.includes(`"${name}"`), name)
+  }
+  behind.answer = () => {}
+  const before = behind.seen.length
+  const held = [1, 2].map(() => http.get(`${h.url}/api/v1/secrets`, { agent: false }).on('error', () => {}))
+  await until(() => behind.seen.length === before + 2, 'two are on their way')
+  t.equal((await overHttp1(h, 'GET', '/api/v1/secrets')).status, 429)
+  for (const request of held) request.destroy()
+})

@@ -1,0 +1,149 @@
+/** A draining server sends its clients elsewhere, on every kind of port; running answers end by themselves. */
+import { createServer, type ServerResponse } from 'node:http'
+import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
+import { type AddressInfo, type Socket, connect as connectTcp } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import t, { type Test } from 'tap'
+import { ConnectionDrain } from '../../../../src/server/transports/server/connection-drain.js'
+import { type AppHarness, startApp } from '../../../support/app.js'
+import { pod } from '../../../support/pod.js'
+import { until } from '../../../support/until.js'
+import { EventReader } from '../../../support/event-reader.js'
+
+const SECURE = ['--tls-self-signed', '--secure-port', '0', '--shutdown-watch-termination-grace-period', '300ms']
+const PODS = '/api/v1/pods'
+
+/** A connection of HTTP/1.1, and what it has received. */
+class Talk {
+  text = ''
+  isEnded = false
+
+  constructor(
+    t: Test,
+    readonly socket: Socket,
+  ) {
+    t.teardown(() => socket.destroy())
+    socket.setEncoding('latin1')
+    socket.on('data', (text: string) => (this.text += text))
+    socket.on('end', () => (this.isEnded = true))
+    socket.on('close', () => (this.isEnded = true))
+    socket.on('error', () => {})
+  }
+
+  ask(path: string): void {
+    this.socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+  }
+}
+
+const ports: readonly { name: string; open: (h: AppHarness) => Socket; url: (h: AppHarness) => string }[] = [
+  { name: 'in plain', open: (h) => connectTcp(h.port, '127.0.0.1'), url: (h) => h.url },
+  {
+    name: 'over TLS',
+    open: (h) =>
+      connectTls({
+        port: Number(new URL(h.secureUrl).port),
+        host: '127.0.0.1',
+        rejectUnauthorized: false,
+        ALPNProtocols: ['http/1.1'],
+      }),
+    url: (h) => h.secureUrl,
+  },
+]
+
+for (const { name, open, url } of ports) {
+  void t.test(`over HTTP/1.1 ${name}, idle connections end, and watches end with their connections`, async (t) => {
+    const h = await startApp(t, { flags: SECURE, objects: { 'pods/default/a': pod('a') } })
+    const idle = new Talk(t, open(h))
+    idle.ask('/version')
+    await until(() => idle.text.includes('gitVersion'), 'it is answered')
+    const watching = new Talk(t, open(h))
+    watching.ask(`${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=1`)
+    await until(() => watching.text.includes('"ADDED"'), 'it has all there is, so a bookmark can be its last word')
+    const drained = h.app.drain()
+    await until(() => idle.isEnded, 'the idle one ends')
+    await until(() => watching.isEnded, 'the watch ends, and its connection')
+    t.match(watching.text, /"type":"BOOKMARK".*\r\n0\r\n\r\n$/s, 'after a last bookmark, whole')
+    await drained
+
+    const late = new Talk(t, open(h))
+    late.ask(`${PODS}?watch=1`)
+    await until(() => late.isEnded, 'who comes now is answered, and sent away')
+    t.match(late.text, /^HTTP\/1.1 503 /)
+    t.match(late.text, /\r\nconnection: close\r\n/i)
+    t.match(late.text, /\r\nretry-after: \d+\r\n/i)
+    const probing = new Talk(t, open(h))
+    probing.ask('/livez')
+    await until(() => probing.isEnded, 'a probe is answered')
+    t.match(probing.text, /^HTTP\/1.1 200 .*connection: close\r\n/is)
+  })
+
+  void t.test(`over HTTP/1.1 ${name}, an answer whose head is not sent yet says that it is the last`, async (t) => {
+    const h = await startApp(t, { flags: SECURE })
+    const source = [...h.app.sources].find(({ resource }) => resource.plural === 'pods')
+    const next = h.put('pods/default/a', pod('a')) + 1
+    const waiting = new Talk(t, open(h))
+    waiting.ask(`${PODS}?resourceVersion=${next}&resourceVersionMatch=NotOlderThan`)
+    await until(() => source?.cache.waiting === 1, 'it waits for a revision')
+    await h.app.drain()
+    h.put('pods/default/a', pod('a'))
+    await until(() => waiting.isEnded, 'it is answered in its own time')
+    t.match(waiting.text, /^HTTP\/1.1 (200|504) .*connection: close\r\n/is)
+  })
+
+  void t.test(`over HTTP/2 ${name}, GOAWAY is sent at once, and streams end by themselves`, async (t) => {
+    const h = await startApp(t, { flags: SECURE })
+    const { client, goaway } = sessionOf(t, url(h))
+    const stream = client.request({ ':path': `${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=1` })
+    const events = new EventReader(stream)
+    await until(() => h.watchers === 1, 'it watches')
+    const drained = h.app.drain()
+    t.equal(await goaway, 0, 'GOAWAY without an error')
+    t.match(await events.all(), [{ type: 'BOOKMARK' }])
+    t.equal(events.ending, 'clean')
+    await drained
+
+    const late = sessionOf(t, url(h))
+    const probe = late.client.request({ ':path': '/livez' })
+    let code = 0
+    probe.on('response', (headers) => (code = headers[':status'] ?? 0))
+    probe.resume()
+    t.equal(await late.goaway, 0, 'who comes now is answered once')
+    await until(() => code === 200, 'and answered it is')
+  })
+}
+
+function sessionOf(t: Test, url: string): { client: ClientHttp2Session; goaway: Promise<number> } {
+  const client = connectHttp2(url, { rejectUnauthorized: false })
+  client.on('error', () => {})
+  t.teardown(() => client.destroy())
+  return { client, goaway: new Promise((resolve) => client.once('goaway', (code) => resolve(code))) }
+}
+
+void t.test('an answer that promised a connection to use again keeps the promise until the drain begins', async (t) => {
+  const drain = new ConnectionDrain()
+  const running: ServerResponse[] = []
+  const server = createServer(
+    drain.wrap((request, response) => {
+      if (request.url === '/long') running.push(response as ServerResponse)
+      response.setHeader('content-length', 2)
+      response.write('a')
+      if (request.url !== '/long') response.end('b')
+    }),
+  )
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const talks = [new Talk(t, connectTcp(port, '127.0.0.1')), new Talk(t, connectTcp(port, '127.0.0.1'))]
+  const [first, second] = talks as [Talk, Talk]
+  for (const talk of talks) talk.ask('/long')
+  await until(() => talks.every(({ text }) => text.endsWith('a')), 'both heads are out')
+  drain.announce()
+  running[0]!.end('b')
+  await until(() => first.text.endsWith('ab'), 'the answer is whole')
+  first.ask('/again')
+  await until(() => /connection: close\r\n[^]*ab$/i.test(first.text), 'the next answer ends the connection')
+  drain.begin(() => server.closeIdleConnections())
+  running[1]!.end('b')
+  await until(() => second.isEnded, 'once the drain has begun, so does the running one')
+  t.match(second.text, /ab$/)
+})

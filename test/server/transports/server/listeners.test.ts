@@ -1,0 +1,149 @@
+/** Tests of idle connections, at the ports themselves: they end, and those that only look idle stay. */
+import { once } from 'node:events'
+import { connect as connectHttp2 } from 'node:http2'
+import { type AddressInfo, type Server, type Socket, connect } from 'node:net'
+import t, { type Test } from 'tap'
+import {
+  type ListenerLimits,
+  createPlainListener,
+  createSecureListener,
+} from '../../../../src/server/transports/server/listeners.js'
+import { answerUnreadable } from '../../../../src/server/transports/server/answer-unreadable.js'
+import { selfSignedCertificate } from '../../../../src/server/auth/certificate.js'
+import { PREFACE, TYPE, frame, request, settings } from '../../../security/support/http2-frames.js'
+import { until } from '../../../support/until.js'
+
+/** Answers `/watch` with a stream that goes on, everything else at once. */
+async function listen(
+  t: Test,
+  limits: Partial<ListenerLimits>,
+): Promise<{ port: number; connections(): Promise<number> }> {
+  const server = createPlainListener(
+    (asked, answer) => {
+      answer.write('begun')
+      if (asked.url !== '/watch') answer.end()
+    },
+    { maxStreams: 10, ...limits },
+  )
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const count = (): Promise<number> =>
+    new Promise((resolve, reject) =>
+      (server as Server).getConnections((error, n) => (error === null ? resolve(n) : reject(error))),
+    )
+  return { port: (server.address() as AddressInfo).port, connections: count }
+}
+
+/** A TLS port that answers unreadable requests as the whole server does. */
+async function listenSecurely(
+  t: Test,
+  handshakeTimeout: number,
+): Promise<{ port: number; connections(): Promise<number>; accepted(): number }> {
+  const { cert, key } = selfSignedCertificate(['127.0.0.1'], Date.now())
+  const server = createSecureListener(
+    (_asked, answer) => answer.end(),
+    { maxStreams: 10 },
+    { cert, key, handshakeTimeout },
+  )
+  server.on('clientError', answerUnreadable)
+  let accepted = 0
+  server.on('connection', () => accepted++)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const count = (): Promise<number> =>
+    new Promise((resolve, reject) => server.getConnections((error, n) => (error === null ? resolve(n) : reject(error))))
+  return { port: (server.address() as AddressInfo).port, connections: count, accepted: () => accepted }
+}
+
+async function drops(of: { connections(): Promise<number> }, to: number): Promise<void> {
+  const end = performance.now() + 20_000
+  while ((await of.connections()) !== to) {
+    if (performance.now() > end) throw new Error(`${await of.connections()} connections, not ${to}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+async function begin(port: number, bytes: Buffer): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  if (bytes.length > 0) socket.write(bytes)
+  return socket
+}
+
+const start = Buffer.concat([PREFACE, settings()])
+const BROKEN = frame(TYPE.data, 0, 0, Buffer.from('against the rules'))
+
+void t.test('a client that leaves before its protocol is known is released at once', async (t) => {
+  const h = await listen(t, {})
+  for (const bytes of [Buffer.alloc(0), Buffer.from('PR')]) {
+    const socket = await begin(h.port, bytes)
+    await drops(h, 1)
+    socket.end()
+    await drops(h, 0)
+  }
+})
+
+void t.test(
+  'an HTTP/2 connection without a request, or after illegal frames, ends in time although the peer has left',
+  async (t) => {
+    const h = await listen(t, { firstRequestMs: 100, idleMs: 60_000 })
+    for (const bytes of [start, Buffer.concat([start, BROKEN])]) {
+      const socket = await begin(h.port, bytes)
+      socket.resume()
+      await drops(h, 0)
+      socket.destroy()
+    }
+  },
+)
+
+void t.test(
+  'a watch on a connection that is broken by its peer ends with it, and is not kept for its whole time',
+  async (t) => {
+    const h = await listen(t, { idleMs: 100 })
+    const socket = await begin(h.port, Buffer.concat([start, request(1, '/watch')]))
+    const [first] = (await once(socket, 'data')) as [Buffer]
+    t.ok(first.length > 0)
+    socket.write(BROKEN)
+    socket.end()
+    await drops(h, 0)
+  },
+)
+
+void t.test('a silent watch whose peer is there stays, through any number of silences', async (t) => {
+  const h = await listen(t, { idleMs: 50 })
+  const session = connectHttp2(`http://127.0.0.1:${h.port}`)
+  t.teardown(() => session.destroy())
+  let pings = 0
+  session.on('ping', () => pings++)
+  const stream = session.request({ ':path': '/watch' })
+  await once(stream, 'data')
+  while (pings < 4) await new Promise((resolve) => setTimeout(resolve, 5))
+  t.notOk(stream.closed || session.closed)
+  t.equal(await h.connections(), 1)
+  stream.close()
+  await drops(h, 0)
+})
+
+void t.test('a TLS handshake that does not go on is cut off in its time, whatever the peer keeps open', async (t) => {
+  const h = await listenSecurely(t, 100)
+  const halves = [Buffer.alloc(0), Buffer.from('160301007a010000760303', 'hex')]
+  for (const [i, bytes] of halves.entries()) {
+    const socket = connect({ port: h.port, host: '127.0.0.1', allowHalfOpen: true })
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    if (bytes.length > 0) socket.write(bytes)
+    socket.resume()
+    await until(() => h.accepted() === i + 1, 'the connection is taken')
+    await drops(h, 0)
+    socket.destroy()
+  }
+})

@@ -1,0 +1,73 @@
+/** `/ui/events`, from figures that a test makes: no browser is needed to see what the stream says. */
+import { fastify } from 'fastify'
+import t, { type Test } from 'tap'
+import type { Caller } from '../../../src/server/transports/limits/request-gate.js'
+import type { ServerStatus } from '../../../src/server/ui/page/figures.js'
+import { serverStatus } from '../../../src/server/ui/status.js'
+import { registerUi } from '../../../src/server/ui/ui-routes.js'
+import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
+import { startApp } from '../../support/app.js'
+import { until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+
+const caller: Caller = {
+  identity: 'test',
+  pace: () => 0,
+  authorize: async () => {},
+  confirmRights: async () => {},
+  keep: () => () => {},
+}
+
+async function serveUi(t: Test, status: () => Promise<ServerStatus>) {
+  const clock = new VirtualClock()
+  const server = fastify({ forceCloseConnections: true })
+  registerUi(server, {
+    gate: { check: () => caller },
+    clock,
+    status,
+    places: { enter: async () => () => {} },
+    onInternalError: (error) => t.fail(error.message),
+  })
+  const url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/ui/events`
+  t.teardown(() => server.close())
+  return { clock, url }
+}
+
+const about = { version: 'test', upstream: 'none', fleet: null }
+
+void t.test(
+  'figures that cannot be had end no stream: the page is told why, and the next second asks again',
+  async (t) => {
+    let primary: 'silent' | 'there' = 'silent'
+    const { clock, url } = await serveUi(t, async () => {
+      if (primary === 'silent') throw new UpstreamError('unavailable', 'the primary process does not answer')
+      return serverStatus(about, [])
+    })
+    const reader = (await fetch(url)).body!.pipeThrough(new TextDecoderStream()).getReader()
+    let text = ''
+    const read = async (wanted: RegExp): Promise<void> => {
+      while (!wanted.test(text)) text += (await reader.read()).value ?? ''
+    }
+    await read(/event: trouble\ndata: \{"reason":"the primary process does not answer"\}\n\n/)
+    await until(() => clock.pending > 0, 'the next second is awaited')
+    clock.advance(1_000)
+    await read(/(event: trouble[^]*){2}/)
+    await until(() => clock.pending > 0, 'the next second is awaited')
+    primary = 'there'
+    clock.advance(1_000)
+    await read(/event: status\ndata: \{"version":"test"/)
+  },
+)
+
+void t.test('the fifty-first page is refused with 429 and told when to come again', async (t) => {
+  const { url, app } = await startApp(t)
+  const events = `${url}/ui/events`
+  const pages = await Promise.all(Array.from({ length: 50 }, () => fetch(events)))
+  t.same([...new Set(pages.map(({ status }) => status))], [200])
+  const refused = await fetch(events)
+  t.equal(refused.status, 429)
+  t.ok(Number(refused.headers.get('retry-after')) > 0)
+  t.match((await app.metrics.expose()).text, 'distributary_http_rejected_total{limit="status-pages"} 1')
+  await pages[0]!.body!.cancel()
+  await until(async () => (await fetch(events)).status === 200, 'the place of a page that has gone is given to another')
+})

@@ -1,0 +1,137 @@
+import { appendFileSync, copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type Config, load } from '../../../src/server/config/load.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import type { Revision } from '../../../src/engine/model/revision.js'
+import { watchEtcdCredentials } from '../../../src/server/wiring/etcd-credentials.js'
+import type { Logger } from '../../../src/support/log.js'
+import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
+import { createAuthority } from '../../support/certificates.js'
+import { startEtcd } from '../../support/etcd-process.js'
+import { until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+
+const LOOK_MS = 2_100
+
+/** A folder with the files of the options, as a secret is mounted. */
+function folderOf(t: Test): (name: string) => string {
+  const folder = mkdtempSync(join(tmpdir(), 'distributary-credentials-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return (name) => join(folder, name)
+}
+
+function configOf(flags: readonly string[]): Config {
+  const loaded = load(flags, {}, (path) => readFileSync(path, 'utf8'))
+  if (loaded.kind !== 'run') throw new Error('no configuration')
+  return loaded.config
+}
+
+function recordingLogger(): { logger: Logger; lines: string[] } {
+  const lines: string[] = []
+  const add = (_fields: object, message: string): void => void lines.push(message)
+  return { logger: { debug: () => {}, info: add, warn: add, error: add }, lines }
+}
+
+void t.test('a renewed certificate is shown at the next connection, and watches go on', async (t) => {
+  const path = folderOf(t)
+  const [before, after] = [createAuthority(t), createAuthority(t)]
+  const trusted = path('trusted.pem')
+  copyFileSync(before.ca, trusted)
+  appendFileSync(trusted, readFileSync(after.ca))
+  const etcd = await startEtcd(t, { tls: { ...after.server(), clientCa: trusted } })
+  const put = (pair: { cert: string; key: string }): void => {
+    copyFileSync(pair.cert, path('cert'))
+    copyFileSync(pair.key, path('key'))
+  }
+  put(before.client('distributary'))
+
+  const files = ['--etcd-cafile', after.ca, '--etcd-certfile', path('cert'), '--etcd-keyfile', path('key')]
+  const clock = new VirtualClock()
+  const { logger, lines } = recordingLogger()
+  const credentials = watchEtcdCredentials(configOf(['--etcd-servers', etcd.url, ...files]), clock, logger)
+  t.teardown(() => credentials.close())
+  const followCredentials = credentials.onChange.bind(credentials)
+  const upstream = connectEtcd({ endpoints: [etcd.url], ...credentials.value, followCredentials })
+  t.teardown(() => upstream.close())
+  const seen: number[] = []
+  const ends: string[] = []
+  let isOpen = false
+  const prefix = keyFromText('/registry/pods/')
+  const key = keyFromText('/registry/pods/a')
+  upstream.watch(
+    { prefix, startRevision: 1 as Revision },
+    {
+      onOpen: () => (isOpen = true),
+      onBatches: (batches) => seen.push(...batches.map(({ revision }) => revision)),
+      onProgress: () => {},
+      onEnd: (end) => ends.push(end.kind),
+    },
+  )
+  await until(() => isOpen, 'the watch is open')
+
+  put(after.client('distributary'))
+  clock.advance(LOOK_MS)
+  t.same(lines, ['a changed file was read'])
+  const written = await upstream.write([], [{ type: 'put', key, value: Buffer.from('1') }])
+  await until(() => seen.includes(written.revision), 'the watch that was there tells of it')
+  t.same(ends, [])
+
+  // From here on the first certificate would be refused.
+  copyFileSync(after.ca, trusted)
+  await etcd.restart()
+  await until(async () => (await upstream.readKey(key).catch(() => null))?.value.toString() === '1', 'it is let in')
+})
+
+void t.test('new files that cannot be used leave the ones before in force, with one line', async (t) => {
+  const path = folderOf(t)
+  const authority = createAuthority(t)
+  const [first, second] = [authority.client('a'), authority.client('b')]
+  copyFileSync(first.cert, path('cert'))
+  copyFileSync(first.key, path('key'))
+  writeFileSync(path('password'), 'one\n')
+  const flags = [
+    '--etcd-servers',
+    'https://127.0.0.1:1',
+    '--etcd-certfile',
+    path('cert'),
+    '--etcd-keyfile',
+    path('key'),
+  ]
+  const user = ['--etcd-username', 'u', '--etcd-password-file', path('password')]
+  const clock = new VirtualClock()
+  const { logger, lines } = recordingLogger()
+  const credentials = watchEtcdCredentials(configOf([...flags, ...user]), clock, logger)
+  t.teardown(() => credentials.close())
+  t.same(credentials.value.user, { name: 'u', password: 'one' })
+
+  const own = credentials.value
+  copyFileSync(second.cert, path('cert'))
+  clock.advance(LOOK_MS * 5)
+  t.equal(credentials.value, own, 'a certificate without its key')
+  t.same(lines, ['a changed file is not valid; its last good content stays in force'])
+  rmSync(path('key'))
+  clock.advance(LOOK_MS * 5)
+  t.equal(credentials.value, own, 'a key that is not there')
+  t.equal(lines.length, 2)
+
+  copyFileSync(second.key, path('key'))
+  writeFileSync(path('password'), 'two\n')
+  clock.advance(LOOK_MS)
+  t.equal(credentials.value.tls?.cert?.toString(), readFileSync(second.cert, 'utf8'))
+  t.same(credentials.value.user, { name: 'u', password: 'two' })
+})
+
+void t.test('files that cannot be used from the start are named', async (t) => {
+  const path = folderOf(t)
+  const authority = createAuthority(t)
+  const { cert } = authority.client('a')
+  const { key } = authority.client('b')
+  const flags = ['--etcd-servers', 'https://127.0.0.1:1', '--etcd-certfile', cert, '--etcd-keyfile', key]
+  const { logger } = recordingLogger()
+  t.throws(() => watchEtcdCredentials(configOf(flags), new VirtualClock(), logger), { message: /--etcd-keyfile/ })
+  writeFileSync(path('ca'), 'nothing')
+  const withCa = ['--etcd-servers', 'https://127.0.0.1:1', '--etcd-cafile', path('ca')]
+  t.throws(() => watchEtcdCredentials(configOf(withCa), new VirtualClock(), logger), { message: /--etcd-cafile/ })
+})

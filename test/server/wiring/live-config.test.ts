@@ -1,0 +1,277 @@
+/** Which options of a running server can change, and which changes are refused. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { request } from 'node:http'
+import { once } from 'node:events'
+import t, { type Test } from 'tap'
+import { type Config, load } from '../../../src/server/config/load.js'
+import { options } from '../../../src/server/config/options.js'
+import { RELOADABLE } from '../../../src/server/config/reload.js'
+import { Metrics } from '../../../src/server/metrics/metrics.js'
+import { LiveConfig } from '../../../src/server/wiring/live-config.js'
+import { startEtcd } from '../../support/etcd-process.js'
+import { EtcdWriter } from '../../support/etcd-writer.js'
+import { startServer } from '../../support/server-process.js'
+import { until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+
+function scene(t: Test, yaml: string) {
+  const file = join(t.testdir(), 'config.yaml')
+  const write = (text: string): void => writeFileSync(file, text)
+  write(yaml)
+  const read = (): Config => {
+    const loaded = load(['--config', file, '--port=0'], {}, (path) => readFileSync(path, 'utf8'))
+    if (loaded.kind !== 'run') throw new Error('it must run')
+    return loaded.config
+  }
+  const lines: { readonly message: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
+  const levels: string[] = []
+  const note = (fields: object, message: string): void => void lines.push({ message, fields: { ...fields } })
+  const clock = new VirtualClock()
+  const metrics = new Metrics('0')
+  const live = new LiveConfig({
+    config: read(),
+    reread: read,
+    onLogLevel: (level) => levels.push(level),
+    metrics: metrics.process,
+    clock,
+    logger: { debug: note, info: note, warn: note, error: note },
+  })
+  t.teardown(() => live.close())
+  const sample = async (name: string): Promise<string | undefined> =>
+    new RegExp(`^distributary_config_${name} (.*)$`, 'm').exec((await metrics.expose()).text)?.[1]
+  return { write, live, lines, levels, clock, sample }
+}
+
+void t.test('limits, hosts and the log level change; the log and a metric say so', async (t) => {
+  const { write, live, lines, levels, sample } = scene(t, 'maxWatchers: 10\n')
+  t.equal(live.current.maxWatchers, 10)
+  write('maxWatchers: 20\nallowedHosts: [a.example]\nlogLevel: debug\nrequestsPerSecond: 5\n')
+  live.reload()
+  t.match(live.current, { maxWatchers: 20, allowedHosts: ['a.example'], requestsPerSecond: 5 })
+  t.same(levels, ['debug'])
+  const { message, fields } = lines[0]!
+  t.equal(message, 'the configuration was loaded again')
+  t.same((fields['changed'] as string[]).toSorted(), [
+    '--allowed-hosts',
+    '--log-level',
+    '--max-watchers',
+    '--requests-per-second',
+  ])
+  t.equal(await sample('last_reload_successful'), '1')
+})
+
+void t.test('a change that needs a restart is refused whole, by the name of its flag', async (t) => {
+  const { write, live, lines, levels, sample } = scene(t, 'maxWatchers: 10\n')
+  write('maxWatchers: 20\nwatchCacheSizes: [pods#0]\nbookmarkInterval: 7s\n')
+  live.reload()
+  t.equal(live.current.maxWatchers, 10, 'not even what could change is taken')
+  t.same(levels, [])
+  t.match(lines, [
+    {
+      message: 'the configuration was not loaded again; the last one stays in force',
+      fields: {
+        problems: [
+          '--watch-cache-sizes cannot change without a restart',
+          '--bookmark-interval cannot change without a restart',
+        ],
+      },
+    },
+  ])
+  t.equal(await sample('last_reload_successful'), '0')
+  write('maxWatchers: 30\n')
+  live.reload()
+  t.equal(live.current.maxWatchers, 30)
+  t.equal(await sample('last_reload_successful'), '1')
+})
+
+void t.test('a file with mistakes is refused, with every one of them', async (t) => {
+  const { write, live, lines } = scene(t, 'maxWatchers: 10\n')
+  write('maxWatchers: many\nallowedHots: [a]\n')
+  live.reload()
+  t.equal(live.current.maxWatchers, 10)
+  t.match(lines.at(-1)?.fields['problems'], [
+    /unknown option "allowedHots"; did you mean allowedHosts/,
+    /"many" is not a whole number/,
+  ])
+})
+
+void t.test('a changed file is found without a signal', async (t) => {
+  const { write, live, clock } = scene(t, 'maxWatchers: 10\n')
+  write('maxWatchers: 20\n')
+  clock.advance(5_000)
+  t.equal(live.current.maxWatchers, 20)
+})
+
+void t.test('a running server takes a new limit and new hosts on SIGHUP', async (t) => {
+  const file = join(t.testdir(), 'config.yaml')
+  writeFileSync(file, 'maxWatchers: 1\n')
+  const server = await startServer(t, { flags: ['--config', file] })
+  const hostIsAllowed = async (): Promise<boolean> => {
+    const asked = request(`${server.url}/version`, { headers: { host: 'a.example' }, agent: false }).end()
+    const [answer] = (await once(asked, 'response')) as [{ statusCode: number; resume(): void }]
+    answer.resume()
+    return answer.statusCode === 200
+  }
+  t.notOk(await hostIsAllowed())
+  writeFileSync(file, 'maxWatchers: 1\nallowedHosts: [a.example]\n')
+  process.kill(server.pid, 'SIGHUP')
+  await until(hostIsAllowed, 'the new host is allowed')
+  t.match(server.log(), 'the configuration was loaded again')
+  writeFileSync(file, 'maxWatchers: 1\nbindAddress: 127.0.0.2\n')
+  process.kill(server.pid, 'SIGHUP')
+  await until(() => server.log().includes('--bind-address cannot change without a restart'), 'it is refused')
+  t.ok(await hostIsAllowed(), 'and what was in force stays')
+  t.equal((await server.metrics()).get('distributary_config_last_reload_successful'), 0)
+})
+
+void t.test('what does not fit together is refused: a memory target below the caches', (t) => {
+  const { write, live, lines } = scene(t, 'memoryTarget: 1GiB\n')
+  write('memoryTarget: 256MiB\nwatchCacheBytes: 512MiB\n')
+  live.reload()
+  t.match(lines.at(-1)?.fields['problems'], [/--memory-target is less than --list-cache-bytes and --watch-cache-bytes/])
+  t.match(live.current, { memoryTarget: 2 ** 30, watchCacheBytes: 64 * 2 ** 20 })
+  t.end()
+})
+
+const MiB = 2 ** 20
+const RING = 'distributary_cache_ring_bytes{group="",resource="configmaps"}'
+
+for (const workers of [1, 2]) {
+  void t.test(`memory bounds go down and up while a server with --workers=${workers} runs`, async (t) => {
+    const file = join(t.testdir(), 'config.yaml')
+    let accepted = 0
+    const apply = async (yaml: string): Promise<void> => {
+      writeFileSync(file, yaml)
+      process.kill(server.pid, 'SIGHUP')
+      accepted += processes
+      await until(() => server.log().split('"changed":["').length > accepted, 'every process has read it')
+    }
+    const processes = workers > 1 ? workers + 1 : 1
+    writeFileSync(file, '')
+    const etcd = await startEtcd(t)
+    const server = await startServer(t, {
+      flags: [
+        `--config=${file}`,
+        `--workers=${workers}`,
+        `--etcd-servers=${etcd.url}`,
+        '--resource=configmaps',
+        '--requests-per-second=100000',
+      ],
+    })
+    const isServing = async (): Promise<boolean> =>
+      (await server.metrics()).get('distributary_workers') === (workers > 1 ? workers : 0)
+    await until(isServing, 'every worker serves')
+    const writer = new EtcdWriter([etcd])
+    const write = async (count: number): Promise<void> => {
+      for (let i = 0; i < count; i++) {
+        const metadata = { name: `c${i % 4}`, namespace: 'default' }
+        const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { a: 'x'.repeat(100_000) } }
+        await writer.put(`/registry/configmaps/default/c${i % 4}`, body)
+      }
+    }
+    const paths = '/api/v1/namespaces/default/configmaps'
+    const list = async (): Promise<{ status: number; version: string }> => {
+      const answer = await fetch(`${server.url}${paths}`, { headers: { connection: 'close' } })
+      const body = (await answer.json()) as { metadata: { resourceVersion?: string } }
+      return { status: answer.status, version: body.metadata.resourceVersion ?? '' }
+    }
+    const watchFrom = async (version: string): Promise<string> => {
+      const from = `watch=1&timeoutSeconds=1&resourceVersion=${version}`
+      const answer = await fetch(`${server.url}${paths}?${from}`, { headers: { connection: 'close' } })
+      return await answer.text()
+    }
+    /** The largest of all processes. */
+    const ring = async (): Promise<number> => (await server.metrics()).get(RING) ?? 0
+
+    const { version: before } = await list()
+    await write(50)
+    await until(async () => (await ring()) > 4 * MiB, 'the history is larger than the bound that comes')
+    t.match(await watchFrom(before), /"type":"(ADDED|MODIFIED)"/)
+
+    await apply('watchCacheBytes: 1MiB\n')
+    t.ok((await ring()) <= workers * MiB, 'it is within its bound at once')
+    t.match(await watchFrom(before), '"code":410', 'what is gone is said to be gone')
+    const { version: recent } = await list()
+    await write(5)
+    await until(async () => (await list()).version !== recent, 'the writes are there')
+    t.match(await watchFrom(recent), '"type":"MODIFIED"', 'and what is kept can be resumed from')
+    t.ok((await ring()) <= workers * MiB, 'it stays within its bound')
+
+    await apply('watchCacheBytes: 16MiB\n')
+    await write(50)
+    await until(async () => (await ring()) > 4 * MiB, 'a higher bound keeps more')
+
+    // The caches are as small as they may be, because the target has to hold them.
+    const small = `watchCacheBytes: 1MiB\nlistCacheBytes: 0\nmemoryTarget: ${processes * 128}MiB\n`
+    const resident = server.memory().now
+    await apply(small)
+    if (workers === 1) t.ok(resident > 128 * MiB, 'the process is larger than the least target')
+    await until(async () => (await list()).status === 429, 'a list is refused beyond the target')
+    t.equal((await fetch(`${server.url}/readyz`)).status, 200)
+    await apply('memoryTarget: 16GiB\n')
+    t.equal((await list()).status, 200, 'and answered under a higher one')
+    await apply('')
+    t.equal((await server.metrics()).get('distributary_config_last_reload_successful'), 1)
+  })
+}
+
+void t.test('the operations guide names every option that a running server takes anew', (t) => {
+  const guide = readFileSync(new URL('../../../../docs/operations.md', import.meta.url), 'utf8')
+  const section = /## Change the configuration\n([^]*?)\n## /.exec(guide)?.[1] ?? ''
+  const takes = /These options take\s+effect at once:([^]*?)unless with/.exec(section)?.[1] ?? ''
+  const named = [...takes.matchAll(/`(--[a-z-]+)`/g)].map(([, flag]) => flag ?? '')
+  t.same(named.toSorted(), RELOADABLE.map((name) => options[name].flag).toSorted())
+  t.end()
+})
+
+/** What each process has answered for a path: connections are spread over the workers. */
+async function answers(url: string, path: string): Promise<ReadonlySet<number>> {
+  const codes = new Set<number>()
+  for (let ask = 0; ask < 12; ask++) {
+    const asked = request(url + path, { agent: false }).end()
+    const [answer] = (await once(asked, 'response')) as [{ statusCode: number; resume(): void }]
+    answer.resume()
+    codes.add(answer.statusCode)
+  }
+  return codes
+}
+
+void t.test(
+  'every worker serves the resources that a changed file names, and no longer those that it does not',
+  async (t) => {
+    const etcd = await startEtcd(t)
+    const writer = new EtcdWriter([etcd])
+    await writer.put('/flags/dark', 'on')
+    await writer.put('/routes/home', '/')
+    const file = join(t.testdir(), 'config.yaml')
+    const flags = 'resources:\n- name: flags\n  prefix: /flags/\n'
+    const routes = 'resources:\n- name: routes\n  prefix: /routes/\n'
+    const pathOf = (plural: string): string => `/apis/distributary.io/v1/${plural}`
+    const isSaid = async (plural: string, code: number): Promise<boolean> => {
+      const codes = await answers(server.url, pathOf(plural))
+      return codes.size === 1 && codes.has(code)
+    }
+    writeFileSync(file, flags)
+    const server = await startServer(t, {
+      flags: ['--config', file, '--workers', '2', `--etcd-servers=${etcd.url}`, '--resource=pods'],
+    })
+    t.ok(await isSaid('flags', 200))
+    t.ok(await isSaid('routes', 404))
+    const watch = await fetch(`${server.url}${pathOf('flags')}?watch=1`)
+
+    writeFileSync(file, routes)
+    process.kill(server.pid, 'SIGHUP')
+    await until(async () => await isSaid('routes', 200), 'all serve the new one')
+    await until(async () => await isSaid('flags', 404), 'none serves the old one')
+    t.match(await watch.text(), '"name":"dark"', 'its watch has ended')
+    const listed = await (await fetch(server.url + pathOf('routes'))).text()
+    t.match(listed, '"name":"home"')
+    t.equal((await fetch(`${server.url}/readyz`)).status, 200)
+
+    writeFileSync(file, 'resources: 5\n')
+    process.kill(server.pid, 'SIGHUP')
+    await until(() => server.log().split('the configuration was not loaded again').length > 3, 'all three refuse it')
+    t.ok(await isSaid('routes', 200), 'what was in force stays')
+  },
+)

@@ -1,0 +1,55 @@
+/** Signals that come while a server starts, when nobody can have waited for it to be ready (issue 22). */
+import t from 'tap'
+import { until } from '../../../support/until.js'
+import { startServer } from '../../../support/server-process.js'
+
+/** Node options that run `code` before the program. */
+const before = (code: string): { readonly NODE_OPTIONS: string } => ({
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}`,
+})
+
+/** Sends the process the signal once, when the first of its ports is open. What it listens on to try things out is none. */
+const whenItListens = (signal: NodeJS.Signals): string => `
+  import { Server } from 'node:net'
+  const { listen } = Server.prototype
+  Server.prototype.listen = function (...args) {
+    if (typeof args[0] === 'object' && !globalThis.isPortOpen) {
+      globalThis.isPortOpen = true
+      this.once('listening', () => process.kill(process.pid, '${signal}'))
+    }
+    return listen.apply(this, args)
+  }`
+
+void t.test('SIGTERM drains from the moment when the first port is open', async (t) => {
+  for (const flags of [[], ['--shutdown-delay-duration=100ms'], ['--metrics-bind-address=127.0.0.1:0']]) {
+    const server = await startServer(t, { flags, environment: before(whenItListens('SIGTERM')), ready: false })
+    t.equal(await server.exited, 0, flags.join(' '))
+    t.match(server.log(), /"msg":"draining"[^]*"msg":"stopped"/)
+  }
+})
+
+void t.test('SIGHUP is taken from the same moment', async (t) => {
+  const server = await startServer(t, { flags: [], environment: before(whenItListens('SIGHUP')) })
+  await until(() => server.log().includes('the configuration was loaded again'), 'it is loaded again')
+  t.equal((await fetch(`${server.url}/readyz`)).status, 200)
+})
+
+void t.test('SIGHUP does not end a worker that is still starting, which reloads when it serves', async (t) => {
+  const signalThePrimary = `
+    import cluster from 'node:cluster'
+    if (cluster.isWorker) {
+      process.kill(process.ppid, 'SIGHUP')
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+    }`
+  const server = await startServer(t, { flags: ['--workers=2'], environment: before(signalThePrimary) })
+  const reloadedBy = (): ReadonlySet<number> =>
+    new Set(
+      server
+        .log()
+        .split('\n')
+        .filter((line) => line.includes('the configuration was loaded again'))
+        .map((line) => (JSON.parse(line) as { worker?: number }).worker ?? 0),
+    )
+  await until(() => reloadedBy().size === 3, 'the primary and both workers have loaded it again')
+  t.notMatch(server.log(), 'worker ended')
+})
