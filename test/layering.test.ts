@@ -1,7 +1,7 @@
 /**
- * The structure of `src/`, read from its imports: they point down towards `model/`, never back up, and there is no circle,
- * not even of types. The reading arm is transports → pipeline → broadcast → cache, the feeding arm fleet → feed → upstream;
- * the two never import each other. `server/` wires the stages together and may import anything.
+ * The structure of `src/`, read from its imports. Seven rooms: `engine/` fans out and knows nothing of Kubernetes, of HTTP servers
+ * or of options; `kubernetes/` is the dialect; `server/`, `fleet/`, `client/` and `cli/` are built on them; `support/` is below all.
+ * Inside a room, stages import downwards too. There is no circle, not even of types.
  *
  * Tests lie beside the mirror of their source, so that both are found from either.
  */
@@ -15,37 +15,60 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 const source = join(root, 'src')
 const tests = join(root, 'test')
 
-/** The stages that each stage may import, besides itself, `model` and `support`. */
+/** What each stage may import, besides itself, `engine/model` and `support`. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
-  model: [],
   support: [],
-  codec: [],
-  dialect: ['codec'],
-  auth: [],
-  config: ['dialect', 'auth'],
-  cache: [],
-  broadcast: ['cache', 'codec'],
-  metrics: [],
-  reflector: [],
+  'engine/model': [],
+  'engine/facts': [],
+  'engine/upstream': [],
+  'engine/feed': ['engine/upstream'],
+  'engine/cache': [],
+  // The reading arm and the feeding arm meet in the pipeline alone.
+  'engine/broadcast': ['engine/cache', 'engine/facts'],
+  'engine/pipeline': ['engine/feed', 'engine/upstream', 'engine/broadcast', 'engine/cache'],
+  'client/reflector': [],
   // Published on its own: nothing of the server comes with it.
-  client: ['reflector'],
+  client: ['client/reflector'],
+  'kubernetes/codec': ['engine/facts'],
+  'kubernetes/dialect': ['kubernetes/codec', 'engine/facts', 'engine/pipeline'],
+  'kubernetes/upstream': ['client/reflector', 'engine/upstream'],
+  // A write goes straight to the upstream, past the caches, which see its event like anybody's.
+  'kubernetes/writes': ['kubernetes/dialect', 'kubernetes/codec', 'engine/upstream'],
+  fleet: ['engine/feed', 'engine/upstream', 'engine/cache'],
   // Commands are clients of any server: they start without the server's code.
-  cli: ['client', 'reflector', 'codec'],
-  upstream: ['reflector'],
-  feed: ['upstream'],
-  fleet: ['feed', 'upstream'],
-  // A write goes straight to the upstream, past the caches, which will hear of it.
-  writes: ['upstream', 'dialect', 'codec'],
-  pipeline: ['feed', 'upstream', 'broadcast', 'cache', 'dialect', 'codec', 'metrics'],
-  transports: ['pipeline', 'broadcast', 'cache', 'dialect', 'codec', 'auth', 'metrics', 'writes'],
-  served: ['transports', 'pipeline', 'cache', 'dialect', 'codec', 'auth', 'upstream'],
+  cli: ['client', 'client/reflector', 'kubernetes/codec'],
+  'server/auth': [],
+  'server/config': ['server/auth', 'kubernetes/dialect'],
+  'server/metrics': ['engine/pipeline', 'fleet'],
+  'server/transports': [
+    'server/auth',
+    'kubernetes/writes',
+    'kubernetes/dialect',
+    'kubernetes/codec',
+    'engine/pipeline',
+    'engine/broadcast',
+    'engine/cache',
+  ],
+  'server/served': [
+    'server/transports',
+    'server/auth',
+    'kubernetes/upstream',
+    'kubernetes/dialect',
+    'kubernetes/codec',
+    'engine/pipeline',
+    'engine/cache',
+    'engine/upstream',
+  ],
   // A page beside the API, over the same transports and behind the same gate.
-  ui: ['transports', 'broadcast', 'metrics', 'auth'],
+  'server/ui': ['server/transports', 'server/metrics', 'server/auth', 'engine/pipeline', 'engine/broadcast'],
 }
 
-/** The wiring: it may import every stage, and no stage may import it. */
-const WIRING = 'server'
+/** It may import every stage, and no stage may import it. */
+const WIRING = 'server/wiring'
 const ENTRY = 'main.ts'
+
+/** Rooms whose folders are stages of their own. */
+const SPLIT: ReadonlySet<string> = new Set(['engine', 'kubernetes', 'server'])
 
 /** Folders of tests that belong to no single source file. */
 const CROSS_CUTTING: ReadonlySet<string> = new Set([
@@ -71,7 +94,11 @@ interface Import {
   readonly to: string
 }
 
-const stageOf = (path: string): string => path.slice(0, Math.max(0, path.indexOf(sep)))
+function stageOf(path: string): string {
+  const [room = '', folder = ''] = path.split(sep)
+  if (!path.includes(sep)) return ''
+  return SPLIT.has(room) || `${room}/${folder}` in allowed ? `${room}/${folder}` : room
+}
 
 function listFiles(folder: string, ending: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith(ending))
@@ -99,7 +126,7 @@ void t.test('every import between stages points down', (t) => {
   const upward = imports.filter(({ from, to }) => {
     const stage = stageOf(from)
     if (stage === '' || stage === WIRING) return false
-    return ![stage, 'support', 'model', ...(allowed[stage] ?? [])].includes(stageOf(to))
+    return ![stage, 'support', 'engine/model', ...(allowed[stage] ?? [])].includes(stageOf(to))
   })
   t.same(
     upward.map(({ from, to }) => `${from} imports ${to}`),
@@ -141,7 +168,7 @@ void t.test('no file imports itself by way of others, not even for a type', (t) 
 
 void t.test('a test lies beside the mirror of its source', (t) => {
   const misplaced = listFiles(tests, '.test.ts').filter((path) => {
-    if (!path.includes(sep) || CROSS_CUTTING.has(stageOf(path))) return false
+    if (!path.includes(sep) || CROSS_CUTTING.has(path.split(sep)[0]!)) return false
     const mirrored = join(source, path.replace(/\.test\.ts$/, ''))
     // The test may belong to a file, to a folder, or to one aspect of a file.
     return ![`${mirrored}.ts`, mirrored, `${dirname(mirrored)}.ts`].some(existsSync)

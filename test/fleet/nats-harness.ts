@@ -1,7 +1,7 @@
 /** Replicas of a fleet in one process, over a real nats-server: each with its own connection and a sink that checks its calls. */
 import type { Test } from 'tap'
 import type { CheckedCache } from '../../src/engine/model/checked-cache.js'
-import type { FleetMetrics } from '../../src/engine/model/stage-metrics.js'
+import type { FleetMetrics } from '../../src/fleet/fleet-metrics.js'
 import type { FreshnessSource } from '../../src/engine/model/freshness-source.js'
 import type { ResourceFeed } from '../../src/engine/feed/resource-feed.js'
 import { Envelope, noSigningKeys } from '../../src/fleet/nats/envelope.js'

@@ -4,7 +4,7 @@
  */
 import { type Key, type KeyValue, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
-import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
+import { type Ingest, type StoredObject, isUnservable } from '../model/stored-object.js'
 import type { Logger } from '../../support/log.js'
 import type { Scratch } from '../../support/scratch.js'
 import { Store } from './store.js'
@@ -22,7 +22,7 @@ export class Ingester {
   readonly #loggedKeys = recentEntries<Key, true>(LOGGED_KEYS)
 
   constructor(
-    readonly ingest: (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable,
+    readonly ingest: Ingest,
     private readonly resource: string,
     private readonly logger: Logger,
   ) {}

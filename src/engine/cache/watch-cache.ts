@@ -12,10 +12,9 @@ import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
 import { type Revision, ZERO_REVISION } from '../model/revision.js'
 import type { WatchCacheMetrics } from '../model/stage-metrics.js'
 import { ExpiredError, NotImplementedError, TooManyRequestsError } from '../model/status.js'
-import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
+import { type Ingest, type StoredObject, isUnservable } from '../model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import type { Scratch } from '../../support/scratch.js'
 import { CacheBatch, CacheEvent } from './cache-batch.js'
 import { differenceBatches } from './difference.js'
 import { Gaps } from './gaps.js'
@@ -49,7 +48,7 @@ export interface WatchCacheOptions {
   readonly name: string
   /** Ends in '/'. */
   readonly prefix: Key
-  readonly ingest: (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable
+  readonly ingest: Ingest
   /** Called when a read first needs it, since the source may be opened after the cache that it feeds. */
   readonly freshness: () => FreshnessSource
   readonly ring: RingBounds

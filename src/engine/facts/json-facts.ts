@@ -219,5 +219,5 @@ function readWanted(json: Buffer, at: number, node: PlanNode, into: Reading): nu
  */
 function comparedText(scalar: string): string {
   if (!/^-?\d+(\.\d+)?([eE][-+]?\d+)?$/.test(scalar) || /^-?\d+$/.test(scalar)) return scalar
-  return Number.isInteger(Number(scalar)) ? printedNumber(goNumber({ number: scalar })) : scalar
+  return Number.isInteger(Number(scalar)) ? printedNumber(goNumber({ text: scalar })) : scalar
 }

@@ -1,6 +1,4 @@
 /** Reads JSON numbers as Go's decoder does: as an integer where the text is one of 64 bits, otherwise as a float. */
-import { JsonNumber } from '../../kubernetes/codec/json-tree.js'
-
 export type GoNumber =
   | { readonly kind: 'int'; readonly int: bigint }
   | { readonly kind: 'float'; readonly float: number }
@@ -8,8 +6,8 @@ export type GoNumber =
 const MIN_INT64 = -(2n ** 63n)
 const MAX_INT64 = 2n ** 63n - 1n
 
-export function goNumber(value: number | JsonNumber | { readonly number: string }): GoNumber {
-  const text = typeof value === 'number' ? String(value) : value instanceof JsonNumber ? value.text : value.number
+export function goNumber(value: number | { readonly text: string }): GoNumber {
+  const text = typeof value === 'number' ? String(value) : value.text
   if (/^[+-]?\d+$/.test(text)) {
     const int = BigInt(text.replace('+', ''))
     if (int >= MIN_INT64 && int <= MAX_INT64) return { kind: 'int', int }

@@ -3,7 +3,8 @@
  * the few facts that selectors in use need. A tree per object would cost several times its bytes and all of the garbage
  * collector's time.
  */
-import type { Key } from './event.js'
+import type { Scratch } from '../../support/scratch.js'
+import type { Key, KeyValue } from './event.js'
 import type { Revision } from './revision.js'
 
 export class StoredObject {
@@ -84,3 +85,9 @@ export interface Unservable {
 export function isUnservable(value: StoredObject | Unservable): value is Unservable {
   return 'unservable' in value
 }
+
+/**
+ * Reads a stored value. @param scratch where the bytes of the object may be put, for a caller that moves them before it reads
+ * the next; without it, they have memory of their own.
+ */
+export type Ingest = (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable

@@ -1,25 +1,25 @@
 /** A served resource as requests meet it: cached, or opened anew for each request. */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
 import type { WatchCache } from '../cache/watch-cache.js'
-import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
-import type { ResourceMetrics } from '../../server/metrics/metrics.js'
 import type { Revision } from '../model/revision.js'
+import type { Served } from '../model/served.js'
+import type { ResourceMetrics } from '../model/stage-metrics.js'
 
 /** A resource with its cache and its watchers. */
-export interface LiveResource {
+export interface LiveResource<S extends Served> {
   readonly kind: 'live'
-  readonly served: ServedResource
+  readonly served: S
   readonly cache: WatchCache
   readonly dispatcher: Dispatcher
   readonly metrics: ResourceMetrics
 }
 
 /** A resource that is not cached: each request opens a cache of its own, which lasts as long as the request. */
-export interface UncachedResource {
+export interface UncachedResource<S extends Served> {
   readonly kind: 'uncached'
-  readonly served: ServedResource
+  readonly served: S
   /** @throws StatusError when the upstream does not answer. */
-  open(request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource>
+  open(request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource<S>>
 }
 
 /** What a request is going to read of a resource that is not cached. */
@@ -31,8 +31,8 @@ export interface UncachedRequest {
   readonly afterRevision: Revision | null
 }
 
-export interface OpenedResource {
-  readonly live: LiveResource
+export interface OpenedResource<S extends Served> {
+  readonly live: LiveResource<S>
   /** Ends the request's own cache and its upstream watch. */
   close(): void
 }

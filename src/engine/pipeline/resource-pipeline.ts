@@ -6,21 +6,26 @@ import { Dispatcher, type DispatcherBounds } from '../broadcast/dispatcher.js'
 import type { Pump } from '../broadcast/pump.js'
 import { KEPT_HISTORY_MS, type RingBounds } from '../cache/ring-buffer.js'
 import { WatchCache } from '../cache/watch-cache.js'
-import { createIngest } from '../../kubernetes/codec/ingest.js'
-import { keyValueObject } from '../../kubernetes/dialect/key-value-object.js'
-import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
-import type { Metrics, ResourceMetrics } from '../../server/metrics/metrics.js'
-import type { ResourceGauges } from '../../server/metrics/resource-gauges.js'
 import { type Key, type KeyValue, keyToText } from '../model/event.js'
 import { type Resource, resourceId } from '../model/resource.js'
 import type { StatusError } from '../model/status.js'
-import type { StoredObject } from '../model/stored-object.js'
+import type { ResourceMetrics } from '../model/stage-metrics.js'
+import type { Served } from '../model/served.js'
+import type { Ingest, StoredObject } from '../model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { LiveResource } from './live-resource.js'
+import type { ResourceGauges } from './resource-gauges.js'
 import { recentEntries } from '../../support/recent-entries.js'
+
+/** What the pipelines count; each resource has its own part. */
+export interface PipelineMetrics {
+  forResource(resource: Resource): ResourceMetrics
+  /** A value that should be an object is none. */
+  wrapped(): void
+}
 
 export interface ResourcePipelineOptions {
   readonly openFeed: OpenFeed
@@ -31,15 +36,16 @@ export interface ResourcePipelineOptions {
     onlyMetadata: boolean,
     apiVersion: string,
   ) => Buffer | null
+  /** Returns what reads the stored values of a resource, and tells of each that it had to wrap although it should be an object. */
+  readonly ingestOf: (resource: Resource, onWrapped: (keyValue: KeyValue) => void) => Ingest
   readonly onInternalError: (error: StatusError) => void
   readonly pump: Pump
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  readonly metrics: Metrics
+  readonly metrics: PipelineMetrics
   readonly ring: RingBounds
   readonly bookmarkIntervalMs: number
-  readonly maxValueBytes: number
   /** See `WatchCacheOptions`. */
   readonly firstHistory?: number
 }
@@ -82,16 +88,7 @@ export class ResourcePipeline {
     this.cache = new WatchCache({
       name,
       prefix,
-      ingest: createIngest({
-        resource,
-        maxValueBytes: options.maxValueBytes,
-        wrap: keyValueObject,
-        // Under a declared prefix any value is welcome; among Kubernetes objects a plain value is a mistake worth a
-        // warning.
-        ...(resource.wholeKeyNames
-          ? {}
-          : { onWrapped: (keyValue: KeyValue) => this.#noteWrapped(name, keyValue, options) }),
-      }),
+      ingest: options.ingestOf(resource, (keyValue) => this.#noteWrapped(name, keyValue, options)),
       // The feed is opened below, because it needs the cache to write to.
       freshness: () => this.feed.freshness,
       ring: { keepAgeMs: KEPT_HISTORY_MS, ...ring },
@@ -115,7 +112,7 @@ export class ResourcePipeline {
   }
 
   /** @param served one of the resources that share this pipeline. */
-  live(served: ServedResource): LiveResource {
+  live<S extends Served>(served: S): LiveResource<S> {
     const { cache, dispatcher, metrics } = this
     return { kind: 'live', served, cache, dispatcher, metrics }
   }

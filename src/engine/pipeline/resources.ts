@@ -4,9 +4,9 @@
  * kinds of events) share one pipeline.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
-import type { RegistryChange, ResourceRegistry, ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { Key } from '../model/event.js'
 import { type Resource, apiVersion } from '../model/resource.js'
+import type { Served, ServedChange, ServedList } from '../model/served.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
 import type { LiveResource, UncachedResource } from './live-resource.js'
 import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipeline.js'
@@ -28,16 +28,16 @@ interface Shared {
   users: number
 }
 
-export class Resources {
+export class Resources<S extends Served> {
   readonly #options: ResourcesOptions
   #ring: RingBounds
   readonly #pipelines = new Map<Key, Shared>()
-  readonly #byPath = new Map<string, LiveResource | UncachedResource>()
-  readonly #uncached: UncachedResources
+  readonly #byPath = new Map<string, LiveResource<S> | UncachedResource<S>>()
+  readonly #uncached: UncachedResources<S>
   readonly #stopping = new Set<Promise<void>>()
   #isStarted = false
 
-  constructor(registry: ResourceRegistry, options: ResourcesOptions) {
+  constructor(registry: ServedList<S>, options: ResourcesOptions) {
     this.#options = options
     this.#ring = options.ring
     this.#uncached = new UncachedResources({ ...options, upstreamOf: options.directUpstream })
@@ -45,12 +45,12 @@ export class Resources {
     registry.onChange((change) => this.#follow(change))
   }
 
-  find(group: string, version: string, plural: string): LiveResource | UncachedResource | undefined {
+  find(group: string, version: string, plural: string): LiveResource<S> | UncachedResource<S> | undefined {
     return this.#byPath.get(`${group}/${version}/${plural}`)
   }
 
   /** Returns undefined also for a resource that is not cached. */
-  findLive(group: string, version: string, plural: string): LiveResource | undefined {
+  findLive(group: string, version: string, plural: string): LiveResource<S> | undefined {
     const found = this.find(group, version, plural)
     return found?.kind === 'live' ? found : undefined
   }
@@ -83,7 +83,7 @@ export class Resources {
   }
 
   /** Additions come first: an entry that only changed keeps its pipeline. */
-  #follow({ added, removed }: RegistryChange): void {
+  #follow({ added, removed }: ServedChange<S>): void {
     const addedPaths = new Set(added.map(pathOf))
     for (const served of added) this.#byPath.set(pathOf(served), this.#open(served))
     const reread = new Set<ResourcePipeline>()
@@ -98,15 +98,15 @@ export class Resources {
     for (const pipeline of reread) pipeline.reread()
   }
 
-  #open(served: ServedResource): LiveResource | UncachedResource {
+  #open(served: S): LiveResource<S> | UncachedResource<S> {
     return this.#isUncached(served) ? this.#uncached.resource(served) : this.#share(served).live(served)
   }
 
-  #isUncached({ resource }: ServedResource): boolean {
+  #isUncached({ resource }: Served): boolean {
     return this.#options.historySize(resource) === 0
   }
 
-  #share({ resource }: ServedResource): ResourcePipeline {
+  #share({ resource }: Served): ResourcePipeline {
     let shared = this.#pipelines.get(resource.etcdPrefix)
     if (shared === undefined) {
       const ring = this.#ringOf(resource)
@@ -122,7 +122,7 @@ export class Resources {
     return { ...this.#ring, maxItems: this.#options.historySize(resource) ?? this.#ring.maxItems }
   }
 
-  #release({ resource }: ServedResource, isReplaced: boolean): void {
+  #release({ resource }: Served, isReplaced: boolean): void {
     const shared = this.#pipelines.get(resource.etcdPrefix)
     if (shared === undefined) return
     shared.users--
@@ -137,6 +137,6 @@ export class Resources {
   }
 }
 
-function pathOf({ resource }: ServedResource): string {
+function pathOf({ resource }: Served): string {
   return `${resource.group}/${resource.version}/${resource.plural}`
 }

@@ -3,8 +3,8 @@
  * pipeline that lasts as long as the request.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
-import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import { type Resource, namespacePrefix } from '../model/resource.js'
+import type { Served } from '../model/served.js'
 import type { StatusError } from '../model/status.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
 import type { OpenedResource, UncachedRequest, UncachedResource } from './live-resource.js'
@@ -23,7 +23,7 @@ interface Opening {
   readonly pipeline: ResourcePipeline
 }
 
-export class UncachedResources {
+export class UncachedResources<S extends Served> {
   readonly #options: UncachedResourcesOptions
   /** The requests that run. */
   readonly #open = new Set<Opening>()
@@ -37,7 +37,7 @@ export class UncachedResources {
     for (const { pipeline } of this.#open) yield pipeline.dispatcher
   }
 
-  resource(served: ServedResource): UncachedResource {
+  resource(served: S): UncachedResource<S> {
     return { kind: 'uncached', served, open: (request, signal) => this.#openFor(served, request, signal) }
   }
 
@@ -50,7 +50,7 @@ export class UncachedResources {
     for (const opening of this.#open) this.#close(opening)
   }
 
-  async #openFor(served: ServedResource, request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource> {
+  async #openFor(served: S, request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource<S>> {
     const { resource } = served
     const { pipeline, feed } = this.#connect(resource, request.namespace)
     const opening = { resource, pipeline }

@@ -9,7 +9,7 @@
  */
 import type { Batch } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
-import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
+import type { FleetMetrics } from '../fleet-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import { BrokerError } from './broker-error.js'
 import type { Envelope } from './envelope.js'

@@ -13,7 +13,7 @@ import { ConsistencyCheck, type CheckOutcome } from '../../engine/feed/consisten
 import { type ProgressSource, UpstreamFreshness } from '../../engine/feed/upstream-freshness.js'
 import type { FeedStatus } from '../../engine/feed/feed-options.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
-import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
+import type { FleetMetrics } from '../fleet-metrics.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from '../../engine/feed/resource-feed.js'
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
 import { backoffMs } from '../../support/backoff.js'

@@ -15,7 +15,7 @@
 import type { FeedStatus } from '../../engine/feed/feed-options.js'
 import type { FeedResume } from '../../engine/feed/history-reader.js'
 import type { FeedSink, Replacement, ReplaceReason } from '../../engine/model/feed-sink.js'
-import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
+import type { FleetMetrics } from '../fleet-metrics.js'
 import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch, Key } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'

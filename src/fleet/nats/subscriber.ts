@@ -11,7 +11,7 @@
 import { addInTurns } from '../../engine/feed/add-in-turns.js'
 import type { KeyValue } from '../../engine/model/event.js'
 import type { ReplaceReason } from '../../engine/model/feed-sink.js'
-import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
+import type { FleetMetrics } from '../fleet-metrics.js'
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'

@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../../engine/model/event.js'
 import { type ObjectName, type Resource, apiVersion, nameOfKey } from '../../engine/model/resource.js'
-import { isUnservable, StoredObject, type Unservable } from '../../engine/model/stored-object.js'
+import { type Ingest, isUnservable, StoredObject, type Unservable } from '../../engine/model/stored-object.js'
 import type { Scratch } from '../../support/scratch.js'
 import { CodecError } from './protobuf/codec-error.js'
 import { openStored } from './protobuf/resource-version.js'
@@ -21,12 +21,6 @@ export interface IngestOptions {
   /** Called with each value that was wrapped. */
   readonly onWrapped?: (keyValue: KeyValue) => void
 }
-
-/**
- * Reads a stored value. @param scratch where the bytes of the object may be put, for a caller that moves them before it reads
- * the next; without it, they have memory of their own.
- */
-export type Ingest = (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable
 
 const PROTOBUF_MAGIC = Buffer.from('k8s\0', 'latin1')
 const ENCRYPTED_MAGIC = Buffer.from('k8s:enc:', 'latin1')

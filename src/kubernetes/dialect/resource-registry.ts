@@ -10,6 +10,7 @@ import { exactText } from '../codec/exact-json.js'
 import type { ViewTarget } from '../codec/object-views.js'
 import { ReadRules } from '../codec/read-rules.js'
 import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import type { Served, ServedChange, ServedList } from '../../engine/model/served.js'
 
 /** A column of a CRD's `additionalPrinterColumns`. */
 export interface PrinterColumn {
@@ -56,7 +57,7 @@ export interface CustomDefinition {
   readonly preservesUnknownFields: boolean
 }
 
-export interface ServedResource {
+export interface ServedResource extends Served {
   readonly resource: Resource
   readonly origin: 'well-known' | 'declared' | 'custom'
   /** undefined means the columns that this project has for the kind. */
@@ -77,10 +78,7 @@ export interface ServedResource {
   readonly convertsByWebhook: boolean
 }
 
-export interface RegistryChange {
-  readonly added: readonly ServedResource[]
-  readonly removed: readonly ServedResource[]
-}
+export type RegistryChange = ServedChange<ServedResource>
 
 export function servedResource(
   resource: Resource,
@@ -137,7 +135,7 @@ function readRulesOf(definition: CustomDefinition, { group, kind }: Resource): R
   return read
 }
 
-export class ResourceRegistry {
+export class ResourceRegistry implements ServedList<ServedResource> {
   readonly #owners = new Map<string, ReadonlyMap<string, ServedResource>>()
   readonly #byPath = new Map<string, ServedResource>()
   readonly #listeners = new Set<(change: RegistryChange) => void>()

@@ -1,8 +1,7 @@
 /** The metrics of the fan-out: watchers, the events they were sent, and the delay. */
 import type { Counter } from 'prom-client'
 import type { BroadcastMetrics } from '../../engine/model/stage-metrics.js'
-import { type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'
-import type { LabelledGauges } from './resource-gauges.js'
+import { type LabelledGauges, type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'
 
 /** A part of an event's way: a value of the label `segment`. */
 export type Segment = 'upstream-to-cache' | 'cache-to-socket' | 'publisher-to-replica'

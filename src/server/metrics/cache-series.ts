@@ -1,7 +1,6 @@
 /** The metrics of caches: their events, their contents and their history. */
 import type { WatchCacheMetrics } from '../../engine/model/stage-metrics.js'
-import { type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'
-import type { LabelledGauges } from './resource-gauges.js'
+import { type LabelledGauges, type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'
 
 export class CacheSeries {
   readonly #events

@@ -1,5 +1,5 @@
 /** The metrics of a fleet: what is published to NATS, and what replicas receive from it. */
-import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
+import type { FleetMetrics } from '../../fleet/fleet-metrics.js'
 import { type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'
 
 export class FleetSeries {

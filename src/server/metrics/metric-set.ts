@@ -3,6 +3,7 @@
  * processes.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
 import { HotCounter, HotHistogram } from './hot-metrics.js'
 
 /** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
@@ -11,6 +12,7 @@ export const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0
 /** The labels of everything that is counted for each resource. */
 export const RESOURCE = ['group', 'resource'] as const
 export type ResourceLabels = Record<(typeof RESOURCE)[number], string>
+export type LabelledGauges = readonly [labels: ResourceLabels, gauges: ResourceGauges]
 
 export class MetricSet {
   readonly registry = new Registry()

@@ -7,33 +7,18 @@
 import { AggregatorRegistry, type Registry, collectDefaultMetrics } from 'prom-client'
 import type { Limit } from '../../engine/model/limit.js'
 import type { Resource } from '../../engine/model/resource.js'
-import type {
-  BroadcastMetrics,
-  FeedMetrics,
-  FleetMetrics,
-  WatchCacheMetrics,
-} from '../../engine/model/stage-metrics.js'
+import type { ResourceMetrics } from '../../engine/model/stage-metrics.js'
+import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
+import type { FleetMetrics } from '../../fleet/fleet-metrics.js'
 import { BroadcastSeries } from './broadcast-series.js'
 import { CacheSeries } from './cache-series.js'
 import { FeedSeries } from './feed-series.js'
 import { FleetSeries } from './fleet-series.js'
-import { MetricSet, RESOURCE } from './metric-set.js'
+import { type LabelledGauges, MetricSet, RESOURCE } from './metric-set.js'
 import { ProcessSeries } from './process-series.js'
 import { RequestMetrics } from './request-metrics.js'
-import type { LabelledGauges, ResourceGauges } from './resource-gauges.js'
 
 const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
-
-export interface ResourceMetrics {
-  readonly feed: FeedMetrics
-  readonly cache: WatchCacheMetrics
-  readonly broadcast: BroadcastMetrics
-  /** The metrics of a replica that is fed by NATS. */
-  readonly fleet: FleetMetrics
-  list(seconds: number, bytes: number): void
-  /** Counts a watch that asked for a revision that is gone. */
-  resumeExpired(): void
-}
 
 export class Metrics {
   readonly #set = new MetricSet()
@@ -130,7 +115,7 @@ export class Metrics {
   }
 
   /** Returns the narrow parts for one resource. */
-  forResource({ group, plural }: Resource): ResourceMetrics {
+  forResource({ group, plural }: Resource): ResourceMetrics & { readonly fleet: FleetMetrics } {
     const labels = { group, resource: plural }
     return {
       feed: this.#feed.of(labels),

@@ -6,7 +6,7 @@ import type { CacheBatch } from '../../engine/cache/cache-batch.js'
 import type { CacheListener, WatchCache } from '../../engine/cache/watch-cache.js'
 import type { RegistryChange } from '../../kubernetes/dialect/resource-registry.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
-import type { LiveResource } from '../../engine/pipeline/live-resource.js'
+import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 
 export interface ObjectFollower {
   /** An object that is new or has changed. */

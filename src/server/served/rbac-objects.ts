@@ -5,7 +5,7 @@ import type { RbacObjects } from '../auth/authz/rbac-index.js'
 import { NOT_YET_READ, type RbacSource } from '../auth/authz/rbac.js'
 import type { Snapshot } from '../../engine/cache/store.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
-import type { LiveResource } from '../../engine/pipeline/live-resource.js'
+import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 import { turns } from '../../support/turns.js'
 import { followObjects } from './followed-objects.js'
 

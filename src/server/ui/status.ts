@@ -6,7 +6,7 @@
  * look like a drop of the total.
  */
 import type { Cursor } from '../../engine/broadcast/cursor.js'
-import type { ResourceGauges } from '../metrics/resource-gauges.js'
+import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
 import { type Resource, resourceId } from '../../engine/model/resource.js'
 import type {
   ClientFigures,

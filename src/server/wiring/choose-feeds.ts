@@ -1,6 +1,6 @@
 /** Chooses the source of this process's resources by the configuration. */
 import type { Config } from '../config/load.js'
-import type { FleetMetrics } from '../../engine/model/stage-metrics.js'
+import type { FleetMetrics } from '../../fleet/fleet-metrics.js'
 import type { Resource } from '../../engine/model/resource.js'
 import { httpFeeds, openRemoteApiServer } from './remote-api-server.js'
 import { natsFleet } from './nats-fleet.js'

@@ -1,4 +1,5 @@
 /** Ends all watches, spread over a grace period, so that their clients do not come back all at once. */
+import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { Resources } from '../../engine/pipeline/resources.js'
 import { type Clock, sleep } from '../../support/clock.js'
 
@@ -6,7 +7,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 const STEP_MS = 50
 
 export async function drainWatches(
-  resources: Resources,
+  resources: Resources<ServedResource>,
   graceMs: number,
   clock: Clock,
   isStopped: () => boolean,

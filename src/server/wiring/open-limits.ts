@@ -1,6 +1,7 @@
 /** The bounds of what runs at one time: those on clients, which all processes share, and those of this process. */
 import type { FairGate } from '../auth/fair-gate.js'
 import type { Gate } from '../../engine/model/shared-limits.js'
+import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { Resources } from '../../engine/pipeline/resources.js'
 import { BodyBudget } from '../transports/bodies/body-budget.js'
 import { BodyCache } from '../transports/bodies/body-cache.js'
@@ -29,7 +30,7 @@ export interface Limits {
   readonly watchers: Gate
 }
 
-export function openLimits(basis: Basis, resources: Resources, { gates }: ClientLimits): Limits {
+export function openLimits(basis: Basis, resources: Resources<ServedResource>, { gates }: ClientLimits): Limits {
   const { config, live, clock, metrics } = basis
   const { lists, 'initial-states': initialStates, writes, watchers } = gates
   metrics.observeInitialStates(() => initialStates.running + lists.running)

@@ -1,11 +1,14 @@
 /** The resources of this process, from their sources to their watchers, from the configuration. */
 import type { Pump } from '../../engine/broadcast/pump.js'
+import { createIngest } from '../../kubernetes/codec/ingest.js'
 import { ObjectViews } from '../../kubernetes/codec/object-views.js'
 import { type Schema, kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import type { Config } from '../config/load.js'
-import { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
+import { keyValueObject } from '../../kubernetes/dialect/key-value-object.js'
+import { ResourceRegistry, type ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
-import { keyToText } from '../../engine/model/event.js'
+import { keyToText, type KeyValue } from '../../engine/model/event.js'
+import type { Ingest } from '../../engine/model/stored-object.js'
 import { type Resource, resourceId } from '../../engine/model/resource.js'
 import { Resources } from '../../engine/pipeline/resources.js'
 import { RemoteDiscovery } from '../served/remote-discovery.js'
@@ -33,7 +36,7 @@ export interface Sources {
 
 export interface ResourceStage {
   readonly registry: ResourceRegistry
-  readonly resources: Resources
+  readonly resources: Resources<ServedResource>
   readonly views: ServedViews
   readonly schema: Schema
   /** The resources that the server behind `--upstream` serves; null without one. */
@@ -59,7 +62,7 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
     jsonOf: (...what) => views.forSelectors(...what),
     ring: ringBounds(config),
     bookmarkIntervalMs: config.bookmarkInterval,
-    maxValueBytes: MAX_VALUE_BYTES,
+    ingestOf,
     historySize: historySizes(config),
     directUpstream: (resource) =>
       server === null ? sources.upstream : new HttpResource({ server, resource, random: basis.random }),
@@ -72,6 +75,12 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
     if (sources.server === undefined) server?.close()
   }
   return { registry, resources, views, schema, remote, closeServer }
+}
+
+/** Under a declared prefix any value is welcome; among Kubernetes objects a plain value is a mistake worth a warning. */
+function ingestOf(resource: Resource, onWrapped: (keyValue: KeyValue) => void): Ingest {
+  const noted = resource.wholeKeyNames ? {} : { onWrapped }
+  return createIngest({ resource, maxValueBytes: MAX_VALUE_BYTES, wrap: keyValueObject, ...noted })
 }
 
 /** Now, and after every change of the configuration. With --upstream the server there knows what there is. */

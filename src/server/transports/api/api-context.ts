@@ -5,7 +5,7 @@
 import type { FairGate } from '../../auth/fair-gate.js'
 import type { Gate } from '../../../engine/model/shared-limits.js'
 import type { StatusError } from '../../../engine/model/status.js'
-import type { LiveResource, UncachedResource } from '../../../engine/pipeline/live-resource.js'
+import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { Clock } from '../../../support/clock.js'
 import type { Random } from '../../../support/random.js'
 import type { BodyCache } from '../bodies/body-cache.js'

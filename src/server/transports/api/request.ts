@@ -15,7 +15,7 @@ import {
 } from '../../../kubernetes/dialect/list-options.js'
 import { checkName, type ResourcePath } from '../../../kubernetes/dialect/request-path.js'
 import { NotAcceptableError, ServiceUnavailableError } from '../../../engine/model/status.js'
-import type { LiveResource } from '../../../engine/pipeline/live-resource.js'
+import type { LiveResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { Span } from '../../../support/tracing.js'
 import type { Caller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'

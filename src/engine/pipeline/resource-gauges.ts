@@ -1,6 +1,5 @@
 /** The values of one resource that are read at a scrape, instead of being counted as they happen. */
-import type { Resource } from '../../engine/model/resource.js'
-import type { ResourceLabels } from './metric-set.js'
+import type { Resource } from '../model/resource.js'
 
 export interface ResourceGauges {
   readonly resource: Resource
@@ -23,5 +22,3 @@ export interface ResourceGauges {
   /** The number of watchers by transport and state. */
   readonly watchers: ReadonlyMap<string, number>
 }
-
-export type LabelledGauges = readonly [labels: ResourceLabels, gauges: ResourceGauges]
