@@ -11,14 +11,25 @@ import { Group, watchersLevel } from './group.js'
 import { Matcher, type MatchedEvent, type WatchSelector, matcherKey } from './matcher.js'
 import { MatcherIndex } from './matcher-index.js'
 import type { WireFormat } from './wire-format.js'
+import { type KeyParts, keyOf } from '../../support/key-of.js'
 
-/** The properties that all watchers of one group share. */
-export interface GroupRequest {
+/** All that decides the bytes of a watch: watchers that agree in it form one group. */
+export interface GroupContents {
   /** '' for all. */
   readonly namespace: string
   readonly selector: WatchSelector
   readonly encoder: BodyEncoder
   readonly wire: WireFormat
+}
+
+const GROUP_KEY: KeyParts<GroupContents> = {
+  namespace: (namespace) => namespace,
+  selector: ({ canonical }) => canonical,
+  encoder: ({ apiVersion, key }) => `${apiVersion} ${key}`,
+  wire: ({ key }) => key,
+}
+
+export interface GroupRequest extends GroupContents {
   /** Whoever asks, for a share of the facts that are kept for selectors. */
   readonly identity: string
 }
@@ -74,7 +85,7 @@ export class Groups {
   }
 
   #groupFor(request: GroupRequest, headRevision: Revision): Group<Cursor> {
-    const key = groupKey(request)
+    const key = keyOf(GROUP_KEY, request)
     const existing = this.#groups.get(key)
     if (existing !== undefined) return existing
     const { encoder, wire } = request
@@ -89,7 +100,7 @@ export class Groups {
   #remove(group: Group<Cursor>, headRevision: Revision): void {
     const matcher = matcherOf(group)
     const { namespace, selector } = matcher
-    this.#groups.delete(groupKey({ namespace, selector, encoder: group.encoder, wire: group.wire }))
+    this.#groups.delete(keyOf(GROUP_KEY, { namespace, selector, encoder: group.encoder, wire: group.wire }))
     group.log.reset(headRevision)
     matcher.groups.delete(group)
     if (matcher.groups.size > 0) return
@@ -123,8 +134,4 @@ export function mostWatchedFirst<T extends { readonly watchers: number }>(items:
   const levels: T[][] = []
   for (const item of items) (levels[watchersLevel(item.watchers)] ??= []).push(item)
   return levels.reverse().flat()
-}
-
-function groupKey({ namespace, selector, encoder, wire }: Omit<GroupRequest, 'identity'>): string {
-  return `${matcherKey(namespace, selector, encoder.apiVersion)}\n${encoder.key}\n${wire.key}`
 }

@@ -2,6 +2,7 @@
 import type { FactRegistry } from '../../../engine/broadcast/fact-registry.js'
 import { Matcher } from '../../../engine/broadcast/matcher.js'
 import type { Snapshot } from '../../../engine/cache/store.js'
+import type { WatchCache } from '../../../engine/cache/watch-cache.js'
 import { startKeyOf } from '../../../kubernetes/dialect/continue-token.js'
 import type { ListParameters } from '../../../kubernetes/dialect/list-options.js'
 import { type ListPage, listPieces } from '../../../kubernetes/dialect/list-pieces.js'
@@ -10,6 +11,7 @@ import type { Selector } from '../../../kubernetes/dialect/selector.js'
 import { namespacePrefix } from '../../../engine/model/resource.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import { sleep } from '../../../support/clock.js'
+import { type KeyParts, keyOf } from '../../../support/key-of.js'
 import type { BodyUse } from '../bodies/body-cache.js'
 import { type Layout, layOut } from '../bodies/layout.js'
 import { sendBody } from '../bodies/send-body.js'
@@ -21,7 +23,27 @@ import type { ReadRequest } from './request.js'
 const MAX_DEBT_WAIT_MS = 5_000
 
 type ListRequest = ReadRequest<ListParameters>
-type Page = Omit<ListPage, 'matches'>
+
+/** All that decides the bytes of a list. */
+interface ListContents extends Omit<ListPage, 'matches'> {
+  readonly cache: Pick<WatchCache, 'name' | 'history'>
+  readonly selector: Selector
+  readonly layout: Layout
+  /** A table shows ages, which change every second; null for every other form. */
+  readonly second: number | null
+}
+
+const BODY_KEY: KeyParts<ListContents> = {
+  cache: ({ name, history }) => `${name} ${history}`,
+  snapshot: ({ revision }) => revision,
+  prefix: (prefix) => prefix,
+  startKey: (key) => key,
+  limit: (limit) => limit,
+  selector: ({ canonical }) => canonical,
+  encoder: ({ apiVersion, key }) => `${apiVersion} ${key}`,
+  layout: ({ key }) => key,
+  second: (second) => second,
+}
 
 export async function handleList(context: ApiContext, request: ListRequest): Promise<void> {
   const { exchange, live, caller, form, options } = request
@@ -34,13 +56,12 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   )
   // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
-  const page = pageOf(request, snapshot)
-  if (page.limit !== null) cache.keep(snapshot)
-  const layout = layOut(exchange, form)
-  const key = bodyKey(context, request, page, layout)
+  const contents = contentsOf(context, request, snapshot)
+  if (contents.limit !== null) cache.keep(snapshot)
+  const key = keyOf(BODY_KEY, contents)
   const unservable = snapshot.unservableCount
   if (unservable > 0) exchange.warn(`${unservable} objects of ${cache.name} are stored and cannot be served`)
-  const use = await useBody(context, request, key, page, layout)
+  const use = await useBody(context, request, key, contents)
   const bytes = await sendBody(exchange, context.bodies, key, use, {
     contentType: form.contentType,
     pace: (sent) => caller.pace(sent),
@@ -56,43 +77,34 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)
 }
 
-function pageOf({ live, path, options, encoder }: ListRequest, snapshot: Snapshot): Page {
+function contentsOf({ clock }: ApiContext, request: ListRequest, snapshot: Snapshot): ListContents {
+  const { live, path, options, encoder, exchange, form } = request
   const { cache, served } = live
   const prefix = path.namespace === '' ? cache.prefix : namespacePrefix(served.resource, path.namespace)
-  const startKey = options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix
-  // A page that is larger than the state is the whole list.
-  const limit = options.limit !== null && options.limit < snapshot.size ? options.limit : null
-  return { snapshot, prefix, startKey, limit, encoder: encoder() }
+  return {
+    cache,
+    snapshot,
+    prefix,
+    startKey: options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix,
+    // A page that is larger than the state is the whole list.
+    limit: options.limit !== null && options.limit < snapshot.size ? options.limit : null,
+    selector: options.selector,
+    encoder: encoder(),
+    layout: layOut(exchange, form),
+    second: form.transform === 'table' ? Math.floor(clock.now() / 1000) : null,
+  }
 }
 
-/** Everything that the bytes of the body depend on. */
-function bodyKey({ clock }: ApiContext, { live, form, options }: ListRequest, page: Page, layout: Layout): string {
-  // A table shows ages, which change every second.
-  const second = form.transform === 'table' ? Math.floor(clock.now() / 1000) : null
-  return [
-    live.cache.name,
-    live.cache.history,
-    live.served.resource.version,
-    page.snapshot.revision,
-    page.prefix,
-    page.startKey,
-    page.limit,
-    options.selector.canonical,
-    page.encoder.key,
-    layout.key,
-    second,
-  ].join('\n')
-}
-
+/** The body is made from its contents alone: what is not in them cannot change it, and what is in them is in its key. */
 function useBody(
   { bodies }: ApiContext,
-  { exchange, live, caller, options }: ListRequest,
+  { exchange, live, caller }: ListRequest,
   key: string,
-  page: Page,
-  layout: Layout,
+  contents: ListContents,
 ): Promise<BodyUse> {
+  const { facts } = live.dispatcher
   return bodies.use(key, { identity: caller.identity, signal: exchange.signal }, () =>
-    layout.pieces(selectedPieces(page, options.selector, live.dispatcher.facts, caller.identity)),
+    contents.layout.pieces(selectedPieces(contents, facts, caller.identity)),
   )
 }
 
@@ -107,15 +119,15 @@ async function payDebt({ clock }: ApiContext, { caller, exchange }: ListRequest)
 
 /** Keeps the selector's facts registered from the first piece to the last, or until nobody wants the rest. */
 function* selectedPieces(
-  page: Page,
-  selector: Selector,
+  contents: ListContents,
   facts: FactRegistry,
   identity: string,
 ): Generator<Buffer | null, void, void> {
-  if (selector.isEmpty) return yield* listPieces({ ...page, matches: null })
-  const matcher = new Matcher('', selector, facts, page.encoder.apiVersion, identity)
+  const { selector, encoder } = contents
+  if (selector.isEmpty) return yield* listPieces({ ...contents, matches: null })
+  const matcher = new Matcher('', selector, facts, encoder.apiVersion, identity)
   try {
-    yield* listPieces({ ...page, matches: (object) => matcher.matches(object) })
+    yield* listPieces({ ...contents, matches: (object) => matcher.matches(object) })
   } finally {
     matcher.close()
   }

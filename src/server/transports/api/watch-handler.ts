@@ -24,14 +24,27 @@ import type { ReadRequest } from './request.js'
 
 type Watch = Omit<ReadRequest<WatchParameters>, 'encoder'> & { readonly encoder: ObjectEncoder }
 
-/** What is held for a watch: its place among the watchers, the slot for its initial state, and the checks of its permission. */
-interface Held {
-  /** Gives back the slot for its initial state. */
-  releaseInitial: () => void
-  /** Gives back everything, when the watch has ended. */
-  readonly release: () => void
-  /** Ends the checks whether the watch is still allowed. */
-  stopKeeping: () => void
+const nothing = (): void => {}
+
+/** What a watch occupies: its place among the watchers, the slot for its initial state, and the checks of its permission. */
+class Occupied {
+  initialSlot: () => void = nothing
+  checks: () => void = nothing
+  readonly #leave: () => void
+
+  constructor(leave: () => void) {
+    this.#leave = leave
+  }
+
+  /** Bound, because a cursor calls it: it gives back the slot for the initial state. */
+  readonly releaseInitial = (): void => this.initialSlot()
+
+  /** Also bound. It gives back everything, when the watch has ended. */
+  readonly release = (): void => {
+    this.initialSlot()
+    this.#leave()
+    this.checks()
+  }
 }
 
 /** @throws StatusError before `transport.open` only. */
@@ -40,10 +53,10 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
   live.cache.assertReadable()
   context.memory.admit()
   const { history } = live.cache
-  const held = holdPlace(await context.watchers.enter(caller.identity, exchange.signal))
+  const held = new Occupied(await context.watchers.enter(caller.identity, exchange.signal))
   try {
     if (options.start.kind === 'initial-state') {
-      held.releaseInitial = await context.initialStates.enter(caller.identity, exchange.signal)
+      held.initialSlot = await context.initialStates.enter(caller.identity, exchange.signal)
     }
     const start = await startOf(request)
     // The read may have waited for the very value that cannot be read.
@@ -63,22 +76,9 @@ function changedMeanwhile(): StatusError {
   return new TooManyRequestsError('the resource has changed while the watch was being opened', 1)
 }
 
-function holdPlace(leave: () => void): Held {
-  const held: Held = {
-    releaseInitial: () => {},
-    stopKeeping: () => {},
-    release: () => {
-      held.releaseInitial()
-      leave()
-      held.stopKeeping()
-    },
-  }
-  return held
-}
-
 /** A function of its own, because its closure lives as long as the watch and must not keep the request alive for as long. */
-function keepChecking({ caller, live: { dispatcher } }: Watch, cursor: Cursor, held: Held): void {
-  held.stopKeeping = caller.keep((error) => dispatcher.fail(cursor, error, 'revoked'))
+function keepChecking({ caller, live: { dispatcher } }: Watch, cursor: Cursor, held: Occupied): void {
+  held.checks = caller.keep((error) => dispatcher.fail(cursor, error, 'revoked'))
 }
 
 /** @param start an error is sent in the stream. @returns null when the watch has ended with an error already. */
@@ -87,7 +87,7 @@ function begin(
   request: Watch,
   transport: WatchTransport,
   start: CursorStart | StatusError,
-  held: Held,
+  held: Occupied,
 ): Cursor | null {
   const { live, options } = request
   const stream = transport.open(options.compress || context.compressesWatches)
@@ -108,7 +108,7 @@ function watchRequest(
   { path, caller, options, encoder }: Watch,
   { wire }: OpenStream,
   start: CursorStart,
-  held: Held,
+  held: Occupied,
 ): CursorRequest {
   return {
     namespace: path.namespace,
@@ -125,7 +125,7 @@ function watchRequest(
   }
 }
 
-function fail({ encoder, live }: Watch, { wire, sink }: OpenStream, error: StatusError, held: Held): null {
+function fail({ encoder, live }: Watch, { wire, sink }: OpenStream, error: StatusError, held: Occupied): null {
   const status = error.toStatus()
   const { bytes, checksum } = errorUnit(wire, encoder.status(status), status)
   sink.end(bytes, status, checksum)
