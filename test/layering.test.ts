@@ -33,7 +33,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'kubernetes/dialect': ['kubernetes/codec', 'engine/facts', 'engine/pipeline'],
   'kubernetes/upstream': ['client/reflector', 'engine/upstream'],
   // A write goes straight to the upstream, past the caches, which see its event like anybody's.
-  'kubernetes/writes': ['kubernetes/dialect', 'kubernetes/codec', 'engine/upstream'],
+  'kubernetes/writes': ['kubernetes/dialect', 'kubernetes/codec', 'engine/upstream', 'engine/facts'],
   fleet: ['engine/feed', 'engine/upstream', 'engine/cache'],
   // Commands are clients of any server: they start without the server's code.
   cli: ['client', 'client/reflector', 'kubernetes/codec'],

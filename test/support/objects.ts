@@ -1,4 +1,5 @@
 /** Small stored objects for unit tests, and the encoder and wire that make their streams easy to read back. */
+import { bookmarkMetadata } from '../../src/kubernetes/dialect/encoding/bookmark.js'
 import type { BodyEncoder } from '../../src/engine/model/body-encoder.js'
 import type { WireFormat } from '../../src/engine/broadcast/wire-format.js'
 import { createIngest } from '../../src/kubernetes/codec/ingest.js'
@@ -113,15 +114,7 @@ export const plainEncoder: BodyEncoder = {
   encode: (object, revision) => spliceResourceVersion(object, revision),
   encodeFirst: null,
   isSame: null,
-  bookmark: (revision, initialEventsEnd) =>
-    Buffer.from(
-      JSON.stringify({
-        metadata: {
-          resourceVersion: String(revision),
-          ...(initialEventsEnd ? { annotations: { 'k8s.io/initial-events-end': 'true' } } : {}),
-        },
-      }),
-    ),
+  bookmark: (bookmark) => Buffer.from(JSON.stringify({ metadata: bookmarkMetadata(bookmark) })),
   status: (status) => Buffer.from(JSON.stringify(status)),
 }
 

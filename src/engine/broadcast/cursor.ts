@@ -160,7 +160,7 @@ export class Cursor {
     this.#revision = this.#initial!.revision
     this.#releaseInitial()
     this.options.onInitialComplete()
-    if (this.#marksInitialEnd) this.write(group.bookmark(this.#revision, true))
+    if (this.#marksInitialEnd) this.write(group.bookmark({ revision: this.#revision, endsInitialEvents: true }))
     else if (group.wire.mark !== null) this.write(group.mark(this.#revision))
   }
 
@@ -275,7 +275,7 @@ export class Cursor {
   writeBookmark(revision: Revision): void {
     this.timetable.bookmarkWritten()
     this.#revision = revision
-    this.write(this.group.bookmark(revision, false))
+    this.write(this.group.bookmark({ revision, endsInitialEvents: false }))
   }
 
   writeMark(revision: Revision): void {

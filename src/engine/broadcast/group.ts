@@ -9,6 +9,7 @@ import type { Revision } from '../model/revision.js'
 import type { Status } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { BodyEncoder } from '../model/body-encoder.js'
+import type { Bookmark } from '../model/bookmark.js'
 import type { Scratch } from '../../support/scratch.js'
 import { FrameLog, type LogUsage } from './frame-log.js'
 import { InitialFrames } from './initial-frames.js'
@@ -141,13 +142,15 @@ export class Group<M extends Member = Member> {
   }
 
   /** Returns a bookmark in its write unit. */
-  bookmark(revision: Revision, initialEventsEnd: boolean): WriteUnit {
-    if (initialEventsEnd) return this.#frameOne('BOOKMARK', this.encoder.bookmark(revision, true), revision)
-    if (this.#bookmark === null || this.#bookmarkRevision !== revision) {
-      this.#bookmark = this.#frameOne('BOOKMARK', this.encoder.bookmark(revision, false), revision)
+  bookmark(bookmark: Bookmark): WriteUnit {
+    const { revision, endsInitialEvents } = bookmark
+    if (!endsInitialEvents && this.#bookmark !== null && this.#bookmarkRevision === revision) return this.#bookmark
+    const unit = writeUnit(this.wire, this.wire.frame('BOOKMARK', this.encoder.bookmark(bookmark), revision))
+    if (!endsInitialEvents) {
+      this.#bookmark = unit
       this.#bookmarkRevision = revision
     }
-    return this.#bookmark
+    return unit
   }
 
   /** Returns the mark for a revision, for a format with marks. */
@@ -212,9 +215,5 @@ export class Group<M extends Member = Member> {
     const owner = this.#identity === null ? '' : `\n${this.#identity}`
     this.#watchers = watchers
     this.#flow = `${level}${owner}`
-  }
-
-  #frameOne(type: 'BOOKMARK', body: Buffer, revision: Revision): WriteUnit {
-    return writeUnit(this.wire, this.wire.frame(type, body, revision))
   }
 }

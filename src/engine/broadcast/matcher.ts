@@ -2,6 +2,7 @@
  * Decides which events of a resource a set of watchers sees, by one namespace (or all) and one selector. It is
  * evaluated once per event, however many watchers and encodings share it.
  */
+import type { ChangeType } from '../model/event-type.js'
 import type { CacheEvent } from '../cache/cache-batch.js'
 import type { Facts } from '../facts/json-facts.js'
 import type { EqualityTerm } from '../model/equality-term.js'
@@ -25,7 +26,7 @@ export interface WatchSelector {
  * shown.
  */
 export interface MatchedEvent {
-  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
+  readonly type: ChangeType
   readonly object: StoredObject
   readonly event: CacheEvent
 }

@@ -2,12 +2,11 @@
  * Frames events for one kind of connection, once their object is encoded. A wire is stateless, so that a group can
  * frame an event once for all of its watchers.
  */
+import type { EventType } from '../model/event-type.js'
 import type { Revision } from '../model/revision.js'
 import type { Status } from '../model/status.js'
 import { type Checksum, checksumOf, joined } from '../../support/crc32.js'
 import { deflateBlock } from './gzip.js'
-
-export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
 
 export type TransportKind = 'http1' | 'http2' | 'websocket' | 'sse'
 

@@ -3,6 +3,7 @@
  * encoder per negotiated encoding and transform; the broadcast knows nothing of JSON, Tables or protobuf.
  */
 import type { Scratch } from '../../support/scratch.js'
+import type { Bookmark } from './bookmark.js'
 import type { Revision } from './revision.js'
 import type { Status } from './status.js'
 import type { StoredObject } from './stored-object.js'
@@ -22,7 +23,6 @@ export interface BodyEncoder {
   readonly encodeFirst: ((object: StoredObject, revision: Revision) => Buffer | null) | null
   /** Only for projections: whether a watcher would see no difference. */
   readonly isSame: ((older: StoredObject, newer: StoredObject) => boolean) | null
-  /** @param initialEventsEnd marks the end of the initial state. */
-  bookmark(revision: Revision, initialEventsEnd: boolean): Buffer
+  bookmark(bookmark: Bookmark): Buffer
   status(status: Status): Buffer
 }

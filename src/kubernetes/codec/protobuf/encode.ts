@@ -7,6 +7,7 @@
  *
  * Source: kubernetes/apimachinery, pkg/apis/meta/v1/generated.proto.
  */
+import type { EventType } from '../../../engine/model/event-type.js'
 import type { Status } from '../../../engine/model/status.js'
 import {
   encodeEnvelope,
@@ -19,8 +20,6 @@ import {
 import { rawLength, writeRaw } from './resource-version.js'
 import { MessageWriter } from './message-writer.js'
 import { fieldLength, writeHeader } from './wire.js'
-
-export type WatchEventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
 
 export interface ListMetadata {
   readonly resourceVersion: string
@@ -117,7 +116,7 @@ function* listChunks(head: Buffer, itemNumber: number, items: readonly ListItem[
  * Encodes one event of a watch: a bare meta/v1 WatchEvent around the enveloped object. Over HTTP the caller puts its
  * length before it, in four bytes, big-endian; over WebSocket it is one message.
  */
-export function encodeWatchEvent(type: WatchEventType, envelopedObject: Buffer): Buffer {
+export function encodeWatchEvent(type: EventType, envelopedObject: Buffer): Buffer {
   const extensionLength = fieldLength(envelopedObject.length)
   const out = Buffer.allocUnsafeSlow(fieldLength(type.length) + fieldLength(extensionLength))
   let pos = writeHeader(1, type.length, out, 0)
@@ -128,12 +127,17 @@ export function encodeWatchEvent(type: WatchEventType, envelopedObject: Buffer):
   return out
 }
 
+/** What a bookmark's object says of itself. */
+export interface BookmarkMetadata {
+  readonly resourceVersion: string
+  readonly annotations?: Readonly<Record<string, string>>
+}
+
 /** Encodes the object of a BOOKMARK, in its envelope: it has nothing but metadata. */
 export function encodeBookmark(
   apiVersion: string,
   kind: string,
-  resourceVersion: string,
-  annotations: Readonly<Record<string, string>> = {},
+  { resourceVersion, annotations = {} }: BookmarkMetadata,
 ): Buffer {
   const metadata = new MessageWriter().text(6, resourceVersion)
   for (const [key, value] of Object.entries(annotations)) {

@@ -7,7 +7,8 @@ import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Scratch } from '../../../support/scratch.js'
 import { JsonObject } from '../../codec/versions/json-object.js'
 import { LIST_TAIL, listMetadataJson } from '../partial-object.js'
-import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
+import { bookmarkMetadata } from './bookmark.js'
+import type { ObjectEncoder } from './object-encoder.js'
 
 /** Returns the JSON of an object, however it is stored; null when it has none. */
 export type JsonView = (object: StoredObject) => Spliceable | null
@@ -52,10 +53,8 @@ export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false)
     encode: splice,
     encodeFirst: null,
     isSame: null,
-    bookmark: (revision, initialEventsEnd) =>
-      Buffer.from(
-        `{"kind":${kind},"apiVersion":${version},"metadata":${bookmarkMetadata(revision, initialEventsEnd)}}`,
-      ),
+    bookmark: (bookmark) =>
+      Buffer.from(`{"kind":${kind},"apiVersion":${version},"metadata":${JSON.stringify(bookmarkMetadata(bookmark))}}`),
     status: encodeStatus,
     listHead: (metadata) =>
       Buffer.from(`{"kind":${listKind},"apiVersion":${version},"metadata":${listMetadataJson(metadata)},"items":[`),

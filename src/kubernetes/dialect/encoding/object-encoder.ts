@@ -3,7 +3,6 @@
  * list cache uses it in its keys, so two encoders with equal keys must write equal bytes.
  */
 import type { BodyEncoder } from '../../../engine/model/body-encoder.js'
-import type { Revision } from '../../../engine/model/revision.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Scratch } from '../../../support/scratch.js'
 import type { ListMetadata } from '../partial-object.js'
@@ -22,13 +21,4 @@ export interface ObjectEncoder extends BodyEncoder {
   readonly list?: (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer | null>
   /** Writes one object as the whole answer; null as for `listItem`. */
   single(object: StoredObject): Buffer | null
-}
-
-/** The annotation of the bookmark that ends an initial state. */
-export const INITIAL_EVENTS_END = 'k8s.io/initial-events-end'
-
-/** Returns the `metadata` of a bookmark, which is nothing but a position. */
-export function bookmarkMetadata(revision: Revision, initialEventsEnd: boolean): string {
-  const annotations = initialEventsEnd ? `,"annotations":{"${INITIAL_EVENTS_END}":"true"}` : ''
-  return `{"resourceVersion":"${revision}"${annotations}}`
 }

@@ -5,7 +5,8 @@ import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { MetaVersion } from '../accept.js'
 import { LIST_TAIL, partialObject, partialObjectListHead } from '../partial-object.js'
 import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
-import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
+import { bookmarkMetadata } from './bookmark.js'
+import type { ObjectEncoder } from './object-encoder.js'
 
 export function partialEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): ObjectEncoder {
   const reduce = (object: StoredObject, revision: Revision): Buffer | null => {
@@ -18,9 +19,9 @@ export function partialEncoder(resource: Resource, view: JsonView, metaVersion: 
     encode: reduce,
     encodeFirst: null,
     isSame: null,
-    bookmark: (revision, initialEventsEnd) =>
+    bookmark: (bookmark) =>
       Buffer.from(
-        `{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":${bookmarkMetadata(revision, initialEventsEnd)}}`,
+        `{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":${JSON.stringify(bookmarkMetadata(bookmark))}}`,
       ),
     status: encodeStatus,
     listHead: (metadata) => partialObjectListHead(metadata, metaVersion),

@@ -8,7 +8,8 @@ import { hasSameMessage } from '../../codec/versions/convert.js'
 import { type Resource, apiVersion } from '../../../engine/model/resource.js'
 import { NotAcceptableError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
-import { INITIAL_EVENTS_END, type ObjectEncoder } from './object-encoder.js'
+import { bookmarkMetadata } from './bookmark.js'
+import type { ObjectEncoder } from './object-encoder.js'
 import { NO_PIECES, protobufList } from './protobuf-list.js'
 
 /** Ends a stream that cannot go on in protobuf: the client asks again and is answered in JSON. */
@@ -33,13 +34,7 @@ export function protobufEncoder(resource: Resource): ObjectEncoder {
     encode,
     encodeFirst: null,
     isSame: null,
-    bookmark: (revision, initialEventsEnd) =>
-      encodeBookmark(
-        version,
-        resource.kind,
-        String(revision),
-        initialEventsEnd ? { [INITIAL_EVENTS_END]: 'true' } : {},
-      ),
+    bookmark: (bookmark) => encodeBookmark(version, resource.kind, bookmarkMetadata(bookmark)),
     status: encodeStatus,
     list: (metadata, objects) =>
       protobufList(version, resource.listKind, metadata, objects, (object) =>

@@ -17,7 +17,8 @@ import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { endOfValue } from '../../../support/json-walk.js'
 import type { MetaVersion } from '../accept.js'
 import type { JsonView } from './json-encoder.js'
-import { INITIAL_EVENTS_END, type ObjectEncoder } from './object-encoder.js'
+import { bookmarkMetadata } from './bookmark.js'
+import type { ObjectEncoder } from './object-encoder.js'
 import { NO_PIECES, protobufList } from './protobuf-list.js'
 
 export function protobufMetadataEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): ObjectEncoder {
@@ -43,10 +44,10 @@ export function protobufMetadataEncoder(resource: Resource, view: JsonView, meta
     encode,
     encodeFirst: null,
     isSame: null,
-    bookmark: (revision, initialEventsEnd) => {
-      const annotations = initialEventsEnd ? { annotations: { [INITIAL_EVENTS_END]: 'true' } } : {}
+    bookmark: (bookmark) => {
+      const metadata = bookmarkMetadata(bookmark)
       return encodePartialObjectMetadata(
-        encodedMetadataItem(encodeObjectMeta(annotations, String(revision))),
+        encodedMetadataItem(encodeObjectMeta(metadata, metadata.resourceVersion)),
         metaVersion,
       )
     },

@@ -12,7 +12,8 @@ import {
   tableHead,
 } from '../table/encode-table.js'
 import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
-import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
+import { bookmarkMetadata } from './bookmark.js'
+import type { ObjectEncoder } from './object-encoder.js'
 
 /** @param now the wall clock in milliseconds: ages are those at the time of encoding. */
 export function tableEncoder(
@@ -37,8 +38,7 @@ export function tableEncoder(
     encode: (object, revision) => event(object, revision, false),
     encodeFirst: (object, revision) => event(object, revision, true),
     isSame: null,
-    bookmark: (revision, initialEventsEnd) =>
-      encodeTableBookmark(served, revision, bookmarkMetadata(revision, initialEventsEnd), form),
+    bookmark: (bookmark) => encodeTableBookmark(served, bookmarkMetadata(bookmark), form),
     status: encodeStatus,
     listHead: (metadata) => tableHead(served, metadata, form),
     listItem: row,

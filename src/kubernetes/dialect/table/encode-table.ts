@@ -9,6 +9,7 @@
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import { jsonText, parseJsonTree } from '../../codec/json-tree.js'
 import { formatResourceVersion } from '../../../engine/model/resource-version.js'
+import type { BookmarkMetadata } from '../../codec/protobuf/encode.js'
 import type { Revision } from '../../../engine/model/revision.js'
 import { BadRequestError } from '../../../engine/model/status.js'
 import type { MetaVersion } from '../accept.js'
@@ -118,17 +119,16 @@ export function encodeTableEvent(
  */
 export function encodeTableBookmark(
   served: ServedResource,
-  revision: Revision,
-  metadataJson: string,
+  metadata: BookmarkMetadata,
   { metaVersion }: TableForm,
 ): Buffer {
   const { cells } = tableRow(served, {}, 0)
   return Buffer.concat([
-    tableStart(`{"resourceVersion":"${formatResourceVersion(revision)}"}`, metaVersion),
+    tableStart(JSON.stringify({ resourceVersion: metadata.resourceVersion }), metaVersion),
     NO_COLUMNS,
     ROWS,
     Buffer.from(
-      `{"cells":[${cells.map(jsonText).join(',')}],"object":{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":${metadataJson}}}`,
+      `{"cells":[${cells.map(jsonText).join(',')}],"object":{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":${JSON.stringify(metadata)}}}`,
     ),
     TAIL,
   ])

@@ -1,14 +1,11 @@
 /** One JSON object per line: the stream of a Kubernetes watch. */
-import type { EventType } from '../../../engine/broadcast/wire-format.js'
+import { EVENT_TYPES, type EventType } from '../../../engine/model/event-type.js'
 import type { Framing } from './framing.js'
 
 const CLOSE = Buffer.from('}', 'latin1')
 const CLOSE_LINE = Buffer.from('}\n', 'latin1')
 const STARTS = new Map<EventType, Buffer>(
-  (['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] as const).map((type) => [
-    type,
-    Buffer.from(`{"type":"${type}","object":`, 'latin1'),
-  ]),
+  EVENT_TYPES.map((type) => [type, Buffer.from(`{"type":"${type}","object":`, 'latin1')]),
 )
 
 /** `{"type":…,"object":…}`, in parts. */

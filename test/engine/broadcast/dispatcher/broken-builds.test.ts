@@ -74,7 +74,7 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
   'a bookmark is one revision early': (harness) => {
     groupsOf(harness, (group) => {
       const bookmark = group.bookmark.bind(group)
-      group.bookmark = (revision, isInitialEnd) => bookmark((revision + 1) as typeof revision, isInitialEnd)
+      group.bookmark = (told) => bookmark({ ...told, revision: (told.revision + 1) as typeof told.revision })
     })
   },
   'a point to resume from lies inside a revision': (harness) => {

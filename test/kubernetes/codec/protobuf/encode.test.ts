@@ -82,7 +82,12 @@ void t.test('a watch event is a bare message around an enveloped object', (t) =>
 })
 
 void t.test('a bookmark has its kind, its resourceVersion and its annotations, and nothing else', (t) => {
-  const bookmark = openEnvelope(encodeBookmark('apps/v1', 'Deployment', '77', { 'k8s.io/initial-events-end': 'true' }))
+  const bookmark = openEnvelope(
+    encodeBookmark('apps/v1', 'Deployment', {
+      resourceVersion: '77',
+      annotations: { 'k8s.io/initial-events-end': 'true' },
+    }),
+  )
   t.match(bookmark, { apiVersion: 'apps/v1', kind: 'Deployment' })
   t.same(readMessage('k8s.io.api.apps.v1.Deployment', rawOf(bookmark)), {
     metadata: { resourceVersion: '77', annotations: { 'k8s.io/initial-events-end': 'true' } },

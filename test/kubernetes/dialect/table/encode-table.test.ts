@@ -102,7 +102,7 @@ void t.test('v1beta1 is named in the Table and in the objects of its rows', asyn
 
 void t.test('a bookmark is a Table whose row is that of an object with nothing but metadata', async (t) => {
   const metadata = { resourceVersion: '42', annotations: { 'k8s.io/initial-events-end': 'true' } }
-  const bytes = encodeTableBookmark(configmaps, toRevision(42), JSON.stringify(metadata), FORM)
+  const bytes = encodeTableBookmark(configmaps, metadata, FORM)
   t.match(JSON.parse(bytes.toString()), {
     metadata: { resourceVersion: '42', annotations: undefined },
     columnDefinitions: null,
