@@ -3,7 +3,7 @@
  * here for the first time, so a broken one stops the start.
  */
 import type { Gate } from '../../engine/model/shared-limits.js'
-import type { AccessMetrics } from '../../engine/model/request-metrics.js'
+import type { AccessMetrics, Webhook } from '../../engine/model/request-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Authenticator } from './authn/authenticator.js'
@@ -20,6 +20,7 @@ import { rbac, type RbacRules } from './authz/rbac.js'
 import { unionAuthorizer } from './authz/union-authorizer.js'
 import { webhook } from './authz/webhook.js'
 import { JsonClient, type JsonServer } from './https-json.js'
+import { JudgeHealth } from './judge-health.js'
 import { parseCertificates } from './peer-certificate.js'
 import { assertUsable } from '../../support/https-agent.js'
 import { timedClient } from './timed-client.js'
@@ -63,6 +64,8 @@ interface Surroundings {
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics?: AccessMetrics
+  /** Gets the health of each server that judges callers. */
+  readonly onJudge?: (health: JudgeHealth) => void
 }
 
 interface AuthenticatorSurroundings extends Surroundings {
@@ -78,8 +81,9 @@ interface AuthenticatorSurroundings extends Surroundings {
  */
 export function buildAuthenticator(
   options: AuthenticationOptions,
-  { clock, logger, metrics, unknownTokens }: AuthenticatorSurroundings,
+  { clock, logger, metrics, unknownTokens, onJudge }: AuthenticatorSurroundings,
 ): UnionAuthenticator {
+  const healthOf = (webhook: Webhook): JudgeHealth => openHealth(webhook, { clock, logger, onJudge })
   const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
     new WatchedFiles({ paths: [path], clock, logger }, (content) => naming(path, () => parse(content.toString('utf8'))))
   // The order is the API server's: front proxy, certificate, then tokens, the cheapest kind first.
@@ -119,6 +123,7 @@ export function buildAuthenticator(
           metrics,
         ),
         clock,
+        health: healthOf('oidc'),
       }),
     )
   }
@@ -126,7 +131,9 @@ export function buildAuthenticator(
     const api = new JsonClient(watchKubeconfig(options.authenticationKubeconfig, { clock, logger }))
     const client = timedClient(api, 'token-review', metrics)
     const unknown = unknownTokens === undefined ? {} : { unknown: unknownTokens }
-    authenticators.push(tokenReview({ client, cacheMs: options.authenticationTokenWebhookCacheTtl, clock, ...unknown }))
+    const health = healthOf('token-review')
+    const cacheMs = options.authenticationTokenWebhookCacheTtl
+    authenticators.push(tokenReview({ client, cacheMs, clock, health, ...unknown }))
   }
   return authenticators.length === 0
     ? nobodyAsked
@@ -139,7 +146,7 @@ export function buildAuthenticator(
  */
 export function buildAuthorizer(
   options: AuthorizationOptions,
-  { clock, logger, metrics }: Surroundings,
+  { clock, logger, metrics, onJudge }: Surroundings,
   rbacRules: RbacRules | null,
 ): Authorizer {
   const modes = options.authorizationMode.map((mode): Authorizer => {
@@ -163,12 +170,22 @@ export function buildAuthorizer(
           authorizedMs: options.authorizationWebhookCacheAuthorizedTtl,
           unauthorizedMs: options.authorizationWebhookCacheUnauthorizedTtl,
           clock,
+          health: openHealth('subject-access-review', { clock, logger, onJudge }),
         })
       default:
         return mode satisfies never
     }
   })
   return unionAuthorizer(modes)
+}
+
+function openHealth(
+  webhook: Webhook,
+  { clock, logger, onJudge }: Pick<Surroundings, 'clock' | 'logger'> & { onJudge: Surroundings['onJudge'] | undefined },
+): JudgeHealth {
+  const health = new JudgeHealth({ webhook, clock, logger })
+  onJudge?.(health)
+  return health
 }
 
 function watchIssuer(

@@ -8,8 +8,9 @@
  * server must not end ten thousand watches, so an entry survives a bounded time without an answer.
  */
 import type { AccessMetrics } from '../../engine/model/request-metrics.js'
-import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'
+import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'
 import type { Clock, Timer } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
 import { turns } from '../../support/turns.js'
 import type { AuthenticationRequest } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
@@ -17,12 +18,15 @@ import type { UnionAuthenticator } from './authn/union-authenticator.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision, type UserRules } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
 import { impersonatedUser, impersonationAttributes, refuseImpersonation, wantedUser } from './impersonation.js'
+import { reasonsOf } from './judge-health.js'
 import { ALL_UNAUTHENTICATED, digest, identityKey, type User } from './user.js'
 
 export interface AccessGuardOptions {
   readonly authenticator: UnionAuthenticator
   readonly authorizer: Authorizer
   readonly clock: Clock
+  /** Gets the reason why a caller is not let in, which the caller itself is not told. Default: nobody does. */
+  readonly logger?: Pick<Logger, 'debug'>
   /** Told of the requests of clients, not of the checks of running watches. */
   readonly metrics?: AccessMetrics
   /** How often authenticators and authorizers that change silently are asked again. Default 5 s. */
@@ -89,6 +93,10 @@ export class AccessGuard {
       return await this.#options.authenticator.authenticate(request)
     } catch (error) {
       result = error instanceof UnauthorizedError ? 'failure' : 'error'
+      this.#options.logger?.debug(
+        { address: request.address, reason: reasonsOf(error).join(': ') },
+        'caller is not authenticated',
+      )
       throw error
     } finally {
       this.#options.metrics?.authenticated(result, secondsSince(startedMs))
@@ -99,7 +107,17 @@ export class AccessGuard {
    * Finds the user whose rights are used: the caller, or the user that it impersonates.
    * @throws BadRequestError, ForbiddenError, ServiceUnavailableError
    */
-  async actingAs(caller: User, { rawHeaders }: AuthenticationRequest): Promise<Acting> {
+  async actingAs(caller: User, request: AuthenticationRequest): Promise<Acting> {
+    const startedMs = performance.now()
+    try {
+      return await this.#actingAs(caller, request)
+    } catch (error) {
+      this.#options.metrics?.authorized(refusalOf(error), secondsSince(startedMs))
+      throw error
+    }
+  }
+
+  async #actingAs(caller: User, { rawHeaders }: AuthenticationRequest): Promise<Acting> {
     const generation = this.#generation
     if (caller.groups.includes(ALL_UNAUTHENTICATED)) refuseImpersonation(rawHeaders)
     const wanted = wantedUser(rawHeaders)
@@ -115,7 +133,7 @@ export class AccessGuard {
     try {
       return { ...acting, decision: await this.#require(acting.user, attributes) }
     } catch (error) {
-      result = error instanceof ForbiddenError ? 'denied' : 'error'
+      result = refusalOf(error)
       throw error
     } finally {
       this.#options.metrics?.authorized(result, secondsSince(startedMs))
@@ -236,7 +254,7 @@ export class AccessGuard {
     if (entry.revoke.size === 0) return
     const { authenticator, clock, unjudgedMs = 300_000 } = this.#options
     try {
-      const acting = await this.actingAs(await authenticator.authenticate(entry.request), entry.request)
+      const acting = await this.#actingAs(await authenticator.authenticate(entry.request), entry.request)
       // The credential now belongs to another user or other groups, and the watch was allowed for the old identity.
       if (actingKey(acting) !== entry.identity)
         throw new UnauthorizedError('Unauthorized', { cause: 'the identity has changed' })
@@ -262,6 +280,11 @@ export class AccessGuard {
     entry.revoke.clear()
     for (const end of all) end(error)
   }
+}
+
+/** A request that asks for something wrong is denied; nobody failed. */
+function refusalOf(error: unknown): 'denied' | 'error' {
+  return StatusError.from(error).code < 500 ? 'denied' : 'error'
 }
 
 function secondsSince(startedMs: number): number {

@@ -21,6 +21,7 @@ export interface JsonAnswer {
   readonly body: unknown
 }
 
+const JSON_TYPE = 'application/json'
 const TIMEOUT_MS = 5_000
 /** Discovery documents, key sets and reviews take a few KB. */
 const MAX_BODY_BYTES = 2 ** 20
@@ -44,13 +45,13 @@ export class JsonClient {
   }
 
   /** @throws Error when the server does not answer within 5 s, or with more than 1 MiB. */
-  get(url: string): Promise<JsonAnswer> {
-    return this.#request(url, 'GET', null)
+  get(url: string, accept = JSON_TYPE): Promise<JsonAnswer> {
+    return this.#request(url, 'GET', null, accept)
   }
 
   /** @param path below the server's URL. @throws Error as `get`. */
   post(path: string, body: object): Promise<JsonAnswer> {
-    return this.#request(this.#server.server.replace(/\/$/, '') + path, 'POST', JSON.stringify(body))
+    return this.#request(this.#server.server.replace(/\/$/, '') + path, 'POST', JSON.stringify(body), JSON_TYPE)
   }
 
   close(): void {
@@ -58,11 +59,11 @@ export class JsonClient {
     this.#agent.destroy()
   }
 
-  #request(url: string, method: string, body: string | null): Promise<JsonAnswer> {
+  #request(url: string, method: string, body: string | null, accept: string): Promise<JsonAnswer> {
     const authorization = this.#server.authorization?.() ?? null
     const headers = {
-      accept: 'application/json',
-      ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+      accept,
+      ...(body === null ? {} : { 'content-type': JSON_TYPE, 'content-length': Buffer.byteLength(body) }),
       ...(authorization === null ? {} : { authorization }),
     }
     const { request: start } = url.startsWith('http:') ? http : https
@@ -107,6 +108,12 @@ function parse(text: string): unknown {
   } catch {
     return undefined
   }
+}
+
+/** The error for an answer that is not the one that was asked for, caused by what the server says about it. */
+export function refusal(asked: string, { status, body }: JsonAnswer): Error {
+  const message = textOf(member(body, 'message'))
+  return new Error(`${asked} answered ${status}`, message === '' ? {} : { cause: message })
 }
 
 /** Returns an own member of a value from the wire; undefined when the value is not an object or has no such member. */

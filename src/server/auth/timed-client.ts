@@ -18,7 +18,7 @@ export function timedClient(client: TimedClient, webhook: Webhook, metrics: Acce
     }
   }
   return {
-    get: (url) => timed(client.get(url)),
+    get: (url, accept) => timed(client.get(url, accept)),
     post: (path, body) => timed(client.post(path, body)),
     close: () => client.close(),
   }

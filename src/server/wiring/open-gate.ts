@@ -2,6 +2,7 @@
  * Opens the request gate as configured: authentication, authorization, limits for each identity, and the access log.
  */
 import { buildAuthenticator, buildAuthorizer } from '../auth/access-control.js'
+import type { JudgeHealth } from '../auth/judge-health.js'
 import { AccessGuard } from '../auth/access-guard.js'
 import { type AuditLog, openAuditLog } from '../auth/audit-log.js'
 import { trustedProxies } from '../auth/client-address.js'
@@ -72,17 +73,25 @@ function openGuard(
   readonly checks: readonly HealthCheck[]
   close(): void
 } {
-  const surroundings = { clock, logger, unknownTokens, metrics: metrics.requests }
+  const judges: JudgeHealth[] = []
+  const onJudge = (health: JudgeHealth): void => void judges.push(health)
+  const surroundings = { clock, logger, unknownTokens, metrics: metrics.requests, onJudge }
   const authenticator = buildAuthenticator(config, surroundings)
   const objects = rbacObjects(config, stage)
   const rules = objects === null ? null : new RbacRules(objects)
   const authorizer = buildAuthorizer(config, surroundings, rules)
-  const guard = new AccessGuard({ authenticator, authorizer, clock, metrics: metrics.requests })
+  const guard = new AccessGuard({ authenticator, authorizer, clock, logger, metrics: metrics.requests })
   const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
-  // Every caller would get 503, so a server that cannot read its rights must not get any.
-  const checks = config.authorizationMode.includes('RBAC')
-    ? [{ name: 'authorization-rbac', problem: () => rules?.unread ?? null }]
-    : []
+  // Another replica asks the same judges, and callers whose answer is known are served: that is no reason to be unready.
+  const checks: HealthCheck[] = judges.map((health) => ({
+    name: `judge-${health.webhook}`,
+    problem: () => health.problem,
+    isInformational: true,
+    informs: 'cannot judge callers',
+  }))
+  // Every caller gets 503: such a server must not get any.
+  if (config.authorizationMode.includes('RBAC'))
+    checks.push({ name: 'authorization-rbac', problem: () => rules?.unread ?? null })
   return {
     guard,
     escalation,

@@ -86,7 +86,7 @@ export function peerOf(certificates: readonly IssuedCertificate[], verified = tr
 /** An HTTP server on loopback that answers as `answer` says and keeps the requests. */
 export async function jsonServer(
   t: Pick<Test, 'teardown'>,
-  answer: (path: string, body: unknown) => { status?: number; body: unknown } | null,
+  answer: (path: string, body: unknown, accept: string) => { status?: number; body: unknown } | null,
 ) {
   const asked: { path: string; body: unknown; authorization: string | undefined }[] = []
   const server = http.createServer((incoming, outgoing) => {
@@ -98,7 +98,7 @@ export async function jsonServer(
     incoming.on('end', () => {
       const body: unknown = text === '' ? null : JSON.parse(text)
       asked.push({ path: incoming.url ?? '', body, authorization: incoming.headers.authorization })
-      const said = answer(incoming.url ?? '', body)
+      const said = answer(incoming.url ?? '', body, incoming.headers.accept ?? '')
       if (said === null) {
         incoming.socket.destroy()
         return

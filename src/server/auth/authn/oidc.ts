@@ -12,6 +12,7 @@ import type { errors, JWTPayload, JWTVerifyGetKey } from 'jose'
 import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { type JsonClient, textOf, textsOf } from '../https-json.js'
+import type { JudgeHealth } from '../judge-health.js'
 import type { User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
@@ -32,12 +33,17 @@ export interface OidcOptions {
   /** The client for the issuer, with its certificate authority. */
   readonly client: Pick<JsonClient, 'get' | 'close'>
   readonly clock: Clock
+  /** Told how the verification of each token goes. Default: nobody is. */
+  readonly health?: Pick<JudgeHealth, 'note'>
 }
 
 /** A decision is made again after this time, so that a revoked key is trusted no longer than that. */
 const POSITIVE_MS = 5 * 60_000
 const NEGATIVE_MS = 10_000
+const DISCOVERY_COOLDOWN_MS = 1_000
 const JWKS_COOLDOWN_MS = 30_000
+/** kube-apiserver offers the first alone, and most issuers the second. */
+const KEY_SET_TYPES = 'application/jwk-set+json, application/json'
 const JWKS_MAX_AGE_MS = 10 * 60_000
 
 /** The package is loaded by the first token, so that only servers with an issuer spend the time and memory. */
@@ -45,20 +51,24 @@ const jose = async (): Promise<typeof import('jose')> => await import('jose')
 
 export function oidc(options: OidcOptions): Authenticator {
   let keys: Promise<JWTVerifyGetKey> | null = null
-  let retryAt = 0
+  let failure: { readonly error: unknown; readonly untilMs: number } | null = null
   /**
    * Discovery is not done at start: an unreachable issuer must not keep a server down for callers that do not need it.
    */
   function keySet(): Promise<JWTVerifyGetKey> {
     if (keys !== null) return keys
-    if (options.clock.monotonic() < retryAt) throw unavailable('discovery failed a moment ago')
+    if (failure !== null && options.clock.monotonic() < failure.untilMs) throw failure.error
     const discovering = discover(options).catch((error: unknown) => {
       keys = null
-      retryAt = options.clock.monotonic() + 1_000
+      failure = { error, untilMs: options.clock.monotonic() + DISCOVERY_COOLDOWN_MS }
       throw error
     })
     keys = discovering
     return discovering
+  }
+
+  async function identify(token: string): Promise<User> {
+    return userOf(await verify(token, await keySet(), options), options)
   }
 
   return cachedTokens({
@@ -71,7 +81,8 @@ export function oidc(options: OidcOptions): Authenticator {
     close: () => options.client.close(),
     async judge(token) {
       if (!(await isOurs(token, options.issuerUrl))) return null
-      return userOf(await verify(token, await keySet(), options), options)
+      const verifying = identify(token)
+      return await (options.health?.note(verifying) ?? verifying)
     },
   })
 }
@@ -105,7 +116,8 @@ async function discover({ client, issuerUrl }: OidcOptions): Promise<JWTVerifyGe
     cooldownDuration: JWKS_COOLDOWN_MS,
     cacheMaxAge: JWKS_MAX_AGE_MS,
     [customFetch]: async (url: string) => {
-      const { status, body } = await client.get(url)
+      const { status, body } = await client.get(url, KEY_SET_TYPES)
+      if (status !== 200) throw new Error(`${url} answered ${status}`)
       return new Response(JSON.stringify(body ?? null), { status })
     },
   })

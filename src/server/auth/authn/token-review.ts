@@ -7,9 +7,10 @@
  */
 import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import { type JsonClient, member, textOf, textsOf } from '../https-json.js'
+import { type JsonClient, member, refusal, textOf, textsOf } from '../https-json.js'
 import type { Gate } from '../../../engine/model/shared-limits.js'
 import { FairGate } from '../fair-gate.js'
+import type { JudgeHealth } from '../judge-health.js'
 import type { User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
@@ -21,6 +22,8 @@ export interface TokenReviewOptions {
   readonly clock: Clock
   /** Slots, by address, for the questions about tokens that were never accepted. Default: those of a process alone. */
   readonly unknown?: Gate
+  /** Told how each review goes. Default: nobody is. */
+  readonly health?: Pick<JudgeHealth, 'note'>
 }
 
 /** The client has eight connections. */
@@ -50,6 +53,7 @@ export function tokenReview({
   cacheMs,
   clock,
   unknown = unknownTokenGate(clock, 1),
+  health,
 }: TokenReviewOptions): Authenticator {
   // Equal tokens are asked about once, so that every known token has a place of its own in the queue.
   const known = new FairGate({
@@ -67,24 +71,26 @@ export function tokenReview({
     changesSilently: true,
     close: () => client.close(),
     async judge(token, { address, isKnownToken }) {
-      const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec: { token } }
       const leave = await (isKnownToken ? known.enter('') : unknown.enter(address))
-      const answer = await client
-        .post('/apis/authentication.k8s.io/v1/tokenreviews', body)
-        .catch((error: unknown) => {
-          throw unavailable(error)
-        })
-        .finally(leave)
-      const status = member(answer.body, 'status')
-      if (answer.status < 200 || answer.status > 299 || status === undefined) {
-        throw unavailable(new Error(`TokenReview answered ${answer.status}`))
-      }
-      if (member(status, 'authenticated') !== true) {
-        throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
-      }
-      return userOf(member(status, 'user'))
+      const reviewing = review(client, token).finally(leave)
+      return await (health?.note(reviewing) ?? reviewing)
     },
   })
+}
+
+async function review(client: TokenReviewOptions['client'], token: string): Promise<User> {
+  const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec: { token } }
+  const answer = await client.post('/apis/authentication.k8s.io/v1/tokenreviews', body).catch((error: unknown) => {
+    throw unavailable(error)
+  })
+  const status = member(answer.body, 'status')
+  if (answer.status < 200 || answer.status > 299 || status === undefined) {
+    throw unavailable(refusal('TokenReview', answer))
+  }
+  if (member(status, 'authenticated') !== true) {
+    throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
+  }
+  return userOf(member(status, 'user'))
 }
 
 function userOf(user: unknown): User {

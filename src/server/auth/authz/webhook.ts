@@ -4,7 +4,8 @@
  */
 import { ServiceUnavailableError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import { type JsonClient, member, textOf } from '../https-json.js'
+import { type JsonClient, member, refusal, textOf } from '../https-json.js'
+import type { JudgeHealth } from '../judge-health.js'
 import { digest, identityKey, type User } from '../user.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision } from './authorizer.js'
 import { recentEntries } from '../../../support/recent-entries.js'
@@ -15,18 +16,21 @@ export interface WebhookOptions {
   readonly authorizedMs: number
   readonly unauthorizedMs: number
   readonly clock: Clock
+  /** Told how each review goes. Default: nobody is. */
+  readonly health?: Pick<JudgeHealth, 'note'>
 }
 
 /** A decision takes about 300 bytes. */
 const MAX_DECISIONS = 65_536
 
 export function webhook(options: WebhookOptions): Authorizer {
-  const { client, clock } = options
+  const { client, clock, health } = options
   const kept = recentEntries<string, { readonly decision: Decision; readonly until: number }>(MAX_DECISIONS)
   const running = new Map<string, Promise<Decision>>()
 
   async function ask(key: string, user: User, attributes: Attributes): Promise<Decision> {
-    const decision = await review(client, user, attributes)
+    const reviewing = review(client, user, attributes)
+    const decision = await (health?.note(reviewing) ?? reviewing)
     kept.set(key, { decision, until: clock.now() + (decision.allowed ? options.authorizedMs : options.unauthorizedMs) })
     return decision
   }
@@ -69,7 +73,7 @@ async function review(client: WebhookOptions['client'], user: User, attributes: 
     })
   const status = member(answer.body, 'status')
   if (answer.status < 200 || answer.status > 299 || typeof member(status, 'allowed') !== 'boolean') {
-    throw unavailable(new Error(`SubjectAccessReview answered ${answer.status}`))
+    throw unavailable(refusal('SubjectAccessReview', answer))
   }
   const allowed = member(status, 'allowed') === true && member(status, 'denied') !== true
   const reason = textOf(member(status, 'reason'))

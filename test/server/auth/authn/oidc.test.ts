@@ -23,13 +23,21 @@ const KEYS = { one: await makeKey('one'), two: await makeKey('two'), foreign: aw
 
 /** An issuer on loopback, with discovery and a key set over HTTP, whose keys can be rotated. */
 async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
-  const state = { keys: [KEYS.one], away: false, discovery: {} as Record<string, unknown>, keysFail: false }
-  const server = await jsonServer(t, (path) => {
+  const state = {
+    keys: [KEYS.one],
+    away: false,
+    discovery: {} as Record<string, unknown>,
+    keysFail: false,
+    /** The only type of the key set. */
+    keySetType: 'application/json',
+  }
+  const server = await jsonServer(t, (path, _body, accept) => {
     if (state.away) return null
     if (path === '/.well-known/openid-configuration') {
       return { body: { issuer: url, jwks_uri: `${url}/keys`, ...state.discovery } }
     }
     if (path !== '/keys' || state.keysFail) return { status: 500, body: {} }
+    if (!accept.split(', ').includes(state.keySetType)) return { status: 406, body: {} }
     return { body: { keys: jwks(state.keys) } }
   })
   const { url, asked } = server
@@ -206,6 +214,14 @@ void t.test('an issuer that is away gives 503, which is not remembered as a refu
   clock.advance(1_000)
   t.ok(await ask(text))
 })
+
+for (const keySetType of ['application/jwk-set+json', 'application/json']) {
+  void t.test(`a key set is asked for as ${keySetType} too, for issuers that have no other`, async (t) => {
+    const { state, token, ask, url } = await issuer(t)
+    state.keySetType = keySetType
+    t.match(await ask(await token()), { name: `${url}#ann` })
+  })
+}
 
 void t.test('a key set that cannot be fetched gives 503', async (t) => {
   const { state, token, ask } = await issuer(t)

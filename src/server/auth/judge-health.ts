@@ -1,0 +1,92 @@
+/**
+ * Tells the operator that a server which judges callers for this one cannot: an issuer, or an API server that reviews. Its
+ * callers get a 503 that says no more, and only the operator can change what is wrong there. One line says that it fails and
+ * why, at most one a minute that it still does, and one that it is over.
+ */
+import type { Webhook } from '../../engine/model/request-metrics.js'
+import { ServiceUnavailableError, StatusError } from '../../engine/model/status.js'
+import type { Clock } from '../../support/clock.js'
+import { errorMessage } from '../../support/error-message.js'
+import type { Logger } from '../../support/log.js'
+
+export interface JudgeHealthOptions {
+  readonly webhook: Webhook
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+const LOG_GAP_MS = 60_000
+const MAX_REASONS = 5
+/** A reason contains what another server answered. */
+const MAX_REASON_CHARACTERS = 500
+
+export class JudgeHealth {
+  readonly webhook: Webhook
+  readonly #options: JudgeHealthOptions
+  /** The last failure that no success has followed. */
+  #failing: { readonly reason: string; readonly atMs: number } | null = null
+  #loggedAtMs = -Infinity
+  #isLogged = false
+  /** Since the last line. */
+  #failures = 0
+
+  constructor(options: JudgeHealthOptions) {
+    this.webhook = options.webhook
+    this.#options = options
+  }
+
+  /** Why it could not judge the last time that it was asked; null when it could. Without what it answered, which anybody may see. */
+  get problem(): string | null {
+    if (this.#failing === null) return null
+    const { reason, atMs } = this.#failing
+    return `${reason} (${Math.round((this.#options.clock.monotonic() - atMs) / 1000)} s ago)`
+  }
+
+  /** Notes what the judging of one caller comes to, and passes it on. A refusal is a judgement. */
+  async note<T>(judging: Promise<T>): Promise<T> {
+    try {
+      const judged = await judging
+      this.#works()
+      return judged
+    } catch (error) {
+      if (error instanceof ServiceUnavailableError || !(error instanceof StatusError)) this.#fails(error)
+      else this.#works()
+      throw error
+    }
+  }
+
+  #works(): void {
+    this.#failing = null
+    if (!this.#isLogged) return
+    this.#isLogged = false
+    const { logger } = this.#options
+    logger.info({ webhook: this.webhook, failures: this.#failures }, 'callers can be judged again')
+    this.#failures = 0
+  }
+
+  #fails(error: unknown): void {
+    const { clock, logger } = this.#options
+    const reasons = reasonsOf(error instanceof ServiceUnavailableError ? error.cause : error)
+    this.#failing = { reason: reasons[0] ?? errorMessage(error), atMs: clock.monotonic() }
+    this.#failures++
+    if (clock.monotonic() - this.#loggedAtMs < LOG_GAP_MS) return
+    this.#loggedAtMs = clock.monotonic()
+    this.#isLogged = true
+    const reason = reasons.join(': ').slice(0, MAX_REASON_CHARACTERS)
+    logger.error({ webhook: this.webhook, reason, failures: this.#failures }, 'callers cannot be judged: they get 503')
+    this.#failures = 0
+  }
+}
+
+/** The messages of an error and of what caused it. */
+export function reasonsOf(error: unknown): readonly string[] {
+  const reasons: string[] = []
+  for (
+    let at = error;
+    at !== undefined && reasons.length < MAX_REASONS;
+    at = at instanceof Error ? at.cause : undefined
+  ) {
+    reasons.push(errorMessage(at))
+  }
+  return reasons
+}
