@@ -46,6 +46,7 @@ void t.test('the package holds what is needed, installs into an empty folder and
     'dist/main.js',
     'dist/ui/page/main.js',
     'src/server/ui/page/index.html',
+    'src/engine/upstream/embedded/sample-cluster.json',
     'LICENSE',
     'NOTICE',
     'THIRD-PARTY-LICENSES.txt',
@@ -57,7 +58,7 @@ void t.test('the package holds what is needed, installs into an empty folder and
   t.same(
     paths.filter(
       (path) =>
-        !/^(dist\/.*\.(js|d\.ts)|src\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+        !/^(dist\/.*\.(js|d\.ts)|src\/upstream\/embedded\/sample-cluster\.json|src\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
           path,
         ),
     ),

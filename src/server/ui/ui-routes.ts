@@ -9,6 +9,7 @@ import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
+import { readPackageFile } from '../../support/package-file.js'
 import type { Caller } from '../transports/limits/request-gate.js'
 import type { Exchange } from '../transports/server/exchange.js'
 import { type GatedRouteOptions, gated } from '../transports/server/gated-route.js'
@@ -51,13 +52,8 @@ const assets: Readonly<Record<string, Asset>> = {
   ),
 }
 
-/** Files that the compiler does not copy are read from the sources: two folders up from `dist/ui`, three in a test build. */
 function source(name: string): Buffer {
-  try {
-    return readFileSync(new URL(`./page/${name}`, import.meta.url))
-  } catch {
-    return readFileSync(new URL(`../../../../src/ui/page/${name}`, import.meta.url))
-  }
+  return readPackageFile(`src/server/ui/page/${name}`)
 }
 
 export function registerUi(server: FastifyInstance, options: UiOptions): void {

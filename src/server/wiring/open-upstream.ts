@@ -3,7 +3,7 @@ import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { systemClock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import { startDemoCluster } from '../../engine/upstream/embedded/demo/demo-cluster.js'
+import { startSampleCluster } from '../../engine/upstream/embedded/sample-cluster.js'
 import { createEmbeddedUpstream } from '../../engine/upstream/embedded/embedded-upstream.js'
 import { connectEtcd } from '../../engine/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
@@ -14,7 +14,7 @@ import { noUpstream } from './nats-fleet.js'
 export function openUpstream(config: Config, logger: Logger, metrics: Metrics): Upstream {
   if (config.embedded) {
     const upstream = createEmbeddedUpstream()
-    startDemoCluster(upstream)
+    startSampleCluster(upstream)
     return upstream
   }
   if (config.upstream !== null) return noUpstream('resources of --upstream are only read')

@@ -1,0 +1,192 @@
+/**
+ * Keeps the sample cluster moving: a few revisions a second, of the kinds a real cluster writes. Each tick does one
+ * thing: a node's heartbeat that is due, else mostly the next step of a pod that starts or ends, else something new.
+ *
+ * The store is the only state: the writer reads what is there and skips what it does not understand. The counts of a
+ * pod's owners change in the same revision as the pod, so that an observer sees a consistent cluster at every revision.
+ * It is no controller: what users delete stays deleted.
+ */
+import { keyFromText } from '../../model/event.js'
+import type { Clock, Timer } from '../../../support/clock.js'
+import { randomInteger, type Random } from '../../../support/random.js'
+import { type SampleStore, SampleTransaction, type Stored } from './sample-transaction.js'
+
+const FIRST_TICK_MS = 100
+const TICK_MS = [200, 500] as const
+const HEARTBEAT_MS = 10_000
+/** A real cluster forgets events after an hour. */
+const MAX_EVENTS = 100
+/** The letters from which Kubernetes generates names, which spell no words. */
+const LETTERS = 'bcdfghjklmnpqrstvwxz2456789'
+
+interface Pod extends Stored {
+  metadata: Stored['metadata'] & { uid: string; creationTimestamp: string; deletionTimestamp?: string }
+  spec: { nodeName: string }
+  status: {
+    phase: string
+    podIP?: string
+    conditions: { type: string; status: string }[]
+    containerStatuses: { restartCount: number }[]
+  }
+}
+
+type Lease = Stored & { spec: { renewTime: string } }
+type Event = Stored & { lastTimestamp: string }
+
+export class SampleWriter {
+  #timer: Timer | null
+  #transaction: SampleTransaction
+
+  constructor(
+    private readonly store: SampleStore,
+    private readonly clock: Clock,
+    private readonly random: Random,
+  ) {
+    this.#transaction = new SampleTransaction(store)
+    this.#timer = clock.setTimer(FIRST_TICK_MS, () => this.#tick())
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+  }
+
+  #tick(): void {
+    this.#timer = this.clock.setTimer(randomInteger(this.random, ...TICK_MS), () => this.#tick())
+    this.#transaction = new SampleTransaction(this.store)
+    this.#change()
+    this.#transaction.commit()
+  }
+
+  #change(): void {
+    const leases = this.#transaction.list<Lease>('leases/kube-node-lease')
+    const [oldest] = leases.filter(isLease).sort((a, b) => (a.spec.renewTime < b.spec.renewTime ? -1 : 1))
+    if (oldest !== undefined && this.clock.now() - Date.parse(oldest.spec.renewTime) >= HEARTBEAT_MS) {
+      oldest.spec.renewTime = this.#time().replace('Z', '.000000Z')
+      return this.#transaction.put('leases', oldest)
+    }
+    const pods = this.#transaction.list<Pod>('pods').filter(isWhole)
+    const moving = pods.filter((pod) => !isServing(pod))
+    const serving = pods.filter(isServing)
+    if (moving.length > 0 && this.random.next() < 0.7) return this.#advance(this.#pick(moving), pods)
+    const action = this.#pick(['flag', 'crash', 'crash', 'replacement'])
+    if (action === 'flag' || serving.length === 0) return this.#turnFlag()
+    const pod = this.#pick(serving)
+    // A pod of a StatefulSet has a number, and keeps it.
+    if (action === 'crash' || /-\d+$/.test(pod.metadata.name)) this.#crash(pod)
+    else this.#replace(pod)
+  }
+
+  #turnFlag(): void {
+    const key = keyFromText('/config/flags/checkout/express')
+    this.store.commit([{ type: 'put', key, value: Buffer.from(this.#pick(['on', 'off'])) }])
+  }
+
+  /** A pod that leaves is gone; one that starts, again or for the first time, is ready. */
+  #advance(pod: Pod, pods: readonly Pod[]): void {
+    if (pod.metadata.deletionTimestamp !== undefined) return this.#transaction.remove('pods', pod)
+    let host = 2
+    while (pods.some(({ status }) => status.podIP === `10.244.9.${host}`)) host++
+    pod.status.podIP ??= `10.244.9.${host}`
+    pod.status.phase = 'Running'
+    this.#setReady(pod, true, { running: { startedAt: this.#time() } })
+    this.#note(pod, 'Normal', 'Started', 'started its container')
+  }
+
+  #crash(pod: Pod): void {
+    const lastState = { terminated: { exitCode: 137, reason: 'OOMKilled', finishedAt: this.#time() } }
+    for (const container of pod.status.containerStatuses) {
+      Object.assign(container, { restartCount: container.restartCount + 1, lastState })
+    }
+    this.#setReady(pod, false, { waiting: { reason: 'CrashLoopBackOff' } })
+    this.#note(pod, 'Warning', 'BackOff', 'back-off restarting failed container')
+  }
+
+  /** One pod begins to leave, and another one to start. */
+  #replace(pod: Pod): void {
+    const { podIP: _, ...status } = structuredClone(pod.status)
+    const name = pod.metadata.name.replace(/[^-]+$/, this.#word(5))
+    const metadata = { ...pod.metadata, name, uid: this.#uid(), creationTimestamp: this.#time() }
+    for (const container of status.containerStatuses) Object.assign(container, { restartCount: 0, lastState: {} })
+    pod.metadata.deletionTimestamp = this.#time()
+    this.#transaction.put('pods', pod)
+    const successor = { ...pod, metadata, status: { ...status, phase: 'Pending' } }
+    this.#setReady(successor, false, { waiting: { reason: 'ContainerCreating' } })
+    this.#note(successor, 'Normal', 'Scheduled', `assigned to ${pod.spec.nodeName}`)
+  }
+
+  /** Writes the pod, and the counts of its owners. */
+  #setReady(pod: Pod, ready: boolean, state: object): void {
+    for (const container of pod.status.containerStatuses) Object.assign(container, { ready, started: ready, state })
+    for (const condition of pod.status.conditions) {
+      if (!condition.type.endsWith('Ready')) continue
+      Object.assign(condition, { status: ready ? 'True' : 'False', lastTransitionTime: this.#time() })
+    }
+    this.#transaction.put('pods', pod)
+    const { namespace, labels } = pod.metadata
+    const isOfApp = ({ metadata }: Stored): boolean => metadata.labels?.['app'] === labels?.['app']
+    const pods = this.#transaction.list<Pod>(`pods/${namespace}`).filter(isOfApp)
+    const count = pods.filter(isWhole).filter(isServing).length
+    for (const path of ['deployments', 'replicasets', 'statefulsets', 'daemonsets']) {
+      const names = path === 'daemonsets' ? ['numberReady', 'numberAvailable'] : ['readyReplicas', 'availableReplicas']
+      for (const owner of this.#transaction.list<Stored & { status?: object }>(`${path}/${namespace}`)) {
+        if (!isOfApp(owner)) continue
+        owner.status = { ...owner.status, ...Object.fromEntries(names.map((name) => [name, count])) }
+        this.#transaction.put(path, owner)
+      }
+    }
+  }
+
+  /** Writes an event about a pod; the oldest one makes room. */
+  #note({ metadata: { name, namespace, uid } }: Pod, type: string, reason: string, message: string): void {
+    const at = this.#time()
+    const events = this.#transaction.list<Event>('events')
+    const [oldest] = events.sort((a, b) => (a.lastTimestamp < b.lastTimestamp ? -1 : 1))
+    if (events.length >= MAX_EVENTS) this.#transaction.remove('events', oldest!)
+    const event = {
+      kind: 'Event',
+      apiVersion: 'v1',
+      metadata: { name: `${name}.${this.#word(16)}`, namespace, uid: this.#uid(), creationTimestamp: at },
+      involvedObject: { kind: 'Pod', apiVersion: 'v1', namespace, name, uid },
+      source: { component: 'kubelet' },
+      type,
+      reason,
+      message,
+      count: 1,
+      firstTimestamp: at,
+      lastTimestamp: at,
+    }
+    this.#transaction.put('events', event)
+  }
+
+  /** @param from not empty. */
+  #pick<T>(from: readonly T[]): T {
+    return from[randomInteger(this.random, 0, from.length - 1)]!
+  }
+
+  #word(length: number, letters = LETTERS): string {
+    return Array.from({ length }, () => letters[randomInteger(this.random, 0, letters.length - 1)]).join('')
+  }
+
+  #uid(): string {
+    return [8, 4, 4, 4, 12].map((length) => this.#word(length, '0123456789abcdef')).join('-')
+  }
+
+  #time(): string {
+    return `${new Date(this.clock.now()).toISOString().slice(0, 19)}Z`
+  }
+}
+
+function isLease({ spec }: Partial<Lease>): boolean {
+  return typeof spec?.renewTime === 'string'
+}
+
+/** Whether it has all that this writer reads; a pod that somebody else made may not. */
+function isWhole({ spec, status }: Partial<Pod>): boolean {
+  return spec?.nodeName !== undefined && Array.isArray(status?.conditions) && Array.isArray(status.containerStatuses)
+}
+
+function isServing({ metadata, status }: Pod): boolean {
+  const isReady = status.conditions.some(({ type, status: is }) => type === 'Ready' && is === 'True')
+  return isReady && metadata.deletionTimestamp === undefined
+}
