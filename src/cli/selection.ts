@@ -1,6 +1,7 @@
 /** Turns RESOURCE, NAME and the flags that choose objects into a request to the server. */
 import { resourcePath } from '../client/resource-path.js'
 import type { Selection } from '../client/reflector/requests.js'
+import { keyName } from '../engine/model/key-name.js'
 import type { FlagValues, Flags } from './command.js'
 import type { Connection } from './connection.js'
 import { type ApiResource, discover, findResource } from './discovery.js'
@@ -116,16 +117,22 @@ function wantedOf([word = '', ...more]: readonly string[]): readonly Wanted[] {
     const typeNames = word.split(',')
     if (typeNames.includes('')) throw new UsageError(`"${word}" has a comma without a resource`)
     const slashed = more.find((name) => name.includes('/'))
-    if (slashed !== undefined) throw new UsageError(`"${slashed}" names a resource as well, and "${word}" does already`)
+    if (slashed !== undefined) {
+      const hint = `if it is a key of etcd, its name is ${keyName(slashed)}`
+      throw new UsageError(`"${slashed}" names a resource as well, and "${word}" does already; ${hint}`)
+    }
     return [...new Set(typeNames)].map((typeName) => ({ typeName, names: more }))
   }
   return [word, ...more].map((one) => {
-    const [typeName = '', name, another] = one.split('/')
+    const [typeName = '', name, ...more] = one.split('/')
     if (name === '') throw new UsageError(`"${one}" has no name after the slash`)
     if (name === undefined)
       throw new UsageError(`"${word}" names one object already: "${one}" is to be RESOURCE/NAME too`)
-    if (typeName === '' || typeName.includes(',') || another !== undefined)
-      throw new UsageError(`"${one}" is not RESOURCE/NAME`)
+    if (typeName === '' || typeName.includes(',')) throw new UsageError(`"${one}" is not RESOURCE/NAME`)
+    if (more.length > 0) {
+      const hint = `if it is a key of etcd, write ${typeName}/${keyName([name, ...more].join('/'))}`
+      throw new UsageError(`"${one}" is not RESOURCE/NAME; ${hint}`)
+    }
     return { typeName, names: [name] }
   })
 }

@@ -17,6 +17,7 @@ export { DeltaFifo, type Delta, type KeyedDeltas, type KnownObjects } from './de
 export { type ApiResource, type AskDiscovery, discover, resourceNamed, resourceNameOf } from './discovery.js'
 export { HandlerRegistration, type Handler, type HandlerOptions } from './handler-registration.js'
 export { Indexer, type IndexerOptions, type IndexFunction } from './indexer.js'
+export { keyName } from '../engine/model/key-name.js'
 export type { LabelSelectorObject } from '../engine/model/label-requirements.js'
 export { type ElectionOutcome, LeaderElection, type LeaderElectionOptions } from './leader-election.js'
 export { labelMatcher, Lister, type ListerQuery, NAMESPACE_INDEX } from './lister.js'

@@ -221,10 +221,10 @@ const ROWS: readonly Row[] = [
     has: { resources: [{ name: 'flags', namespaced: false }] },
   },
   {
-    promise: 'its keys are names, with %2F',
-    path: '/apis/distributary.io/v1/flags/dark%2Fmode',
+    promise: 'its keys are names, in which a slash is a colon',
+    path: '/apis/distributary.io/v1/flags/dark:mode',
     code: 200,
-    has: { metadata: { name: 'dark/mode' } },
+    has: { metadata: { name: 'dark:mode' }, key: '/flags/dark/mode', value: { on: true } },
   },
   { promise: 'Secrets are not served unless named', path: '/api/v1/secrets', code: 404, has: unknown },
   {

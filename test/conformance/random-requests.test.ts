@@ -39,7 +39,7 @@ const PATHS = [
   '/api/v1/watch/namespaces/default/pods/a',
   '/apis/apps/v1/deployments',
   '/apis/distributary.io/v1/flags',
-  '/apis/distributary.io/v1/flags/x%2Fy',
+  '/apis/distributary.io/v1/flags/x:y',
   '/api/v1/namespaces/default/pods/a/log',
   '/api/v1/namespaces',
   '/api/v1/nodes',

@@ -31,7 +31,7 @@ export function optionsPage(): string {
     '    prefix: /config/flags/',
     '```',
     '',
-    'See [plain prefixes](plain-prefixes.md).',
+    '[Plain prefixes](plain-prefixes.md) has the other members: `group`, `version`, `kind`, `namespaced`, `objects`, `shortNames`.',
     '',
   ].join('\n')
 }

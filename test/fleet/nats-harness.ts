@@ -28,7 +28,7 @@ export const things: Resource = {
   categories: [],
   namespaced: false,
   etcdPrefix: keyFromText('/registry/things/'),
-  wholeKeyNames: false,
+  holds: 'kubernetes',
 }
 
 /** As of a replica without keys. */

@@ -31,7 +31,7 @@ export const resource: Resource = {
   categories: [],
   namespaced: false,
   etcdPrefix: '/registry/things/' as Key,
-  wholeKeyNames: false,
+  holds: 'kubernetes',
 }
 
 export interface LimitsHarness extends CountedLimits {

@@ -22,7 +22,7 @@ export const PODS: Resource = {
   categories: ['all'],
   namespaced: true,
   etcdPrefix: keyFromText('/registry/pods/'),
-  wholeKeyNames: false,
+  holds: 'kubernetes',
 }
 
 export interface PodFields {

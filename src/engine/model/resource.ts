@@ -4,6 +4,7 @@
  * config).
  */
 import { type Key, keyFromText } from './event.js'
+import { nameOfRest, restOfName } from './key-name.js'
 
 export interface Resource {
   /** '' for the core group. */
@@ -19,9 +20,15 @@ export interface Resource {
   readonly namespaced: boolean
   /** Absolute, and ends in '/': `/registry/pods` would also match `/registry/podsecuritypolicy/`. */
   readonly etcdPrefix: Key
-  /** True for a declared prefix: the name is the whole rest of the key, slashes included. */
-  readonly wholeKeyNames: boolean
+  readonly holds: Holding
 }
+
+/**
+ * What lies under the prefix. `kubernetes`: what a kube-apiserver stores, each name a segment of the key. Otherwise the
+ * prefix is declared, and the name is a spelling of the whole rest of the key (`key-name.ts`): `values` of any kind,
+ * each served as a member of an object made here; or whole `objects`, each of which names itself as its key does.
+ */
+export type Holding = 'kubernetes' | 'values' | 'objects'
 
 export interface ObjectName {
   /** '' when the resource is cluster-scoped. */
@@ -41,22 +48,50 @@ export function apiVersion(resource: Pick<Resource, 'group' | 'version'>): strin
 
 /** Returns null for a stray key under the prefix, which does not have the shape of the resource's keys. */
 export function nameOfKey(resource: Resource, key: Key): ObjectName | null {
-  const rest = Buffer.from(key.slice(resource.etcdPrefix.length), 'latin1').toString('utf8')
+  const bytes = key.slice(resource.etcdPrefix.length)
+  if (resource.holds !== 'kubernetes') {
+    if (!resource.namespaced) return { namespace: '', name: nameOfRest(bytes) }
+    const slash = bytes.indexOf('/')
+    if (slash === -1) return null
+    return { namespace: nameOfRest(bytes.slice(0, slash)), name: nameOfRest(bytes.slice(slash + 1)) }
+  }
+  const rest = Buffer.from(bytes, 'latin1').toString('utf8')
   if (rest === '') return null
-  if (resource.wholeKeyNames && !resource.namespaced) return { namespace: '', name: rest }
   const slash = rest.indexOf('/')
   if (!resource.namespaced) return slash === -1 ? { namespace: '', name: rest } : null
   if (slash <= 0 || slash === rest.length - 1) return null
   const name = rest.slice(slash + 1)
-  if (!resource.wholeKeyNames && name.includes('/')) return null
+  if (name.includes('/')) return null
   return { namespace: rest.slice(0, slash), name }
 }
 
-export function keyOfName(resource: Resource, { namespace, name }: ObjectName): Key {
-  return (resource.etcdPrefix + keyFromText(resource.namespaced ? `${namespace}/${name}` : name)) as Key
+/** Whether there can be such a key. Under a declared prefix each key has one spelling, and other names have no key. */
+export function hasKey(resource: Resource, { namespace, name }: ObjectName): boolean {
+  if (resource.holds === 'kubernetes') return true
+  return isNamespaceSpelled(resource, namespace) && restOfName(name) !== null
 }
 
-/** The prefix of one namespace, ending in '/': namespace `a` is a prefix of `ab`. */
+/** Whether a namespace can be, for a resource that has them. */
+export function isNamespaceSpelled({ holds, namespaced }: Resource, namespace: string): boolean {
+  if (holds === 'kubernetes' || !namespaced) return true
+  return restOfName(namespace)?.includes('/') === false
+}
+
+/** @throws RangeError for what `hasKey` denies: it must never be taken for another key. */
+export function keyOfName(resource: Resource, { namespace, name }: ObjectName): Key {
+  const prefix = resource.namespaced ? namespacePrefix(resource, namespace) : resource.etcdPrefix
+  return (prefix + (resource.holds === 'kubernetes' ? keyFromText(name) : spelledRest(name))) as Key
+}
+
+/** The prefix of one namespace, ending in '/': namespace `a` is a prefix of `ab`. @throws RangeError as `keyOfName`. */
 export function namespacePrefix(resource: Resource, namespace: string): Key {
-  return (resource.etcdPrefix + keyFromText(`${namespace}/`)) as Key
+  if (!isNamespaceSpelled(resource, namespace)) throw new RangeError(`no key is in namespace ${namespace}`)
+  const segment = resource.holds === 'kubernetes' ? keyFromText(namespace) : spelledRest(namespace)
+  return `${resource.etcdPrefix}${segment}/` as Key
+}
+
+function spelledRest(name: string): string {
+  const rest = restOfName(name)
+  if (rest === null) throw new RangeError(`no key is spelled ${name}`)
+  return rest
 }

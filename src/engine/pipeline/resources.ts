@@ -4,7 +4,6 @@
  * kinds of events) share one pipeline.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
-import type { Key } from '../model/event.js'
 import { type Resource, apiVersion } from '../model/resource.js'
 import type { Served, ServedChange, ServedList } from '../model/served.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
@@ -31,7 +30,8 @@ interface Shared {
 export class Resources<S extends Served> {
   readonly #options: ResourcesOptions
   #ring: RingBounds
-  readonly #pipelines = new Map<Key, Shared>()
+  /** By what `sourceOf` says. */
+  readonly #pipelines = new Map<string, Shared>()
   readonly #byPath = new Map<string, LiveResource<S> | UncachedResource<S>>()
   readonly #uncached: UncachedResources<S>
   readonly #stopping = new Set<Promise<void>>()
@@ -89,7 +89,7 @@ export class Resources<S extends Served> {
     const reread = new Set<ResourcePipeline>()
     for (const served of removed) {
       const isReplaced = addedPaths.has(pathOf(served))
-      const pipeline = this.#pipelines.get(served.resource.etcdPrefix)?.pipeline
+      const pipeline = this.#pipelines.get(sourceOf(served.resource))?.pipeline
       if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
       if (!isReplaced) this.#byPath.delete(pathOf(served))
       if (!this.#isUncached(served)) this.#release(served, isReplaced)
@@ -107,11 +107,12 @@ export class Resources<S extends Served> {
   }
 
   #share({ resource }: Served): ResourcePipeline {
-    let shared = this.#pipelines.get(resource.etcdPrefix)
+    const source = sourceOf(resource)
+    let shared = this.#pipelines.get(source)
     if (shared === undefined) {
       const ring = this.#ringOf(resource)
       shared = { pipeline: new ResourcePipeline(resource, { ...this.#options, ring }), users: 0 }
-      this.#pipelines.set(resource.etcdPrefix, shared)
+      this.#pipelines.set(source, shared)
       if (this.#isStarted) shared.pipeline.start()
     }
     shared.users++
@@ -123,18 +124,30 @@ export class Resources<S extends Served> {
   }
 
   #release({ resource }: Served, isReplaced: boolean): void {
-    const shared = this.#pipelines.get(resource.etcdPrefix)
+    const source = sourceOf(resource)
+    const shared = this.#pipelines.get(source)
     if (shared === undefined) return
     shared.users--
     if (shared.users > 0) {
       if (!isReplaced) shared.pipeline.dispatcher.endVersion(apiVersion(resource))
       return
     }
-    this.#pipelines.delete(resource.etcdPrefix)
+    this.#pipelines.delete(source)
     const stopped = shared.pipeline.stop()
     this.#stopping.add(stopped)
     void stopped.finally(() => this.#stopping.delete(stopped))
   }
+}
+
+/**
+ * Tells pipelines apart. What is cached of a declared prefix is made as it is declared, so that another declaration of the
+ * same prefix begins anew.
+ */
+function sourceOf(resource: Resource): string {
+  const { holds, etcdPrefix, kind, namespaced } = resource
+  return holds === 'kubernetes'
+    ? etcdPrefix
+    : JSON.stringify([etcdPrefix, holds, apiVersion(resource), kind, namespaced])
 }
 
 function pathOf({ resource }: Served): string {

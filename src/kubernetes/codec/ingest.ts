@@ -1,22 +1,24 @@
 /**
  * Turns a value from etcd into the object that the cache keeps. JSON objects are checked and made compact once.
- * Kubernetes' protobuf envelope is kept as it is. Any other value is wrapped as a `KeyValue` object, so that any prefix
- * can be served.
+ * Kubernetes' protobuf envelope is kept as it is. Any other value is wrapped in an object that is made of its key, and so
+ * is every value of a declared prefix, unless whole objects are declared: there the object must name itself as its key
+ * does, because clients go by what it says.
  */
 import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../../engine/model/event.js'
-import { type ObjectName, type Resource, apiVersion, nameOfKey } from '../../engine/model/resource.js'
-import { type Ingest, isUnservable, StoredObject, type Unservable } from '../../engine/model/stored-object.js'
+import { type ObjectName, type Resource, apiVersion, nameOfKey, resourceId } from '../../engine/model/resource.js'
+import { type Ingest, StoredObject, type Unservable } from '../../engine/model/stored-object.js'
 import type { Scratch } from '../../support/scratch.js'
 import { CodecError } from './protobuf/codec-error.js'
 import { openStored } from './protobuf/resource-version.js'
-import { type Spliceable, scanObject } from './json-scan.js'
+import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
+import { type ScannedObject, type Spliceable, scanObject } from './json-scan.js'
 
 export interface IngestOptions {
   readonly resource: Resource
   /** The size above which a value cannot be served. etcd's own default limit of a request is 1.5 MiB. */
   readonly maxValueBytes: number
-  /** Makes a KeyValue object of a value that is not an object. */
+  /** Makes an object of a key and a value that is none. */
   readonly wrap: (resource: Resource, name: ObjectName, keyValue: KeyValue) => Spliceable
   /** Called with each value that was wrapped. */
   readonly onWrapped?: (keyValue: KeyValue) => void
@@ -27,8 +29,13 @@ const ENCRYPTED_MAGIC = Buffer.from('k8s:enc:', 'latin1')
 const OPEN_BRACE = 0x7b
 
 export function createIngest({ resource, maxValueBytes, wrap, onWrapped }: IngestOptions): Ingest {
-  // Under a declared prefix, anybody may have written what begins like an envelope of Kubernetes' and cannot be read.
-  const wrapsUnreadable = resource.wholeKeyNames
+  const { holds } = resource
+  const wrapped = (keyValue: KeyValue, name: ObjectName): StoredObject => {
+    onWrapped?.(keyValue)
+    const { bytes, metadataOffset } = wrap(resource, name, keyValue)
+    const { kind } = resource
+    return stored(keyValue, name, { encoding: 'json', apiVersion: apiVersion(resource), kind, bytes, metadataOffset })
+  }
   return (keyValue, scratch) => {
     const { value, key } = keyValue
     const name = nameOfKey(resource, key)
@@ -36,25 +43,35 @@ export function createIngest({ resource, maxValueBytes, wrap, onWrapped }: Inges
       return { unservable: `the key ${JSON.stringify(keyToText(key))} does not have the shape of ${resource.plural}` }
     if (value.length > maxValueBytes)
       return { unservable: `its ${value.length} bytes exceed the limit of ${maxValueBytes}` }
-    if (!wrapsUnreadable && isEncrypted(value)) return { unservable: 'it is encrypted at rest', isEncrypted: true }
-    if (isProtobuf(value)) {
-      const opened = ingestProtobuf(keyValue, name, scratch)
-      if (!wrapsUnreadable || (!isUnservable(opened) && opened.kind !== '')) return opened
+    if (holds === 'values') return wrapped(keyValue, name)
+    if (holds === 'kubernetes') {
+      if (isEncrypted(value)) return { unservable: 'it is encrypted at rest', isEncrypted: true }
+      if (isProtobuf(value)) return ingestProtobuf(keyValue, name, scratch)
     }
     const scanned = looksLikeObject(value) ? scanObject(value, scratch) : null
     if (scanned !== null && scanned.metadataOffset >= 0) {
+      const problem = holds === 'objects' ? problemOf(scanned, resource, name) : null
+      if (problem !== null) return { unservable: problem }
       return stored(keyValue, name, { encoding: 'json', ...scanned })
     }
-    onWrapped?.(keyValue)
-    const { bytes, metadataOffset } = wrap(resource, name, keyValue)
-    const { kind } = resource
-    return stored(keyValue, name, { encoding: 'json', apiVersion: apiVersion(resource), kind, bytes, metadataOffset })
+    return holds === 'objects' ? { unservable: 'it is no JSON object with metadata' } : wrapped(keyValue, name)
   }
 }
 
-/** Whether a value begins like one of Kubernetes' own forms, which no client may write as it is. */
-export function isEnvelope(value: Buffer): boolean {
-  return isEncrypted(value) || isProtobuf(value)
+const NAME_PLAN = planFacts(['metadata.name', 'metadata.namespace'])
+
+/** Why an object is not the one of its key: two keys would become one object to every client. */
+function problemOf(scanned: ScannedObject, resource: Resource, { namespace, name }: ObjectName): string | null {
+  const facts = extractFacts(scanned.bytes, NAME_PLAN)
+  const is = (what: string, found: string, wanted: string): string | null =>
+    found === wanted ? null : `its ${what} is ${JSON.stringify(found)}, and that of its key ${JSON.stringify(wanted)}`
+  const named =
+    is('metadata.name', facts.field('metadata.name'), name) ??
+    is('metadata.namespace', facts.field('metadata.namespace'), namespace)
+  if (named !== null) return named
+  const isTyped = scanned.apiVersion === '' || scanned.apiVersion === apiVersion(resource)
+  if (isTyped && (scanned.kind === '' || scanned.kind === resource.kind)) return null
+  return `it is a ${scanned.kind} of ${scanned.apiVersion}, and ${resourceId(resource)} are declared as ${resource.kind} of ${apiVersion(resource)}`
 }
 
 export function isEncrypted(value: Buffer): boolean {

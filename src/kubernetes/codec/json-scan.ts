@@ -41,6 +41,9 @@ const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
+/** Instead of a bracket: a value of any type. */
+const ANY = 0
+
 /** What the scanner looks for next. */
 const VALUE = 0
 const VALUE_OR_END = 1
@@ -68,16 +71,45 @@ const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
  * directly in a top-level `metadata` object is removed. @param scratch where the bytes may be put.
  */
 export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | null {
+  return scan(value, OPEN_BRACE, scratch)
+}
+
+/**
+ * Returns a value of any type without white space between tokens, otherwise as it is written; null when it is not exactly
+ * one JSON value in UTF-8, or nests so deeply that an object that has it as a member would exceed `MAX_JSON_DEPTH`.
+ */
+export function compactJson(value: Buffer): Buffer | null {
+  let start = 0
+  while (start < value.length && isSpace(value[start]!)) start++
+  const first = value[start]
+  if (first === undefined) return null
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return scan(value, ANY)?.bytes ?? null
+  const end = first === QUOTE ? endOfCheckedString(value, start) : endOfScalar(value, start)
+  if (end === -1) return null
+  for (let i = end; i < value.length; i++) if (!isSpace(value[i]!)) return null
+  const bytes = value.subarray(start, end)
+  return isUtf8(bytes) ? bytes : null
+}
+
+/**
+ * @param opening the bracket that the value must begin with. `ANY`: either, and the members of an object are not looked
+ * at: nothing is removed.
+ */
+function scan(value: Buffer, opening: number, scratch?: Scratch): ScannedObject | null {
   const end = value.length
   let spaces = 0
   let i = 0
   while (i < end && isSpace(value[i]!)) i++
-  if (i >= end || value[i] !== OPEN_BRACE) return null
+  const first = value[i]
+  if (i >= end || (first !== OPEN_BRACE && first !== OPEN_BRACKET)) return null
+  if (opening !== ANY && first !== opening) return null
+  const readsMembers = opening !== ANY
+  const maxDepth = readsMembers ? MAX_JSON_DEPTH : MAX_JSON_DEPTH - 1
   spaces = i
   i++
 
   let depth = 1
-  let state = KEY_OR_END
+  let state = first === OPEN_BRACE ? KEY_OR_END : VALUE_OR_END
   let role = OTHER
   let inMetadata = false
   let metadataStart = -1
@@ -90,7 +122,7 @@ export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | nu
   let keptEnd = 0
   let removed: number[] | null = null
   let hasHighBytes = 0
-  containers[1] = IN_OBJECT
+  containers[1] = first === OPEN_BRACE ? IN_OBJECT : IN_ARRAY
 
   while (depth > 0) {
     if (i >= end) return null
@@ -123,8 +155,9 @@ export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | nu
             }
           }
           i++
-          if (depth === 1) role = topLevelRole(value, start, i, escaped)
-          else if (depth === 2 && inMetadata) {
+          if (depth === 1) {
+            if (readsMembers) role = topLevelRole(value, start, i, escaped)
+          } else if (depth === 2 && inMetadata) {
             memberStart = start
             role = isResourceVersion(value, start, i, escaped) ? RESOURCE_VERSION : OTHER
           }
@@ -172,7 +205,7 @@ export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | nu
           continue
         }
         if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-          if (depth === MAX_JSON_DEPTH) return null
+          if (depth === maxDepth) return null
           if (depth === 1) {
             if (role === METADATA) {
               inMetadata = byte === OPEN_BRACE
@@ -368,6 +401,18 @@ function endOfEscape(value: Buffer, at: number): number {
     default:
       return -1
   }
+}
+
+/** @param at the opening quote. @returns the index after the closing one, or -1 when it is not a valid string. */
+function endOfCheckedString(value: Buffer, at: number): number {
+  let i = at + 1
+  while (i !== -1 && i < value.length) {
+    const byte = value[i]!
+    if (byte === QUOTE) return i + 1
+    if (byte < 0x20) return -1
+    i = byte === BACKSLASH ? endOfEscape(value, i) : i + 1
+  }
+  return -1
 }
 
 function isHexDigit(byte: number): boolean {

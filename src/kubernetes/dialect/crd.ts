@@ -75,7 +75,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
     categories: strings(names, 'categories'),
     namespaced: textAt(spec, 'scope') !== 'Cluster',
     etcdPrefix: keyFromText(`${normalizeEtcdPrefix(etcdPrefix)}/${group}/${plural}/`),
-    wholeKeyNames: false,
+    holds: 'kubernetes',
   }
   const shared: CustomDefinition = {
     fingerprint: fingerprintOf(definition),

@@ -3,7 +3,7 @@
  * the start. All problems are collected and returned, so that the config reports them together.
  *
  * `--resource secrets` adds a well-known resource that is off by default. `--resource flags=/config/flags/` declares a
- * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name is the rest of the key. Two served
+ * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name spells the rest of the key. Two served
  * prefixes may not overlap: each key would be held and sent twice, and `x=/` would publish Secrets that nobody has
  * named.
  */
@@ -27,6 +27,8 @@ export interface ResourceDeclaration {
   readonly kind?: string
   /** Whether the first segment after the prefix is the namespace. */
   readonly namespaced?: boolean
+  /** Whether each value is a whole object, as in Kubernetes, whose metadata.name is the name of its key. */
+  readonly objects?: boolean
   readonly shortNames?: readonly string[]
 }
 
@@ -151,7 +153,7 @@ function toResource(declaration: ResourceDeclaration): Resource {
     categories: [],
     namespaced: declaration.namespaced ?? false,
     etcdPrefix: keyFromText(declaration.prefix),
-    wholeKeyNames: true,
+    holds: declaration.objects === true ? 'objects' : 'values',
   }
 }
 

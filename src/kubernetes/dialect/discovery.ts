@@ -366,7 +366,7 @@ function reviewResource({ group, plural, kind, namespaced }: Review): ServedReso
   const singular = kind.toLowerCase()
   const names = { plural, singular, kind, listKind: `${kind}List`, shortNames: [], categories: [] }
   return servedResource(
-    { group, version: 'v1', ...names, namespaced, etcdPrefix: NOWHERE, wholeKeyNames: false },
+    { group, version: 'v1', ...names, namespaced, etcdPrefix: NOWHERE, holds: 'kubernetes' },
     'well-known',
   )
 }

@@ -146,13 +146,13 @@ export class SchemaCollector {
   }
 
   /** Handles a custom resource, a declared prefix, or a kind that the table does not have. */
-  #unlisted({ origin, schema }: ServedResource): JsonSchema {
+  #unlisted({ resource, schema }: ServedResource): JsonSchema {
     const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
     if (schema !== undefined) {
       const published = this.#published(schema.parsed)
       return { ...published, properties: { ...propertiesOf(published), metadata } }
     }
-    const properties = origin === 'declared' ? { metadata, ...KEY_VALUE } : { metadata }
+    const properties = resource.holds === 'values' ? { metadata, ...KEY_VALUE } : { metadata }
     return { type: 'object', 'x-kubernetes-preserve-unknown-fields': true, properties }
   }
 
@@ -260,9 +260,10 @@ export class SchemaCollector {
 
 /** The members that `key-value-object.ts` writes. */
 const KEY_VALUE: Record<string, JsonSchema> = {
-  key: { type: 'string', description: 'The whole key in etcd, when the value is wrapped.' },
-  text: { type: 'string', description: 'The value, when it is text.' },
-  base64: { type: 'string', format: 'byte', description: 'The value, when it is not text.' },
+  key: { type: 'string', description: 'The whole key in etcd.' },
+  value: { 'x-kubernetes-preserve-unknown-fields': true, description: 'The value, when it is JSON of any type.' },
+  text: { type: 'string', description: 'The value, when it is other text.' },
+  bytes: { type: 'string', format: 'byte', description: 'The value, when it is not text.' },
   createRevision: { type: 'integer', format: 'int64', description: 'Revision at which the key was created.' },
   version: { type: 'integer', format: 'int64', description: 'Number of writes since the key was created.' },
   lease: { type: 'string', description: 'Lease that the key is attached to.' },

@@ -1,7 +1,7 @@
 /**
  * Parses the path of a request as the API server does: it is decoded once, as a whole, and then split, so `%2F` is a slash
- * like any other, and a server behind this one takes the path for the same resource. Names that are whole keys of etcd
- * have slashes in them: those paths are split as they are written, and each name is decoded once.
+ * like any other, and a server behind this one takes the path for the same resource. A key of etcd that has slashes in it
+ * has a name without any (`engine/model/key-name.ts`).
  *
  * These paths are recognised: discovery, OpenAPI and version documents, resources (namespaced or not, the old `/watch/`
  * paths, names, subresources). Every other path is `other`: health, metrics and the status page have routes of their
@@ -9,6 +9,7 @@
  *
  * Source: the request info resolver of kubernetes/apiserver; legal path segments as in apimachinery.
  */
+import { hasKey, isNamespaceSpelled } from '../../engine/model/resource.js'
 import { BadRequestError, NotFoundError } from '../../engine/model/status.js'
 import type { ServedResource } from './resource-registry.js'
 
@@ -78,13 +79,18 @@ export function parseRequestPath(path: string, find: FindResource): RequestPath 
   if (group !== '') fixed(group)
   if (version === undefined) return root === 'api' ? { kind: 'api-versions' } : { kind: 'api-group', group }
   if (names.length === 0) return { kind: 'api-resources', group, version: fixed(version) }
-  return resourcePath(group, fixed(version), { names, written: segmentsOf(path).slice(most) }, find)
+  return resourcePath(group, fixed(version), names, find)
 }
 
-/** @throws BadRequestError for a name that the API server's storage refuses, in its words. */
-export function checkName({ name, served }: ResourcePath): void {
-  if (served?.resource.wholeKeyNames === true) return
-  const problem = isDots(name) ? `may not be '${name}'` : name.includes('%') ? "may not contain '%'" : null
+/** @throws BadRequestError for a name that the API server's storage refuses, in its words, or that no key has. */
+export function checkName({ namespace, name, served }: ResourcePath): void {
+  const problem = isDots(name)
+    ? `may not be '${name}'`
+    : name.includes('%')
+      ? "may not contain '%'"
+      : name !== '' && served !== undefined && !hasKey(served.resource, { namespace, name })
+        ? 'no key has this name: a slash is written ":", and other special characters as ~ and two hexadecimal digits'
+        : null
   if (problem !== null) throw new BadRequestError(`Name parameter invalid: ${quote(name)}: ${problem}`)
 }
 
@@ -112,25 +118,12 @@ function openApiPath(segments: readonly string[]): RequestPath {
   return { kind: 'other' }
 }
 
-/** The segments after the version, at least one: of the decoded path, and of the path as it is written. */
-interface Names {
-  readonly names: readonly string[]
-  readonly written: readonly string[]
-}
-
-function resourcePath(group: string, version: string, { names, written }: Names, find: FindResource): ResourcePath {
-  let parts = partsOf(group, names)
-  const found = find(group, version, fixed(parts.plural))
+/** @param names the segments after the version, at least one. */
+function resourcePath(group: string, version: string, names: readonly string[], find: FindResource): ResourcePath {
+  const { isNamespaced, hasEmptyNamespace, namespace, plural, name, subresource, legacyWatch } = partsOf(group, names)
+  const found = find(group, version, fixed(plural))
   // For custom resources alone an empty namespace means all of them, as in the API server.
-  if (parts.hasEmptyNamespace && found?.origin !== 'custom') throw unknownResource()
-  if (found?.resource.wholeKeyNames === true) {
-    const whole = partsOf(group, written)
-    if (whole.plural !== parts.plural) throw unknownResource()
-    const { namespace, name, subresource } = whole
-    parts = { ...whole, namespace: decoded(namespace), name: decoded(name), subresource: decoded(subresource) }
-    if (isDots(parts.name)) throw ambiguous(parts.name)
-  }
-  const { isNamespaced, namespace, plural, name, subresource, legacyWatch } = parts
+  if (hasEmptyNamespace && found?.origin !== 'custom') throw unknownResource()
   if (/[\0\uFFFD]/.test(namespace + name))
     throw new BadRequestError(`${quote(namespace + name)} is no UTF-8, or has a NUL`)
   if (isDots(namespace) || subresource.split('/').some(isDots)) throw ambiguous(`${namespace}/${name}/${subresource}`)
@@ -138,14 +131,15 @@ function resourcePath(group: string, version: string, { names, written }: Names,
   const isScopeRight =
     found !== undefined && (found.resource.namespaced ? isNamespaced || name === '' || legacyWatch : !isNamespaced)
   if (isDots(name) && !isScopeRight) throw unknownResource()
-  // Nothing has the empty name.
+  // Nothing has the empty name, nor is in a namespace that is spelled like no key.
   const isNamed = name !== '' || subresource === ''
+  const isPlace = namespace === '' || found === undefined || isNamespaceSpelled(found.resource, namespace)
   return {
     kind: 'resource',
     group,
     version,
     plural,
-    served: isScopeRight && isNamed ? found : undefined,
+    served: isScopeRight && isNamed && isPlace ? found : undefined,
     namespace,
     name,
     subresource,

@@ -319,7 +319,7 @@ export function wellKnownResources(etcdPrefix: string = DEFAULT_ETCD_PREFIX): re
         categories: row.categories ?? [],
         namespaced: row.namespaced,
         etcdPrefix: keyFromText(`${root}/${row.path ?? row.plural}/`),
-        wholeKeyNames: false,
+        holds: 'kubernetes',
       },
       served: row.served ?? 'default',
       alike: row.alike ?? [],

@@ -8,7 +8,7 @@ import { WatchFailure } from '../../client/reflector/failure.js'
 import { asUpstreamError } from './http-failure.js'
 import type { RemoteApiServer } from './remote-api-server.js'
 
-export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'wholeKeyNames'>
+export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'holds'>
 
 export interface Discovered {
   /** The resources by group, and within a group in the server's order of preference of versions. */

@@ -9,7 +9,7 @@
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import { eachMember } from '../../client/reflector/json-members.js'
 import type { Key, KeyValue } from '../../engine/model/event.js'
-import { type Resource, apiVersion, keyOfName } from '../../engine/model/resource.js'
+import { type Resource, apiVersion, hasKey, keyOfName } from '../../engine/model/resource.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 
@@ -33,7 +33,9 @@ export class HttpKeyValues {
   }
 
   key({ namespace, name }: Pick<BytesObject, 'namespace' | 'name'>): Key {
-    return keyOfName(this.#resource, { namespace, name })
+    const named = { namespace, name }
+    if (hasKey(this.#resource, named)) return keyOfName(this.#resource, named)
+    throw new UpstreamError('protocol', `${JSON.stringify(named)} is spelled like no key`)
   }
 
   #value(bytes: Uint8Array): Buffer {

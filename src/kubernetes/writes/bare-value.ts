@@ -1,50 +1,89 @@
 /**
- * A value under a declared prefix need not be an object. A body that has `text` or `base64` is written as these bytes
- * alone, and is read back the same way (`kubernetes/dialect/key-value-object.ts`).
+ * Under a declared prefix that holds values, etcd has the bytes of a value alone. What a client sends as `value`, `text`
+ * or `bytes` becomes these bytes, and they decide how it is read back (`kubernetes/dialect/key-value-object.ts`): the text `true` is
+ * the same bytes as the value `true`.
  */
-import { type JsonRecord, textMember } from '../codec/json-tree.js'
-import { isEnvelope } from '../codec/ingest.js'
+import { encodeJsonTree, isDeeperThan, type JsonRecord } from '../codec/json-tree.js'
+import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
+import { VALUE_MEMBERS } from '../dialect/key-value-object.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { InvalidError } from '../../engine/model/status.js'
-import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
+import { type FieldProblem, forbiddenField, invalid, required } from './field-errors.js'
 import { nameProblem } from './object-names.js'
 
 /**
- * The metadata members that a bare value may be sent with. They are not stored, since a bare value has no place for
- * metadata.
+ * The members that a value may be sent with, since it is read with them. They are not stored: the server and the key
+ * decide them.
  */
 const KEPT: ReadonlySet<string> = new Set([
-  'name',
-  'namespace',
-  'resourceVersion',
-  'creationTimestamp',
-  'managedFields',
+  'apiVersion',
+  'kind',
+  'metadata',
+  'key',
+  'createRevision',
+  'version',
+  'lease',
+  'metadata.name',
+  'metadata.namespace',
+  'metadata.resourceVersion',
+  'metadata.creationTimestamp',
+  'metadata.managedFields',
 ])
 
-/** Returns null when the body is an object and is stored as one. @throws InvalidError */
-export function bareValueOf(served: ServedResource, object: JsonRecord, name: string): Buffer | null {
-  if (served.origin !== 'declared') return null
-  const { text, base64 } = object
-  if (typeof text !== 'string' && typeof base64 !== 'string') return null
+type ValueMember = (typeof VALUE_MEMBERS)[number]
+
+/**
+ * Returns null when the resource holds objects. @param held what a patch was made of: a patch that adds another form of
+ * the value replaces the form that was there. @throws InvalidError
+ */
+export function bareValueOf(
+  { resource }: ServedResource,
+  object: JsonRecord,
+  name: string,
+  held?: JsonRecord,
+): Buffer | null {
+  if (resource.holds !== 'values') return null
   const problems: FieldProblem[] = []
-  const bad = nameProblem(served.resource, name)
+  const bad = nameProblem(resource, name)
   if (bad !== null) problems.push(invalid('metadata.name', name, bad))
   const metadata = object['metadata']
-  for (const field of typeof metadata === 'object' && metadata !== null ? Object.keys(metadata) : []) {
-    if (!KEPT.has(field)) problems.push(forbiddenField(`metadata.${field}`, 'a bare value has no place for it'))
+  const inMetadata = typeof metadata === 'object' && metadata !== null ? Object.keys(metadata) : []
+  for (const field of [...Object.keys(object), ...inMetadata.map((one) => `metadata.${one}`)]) {
+    if (!KEPT.has(field) && !isValueMember(field)) problems.push(forbiddenField(field, 'a value has no place for it'))
   }
-  if (typeof text === 'string' && typeof base64 === 'string') {
-    problems.push(forbiddenField('base64', 'may not be given together with text'))
+  const given = VALUE_MEMBERS.filter((member) => isGiven(object, member))
+  const [member, other] = given.length > 1 && held !== undefined ? given.filter((one) => !isGiven(held, one)) : given
+  if (member === undefined) problems.push(required('value', 'value, text or bytes is required'))
+  if (other !== undefined) problems.push(forbiddenField(other, `may not be given together with ${member}`))
+  const bytes = member === undefined ? null : bytesOf(object, member, problems)
+  if (problems.length > 0 || bytes === null) throw InvalidError.forFields(resource.kind, resource.group, name, problems)
+  return bytes
+}
+
+function isValueMember(field: string): field is ValueMember {
+  return (VALUE_MEMBERS as readonly string[]).includes(field)
+}
+
+/** The value may be null. */
+function isGiven(object: JsonRecord, member: ValueMember): boolean {
+  const given = object[member]
+  return given !== undefined && (member === 'value' || given !== null)
+}
+
+function bytesOf(object: JsonRecord, member: ValueMember, problems: FieldProblem[]): Buffer | null {
+  const given = object[member]!
+  if (member === 'value') {
+    if (!isDeeperThan(given, MAX_JSON_DEPTH - 1)) return encodeJsonTree(given)
+    problems.push(forbiddenField(member, `may not be nested more than ${MAX_JSON_DEPTH - 1} deep`))
+    return null
   }
-  const bytes = Buffer.from(textMember(object, 'base64'), 'base64')
-  if (typeof base64 === 'string' && bytes.toString('base64').replace(/=+$/, '') !== base64.replace(/=+$/, '')) {
-    problems.push(invalid('base64', base64, 'is not base64'))
+  if (typeof given !== 'string') {
+    problems.push(invalid(member, given, 'must be text'))
+    return null
   }
-  const value = typeof text === 'string' ? Buffer.from(text, 'utf8') : bytes
-  if (isEnvelope(value)) {
-    const field = typeof text === 'string' ? 'text' : 'base64'
-    problems.push(forbiddenField(field, 'may not begin like an object that Kubernetes has encrypted or encoded'))
-  }
-  if (problems.length > 0) throw InvalidError.forFields(served.resource.kind, served.resource.group, name, problems)
-  return value
+  if (member === 'text') return Buffer.from(given, 'utf8')
+  const bytes = Buffer.from(given, 'base64')
+  if (bytes.toString('base64').replace(/=+$/, '') === given.replace(/=+$/, '')) return bytes
+  problems.push(invalid(member, given, 'is not base64'))
+  return null
 }

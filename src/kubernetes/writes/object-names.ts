@@ -1,4 +1,5 @@
 /** The rules for names of objects by resource, in the API server's words. */
+import { keyName, restOfName } from '../../engine/model/key-name.js'
 import type { Resource } from '../../engine/model/resource.js'
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
@@ -35,10 +36,12 @@ const GENERATED_LENGTH = 5
 
 /** @returns what is wrong with the name, or null. */
 export function nameProblem(resource: Resource, name: string): string | null {
-  switch (resource.wholeKeyNames ? 'key' : (RULES[`${resource.group}/${resource.plural}`] ?? 'subdomain')) {
+  switch (resource.holds === 'kubernetes' ? (RULES[`${resource.group}/${resource.plural}`] ?? 'subdomain') : 'key') {
     case 'key':
       if (name.length > MAX_KEY_LENGTH) return `must be no more than ${MAX_KEY_LENGTH} characters`
-      return name.includes('\0') ? 'must not have a NUL' : null
+      return restOfName(name) === null
+        ? `is the name of no key: the key '${name}' has the name '${keyName(name)}'`
+        : null
     case 'label':
       if (name.length > MAX_LABEL_LENGTH) return `must be no more than ${MAX_LABEL_LENGTH} characters`
       return LABEL.test(name) ? null : LABEL_RULE

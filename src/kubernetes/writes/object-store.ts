@@ -65,7 +65,7 @@ export interface Held {
    * changing it.
    */
   readonly object: JsonRecord
-  /** Whether this is a bare value under a declared prefix, which is served as a wrapped object. */
+  /** Whether it is stored as a value alone, and `object` is made of that and its key. */
   readonly isBare: boolean
   /** Whether it is stored as protobuf, which is read here and never written. */
   readonly isForeign: boolean
@@ -254,10 +254,12 @@ export class ObjectStore {
     revision: Revision | null,
   ): Changed {
     const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
-    const bytes = value ?? (held === null ? null : encodeJsonTree(held.object))
-    if (bytes === null) return { kind, stored: null }
     // A dry run of a create has no revision yet, so its answer has none.
     const modRevision = revision ?? (0 as Revision)
+    // A value would be taken for another, with all that was made of it inside.
+    if (value === null && held?.isBare === true) return { kind, stored: atRevision(held.stored, modRevision) }
+    const bytes = value ?? (held === null ? null : encodeJsonTree(held.object))
+    if (bytes === null) return { kind, stored: null }
     const stored = this.#stored(place.served, {
       key,
       value: bytes,
@@ -302,7 +304,7 @@ export class ObjectStore {
     const metadata = ensureRecord(object, 'metadata')
     metadata['resourceVersion'] = formatResourceVersion(stored.modRevision)
     this.#options.fillDefaults(served, object)
-    const isBare = served.origin === 'declared' && typeof object['key'] === 'string' && isValueMember(object)
+    const isBare = served.resource.holds === 'values'
     const isOldVersion = served.definition !== null && stored.apiVersion !== storedApiVersion(served)
     return { stored, object, isBare, isForeign: stored.encoding === 'protobuf', isOldVersion }
   }
@@ -332,33 +334,35 @@ export class ObjectStore {
 }
 
 /** A value of any bytes, wrapped. */
-function rawObject(resource: Resource, { namespace, name }: ObjectName, keyValue: KeyValue): StoredObject {
+function rawObject(resource: Resource, named: ObjectName, keyValue: KeyValue): StoredObject {
   const { key, createRevision, modRevision, version, leaseId } = keyValue
-  const { bytes, metadataOffset } = keyValueObject(resource, { namespace, name }, keyValue)
+  const { bytes, metadataOffset } = keyValueObject(resource, named, keyValue)
+  const type = [apiVersion(resource), resource.kind] as const
   const revisions = [createRevision, modRevision, version] as const
-  const type = apiVersion(resource)
   return new StoredObject(
     key,
-    namespace,
-    name,
+    named.namespace,
+    named.name,
     ...revisions,
     leaseId,
     'json',
-    type,
-    resource.kind,
+    ...type,
     bytes,
     metadataOffset,
   )
+}
+
+function atRevision(stored: StoredObject, modRevision: Revision): StoredObject {
+  const { key, namespace, name, createRevision, version, leaseId, encoding, bytes, metadataOffset } = stored
+  const type = [stored.apiVersion, stored.kind] as const
+  const revisions = [createRevision, modRevision, version] as const
+  return new StoredObject(key, namespace, name, ...revisions, leaseId, encoding, ...type, bytes, metadataOffset)
 }
 
 function notOurs({ served, name }: ObjectLocation, form: string): NotImplementedError {
   return new NotImplementedError(
     `${served.resource.plural} ${JSON.stringify(name)} is stored ${form}, and is not changed here: write it where it was written`,
   )
-}
-
-function isValueMember(object: JsonRecord): boolean {
-  return typeof object['text'] === 'string' || typeof object['base64'] === 'string'
 }
 
 /**

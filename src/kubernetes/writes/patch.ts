@@ -91,7 +91,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
       configuration === null
         ? patched(held.object, body, rules.shape)
         : applied(held, configuration, rules.shape, manager, options, request)
-    const bare = held.isBare ? bareValueOf(served, after, name) : null
+    const bare = bareValueOf(served, after, name, held.object)
     if (bare !== null) return lease.putBare(held, bare)
     const object = context.change.update(held.object, after, {
       served,

@@ -1,5 +1,5 @@
 /** PUT: replaces a whole object or its status. */
-import { cloneTree, type JsonRecord, record, textMember } from '../codec/json-tree.js'
+import { cloneTree, textMember } from '../codec/json-tree.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { apiVersion } from '../../engine/model/resource.js'
 import { BadRequestError, NotFoundError } from '../../engine/model/status.js'
@@ -52,7 +52,7 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
           throw conflictError(resource, name)
         }
         if (bare !== null) return lease.putBare(held, bare)
-        const after = context.change.update(held.isBare ? nameOnly(held.object) : held.object, cloneTree(value), {
+        const after = context.change.update(held.object, cloneTree(value), {
           served,
           name: { namespace, name },
           subresource,
@@ -76,13 +76,4 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
     await request.mayCreate()
     return await makeObject(context, request, value, options, warnings)
   }
-}
-
-/**
- * A bare value becomes an object. Everything but the name was added when the value was served, so only the name is
- * kept.
- */
-function nameOnly(object: JsonRecord): JsonRecord {
-  const { kind = null, apiVersion: version = null, metadata = null } = object
-  return record({ kind, apiVersion: version, metadata })
 }

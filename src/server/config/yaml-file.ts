@@ -32,6 +32,7 @@ export const RESOURCE_FIELDS = {
   version: 'string',
   kind: 'string',
   namespaced: 'boolean',
+  objects: 'boolean',
   shortNames: 'strings',
 } as const satisfies Record<keyof ResourceDeclaration, 'string' | 'boolean' | 'strings'>
 

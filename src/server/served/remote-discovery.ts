@@ -24,7 +24,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { discover, type Discovered, type DiscoveredResource, groupVersion } from '../../kubernetes/upstream/discover.js'
-import type { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
+import type { Product, RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -79,7 +79,8 @@ export class RemoteDiscovery {
     for (let attempt = 1; !signal.aborted;) {
       try {
         const timeout = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])
-        this.#take(await discover(this.#options.server, timeout))
+        const { server } = this.#options
+        this.#take(await discover(server, timeout), await server.product(timeout))
         attempt = 1
         await sleep(clock, INTERVAL_MS * (0.75 + random.next() / 2), signal)
       } catch (error) {
@@ -92,9 +93,9 @@ export class RemoteDiscovery {
     }
   }
 
-  #take(discovered: Discovered): void {
+  #take(discovered: Discovered, product: Product): void {
     const { registry, logger } = this.#options
-    const served = this.#choose(discovered)
+    const served = this.#choose(discovered, product)
     // Groups that did not answer this time stay as they were.
     for (const before of this.#served) {
       const { group, version, plural } = before.resource
@@ -107,7 +108,7 @@ export class RemoteDiscovery {
     this.#problem = null
   }
 
-  #choose({ resources, customNames }: Discovered): ServedResource[] {
+  #choose({ resources, customNames }: Discovered, product: Product): ServedResource[] {
     const chosen: ServedResource[] = []
     const taken = new Set<string>()
     const has = (group: string, plural: string): boolean =>
@@ -124,12 +125,12 @@ export class RemoteDiscovery {
         if (group === 'extensions' && has('networking.k8s.io', plural)) continue
       }
       taken.add(id)
-      chosen.push(this.#servedAs(one, rows))
+      chosen.push(this.#servedAs(one, rows, product))
     }
     return chosen
   }
 
-  #servedAs(one: DiscoveredResource, rows: readonly WellKnownResource[]): ServedResource {
+  #servedAs(one: DiscoveredResource, rows: readonly WellKnownResource[], { isDistributary }: Product): ServedResource {
     const { etcdPrefix } = this.#options
     const { group, plural, version } = one
     const row = rows.find(({ resource }) => resource.version === version) ?? rows[0]
@@ -138,8 +139,8 @@ export class RemoteDiscovery {
     const resource = {
       ...one,
       etcdPrefix: row?.resource.etcdPrefix ?? keyFromText(prefix),
-      // Objects under a prefix that another distributary declares have whole keys for names.
-      wholeKeyNames: row === undefined,
+      // Another distributary's objects under a declared prefix come in the order of their keys, which their names spell.
+      holds: row === undefined && isDistributary ? ('objects' as const) : ('kubernetes' as const),
     }
     return row === undefined ? servedResource(resource, 'custom') : wellKnown(resource)
   }

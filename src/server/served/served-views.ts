@@ -21,14 +21,14 @@ export class ServedViews {
   }
 
   /**
-   * For answers. An object of Kubernetes' that cannot be shown is an error that names it: a list without it would be
-   * taken for all there is. Under a declared prefix such a value is left out.
+   * For answers. An object that cannot be shown is an error that names it: a list without it would be taken for all there
+   * is.
    */
   viewOf(served: ServedResource): JsonView {
     const target = viewTargetOf(served)
     return (object) => {
       const json = this.#views.json(object, target)
-      if (json === null && served.origin !== 'declared') throw notShown(served, object)
+      if (json === null) throw notShown(served, object)
       return json
     }
   }

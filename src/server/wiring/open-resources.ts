@@ -79,7 +79,7 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
 
 /** Under a declared prefix any value is welcome; among Kubernetes objects a plain value is a mistake worth a warning. */
 function ingestOf(resource: Resource, onWrapped: (keyValue: KeyValue) => void): Ingest {
-  const noted = resource.wholeKeyNames ? {} : { onWrapped }
+  const noted = resource.holds === 'kubernetes' ? { onWrapped } : {}
   return createIngest({ resource, maxValueBytes: MAX_VALUE_BYTES, wrap: keyValueObject, ...noted })
 }
 

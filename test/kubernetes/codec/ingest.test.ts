@@ -1,9 +1,10 @@
 import t from 'tap'
 import { createIngest } from '../../../src/kubernetes/codec/ingest.js'
 import { scanObject } from '../../../src/kubernetes/codec/json-scan.js'
+import { keyValueObject } from '../../../src/kubernetes/dialect/key-value-object.js'
 import { type Key, type KeyValue, keyFromText } from '../../../src/engine/model/event.js'
 import type { Resource } from '../../../src/engine/model/resource.js'
-import { type StoredObject, isUnservable } from '../../../src/engine/model/stored-object.js'
+import { type StoredObject, type Unservable, isUnservable } from '../../../src/engine/model/stored-object.js'
 import { PODS, ingestPod, keyValue, podKey } from '../../support/objects.js'
 
 const valueOf = (text: string): Buffer => Buffer.from(text)
@@ -109,14 +110,72 @@ void t.test('a value that cannot be served comes with the reason', (t) => {
   t.end()
 })
 
-void t.test('under a declared prefix the name is the whole rest of the key', (t) => {
-  const flags: Resource = { ...PODS, namespaced: false, wholeKeyNames: true, etcdPrefix: keyFromText('/config/flags/') }
-  const ingest = createIngest({
-    resource: flags,
-    maxValueBytes: 100,
-    wrap: () => scanObject(valueOf('{"metadata":{}}'))!,
-  })
-  const object = ingest(keyValue(keyFromText('/config/flags/a/b ä'), valueOf('on'), 7))
-  t.match(object, { namespace: '', name: 'a/b ä' })
+const flags = (holds: 'values' | 'objects', namespaced = false): Resource => ({
+  ...PODS,
+  group: 'example.com',
+  kind: 'Flag',
+  plural: 'flags',
+  namespaced,
+  holds,
+  etcdPrefix: keyFromText('/config/flags/'),
+})
+const ingestAs = (resource: Resource, key: string, value: string): StoredObject | Unservable =>
+  createIngest({ resource, maxValueBytes: 1_000, wrap: keyValueObject })(
+    keyValue(keyFromText(`/config/flags/${key}`), valueOf(value), 7),
+  )
+
+void t.test('under a declared prefix the key decides the name, whatever the value says', (t) => {
+  const names = new Set<string>()
+  for (const [key, name] of [
+    ['a1', 'a1'],
+    ['a2', 'a2'],
+    ['a/b ä', 'a:b~20ä'],
+    ['', '~'],
+    ['a:b', 'a~3ab'],
+  ] as const) {
+    for (const value of ['on', '{"metadata":{"name":"same"},"v":1}', '{"metadata":{"owner":"ann"}}', 'k8s\0junk']) {
+      const object = ingestAs(flags('values'), key, value)
+      if (isUnservable(object)) throw new Error(object.unservable)
+      t.equal(object.name, name, value)
+      const { metadata, key: whole } = JSON.parse(object.bytes.toString()) as { metadata: object; key: string }
+      t.same(metadata, { name })
+      t.equal(whole, `/config/flags/${key}`)
+      names.add(object.name)
+    }
+  }
+  t.equal(names.size, 5)
+  t.match(ingestAs(flags('values', true), 'eu/a/b', 'on'), { namespace: 'eu', name: 'a:b' })
+  t.match(ingestAs(flags('values', true), '/', 'on'), { namespace: '~', name: '~' })
+  t.match(ingestAs(flags('values', true), 'eu', 'on'), { unservable: /does not have the shape/ })
+  t.end()
+})
+
+void t.test('where whole objects are declared, one that is not named as its key is cannot be served', (t) => {
+  const typed = '"apiVersion":"example.com/v1","kind":"Flag"'
+  const good: readonly (readonly [key: string, value: string])[] = [
+    ['a', `{${typed},"metadata":{"name":"a"},"spec":1}`],
+    ['eu/a', `{${typed},"metadata":{"name":"eu:a"}}`],
+    ['a', '{"metadata":{"name":"a","namespace":""}}'],
+  ]
+  for (const [key, value] of good) t.match(ingestAs(flags('objects'), key, value), { key: /flags/ }, value)
+  t.match(ingestAs(flags('objects', true), 'eu/a', '{"metadata":{"name":"a","namespace":"eu"}}'), { name: 'a' })
+
+  const bad: readonly (readonly [key: string, value: string, reason: RegExp])[] = [
+    ['a1', `{${typed},"metadata":{"name":"same"}}`, /its metadata.name is "same", and that of its key "a1"/],
+    ['eu/a', `{${typed},"metadata":{"name":"eu/a"}}`, /is "eu\/a", and that of its key "eu:a"/],
+    ['a', `{${typed},"metadata":{}}`, /metadata.name is ""/],
+    ['a', `{${typed},"metadata":{"name":"a","name":"b"}}`, /metadata.name is "b"/],
+    ['a', `{${typed},"metadata":{"name":"a","namespace":"x"}}`, /metadata.namespace is "x"/],
+    [
+      'a',
+      '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}',
+      /is a Pod of v1, and flags.example.com are declared/,
+    ],
+    ['a', '{"kind":"Flagg","metadata":{"name":"a"}}', /is a Flagg of /],
+    ['a', 'on', /no JSON object with metadata/],
+    ['a', '{"spec":1}', /no JSON object with metadata/],
+    ['a', 'k8s\0x', /no JSON object with metadata/],
+  ]
+  for (const [key, value, reason] of bad) t.match(ingestAs(flags('objects'), key, value), { unservable: reason }, value)
   t.end()
 })

@@ -41,7 +41,7 @@ void t.test('the definition that an API server stored (as v1beta1) is read as th
     categories: ['all'],
     namespaced: true,
     etcdPrefix: '/registry/edge.example.com/caches/',
-    wholeKeyNames: false,
+    holds: 'kubernetes',
   })
   t.match(resources[0]?.schema?.parsed, { type: 'object' })
 

@@ -40,11 +40,11 @@ void t.test('--resource flags=/config/flags/ declares a prefix', async (t) => {
     categories: [],
     namespaced: false,
     etcdPrefix: '/config/flags/',
-    wholeKeyNames: true,
+    holds: 'values',
   })
   t.equal(flags?.origin, 'declared')
   if (flags)
-    t.same(nameOfKey(flags.resource, keyFromText('/config/flags/eu/checkout')), { namespace: '', name: 'eu/checkout' })
+    t.same(nameOfKey(flags.resource, keyFromText('/config/flags/eu/checkout')), { namespace: '', name: 'eu:checkout' })
 })
 
 void t.test('the kind is derived from the name', async (t) => {
@@ -75,13 +75,15 @@ void t.test('an entry of the config sets the rest', async (t) => {
     version: 'v1beta1',
     kind: 'EdgeRoute',
     namespaced: true,
+    objects: true,
     shortNames: ['er'],
   }
   const { resources, problems } = resolveResources({ declarations: [declaration] })
   t.same(problems, [])
   const resource = resources.at(-1)?.resource
   t.match(resource, { group: 'edge.example.com', version: 'v1beta1', kind: 'EdgeRoute', shortNames: ['er'] })
-  if (resource) t.same(nameOfKey(resource, keyFromText('/edge/routes/a/b/c')), { namespace: 'a', name: 'b/c' })
+  t.equal(resource?.holds, 'objects')
+  if (resource) t.same(nameOfKey(resource, keyFromText('/edge/routes/a/b/c')), { namespace: 'a', name: 'b:c' })
 })
 
 void t.test('all problems are reported, and nothing is half accepted', async (t) => {

@@ -17,7 +17,7 @@ function custom(group: string, version: string, plural = 'caches'): ReturnType<t
     categories: ['edge'],
     namespaced: true,
     etcdPrefix: keyFromText(`/registry/${group}/${plural}/`),
-    wholeKeyNames: false,
+    holds: 'kubernetes',
   }
   return servedResource(resource, 'custom')
 }

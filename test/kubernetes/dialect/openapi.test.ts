@@ -142,7 +142,7 @@ void t.test('without a table a kind still has its metadata, in every group', asy
 
 void t.test('a declared prefix has the members of a KeyValue', async (t) => {
   const flag = (await spec(start().openApi, 'distributary.io', 'v1')).components.schemas['io.distributary.v1.Flag']
-  t.match(Object.keys(flag?.properties ?? {}), ['apiVersion', 'kind', 'metadata', 'key', 'text', 'base64'])
+  t.match(Object.keys(flag?.properties ?? {}), ['apiVersion', 'kind', 'metadata', 'key', 'value', 'text', 'bytes'])
 })
 
 void t.test('a custom resource has its definition’s schema, and the index changes with it', async (t) => {

@@ -94,16 +94,20 @@ void t.test('the paths of resources are recognised', async (t) => {
     ['/api/v1/nope', { of: null }],
     ['/apis/nope/v1/pods', { of: null }],
     ['/apis/apps/v1/pods', { of: null }],
-    // Resources whose names are whole keys.
+    // Resources whose names spell keys.
     ['/apis/distributary.io/v1/flags', { of: 'flags' }],
-    ['/apis/distributary.io/v1/flags/a%2Fb', { of: 'flags', name: 'a/b' }],
-    ['/apis/distributary.io/v1/flags/a%2fb%2f', { of: 'flags', name: 'a/b/' }],
-    ['/apis/distributary.io/v1/flags/%2F..%2F', { of: 'flags', name: '/../' }],
-    ['/apis/distributary.io/v1/flags/a%252Fb', { of: 'flags', name: 'a%2Fb' }],
+    ['/apis/distributary.io/v1/flags/a:b', { of: 'flags', name: 'a:b' }],
+    ['/apis/distributary.io/v1/flags/a%3Ab', { of: 'flags', name: 'a:b' }],
+    ['/apis/distributary.io/v1/flags/~', { of: 'flags', name: '~' }],
     ['/apis/distributary.io/v1/flags/%E2%98%83', { of: 'flags', name: '☃' }],
     ['/apis/distributary.io/v1/flags/a/b', { of: 'flags', name: 'a', subresource: 'b' }],
-    ['/apis/distributary.io/v1/watch/flags/a%2Fb', { of: 'flags', name: 'a/b', legacyWatch: true }],
-    ['/apis/distributary.io/v1/namespaces/eu/routes/a%2Fb', { of: 'routes', namespace: 'eu', name: 'a/b' }],
+    ['/apis/distributary.io/v1/flags/a%2Fb', { of: 'flags', name: 'a', subresource: 'b' }],
+    ['/apis/distributary.io/v1/watch/flags/a:b', { of: 'flags', name: 'a:b', legacyWatch: true }],
+    ['/apis/distributary.io/v1/namespaces/eu/routes/a:b', { of: 'routes', namespace: 'eu', name: 'a:b' }],
+    ['/apis/distributary.io/v1/namespaces/~/routes/a', { of: 'routes', namespace: '~', name: 'a' }],
+    // No key is in these: what is stored in them is not what was authorized.
+    ['/apis/distributary.io/v1/namespaces/e:u/routes', { of: null, namespace: 'e:u' }],
+    ['/apis/distributary.io/v1/namespaces/e~75/routes/a', { of: null, namespace: 'e~75', name: 'a' }],
     // Some names of roles contain a colon, plain or encoded.
     ['/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node', { of: 'clusterroles', name: 'system:node' }],
     ['/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode', { of: 'clusterroles', name: 'system:node' }],
@@ -143,7 +147,6 @@ void t.test('a path that could be read in two ways is refused', async (t) => {
     '/api/v1/namespaces/a%FF/pods',
     '/api/v1/namespaces/a/pods/%zz',
     '/apis/distributary.io/v1/flags/a%00b',
-    '/apis/distributary.io/v1/flags/%2e%2e',
     '/apis/distributary.io/v1/flags/%FF',
     '/apis/distributary.io/v1/flags/%',
     '/apis/distributary.io/v1/flags/%zz',
@@ -162,7 +165,6 @@ void t.test('a path that could be read in two ways is refused', async (t) => {
     '/apis/../api/v1/pods',
     '/api/v1/namespaces/a/nodes/..',
     '/api/v1/pods/..',
-    '/apis/distributary.io/v1/namespaces%2Feu/routes/x',
     '/api/v1/Pods',
     '/api/v1/watch',
     '/apis/a b/v1',
@@ -182,6 +184,7 @@ void t.test('a path is decoded as a whole and then split, as the API server does
     ['/api/v1/namespaces/a/pods/p%2Flog', '/api/v1/namespaces/a/pods/p/log'],
     ['/api/v1/namespaces/a%2Fpods', '/api/v1/namespaces/a/pods'],
     ['/api/v1/namespaces/a/pods/%2F', '/api/v1/namespaces/a/pods'],
+    ['/apis/distributary.io/v1/namespaces%2Feu/routes/x', '/apis/distributary.io/v1/namespaces/eu/routes/x'],
   ]
   for (const [path, same] of table) t.same(parse(path), parse(same), path)
   t.match(parse('/api/v1/namespaces/a/pods/a%252Fb'), { name: 'a%2Fb' }, 'and once')
@@ -203,7 +206,13 @@ void t.test('a name that no object can have is refused in the API server’s wor
   for (const [name, message] of table)
     t.throws(() => check(`/api/v1/namespaces/a/pods/${name}`), { constructor: BadRequestError, message }, name)
   t.doesNotThrow(() => check('/api/v1/namespaces/a/pods/p'))
-  t.doesNotThrow(() => check('/apis/distributary.io/v1/flags/a%25b'), 'a whole key may')
+  t.doesNotThrow(() => check('/apis/distributary.io/v1/flags/a:b'))
+  t.doesNotThrow(() => check('/apis/distributary.io/v1/flags'))
+  t.throws(() => check('/apis/distributary.io/v1/flags/%2e%2e'), { code: 400, message: /may not be '..'/ })
+  for (const name of ['~41', 'a~2fb', 'a~', 'a b', '-a', '"']) {
+    const message = /no key has this name: a slash is written ":"/
+    t.throws(() => check(`/apis/distributary.io/v1/flags/${encodeURI(name)}`), { code: 400, message }, name)
+  }
 })
 
 void t.test('any path at all is answered or refused, in time that its length bounds', async (t) => {

@@ -19,7 +19,7 @@ const cache = (version: string, overrides: Partial<Resource> = {}): Resource => 
   categories: [],
   namespaced: true,
   etcdPrefix: keyFromText('/registry/edge.example.com/caches/'),
-  wholeKeyNames: false,
+  holds: 'kubernetes',
   ...overrides,
 })
 

@@ -36,7 +36,7 @@ const WIDGETS = servedResource(
     categories: [],
     namespaced: true,
     etcdPrefix: keyFromText('/registry/example.com/widgets/'),
-    wholeKeyNames: false,
+    holds: 'kubernetes',
   },
   'custom',
   {

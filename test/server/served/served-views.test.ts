@@ -159,13 +159,17 @@ function described({ type, object }: SeenEvent): string {
   return `${type} ${object.metadata.name}`
 }
 
-void t.test('under a declared prefix objects that name a version of their own are selected', async (t) => {
-  const h = await startApp(t, { flags: ['--resource', 'things=/registry/things/'] })
-  h.put('things/x', { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'x', labels: { app: 'web' } } })
+void t.test('objects under a declared prefix are selected by label, with or without a type', async (t) => {
+  const things = { name: 'things', prefix: '/registry/things/', objects: true }
+  const folder = t.testdir({ 'config.yaml': JSON.stringify({ resources: [things] }) })
+  const h = await startApp(t, { flags: ['--config', `${folder}/config.yaml`] })
+  h.put('things/x', { metadata: { name: 'x', labels: { app: 'web' } } })
+  h.put('things/y', { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'y', labels: { app: 'web' } } })
   const url = `${h.url}/apis/distributary.io/v1/things`
   for (const query of ['?labelSelector=app=web', '?labelSelector=app', '']) {
     t.match(await (await fetch(url + query)).json(), { items: [{ metadata: { name: 'x' } }] }, query)
   }
+  await until(() => [...h.app.sources].some(({ cache }) => cache.unservableCount === 1), 'the other is counted')
 })
 
 void t.test('fields of a built-in kind are those of the version that was asked for', async (t) => {

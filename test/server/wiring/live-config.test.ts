@@ -103,6 +103,25 @@ void t.test('a changed file is found without a signal', async (t) => {
   t.equal(live.current.maxWatchers, 20)
 })
 
+void t.test(
+  'a declared prefix is served as the changed file declares it, objects of the old kind included',
+  async (t) => {
+    const file = join(t.testdir(), 'config.yaml')
+    const declared = (kind: string): string => `resources: [{ name: flags, prefix: /config/flags/, kind: ${kind} }]\n`
+    writeFileSync(file, declared('Flag'))
+    const server = await startServer(t, { flags: ['--config', file] })
+    const kinds = async (): Promise<readonly string[]> => {
+      const answer = await fetch(`${server.url}/apis/distributary.io/v1/flags`)
+      const { items = [] } = (await answer.json()) as { items?: readonly { readonly kind: string }[] }
+      return [...new Set(items.map(({ kind }) => kind))]
+    }
+    t.same(await kinds(), ['Flag'])
+    writeFileSync(file, declared('Toggle'))
+    process.kill(server.pid, 'SIGHUP')
+    await until(async () => (await kinds()).join(' ') === 'Toggle', 'every flag is a Toggle')
+  },
+)
+
 void t.test('a running server takes a new limit and new hosts on SIGHUP', async (t) => {
   const file = join(t.testdir(), 'config.yaml')
   writeFileSync(file, 'maxWatchers: 1\n')

@@ -7,7 +7,7 @@ import { goNumber } from '../../../engine/facts/numbers.js'
 import { type JsonPath, JsonPathSyntaxError, parseJsonPath } from '../../codec/json-path/parse.js'
 import { printedValue } from '../../codec/json-path/print.js'
 import { TooMuchWorkError, Work } from '../../codec/json-path/work.js'
-import { isNumber, type Json, JsonNumber } from '../../codec/json-tree.js'
+import { isNumber, type Json, JsonNumber, jsonText } from '../../codec/json-tree.js'
 import type { PrinterColumn } from '../resource-registry.js'
 import { countAt, entriesAt, field, has, textAt } from './fields.js'
 import { ageOf } from './human-duration.js'
@@ -33,7 +33,7 @@ export const plainPrinter: Printer = printer(
   ),
 )
 
-/** A declared prefix contains whatever its owner writes: Kubernetes-like objects, or values wrapped as KeyValue. */
+/** A declared prefix contains whatever its owner writes: whole objects, or values of any kind. */
 export const declaredPrinter: Printer = printer(
   NAME,
   column('Value', 'string', 'The value, or its beginning.', valueExcerpt),
@@ -163,11 +163,13 @@ function valueExcerpt(object: unknown): string {
   if (isKeyValue(object)) {
     const text = field(object, 'text')
     if (typeof text === 'string') return excerpt(text)
-    const bytes = Buffer.byteLength(textAt(object, 'base64'), 'base64')
+    const value = field(object, 'value')
+    if (value !== undefined) return excerpt(jsonText(value as Json))
+    const bytes = Buffer.byteLength(textAt(object, 'bytes'), 'base64')
     return `<${bytes} bytes>`
   }
   const members = entriesAt(object).filter(([name]) => name !== 'kind' && name !== 'apiVersion' && name !== 'metadata')
-  return excerpt(JSON.stringify(Object.fromEntries(members)))
+  return excerpt(jsonText(Object.fromEntries(members) as Json))
 }
 
 /** Puts a value on one line and removes control characters, which a terminal must not be sent. */

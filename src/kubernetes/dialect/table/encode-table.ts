@@ -81,10 +81,10 @@ export function encodeTableRow(
  */
 const NEEDS_EXACT_NUMBERS = /[:,[]-?(?:\d{16}|\d+[.eE])/
 
-/** Only columns of a definition can show such numbers; the columns of built-in kinds show none. */
+/** The columns of built-in kinds show no such numbers. */
 function parseForCells({ origin }: ServedResource, bytes: Buffer): unknown {
   const text = bytes.toString()
-  if (origin === 'custom' && NEEDS_EXACT_NUMBERS.test(text)) return parseJsonTree(bytes).value
+  if (origin !== 'well-known' && NEEDS_EXACT_NUMBERS.test(text)) return parseJsonTree(bytes).value
   return JSON.parse(text)
 }
 

@@ -13,12 +13,14 @@
  *         paths: [/metrics]
  *
  * Rules only grant: a request that no rule allows is refused. A star stands for everything, or ends a name, a namespace
- * or a path. Other patterns were left out, because nobody can tell at a glance what they allow. `namespaces` and
- * `names` are optional and narrow a rule; `verbs`, and `apiGroups` beside `resources`, are required, so that a
- * forgotten line never grants more than was meant.
+ * or a path. Other patterns were left out, because nobody can tell at a glance what they allow. A name with a slash is a
+ * key under a declared prefix and stands for the name of that key. `namespaces` and `names` are optional and narrow a
+ * rule; `verbs`, and `apiGroups` beside `resources`, are required, so that a forgotten line never grants more than was
+ * meant.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../../support/yaml.js'
 
+import { keyName } from '../../../engine/model/key-name.js'
 import { ALL_UNAUTHENTICATED, type User } from '../user.js'
 import type { WatchedFiles } from '../watched-file.js'
 import type { Attributes, Authorizer } from './authorizer.js'
@@ -182,9 +184,15 @@ function parseRule(
     apiGroups: list('apiGroups'),
     resources: list('resources'),
     namespaces: lists.get('namespaces') ?? null,
-    names: lists.get('names') ?? null,
+    names: lists.get('names')?.map(spelled) ?? null,
     paths: list('paths'),
   }
+}
+
+/** No name has a slash: it is part of a key under a declared prefix. */
+function spelled(pattern: string): string {
+  if (!pattern.includes('/')) return pattern
+  return pattern.endsWith('*') ? `${keyName(pattern.slice(0, -1))}*` : keyName(pattern)
 }
 
 const STAR_AT_END: readonly ListName[] = ['namespaces', 'names', 'paths']

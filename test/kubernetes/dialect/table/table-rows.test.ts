@@ -778,7 +778,9 @@ void t.test('a declared prefix shows the value, or its beginning', async (t) => 
     Lease: '<none>',
     Age: '<unknown>',
   })
-  t.match(shown(flags, { ...keyValue, base64: 'AAECAw==', lease: '7587862094709768000' }), {
+  t.match(shown(flags, { ...keyValue, value: { on: [true, null] } }), { Value: '{"on":[true,null]}' })
+  t.match(shown(flags, { ...keyValue, value: null }), { Value: 'null' })
+  t.match(shown(flags, { ...keyValue, bytes: 'AAECAw==', lease: '7587862094709768000' }), {
     Value: '<4 bytes>',
     Lease: '7587862094709768000',
   })

@@ -58,33 +58,95 @@ void t.test('the stored object has no resourceVersion, and its type comes first'
   t.notMatch(text, /resourceVersion/)
 })
 
-void t.test('bare values are written under a declared prefix', async (t) => {
+void t.test('values are written under a declared prefix, and nothing else', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes', '--resource', 'flags=/config/flags/'] })
   const send = clientOf(h.url)
-  const path = '/apis/distributary.io/v1/flags'
-  const bytes = (name: string): string | undefined =>
-    h.upstream.peek(keyFromText(`/config/flags/${name}`))[0]?.value.toString()
-  t.equal((await send('PUT', `${path}/eu%2Fcheckout`, { text: 'on' })).code, 201, 'a PUT makes it')
+  const flags = '/apis/distributary.io/v1/flags'
+  const path = `${flags}/eu:checkout`
+  const bytes = (key: string): string | undefined =>
+    h.upstream.peek(keyFromText(`/config/flags/${key}`))[0]?.value.toString()
+  t.equal((await send('PUT', path, { text: 'on' })).code, 201, 'a PUT makes it')
   t.equal(bytes('eu/checkout'), 'on')
-  t.match((await send('GET', `${path}/eu%2Fcheckout`)).body, {
+  t.match((await send('GET', path)).body, {
     kind: 'Flag',
     text: 'on',
-    metadata: { name: 'eu/checkout' },
+    key: '/config/flags/eu/checkout',
+    metadata: { name: 'eu:checkout' },
   })
-  t.equal((await send('PUT', `${path}/eu%2Fcheckout`, { base64: Buffer.from([0, 255]).toString('base64') })).code, 200)
+  t.equal((await send('PUT', path, { bytes: Buffer.from([0, 255]).toString('base64') })).code, 200)
   t.same(h.upstream.peek(keyFromText('/config/flags/eu/checkout'))[0]?.value, Buffer.from([0, 255]))
-  t.equal((await send('PATCH', `${path}/eu%2Fcheckout`, { base64: null, text: 'off' }, MERGE)).code, 200)
+  t.equal((await send('PATCH', path, { text: 'off' }, MERGE)).code, 200, 'a patch may change the form')
   t.equal(bytes('eu/checkout'), 'off')
   const test = [{ op: 'test', path: '/text', value: 'on' }]
-  t.equal((await send('PATCH', `${path}/eu%2Fcheckout`, test, JSON_PATCH)).code, 422)
-  const { body } = await send('GET', `${path}/eu%2Fcheckout`)
-  const metadata = { name: 'eu/checkout', resourceVersion: String(Number(body.metadata?.resourceVersion) - 1) }
-  t.equal((await send('PUT', `${path}/eu%2Fcheckout`, { metadata, text: 'x' })).code, 409)
-  t.equal((await send('PUT', `${path}/a`, { text: 'x', base64: 'eA==' })).code, 422)
-  t.equal((await send('PUT', `${path}/a`, { base64: '!!' })).code, 422)
-  t.equal((await send('PUT', `${path}/a`, { text: 'x', metadata: { name: 'a', labels: { a: 'b' } } })).code, 422)
-  t.equal((await send('POST', path, { metadata: { name: 'object' }, spec: { on: true } })).code, 201)
-  t.match(JSON.parse(bytes('object')!), { kind: 'Flag', metadata: { name: 'object' }, spec: { on: true } })
-  t.equal((await send('DELETE', `${path}/eu%2Fcheckout`)).code, 200)
+  t.equal((await send('PATCH', path, test, JSON_PATCH)).code, 422)
+  const { body } = await send('GET', path)
+  const metadata = { name: 'eu:checkout', resourceVersion: String(Number(body.metadata?.resourceVersion) - 1) }
+  t.equal((await send('PUT', path, { metadata, text: 'x' })).code, 409)
+  t.equal((await send('PUT', path, { ...body, text: 'as it was read' })).code, 200)
+  t.equal(bytes('eu/checkout'), 'as it was read')
+
+  t.equal((await send('PUT', path, '{"value":{"limit":9007199254740993,"share":1.0}}')).code, 200)
+  t.equal(bytes('eu/checkout'), '{"limit":9007199254740993,"share":1.0}', 'with every digit')
+  t.equal((await send('PATCH', path, '{"value":{"limit":9007199254740995}}', MERGE)).code, 200)
+  t.equal(bytes('eu/checkout'), '{"limit":9007199254740995,"share":1.0}')
+  t.match((await send('GET', path)).text, /"value":\{"limit":9007199254740995,"share":1.0\}/)
+  for (const value of [null, true, 0, '', [1], 'on', {}]) {
+    t.equal((await send('PUT', path, { value })).code, 200, JSON.stringify(value))
+    t.equal(bytes('eu/checkout'), JSON.stringify(value))
+    t.same((await send('GET', path)).body['value'], value)
+  }
+
+  for (const [why, refused] of [
+    ['none', {}],
+    ['none', { spec: { on: true } }],
+    ['two', { text: 'x', bytes: 'eA==' }],
+    ['two', { value: null, text: 'x' }],
+    ['no base64', { bytes: '!!' }],
+    ['no text', { text: 1 }],
+    ['no place', { text: 'x', spec: {} }],
+    ['no place in metadata', { text: 'x', metadata: { name: 'a', labels: { a: 'b' } } }],
+  ] as const) {
+    t.match((await send('PUT', `${flags}/a`, refused)).body, { code: 422, reason: 'Invalid' }, why)
+  }
+  t.match((await send('POST', flags, { metadata: { name: 'eu/b' }, text: 'x' })).body, {
+    code: 422,
+    message: /is the name of no key: the key 'eu\/b' has the name 'eu:b'/,
+  })
+  t.match((await send('PUT', `${flags}/~41`, { text: 'x' })).body, { code: 400 })
+  t.same(h.upstream.peek(keyFromText('/config/flags/')).length, 1)
+  const hostile = { metadata: { name: 'same' } }
+  t.equal((await send('PUT', `${flags}/a1`, { value: hostile })).code, 201)
+  t.match((await send('GET', `${flags}/a1`)).body, { metadata: { name: 'a1' }, value: hostile })
+  t.equal((await send('DELETE', path)).code, 200)
   t.equal(bytes('eu/checkout'), undefined)
+})
+
+void t.test('whole objects are written under a prefix that is declared to hold them', async (t) => {
+  const declaration = { name: 'routes', prefix: '/edge/routes/', namespaced: true, objects: true }
+  const folder = t.testdir({ 'config.yaml': JSON.stringify({ resources: [declaration] }) })
+  const h = await startApp(t, { flags: ['--enable-writes', '--config', `${folder}/config.yaml`] })
+  const send = clientOf(h.url)
+  const routes = '/apis/distributary.io/v1/namespaces/eu/routes'
+  t.equal((await send('POST', routes, { metadata: { name: 'a:b' }, text: 'a member', spec: { on: true } })).code, 201)
+  const [stored] = h.upstream.peek(keyFromText('/edge/routes/eu/a/b'))
+  t.match(JSON.parse(stored!.value.toString()), {
+    kind: 'Route',
+    metadata: { name: 'a:b', namespace: 'eu' },
+    text: 'a member',
+  })
+  t.equal((await send('PATCH', `${routes}/a:b`, { spec: { on: false } }, MERGE)).code, 200)
+  t.match((await send('GET', `${routes}/a:b`)).body, { spec: { on: false } })
+  t.equal((await send('POST', routes, { metadata: { name: 'a b' } })).code, 422)
+  // Another client writes one that calls itself like the first.
+  const twin = { metadata: { name: 'a:b', namespace: 'eu' } }
+  h.upstream.commit([{ type: 'put', key: keyFromText('/edge/routes/eu/c'), value: Buffer.from(JSON.stringify(twin)) }])
+  const { body } = await send('GET', routes)
+  t.same(
+    (body['items'] as { metadata: { name: string } }[]).map(({ metadata }) => metadata.name),
+    ['a:b'],
+  )
+  t.equal((await send('GET', `${routes}/c`)).code, 404)
+  t.equal((await send('DELETE', `${routes}/c`)).code, 200, 'and is removed by its name')
+  t.same(h.upstream.peek(keyFromText('/edge/routes/eu/c')), [])
+  t.match((await send('GET', `${routes}/a:b`)).body, { spec: { on: false } })
 })

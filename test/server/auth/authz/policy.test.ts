@@ -89,7 +89,7 @@ void t.test('requests are decided by the rules of the policy', async (t) => {
     [person('ann'), on('get', 'nodes', '', 'n'), 'rule 3'],
     [person('ann'), pathAttributes('GET', '/metrics'), null],
     [person('bob'), on('get', 'flags@distributary.io', '', 'checkout'), 'one flag'],
-    [person('bob'), on('get', 'flags@distributary.io', '', 'eu/x'), 'one flag'],
+    [person('bob'), on('get', 'flags@distributary.io', '', 'eu:x'), 'one flag'],
     [person('bob'), on('get', 'flags@distributary.io', '', 'us/x'), null],
     [person('bob'), on('watch', 'flags@distributary.io', '', 'checkout'), 'one flag'],
     [person('bob'), on('watch', 'flags@distributary.io'), null],
