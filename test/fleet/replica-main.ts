@@ -3,7 +3,7 @@
  * and a test's machine is small.
  */
 import { readFileSync } from 'node:fs'
-import { App } from '../../src/server/wiring/app.js'
+import { Process } from '../../src/server/wiring/process.js'
 import { load } from '../../src/server/config/load.js'
 import { createLogger } from '../../src/server/wiring/logger.js'
 import { noUpstream } from '../../src/server/wiring/nats-fleet.js'
@@ -15,7 +15,7 @@ const { config } = loaded
 const logger = createLogger({ level: config.logLevel, format: 'json', worker: null })
 const endpoints = config.etcdServers
 const timing = { keepAliveTimeMs: 700, keepAliveTimeoutMs: 500, requestTimeoutMs: 3_000, connectTimeoutMs: 1_000 }
-const app = new App({
+const app = new Process({
   config: {
     ...config,
     bookmarkInterval: 200,

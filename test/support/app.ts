@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
-import { App } from '../../src/server/wiring/app.js'
+import { Process } from '../../src/server/wiring/process.js'
 import { type Config, load } from '../../src/server/config/load.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import type { Revision } from '../../src/engine/model/revision.js'
@@ -38,7 +38,7 @@ export interface AppHarnessOptions {
 }
 
 export interface AppHarness {
-  readonly app: App
+  readonly app: Process
   readonly config: Config
   /** The controls of the embedded upstream; they change nothing that is read when the test brought its own upstream. */
   readonly upstream: EmbeddedControls
@@ -76,7 +76,7 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
     return embedded.revision
   }
   for (const [key, object] of Object.entries(options.objects ?? {})) commit({ [key]: object })
-  const app = new App({
+  const app = new Process({
     config,
     upstream: options.upstream ?? embedded,
     logger: options.logger ?? silentLogger,

@@ -3,6 +3,7 @@ import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { StatusError } from '../../engine/model/status.js'
 import type { Clock } from '../../support/clock.js'
+import type { Disposers } from '../../support/disposers.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { CurrentConfig } from './live-config.js'
@@ -15,6 +16,8 @@ export interface Basis {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
+  /** What ends with the process; each stage adds what it has opened. */
+  readonly closing: Disposers
   /** Logs a fault of ours, which the client hears of only as a 500. */
   readonly onInternalError: (error: StatusError) => void
 }

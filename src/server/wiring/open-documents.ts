@@ -7,13 +7,7 @@ import type { Basis } from './basis.js'
 const DEADLINE_MS = 60_000
 const MAX_HEAP_MEGABYTES = 1_024
 
-export interface DocumentStage {
-  readonly documents: DocumentThreads
-  /** Ends the threads. */
-  close(): Promise<void>
-}
-
-export function openDocuments({ config, clock, logger }: Basis): DocumentStage {
+export function openDocuments({ config, clock, logger, closing }: Basis): DocumentThreads {
   const threads = new ThreadPool({
     program: new URL('../served/document-thread.js', import.meta.url),
     deadlineMs: DEADLINE_MS,
@@ -22,5 +16,6 @@ export function openDocuments({ config, clock, logger }: Basis): DocumentStage {
     onReplaced: (reason) => logger.warn({ reason }, 'a definition or an OpenAPI document was too much for its thread'),
   })
   const { etcdPrefix, enableWrites: writable } = config
-  return { documents: new DocumentThreads({ threads, etcdPrefix, writable }), close: () => threads.close() }
+  closing.add(() => threads.close())
+  return new DocumentThreads({ threads, etcdPrefix, writable })
 }

@@ -27,7 +27,6 @@ export interface GateStage {
   checks(): readonly HealthCheck[]
   /** For SIGHUP, after the platform has moved the access log. */
   reopenAuditLog(): void
-  close(): Promise<void>
 }
 
 /** @throws Error that names a file which is not what it should be. */
@@ -35,6 +34,8 @@ export function openGate(basis: Basis, stage: ResourceStage, { rates, gates }: C
   const { config } = basis
   const guarded = isOpenToAll(config) ? null : openGuard(basis, stage, gates['unknown-tokens'])
   const audit = openAccessLog(basis)
+  basis.closing.add(() => audit?.close())
+  basis.closing.add(() => guarded?.close())
   const gate = new RequestGate({
     guard: guarded?.guard ?? null,
     escalation: guarded?.escalation ?? null,
@@ -47,10 +48,6 @@ export function openGate(basis: Basis, stage: ResourceStage, { rates, gates }: C
     gate,
     checks: () => guarded?.checks ?? [],
     reopenAuditLog: () => audit?.reopen(),
-    async close() {
-      guarded?.close()
-      await audit?.close()
-    },
   }
 }
 

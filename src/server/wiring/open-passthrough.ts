@@ -8,6 +8,7 @@ import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { ApiServices } from '../transports/passthrough/api-services.js'
 import { Passthrough, type PassthroughOptions } from '../transports/passthrough/passthrough.js'
+import type { Basis } from './basis.js'
 
 export interface PassthroughParts {
   readonly config: Config
@@ -18,16 +19,19 @@ export interface PassthroughParts {
 }
 
 /** Returns null without `--passthrough`. @throws Error for a certificate that cannot be read. */
-export function openPassthrough({ config, clock, metrics, logger, gate }: PassthroughParts): Passthrough | null {
+export function openPassthrough(parts: PassthroughParts & Pick<Basis, 'closing'>): Passthrough | null {
+  const { config, clock, metrics, logger, gate } = parts
   const { passthrough: url, passthroughCafile } = config
   if (url === null) return null
-  return new Passthrough({
+  const passthrough = new Passthrough({
     url,
     name: 'the API server',
     onAnswered: answeredBy(metrics, 'passthrough'),
     credentials: credentialsOf(config, passthroughCafile, clock, logger),
     ...sharedOptions(config, clock, gate),
   })
+  parts.closing.add(() => passthrough.close())
+  return passthrough
 }
 
 export interface ApiServicesParts extends PassthroughParts {

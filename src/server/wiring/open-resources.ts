@@ -41,8 +41,6 @@ export interface ResourceStage {
   readonly schema: Schema
   /** The resources that the server behind `--upstream` serves; null without one. */
   readonly remote: RemoteDiscovery | null
-  /** Ends the connections to the server behind `--upstream`. */
-  readonly closeServer: () => void
 }
 
 export function openResources(basis: Basis, pump: Pump, sources: Sources): ResourceStage {
@@ -71,10 +69,8 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
     objectViews.resize(changed.listCacheBytes)
     resources.setRingBounds(ringBounds(changed))
   })
-  const closeServer = (): void => {
-    if (sources.server === undefined) server?.close()
-  }
-  return { registry, resources, views, schema, remote, closeServer }
+  if (sources.server === undefined) basis.closing.add(() => server?.close())
+  return { registry, resources, views, schema, remote }
 }
 
 /** Under a declared prefix any value is welcome; among Kubernetes objects a plain value is a mistake worth a warning. */

@@ -12,17 +12,12 @@ const DEADLINE_MS = 10_000
 /** The heap of a thread: a body of 3 MB with its copies takes a third of it. */
 const MAX_HEAP_MEGABYTES = 256
 
-export interface WriteStage extends Writes {
-  /** Ends the threads. */
-  close(): Promise<void>
-}
-
 export function openWrites(
-  { config, clock, random, metrics, logger }: Basis,
+  { config, clock, random, metrics, logger, closing }: Basis,
   { registry, views, schema }: ResourceStage,
   upstream: Upstream,
   limits: Limits,
-): WriteStage {
+): Writes {
   const threads = new ThreadPool({
     program: new URL('../../kubernetes/writes/writer-thread.js', import.meta.url),
     deadlineMs: DEADLINE_MS,
@@ -33,6 +28,7 @@ export function openWrites(
       logger.warn({ reason }, 'a write was too much for its thread, which is replaced')
     },
   })
+  closing.add(() => threads.close())
   const writer = new OffLoopWriter({
     threads,
     gate: limits.writeThreads,
@@ -53,6 +49,5 @@ export function openWrites(
     perform: (verb, request, identity, signal) => writer.perform(verb, request, identity, signal),
     hasProtobuf: (served) => writer.hasProtobuf(served),
     gate: limits.writes,
-    close: () => threads.close(),
   }
 }

@@ -1,19 +1,21 @@
 /** Whether the server can answer from its caches: the checks of `/readyz`, and one log line when it first can. */
 import { resourceId } from '../../engine/model/resource.js'
 import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
-import type { RemoteDiscovery } from '../served/remote-discovery.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { HealthCheck } from '../transports/server/health.js'
 
+/** What must be ready before the server is. */
+export interface ReadyParts {
+  pipelines(): Iterable<ResourcePipeline>
+  /** @param wasReady a resource that appears later answers 429 until it is listed, and makes no other unready. */
+  checks(wasReady: boolean): readonly HealthCheck[]
+}
+
 export interface ReadinessOptions {
-  readonly pipelines: () => Iterable<ResourcePipeline>
-  /** null without `--upstream`. */
-  readonly remote: Pick<RemoteDiscovery, 'problem'> | null
+  readonly cluster: ReadyParts
   /** `--max-staleness`, milliseconds; null: a server that can answer from its caches is ready, however old they are. */
   readonly maxStalenessMs: number | null
-  /** Whether every definition that was there at the start has been read: until then its resource is missing here. */
-  readonly hasReadDefinitions: () => boolean
   /** Whether callers can be judged. */
   readonly access: () => readonly HealthCheck[]
   /** From SIGTERM on, while the server may still serve for a while. */
@@ -38,51 +40,36 @@ export class Readiness {
   }
 
   checks(): readonly HealthCheck[] {
-    const { pipelines, remote, maxStalenessMs, isShuttingDown, hasReadDefinitions, access } = this.#options
-    const checks: HealthCheck[] = [
+    const { cluster, maxStalenessMs, isShuttingDown, access } = this.#options
+    return [
       { name: 'ping', problem: () => null },
       { name: 'shutdown', problem: () => (isShuttingDown() ? 'the server is shutting down' : null) },
       {
         name: 'staleness',
-        problem: () => staleness(pipelines(), maxStalenessMs ?? 0),
+        problem: () => staleness(cluster.pipelines(), maxStalenessMs ?? 0),
         isInformational: maxStalenessMs === null,
         informs: 'served from the cache',
       },
+      ...access(),
+      ...cluster.checks(this.#wasReady),
     ]
-    checks.push({
-      name: 'definitions',
-      problem: () => (hasReadDefinitions() ? null : 'not all have been read yet'),
-      isInformational: this.#wasReady,
-    })
-    if (remote !== null) checks.push({ name: 'upstream-discovery', problem: () => remote.problem })
-    checks.push(...access())
-    for (const { resource, cache } of pipelines()) {
-      const { readiness } = cache
-      checks.push({
-        name: `cache-${resourceId(resource)}`,
-        problem: () => problemOf(readiness),
-        // A resource that appears later (a custom resource) answers 429 until it is listed, and makes no other unready.
-        isInformational: readiness.kind === 'refused' || this.#wasReady,
-      })
-    }
-    return checks
   }
 
   /** How old each resource is, by its id. */
   *ages(): Generator<readonly [string, { readonly ageMs: number; readonly validMs: number }], void, void> {
-    for (const { resource, cache } of this.#options.pipelines()) yield [resourceId(resource), cache.reportedAge]
+    for (const { resource, cache } of this.#options.cluster.pipelines()) yield [resourceId(resource), cache.reportedAge]
   }
 
   /** Looks until the server is ready, and logs that once. */
   logWhenReady(startedMs: number): void {
-    const { clock, logger, pipelines } = this.#options
+    const { clock, logger, cluster } = this.#options
     if (this.#isStopped) return
     if (!this.isReady) {
       clock.setTimer(POLL_MS, () => this.logWhenReady(startedMs))
       return
     }
     this.#wasReady = true
-    const caches = [...pipelines()].map(({ cache }) => cache)
+    const caches = [...cluster.pipelines()].map(({ cache }) => cache)
     const objects = caches.reduce((sum, { size }) => sum + size, 0)
     const seconds = (clock.monotonic() - startedMs) / 1000
     logger.info({ resources: caches.length, objects, seconds }, 'ready')
@@ -90,6 +77,21 @@ export class Readiness {
 
   stop(): void {
     this.#isStopped = true
+  }
+}
+
+/** @param wasReady as in `ReadyParts`. */
+export function* cacheChecks(
+  pipelines: Iterable<Pick<ResourcePipeline, 'resource' | 'cache'>>,
+  wasReady: boolean,
+): Generator<HealthCheck, void, void> {
+  for (const { resource, cache } of pipelines) {
+    const { readiness } = cache
+    yield {
+      name: `cache-${resourceId(resource)}`,
+      problem: () => problemOf(readiness),
+      isInformational: readiness.kind === 'refused' || wasReady,
+    }
   }
 }
 

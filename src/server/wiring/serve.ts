@@ -5,7 +5,7 @@
 import cluster from 'node:cluster'
 import { readFileSync } from 'node:fs'
 import closeWithGrace from 'close-with-grace'
-import type { App } from './app.js'
+import type { Process } from './process.js'
 import type { PortNumbers } from './ports.js'
 import { LiveConfig } from './live-config.js'
 import { packageVersion } from './package-version.js'
@@ -67,8 +67,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   }
   let ports: PortNumbers
   try {
-    const { App } = await import('./app.js')
-    const app = new App({ config, live, upstream, logger, version, metrics, schema })
+    const { Process } = await import('./process.js')
+    const app = new Process({ config, live, upstream, logger, version, metrics, schema })
     takeSignals({ app, config, live, logger, traces })
     ports = await app.start()
   } catch (error) {
@@ -80,7 +80,7 @@ export async function serve(options: ServeOptions): Promise<void> {
 }
 
 interface Running {
-  readonly app: App
+  readonly app: Process
   readonly config: Config
   readonly live: LiveConfig
   readonly logger: Logger

@@ -9,7 +9,7 @@
  */
 import cluster from 'node:cluster'
 import { Socket } from 'node:net'
-import { App } from './app.js'
+import { Process } from './process.js'
 import type { Schema } from '../../kubernetes/codec/protobuf/schema.js'
 import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { Config } from '../config/load.js'
@@ -57,7 +57,7 @@ export async function runWorker({
   traces,
 }: WorkerParts): Promise<void> {
   let isStopping = false
-  let app: App | null = null
+  let app: Process | null = null
   const stop = (): void => {
     if (isStopping) return
     isStopping = true
@@ -97,7 +97,7 @@ export async function runWorker({
   })
   const { isReplacement, ports } = await greeted
   try {
-    app = new App({
+    app = new Process({
       config: withPorts(config, ports),
       live,
       metrics,

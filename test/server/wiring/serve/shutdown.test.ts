@@ -33,11 +33,9 @@ void t.test(
       [60_000, false],
     ] as const) {
       const readiness = new Readiness({
-        pipelines: () => [pipeline],
-        remote: null,
+        cluster: { pipelines: () => [pipeline], checks: () => [] },
         maxStalenessMs,
         isShuttingDown: () => false,
-        hasReadDefinitions: () => true,
         access: () => [],
         clock: new VirtualClock(),
         logger: silentLogger,

@@ -1,43 +1,41 @@
 /**
- * The server of one process: its stages in the order in which a request or an event passes them, each built from those
- * before it. `serve.ts` and `worker.ts` run it; tests run the same.
+ * The server of one process: its ports, limits, gate and metrics, in front of the cluster that it serves. `serve.ts` and
+ * `worker.ts` run it; tests run the same.
  */
 import { Pump } from '../../engine/broadcast/pump.js'
 import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
-import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
+import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import { Metrics } from '../metrics/metrics.js'
 import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
 import { type Clock, sleep, systemClock } from '../../support/clock.js'
+import { Disposers } from '../../support/disposers.js'
 import type { Logger } from '../../support/log.js'
 import { type Random, systemRandom } from '../../support/random.js'
-import type { ApiServices } from '../transports/passthrough/api-services.js'
-import type { Passthrough } from '../transports/passthrough/passthrough.js'
 import type { ServerOptions } from '../transports/server/server.js'
 import type { ServerStatus } from '../ui/page/figures.js'
 import { feedFigures, type ProcessStatus, processStatus, serverStatus } from '../ui/status.js'
 import { registerUi } from '../ui/ui-routes.js'
 import type { Basis } from './basis.js'
+import { Cluster } from './cluster.js'
 import { followCertificateExpiry } from './certificate-expiry.js'
 import { drainWatches } from './drain-watches.js'
-import { followServed } from './follow-served.js'
 import { type CurrentConfig, fixedConfig } from './live-config.js'
 import { openApi } from './open-api.js'
 import { type GateStage, openGate } from './open-gate.js'
 import { type SharedLimits, UNSHARED } from '../../engine/model/shared-limits.js'
 import { type ClientLimits, openClientLimits } from './open-client-limits.js'
 import { type Limits, openLimits } from './open-limits.js'
-import { type DocumentStage, openDocuments } from './open-documents.js'
-import { openApiServices, openPassthrough } from './open-passthrough.js'
-import { openResources, type ResourceStage, type Sources } from './open-resources.js'
-import { openWrites, type WriteStage } from './open-writes.js'
-import { OutageLog } from './outage-log.js'
+import { openDocuments } from './open-documents.js'
+import { openPassthrough } from './open-passthrough.js'
+import type { Sources } from './open-resources.js'
+import { openWrites } from './open-writes.js'
 import { type PortNumbers, Ports } from './ports.js'
 import { problemOf, Readiness } from './readiness.js'
 import { checkStreamHandles } from '../transports/watch/check-stream-handles.js'
 
-export interface AppOptions extends Sources {
+export interface ProcessOptions extends Sources {
   readonly config: Config
   /** Default: no option changes. */
   readonly live?: CurrentConfig
@@ -63,106 +61,82 @@ export interface AppOptions extends Sources {
 
 const READY_POLL_MS = 50
 
-export class App {
+export class Process {
   readonly metrics: Metrics
-  readonly #options: AppOptions
+  readonly #options: ProcessOptions
   readonly #basis: Basis
-  readonly #pump: Pump
-  readonly #stage: ResourceStage
-  readonly #apiServices: ApiServices | null
-  readonly #documents: DocumentStage
+  readonly #cluster: Cluster
   readonly #clients: ClientLimits
   readonly #limits: Limits
   readonly #gate: GateStage
-  readonly #passthrough: Passthrough | null
-  readonly #writes: WriteStage | null
   readonly #readiness: Readiness
-  readonly #outages: OutageLog
-  readonly #checkConsistency: () => Promise<ConsistencyReport>
   readonly #ports: Ports
-  readonly #stopFollowingCertificates: () => void
   #starting: Promise<PortNumbers> | null = null
   #isShuttingDown = false
   #isDraining = false
   #isStopped = false
   readonly #stopping = new AbortController()
 
-  constructor(options: AppOptions) {
-    const { config, logger, version, upstream } = options
+  constructor(options: ProcessOptions) {
+    const { config, version } = options
     const basis = basisOf(options)
-    const { metrics, clock } = basis
-    const isDraining = (): boolean => this.#isDraining
-    const isShuttingDown = (): boolean => this.#isShuttingDown
-    const clients = openClientLimits(basis, options.limits ?? UNSHARED)
-    const passGate = clients.gates.passthrough
+    const { metrics, closing } = basis
     this.#options = options
     this.#basis = basis
     this.metrics = metrics
+    const clients = openClientLimits(basis, options.limits ?? UNSHARED)
+    const passGate = clients.gates.passthrough
     this.#clients = clients
 
     // From the source to the watchers.
-    this.#pump = new Pump({ metrics: { passSlice: (seconds) => metrics.passSlice(seconds) } })
-    const stage = openResources(basis, this.#pump, options)
-    this.#stage = stage
-    this.#apiServices = openApiServices({ ...basis, gate: passGate })
-    this.#documents = openDocuments(basis)
-    const { documents } = this.#documents
-    const known = followServed(basis, stage, this.#apiServices, documents)
+    const pump = new Pump({ metrics: { passSlice: (seconds) => metrics.passSlice(seconds) } })
+    closing.add(() => pump.stop())
+    const documents = openDocuments(basis)
+    const logsOutages = options.logsOutages !== false
+    const cluster = new Cluster(basis, { ...options, pump, documents, passGate, logsOutages })
+    this.#cluster = cluster
+    const { stage, apiServices, known } = cluster
 
     // From the socket to the resource.
     this.#limits = openLimits(basis, stage.resources, clients)
     this.#gate = openGate(basis, stage, clients)
-    this.#passthrough = openPassthrough({ ...basis, gate: passGate })
-    this.#writes = config.enableWrites ? openWrites(basis, stage, upstream, this.#limits) : null
+    const passthrough = openPassthrough({ ...basis, gate: passGate })
+    const writes = config.enableWrites ? openWrites(basis, stage, cluster.upstream, this.#limits) : null
     const api = openApi(basis, {
       version,
-      writes: this.#writes,
+      writes,
       stage,
       known,
       documents,
-      isDraining,
+      isDraining: () => this.#isDraining,
       limits: this.#limits,
       gate: this.#gate.gate,
-      passthrough: this.#passthrough,
-      apiServices: this.#apiServices,
+      passthrough,
+      apiServices,
     })
 
     // Beside them.
-    const pipelines = (): Iterable<ResourcePipeline> => stage.resources.pipelines()
-    const { remote } = stage
     this.#readiness = new Readiness({
       ...basis,
-      pipelines,
-      remote,
+      cluster,
       maxStalenessMs: config.maxStaleness,
-      isShuttingDown,
       access: () => this.#gate.checks(),
-      hasReadDefinitions: () => known.hasReadDefinitions,
+      isShuttingDown: () => this.#isShuttingDown,
     })
-    const reasons = (): string[] => [...pipelines()].flatMap(({ cache }) => cache.disconnectedReason ?? [])
-    this.#outages = new OutageLog({ reasons, clock, logger })
-    const onRequest = new ConsistencyOnRequest(pipelines)
-    this.#checkConsistency = options.checkConsistency ?? (() => onRequest.run())
-    metrics.observe(() => [...pipelines()].map((pipeline) => pipeline.gauges()))
-
-    this.#stopFollowingCertificates = followCertificateExpiry(config, clock, metrics)
-    this.#ports = new Ports({
-      config,
-      live: basis.live,
-      clock,
-      logger,
-      server: this.#serverOptions(api),
-      resets: clients.resets,
-    })
+    closing.add(() => this.#readiness.stop())
+    metrics.observe(() => [...cluster.pipelines()].map((pipeline) => pipeline.gauges()))
+    closing.add(followCertificateExpiry(config, basis.clock, metrics))
+    this.#ports = new Ports({ ...basis, server: this.#serverOptions(api), resets: clients.resets })
+    closing.add(() => this.#ports.stop())
   }
 
   get registry(): ResourceRegistry {
-    return this.#stage.registry
+    return this.#cluster.stage.registry
   }
 
   /** The pipelines that feed, cache and broadcast in this process: one for each etcd prefix. */
   get sources(): Iterable<ResourcePipeline> {
-    return this.#stage.resources.pipelines()
+    return this.#cluster.pipelines()
   }
 
   get isReady(): boolean {
@@ -176,7 +150,8 @@ export class App {
 
   /** Compares every cache with etcd now; one comparison runs at a time. */
   async checkConsistency(): Promise<ConsistencyReport> {
-    return await this.#checkConsistency()
+    const { checkConsistency } = this.#options
+    return checkConsistency === undefined ? await this.#cluster.checkConsistency() : await checkConsistency()
   }
 
   /** Starts the feeds, and listens when ready, or after `readyWithinMs` at the latest. @throws when a port is taken. */
@@ -186,13 +161,12 @@ export class App {
   }
 
   async #start(readyWithinMs: number): Promise<PortNumbers> {
-    const { clock } = this.#basis
+    const { clock, closing } = this.#basis
     const startedMs = clock.monotonic()
-    this.#stage.resources.start()
-    this.#stage.remote?.start()
-    if (this.#options.logsOutages !== false) this.#outages.start()
+    // Its watches end before the ports close, because it was started after them.
+    this.#cluster.start()
+    closing.add(() => this.#limits.memory.stop())
     this.#limits.memory.start()
-    this.#apiServices?.start()
     this.#readiness.logWhenReady(startedMs)
     const isWaiting = (): boolean => !this.isReady && !this.#isStopped
     while (isWaiting() && clock.monotonic() - startedMs < readyWithinMs) await sleep(clock, READY_POLL_MS)
@@ -213,7 +187,7 @@ export class App {
     if (this.#isStopped) return
     this.#isDraining = true
     this.#ports.drain()
-    await drainWatches(this.#stage.resources, graceMs, this.#basis.clock, () => this.#isStopped)
+    await drainWatches(this.#cluster.stage.resources, graceMs, this.#basis.clock, () => this.#isStopped)
   }
 
   async #serveOn(delayMs: number): Promise<void> {
@@ -231,21 +205,7 @@ export class App {
     this.#stopping.abort()
     // A port that is closed while it is being opened fails the start, and one that is opened later stays open.
     await this.#starting?.catch(() => {})
-    this.#readiness.stop()
-    this.#outages.stop()
-    this.#stopFollowingCertificates()
-    this.#limits.memory.stop()
-    await this.#stage.remote?.stop()
-    await this.#stage.resources.stop()
-    this.#stage.closeServer()
-    await this.#gate.close()
-    this.#passthrough?.close()
-    await this.#apiServices?.stop()
-    await this.#ports.stop()
-    await this.#writes?.close()
-    await this.#documents.close()
-    this.#pump.stop()
-    await this.#options.upstream.close()
+    await this.#basis.closing.dispose()
   }
 
   /** Returns the present state of this process. */
@@ -289,7 +249,7 @@ export class App {
         ages: () => this.#readiness.ages(),
       },
       metrics: exposeMetrics ?? (() => metrics.expose()),
-      checkConsistency: () => this.#checkConsistency(),
+      checkConsistency: () => this.checkConsistency(),
       onRejected: (limit) => metrics.rejected(limit),
       answersAll: config.passthrough !== null,
       onInternalError,
@@ -319,7 +279,7 @@ function basisOf({
   clock = systemClock,
   random = systemRandom,
   metrics,
-}: AppOptions): Basis {
+}: ProcessOptions): Basis {
   return {
     config,
     live: live ?? fixedConfig(config),
@@ -327,6 +287,7 @@ function basisOf({
     clock,
     random,
     metrics: metrics ?? new Metrics(version),
+    closing: new Disposers(),
     onInternalError: (error) => logger.error({ err: error.cause ?? error }, 'internal error'),
   }
 }

@@ -1,0 +1,89 @@
+/**
+ * One source with everything that is read from it: its resources and their registry, what its objects say is served, how fresh
+ * it is and whether it can answer. A process serves a cluster; ports, limits and the gate belong to the process.
+ */
+import type { Pump } from '../../engine/broadcast/pump.js'
+import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
+import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
+import type { Upstream } from '../../engine/upstream/upstream.js'
+import type { Gate } from '../../engine/model/shared-limits.js'
+import type { KnownResources } from '../served/known-resources.js'
+import type { DocumentThreads } from '../served/document-threads.js'
+import type { ApiServices } from '../transports/passthrough/api-services.js'
+import type { HealthCheck } from '../transports/server/health.js'
+import type { Basis } from './basis.js'
+import { followServed } from './follow-served.js'
+import { openApiServices } from './open-passthrough.js'
+import { openResources, type ResourceStage, type Sources } from './open-resources.js'
+import { OutageLog } from './outage-log.js'
+import { cacheChecks, type ReadyParts } from './readiness.js'
+
+export interface ClusterOptions extends Sources {
+  /** false: another process logs when the source is away. */
+  readonly logsOutages: boolean
+  readonly pump: Pump
+  readonly documents: DocumentThreads
+  /** The slots for requests to the servers of aggregated APIs. */
+  readonly passGate: Gate
+}
+
+export class Cluster implements ReadyParts {
+  readonly upstream: Upstream
+  readonly stage: ResourceStage
+  /** null: an API server behind this one has the aggregated APIs. */
+  readonly apiServices: ApiServices | null
+  readonly known: KnownResources
+  readonly #basis: Basis
+  readonly #outages: OutageLog | null
+  readonly #consistency: ConsistencyOnRequest
+
+  constructor(basis: Basis, options: ClusterOptions) {
+    const { clock, logger, closing } = basis
+    this.#basis = basis
+    this.upstream = options.upstream
+    closing.add(() => options.upstream.close())
+    this.stage = openResources(basis, options.pump, options)
+    this.apiServices = openApiServices({ ...basis, gate: options.passGate })
+    this.known = followServed(basis, this.stage, this.apiServices, options.documents)
+    const reasons = (): string[] => [...this.pipelines()].flatMap(({ cache }) => cache.disconnectedReason ?? [])
+    this.#outages = options.logsOutages ? new OutageLog({ reasons, clock, logger }) : null
+    this.#consistency = new ConsistencyOnRequest(() => this.pipelines())
+  }
+
+  /** One for each etcd prefix that is cached. */
+  pipelines(): Iterable<ResourcePipeline> {
+    return this.stage.resources.pipelines()
+  }
+
+  start(): void {
+    const { remote, resources } = this.stage
+    const { closing } = this.#basis
+    closing.add(() => resources.stop())
+    resources.start()
+    closing.add(() => remote?.stop())
+    remote?.start()
+    closing.add(() => this.apiServices?.stop())
+    this.apiServices?.start()
+    closing.add(() => this.#outages?.stop())
+    this.#outages?.start()
+  }
+
+  checks(wasReady: boolean): HealthCheck[] {
+    const { remote } = this.stage
+    const checks: HealthCheck[] = [
+      {
+        name: 'definitions',
+        problem: () => (this.known.hasReadDefinitions ? null : 'not all have been read yet'),
+        isInformational: wasReady,
+      },
+    ]
+    if (remote !== null) checks.push({ name: 'upstream-discovery', problem: () => remote.problem })
+    checks.push(...cacheChecks(this.pipelines(), wasReady))
+    return checks
+  }
+
+  /** Compares every cache with the source now; one comparison runs at a time. */
+  async checkConsistency(): Promise<ConsistencyReport> {
+    return await this.#consistency.run()
+  }
+}

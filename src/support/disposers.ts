@@ -1,0 +1,22 @@
+/** What has to be undone when something ends: whoever begins it adds how to end it, and all of it ends in reverse order. */
+export class Disposers {
+  readonly #stack: (() => unknown)[] = []
+
+  /** @param dispose may return a promise. Called once. */
+  add(dispose: () => unknown): void {
+    this.#stack.push(dispose)
+  }
+
+  /** Ends everything, one after the other, the newest first. One that fails keeps none of the others. @throws the first error. */
+  async dispose(): Promise<void> {
+    const errors: unknown[] = []
+    for (let dispose = this.#stack.pop(); dispose !== undefined; dispose = this.#stack.pop()) {
+      try {
+        await dispose()
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+    if (errors.length > 0) throw errors[0]
+  }
+}

@@ -1,0 +1,35 @@
+import t from 'tap'
+import { Disposers } from '../../src/support/disposers.js'
+
+void t.test('what was begun last ends first, and the next one waits for it', async (t) => {
+  const disposers = new Disposers()
+  const ended: string[] = []
+  disposers.add(() => ended.push('first'))
+  disposers.add(async () => {
+    await Promise.resolve()
+    ended.push('second')
+  })
+  await disposers.dispose()
+  t.same(ended, ['second', 'first'])
+})
+
+void t.test('one that fails keeps none of the others from ending', async (t) => {
+  const disposers = new Disposers()
+  const ended: string[] = []
+  disposers.add(() => ended.push('first'))
+  disposers.add(() => {
+    throw new Error('second')
+  })
+  disposers.add(() => Promise.reject(new Error('third')))
+  await t.rejects(disposers.dispose(), { message: 'third' })
+  t.same(ended, ['first'])
+})
+
+void t.test('nothing ends twice, and what is added while it ends is ended as well', async (t) => {
+  const disposers = new Disposers()
+  let count = 0
+  disposers.add(() => disposers.add(() => count++))
+  await disposers.dispose()
+  await disposers.dispose()
+  t.equal(count, 1)
+})
