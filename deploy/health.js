@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { load } from './dist/config/load.js'
+import { load } from './dist/server/config/load.js'
 
 const words = readFileSync(process.argv[2] ?? '/proc/1/cmdline', 'utf8').split('\0')
 // With an init process in front, its own words stand before the server's.

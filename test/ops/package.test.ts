@@ -44,7 +44,7 @@ void t.test('the package holds what is needed, installs into an empty folder and
   const paths = packed!.files.map(({ path }) => path)
   for (const needed of [
     'dist/main.js',
-    'dist/ui/page/main.js',
+    'dist/server/ui/page/main.js',
     'src/server/ui/page/index.html',
     'src/engine/upstream/embedded/sample-cluster.json',
     'LICENSE',
@@ -58,7 +58,7 @@ void t.test('the package holds what is needed, installs into an empty folder and
   t.same(
     paths.filter(
       (path) =>
-        !/^(dist\/.*\.(js|d\.ts)|src\/upstream\/embedded\/sample-cluster\.json|src\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+        !/^(dist\/.*\.(js|d\.ts)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
           path,
         ),
     ),
