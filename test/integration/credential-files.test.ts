@@ -215,7 +215,11 @@ void t.test('--apiservice-cafile: the server behind gets a certificate of a new 
   })
   t.equal(await create(behind.url, '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', WIDGETS), 201)
   const server = await startServer(t, {
-    flags: [`--apiservice=example.com/v1=${behind.secureUrl}`, `--apiservice-cafile=${ca}`],
+    flags: [
+      `--apiservice=example.com/v1=${behind.secureUrl}`,
+      `--apiservice-cafile=${ca}`,
+      '--authorization-mode=AlwaysAllow',
+    ],
   })
   t.equal(await create(server.url, '/apis/apiregistration.k8s.io/v1/apiservices', SERVICE), 201)
   const status = async (): Promise<number> => {
@@ -266,7 +270,7 @@ const all = 'integration/rotation.test.ts'
 
 /** The test under `test/` in which each file is replaced under a running server. */
 const REPLACED: Readonly<Partial<Record<OptionName, string>>> = {
-  config: 'server/live-config.test.ts',
+  config: 'server/wiring/live-config.test.ts',
   tlsCertFile: all,
   tlsPrivateKeyFile: all,
   clientCaFile: all,

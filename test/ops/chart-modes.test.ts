@@ -3,6 +3,7 @@
  * against a real etcd over TLS, until the pod's readiness probe would pass. Only addresses and folders are this machine's.
  * Modes without keys are in chart-modes-plain.test.ts, those of a fleet in chart-fleet.test.ts.
  */
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { Agent, request } from 'node:https'
 import t, { type Test } from 'tap'
@@ -11,6 +12,23 @@ import { type CertificateAuthority, createAuthority } from '../support/certifica
 import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { https, plain, startMode } from './support/chart-mode.js'
 import type { Placement } from './support/machine.js'
+
+/** What RBAC lets the readers do. */
+const RIGHTS = {
+  '/registry/clusterroles/view': {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRole',
+    metadata: { name: 'view' },
+    rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch'] }],
+  },
+  '/registry/clusterrolebindings/view': {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRoleBinding',
+    metadata: { name: 'view' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'view' },
+    subjects: ['reader', 'ada'].map((name) => ({ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name })),
+  },
+}
 
 const pem = (path: string): string => readFileSync(path, 'utf8')
 
@@ -29,6 +47,12 @@ async function setScene(t: Test): Promise<Scene> {
   const ca = pem(authority.ca)
   const pair = ({ cert, key }: { cert: string; key: string }) => ({ 'tls.crt': pem(cert), 'tls.key': pem(key) })
   const reader = authority.client('reader')
+  for (const [key, object] of Object.entries(RIGHTS)) {
+    const keys = ['--cacert', authority.ca, '--cert', reader.cert, '--key', reader.key]
+    execFileSync('etcdctl', ['--endpoints', etcd.url, ...keys, 'put', key, JSON.stringify(object)], {
+      env: { ...process.env, ETCDCTL_API: '3' },
+    })
+  }
   const proxy = authority.client('front-proxy')
   return {
     authority,
@@ -60,6 +84,8 @@ void t.test('the modes that read an etcd over TLS become ready, by their own key
     const { url } = await startMode(t, 'standalone', placement, { ...https, etcdServers })
     t.equal((await ask(url, '/api/v1/pods')).status, 401)
     t.equal((await ask(url, '/api/v1/pods', authority.client('reader'))).status, 200)
+    t.equal((await ask(url, '/api/v1/pods', authority.client('stranger'))).status, 403)
+    t.equal((await ask(url, '/api/v1/nodes', authority.client('reader'))).status, 403)
   })
 
   await t.test('sidecar reads etcd with the keys of the node', async (t) => {

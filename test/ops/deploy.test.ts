@@ -129,7 +129,11 @@ void t.test('the Dockerfile makes an image that serves', async (t) => {
     for (const [what, args, variables] of [
       ['a variable', [], { DISTRIBUTARY_ETCD_SERVERS: etcd.url, DISTRIBUTARY_PORT: String(variablePort) }],
       ['a file', ['--config', file], {}],
-      ['a flag, over TLS', [...tls, `--client-ca-file=${authority.ca}`], { DISTRIBUTARY_ETCD_SERVERS: etcd.url }],
+      [
+        'a flag, over TLS',
+        [...tls, `--client-ca-file=${authority.ca}`, '--authorization-mode=RBAC'],
+        { DISTRIBUTARY_ETCD_SERVERS: etcd.url },
+      ],
     ] as const) {
       const server = await startServerProcess(t, {
         command: here(value('ENTRYPOINT')),

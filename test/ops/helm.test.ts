@@ -21,6 +21,7 @@ import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.
 
 const etcd = { etcdServers: ['https://etcd:2379'] }
 const open = { ...etcd, insecureBindAny: true }
+const judged = { ...etcd, authorizationMode: ['RBAC'] }
 const tls = { enabled: true, secretName: 'server', clientCaSecretName: 'clients' }
 const noHelm = helm === null ? 'no helm here (HELM_BIN, or npm run test:helm)' : false
 
@@ -137,6 +138,22 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
   'TLS without anybody who is asked': {
     values: { config: etcd, tls: { enabled: true, secretName: 'server' } },
     why: /Nobody is asked who they are/,
+  },
+  'clients who are known, and nobody who says what they may read': {
+    values: { config: etcd, tls },
+    why: /config\.authorizationMode is needed/,
+  },
+  'an API server behind it, and nobody who says what may be read here': {
+    values: { config: { ...open, passthrough: 'https://a' } },
+    why: /config\.authorizationMode is needed/,
+  },
+  'aggregated APIs behind it, and nobody who says what may be read here': {
+    values: { config: { ...open, apiservice: ['a.b/v1=https://c'] } },
+    why: /config\.authorizationMode is needed/,
+  },
+  'the same of a sidecar': {
+    values: { mode: 'sidecar', tls },
+    why: /config\.authorizationMode is needed/,
   },
   'TLS without a certificate': {
     values: { config: open, tls: { enabled: true } },
@@ -292,7 +309,7 @@ void t.test('the renderer finds what is broken', async (t) => {
 void t.test('a test of the release asks the server whether it is ready, over TLS too', async (t) => {
   for (const [scheme, values] of [
     ['http', { config: open, service: { port: 80 } }],
-    ['https', { config: etcd, tls, service: { port: 443 } }],
+    ['https', { config: judged, tls, service: { port: 443 } }],
   ] as const) {
     const { objects } = renderChart(values)
     const pod = objects.find((object) => object.kind === 'Pod')!
@@ -357,7 +374,7 @@ void t.test('a server without authentication gets the names of its Service, Ingr
   }
   t.match((hostsOf(routed) as string[]).slice(4), ['a.example', '.b.example'])
   t.same(hostsOf({ config: { ...open, allowedHosts: ['*'] } }), ['*'], 'unless it is told others')
-  t.equal(hostsOf({ config: etcd, tls }), undefined, 'with an authenticator any name will do')
+  t.equal(hostsOf({ config: judged, tls }), undefined, 'with an authenticator any name will do')
 })
 
 void t.test('a pod has the time for its drain after the delay in which it serves on', async (t) => {

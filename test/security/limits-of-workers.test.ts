@@ -15,7 +15,7 @@ async function start(t: Test, flags: readonly string[]): Promise<ServerProcess> 
   const tokens = join(directory, 'tokens.csv')
   writeFileSync(tokens, 't-ann,ann,1\nt-bob,bob,2\nt-carl,carl,3\nt-probe,probe,4\n')
   const server = await startServer(t, {
-    flags: ['--workers', String(WORKERS), '--token-auth-file', tokens, ...flags],
+    flags: ['--workers', String(WORKERS), '--token-auth-file', tokens, '--authorization-mode', 'AlwaysAllow', ...flags],
     ready: false,
   })
   await until(async () => (await sample(server, 'distributary_workers')) === WORKERS, 'all workers serve')

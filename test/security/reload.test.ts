@@ -31,7 +31,7 @@ void t.test('two workers under load take a renewed certificate and a moved audit
     // prettier-ignore
     flags: [
       '--workers', '2', '--secure-port', '0', '--tls-cert-file', path('tls.crt'), '--tls-private-key-file', path('tls.key'),
-      '--token-auth-file', path('tokens.csv'), '--audit-log-path', audit, '--requests-per-second', '100000',
+      '--token-auth-file', path('tokens.csv'), '--authorization-mode', 'AlwaysAllow', '--audit-log-path', audit, '--requests-per-second', '100000',
     ],
   })
   const ca = readFileSync(authority.ca)

@@ -59,7 +59,10 @@ export interface AppHarness {
 }
 
 export async function startApp(t: Test, options: AppHarnessOptions = {}): Promise<AppHarness> {
-  const loaded = load(['--port', '0', ...(options.flags ?? [])], {}, (path) => readFileSync(path, 'utf8'))
+  const { flags = [] } = options
+  // Whoever authenticates callers has to say who may read what; few tests are about that.
+  const mode = flags.some((flag) => flag.startsWith('--authorization-mode')) ? [] : ['--authorization-mode=AlwaysAllow']
+  const loaded = load(['--port', '0', ...mode, ...flags], {}, (path) => readFileSync(path, 'utf8'))
   if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
   // Writes are off unless a test asks for them: most tests are about reading, over any upstream.
   const enableWrites = options.flags?.some((flag) => flag.startsWith('--enable-writes')) ?? false

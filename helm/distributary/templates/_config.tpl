@@ -102,6 +102,9 @@ https://127.0.0.1:2379
 {{- fail "Nobody is asked who they are: set tls.clientCaSecretName, config.tokenAuthFile, config.oidcIssuerUrl or config.authenticationKubeconfig, or say config.insecureBindAny=true" -}}
 {{- end -}}
 {{- end -}}
+{{- if and (or (include "distributary.hasAuthenticator" .) $config.passthrough $config.apiservice) (not (or $config.authorizationMode .Values.extraArgs .Values.extraEnv .Values.secretEnv)) -}}
+{{- fail "config.authorizationMode is needed: [RBAC], [Webhook] or [Policy] decide who may read what; with [AlwaysAllow] every caller may read everything that is served" -}}
+{{- end -}}
 {{- if and .Values.podMonitor.enabled (not .Values.metrics.port) -}}
 {{- fail "podMonitor needs metrics.port, which it scrapes" -}}
 {{- end -}}

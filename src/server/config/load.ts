@@ -65,7 +65,7 @@ export function load(args: readonly string[], environment: Environment, readFile
   const completed = complete(values)
   for (const relation of relations) {
     if (relation.reads.some((name) => broken.has(name))) continue
-    const problem = relation.check(completed)
+    const problem = relation.check(completed, (name) => given.has(name))
     if (problem !== null) problems.push(problem)
   }
   // A configuration that names this port wants TLS, and a plain port in its place would be worse than none.

@@ -5,7 +5,7 @@
 import { isIP } from 'node:net'
 
 import { formatDuration } from './option.js'
-import type { OptionName, OptionValues } from './options.js'
+import { options, type OptionName, type OptionValues } from './options.js'
 
 /** The values with nothing left open. */
 export interface Completed extends Omit<OptionValues, 'port' | 'securePort' | 'enableWrites'> {
@@ -35,20 +35,18 @@ export function isLoopback(address: string): boolean {
   return isIP(address) === 4 ? address.startsWith('127.') : address === '::1' || address === '0:0:0:0:0:0:0:1'
 }
 
-/** Whether anybody is asked who they are; anonymous alone is not an authenticator. */
-export function hasAuthenticator(
-  config: Pick<
-    Completed,
-    'clientCaFile' | 'tokenAuthFile' | 'oidcIssuerUrl' | 'authenticationKubeconfig' | 'requestheaderClientCaFile'
-  >,
-): boolean {
-  return (
-    config.clientCaFile !== null ||
-    config.tokenAuthFile !== null ||
-    config.oidcIssuerUrl !== null ||
-    config.authenticationKubeconfig !== null ||
-    config.requestheaderClientCaFile !== null
-  )
+/** The options that have callers authenticated, in no order; anonymous alone is not an authenticator. */
+export const AUTHENTICATORS = [
+  'clientCaFile',
+  'tokenAuthFile',
+  'oidcIssuerUrl',
+  'authenticationKubeconfig',
+  'requestheaderClientCaFile',
+] as const satisfies readonly OptionName[]
+
+/** Whether anybody is asked who they are. */
+export function hasAuthenticator(config: Pick<Completed, (typeof AUTHENTICATORS)[number]>): boolean {
+  return AUTHENTICATORS.some((name) => config[name] !== null)
 }
 
 /** The processes of a server: with workers, the primary is one more. */
@@ -58,20 +56,15 @@ export function processesOf(workers: number): number {
 
 interface Relation {
   readonly reads: readonly OptionName[]
-  /** What is wrong, as one sentence; null when it holds. */
-  check(config: Completed): string | null
+  /**
+   * What is wrong, as one sentence; null when it holds.
+   * @param isGiven whether an option has a value that is not its default's.
+   */
+  check(config: Completed, isGiven: (name: OptionName) => boolean): string | null
 }
 
 /** A process of less memory would refuse everything. */
 const MIN_PROCESS_BYTES = 128 * 1024 * 1024
-
-const AUTHENTICATORS = [
-  'clientCaFile',
-  'tokenAuthFile',
-  'oidcIssuerUrl',
-  'authenticationKubeconfig',
-  'requestheaderClientCaFile',
-] as const
 
 export const relations: readonly Relation[] = [
   {
@@ -328,6 +321,18 @@ export const relations: readonly Relation[] = [
     reads: ['authorizationMode'],
     check: (c) =>
       new Set(c.authorizationMode).size < c.authorizationMode.length ? '--authorization-mode names a mode twice' : null,
+  },
+  {
+    // Whoever names callers, or an API server that judges them, expects that somebody judges what is read here too.
+    reads: ['authorizationMode', 'passthrough', 'apiservice', ...AUTHENTICATORS],
+    check: (c, isGiven) => {
+      if (isGiven('authorizationMode')) return null
+      const name =
+        AUTHENTICATORS.find((one) => c[one] !== null) ??
+        (c.passthrough !== null ? 'passthrough' : c.apiservice.length > 0 ? 'apiservice' : null)
+      if (name === null) return null
+      return `${options[name].flag} needs --authorization-mode: RBAC, Webhook or Policy decide who may read what; with AlwaysAllow, the default, every caller may read everything that is served here`
+    },
   },
   {
     reads: ['authorizationMode', 'authorizationPolicyFile'],

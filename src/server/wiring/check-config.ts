@@ -13,13 +13,12 @@ import { kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { optionNames, options } from '../config/options.js'
-import { hasAuthenticator } from '../config/relations.js'
 import { parseSigningKeys } from '../../fleet/nats/envelope.js'
 import { keyFromText } from '../../engine/model/event.js'
 import { systemClock as clock } from '../../support/clock.js'
 import { silentLogger as logger } from '../../support/log.js'
 import { Metrics } from '../metrics/metrics.js'
-import { describeReload, describeResources, describeSource, urlHost } from './describe-config.js'
+import { describeAccess, describeReload, describeResources, describeSource, urlHost } from './describe-config.js'
 import { connectionOf } from './nats-fleet.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 import { openUpstream } from './open-upstream.js'
@@ -164,7 +163,7 @@ function described({ config, sources }: Run): string[] {
     `reads ${describeSource(config)}`,
     `listens on ${ports.join(', ')}${config.workers > 1 ? ` with ${config.workers} workers` : ''}`,
     `serves ${describeResources(config)}`,
-    `${hasAuthenticator(config) ? 'authenticates callers' : 'authenticates nobody'}, authorizes by ${config.authorizationMode.join(', ')}`,
+    describeAccess(config),
     config.enableWrites
       ? 'accepts writes'
       : config.passthrough === null

@@ -1,7 +1,9 @@
 /** The words in which the greeting and `config check` tell what a configuration means. */
 import type { Config, Sources } from '../config/load.js'
 import { type OptionName, optionNames } from '../config/options.js'
+import { AUTHENTICATORS, hasAuthenticator, isLoopback } from '../config/relations.js'
 import { flagOf, reloadableNames } from '../config/reload.js'
+import type { Logger } from '../../support/log.js'
 
 /** Where objects come from: `http://127.0.0.1:2379`, … */
 export function describeSource({ embedded, upstream, etcdServers, natsServers }: Config): string {
@@ -20,6 +22,43 @@ export function describeResources(config: Config): string {
  */
 function countResources({ resources }: Config): number {
   return new Set(resources.map(({ resource }) => resource.etcdPrefix)).size
+}
+
+const KNOWN_BY: Readonly<Record<(typeof AUTHENTICATORS)[number], string>> = {
+  clientCaFile: 'client certificates',
+  tokenAuthFile: 'the token file',
+  oidcIssuerUrl: 'OpenID Connect',
+  authenticationKubeconfig: 'TokenReview',
+  requestheaderClientCaFile: 'front proxies',
+}
+
+/** Who may read what: `callers known by client certificates may read what RBAC allows`. */
+export function describeAccess(config: Config): string {
+  const { authorizationMode: modes, enableWrites, anonymousAuth, passthrough, apiservice } = config
+  const known = AUTHENTICATORS.filter((name) => config[name] !== null).map((name) => KNOWN_BY[name])
+  const callers =
+    known.length === 0
+      ? modes.includes('AlwaysAllow')
+        ? 'everybody who reaches this server'
+        : 'everybody is anonymous here and'
+      : `callers known by ${known.join(', ')}${anonymousAuth ? ', and anonymous ones,' : ''}`
+  const verbs = enableWrites ? 'may read and write' : 'may read'
+  const what = modes.includes('AlwaysAllow') ? 'everything that is served here' : `what ${modes.join(' or ')} allows`
+  const elsewhere =
+    passthrough === null && apiservice.length === 0 ? '' : '; who answers what is passed on decides about that'
+  return `${callers} ${verbs} ${what}${elsewhere}`
+}
+
+/** Logs that, as a warning where it is more than many would expect. */
+export function tellAccess(config: Config, logger: Logger): void {
+  const isOpen = config.authorizationMode.includes('AlwaysAllow')
+  const isReached =
+    hasAuthenticator(config) ||
+    config.passthrough !== null ||
+    config.apiservice.length > 0 ||
+    !isLoopback(config.bindAddress)
+  const level = isOpen && isReached ? 'warn' : 'info'
+  logger[level]({ authorizationMode: config.authorizationMode }, describeAccess(config))
 }
 
 /** As it stands in a URL: in brackets where it is of IPv6. */

@@ -6,6 +6,7 @@ import type { Config } from '../config/load.js'
 import type { TraceExport } from './export-traces.js'
 import { Primary } from '../../fleet/workers/primary.js'
 import { Supervisor } from '../../fleet/workers/supervisor.js'
+import { tellAccess } from './describe-config.js'
 import { greeting } from './greeting.js'
 import { countedLimits } from './open-client-limits.js'
 import { ringBounds } from './open-resources.js'
@@ -86,6 +87,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     onRestart: () => metrics.process.workerRestarted(),
     onServing: () => {
       const { workers, embedded } = config
+      tellAccess(config, logger)
       logger.info({ version, address, ...ports, embedded, workers }, 'serving')
       print(greeting(config, ports))
     },

@@ -10,6 +10,7 @@ import type { PortNumbers } from './ports.js'
 import { LiveConfig } from './live-config.js'
 import { packageVersion } from './package-version.js'
 import { exportTraces, type TraceExport } from './export-traces.js'
+import { tellAccess } from './describe-config.js'
 import { greeting } from './greeting.js'
 import { setHeapFlags } from './heap-flags.js'
 import { ConfigError } from '../config/config-error.js'
@@ -75,6 +76,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
     process.exit(2)
   }
+  tellAccess(config, logger)
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports))
 }

@@ -303,7 +303,9 @@ void t.test('the configured authenticators and authorizers are built; an error n
 void t.test('the loaded config is what access control is built from', async (t) => {
   const folder = new Folder(t)
   const tokens = folder.write('tokens.csv', 't1,ann,1')
-  const loaded = load([`--token-auth-file=${tokens}`], {}, (path) => readFileSync(path, 'utf8'))
+  const loaded = load([`--token-auth-file=${tokens}`, '--authorization-mode=AlwaysAllow'], {}, (path) =>
+    readFileSync(path, 'utf8'),
+  )
   if (loaded.kind !== 'run') throw new Error(loaded.kind)
   const surroundings = { clock: new VirtualClock(NOW), logger: silentLogger }
   const authenticator = buildAuthenticator(loaded.config, surroundings)

@@ -28,8 +28,8 @@ void t.test('each combination of options is accepted, or refused with one matchi
     ['--tls-private-key-file=/k', /must be given together/],
     [TLS, null],
     [`${TLS} --tls-self-signed`, /exclude each other/],
-    ['--client-ca-file=/ca', /over TLS only/],
-    [`${TLS} --client-ca-file=/ca`, null],
+    ['--client-ca-file=/ca --authorization-mode=RBAC', /over TLS only/],
+    [`${TLS} --client-ca-file=/ca --authorization-mode=RBAC`, null],
     ['--audit-log-maxsize=100 --audit-log-path=/a.log --audit-log-maxage=7 --audit-log-maxbackup=3', null],
     ['--audit-log-maxsize=100', /needs --audit-log-path to name a file/],
     ['--audit-log-maxsize=100 --audit-log-path=-', /needs --audit-log-path to name a file/],
@@ -60,12 +60,21 @@ void t.test('each combination of options is accepted, or refused with one matchi
     ['--upstream=http://a:1 --on-gap=coalesce', /--on-gap=coalesce needs etcd/],
     ['--upstream=http://a:1 --resource=flags=/config/flags/', /is one of etcd/],
     ['--kubeconfig=/k', /--kubeconfig needs --upstream/],
-    ['--enable-writes --etcd-servers=http://a:1 --passthrough=https://b:1', /exclude each other/],
+    [
+      '--enable-writes --etcd-servers=http://a:1 --passthrough=https://b:1 --authorization-mode=RBAC',
+      /exclude each other/,
+    ],
     ['--enable-writes --upstream=http://a:1', /--enable-writes needs etcd/],
-    ['--passthrough=https://b:1', null],
-    ['--passthrough=https://b:1 --apiservice=a.b/v1=https://c:1', /--apiservice and --passthrough exclude each other/],
-    ['--apiservice=a.b/v1=https://c:1,a.b/v2=https://c:1/below', null],
-    ['--apiservice=a.b/v1=https://c:1 --apiservice=a.b/v1=https://d:1', /names a\.b\/v1 twice/],
+    ['--passthrough=https://b:1 --authorization-mode=RBAC', null],
+    [
+      '--authorization-mode=RBAC --passthrough=https://b:1 --apiservice=a.b/v1=https://c:1',
+      /--apiservice and --passthrough exclude each other/,
+    ],
+    ['--authorization-mode=RBAC --apiservice=a.b/v1=https://c:1,a.b/v2=https://c:1/below', null],
+    [
+      '--authorization-mode=RBAC --apiservice=a.b/v1=https://c:1 --apiservice=a.b/v1=https://d:1',
+      /names a\.b\/v1 twice/,
+    ],
     ['--apiservice-cafile=/ca', /needs --apiservice/],
     ['--apiservice=a.b/v1=http://c:1', /is not like/],
     ['--apiservice=v1=https://c:1', /is not like/],
@@ -83,22 +92,25 @@ void t.test('each combination of options is accepted, or refused with one matchi
     ['--bind-address=127.3.2.1', null],
     ['--bind-address=::1', null],
     ['--bind-address=0.0.0.0 --insecure-bind-any', null],
-    ['--bind-address=0.0.0.0 --token-auth-file=/t', /plain HTTP on/],
+    ['--bind-address=0.0.0.0 --token-auth-file=/t --authorization-mode=RBAC', /plain HTTP on/],
     [`--bind-address=0.0.0.0 ${TLS}`, /nobody is authenticated/],
     [`--bind-address=0.0.0.0 ${TLS} --anonymous-auth`, /nobody is authenticated/],
-    [`--bind-address=0.0.0.0 ${TLS} --token-auth-file=/t`, null],
-    [`--bind-address=0.0.0.0 ${TLS} --token-auth-file=/t --port=8001`, /plain HTTP on/],
+    [`--bind-address=0.0.0.0 ${TLS} --token-auth-file=/t --authorization-mode=RBAC`, null],
+    [`--bind-address=0.0.0.0 ${TLS} --token-auth-file=/t --port=8001 --authorization-mode=RBAC`, /plain HTTP on/],
     [`--bind-address=0.0.0.0 ${TLS} --insecure-bind-any`, null],
-    ['--bind-address=0.0.0.0 --tls-self-signed --token-auth-file=/t', /impostor/],
-    ['--bind-address=0.0.0.0 --tls-self-signed --token-auth-file=/t --insecure-bind-any', null],
+    ['--bind-address=0.0.0.0 --tls-self-signed --token-auth-file=/t --authorization-mode=RBAC', /impostor/],
+    [
+      '--bind-address=0.0.0.0 --tls-self-signed --token-auth-file=/t --insecure-bind-any --authorization-mode=RBAC',
+      null,
+    ],
     ['--watch-cache-age=119s --bookmark-interval=60s', /at least twice --bookmark-interval/],
     ['--watch-cache-age=120s --bookmark-interval=60s', null],
     ['--shutdown-grace-period=5s --shutdown-watch-termination-grace-period=6s', /must fit in/],
     ['--shutdown-grace-period=5s --shutdown-watch-termination-grace-period=5s', null],
     ['--memory-target=128MiB', null],
     ['--memory-target=128MiB --watch-cache-bytes=100MiB', /--memory-target is less/],
-    ['--oidc-issuer-url=https://i.example', /must be given together/],
-    ['--oidc-issuer-url=https://i.example --oidc-client-id=x', null],
+    ['--oidc-issuer-url=https://i.example --authorization-mode=RBAC', /must be given together/],
+    ['--oidc-issuer-url=https://i.example --oidc-client-id=x --authorization-mode=RBAC', null],
     ['--authorization-mode=', /is empty/],
     ['--authorization-mode=RBAC,RBAC', /a mode twice/],
     ['--authorization-mode=Policy', /must be given together/],
@@ -112,6 +124,69 @@ void t.test('each combination of options is accepted, or refused with one matchi
     if (expected === null) t.same(found, [], args)
     else t.ok(found.length === 1 && expected.test(found[0] ?? ''), `${args}: ${found.join(' | ')}`)
   }
+})
+
+void t.test(
+  'whoever names callers, or a server that judges them, says who may read what, on any address',
+  async (t) => {
+    const authenticators = {
+      nobody: '',
+      'client certificates': '--client-ca-file=/ca',
+      'the token file': '--token-auth-file=/t',
+      'OpenID Connect': '--oidc-issuer-url=https://i.example --oidc-client-id=x',
+      TokenReview: '--authentication-kubeconfig=/k',
+      'front proxies': '--requestheader-client-ca-file=/ca',
+    }
+    const behind = {
+      nothing: '',
+      'an API server': '--passthrough=https://b:1',
+      'aggregated APIs': '--apiservice=a.b/v1=https://c:1',
+    }
+    const modes = {
+      'none given': '',
+      AlwaysAllow: '--authorization-mode=AlwaysAllow',
+      Policy: '--authorization-mode=Policy --authorization-policy-file=/p',
+      RBAC: '--authorization-mode=RBAC',
+      Webhook: '--authorization-mode=Webhook --authorization-kubeconfig=/k',
+      'RBAC,AlwaysAllow': '--authorization-mode=RBAC,AlwaysAllow',
+    }
+    const addresses = { loopback: TLS, 'every address': `${TLS} --bind-address=0.0.0.0 --insecure-bind-any` }
+    for (const [who, authenticator] of Object.entries(authenticators)) {
+      for (const [server, passed] of Object.entries(behind)) {
+        for (const [mode, authorizer] of Object.entries(modes)) {
+          for (const [where, address] of Object.entries(addresses)) {
+            for (const anonymous of ['', '--anonymous-auth']) {
+              const found = problems([authenticator, passed, authorizer, address, anonymous].join(' '))
+              const isRefused = mode === 'none given' && (who !== 'nobody' || server !== 'nothing')
+              const name = `${who}, ${server}, ${mode}, ${where} ${anonymous}`
+              if (!isRefused) t.same(found, [], name)
+              else {
+                const flag = (authenticator || passed).split('=')[0]
+                t.match(
+                  found,
+                  [new RegExp(`^${flag} needs --authorization-mode: RBAC, Webhook or Policy decide`)],
+                  name,
+                )
+                t.equal(found.length, 1, name)
+              }
+            }
+          }
+        }
+      }
+    }
+  },
+)
+
+void t.test('the mode may be given in the environment and in the file too', async (t) => {
+  const given = (environment: Record<string, string>, file: string): string => {
+    const read = (path: string): string => (path === '/config.yaml' ? file : 'content')
+    const loaded = load(['--token-auth-file=/t', '--config=/config.yaml'], environment, read)
+    return loaded.kind === 'run' ? loaded.config.authorizationMode.join() : ''
+  }
+  t.equal(given({ DISTRIBUTARY_AUTHORIZATION_MODE: 'AlwaysAllow' }, ''), 'AlwaysAllow')
+  t.equal(given({}, 'authorizationMode: [AlwaysAllow]'), 'AlwaysAllow')
+  t.throws(() => given({}, ''), ConfigError)
+  t.throws(() => given({ DISTRIBUTARY_AUTHORIZATION_MODE: '' }, ''), ConfigError, 'an empty variable gives nothing')
 })
 
 void t.test('a relation is not checked on a value already found wrong', async (t) => {

@@ -190,7 +190,7 @@ for (const [name, send] of [
 
 void t.test('requests on one connection leave nothing behind on it that Node would warn of', async (t) => {
   const behind = await startApiServer(t)
-  const server = await startServer(t, { flags: ['--passthrough', behind.url] })
+  const server = await startServer(t, { flags: ['--passthrough', behind.url, '--authorization-mode=AlwaysAllow'] })
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
   for (let i = 0; i < 40; i++) {

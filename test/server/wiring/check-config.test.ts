@@ -24,6 +24,7 @@ void t.test(
       `--tls-cert-file=${cert}`,
       `--tls-private-key-file=${key}`,
       `--client-ca-file=${authority.ca}`,
+      '--authorization-mode=AlwaysAllow',
       '--metrics-bind-address=127.0.0.1:9090',
       '--etcd-servers=http://127.0.0.1:1',
     ])
@@ -32,7 +33,7 @@ void t.test(
     const text = lines.join('\n')
     t.match(text, 'reads http://127.0.0.1:1')
     t.match(text, 'listens on https://127.0.0.1:6443, metrics at http://127.0.0.1:9090')
-    t.match(text, 'authenticates callers, authorizes by AlwaysAllow')
+    t.match(text, 'callers known by client certificates may read everything that is served here')
     t.match(text, /--tls-cert-file: CN=.*, valid until 20/)
     t.match(text, '--max-watchers (file)')
     t.match(text, '--etcd-servers (flag)')
@@ -62,9 +63,9 @@ void t.test('every file is parsed by the code that uses it', async (t) => {
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['--tls-cert-file', cert, '--tls-private-key-file', other.key], /--tls-private-key-file: .* does not fit/],
     [['--tls-cert-file', path('junk'), '--tls-private-key-file', key], /--tls-cert-file: .*junk: /],
-    [[...tls, '--client-ca-file', path('junk')], /--client-ca-file: .*junk/],
+    [[...tls, '--authorization-mode=RBAC', '--client-ca-file', path('junk')], /--client-ca-file: .*junk/],
     [['--etcd-servers=https://a:1', '--etcd-cafile', path('junk')], /--etcd-cafile: .*junk/],
-    [['--token-auth-file', path('tokens.csv')], /tokens\.csv: record 1/],
+    [['--authorization-mode=RBAC', '--token-auth-file', path('tokens.csv')], /tokens\.csv: record 1/],
     [['--authorization-mode=Policy', '--authorization-policy-file', path('policy.yaml')], /policy\.yaml: /],
     [['--upstream=http://a:1', '--kubeconfig', path('junk')], /junk/],
     [['--proto-descriptors', path('junk')], /./],

@@ -156,7 +156,7 @@ export const accessOptions = {
     default: ['AlwaysAllow'],
     choices: AUTHORIZATION_MODES,
     parseItem: (text) => pick(AUTHORIZATION_MODES, text),
-    doc: 'Authorizers, in the order in which the server asks them; one that allows the request is enough. AlwaysAllow lets every identity read everything the server serves.',
+    doc: 'Authorizers, in the order in which the server asks them; one that allows the request is enough. AlwaysAllow lets every caller read everything the server serves, so it must be given by name together with an authenticator, --passthrough or --apiservice.',
   }),
   authorizationPolicyFile: file({
     flag: '--authorization-policy-file',
