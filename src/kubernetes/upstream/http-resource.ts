@@ -29,7 +29,7 @@ import {
 import { asUpstreamError } from './http-failure.js'
 import { HttpKeyValues, revisionOf } from './http-key-value.js'
 import type { RemoteApiServer } from './remote-api-server.js'
-import { HttpWatch } from './http-watch.js'
+import { RemoteWatch } from './remote-watch.js'
 
 /** The most objects in a page: it is parsed in one piece. */
 const PAGE_ITEMS = 1_000
@@ -158,7 +158,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       if (startRevision <= 1) throw new UpstreamError('protocol', 'there is no resourceVersion before the first')
       const { transport, clock } = server
       opening.opened(
-        new HttpWatch({
+        new RemoteWatch({
           transport,
           wire,
           marksRevisions: isDistributary,
@@ -290,7 +290,7 @@ class Opening implements UpstreamWatch {
   readonly handlers: WatchHandlers
   readonly #given: WatchHandlers
   readonly #age: () => SourceAge | null
-  #watch: HttpWatch | null = null
+  #watch: RemoteWatch | null = null
   #unfollow: (() => void) | null = null
   #isClosed = false
 
@@ -317,7 +317,7 @@ class Opening implements UpstreamWatch {
     return this.#isClosed
   }
 
-  opened(watch: HttpWatch, unfollow: () => void): void {
+  opened(watch: RemoteWatch, unfollow: () => void): void {
     this.#watch = watch
     this.#unfollow = unfollow
   }

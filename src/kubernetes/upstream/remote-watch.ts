@@ -26,7 +26,7 @@ import { asUpstreamError } from './http-failure.js'
 import { type HttpKeyValues, revisionOf } from './http-key-value.js'
 import { type ProgressProof, proveProgress } from './progress-proof.js'
 
-export interface HttpWatchOptions {
+export interface RemoteWatchOptions {
   readonly transport: Transport
   readonly wire: EventWire
   /** Whether an id or a new revision shows that a revision is whole. Otherwise every event is whole. */
@@ -49,8 +49,8 @@ const OPEN_TIMEOUT_MS = 15_000
 /** A server that ends a watch sooner without an event does not support watching. */
 const SHORT_MS = 1_000
 
-export class HttpWatch implements UpstreamWatch {
-  readonly #options: HttpWatchOptions
+export class RemoteWatch implements UpstreamWatch {
+  readonly #options: RemoteWatchOptions
   readonly #abort = new AbortController()
   #place: WatchPosition
   #pending: { readonly revision: Revision; readonly events: KeyEvent[] }[] = []
@@ -62,7 +62,7 @@ export class HttpWatch implements UpstreamWatch {
   #proving: Promise<void> | null = null
   #proof: ProgressProof | null = null
 
-  constructor(options: HttpWatchOptions) {
+  constructor(options: RemoteWatchOptions) {
     this.#options = options
     this.#place = positionAt(options.afterRevision)
     this.#handedOn = options.afterRevision
