@@ -9,7 +9,7 @@ export { fetchTransport, type FetchTransportOptions } from './reflector/fetch-tr
 export type { Impersonation } from './reflector/impersonation.js'
 export { listPages, type ListOptions, type WholeList } from './reflector/list-pages.js'
 export type { Bookmark, Change, ChangeType, DecodedEvent, DecodedList, ObjectCodec } from './reflector/object-codec.js'
-export { Reflector, type ReflectorOptions, type ReflectorSink, type ReflectorStatus } from './reflector/reflector.js'
+export { Reflector, type ReflectorOptions, type ReflectorStore, type ReflectorStatus } from './reflector/reflector.js'
 export type { Selection } from './reflector/requests.js'
 export type { Transport, TransportRequest, TransportResponse } from './reflector/transport.js'
 export { treeCodec, type KubeObject, type ObjectLike, type ObjectMetadata } from './reflector/tree-codec.js'

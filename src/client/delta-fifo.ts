@@ -11,7 +11,7 @@
  * deletion that a relist shows only by absence is delivered with the last known object, marked as such. client-go's
  * DeltaFIFO compresses deletions only and so grows with a slow reader.
  */
-import type { ReflectorSink } from './reflector/reflector.js'
+import type { ReflectorStore } from './reflector/reflector.js'
 import type { Change } from './reflector/object-codec.js'
 
 /** One change of an object that a reader of a DeltaFifo has not seen. */
@@ -49,7 +49,7 @@ export interface DeltaFifoOptions<T> {
 }
 
 /** Collects the changes of each object between a reflector and a reader that may be slow. */
-export class DeltaFifo<T> implements ReflectorSink<T> {
+export class DeltaFifo<T> implements ReflectorStore<T> {
   readonly #keyOf: (object: T) => string
   readonly #known: KnownObjects<T>
   /**

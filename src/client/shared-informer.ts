@@ -23,7 +23,7 @@ import { Lister, NAMESPACE_INDEX } from './lister.js'
 /** What an informer follows, and how; the rest is as in `ReflectorOptions`. */
 export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit<
   ReflectorOptions<T>,
-  'codec' | 'sink' | 'onStatus'
+  'codec' | 'store' | 'onStatus'
 > {
   /** Indexes by name, besides the one by namespace. */
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>
@@ -72,7 +72,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     this.lister = new Lister(this.store)
     this.#fifo = new DeltaFifo({ keyOf: (object) => codec.keyOf(object), known: this.store })
     this.#fifo.onItem(() => this.#schedule())
-    this.#reflector = new Reflector({ ...options, codec, sink: this.#fifo })
+    this.#reflector = new Reflector({ ...options, codec, store: this.#fifo })
     // Callers need not await it.
     this.#synced.promise.catch(() => undefined)
   }

@@ -13,7 +13,7 @@ export type WatchItem<T> =
   | Exclude<DecodedEvent<T>, { type: 'ERROR' }>
 
 /** The options of `watchDecoded`. */
-export interface DecodedWatchOptions<T> extends Omit<ReflectorOptions<T>, 'sink'> {
+export interface DecodedWatchOptions<T> extends Omit<ReflectorOptions<T>, 'store'> {
   readonly signal?: AbortSignal
 }
 
@@ -48,7 +48,7 @@ export async function* watchDecoded<T>(
   }
   const reflector = new Reflector<T>({
     ...options,
-    sink: {
+    store: {
       replace: (items, resourceVersion) => push({ type: 'STATE', items, resourceVersion }),
       change: push,
       bookmark: (resourceVersion) => push({ type: 'BOOKMARK', resourceVersion, endsInitialEvents: false }),

@@ -1,8 +1,8 @@
 /**
- * Keeps a sink equal to a resource of an API server by list and watch: performs what `reflector-state.ts` decides, and
+ * Keeps a store equal to a resource of an API server by list and watch: performs what `reflector-state.ts` decides, and
  * decides nothing itself.
  *
- * The sink gets whole states (`replace`) and then each change after them once and in order. The codec decides what an
+ * The store gets whole states (`replace`) and then each change after them once and in order. The codec decides what an
  * object is (a tree, bytes), so a client's informer and a server that feeds from another one use the same reflector. At
  * most one request runs at a time, and it is given up with the state that began it. Queues, indexes and handlers are in
  * `client/`.
@@ -22,7 +22,7 @@ import type { Transport } from './transport.js'
 import { type WatchPosition, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
 
 /** What a reflector writes to. */
-export interface ReflectorSink<T> {
+export interface ReflectorStore<T> {
   /** The whole state at `resourceVersion`: an object that is not among `items` no longer exists. */
   replace(items: T[], resourceVersion: string): Promise<void> | void
   /** Called after `replace`, in the server's order. A DELETED carries the last object. */
@@ -46,7 +46,7 @@ export interface ReflectorStatus {
 export interface ReflectorOptions<T> extends Selection {
   readonly transport: Transport
   readonly codec: ObjectCodec<T>
-  readonly sink: ReflectorSink<T>
+  readonly store: ReflectorStore<T>
   /** Default: JSON lines, which every API server speaks. */
   readonly wire?: EventWire
   /** The number of objects in a page of a list. Default: 500, as in client-go; 0 asks for all at once. */
@@ -54,7 +54,7 @@ export interface ReflectorOptions<T> extends Selection {
   /** Whether to stream list and watch in one request where the server can. Default: true. */
   readonly watchList?: boolean
   /**
-   * Begins with the changes after it, without a state, for a sink that has one. If the server no longer has them, a
+   * Begins with the changes after it, without a state, for a store that has one. If the server no longer has them, a
    * whole state comes, as after any 410.
    */
   readonly afterResourceVersion?: string
@@ -90,7 +90,7 @@ const PACE: BackoffOptions = { firstMs: 200, capMs: 2_000 }
 /** The longest wait that a server can ask for: the header may have a date of another clock. */
 const MAX_RETRY_AFTER_MS = 600_000
 
-/** Keeps a sink equal to a resource of an API server, by list and watch. */
+/** Keeps a store equal to a resource of an API server, by list and watch. */
 export class Reflector<T> {
   readonly #options: ReflectorOptions<T>
   readonly #clock: Clock
@@ -118,7 +118,7 @@ export class Reflector<T> {
     this.#send({ kind: 'start' })
   }
 
-  /** Resolves when nothing runs any more; the sink is not called after this call. */
+  /** Resolves when nothing runs any more; the store is not called after this call. */
   async stop(): Promise<void> {
     this.#send({ kind: 'stop' })
     while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
@@ -211,7 +211,7 @@ export class Reflector<T> {
   }
 
   async #list(resourceVersion: string, signal: AbortSignal): Promise<ReflectorInput> {
-    const { transport, codec, sink, pageSize = 500, listTimeoutMs = 120_000 } = this.#options
+    const { transport, codec, store, pageSize = 500, listTimeoutMs = 120_000 } = this.#options
     const pages = new AbortController()
     const giveUp = (): void => pages.abort(new WatchFailure('network', `no list within ${listTimeoutMs} ms`))
     const onAbort = (): void => pages.abort(signal.reason)
@@ -232,7 +232,7 @@ export class Reflector<T> {
       })
       signal.throwIfAborted()
       this.#place = positionAt(list.resourceVersion)
-      await sink.replace(list.items, list.resourceVersion)
+      await store.replace(list.items, list.resourceVersion)
       return { kind: 'committed', resourceVersion: list.resourceVersion, at: this.#clock.monotonic() }
     } catch (error) {
       const reason: unknown = pages.signal.aborted ? pages.signal.reason : error
@@ -265,7 +265,7 @@ export class Reflector<T> {
     effect: Extract<ReflectorEffect, { kind: 'stream' | 'watch' }>,
     signal: AbortSignal,
   ): WatchJobOptions<T> {
-    const { transport, codec, sink, minWatchTimeoutMs = 300_000 } = this.#options
+    const { transport, codec, store, minWatchTimeoutMs = 300_000 } = this.#options
     const timeoutMs = minWatchTimeoutMs * (1 + this.#random.next())
     return {
       transport,
@@ -282,22 +282,22 @@ export class Reflector<T> {
       onOpen: () => this.#send({ kind: 'opened', at: this.#clock.monotonic() }),
       onInitial: async (items, resourceVersion) => {
         signal.throwIfAborted()
-        await sink.replace(items, resourceVersion)
+        await store.replace(items, resourceVersion)
         signal.throwIfAborted()
         this.#send({ kind: 'committed', resourceVersion, at: this.#clock.monotonic() })
       },
       onChange: (change) => {
-        if (!signal.aborted) sink.change(change)
+        if (!signal.aborted) store.change(change)
       },
       onBookmark: (resourceVersion) => {
-        if (!signal.aborted) sink.bookmark?.(resourceVersion)
+        if (!signal.aborted) store.bookmark?.(resourceVersion)
       },
       onProgress: (place, isBookmark) => {
         this.#place = place
         const { position, safePosition } = place
         if (!signal.aborted) this.#send({ kind: 'progress', position, safePosition, isBookmark })
       },
-      settled: sink.settled === undefined ? undefined : () => sink.settled?.(),
+      settled: store.settled === undefined ? undefined : () => store.settled?.(),
     }
   }
 }

@@ -44,7 +44,7 @@ export interface WatchJobOptions<T> {
   onBookmark(resourceVersion: string): void
   /** Called after the events of one arrival were delivered. `hasBookmark` tells whether a bookmark was among them. */
   onProgress(place: WatchPosition, hasBookmark: boolean): void
-  /** Awaited between two arrivals, so that a fast server does not fill a slow sink. */
+  /** Awaited between two arrivals, so that a fast server does not fill a slow store. */
   readonly settled: (() => Promise<void> | undefined) | undefined
 }
 
@@ -138,7 +138,7 @@ class WatchJob<T> {
     return { kind: 'ended' }
   }
 
-  /** One arrival has been decoded, perhaps with the end of the initial events: the sink and the reflector are told. */
+  /** One arrival has been decoded, perhaps with the end of the initial events: the store and the reflector are told. */
   async #handOver(): Promise<void> {
     const { settled } = this.#options
     if (this.#initialEnd !== null) {
