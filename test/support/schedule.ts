@@ -63,8 +63,8 @@ export const WAITING: readonly string[] = [
   'test/server/wiring/etcd-credentials.test.ts',
   'test/server/wiring/live-config.test.ts',
   'test/server/transports/framing/server-sent-events.test.ts',
-  'test/server/transports/watch/gzip-sink.test.ts',
-  'test/server/transports/watch/stream-sink.test.ts',
+  'test/server/transports/watch/gzip-output.test.ts',
+  'test/server/transports/watch/stream-output.test.ts',
   'test/engine/upstream/etcd',
   'test/kubernetes/upstream/remote-ages.test.ts',
 ]

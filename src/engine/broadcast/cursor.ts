@@ -17,7 +17,7 @@ import type { EventUnit, WriteUnit } from './wire-format.js'
  * A connection, as the broadcast sees it. The bytes it is given are shared and never change afterwards. On a compressed
  * wire they come with the checksum of their uncompressed content, otherwise with null.
  */
-export interface WatcherSink {
+export interface WatchOutput {
   /** Takes framed bytes. Returns false when it is full: it is given no more until `cursor.drained()`. */
   write(bytes: Buffer, checksum: Checksum | null): boolean
   /** Writes the last bytes, then ends the stream cleanly. @param error the error that the last bytes carry, if any. */
@@ -83,7 +83,7 @@ export class Cursor {
   constructor(
     private readonly owner: CursorOwner,
     readonly group: Group<Cursor>,
-    readonly sink: WatcherSink,
+    readonly output: WatchOutput,
     readonly options: CursorOptions,
     revision: Revision,
   ) {
@@ -286,7 +286,7 @@ export class Cursor {
   /** @returns whether more can be written: the socket may be full, or have closed over it. */
   write({ bytes, checksum }: WriteUnit): boolean {
     this.#sentBytes += bytes.length
-    if (!this.sink.write(bytes, checksum)) this.#isBlocked = true
+    if (!this.output.write(bytes, checksum)) this.#isBlocked = true
     return !this.#isBlocked && this.#state !== 'ended'
   }
 
@@ -327,7 +327,7 @@ export class Cursor {
     if (this.#state !== 'initial' || !this.#isBlocked) return false
     const takenMs = nowMs - this.#initialSinceMs
     if (takenMs < allowedMs) return false
-    const taken = this.#initialBytes - this.sink.pendingBytes
+    const taken = this.#initialBytes - this.output.pendingBytes
     return taken < (takenMs / 1000) * bytesPerSecond
   }
 

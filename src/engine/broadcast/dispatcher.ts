@@ -15,7 +15,7 @@ import type { Clock, Timer } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import { CursorAdvance } from './advance.js'
 import { Bookmarks } from './bookmarks.js'
-import { Cursor, type CursorOwner, type WatcherSink } from './cursor.js'
+import { Cursor, type CursorOwner, type WatchOutput } from './cursor.js'
 import { Endings, noLongerServed } from './endings.js'
 import { FactRegistry, type JsonOf } from './fact-registry.js'
 import type { Group } from './group.js'
@@ -158,14 +158,14 @@ export class Dispatcher implements CacheListener, CursorOwner {
    * Opens a watcher. Nothing is written before this returns, only from the pump's next turn on.
    * @throws ExpiredError when the revision is gone; ServiceUnavailableError when the resource is no longer served.
    */
-  open(request: CursorRequest, sink: WatcherSink): Cursor {
+  open(request: CursorRequest, output: WatchOutput): Cursor {
     if (this.#isClosed) throw noLongerServed()
     const { start } = request
     if (start.kind === 'after') this.#cache.assertResumable(start.revision)
     const group = this.#groups.enter(request, this.#cache.revision)
     const revision = start.kind === 'after' ? start.revision : start.snapshot.revision
     const nowMs = this.#options.clock.monotonic()
-    const cursor = new Cursor(this, group, sink, optionsOf(request), revision)
+    const cursor = new Cursor(this, group, output, optionsOf(request), revision)
     this.#cursors.add(cursor)
     if (start.kind === 'initial') {
       const prefix = this.#prefixOf(request.namespace)
@@ -384,7 +384,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
       const isStuck = cursor.isStuck(nowMs, floorRevision, revision, STUCK_LIMIT_MS)
       if (!isStuck && !cursor.isTooSlow(nowMs, MIN_INITIAL_BYTES_PER_SECOND, SLOW_INITIAL_MS)) continue
       this.finish(cursor, isStuck ? 'stuck' : 'slow')
-      cursor.sink.destroy()
+      cursor.output.destroy()
     }
   }
 

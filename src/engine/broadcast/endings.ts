@@ -35,14 +35,14 @@ export class Endings {
       else if (group.wire.mark !== null) last = group.mark(this.#cache.revision)
     }
     this.#owner.finish(cursor, reason)
-    cursor.sink.end(last?.bytes ?? null, null, last?.checksum ?? null)
+    cursor.output.end(last?.bytes ?? null, null, last?.checksum ?? null)
   }
 
   endWithError(cursor: Cursor, error: StatusError, reason: EndReason): void {
     const status: Status = error.toStatus()
     const { bytes, checksum } = cursor.group.error(status)
     this.#owner.finish(cursor, reason)
-    cursor.sink.end(bytes, status, checksum)
+    cursor.output.end(bytes, status, checksum)
   }
 
   /**

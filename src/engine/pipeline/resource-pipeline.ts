@@ -163,7 +163,7 @@ export class ResourcePipeline {
     for (const cursor of dispatcher.cursors) {
       const key = `${cursor.group.wire.transport} ${cursor.state}`
       watchers.set(key, (watchers.get(key) ?? 0) + 1)
-      if (cursor.isBlocked) blockedBytes += cursor.sink.pendingBytes
+      if (cursor.isBlocked) blockedBytes += cursor.output.pendingBytes
     }
     let groups = 0
     let logBytes = 0

@@ -93,7 +93,7 @@ export function processStatus(input: ProcessInput): ProcessStatus {
       }
       if (!cursor.isBlocked && cursor.state !== 'lagging') continue
       const behind = Math.max(0, gauges.revision - cursor.revision)
-      slow.push({ resource, transport, state: cursor.state, behind, pendingBytes: cursor.sink.pendingBytes })
+      slow.push({ resource, transport, state: cursor.state, behind, pendingBytes: cursor.output.pendingBytes })
     }
     const { group, version, plural, namespaced } = gauges.resource
     return {

@@ -9,7 +9,7 @@ import { EVERYTHING } from '../../../src/kubernetes/dialect/selector.js'
 import type { Key } from '../../../src/engine/model/event.js'
 import { ServiceUnavailableError } from '../../../src/engine/model/status.js'
 import { lineWire, plainEncoder, rev } from '../../support/objects.js'
-import { TestSink } from './harness.js'
+import { TestOutput } from './harness.js'
 
 function setUp(revision = 10) {
   const matcher = new Matcher('', EVERYTHING, new FactRegistry(() => null), 'v1')
@@ -28,10 +28,10 @@ function setUp(revision = 10) {
     onInitialComplete: () => {},
     onEnd: () => {},
   }
-  const sink = new TestSink()
-  const cursor = new Cursor(owner, group, sink, callbacks, rev(revision))
+  const output = new TestOutput()
+  const cursor = new Cursor(owner, group, output, callbacks, rev(revision))
   const membersOf = () => ({ active: group.members.active.length, parked: group.members.parked.size })
-  return { group, cursor, sink, asked, membersOf }
+  return { group, cursor, output, asked, membersOf }
 }
 
 const EMPTY = new Store().snapshot(rev(10), 0)
@@ -144,16 +144,16 @@ void t.test('a cursor counts all bytes that it hands to its connection', (t) => 
 })
 
 void t.test('a full socket stops the writing, and its drain wakes the cursor once', (t) => {
-  const { cursor, group, sink, asked } = setUp()
+  const { cursor, group, output, asked } = setUp()
   cursor.lag()
   cursor.join()
   asked.length = 0
   group.log.append(rev(11), [Buffer.from('x')], 1, 1)
-  sink.isFull = true
+  output.isFull = true
   cursor.writeLog(rev(11))
   t.ok(cursor.isBlocked)
   cursor.writeLog(rev(11))
-  t.equal(sink.writes.length, 1, 'nothing more while it is full')
+  t.equal(output.writes.length, 1, 'nothing more while it is full')
   cursor.drained()
   cursor.drained()
   t.same(asked, ['count 1', 'wake'])
@@ -162,9 +162,9 @@ void t.test('a full socket stops the writing, and its drain wakes the cursor onc
 })
 
 void t.test('an ended cursor is not woken by its socket', (t) => {
-  const { cursor, sink, asked } = setUp()
+  const { cursor, output, asked } = setUp()
   cursor.lag()
-  sink.isFull = true
+  output.isFull = true
   cursor.write({ bytes: Buffer.from('x'), checksum: null })
   cursor.end()
   asked.length = 0

@@ -5,7 +5,7 @@ import { ExpiredError, NotAcceptableError, ServiceUnavailableError } from '../..
 import type { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { batch, columnsEncoder, del, plainEncoder, podKeyValue, put, rev, specEncoder } from '../../support/objects.js'
 import { nextTurn } from '../../support/virtual-clock.js'
-import { TestSink, type Watcher, createHarness } from './harness.js'
+import { TestOutput, type Watcher, createHarness } from './harness.js'
 
 void t.test(
   'watchers for whom there is no time when an event comes get it from the ring, like everything else',
@@ -15,21 +15,21 @@ void t.test(
     const watchers = encoders.map((encoder) => watch({ encoder }))
     const columns = watch({ encoder: columnsEncoder })
     const selected = watch({ labels: 'app=web' })
-    const slow = watch({ sink: new TestSink() })
-    slow.sink.isFull = true
+    const slow = watch({ output: new TestOutput() })
+    slow.output.isFull = true
     await settle()
     const all = ['ADDED a@11', 'ADDED b@11', 'MODIFIED a@12', 'DELETED b@13']
     await apply(batch(11, put('x', 'a', 11, { labels: { app: 'web' } }), put('x', 'b', 11)))
     await apply(batch(12, put('x', 'a', 12)), batch(13, del('x', 'b')))
     for (const { seen } of watchers) t.same(seen, all)
-    for (const { sink } of watchers) {
+    for (const { output } of watchers) {
       t.same(
-        sink.events.map(({ resumeAfter }) => resumeAfter),
+        output.events.map(({ resumeAfter }) => resumeAfter),
         [null, 11, 12, 13],
         'whole revisions',
       )
     }
-    t.equal(columns.sink.events.length, 4)
+    t.equal(columns.output.events.length, 4)
     t.same(selected.seen, ['ADDED a@11', 'DELETED a@12'])
     slow.drain()
     await settle()
@@ -63,7 +63,7 @@ void t.test(
       t.equal(watcher.cursor.state, state, `${unslicedGroups} groups are not sliced`)
       await settle()
       t.same(watcher.seen, ['ADDED a@11', 'MODIFIED a@12', 'MODIFIED a@13'])
-      t.equal(watcher.sink.writes.length, 2)
+      t.equal(watcher.output.writes.length, 2)
     }
   },
 )
@@ -84,12 +84,12 @@ void t.test(
       small.seen.map((event) => Number(event.split('@')[1])),
       Array.from({ length: 400 }, (_, i) => 11 + i),
     )
-    t.ok(small.sink.writes.length < 20, `${small.sink.writes.length} writes`)
+    t.ok(small.output.writes.length < 20, `${small.output.writes.length} writes`)
     t.ok(
-      small.sink.writes.every(({ length }) => length <= 16 * 1024),
+      small.output.writes.every(({ length }) => length <= 16 * 1024),
       'a socket that is full holds no more than this',
     )
-    t.equal(large.sink.writes.length, 400)
+    t.equal(large.output.writes.length, 400)
     t.same(selected.seen, ['ADDED a399@410'])
   },
 )
@@ -143,9 +143,9 @@ void t.test('a watch from a revision', (t) => {
     await apply(batch(12, put('x', 'a', 12)))
     await apply(batch(13, del('x', 'b')))
     t.same(watcher.seen, ['ADDED a@11', 'ADDED b@11', 'MODIFIED a@12', 'DELETED b@13'])
-    t.equal(watcher.sink.writes.length, 3)
+    t.equal(watcher.output.writes.length, 3)
     t.same(
-      watcher.sink.events.map(({ resumeAfter }) => resumeAfter),
+      watcher.output.events.map(({ resumeAfter }) => resumeAfter),
       [null, 11, 12, 13],
       'no point to resume from lies inside a revision',
     )
@@ -211,7 +211,7 @@ void t.test('a watch from a state', (t) => {
     await apply(batch(12, del('x', 'b')))
     t.same(watcher.seen, ['ADDED a@5', 'ADDED b@7', 'ADDED c@6', 'INITIAL-END @10', 'MODIFIED a@11', 'DELETED b@12'])
     t.same(
-      watcher.sink.events.map(({ resumeAfter }) => resumeAfter),
+      watcher.output.events.map(({ resumeAfter }) => resumeAfter),
       [null, null, null, 10, 11, 12],
     )
     t.ok(watcher.isInitialComplete)
@@ -259,9 +259,9 @@ void t.test('a watch from a state', (t) => {
       }
       const many = Array.from({ length: 100 }, (_, i) => podKeyValue('x', `p${i}`, 5))
       const { watch, apply, settle, cache, clock } = createHarness({ revision: 10, objects: many })
-      const sink = new TestSink()
-      sink.isFull = true
-      const first = watch({ start: 'initial', encoder, sink })
+      const output = new TestOutput()
+      output.isFull = true
+      const first = watch({ start: 'initial', encoder, output })
       for (let i = 0; i < 20; i++) watch({ start: 'initial', encoder })
       await settle()
       t.equal(encoded, 100)
@@ -281,9 +281,9 @@ void t.test('a watch from a state', (t) => {
   )
   void t.test('a state whose history is gone is no longer shared', async (t) => {
     const { watch, apply, settle, cache } = createHarness({ revision: 10, objects, ring: { maxItems: 1 } })
-    const sink = new TestSink()
-    sink.isFull = true
-    watch({ start: 'initial', sink })
+    const output = new TestOutput()
+    output.isFull = true
+    watch({ start: 'initial', output })
     await settle()
     await apply(batch(11, put('x', 'a', 11, {}, 5)), batch(12, put('x', 'a', 12, {}, 5)))
     const start = { kind: 'initial', snapshot: cache.snapshot(), minRevision: rev(0), marksEnd: true } as const
@@ -295,7 +295,7 @@ void t.test('a watch from a state', (t) => {
     const large = [podKeyValue('x', 'a', 5, { padding: 70_000 }), podKeyValue('x', 'b', 5, { padding: 70_000 })]
     const { watch, apply, settle } = createHarness({ revision: 10, objects: large, ring: { maxItems: 1 } })
     const watcher = watch({ start: 'initial' })
-    watcher.sink.isFull = true
+    watcher.output.isFull = true
     await settle()
     t.same(watcher.seen, ['ADDED a@5'])
     await apply(batch(11, put('x', 'c', 11)), batch(12, put('x', 'c', 12, {}, 11)))
@@ -315,14 +315,14 @@ void t.test('a watch from a state', (t) => {
       async (t) => {
         const harness = createHarness({ revision: 10, objects })
         const watcher = harness.watch({ start: 'initial', timeoutMs: 4_000 })
-        watcher.sink.isFull = true
+        watcher.output.isFull = true
         await harness.settle()
         const other = harness.watch({ start: 10, timeoutMs: 4_000 })
         t.equal(watcher.cursor.state, 'initial')
         act(harness, watcher)
         t.same(watcher.seen.at(-1), 'ERROR 503')
-        t.ok(watcher.sink.isEnded)
-        if (how !== 'drained') t.same([other.seen, other.sink.isEnded], [[], true], 'a stream ends cleanly')
+        t.ok(watcher.output.isEnded)
+        if (how !== 'drained') t.same([other.seen, other.output.isEnded], [[], true], 'a stream ends cleanly')
       },
     )
   }
@@ -341,9 +341,9 @@ void t.test('selectors', (t) => {
       await apply(batch(13, put('x', 'a', 13, { labels: { app: 'web' } }, 11)))
       await apply(batch(14, del('x', 'a')))
       t.same(web.seen, ['ADDED a@11', 'DELETED a@12', 'ADDED a@13', 'DELETED a@14'])
-      t.same(web.sink.events[1]!.object.metadata.labels, { app: 'web' })
+      t.same(web.output.events[1]!.object.metadata.labels, { app: 'web' })
       t.same(n1.seen, ['ADDED a@11', 'MODIFIED a@12', 'DELETED a@13'])
-      t.equal(n1.sink.events[2]!.object.spec?.nodeName, 'n1')
+      t.equal(n1.output.events[2]!.object.spec?.nodeName, 'n1')
     },
   )
   void t.test('a watcher of one namespace sees no event of another that begins like it', async (t) => {
@@ -385,8 +385,8 @@ void t.test('with fields=, a change of nothing that is shown is no event, and bo
 })
 
 void t.test('a Table', (t) => {
-  const columns = (watcher: { sink: TestSink }): (true | undefined)[] =>
-    watcher.sink.events.filter(({ type }) => type !== 'BOOKMARK').map(({ object }) => object.columns)
+  const columns = (watcher: { output: TestOutput }): (true | undefined)[] =>
+    watcher.output.events.filter(({ type }) => type !== 'BOOKMARK').map(({ object }) => object.columns)
   void t.test('a Table has columns in the first event of each watcher and in no other', async (t) => {
     const { watch, apply, settle } = createHarness({
       revision: 10,
@@ -412,7 +412,7 @@ void t.test('a Table', (t) => {
     const watcher = watch({ encoder: columnsEncoder, namespace: 'quiet', bookmarks: true })
     await settle()
     // A bookmark that fills the socket, and a while until it drains.
-    watcher.sink.isFull = true
+    watcher.output.isFull = true
     clock.advance(61_000)
     for (let i = 11; i <= 20; i++) await apply(batch(i, put('busy', 'a', i, {}, 11)))
     clock.advance(50_000)
@@ -481,7 +481,7 @@ void t.test('bookmarks', (t) => {
   void t.test('bookmarks wait for a full socket and then have the revision of the head', async (t) => {
     const { watch, apply, clock, settle } = createHarness({ revision: 10 })
     const watcher = watch({ bookmarks: true })
-    watcher.sink.isFull = true
+    watcher.output.isFull = true
     await apply(batch(11, put('x', 'a', 11)))
     await apply(batch(12, put('x', 'b', 12)))
     clock.advance(61_000)
@@ -511,12 +511,12 @@ void t.test('bookmarks', (t) => {
     clock.advance(400)
     t.same(watcher.seen, ['ADDED a@11', 'BOOKMARK @11'])
     clock.advance(1_600)
-    t.notOk(watcher.sink.isEnded, 'not before the deadline')
+    t.notOk(watcher.output.isEnded, 'not before the deadline')
     clock.advance(400)
     await settle()
     t.same(watcher.seen, ['ADDED a@11', 'BOOKMARK @11'])
     t.same([watcher.endReason, plain.endReason], ['timeout', 'timeout'])
-    t.ok(watcher.sink.isEnded && plain.sink.isEnded)
+    t.ok(watcher.output.isEnded && plain.output.isEnded)
     t.same(plain.seen, ['ADDED a@11'])
   })
   t.end()
@@ -527,7 +527,7 @@ void t.test('slow readers', (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10 })
     const watcher = watch()
     await settle()
-    watcher.sink.isFull = true
+    watcher.output.isFull = true
     for (let i = 11; i <= 20; i++) await apply(batch(i, put('x', `p${i}`, i)))
     t.same(watcher.seen, ['ADDED p11@11'])
     t.equal(watcher.cursor.state, 'active')
@@ -537,14 +537,14 @@ void t.test('slow readers', (t) => {
       watcher.seen,
       Array.from({ length: 10 }, (_, i) => `ADDED p${i + 11}@${i + 11}`),
     )
-    t.equal(watcher.sink.writes.length, 2, 'nine revisions in one write')
+    t.equal(watcher.output.writes.length, 2, 'nine revisions in one write')
   })
   void t.test('a slow reader goes on from the ring when the log was trimmed, and comes back to the log', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10, logBytes: 4_096 })
     const watcher = watch()
     const fast = watch()
     await settle()
-    watcher.sink.isFull = true
+    watcher.output.isFull = true
     for (let i = 11; i <= 110; i++) await apply(batch(i, put('x', `p${i}`, i)))
     watcher.drain()
     await settle()
@@ -556,12 +556,12 @@ void t.test('slow readers', (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10, logBytes: 4_096, ring: { maxItems: 5 } })
     const watcher = watch()
     await settle()
-    watcher.sink.isFull = true
+    watcher.output.isFull = true
     for (let i = 11; i <= 110; i++) await apply(batch(i, put('x', `p${i}`, i)))
     watcher.drain()
     await settle()
     t.same(watcher.seen, ['ADDED p11@11', 'ERROR 410'])
-    t.match(watcher.sink.events[1]!.object.message, /^too old resource version: 11 \(\d+\)$/)
+    t.match(watcher.output.events[1]!.object.message, /^too old resource version: 11 \(\d+\)$/)
     t.equal(watcher.endReason, 'expired')
   })
   void t.test('a reader that missed nothing is not told 410, however old the last event that it got', async (t) => {
@@ -569,7 +569,7 @@ void t.test('slow readers', (t) => {
     const watcher = watch({ namespace: 'quiet' })
     const others = watch()
     await settle()
-    watcher.sink.isFull = true
+    watcher.output.isFull = true
     await apply(batch(11, put('quiet', 'a', 11)))
     for (let i = 12; i <= 200; i++) await apply(batch(i, put('busy', 'a', i, {}, 12)))
     // More than its log will hold, less than the ring does.
@@ -583,7 +583,7 @@ void t.test('slow readers', (t) => {
     const { watch, apply, clock, settle } = createHarness({ revision: 10 })
     for (let i = 11; i < 16; i++) await apply(batch(i, put('x', `p${i}`, i)))
     const watcher = watch({ start: 'initial', timeoutMs: 1e7 })
-    watcher.sink.isFull = true
+    watcher.output.isFull = true
     watcher.cursor.write({ bytes: Buffer.alloc(0), checksum: null })
     await settle()
     clock.advance(25_000)
@@ -603,8 +603,8 @@ void t.test('slow readers', (t) => {
       const [drip, steady] = [open(), open()]
       let waits = 0
       const paced = open(() => (waits++ < 20 ? 25_000 : 0))
-      drip.sink.isFull = true
-      steady.sink.isFull = true
+      drip.output.isFull = true
+      steady.output.isFull = true
       await settle()
       for (let second = 5; second <= 120 && drip.endReason === null; second += 5) {
         clock.advance(5_000)
@@ -616,7 +616,7 @@ void t.test('slow readers', (t) => {
         }
       }
       t.equal(drip.endReason, 'slow')
-      t.ok(drip.sink.isDestroyed)
+      t.ok(drip.output.isDestroyed)
       t.notOk(drip.isInitialComplete)
       t.equal(steady.endReason, null)
       t.equal(paced.endReason, null)
@@ -627,19 +627,19 @@ void t.test('slow readers', (t) => {
     const below = watch({ timeoutMs: 1e7 })
     const quiet = watch({ namespace: 'quiet', timeoutMs: 1e7 })
     await settle()
-    below.sink.isFull = true
-    quiet.sink.isFull = true
+    below.output.isFull = true
+    quiet.output.isFull = true
     await apply(batch(11, put('quiet', 'a', 11)))
     for (let i = 12; i <= 40; i++) await apply(batch(i, put('busy', 'a', i, {}, 12)))
     // The log of the first still holds what it lacks, but nothing lasts when the ring does not reach back.
     await apply(batch(41, put('quiet', 'a', 41, {}, 11)))
     clock.advance(29_000)
-    t.notOk(below.sink.isDestroyed)
+    t.notOk(below.output.isDestroyed)
     clock.advance(10_000)
-    t.ok(below.sink.isDestroyed)
+    t.ok(below.output.isDestroyed)
     t.equal(below.endReason, 'stuck')
     clock.advance(600_000)
-    t.notOk(quiet.sink.isDestroyed)
+    t.notOk(quiet.output.isDestroyed)
     quiet.drain()
     await settle()
     t.same(quiet.seen, ['ADDED a@11', 'MODIFIED a@41'])
@@ -650,7 +650,7 @@ void t.test('slow readers', (t) => {
     const { watch, apply, settle, dispatcher } = createHarness({ revision: 10, allLogBytes, ring: { maxItems: 100 } })
     const watchers = Array.from({ length: 100 }, (_, i) => watch({ labels: `app!=a${i}` }))
     await settle()
-    for (const { sink } of watchers) sink.isFull = true
+    for (const { output } of watchers) output.isFull = true
     for (let i = 11; i <= 60; i++) await apply(batch(i, put('x', 'a', i, { padding: 1_000 }, 11)))
     const held = [...dispatcher.groups].reduce((sum, { log }) => sum + log.capacity, 0)
     t.ok(held <= allLogBytes + 100 * 8 * 1024, `${held} bytes`)
@@ -810,14 +810,14 @@ void t.test('ends', (t) => {
     t.same(marked.seen, ['ADDED a@11', 'BOOKMARK @11'])
     t.same(plain.seen, ['ADDED a@11'])
     t.same(waiting.seen, [], 'nothing that it has not asked for')
-    for (const { sink, endReason } of [marked, plain, waiting]) t.same([sink.isEnded, endReason], [true, 'drain'])
+    for (const { output, endReason } of [marked, plain, waiting]) t.same([output.isEnded, endReason], [true, 'drain'])
   })
   void t.test('a version that is no longer served ends its watchers, and no others', (t) => {
     const { watch, dispatcher } = createHarness({ revision: 10 })
     const v1 = watch()
     const v2 = watch({ encoder: { ...plainEncoder, key: 'v2', apiVersion: 'v2' } })
     dispatcher.endVersion('v2')
-    t.same([v1.sink.isEnded, v2.sink.isEnded, v2.endReason], [false, true, 'removed'])
+    t.same([v1.output.isEnded, v2.output.isEnded, v2.endReason], [false, true, 'removed'])
     t.end()
   })
   void t.test('a closed dispatcher accepts no watcher', (t) => {
@@ -854,18 +854,18 @@ void t.test('ends', (t) => {
   void t.test('a socket that closes while it is written to is not written to again', async (t) => {
     const { watch, apply, settle, dispatcher } = createHarness({ revision: 10 })
     for (let i = 11; i <= 20; i++) await apply(batch(i, put('x', `p${i}`, i)))
-    const sink = new TestSink()
-    const lagging = watch({ start: 10, sink })
-    sink.onWrite = () => lagging.cursor.closed()
+    const output = new TestOutput()
+    const lagging = watch({ start: 10, output })
+    output.onWrite = () => lagging.cursor.closed()
     await settle()
-    t.equal(sink.writes.length, 1)
+    t.equal(output.writes.length, 1)
     t.equal(dispatcher.watchers, 0)
     t.equal([...dispatcher.groups].length, 0)
     const live = watch()
     await settle()
-    live.sink.onWrite = () => live.cursor.closed()
+    live.output.onWrite = () => live.cursor.closed()
     await apply(batch(21, put('x', 'p21', 21)))
-    t.equal(live.sink.writes.length, 1)
+    t.equal(live.output.writes.length, 1)
     t.equal([...dispatcher.groups].length, 0)
   })
   t.end()
@@ -876,8 +876,8 @@ void t.test(
   async (t) => {
     const { watch, apply, settle, dispatcher } = createHarness({ revision: 10 })
     const quick = watch()
-    const slow = watch({ sink: new TestSink() })
-    slow.sink.isFull = true
+    const slow = watch({ output: new TestOutput() })
+    slow.output.isFull = true
     await settle()
     for (const at of [11, 12, 13]) await apply(batch(at, put('x', 'a', at)))
     const held = (): number => [...dispatcher.groups].reduce((sum, { log }) => sum + log.capacity, 0)

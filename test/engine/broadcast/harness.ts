@@ -1,7 +1,7 @@
-/** A cache and its dispatcher on a virtual clock, over sinks that a test fills and drains. */
+/** A cache and its dispatcher on a virtual clock, over outputs that a test fills and drains. */
 import { Dispatcher, type CursorRequest, type CursorStart } from '../../../src/engine/broadcast/dispatcher.js'
 import type { BodyEncoder } from '../../../src/engine/model/body-encoder.js'
-import type { Cursor, WatcherSink } from '../../../src/engine/broadcast/cursor.js'
+import type { Cursor, WatchOutput } from '../../../src/engine/broadcast/cursor.js'
 import type { EndReason } from '../../../src/engine/model/end-reason.js'
 import { Pump } from '../../../src/engine/broadcast/pump.js'
 import type { FreshnessSource } from '../../../src/engine/model/freshness-source.js'
@@ -23,7 +23,7 @@ import {
 } from '../../support/objects.js'
 import { VirtualClock, nextTurn } from '../../support/virtual-clock.js'
 
-export class TestSink implements WatcherSink {
+export class TestOutput implements WatchOutput {
   readonly writes: Buffer[] = []
   /** Every write from now on finds the socket full; its bytes are taken all the same. */
   isFull = false
@@ -58,7 +58,7 @@ export class TestSink implements WatcherSink {
 }
 
 export interface Watcher {
-  readonly sink: TestSink
+  readonly output: TestOutput
   readonly cursor: Cursor
   readonly endReason: EndReason | null
   readonly isInitialComplete: boolean
@@ -76,7 +76,7 @@ export interface WatchOptions {
   readonly start?: number | 'initial' | CursorStart
   readonly bookmarks?: boolean
   readonly timeoutMs?: number
-  readonly sink?: TestSink
+  readonly output?: TestOutput
   /** Milliseconds to wait before more of an initial state is sent. Default: none. */
   readonly pace?: (bytes: number) => number
 }
@@ -158,7 +158,7 @@ export function createHarness(options: HarnessOptions = {}) {
   }
 
   const watch = (watchOptions: WatchOptions = {}): Watcher => {
-    const sink = watchOptions.sink ?? new TestSink()
+    const output = watchOptions.output ?? new TestOutput()
     let endReason: EndReason | null = null
     let isInitialComplete = false
     const request: CursorRequest = {
@@ -180,9 +180,9 @@ export function createHarness(options: HarnessOptions = {}) {
         endReason = reason
       },
     }
-    const cursor = dispatcher.open(request, sink)
+    const cursor = dispatcher.open(request, output)
     return {
-      sink,
+      output,
       cursor,
       get endReason() {
         return endReason
@@ -191,10 +191,10 @@ export function createHarness(options: HarnessOptions = {}) {
         return isInitialComplete
       },
       get seen() {
-        return sink.events.map(brief)
+        return output.events.map(brief)
       },
       drain() {
-        sink.isFull = false
+        output.isFull = false
         cursor.drained()
       },
     }

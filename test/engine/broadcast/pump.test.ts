@@ -9,7 +9,7 @@ import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { EVERYTHING } from '../../../src/kubernetes/dialect/selector.js'
 import { lineWire, plainEncoder, rev } from '../../support/objects.js'
 import { nextTurn } from '../../support/virtual-clock.js'
-import { TestSink } from './harness.js'
+import { TestOutput } from './harness.js'
 import { testSeeds } from '../../support/test-seeds.js'
 
 function groupOf(size: number, identity = 'ann'): { group: Group<Cursor>; cursors: Cursor[] } {
@@ -31,7 +31,7 @@ function addCursor(group: Group<Cursor>): Cursor {
     onInitialComplete: () => {},
     onEnd: () => {},
   }
-  const cursor = new Cursor(owner, group, new TestSink(), callbacks, rev(1))
+  const cursor = new Cursor(owner, group, new TestOutput(), callbacks, rev(1))
   cursor.lag()
   cursor.join()
   return cursor
@@ -169,7 +169,7 @@ void t.test('a blocked cursor does not keep the pump busy', async (t) => {
   const pump = new Pump({ metrics: { passSlice: () => {} } })
   const { group, cursors } = groupOf(3)
   group.log.append(rev(2), [Buffer.alloc(10)], 10, 1)
-  const full = cursors[1]!.sink as TestSink
+  const full = cursors[1]!.output as TestOutput
   full.isFull = true
   cursors[1]!.write({ bytes: Buffer.alloc(1), checksum: null })
   const seen = recorder(0, (cursor) => {

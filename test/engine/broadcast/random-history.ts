@@ -221,8 +221,8 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
         after = watcher.cursor.initial!.revision
         initial = statesAt.get(lastTold(after))!
       }
-      watcher.sink.onWrite = () => heads.push(cache.revision)
-      if (chance(0.2)) watcher.sink.isFull = true
+      watcher.output.onWrite = () => heads.push(cache.revision)
+      if (chance(0.2)) watcher.output.isFull = true
       const id = `#${subjects.length} ns=${namespace} ${choice.labels ?? ''} ${choice.fields ?? ''} after=${after}`
       const base = {
         id,
@@ -262,9 +262,9 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
       for (let i = integer(1, 4); i > 0 && open().length < MAX_WATCHERS; i--) await watch()
     } else if (what < 0.9) {
       for (const { watcher, isDead } of open()) {
-        if (watcher.sink.isFull ? !isDead && chance(0.3) : chance(0.1)) {
-          if (watcher.sink.isFull) watcher.drain()
-          else watcher.sink.isFull = true
+        if (watcher.output.isFull ? !isDead && chance(0.3) : chance(0.1)) {
+          if (watcher.output.isFull) watcher.drain()
+          else watcher.output.isFull = true
         }
       }
     } else if (what < 0.94) {
@@ -312,11 +312,11 @@ function problemsOf(
   gaps: readonly Gap[],
   counts: { events: number; bookmarks: number; expired: number; stuck: number; completed: number },
 ): string[] {
-  const { sink, endReason } = watcher
+  const { output, endReason } = watcher
   const isIn = (pod: Pod | null): pod is Pod =>
     pod !== null && (namespace === '' || pod.namespace === namespace) && choice.matches(pod)
   const problems: string[] = []
-  const events = sink.events
+  const events = output.events
   let at = 0
   let position = after
 
@@ -388,7 +388,7 @@ function problemsOf(
     }
   }
   if (line > 0) problems.push('ends inside a revision')
-  for (const [i, bytes] of sink.writes.entries()) {
+  for (const [i, bytes] of output.writes.entries()) {
     const last = readLines(bytes.toString()).at(-1)!
     const isInitial = last.type === 'ADDED' && initial !== null && last.resumeAfter === null
     if (last.resumeAfter === null && last.type !== 'ERROR' && !isInitial)
@@ -411,7 +411,7 @@ function problemsOf(
     }
   } else if (endReason === 'stuck') {
     counts.stuck++
-    if (!sink.isDestroyed || !sink.isFull) problems.push('stuck, but it took everything')
+    if (!output.isDestroyed || !output.isFull) problems.push('stuck, but it took everything')
   } else if (error !== null && position !== -1) problems.push(`${endReason} with ${error}`)
   return problems
 }

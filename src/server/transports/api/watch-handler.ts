@@ -93,8 +93,8 @@ function begin(
   const stream = transport.open(options.compress || context.compressesWatches)
   if (start instanceof StatusError) return fail(request, stream, start, held)
   try {
-    const cursor = live.dispatcher.open(watchRequest(context, request, stream, start, held), stream.sink)
-    stream.sink.attach(cursor)
+    const cursor = live.dispatcher.open(watchRequest(context, request, stream, start, held), stream.output)
+    stream.output.attach(cursor)
     transport.begun()
     return cursor
   } catch (error) {
@@ -125,10 +125,10 @@ function watchRequest(
   }
 }
 
-function fail({ encoder, live }: Watch, { wire, sink }: OpenStream, error: StatusError, held: Occupied): null {
+function fail({ encoder, live }: Watch, { wire, output }: OpenStream, error: StatusError, held: Occupied): null {
   const status = error.toStatus()
   const { bytes, checksum } = errorUnit(wire, encoder.status(status), status)
-  sink.end(bytes, status, checksum)
+  output.end(bytes, status, checksum)
   if (error instanceof ExpiredError) live.metrics.resumeExpired()
   held.release()
   return null

@@ -1,6 +1,6 @@
-/** Opens a watch as the body of an HTTP answer: chooses the wire format and the sink. */
+/** Opens a watch as the body of an HTTP answer: chooses the wire format and the output. */
 import type { ServerHttp2Stream } from 'node:http2'
-import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { errorUnit, writeUnit } from '../../../engine/broadcast/wire-format.js'
 import { type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.js'
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
@@ -9,10 +9,10 @@ import type { StatusError } from '../../../engine/model/status.js'
 import type { Exchange } from '../server/exchange.js'
 import { type Carrier, framings, wireOf } from '../framing/framings.js'
 import { EVENT_STREAM_START } from '../framing/server-sent-events.js'
-import { GzipSink } from './gzip-sink.js'
-import { ResponseSink } from './response-sink.js'
-import { SocketSink, canWriteToSocket } from './socket-sink.js'
-import { StreamSink } from './stream-sink.js'
+import { GzipOutput } from './gzip-output.js'
+import { ResponseOutput } from './response-output.js'
+import { SocketOutput, canWriteToSocket } from './socket-output.js'
+import { StreamOutput } from './stream-output.js'
 import type { OpenStream, WatchTransport } from './watch-transport.js'
 
 /** The codes at which an EventSource gives up for good, although another try could succeed. */
@@ -29,9 +29,9 @@ export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport 
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
   if (exchange.isHead || !CURABLE.has(error.code) || !asksForEvents(exchange)) return false
   const status = error.toStatus()
-  const { wire, sink } = openStream(exchange, negotiate('text/event-stream', 'watch'), false)
+  const { wire, output } = openStream(exchange, negotiate('text/event-stream', 'watch'), false)
   const { bytes, checksum } = errorUnit(wire, encodeStatus(status), status)
-  sink.end(bytes, status, checksum)
+  output.end(bytes, status, checksum)
   return true
 }
 
@@ -69,17 +69,17 @@ function openStream(exchange: Exchange, form: Negotiated, compress: boolean): Op
   exchange.response.flushHeaders()
   const [carrier, plain] = carry(exchange)
   const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier, isGzip)
-  const sink = isGzip ? new GzipSink(plain, wire.envelope) : plain
+  const output = isGzip ? new GzipOutput(plain, wire.envelope) : plain
   if (form.stream === 'sse') {
     const { bytes, checksum } = writeUnit(wire, [EVENT_STREAM_START])
-    sink.write(bytes, checksum)
+    output.write(bytes, checksum)
   }
-  return { wire, sink }
+  return { wire, output }
 }
 
-function carry({ request, response }: Exchange): [Carrier, OpenStream['sink'] & WatcherSink] {
+function carry({ request, response }: Exchange): [Carrier, OpenStream['output'] & WatchOutput] {
   const { stream } = response as { stream?: ServerHttp2Stream }
-  if (stream !== undefined) return ['http2', new StreamSink(stream)]
-  if (canWriteToSocket(request, response)) return ['http1-chunked', new SocketSink(response)]
-  return ['http1', new ResponseSink(response)]
+  if (stream !== undefined) return ['http2', new StreamOutput(stream)]
+  if (canWriteToSocket(request, response)) return ['http1-chunked', new SocketOutput(response)]
+  return ['http1', new ResponseOutput(response)]
 }

@@ -1,11 +1,11 @@
 /** The differences between the connections that a watch can run on: how the head is sent and what takes the frames. */
-import type { Cursor, WatcherSink } from '../../../engine/broadcast/cursor.js'
+import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import type { WireFormat } from '../../../engine/broadcast/wire-format.js'
 
 /** A connection that has been answered with a 200 and now takes frames. */
 export interface OpenStream {
   readonly wire: WireFormat
-  readonly sink: WatcherSink & { attach(cursor: Cursor): void }
+  readonly output: WatchOutput & { attach(cursor: Cursor): void }
 }
 
 export interface WatchTransport {

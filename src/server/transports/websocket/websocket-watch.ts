@@ -13,7 +13,7 @@ import { webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.
 import { upgradeHead } from '../server/listeners.js'
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import { TOKEN_PROTOCOL } from './upgrade.js'
-import { WebSocketSink } from './websocket-sink.js'
+import { WebSocketOutput } from './websocket-output.js'
 
 /** Messages of clients are read and dropped; a larger one ends the connection (1009). */
 const MAX_MESSAGE_BYTES = 64 * 1024
@@ -44,7 +44,7 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
   // Whoever listens for the end of the answer is told when the watch ends.
   if (response.listenerCount('close') > 0) webSocket.once('close', () => response.emit('close'))
   const framing = form.stream === 'protobuf-frames' ? webSocketProtobuf : webSocketJson
-  return { wire: wireOf(framing, 'websocket'), sink: new WebSocketSink(webSocket, socket) }
+  return { wire: wireOf(framing, 'websocket'), output: new WebSocketOutput(webSocket, socket) }
 }
 
 function upgrade({ request }: Exchange): WebSocket {

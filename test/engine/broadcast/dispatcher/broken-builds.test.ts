@@ -9,8 +9,8 @@ const groupsOf = (harness: Harness, change: (group: ReturnType<Harness['watch']>
   const { dispatcher } = harness
   const open = dispatcher.open.bind(dispatcher)
   const seen = new WeakSet<object>()
-  dispatcher.open = (request, sink) => {
-    const cursor = open(request, sink)
+  dispatcher.open = (request, output) => {
+    const cursor = open(request, output)
     if (!seen.has(cursor.group)) {
       seen.add(cursor.group)
       change(cursor.group)
@@ -57,16 +57,16 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
   },
   'a resume is one revision late': (harness) => {
     const open = harness.dispatcher.open.bind(harness.dispatcher)
-    harness.dispatcher.open = (request, sink) => {
-      const cursor = open(request, sink)
+    harness.dispatcher.open = (request, output) => {
+      const cursor = open(request, output)
       if (request.start.kind === 'after' && cursor.state === 'lagging') shift(cursor, 1)
       return cursor
     }
   },
   'a resume is one revision early': (harness) => {
     const open = harness.dispatcher.open.bind(harness.dispatcher)
-    harness.dispatcher.open = (request, sink) => {
-      const cursor = open(request, sink)
+    harness.dispatcher.open = (request, output) => {
+      const cursor = open(request, output)
       if (request.start.kind === 'after' && cursor.state === 'lagging') shift(cursor, -1)
       return cursor
     }
@@ -124,7 +124,7 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
         advanceOther: (other) => {
           if (other.state !== 'lagging' || !isTime()) return advance.advanceOther(other)
           dispatcher.finish(other, 'expired')
-          other.sink.end(null, null, null)
+          other.output.end(null, null, null)
           return false
         },
       })

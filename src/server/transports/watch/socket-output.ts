@@ -4,13 +4,13 @@
  *
  * It holds only while this response owns the socket (`res.socket === req.socket`: with pipelined requests an earlier
  * answer may still be under way, and bytes would land inside it) and the client speaks HTTP/1.1 (1.0 has no chunks).
- * `canWriteToSocket` decides; everything else takes `ResponseSink`.
+ * `canWriteToSocket` decides; everything else takes `ResponseOutput`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { lingerAtMost } from './linger.js'
-import { DirectSink } from './sink.js'
+import { DirectOutput } from './output.js'
 import { type StreamHandle, socketHandle } from './stream-handle.js'
 
 /** After this much silence the kernel begins to probe whether the peer is still there. */
@@ -20,7 +20,7 @@ export function canWriteToSocket(request: IncomingMessage, response: ServerRespo
   return request.httpVersion === '1.1' && response.socket !== null && response.socket === request.socket
 }
 
-export class SocketSink extends DirectSink implements WatcherSink {
+export class SocketOutput extends DirectOutput implements WatchOutput {
   protected readonly stream: Socket
   /** 0: the kernel's buffer is the queue, and a socket that does not take everything at once is full. */
   protected get highWaterBytes(): number {

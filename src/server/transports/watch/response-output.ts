@@ -3,9 +3,9 @@
  * socket, and always right.
  */
 import type { ServerResponse } from 'node:http'
-import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { lingerAtMost } from './linger.js'
-import { Sink } from './sink.js'
+import { Output } from './output.js'
 
 type Response = Pick<
   ServerResponse,
@@ -15,7 +15,7 @@ type Response = Pick<
   end(): unknown
 }
 
-export class ResponseSink extends Sink implements WatcherSink {
+export class ResponseOutput extends Output implements WatchOutput {
   readonly #response: Response
 
   constructor(response: Response) {

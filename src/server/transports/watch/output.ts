@@ -1,4 +1,4 @@
-/** The common part of all sinks: it tells the cursor when the stream can take more, and when it is gone. */
+/** The common part of all outputs: it tells the cursor when the stream can take more, and when it is gone. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Cursor } from '../../../engine/broadcast/cursor.js'
@@ -9,7 +9,7 @@ interface Emitter {
   off(event: string, listener: () => void): unknown
 }
 
-export abstract class Sink {
+export abstract class Output {
   readonly #stream: Emitter & { readonly destroyed: boolean }
   readonly #closing: Emitter
   #cursor: Cursor | null = null
@@ -46,10 +46,10 @@ export abstract class Sink {
 }
 
 /**
- * A sink that writes to its stream as directly as it can. Bytes that have to wait are counted; from `highWaterBytes` on
+ * A output that writes to its stream as directly as it can. Bytes that have to wait are counted; from `highWaterBytes` on
  * the stream is full, until all of them are taken.
  */
-export abstract class DirectSink extends Sink implements WriteOwner {
+export abstract class DirectOutput extends Output implements WriteOwner {
   #handle: StreamHandle | null = null
   #queuedBytes = 0
   #isFull = false

@@ -3,15 +3,15 @@
  * reader that takes nothing fills its window, then this, and no other stream of the connection.
  */
 import { type ServerHttp2Stream, constants } from 'node:http2'
-import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { lingerAtMost } from './linger.js'
-import { DirectSink } from './sink.js'
+import { DirectOutput } from './output.js'
 import { type StreamHandle, http2Handle } from './stream-handle.js'
 
 /** Most bytes that may wait in the session, which sends all writes of a turn at its end, so that some always wait. */
 const HIGH_WATER_BYTES = 64 * 1024
 
-export class StreamSink extends DirectSink implements WatcherSink {
+export class StreamOutput extends DirectOutput implements WatchOutput {
   protected readonly stream: ServerHttp2Stream
   protected get highWaterBytes(): number {
     return HIGH_WATER_BYTES

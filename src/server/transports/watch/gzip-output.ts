@@ -1,18 +1,18 @@
-/** A watch as one gzip stream over another sink: adds its own header and trailer to blocks that its group shares. */
-import type { Cursor, WatcherSink } from '../../../engine/broadcast/cursor.js'
+/** A watch as one gzip stream over another output: adds its own header and trailer to blocks that its group shares. */
+import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { GZIP_HEADER, gzipTrailer } from '../../../engine/broadcast/gzip.js'
 import { type Envelope, enclosed } from '../../../engine/broadcast/wire-format.js'
 import type { Status } from '../../../engine/model/status.js'
 import { type Checksum, appendedCrc } from '../../../support/crc32.js'
 
-export class GzipSink implements WatcherSink {
-  readonly #inner: WatcherSink & { attach(cursor: Cursor): void }
+export class GzipOutput implements WatchOutput {
+  readonly #inner: WatchOutput & { attach(cursor: Cursor): void }
   readonly #envelope: Envelope | null
   #crc = 0
   #length = 0
 
   /** @param envelope the wire's envelope, for the header and trailer, which are not shared. */
-  constructor(inner: WatcherSink & { attach(cursor: Cursor): void }, envelope: Envelope | null) {
+  constructor(inner: WatchOutput & { attach(cursor: Cursor): void }, envelope: Envelope | null) {
     this.#inner = inner
     this.#envelope = envelope
     inner.write(Buffer.concat(enclosed(envelope, [GZIP_HEADER])), null)

@@ -5,9 +5,9 @@
  */
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
-import type { WatcherSink } from '../../../engine/broadcast/cursor.js'
+import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import type { Status } from '../../../engine/model/status.js'
-import { DirectSink } from '../watch/sink.js'
+import { DirectOutput } from '../watch/output.js'
 import { type StreamHandle, socketHandle } from '../watch/stream-handle.js'
 
 const NORMAL = 1000
@@ -16,7 +16,7 @@ const TRY_AGAIN_LATER = 1013
 /** `ws.readyState` */
 const OPEN = 1
 
-export class WebSocketSink extends DirectSink implements WatcherSink {
+export class WebSocketOutput extends DirectOutput implements WatchOutput {
   protected readonly stream: Socket
   /** 0: the kernel's buffer is the queue, and a socket that does not take everything at once is full. */
   protected get highWaterBytes(): number {
