@@ -9,7 +9,7 @@ import { NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/
 import { keyFromText } from '../../src/engine/model/event.js'
 import type { Resource } from '../../src/engine/model/resource.js'
 import { systemClock } from '../../src/support/clock.js'
-import { Limiter } from '../../src/support/limiter.js'
+import { Semaphore } from '../../src/support/semaphore.js'
 import { silentLogger } from '../../src/support/log.js'
 import { seededRandom } from '../../src/support/random.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/engine/upstream/embedded/embedded-upstream.js'
@@ -144,7 +144,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     clock: systemClock,
     random: seededRandom(names),
     logger,
-    listSlots: new Limiter(8),
+    listSlots: new Semaphore(8),
     backfillRevisions: 0,
     onGap: 'expire',
     ...rest,

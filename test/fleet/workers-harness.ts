@@ -13,7 +13,7 @@ import type { Resource } from '../../src/engine/model/resource.js'
 import type { Revision } from '../../src/engine/model/revision.js'
 import { type Clock, systemClock } from '../../src/support/clock.js'
 import { FairGate } from '../../src/server/auth/fair-gate.js'
-import { IdentityLimits } from '../../src/server/auth/limits.js'
+import { IdentityRateLimits } from '../../src/server/auth/identity-rate-limits.js'
 import type { CountedLimits } from '../../src/fleet/workers/primary-limits.js'
 import { GATE_NAMES, type Gates } from '../../src/engine/model/shared-limits.js'
 import { createEmbeddedUpstream } from '../../src/engine/upstream/embedded/embedded-upstream.js'
@@ -55,7 +55,7 @@ export function countedLimits({ slots = 1_000, requestsPerSecond = 1e6, clock = 
   const resetsOf = new Map<string, number>()
   return {
     gates: Object.fromEntries(GATE_NAMES.map((name) => [name, gate()])) as unknown as Gates,
-    rates: new IdentityLimits({
+    rates: new IdentityRateLimits({
       clock,
       requestsPerSecond: () => requestsPerSecond,
       initialBytesPerSecond: () => 1_000,

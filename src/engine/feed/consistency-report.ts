@@ -8,7 +8,7 @@
  */
 import type { Resource } from '../model/resource.js'
 import type { Revision } from '../model/revision.js'
-import { Limiter } from '../../support/limiter.js'
+import { Semaphore } from '../../support/semaphore.js'
 import type { CheckOutcome } from './consistency-check.js'
 import type { ResourceFeed } from './resource-feed.js'
 
@@ -64,7 +64,7 @@ export class ConsistencyOnRequest {
   }
 
   async #check(): Promise<ConsistencyReport> {
-    const slots = new Limiter(AT_ONCE)
+    const slots = new Semaphore(AT_ONCE)
     const rows = [...this.#resources()].map(async ({ resource, feed }) => {
       const release = await slots.acquire()
       try {

@@ -3,7 +3,7 @@ import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { BackoffOptions } from '../../support/backoff.js'
 import type { Clock } from '../../support/clock.js'
-import type { Limiter } from '../../support/limiter.js'
+import type { Semaphore } from '../../support/semaphore.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
@@ -23,7 +23,7 @@ export interface FeedOptions {
   readonly logger: Logger
   readonly metrics: FeedMetrics
   /** Bounds how many feeds list and replay at once. All feeds of one etcd share it. */
-  readonly listSlots: Limiter
+  readonly listSlots: Semaphore
   /**
    * Wakes the feed when etcd is back. All feeds of one etcd share it; without it each waits for the end of its own
    * backoff.

@@ -3,18 +3,18 @@
  * watches, or when its replay takes too long to keep the next feed from starting.
  */
 import type { Clock, Timer } from '../../support/clock.js'
-import type { Limiter } from '../../support/limiter.js'
+import type { Semaphore } from '../../support/semaphore.js'
 
 /** A replay that takes longer no longer keeps the next feed from starting. */
 const REPLAY_MS = 30_000
 
 export class ListSlot {
-  readonly #slots: Limiter
+  readonly #slots: Semaphore
   readonly #clock: Clock
   #giveBack: (() => void) | null = null
   #timer: Timer | null = null
 
-  constructor(slots: Limiter, clock: Clock) {
+  constructor(slots: Semaphore, clock: Clock) {
     this.#slots = slots
     this.#clock = clock
   }

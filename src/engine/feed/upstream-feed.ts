@@ -4,7 +4,7 @@
  */
 import { resourceId } from '../model/resource.js'
 import type { Clock } from '../../support/clock.js'
-import type { Limiter } from '../../support/limiter.js'
+import type { Semaphore } from '../../support/semaphore.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
@@ -22,7 +22,7 @@ export interface UpstreamFeedOptions {
   readonly random: Random
   readonly logger: Logger
   /** Bounds how many feeds list and replay at once. All feeds share it. */
-  readonly listSlots: Limiter
+  readonly listSlots: Semaphore
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'
 }

@@ -12,7 +12,7 @@ import type { Revision } from '../model/revision.js'
 import { TooManyRequestsError } from '../model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { orAborted, withDeadline } from '../../support/deadline.js'
-import { Limiter } from '../../support/limiter.js'
+import { Semaphore } from '../../support/semaphore.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
 import { readPages } from './read-pages.js'
@@ -49,13 +49,13 @@ export class UpstreamFreshness implements FreshnessSource {
   readonly #revisionFlight: SingleFlight<Revision>
   readonly #stateFlight: SingleFlight<StateAtRevision>
   readonly #exact = new Map<Revision, Promise<StateAtRevision>>()
-  readonly #exactTurns: Limiter
+  readonly #exactTurns: Semaphore
 
   constructor(options: UpstreamFreshnessOptions) {
     this.#options = options
     this.#revisionFlight = new SingleFlight(() => this.#readRevision())
     this.#stateFlight = new SingleFlight(() => this.#readState(null))
-    this.#exactTurns = new Limiter(options.exactReads)
+    this.#exactTurns = new Semaphore(options.exactReads)
   }
 
   get trustsProgress(): boolean {

@@ -17,7 +17,7 @@ import {
   type UpstreamReader,
   type UpstreamStatus,
 } from '../../engine/upstream/upstream.js'
-import { Limiter } from '../../support/limiter.js'
+import { Semaphore } from '../../support/semaphore.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError } from './broker-error.js'
@@ -65,7 +65,7 @@ const MOST_PARTS = 200
 /** @returns what answers a question; null for one that this fleet has not signed. */
 export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer | null> {
   const { envelope } = options
-  const pages = new Limiter(PAGES_AT_ONCE)
+  const pages = new Semaphore(PAGES_AT_ONCE)
   return async (asked) => {
     const question = envelope.open('question', '', asked)
     if (question === null) return null
@@ -78,7 +78,7 @@ function placeOf(question: Buffer): string {
   return createHash('sha256').update(question).digest('hex')
 }
 
-async function answerBytes(question: Buffer, options: AnswerOptions, pages: Limiter): Promise<Buffer> {
+async function answerBytes(question: Buffer, options: AnswerOptions, pages: Semaphore): Promise<Buffer> {
   const writer = new ByteWriter('big')
   try {
     const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options, pages)
@@ -99,7 +99,7 @@ async function answerBytes(question: Buffer, options: AnswerOptions, pages: Limi
 async function answerTo(
   question: Question,
   options: AnswerOptions,
-  pages: Limiter,
+  pages: Semaphore,
 ): Promise<(writer: ByteWriter) => void> {
   const { upstream, prefix } = options
   const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS)

@@ -13,7 +13,7 @@ import type { Duplex } from 'node:stream'
 import type { Key, KeyValue } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Clock } from '../../support/clock.js'
-import { Limiter } from '../../support/limiter.js'
+import { Semaphore } from '../../support/semaphore.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import type { StateAtRevision } from '../../engine/model/freshness-source.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
@@ -64,7 +64,7 @@ export class WorkerChannel {
   readonly #feeds = new Map<Key, PrimaryFeed>()
   readonly #feedsById = new Map<number, PrimaryFeed>()
   readonly #questions = new Map<number, Asked>()
-  readonly #slots = new Limiter(QUESTIONS_AT_ONCE)
+  readonly #slots = new Semaphore(QUESTIONS_AT_ONCE)
   #nextQuestion = 1
   readonly #silence: Silence
   /** The ping that waits for its answer. It proves that the primary is back only if it was sent after the primary's first frame. */

@@ -7,7 +7,7 @@ import { natsFleet } from './nats-fleet.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import { upstreamFeeds } from '../../engine/feed/upstream-feed.js'
 import type { Clock } from '../../support/clock.js'
-import { Limiter } from '../../support/limiter.js'
+import { Semaphore } from '../../support/semaphore.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
@@ -34,7 +34,7 @@ export interface FeedParts {
 export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): OpenFeed {
   const options = {
     ...parts,
-    listSlots: new Limiter(feedsAtOnce(config)),
+    listSlots: new Semaphore(feedsAtOnce(config)),
     backfillRevisions: config.backfillRevisions,
     onGap: config.onGap,
   }

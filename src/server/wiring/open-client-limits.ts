@@ -5,13 +5,13 @@
 import { unknownTokenGate } from '../auth/authn/token-review.js'
 import { trustedProxies } from '../auth/client-address.js'
 import { FairGate, type FairGateBounds } from '../auth/fair-gate.js'
-import { IdentityLimits } from '../auth/limits.js'
+import { IdentityRateLimits } from '../auth/identity-rate-limits.js'
 import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
 import type { Limit } from '../../engine/model/limit.js'
 import type { CountedRates, Gates, SharedLimits } from '../../engine/model/shared-limits.js'
-import { ResetLimits } from '../transports/limits/reset-limits.js'
-import { WatcherLimits } from '../transports/limits/watcher-limits.js'
+import { RapidResets } from '../transports/limits/rapid-resets.js'
+import { WatcherQuota } from '../transports/limits/watcher-quota.js'
 import type { Basis } from './basis.js'
 
 type LimitsBasis = Pick<Basis, 'config' | 'live' | 'clock' | 'metrics'>
@@ -28,9 +28,9 @@ const WAITING_PER_SLOT = 16
 /** What one process counts. */
 export interface OwnLimits {
   readonly gates: Gates
-  readonly watchers: WatcherLimits
+  readonly watchers: WatcherQuota
   readonly rates: CountedRates
-  readonly resets: ResetLimits
+  readonly resets: RapidResets
 }
 
 /** What the clients of one process have to pass. */
@@ -63,11 +63,11 @@ export function openClientLimits(basis: LimitsBasis, shared: SharedLimits): Clie
 export function countedLimits(
   basis: LimitsBasis,
   processes: number,
-  onResets: Pick<ConstructorParameters<typeof ResetLimits>[0], 'onCounted' | 'onRefused'>,
+  onResets: Pick<ConstructorParameters<typeof RapidResets>[0], 'onCounted' | 'onRefused'>,
 ): OwnLimits {
   const { config, live, clock, metrics } = basis
   const share = (most: number): number => Math.ceil(most / processes)
-  const watchers = new WatcherLimits({
+  const watchers = new WatcherQuota({
     total: () => share(live.current.maxWatchers),
     perClient: () => share(live.current.maxWatchersPerClient),
     onRejected: (limit) => metrics.rejected(limit),
@@ -110,7 +110,7 @@ export function countedLimits(
       }),
       'unknown-tokens': unknownTokenGate(clock, processes),
     },
-    rates: new IdentityLimits({
+    rates: new IdentityRateLimits({
       clock,
       requestsPerSecond: () => Math.max(1, live.current.requestsPerSecond / processes),
       initialBytesPerSecond: () => {
@@ -119,7 +119,7 @@ export function countedLimits(
       },
     }),
     // An attack of one address is one however many workers it reaches, so that each of them counts with the whole allowance.
-    resets: new ResetLimits({
+    resets: new RapidResets({
       ...onResets,
       clock,
       proxies: trustedProxies(config.trustedProxies),

@@ -5,7 +5,7 @@ import type { ServedResource } from '../../kubernetes/dialect/resource-registry.
 import type { Resources } from '../../engine/pipeline/resources.js'
 import { BodyBudget } from '../transports/bodies/body-budget.js'
 import { BodyCache } from '../transports/bodies/body-cache.js'
-import { MemoryGate } from '../transports/limits/memory-gate.js'
+import { MemoryPressure } from '../transports/limits/memory-pressure.js'
 import type { Basis } from './basis.js'
 import { type ClientLimits, fairGate, GATE_WAIT_MS } from './open-client-limits.js'
 import { memoryTargetOf } from './memory-target.js'
@@ -26,7 +26,7 @@ export interface Limits {
   readonly writes: Gate
   /** Slots of the threads that compute the writes that are not small. */
   readonly writeThreads: FairGate
-  readonly memory: MemoryGate
+  readonly memory: MemoryPressure
   readonly watchers: Gate
 }
 
@@ -42,7 +42,7 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
     onRejected: () => metrics.rejected('list-bytes'),
   })
   const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists, budget })
-  const memory = new MemoryGate({
+  const memory = new MemoryPressure({
     targetBytes,
     residentBytes: () => process.memoryUsage.rss(),
     clock,

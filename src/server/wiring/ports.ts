@@ -8,7 +8,7 @@ import { ServerTls } from '../auth/tls.js'
 import type { Config } from '../config/load.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import type { ResetLimits } from '../transports/limits/reset-limits.js'
+import type { RapidResets } from '../transports/limits/rapid-resets.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
@@ -25,7 +25,7 @@ export interface PortsOptions {
   readonly config: Config
   readonly live: CurrentConfig
   readonly server: ServerOptions
-  readonly resets: ResetLimits
+  readonly resets: RapidResets
   readonly clock: Clock
   readonly logger: Logger
 }

@@ -7,7 +7,7 @@ import { Feed } from '../../../src/engine/feed/feed.js'
 import type { FeedOptions } from '../../../src/engine/feed/feed-options.js'
 import type { Key, KeyValue } from '../../../src/engine/model/event.js'
 import { systemClock } from '../../../src/support/clock.js'
-import { Limiter } from '../../../src/support/limiter.js'
+import { Semaphore } from '../../../src/support/semaphore.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { systemRandom } from '../../../src/support/random.js'
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
@@ -85,7 +85,7 @@ export function feedOver(
     clock: systemClock,
     random: systemRandom,
     logger: silentLogger,
-    listSlots: new Limiter(2),
+    listSlots: new Semaphore(2),
     backfillRevisions: 10_000,
     onGap: 'expire',
     backoff: { firstMs: 50, capMs: 200 },

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { toRevision as rev } from '../../../src/engine/model/revision.js'
-import { Limiter } from '../../../src/support/limiter.js'
+import { Semaphore } from '../../../src/support/semaphore.js'
 import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
 import type { Key } from '../../../src/engine/model/event.js'
 import type { FeedSink, Replacement } from '../../../src/engine/model/feed-sink.js'
@@ -443,7 +443,7 @@ void t.test('another cluster is another history, whatever its revisions say', as
 })
 
 void t.test('a resource that cannot be listed is refused, retried slowly, and delays no other', async (t) => {
-  const listSlots = new Limiter(1)
+  const listSlots = new Semaphore(1)
   const { feed, sink, etcd, metrics, settle, pass } = harness(t, { listSlots })
   etcd.failReads(new UpstreamError('permission-denied', 'no'), '/p/' as Key)
   feed.start()
@@ -535,7 +535,7 @@ void t.test('a feed that is stopped while its last page is taken commits nothing
 })
 
 void t.test('only a few feeds list at one time', async (t) => {
-  const listSlots = new Limiter(1)
+  const listSlots = new Semaphore(1)
   const first = harness(t, { listSlots })
   const second = harness(t, { listSlots })
   first.etcd.setDelays({ readMs: 100 })

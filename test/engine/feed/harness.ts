@@ -4,7 +4,7 @@ import { Feed } from '../../../src/engine/feed/feed.js'
 import type { FeedOptions } from '../../../src/engine/feed/feed-options.js'
 import type { FeedMetrics } from '../../../src/engine/model/stage-metrics.js'
 import type { Batch, Key } from '../../../src/engine/model/event.js'
-import { Limiter } from '../../../src/support/limiter.js'
+import { Semaphore } from '../../../src/support/semaphore.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import {
@@ -76,7 +76,7 @@ export function feedOptions(
     clock,
     random: seededRandom(1),
     logger: silentLogger,
-    listSlots: new Limiter(2),
+    listSlots: new Semaphore(2),
     backfillRevisions: 10_000,
     onGap: 'expire',
     backoff: { firstMs: 100, capMs: 10_000 },

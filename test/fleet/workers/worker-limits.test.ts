@@ -1,7 +1,7 @@
 /** Limits that hold for all workers together, between a primary and its workers on real sockets. */
 import t from 'tap'
 import { FairGate } from '../../../src/server/auth/fair-gate.js'
-import { IdentityLimits } from '../../../src/server/auth/limits.js'
+import { IdentityRateLimits } from '../../../src/server/auth/identity-rate-limits.js'
 import type { Gate, Rates } from '../../../src/engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../../src/engine/model/status.js'
 import { systemClock } from '../../../src/support/clock.js'
@@ -104,7 +104,7 @@ void t.test('the requests of an identity are counted over all workers', async (t
   const clock = new VirtualClock()
   const limits = countedLimits({ requestsPerSecond: 10, clock })
   const h = primaryHarness(t, { limits })
-  const own = new IdentityLimits({ clock, requestsPerSecond: () => 5, initialBytesPerSecond: () => null })
+  const own = new IdentityRateLimits({ clock, requestsPerSecond: () => 5, initialBytesPerSecond: () => null })
   const workers = [await h.worker(), await h.worker()]
   const rates = workers.map(({ channel }) => channel.limits.rates(own))
   let passed = 0
@@ -132,7 +132,7 @@ void t.test('what one worker was granted for requests to come is not missing fro
   const clockOfWorkers = new VirtualClock()
   const limits = countedLimits({ requestsPerSecond: 2, clock })
   const h = primaryHarness(t, { limits })
-  const own = new IdentityLimits({ clock, requestsPerSecond: () => 1, initialBytesPerSecond: () => null })
+  const own = new IdentityRateLimits({ clock, requestsPerSecond: () => 1, initialBytesPerSecond: () => null })
   const workers = [await h.worker(clockOfWorkers), await h.worker(clockOfWorkers)]
   const [first, second] = workers.map(({ channel }) => channel.limits.rates(own)) as [Rates, Rates]
   const passed = async (rates: Rates, requests: number): Promise<number> => {
@@ -160,7 +160,7 @@ void t.test('the bytes of an identity are counted over all workers', async (t) =
   const clock = new VirtualClock()
   const limits = countedLimits({ clock })
   const h = primaryHarness(t, { limits })
-  const own = new IdentityLimits({ clock, requestsPerSecond: () => 5, initialBytesPerSecond: () => 500 })
+  const own = new IdentityRateLimits({ clock, requestsPerSecond: () => 5, initialBytesPerSecond: () => 500 })
   const [first, second] = [await h.worker(), await h.worker()]
   const rates = [first.channel.limits.rates(own), second.channel.limits.rates(own)] as const
   t.equal(rates[0].spendInitialBytes('a', 3_000), 0, 'the bytes that are counted may go')

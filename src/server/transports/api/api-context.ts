@@ -9,7 +9,7 @@ import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect
 import type { Clock } from '../../../support/clock.js'
 import type { Random } from '../../../support/random.js'
 import type { BodyCache } from '../bodies/body-cache.js'
-import type { MemoryGate } from '../limits/memory-gate.js'
+import type { MemoryPressure } from '../limits/memory-pressure.js'
 import type { ResourceForms } from './resource-forms.js'
 
 export interface ApiContext {
@@ -27,7 +27,7 @@ export interface ApiContext {
   readonly initialStates: Gate
   readonly watchers: Gate
   /** Called before a list, a watch or a write begins. */
-  readonly memory: Pick<MemoryGate, 'admit'>
+  readonly memory: Pick<MemoryPressure, 'admit'>
   readonly clock: Clock
   readonly random: Random
   /** A watch without `timeoutSeconds` ends after a random time in [this, twice this), in milliseconds. */

@@ -10,7 +10,7 @@ import { BadRequestError, InternalError, NotFoundError, type StatusError } from 
 import { whyHostRefused } from './allowed-hosts.js'
 import { answerUnreadable, limitBroken } from './answer-unreadable.js'
 import { isHealthPath } from './health.js'
-import { limitPipelined } from '../limits/pipeline-limit.js'
+import { limitPipelined } from '../limits/http-pipelining.js'
 import { boundAnswer } from '../watch/linger.js'
 
 export interface BaseServerOptions {

@@ -19,7 +19,7 @@ import {
   createSecureServer,
 } from 'node:http2'
 import type { Socket } from 'node:net'
-import { RAPID_MS, type ResetLimits } from '../limits/reset-limits.js'
+import { RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { endSocket } from '../watch/linger.js'
 
@@ -27,7 +27,7 @@ export interface ListenerLimits {
   /** Concurrent requests on one HTTP/2 connection. */
   readonly maxStreams: number
   /** Counts the requests that clients give up at once. Default: they are not counted. */
-  readonly resets?: ResetLimits
+  readonly resets?: RapidResets
   /** The longest time from the beginning of an HTTP/2 connection to its first request, in milliseconds. Default: as for headers. */
   readonly firstRequestMs?: number
   /** The longest silence on an HTTP/2 connection: then an idle one is closed, and a busy one is probed. Default: as for HTTP/1.1. */
@@ -251,7 +251,7 @@ function followSessions(
 }
 
 /** Counts the streams that the client gives up at once, and ends the session when there are too many. */
-function resetCounter(session: ServerHttp2Session, resets: ResetLimits): (stream: ServerHttp2Stream) => void {
+function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream: ServerHttp2Stream) => void {
   // A session that has ended does not know its address any more.
   const address = session.socket.remoteAddress ?? ''
   return (stream) => {

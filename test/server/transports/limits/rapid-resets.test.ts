@@ -1,12 +1,12 @@
 import t from 'tap'
 import { networkOf, trustedProxies } from '../../../../src/server/auth/client-address.js'
-import { ResetLimits, type ResetLimitsOptions } from '../../../../src/server/transports/limits/reset-limits.js'
+import { RapidResets, type RapidResetsOptions } from '../../../../src/server/transports/limits/rapid-resets.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 
-function limits(options: Partial<ResetLimitsOptions> = {}) {
+function limits(options: Partial<RapidResetsOptions> = {}) {
   const clock = new VirtualClock()
   let rejected = 0
-  const resets = new ResetLimits({
+  const resets = new RapidResets({
     clock,
     proxies: trustedProxies(['10.0.0.0/8']),
     onRejected: () => rejected++,

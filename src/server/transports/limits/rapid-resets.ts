@@ -11,7 +11,7 @@ import { networkOf } from '../../auth/client-address.js'
 import type { Clock } from '../../../support/clock.js'
 import { recentEntries } from '../../../support/recent-entries.js'
 
-export interface ResetLimitsOptions {
+export interface RapidResetsOptions {
   readonly clock: Clock
   /** Addresses of proxies, which carry the requests of many clients: nothing is counted for them. */
   readonly proxies: { has(address: string): boolean }
@@ -37,13 +37,13 @@ interface Bucket {
   atMs: number
 }
 
-export class ResetLimits {
-  readonly #options: ResetLimitsOptions
+export class RapidResets {
+  readonly #options: RapidResetsOptions
   readonly #buckets = recentEntries<string, Bucket>(MAX_ADDRESSES)
   /** The time until which each network is refused. */
   readonly #refused = recentEntries<string, number>(MAX_ADDRESSES)
 
-  constructor(options: ResetLimitsOptions) {
+  constructor(options: RapidResetsOptions) {
     this.#options = options
   }
 

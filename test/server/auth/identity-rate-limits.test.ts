@@ -2,12 +2,12 @@ import t from 'tap'
 
 import { clientAddress, trustedProxies } from '../../../src/server/auth/client-address.js'
 import { FairGate, type FairGateOptions } from '../../../src/server/auth/fair-gate.js'
-import { IdentityLimits } from '../../../src/server/auth/limits.js'
+import { IdentityRateLimits } from '../../../src/server/auth/identity-rate-limits.js'
 import { TooManyRequestsError } from '../../../src/engine/model/status.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
 function limits(clock: VirtualClock) {
-  return new IdentityLimits({ clock, requestsPerSecond: () => 2, initialBytesPerSecond: () => 1_000 })
+  return new IdentityRateLimits({ clock, requestsPerSecond: () => 2, initialBytesPerSecond: () => 1_000 })
 }
 
 void t.test('requests are allowed in a burst and then at the rate, for each identity separately', async (t) => {
@@ -35,7 +35,7 @@ void t.test('bytes beyond the rate are waited for', async (t) => {
   clock.advance(500)
   t.equal(limit.spendInitialBytes('a', 0), 0)
   t.equal(limit.spendInitialBytes('a', 10_000_000), 10_000_000, 'a size beyond any bucket goes too, and is waited for')
-  const without = new IdentityLimits({
+  const without = new IdentityRateLimits({
     clock,
     requestsPerSecond: () => 1,
     initialBytesPerSecond: () => null,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { MemoryGate } from '../../../../src/server/transports/limits/memory-gate.js'
+import { MemoryPressure } from '../../../../src/server/transports/limits/memory-pressure.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 
 const MiB = 2 ** 20
@@ -8,7 +8,7 @@ function at(t: Tap, residentMiB: number, targetMiB: number | null) {
   const clock = new VirtualClock()
   const seen = { relieved: 0, rejected: 0, resident: residentMiB }
   const collections = { count: 0 }
-  const gate = new MemoryGate({
+  const gate = new MemoryPressure({
     targetBytes: targetMiB === null ? null : targetMiB * MiB,
     residentBytes: () => seen.resident * MiB,
     clock,

@@ -1,17 +1,17 @@
 import t from 'tap'
-import { Limiter } from '../../src/support/limiter.js'
+import { Semaphore } from '../../src/support/semaphore.js'
 import { withDeadline } from '../../src/support/deadline.js'
 import { nextTurn, VirtualClock } from './virtual-clock.js'
 
-void t.test('a limiter serves in order, and a permit given back twice counts once', async (t) => {
-  const limiter = new Limiter(1)
+void t.test('a semaphore serves in order, and a permit given back twice counts once', async (t) => {
+  const semaphore = new Semaphore(1)
   const order: string[] = []
-  const first = await limiter.acquire()
-  const second = limiter.acquire().then((release) => (order.push('second'), release))
-  const third = limiter.acquire().then((release) => (order.push('third'), release))
+  const first = await semaphore.acquire()
+  const second = semaphore.acquire().then((release) => (order.push('second'), release))
+  const third = semaphore.acquire().then((release) => (order.push('third'), release))
   await nextTurn()
   t.strictSame(order, [])
-  t.equal(limiter.waiting, 2)
+  t.equal(semaphore.waiting, 2)
   first()
   first()
   await nextTurn()
@@ -22,16 +22,16 @@ void t.test('a limiter serves in order, and a permit given back twice counts onc
 })
 
 void t.test('a caller that gives up leaves the queue', async (t) => {
-  const limiter = new Limiter(1)
-  const release = await limiter.acquire()
+  const semaphore = new Semaphore(1)
+  const release = await semaphore.acquire()
   const controller = new AbortController()
-  const waiting = limiter.acquire(controller.signal)
+  const waiting = semaphore.acquire(controller.signal)
   controller.abort(new Error('enough'))
   await t.rejects(waiting, { message: 'enough' })
-  await t.rejects(limiter.acquire(controller.signal), { message: 'enough' })
-  t.equal(limiter.waiting, 0)
+  await t.rejects(semaphore.acquire(controller.signal), { message: 'enough' })
+  t.equal(semaphore.waiting, 0)
   release()
-  ;(await limiter.acquire())()
+  ;(await semaphore.acquire())()
 })
 
 void t.test('a deadline ends the wait for work that ignores the signal, and aborts work that does not', async (t) => {

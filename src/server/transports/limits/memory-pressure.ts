@@ -12,7 +12,7 @@ import { TooManyRequestsError } from '../../../engine/model/status.js'
 import type { Clock, Timer } from '../../../support/clock.js'
 import { type Collections, countCollections } from '../../../support/collections.js'
 
-export interface MemoryGateOptions {
+export interface MemoryPressureOptions {
   /** null: there is no bound, and nothing is measured. */
   readonly targetBytes: number | null
   readonly residentBytes: () => number
@@ -36,8 +36,8 @@ const RELIEF_GAP_MS = 10_000
 /** Freed memory goes back to the system slowly: who is told to come back sooner is only refused again. */
 const RETRY_AFTER_SECONDS = 5
 
-export class MemoryGate {
-  readonly #options: MemoryGateOptions
+export class MemoryPressure {
+  readonly #options: MemoryPressureOptions
   #targetBytes: number | null
   #timer: Timer | null = null
   #isStarted = false
@@ -48,7 +48,7 @@ export class MemoryGate {
   #collections: Pick<Collections, 'count'> | null = null
   #ownCollections: Collections | null = null
 
-  constructor(options: MemoryGateOptions) {
+  constructor(options: MemoryPressureOptions) {
     this.#options = options
     this.#targetBytes = options.targetBytes
   }

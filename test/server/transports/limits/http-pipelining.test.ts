@@ -1,7 +1,7 @@
 /** Requests that a client sends before it has the answers to those before, over plain HTTP/1.1. */
 import { connect } from 'node:net'
 import t from 'tap'
-import { MAX_PIPELINED } from '../../../../src/server/transports/limits/pipeline-limit.js'
+import { MAX_PIPELINED } from '../../../../src/server/transports/limits/http-pipelining.js'
 import { startApp } from '../../../support/app.js'
 import { pod } from '../../../support/pod.js'
 

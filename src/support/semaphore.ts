@@ -1,5 +1,5 @@
 /** A counting semaphore, first come first served: it bounds how many expensive operations run at once. */
-export class Limiter {
+export class Semaphore {
   #free: number
   readonly #waiting: (() => void)[] = []
 

@@ -2,19 +2,19 @@
 import type { Gate } from '../../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 
-export interface WatcherLimitsOptions {
+export interface WatcherQuotaOptions {
   readonly total: () => number
   readonly perClient: () => number
   readonly onRejected: (limit: 'watchers' | 'watchers-per-client') => void
 }
 
-export class WatcherLimits implements Gate {
-  readonly #options: WatcherLimitsOptions
+export class WatcherQuota implements Gate {
+  readonly #options: WatcherQuotaOptions
   /** As many entries as there are watchers at the most. */
   readonly #byClient = new Map<string, number>()
   #total = 0
 
-  constructor(options: WatcherLimitsOptions) {
+  constructor(options: WatcherQuotaOptions) {
     this.#options = options
   }
 

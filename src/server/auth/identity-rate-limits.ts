@@ -1,6 +1,6 @@
 /**
  * Rate limits for one identity: requests a second, and bytes of lists and initial states a second. A noisy tenant gets
- * 429 before others notice it. Running watches are counted where they run (`server/transports/limits/watcher-limits.ts`);
+ * 429 before others notice it. Running watches are counted where they run (`server/transports/limits/watcher-quota.ts`);
  * slots for requests that cost memory go round between identities in `fair-gate.ts`.
  *
  * Buckets are kept in a bounded table. When there are more identities, the coldest bucket is forgotten, which only
@@ -12,7 +12,7 @@ import { TooManyRequestsError } from '../../engine/model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
-export interface IdentityLimitsOptions {
+export interface IdentityRateLimitsOptions {
   readonly clock: Clock
   readonly requestsPerSecond: () => number
   /** null means unlimited. */
@@ -30,12 +30,12 @@ const BURST_SECONDS = 10
 const SPARE_SHARE = 1 / 8
 const MAX_IDENTITIES = 65_536
 
-export class IdentityLimits implements CountedRates {
-  readonly #options: IdentityLimitsOptions
+export class IdentityRateLimits implements CountedRates {
+  readonly #options: IdentityRateLimitsOptions
   readonly #requests = recentEntries<string, Bucket>(MAX_IDENTITIES)
   readonly #bytes = recentEntries<string, Bucket>(MAX_IDENTITIES)
 
-  constructor(options: IdentityLimitsOptions) {
+  constructor(options: IdentityRateLimitsOptions) {
     this.#options = options
   }
 
