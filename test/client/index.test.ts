@@ -93,7 +93,7 @@ void t.test('the same modules run in a browser, over its own fetch', async (t) =
     const { pathname } = new URL(request.url ?? '/', 'http://x')
     if (pathname === '/')
       return void response.setHeader('content-type', 'text/html').end('<!doctype html><title>x</title>')
-    if (!/^\/(client|reflector|support|model)\/[\w-]+\.js$/.test(pathname)) return void response.writeHead(404).end()
+    if (!/^\/(client|engine\/model|support)\/[\w/-]+\.js$/.test(pathname)) return void response.writeHead(404).end()
     response.setHeader('content-type', 'text/javascript').end(readFileSync(join(modules, pathname)))
   })
   await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve))

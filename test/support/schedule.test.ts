@@ -10,9 +10,9 @@ const program = fileURLToPath(new URL('shared-process.js', import.meta.url))
 
 const file = (name: string): string => `test/${name}.test.ts`
 const age = file('fault/age')
-const etcd = file('feed/feed/etcd')
-const state = file('feed/feed-state')
-const store = file('cache/store')
+const etcd = file('engine/feed/feed/etcd')
+const state = file('engine/feed/feed-state')
+const store = file('engine/cache/store')
 const nats = file('fleet/nats')
 const feeds = file('fleet/nats-feeds')
 const bounds = file('fault/bounds')
@@ -31,7 +31,7 @@ void t.test('tests that mostly wait have a lane of their own, and long ones begi
 void t.test('so many files share a process, and those that measure or change theirs are alone', (t) => {
   const busy = Array.from({ length: 9 }, (_, i) => file(`cache/${i}`))
   t.strictSame(schedule([...busy, bounds], 1)[0]!.groups, [[bounds], busy.slice(0, 8), busy.slice(8)])
-  const waiting = Array.from({ length: 5 }, (_, i) => file(`feed/feed/${i}`))
+  const waiting = Array.from({ length: 5 }, (_, i) => file(`engine/feed/feed/${i}`))
   t.strictSame(schedule(waiting, 1)[0]!.groups, [waiting.slice(0, 4), waiting.slice(4)])
   t.end()
 })
