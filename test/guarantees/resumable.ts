@@ -1,5 +1,6 @@
 /**
  * Resumable: after resuming at R the first event is the first matching one after R; nothing at or before R comes again.
+ * No client is told that etcd has never had a revision that a write had returned before it asked.
  */
 import { toRevision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
@@ -8,9 +9,15 @@ import { Violation } from './violation.js'
 
 export function resumable(history: RecordedHistory, reference: ReferenceHistory): Violation[] {
   const violations: Violation[] = []
-  for (const { name, scope, start, items } of history.watches) {
+  for (const { name, scope, start, items, neverHad, requestedAtMs } of history.watches) {
     if (start.kind !== 'after') continue
     const report = (message: string): void => void violations.push(new Violation('resumable', name, message))
+    if (neverHad === true) {
+      const had = history.writes.find(
+        ({ revision, returnedAtMs }) => revision >= start.revision && returnedAtMs <= requestedAtMs,
+      )
+      if (had !== undefined) report(`told that ${start.revision} has never been, after a write at ${had.revision}`)
+    }
     for (const item of items) {
       const isOld = isObject(item) ? item.revision <= start.revision : item.revision < start.revision
       if (isOld) report(`${item.type}@${item.revision} came after resuming at ${start.revision}`)

@@ -144,6 +144,13 @@ const goodStreams: Record<string, RecordedHistory> = {
   'ended with 410 before anything': watch(after(3), [], { end: 'error', code: 410 }),
   'resumed inside a revision, which loses its rest': watch(after(5), events(5, 10)),
   'from the future': watch(after(8), events(8, 10)),
+  'from a revision that etcd had not had when it was asked for': {
+    ...watch(after(8), [], { end: 'error', code: 410, neverHad: true, requestedAtMs: 8 }),
+    writes: [
+      { revision: rev(7), returnedAtMs: 7 },
+      { revision: rev(9), returnedAtMs: 9 },
+    ],
+  },
   'of a projection': watch(
     after(3),
     events(3, 10).map((item) => ({ ...item, fingerprint: null })),
@@ -202,6 +209,14 @@ const brokenStreams: [name: string, history: RecordedHistory, guarantees: string
   ],
   ['a resume one too late', watch(after(3), events(4, 10)), ['resumable']],
   ['a resume one too early', watch(after(4), events(3, 10)), ['resumable']],
+  [
+    'a revision denied that a write had returned',
+    {
+      ...watch(after(8), [], { end: 'error', code: 410, neverHad: true, requestedAtMs: 9 }),
+      writes: [{ revision: rev(8), returnedAtMs: 9 }],
+    },
+    ['resumable'],
+  ],
   ['a resume that starts with a bookmark from before', watch(after(4), [bookmark(3), ...events(4, 10)]), ['resumable']],
   ['a split revision', watch(after(3), swap(all, 3, 4)), ['atomic', 'ordered']],
   ['an end inside a revision', watch(after(3), events(3, 5).slice(0, 2), { end: 'eof' }), ['atomic']],

@@ -62,6 +62,8 @@ export interface WatchRecord {
   readonly items: readonly WatchItem[]
   readonly end: WatchEndKind
   readonly code?: number
+  /** It ended because etcd has never had the revision at which it starts. */
+  readonly neverHad?: true
   /** Milliseconds on the clock that the writes are timed with. */
   readonly requestedAtMs: number
 }

@@ -95,6 +95,7 @@ interface WireObject {
   }
   readonly items?: readonly WireObject[]
   readonly code?: number
+  readonly message?: string
 }
 
 export class WatchRecorder {
@@ -232,6 +233,8 @@ export class RecordedWatch {
   end: WatchEndKind = 'open'
   /** The code of the HTTP answer, or of the ERROR event. */
   code: number | undefined
+  /** The message of the ERROR event. */
+  message = ''
   /** A wire object that the recorder does not understand: the server's mistake, or the recorder's. */
   malformed: string | null = null
   readonly #request: http.ClientRequest
@@ -328,6 +331,7 @@ export class RecordedWatch {
       items: [...this.items],
       end: this.end,
       ...(this.code === undefined ? {} : { code: this.code }),
+      ...(/has never existed/.test(this.message) ? { neverHad: true } : {}),
       requestedAtMs: this.requestedAtMs,
     }
   }
@@ -358,8 +362,10 @@ export class RecordedWatch {
     if (this.end !== 'open') return
     try {
       const { type, object } = JSON.parse(line) as { type: string; object: WireObject }
-      if (type === 'ERROR') this.code = object.code ?? 0
-      else this.items.push(this.#itemOf(type, object))
+      if (type === 'ERROR') {
+        this.code = object.code ?? 0
+        this.message = object.message ?? ''
+      } else this.items.push(this.#itemOf(type, object))
     } catch (error) {
       this.malformed ??= `${String(error)}: ${line.slice(0, 200)}`
     }

@@ -8,7 +8,7 @@ import { errorMessage } from '../../support/error-message.js'
 export type FailureKind =
   /** 410: the server no longer has that resourceVersion. */
   | 'expired'
-  /** The server waited, but has not reached that resourceVersion. */
+  /** The server has not reached that resourceVersion after a while, or its storage has never had it. */
   | 'too-large'
   /** 429. */
   | 'too-many-requests'
@@ -76,8 +76,9 @@ export class WatchFailure extends Error {
 
 function kindOf(status: StatusLike, code: number): FailureKind {
   const { reason } = status
-  if (code === 410 || reason === 'Expired' || reason === 'Gone') return 'expired'
+  // A distributary ends a watch from a resourceVersion that its etcd has never had with 410 and this cause.
   if (isTooLarge(status)) return 'too-large'
+  if (code === 410 || reason === 'Expired' || reason === 'Gone') return 'expired'
   if (code === 429 || reason === 'TooManyRequests') return 'too-many-requests'
   if (code === 400 || code === 405 || code === 406 || code === 415 || code === 422) return 'unsupported'
   if (code >= 500) return 'server-error'

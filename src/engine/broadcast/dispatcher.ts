@@ -1,7 +1,8 @@
 /**
  * Broadcasts one resource: it receives every batch of the cache, finds the groups that it concerns by index, and lets
  * each encode it once. The rest is left to others: `advance.ts` moves cursors, `bookmarks.ts` keeps their times,
- * `endings.ts` ends them, `groups.ts` holds what watchers share. All of it is synchronous.
+ * `endings.ts` ends them, `future-watchers.ts` holds those of a future revision, `groups.ts` what watchers share. All
+ * of it is synchronous, but for the question whether etcd has had a future revision.
  */
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -10,7 +11,7 @@ import type { EndReason } from '../model/end-reason.js'
 import { type Key, keyFromText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { BroadcastMetrics } from '../model/stage-metrics.js'
-import type { StatusError } from '../model/status.js'
+import { ExpiredError, type StatusError } from '../model/status.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import { CursorAdvance } from './advance.js'
@@ -18,6 +19,7 @@ import { Bookmarks } from './bookmarks.js'
 import { Cursor, type CursorOwner, type WatchOutput } from './cursor.js'
 import { Endings, noLongerServed } from './endings.js'
 import { FactRegistry, type JsonOf } from './fact-registry.js'
+import { FutureWatchers } from './future-watchers.js'
 import type { Group } from './group.js'
 import { type GroupMatcher, type GroupRequest, Groups, matcherOf, mostWatchedFirst } from './groups.js'
 import type { MatchedEvent } from './matcher.js'
@@ -88,8 +90,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   readonly #bookmarks: Bookmarks
   readonly #advance: CursorAdvance
   readonly #cursors = new Set<Cursor>()
-  /** Watchers of a future revision, which are few. */
-  readonly #waiting = new Set<Cursor>()
+  readonly #waiting: FutureWatchers
   #sentEvents = 0
   #sentBytes = 0
   #stuckTimer: Timer
@@ -118,6 +119,13 @@ export class Dispatcher implements CacheListener, CursorOwner {
       metrics,
       replayBytes,
       onWaiting: (cursor) => this.#waiting.add(cursor),
+    })
+    this.#waiting = new FutureWatchers({
+      cache,
+      clock,
+      onReached: (cursor) => this.#advance.follow(cursor),
+      onNeverHad: (cursor, revision) =>
+        this.#endSoon(cursor, ExpiredError.neverHad(cursor.revision, revision), 'too-large'),
     })
     const check = (): void => {
       this.#checkStuck()
@@ -233,7 +241,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   // CacheListener
 
   onBatch(batch: CacheBatch): void {
-    if (this.#waiting.size > 0) this.#activateWaiting((batch.revision - 1) as Revision)
+    if (this.#waiting.size > 0) this.#waiting.reached((batch.revision - 1) as Revision)
     if (this.#groups.size === 0) return
     const { dispatchSlice, unslicedGroups } = this.#options.pump
     let looked = 0
@@ -266,7 +274,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   }
 
   onAdvance(revision: Revision): void {
-    if (this.#waiting.size > 0) this.#activateWaiting(revision)
+    if (this.#waiting.size > 0) this.#waiting.reached(revision)
   }
 
   onUnreadable(error: StatusError): void {
@@ -292,7 +300,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   finish(cursor: Cursor, reason: EndReason): void {
     if (!cursor.end()) return
     this.#cursors.delete(cursor)
-    this.#waiting.delete(cursor)
+    this.#waiting.remove(cursor)
     this.#bookmarks.remove(cursor)
     this.#groups.leave(cursor.group, this.#cache.revision)
     this.#options.metrics.ended(reason)
@@ -359,16 +367,8 @@ export class Dispatcher implements CacheListener, CursorOwner {
     for (const cursor of members.active.filter((cursor) => cursor.offset < offset)) cursor.lagFromLog(headRevision)
   }
 
-  #activateWaiting(revision: Revision): void {
-    for (const cursor of this.#waiting) {
-      if (cursor.revision > revision) continue
-      this.#waiting.delete(cursor)
-      this.#advance.follow(cursor)
-    }
-  }
-
   #endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
-    this.#waiting.delete(cursor)
+    this.#waiting.remove(cursor)
     this.#endings.endSoon(cursor, error, reason)
   }
 

@@ -58,6 +58,15 @@ export abstract class CacheReads {
     if (!reached) throw new TooLargeResourceVersionError(revision, this.revision)
   }
 
+  /**
+   * Returns etcd's revision, by a linearizable read that starts after this call.
+   *
+   * @throws TimeoutError when the source does not answer in time, or has not reached what is here.
+   */
+  sourceRevision(): Promise<Revision> {
+    return this.#freshRevision(undefined)
+  }
+
   /** Returns a state as fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
   async consistentSnapshot(signal?: AbortSignal): Promise<Snapshot> {
     if (!this.source.trustsProgress) return await this.#readState(null, signal)

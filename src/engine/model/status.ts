@@ -83,7 +83,19 @@ export class ExpiredError extends StatusError {
   static tooOld(requested: Revision, oldest: Revision): ExpiredError {
     return new ExpiredError(`too old resource version: ${requested} (${oldest - 1})`)
   }
+
+  /**
+   * For a resourceVersion that etcd, which is at `current`, has never had. The cause tells a client that a list not
+   * older than it fails as well.
+   */
+  static neverHad(requested: Revision, current: Revision): ExpiredError {
+    return new ExpiredError(`resource version ${requested} has never existed here: the storage is at ${current}`, {
+      details: { causes: [TOO_LARGE] },
+    })
+  }
 }
+
+const TOO_LARGE: StatusCause = { reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }
 
 /** The revision is ahead of what this replica has seen after the wait limit. */
 export class TooLargeResourceVersionError extends StatusError {
@@ -94,10 +106,7 @@ export class TooLargeResourceVersionError extends StatusError {
   constructor(requested: Revision, current: Revision, options: ErrorOptions = {}) {
     super(`Timeout: Too large resource version: ${requested}, current: ${current}`, {
       ...options,
-      details: {
-        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
-        retryAfterSeconds: 1,
-      },
+      details: { causes: [TOO_LARGE], retryAfterSeconds: 1 },
     })
   }
 }

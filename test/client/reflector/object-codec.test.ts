@@ -125,6 +125,7 @@ void t.test('each answer of a server decides what is done next', async (t) => {
   const cases: readonly [object, number, string | null, string, number | null][] = [
     [{ reason: 'Expired' }, 410, null, 'expired', null],
     [{ reason: 'Gone' }, 200, null, 'expired', null],
+    [{ reason: 'Expired', details: { causes: [{ reason: 'ResourceVersionTooLarge' }] } }, 410, null, 'too-large', null],
     [
       { reason: 'Timeout', details: { causes: [{ reason: 'ResourceVersionTooLarge' }], retryAfterSeconds: 1 } },
       504,

@@ -1,0 +1,101 @@
+/**
+ * Watchers of a revision that the cache has not reached. Either the cache is behind, and they go on when it gets there,
+ * or etcd has never had that revision, because it was restored or began with an empty data directory. In that case
+ * waiting would leave their clients with old data for good, so they end with 410.
+ *
+ * The cache cannot tell one from the other, but a linearizable read of etcd's revision can, as long as it starts after
+ * the watcher has come: its client may have learned the revision just before. One read at a time judges all watchers
+ * that came before it started, and later watchers wait for the next one. A watcher stays open until a read succeeds.
+ */
+import type { WatchCache } from '../cache/watch-cache.js'
+import type { Revision } from '../model/revision.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Cursor } from './cursor.js'
+
+export interface FutureWatchersOptions {
+  readonly cache: Pick<WatchCache, 'sourceRevision' | 'askProgress'>
+  readonly clock: Clock
+  /** Called when the cache has reached a watcher's revision. */
+  readonly onReached: (cursor: Cursor) => void
+  /** Called when etcd is only at `revision`, below the watcher's own. */
+  readonly onNeverHad: (cursor: Cursor, revision: Revision) => void
+}
+
+/** The least time between the starts of two reads, however many watchers come. */
+const READ_GAP_MS = 200
+/** The time until the next read after one that nobody answered. */
+const RETRY_MS = 1_000
+/**
+ * A watcher that waits for the cache is judged again and again: etcd may be restored meanwhile, and a quiet cache far
+ * behind its revision does not notice that. Where progress cannot be trusted such a wait may take minutes, for each of
+ * some fifty resources, so the reads are rare.
+ */
+const REPEAT_MS = 30_000
+
+export class FutureWatchers {
+  readonly #options: FutureWatchersOptions
+  readonly #waiting = new Set<Cursor>()
+  #isReading = false
+  #readMs = Number.NEGATIVE_INFINITY
+  #timer: Timer | null = null
+
+  constructor(options: FutureWatchersOptions) {
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  add(cursor: Cursor): void {
+    this.#waiting.add(cursor)
+    this.#readIn(0)
+  }
+
+  remove(cursor: Cursor): void {
+    if (!this.#waiting.delete(cursor) || this.#waiting.size > 0) return
+    this.#timer?.cancel()
+    this.#timer = null
+  }
+
+  /** The cache has everything at or before `revision`. */
+  reached(revision: Revision): void {
+    for (const cursor of this.#waiting) {
+      if (cursor.revision > revision) continue
+      this.remove(cursor)
+      this.#options.onReached(cursor)
+    }
+  }
+
+  #readIn(delayMs: number): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    // The end of a read plans the next one.
+    if (this.#isReading || this.#waiting.size === 0) return
+    const { clock } = this.#options
+    const waitMs = Math.max(delayMs, this.#readMs + READ_GAP_MS - clock.monotonic())
+    if (waitMs <= 0) void this.#read()
+    else this.#timer = clock.setTimer(waitMs, () => void this.#read())
+  }
+
+  async #read(): Promise<void> {
+    const { cache, clock, onNeverHad } = this.#options
+    this.#timer = null
+    this.#isReading = true
+    this.#readMs = clock.monotonic()
+    const judged = new Set(this.#waiting)
+    const revision = await cache.sourceRevision().catch(() => null)
+    this.#isReading = false
+    if (revision === null) return this.#readIn(RETRY_MS)
+    for (const cursor of judged) {
+      if (!this.#waiting.has(cursor) || cursor.revision <= revision) continue
+      this.remove(cursor)
+      onNeverHad(cursor, revision)
+    }
+    if (this.#waiting.size === 0) return
+    // The others are of a revision that etcd has had: a quiet cache gets there by progress alone.
+    cache.askProgress()
+    const isLateComer = (cursor: Cursor): boolean => !judged.has(cursor)
+    this.#readIn([...this.#waiting].some(isLateComer) ? 0 : REPEAT_MS)
+  }
+}
