@@ -123,8 +123,12 @@ async function run(context: Context, connection: Connection, goal: Goal | null):
           throw new CommandError(`the server has no history after resourceVersion ${after} any more (410 Expired)`)
         }
         const differ = known.replace(new Map(item.items.map((object) => [bytesCodec.keyOf(object), object])))
-        // With --resource-version, objects that had not changed since then are not reported, because they are no news.
-        const told = after === null ? differ : differ.filter((one) => isNews(one, position))
+        // With --resource-version, objects that had not changed since then are not reported, because they are no news,
+        // unless the server's history is another one: an etcd that was restored goes back.
+        const told =
+          after === null || isAfter(position, item.resourceVersion)
+            ? differ
+            : differ.filter(({ type, object }) => type !== 'ADDED' || isAfter(object.resourceVersion, position))
         if (hasState) note(`listed anew at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
         const isShown = (one: Told<BytesObject>): boolean =>
           hasState || oldest === null || newestTime(one.object) >= oldest
@@ -150,8 +154,10 @@ async function run(context: Context, connection: Connection, goal: Goal | null):
 /**
  * resourceVersions of one resource may be compared as numbers. Source: Kubernetes API concepts, "resource versions".
  */
-function isNews({ type, object }: Told<BytesObject>, position: string): boolean {
-  return type !== 'ADDED' || !/^\d+$/.test(position) || BigInt(object.resourceVersion) > BigInt(position)
+function isAfter(resourceVersion: string, position: string): boolean {
+  const isNumber = /^\d+$/
+  if (!isNumber.test(resourceVersion) || !isNumber.test(position)) return true
+  return BigInt(resourceVersion) > BigInt(position)
 }
 
 /** Returns when the object was last changed, as far as it says so itself; otherwise -Infinity. */
