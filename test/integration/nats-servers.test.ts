@@ -6,9 +6,11 @@ import { once } from 'node:events'
 import http from 'node:http'
 import t, { type Test } from 'tap'
 import { type Config, load } from '../../src/server/config/load.js'
+import { keyFromText } from '../../src/engine/model/event.js'
 import { noUpstream } from '../../src/server/wiring/nats-fleet.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/engine/upstream/embedded/embedded-upstream.js'
 import { type AppHarness, startApp } from '../support/app.js'
+import { hold } from '../security/support/transports.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
 import { startEtcd } from '../support/etcd-process.js'
@@ -18,6 +20,8 @@ import { startNats } from '../support/nats-process.js'
 import { startServer, total } from '../support/server-process.js'
 
 t.jobs = 4
+
+const PODS = '/api/v1/pods'
 
 interface PodList {
   readonly metadata: { readonly resourceVersion: string; readonly continue?: string }
@@ -64,6 +68,15 @@ async function listOnceKnown(url: string, query = ''): Promise<Awaited<ReturnTyp
   let answer = await list(url, query)
   await until(async () => answer.status !== 504 || (answer = await list(url, query)).status !== 504, `a list of ${url}`)
   return answer
+}
+
+/** Every replica ends a watch from a revision that etcd has never had. */
+async function assertDenied(t: Test, replicas: readonly AppHarness[], revision: number): Promise<void> {
+  const path = `${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=${revision}`
+  const watches = await Promise.all(replicas.map(({ url }) => hold(url, 'HTTP/1.1', path)))
+  for (const watch of watches) t.teardown(() => watch.close())
+  await until(() => watches.every(({ hasEnded }) => hasEnded), 'every watch ends')
+  for (const { text } of watches) t.match(text, /^\{"type":"ERROR".*has never existed here.*"code":410/)
 }
 
 const names = ({ items }: PodList): string[] => items.map(({ metadata }) => metadata.name)
@@ -140,6 +153,34 @@ void t.test(
       const [chunk] = (await once(response, 'data')) as [Buffer]
       t.match(chunk.toString(), /"name":"second"/, 'what was written after it, and nothing from before')
       t.notMatch(chunk.toString(), /"name":"first"/)
+    })
+
+    await t.test('a watch from a revision that etcd has had waits at every replica that is behind', async (t) => {
+      const prefix = keyFromText('/registry/pods/')
+      etcd.holdDelivery(prefix)
+      const written = put(etcd, 'held')
+      const watches = await Promise.all(
+        [candidate, edge, behind].map(({ url }) => hold(url, 'HTTP/1.1', `${PODS}?watch=1&resourceVersion=${written}`)),
+      )
+      for (const watch of watches) t.teardown(() => watch.close())
+      // Each replica that denied the revision would have done so before it denies a later one.
+      await assertDenied(t, [candidate, edge, behind], etcd.revision + 1_000)
+      put(etcd, 'after')
+      etcd.releaseDelivery(prefix)
+      await until(() => watches.every(({ text }) => text.includes('"name":"after"')), 'all go on')
+      for (const { text } of watches) t.notMatch(text, /ERROR|"name":"held"/)
+    })
+
+    await t.test('a replica that nobody answers keeps such a watch open, and ends it when somebody does', async (t) => {
+      proxy.stall()
+      const path = `${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=${etcd.revision + 1_000}`
+      const watch = await hold(behind.url, 'HTTP/1.1', path)
+      t.teardown(() => watch.close())
+      await until(() => [...behind.app.sources].some(({ cache }) => cache.disconnectedReason !== null), 'it is cut off')
+      t.equal(watch.text, '')
+      proxy.release()
+      await until(() => watch.hasEnded, 'its end')
+      t.match(watch.text, /^\{"type":"ERROR".*has never existed here/, 'and no bookmark before')
     })
   },
 )

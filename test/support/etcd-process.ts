@@ -78,6 +78,8 @@ export interface EtcdProcess {
   saveData(path: string): Promise<void>
   /** Kills it, puts such a copy in the place of its data, and starts it again. */
   restoreData(path: string): Promise<void>
+  /** Kills it, removes its data, and starts it again: with the same cluster id, at revision 1. */
+  loseData(): Promise<void>
   /** The last lines etcd logged: for the message of a failing test. */
   output(): string
 }
@@ -336,6 +338,12 @@ class Member implements EtcdProcess {
     await this.kill()
     await rm(this.#dataDirectory, { recursive: true, force: true })
     await cp(path, this.#dataDirectory, { recursive: true })
+    await this.start()
+  }
+
+  async loseData(): Promise<void> {
+    await this.kill()
+    await rm(this.#dataDirectory, { recursive: true, force: true })
     await this.start()
   }
 
