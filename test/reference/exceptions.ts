@@ -286,7 +286,7 @@ export const exceptions: readonly Row[] = [
   },
   {
     name: 'a watch from a revision that etcd has never had ends with 410',
-    reason: 'The API server keeps it open in silence, and its client keeps what a restored etcd no longer has (G22).',
+    reason: 'The API server keeps it open in silence, and its client keeps what a restored etcd no longer has (G23).',
     matches: ({ where, theirs, ours }, { path }) =>
       where === 'body .length' &&
       /[?&]watch=[^&]/.test(path) &&
