@@ -2,7 +2,7 @@
 import { bookmarkMetadata } from '../../src/kubernetes/dialect/encoding/bookmark.js'
 import type { BodyEncoder } from '../../src/engine/model/body-encoder.js'
 import type { WireFormat } from '../../src/engine/broadcast/wire-format.js'
-import { createIngest } from '../../src/kubernetes/codec/ingest.js'
+import { createIngest, type IngestOptions } from '../../src/kubernetes/codec/ingest.js'
 import { scanObject, spliceResourceVersion } from '../../src/kubernetes/codec/json-scan.js'
 import { type Batch, type Key, type KeyEvent, type KeyValue, keyFromText } from '../../src/engine/model/event.js'
 import type { Resource } from '../../src/engine/model/resource.js'
@@ -74,15 +74,9 @@ export function put(
   return { type: 'put', keyValue: podKeyValue(namespace, name, revision, fields, created) }
 }
 
-/** A value that cannot be served: an envelope that is cut off. */
-export function putUnreadable(namespace: string, name: string, revision: number, created = revision): KeyEvent {
-  const value = Buffer.from('k8s\0\x0a\x7f')
-  return { type: 'put', keyValue: keyValue(podKey(namespace, name), value, revision, created) }
-}
-
-/** A value that is encrypted at rest: while there is one, nothing of its resource is served. */
-export function putEncrypted(namespace: string, name: string, revision: number, created = revision): KeyEvent {
-  const value = Buffer.from('k8s:enc:aescbc:v1:key:secret')
+/** A value that cannot be served where `ingestDeclared` reads it, since it is too large; the others are. */
+export function putUnservable(namespace: string, name: string, revision: number, created = revision): KeyEvent {
+  const value = Buffer.alloc(MAX_DECLARED_BYTES + 1, 'x')
   return { type: 'put', keyValue: keyValue(podKey(namespace, name), value, revision, created) }
 }
 
@@ -94,11 +88,18 @@ export function batch(revision: number, ...events: KeyEvent[]): Batch {
   return { revision: rev(revision), events }
 }
 
-export const ingestPod = createIngest({
-  resource: PODS,
-  maxValueBytes: 1024 * 1024,
-  wrap: (_resource, name, kv) =>
-    scanObject(Buffer.from(JSON.stringify({ metadata: { name: name.name }, text: kv.value.toString() })))!,
+const wrap: IngestOptions['wrap'] = (_resource, name, kv) =>
+  scanObject(Buffer.from(JSON.stringify({ metadata: { name: name.name }, text: kv.value.toString() })))!
+
+export const ingestPod = createIngest({ resource: PODS, maxValueBytes: 1024 * 1024, wrap })
+
+const MAX_DECLARED_BYTES = 100_000
+
+/** Reads the same keys as those of a declared prefix of whole objects. */
+export const ingestDeclared = createIngest({
+  resource: { ...PODS, holds: 'objects' },
+  maxValueBytes: MAX_DECLARED_BYTES,
+  wrap,
 })
 
 export function podObject(...pod: Parameters<typeof podKeyValue>): StoredObject {

@@ -11,7 +11,7 @@ import { Store } from './store.js'
 import { ValueSlabs } from './value-slabs.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
-export const ENCRYPTED =
+const ENCRYPTED =
   "its values are encrypted at rest, and the key is the API server's (--encryption-provider-config there)"
 
 /** A key that cannot be served is logged once; the memory of that has a bound. */
@@ -37,7 +37,9 @@ export class Ingester {
 export class HeldObjects {
   readonly store = new Store()
   readonly #unservable = new Map<Key, Revision>()
+  /** Keys of values for whose sake nothing of the resource is served. */
   readonly #encrypted = new Set<Key>()
+  readonly #unreadable = new Map<Key, string>()
   readonly #slabs = new ValueSlabs()
   readonly #current = (key: Key): StoredObject | undefined => this.store.get(key)
 
@@ -50,6 +52,13 @@ export class HeldObjects {
 
   get encryptedCount(): number {
     return this.#encrypted.size
+  }
+
+  /** Why nothing of the resource can be served; null when it can. */
+  get withheldReason(): string | null {
+    if (this.#encrypted.size > 0) return ENCRYPTED
+    for (const reason of this.#unreadable.values()) return `one of its values cannot be read here: ${reason}`
+    return null
   }
 
   /** As `put`, for the values of a list, which share their memory. After the last, call `listed`. */
@@ -74,25 +83,29 @@ export class HeldObjects {
     }
     this.#unservable.set(key, keyValue.modRevision)
     this.#replace(key, null)
-    if (object.isEncrypted === true) this.#encrypted.add(key)
-    else {
-      this.#encrypted.delete(key)
-      this.ingester.tellUnservable(key, object.unservable)
-    }
+    this.#admit(key)
+    if (object.withholds === 'encrypted') this.#encrypted.add(key)
+    else this.ingester.tellUnservable(key, object.unservable)
+    if (object.withholds === 'unreadable') this.#unreadable.set(key, object.unservable)
     return null
   }
 
   /** Takes an object that has been read already. */
   keep(object: StoredObject): void {
     if (this.#unservable.size > 0) this.#unservable.delete(object.key)
-    if (this.#encrypted.size > 0) this.#encrypted.delete(object.key)
+    this.#admit(object.key)
     this.#replace(object.key, object)
   }
 
   delete(key: Key): void {
     this.#replace(key, null)
     this.#unservable.delete(key)
-    this.#encrypted.delete(key)
+    this.#admit(key)
+  }
+
+  #admit(key: Key): void {
+    if (this.#encrypted.size > 0) this.#encrypted.delete(key)
+    if (this.#unreadable.size > 0) this.#unreadable.delete(key)
   }
 
   #replace(key: Key, object: StoredObject | null): void {

@@ -10,7 +10,7 @@ import type { Revision } from '../model/revision.js'
 import { ExpiredError, NotImplementedError, TimeoutError, TooLargeResourceVersionError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { turns } from '../../support/turns.js'
-import { ENCRYPTED, HeldObjects, type Ingester } from './held-objects.js'
+import { HeldObjects, type Ingester } from './held-objects.js'
 import type { Snapshot } from './store.js'
 import type { Waiters } from './waiters.js'
 
@@ -78,7 +78,7 @@ export abstract class CacheReads {
   /**
    * Returns one object, as fresh as a linearizable read.
    *
-   * @throws TimeoutError when the source does not answer in time.
+   * @throws TimeoutError when the source does not answer in time; NotImplementedError when it cannot be read.
    */
   async consistentObject(key: Key, signal?: AbortSignal): Promise<StoredObject | undefined> {
     if (this.source.trustsProgress) {
@@ -196,7 +196,10 @@ export abstract class CacheReads {
     // The very version we hold; while the source is away it may be of another history.
     const held = this.disconnectedReason === null ? this.held.store.get(key) : undefined
     if (held !== undefined && held.modRevision === keyValue.modRevision) return held
-    return new HeldObjects(this.ingester).put(keyValue) ?? undefined
+    const state = new HeldObjects(this.ingester)
+    const object = state.put(keyValue)
+    this.#assertWhole(state)
+    return object ?? undefined
   }
 
   async #readState(revision: Revision | null, signal?: AbortSignal): Promise<Snapshot> {
@@ -211,7 +214,7 @@ export abstract class CacheReads {
   /**
    * @param isHeld whether an equal mod revision means an equal version; while the source is away it may not, because
    * etcd's history may be another one.
-   * @throws NotImplementedError when something in it is encrypted: a list without that would be a lie.
+   * @throws NotImplementedError when something in it withholds the rest.
    */
   async #snapshotOf({ revision, keyValues }: StateAtRevision, isHeld: boolean): Promise<Snapshot> {
     const { history } = this
@@ -223,8 +226,13 @@ export abstract class CacheReads {
       if (held !== undefined && held.modRevision === keyValue.modRevision) state.keep(held)
       else state.put(keyValue)
     }
-    if (state.encryptedCount > 0) throw new NotImplementedError(`${this.name} cannot be served: ${ENCRYPTED}`)
+    this.#assertWhole(state)
     return state.store.snapshot(revision, state.unservable.size)
+  }
+
+  /** A list without a value that cannot be read would be a lie, and a 404 for one would be, too. @throws NotImplementedError */
+  #assertWhole({ withheldReason }: HeldObjects): void {
+    if (withheldReason !== null) throw new NotImplementedError(`${this.name} cannot be served: ${withheldReason}`)
   }
 
   async #fromSource<R>(answer: Promise<R>): Promise<R> {

@@ -18,7 +18,7 @@ import type { Logger } from '../../support/log.js'
 import { CacheBatch, CacheEvent } from './cache-batch.js'
 import { differenceBatches } from './difference.js'
 import { Gaps } from './gaps.js'
-import { ENCRYPTED, HeldObjects, Ingester } from './held-objects.js'
+import { HeldObjects, Ingester } from './held-objects.js'
 import { CacheReads } from './reads.js'
 import { RingBuffer, type RingBounds } from './ring-buffer.js'
 import { turns } from '../../support/turns.js'
@@ -128,7 +128,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   get readiness(): Readiness {
-    if (this.encryptedCount > 0 && this.#readiness.kind === 'ready') return { kind: 'refused', reason: ENCRYPTED }
+    const reason = this.#readiness.kind === 'ready' ? this.held.withheldReason : null
+    if (reason !== null) return { kind: 'refused', reason }
     return this.#readiness
   }
 
@@ -230,7 +231,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     let isOtherHistory = reason === 'history-changed'
     if (reason === 'coalesce' && this.#revision !== ZERO_REVISION) {
       const stranger = state.strangerTo(this.held, this.#revision, this.prefix)
-      const isReadable = state.encryptedCount === 0 && this.encryptedCount === 0
+      const isReadable = state.withheldReason === null && this.held.withheldReason === null
       if (stranger === null && revision >= this.#revision && isReadable) return this.#coalesce(state, revision)
       isOtherHistory = stranger !== null || revision < this.#revision
       const fields = { resource: this.name, revision, key: stranger === null ? null : keyToText(stranger) }
@@ -238,9 +239,9 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
         this.#options.logger.error(fields, 'not the same history: an object that was delivered is not the one in etcd')
       }
     }
-    const isNewlyEncrypted = this.encryptedCount === 0 && state.encryptedCount > 0
+    const isNewlyWithheld = this.held.withheldReason === null && state.withheldReason !== null
     this.held = state
-    if (isNewlyEncrypted) this.#tellEncrypted()
+    if (isNewlyWithheld) this.#tellWithheld()
     this.#gaps.clear()
     if (isOtherHistory) this.#history++
     this.#reset(revision, isOtherHistory)
@@ -254,10 +255,10 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
       // The feed drops what is not above its position; this guards the ring's order whatever the source.
       if (batch.revision <= this.#revision) continue
       events += batch.events.length
-      const before = this.encryptedCount
+      const wasWhole = this.held.withheldReason === null
       const ingested = this.#ingestBatch(batch, receivedAtMs)
-      if (before > 0 || this.encryptedCount > 0) this.#appendUnread(ingested, before)
-      else this.#append(ingested)
+      if (wasWhole && this.held.withheldReason === null) this.#append(ingested)
+      else this.#appendUnread(ingested, wasWhole)
     }
     this.#connected()
     this.#advanced()
@@ -393,13 +394,15 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   /**
-   * While a value is encrypted no events are sent: an object that can no longer be read is not gone, and a list without
-   * it would be wrong. When all values can be read again, nobody can resume in between.
+   * While a value cannot be read no events are sent: an object that can no longer be read is not gone, and a list
+   * without it would be wrong. When all values can be read again, nobody can resume in between.
    */
-  #appendUnread(batch: CacheBatch, encryptedBefore: number): void {
-    if (encryptedBefore === 0) this.#tellEncrypted()
+  #appendUnread(batch: CacheBatch, wasWhole: boolean): void {
+    if (wasWhole) this.#tellWithheld()
     this.#reset(batch.revision, false)
-    if (this.encryptedCount === 0) this.#options.logger.info({ resource: this.name }, 'resource can be read again')
+    if (this.held.withheldReason === null) {
+      this.#options.logger.info({ resource: this.name }, 'resource can be read again')
+    }
   }
 
   /** History begins anew after `revision`. */
@@ -427,12 +430,13 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     )
   }
 
-  #tellEncrypted(): void {
+  #tellWithheld(): void {
+    const { withheldReason, encryptedCount: values } = this.held
     this.#options.logger.error(
-      { resource: this.name, values: this.encryptedCount },
-      `resource cannot be served: ${ENCRYPTED}`,
+      { resource: this.name, ...(values > 0 ? { values } : {}) },
+      `resource cannot be served: ${withheldReason}`,
     )
-    const error = new NotImplementedError(`${this.name} cannot be served: ${ENCRYPTED}`)
+    const error = new NotImplementedError(`${this.name} cannot be served: ${withheldReason}`)
     for (const listener of this.#listeners) listener.onUnreadable?.(error)
   }
 

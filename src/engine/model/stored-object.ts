@@ -73,13 +73,16 @@ export class StoredObject {
 }
 
 /**
- * A value that cannot be served: encrypted at rest, over the size limit, a stray key. Counted, logged once, never
- * silent.
+ * A value that cannot be served: encrypted at rest, in an unknown encoding, over the size limit, a stray key. Counted,
+ * logged once, never silent.
  */
 export interface Unservable {
   readonly unservable: string
-  /** The encryption key is not ours. A list without this value would be wrong, whatever else can be read. */
-  readonly isEncrypted?: true
+  /**
+   * Set for an object of Kubernetes': a list without it would be taken for all there is, and a watch would report it
+   * deleted, so nothing of the resource is served while it is there. `encrypted`: the key is the API server's.
+   */
+  readonly withholds?: 'encrypted' | 'unreadable'
 }
 
 export function isUnservable(value: StoredObject | Unservable): value is Unservable {

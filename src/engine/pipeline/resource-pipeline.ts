@@ -7,7 +7,6 @@ import type { Pump } from '../broadcast/pump.js'
 import { KEPT_HISTORY_MS, type RingBounds } from '../cache/ring-buffer.js'
 import { WatchCache } from '../cache/watch-cache.js'
 import type { OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
-import { type Key, type KeyValue, keyToText } from '../model/event.js'
 import { type Resource, resourceId } from '../model/resource.js'
 import type { StatusError } from '../model/status.js'
 import type { ResourceMetrics } from '../model/stage-metrics.js'
@@ -18,13 +17,10 @@ import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { LiveResource } from './live-resource.js'
 import type { ResourceGauges } from './resource-gauges.js'
-import { recentEntries } from '../../support/recent-entries.js'
 
 /** What the pipelines count; each resource has its own part. */
 export interface PipelineMetrics {
   forResource(resource: Resource): ResourceMetrics
-  /** A value that should be an object is none. */
-  wrapped(): void
 }
 
 export interface ResourcePipelineOptions {
@@ -36,8 +32,8 @@ export interface ResourcePipelineOptions {
     onlyMetadata: boolean,
     apiVersion: string,
   ) => Buffer | null
-  /** Returns what reads the stored values of a resource, and tells of each that it had to wrap although it should be an object. */
-  readonly ingestOf: (resource: Resource, onWrapped: (keyValue: KeyValue) => void) => Ingest
+  /** Returns what reads the stored values of a resource. */
+  readonly ingestOf: (resource: Resource) => Ingest
   readonly onInternalError: (error: StatusError) => void
   readonly pump: Pump
   readonly clock: Clock
@@ -58,13 +54,10 @@ const LOG_SHARE = 1 / 8
 const ALL_LOGS_SHARE = 1 / 4
 const REPLAY_SHARE = 1 / 8
 
-/** A wrapped value is logged once per key, for this many keys. */
-const LOGGED_KEYS = 1_000
 /** The share of the ring's bytes that is kept when memory is short. */
 const KEPT_SHARE = 1 / 8
 
 export class ResourcePipeline {
-  readonly #loggedWrapped = recentEntries<Key, true>(LOGGED_KEYS)
   readonly cache: WatchCache
   readonly dispatcher: Dispatcher
   #keptBytes: number
@@ -88,7 +81,7 @@ export class ResourcePipeline {
     this.cache = new WatchCache({
       name,
       prefix,
-      ingest: options.ingestOf(resource, (keyValue) => this.#noteWrapped(name, keyValue, options)),
+      ingest: options.ingestOf(resource),
       // The feed is opened below, because it needs the cache to write to.
       freshness: () => this.feed.freshness,
       ring: { keepAgeMs: KEPT_HISTORY_MS, ...ring },
@@ -130,14 +123,6 @@ export class ResourcePipeline {
   async stop(): Promise<void> {
     await this.feed.stop()
     this.dispatcher.close()
-  }
-
-  #noteWrapped(name: string, { key, modRevision }: KeyValue, { logger, metrics }: ResourcePipelineOptions): void {
-    metrics.wrapped()
-    if (this.#loggedWrapped.has(key)) return
-    this.#loggedWrapped.set(key, true)
-    const fields = { resource: name, key: keyToText(key), revision: modRevision }
-    logger.warn(fields, 'value is no Kubernetes object; it is served wrapped')
   }
 
   /** Bounds the history and what is encoded of it anew; a smaller bound evicts at once. */

@@ -1,8 +1,9 @@
 /**
  * Turns a value from etcd into the object that the cache keeps. JSON objects are checked and made compact once.
- * Kubernetes' protobuf envelope is kept as it is. Any other value is wrapped in an object that is made of its key, and so
- * is every value of a declared prefix, unless whole objects are declared: there the object must name itself as its key
- * does, because clients go by what it says.
+ * Kubernetes' protobuf envelope is kept as it is. Any other value among Kubernetes' objects is one that this server cannot
+ * read, and never something else in its place. A value of a declared prefix is wrapped in an object that is made of its
+ * key, unless whole objects are declared: there the object must name itself as its key does, because clients go by what
+ * it says.
  */
 import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../../engine/model/event.js'
@@ -20,32 +21,34 @@ export interface IngestOptions {
   readonly maxValueBytes: number
   /** Makes an object of a key and a value that is none. */
   readonly wrap: (resource: Resource, name: ObjectName, keyValue: KeyValue) => Spliceable
-  /** Called with each value that was wrapped. */
-  readonly onWrapped?: (keyValue: KeyValue) => void
 }
 
 const PROTOBUF_MAGIC = Buffer.from('k8s\0', 'latin1')
 const ENCRYPTED_MAGIC = Buffer.from('k8s:enc:', 'latin1')
+/** The tag of self-described CBOR (RFC 8949, 3.4.6), with which API servers begin the custom resources they store so. */
+const CBOR_MAGIC = Buffer.from([0xd9, 0xd9, 0xf7])
 const OPEN_BRACE = 0x7b
 
-export function createIngest({ resource, maxValueBytes, wrap, onWrapped }: IngestOptions): Ingest {
+export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): Ingest {
   const { holds } = resource
   const wrapped = (keyValue: KeyValue, name: ObjectName): StoredObject => {
-    onWrapped?.(keyValue)
     const { bytes, metadataOffset } = wrap(resource, name, keyValue)
     const { kind } = resource
     return stored(keyValue, name, { encoding: 'json', apiVersion: apiVersion(resource), kind, bytes, metadataOffset })
   }
+  const unreadable = (unservable: string): Unservable =>
+    holds === 'kubernetes' ? { unservable, withholds: 'unreadable' } : { unservable }
   return (keyValue, scratch) => {
     const { value, key } = keyValue
     const name = nameOfKey(resource, key)
     if (name === null)
       return { unservable: `the key ${JSON.stringify(keyToText(key))} does not have the shape of ${resource.plural}` }
     if (value.length > maxValueBytes)
-      return { unservable: `its ${value.length} bytes exceed the limit of ${maxValueBytes}` }
+      return unreadable(`its ${value.length} bytes exceed the limit of ${maxValueBytes}`)
     if (holds === 'values') return wrapped(keyValue, name)
     if (holds === 'kubernetes') {
-      if (isEncrypted(value)) return { unservable: 'it is encrypted at rest', isEncrypted: true }
+      if (isEncrypted(value)) return { unservable: 'it is encrypted at rest', withholds: 'encrypted' }
+      if (isCbor(value)) return unreadable('it is stored as CBOR, which this server does not read')
       if (isProtobuf(value)) return ingestProtobuf(keyValue, name, scratch)
     }
     const scanned = looksLikeObject(value) ? scanObject(value, scratch) : null
@@ -54,7 +57,7 @@ export function createIngest({ resource, maxValueBytes, wrap, onWrapped }: Inges
       if (problem !== null) return { unservable: problem }
       return stored(keyValue, name, { encoding: 'json', ...scanned })
     }
-    return holds === 'objects' ? { unservable: 'it is no JSON object with metadata' } : wrapped(keyValue, name)
+    return unreadable(`it is no JSON object with metadata${holds === 'kubernetes' ? ', and no protobuf' : ''}`)
   }
 }
 
@@ -78,6 +81,10 @@ export function isEncrypted(value: Buffer): boolean {
   return startsWith(value, ENCRYPTED_MAGIC)
 }
 
+export function isCbor(value: Buffer): boolean {
+  return startsWith(value, CBOR_MAGIC)
+}
+
 function isProtobuf(value: Buffer): boolean {
   return startsWith(value, PROTOBUF_MAGIC)
 }
@@ -94,7 +101,7 @@ function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch |
     return stored(keyValue, name, { encoding: 'protobuf', apiVersion, kind, bytes, metadataOffset: -1 })
   } catch (error) {
     if (!(error instanceof CodecError)) throw error
-    return { unservable: `it cannot be read as protobuf: ${error.message}` }
+    return { unservable: `it cannot be read as protobuf: ${error.message}`, withholds: 'unreadable' }
   }
 }
 

@@ -5,7 +5,7 @@
  *
  * Requests of this process for one key take turns: racing each other they would only be refused and come again.
  */
-import { createIngest, isEncrypted } from '../codec/ingest.js'
+import { createIngest, isCbor, isEncrypted } from '../codec/ingest.js'
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
 import {
   encodeJsonTree,
@@ -281,8 +281,8 @@ export class ObjectStore {
   }
 
   /**
-   * What is held, so that it can be removed whatever it is. What a kube-apiserver owns, as protobuf or encrypted, is left
-   * to it, except under a declared prefix.
+   * What is held, so that it can be removed whatever it is. What a kube-apiserver owns, as protobuf, as CBOR or
+   * encrypted, is left to it, except under a declared prefix.
    */
   #heldOrRaw(place: ObjectLocation, keyValue: KeyValue | null): Held | null {
     if (keyValue === null) return null
@@ -292,6 +292,7 @@ export class ObjectStore {
     const held = stored === null ? null : this.#heldOf(served, stored)
     if (held !== null) return isDeclared ? { ...held, isForeign: false } : held
     if (!isDeclared && isEncrypted(keyValue.value)) throw notOurs(place, 'encrypted')
+    if (!isDeclared && isCbor(keyValue.value)) throw notOurs(place, 'as CBOR, by a kube-apiserver')
     const raw = rawObject(served.resource, place, keyValue)
     const object = record({ metadata: record({ resourceVersion: formatResourceVersion(keyValue.modRevision) }) })
     return { stored: raw, object, isBare: true, isForeign: false, isOldVersion: false }

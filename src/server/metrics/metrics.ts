@@ -31,11 +31,6 @@ export class Metrics {
   #gauges: () => Iterable<ResourceGauges> = () => []
   #readInitialStates = (): number => 0
 
-  readonly #wrapped = this.#set.counter(
-    'codec_wrapped_values_total',
-    'Values that are not Kubernetes objects, and were served wrapped in one.',
-    [],
-  )
   readonly #resumesExpired = this.#set.counter(
     'watch_resumes_expired_total',
     'Watches answered with 410 because the history no longer has their revision; their clients list again.',
@@ -132,10 +127,6 @@ export class Metrics {
 
   passSlice(seconds: number): void {
     this.#broadcast.passSlice(seconds)
-  }
-
-  wrapped(): void {
-    this.#wrapped.inc()
   }
 
   unreadable(): void {

@@ -60,7 +60,7 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
     jsonOf: (...what) => views.forSelectors(...what),
     ring: ringBounds(config),
     bookmarkIntervalMs: config.bookmarkInterval,
-    ingestOf,
+    ingestOf: (resource) => createIngest({ resource, maxValueBytes: MAX_VALUE_BYTES, wrap: keyValueObject }),
     historySize: historySizes(config),
     directUpstream: (resource) =>
       server === null ? sources.upstream : new HttpResource({ server, resource, random: basis.random }),
@@ -71,12 +71,6 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
   })
   if (sources.server === undefined) basis.closing.add(() => server?.close())
   return { registry, resources, views, schema, remote }
-}
-
-/** Under a declared prefix any value is welcome; among Kubernetes objects a plain value is a mistake worth a warning. */
-function ingestOf(resource: Resource, onWrapped: (keyValue: KeyValue) => void): Ingest {
-  const noted = resource.holds === 'kubernetes' ? { onWrapped } : {}
-  return createIngest({ resource, maxValueBytes: MAX_VALUE_BYTES, wrap: keyValueObject, ...noted })
 }
 
 /** Now, and after every change of the configuration. With --upstream the server there knows what there is. */

@@ -16,12 +16,13 @@ import {
   PODS,
   batch,
   del,
+  ingestDeclared,
   ingestPod,
+  keyValue,
   podKey,
   podKeyValue,
   put,
-  putEncrypted,
-  putUnreadable,
+  putUnservable,
   rev,
 } from '../../support/objects.js'
 import { VirtualClock, nextTurn } from '../../support/virtual-clock.js'
@@ -36,6 +37,8 @@ interface Told {
 function setUp(
   options: {
     readonly freshness?: Partial<FreshnessSource>
+    /** Default: as of a declared prefix. */
+    readonly ingest?: WatchCacheOptions['ingest']
     readonly ring?: Partial<WatchCacheOptions['ring']>
     readonly revision?: number
     readonly objects?: readonly KeyValue[]
@@ -49,7 +52,7 @@ function setUp(
   const cache: WatchCache = new WatchCache({
     name: 'pods',
     prefix: PODS.etcdPrefix,
-    ingest: ingestPod,
+    ingest: options.ingest ?? ingestDeclared,
     freshness: () => ({
       trustsProgress: true,
       currentRevision: async () => cache.revision,
@@ -310,15 +313,15 @@ void t.test('values that cannot be served', (t) => {
     'a value that can no longer be served is a DELETED, and an ADDED when it can again; it is counted',
     (t) => {
       const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
-      cache.apply([batch(11, putUnreadable('x', 'a', 11, 5))])
+      cache.apply([batch(11, putUnservable('x', 'a', 11, 5))])
       t.equal(cache.unservableCount, 1)
       t.equal(cache.snapshot().unservableCount, 1)
       t.same(namesIn(cache.snapshot()), [])
-      cache.apply([batch(12, putUnreadable('x', 'a', 12, 5))])
+      cache.apply([batch(12, putUnservable('x', 'a', 12, 5))])
       cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
       t.equal(cache.unservableCount, 0)
       t.same(told.batches, ['11: -a', '12:', '13: +a'])
-      cache.apply([batch(14, putUnreadable('x', 'a', 14, 5)), batch(15, del('x', 'a'))])
+      cache.apply([batch(14, putUnservable('x', 'a', 14, 5)), batch(15, del('x', 'a'))])
       t.equal(cache.unservableCount, 0, 'deleted')
       t.same(told.batches.slice(3), ['14: -a', '15:'])
       t.end()
@@ -326,12 +329,12 @@ void t.test('values that cannot be served', (t) => {
   )
   void t.test('a value that cannot be served is logged once per key', (t) => {
     const { cache, warnings } = setUp()
-    for (let i = 11; i < 20; i++) cache.apply([batch(i, putUnreadable('x', i % 2 === 0 ? 'a' : 'b', i))])
+    for (let i = 11; i < 20; i++) cache.apply([batch(i, putUnservable('x', i % 2 === 0 ? 'a' : 'b', i))])
     t.equal(warnings.length, 2)
     t.end()
   })
   void t.test('values that cannot be served are compared in a coalesced gap as well', (t) => {
-    const encrypted = putUnreadable('x', 'a', 5)
+    const encrypted = putUnservable('x', 'a', 5)
     if (encrypted.type !== 'put') throw new Error('a put')
     const { told, replace } = setUp({ objects: [encrypted.keyValue] })
     replace(20, 'coalesce', encrypted.keyValue)
@@ -341,34 +344,65 @@ void t.test('values that cannot be served', (t) => {
   t.end()
 })
 
-void t.test('a resource with values that are encrypted at rest is refused whole, until there are none', (t) => {
-  const { cache, told, warnings, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
-  const unread: string[] = []
-  const ignore = (): void => {}
-  cache.listen({
-    onBatch: ignore,
-    onAdvance: ignore,
-    onReset: ignore,
-    onUnreadable: ({ code }) => unread.push(String(code)),
+void t.test('a resource of Kubernetes with values that cannot be read is refused whole, until there are none', (t) => {
+  const cases: [name: string, value: string, reason: RegExp, encrypted: number][] = [
+    ['encrypted at rest', 'k8s:enc:aescbc:v1:key:secret', /encrypted at rest/, 2],
+    ['CBOR', '\xd9\xd9\xf7\xa1\x61a\x01', /stored as CBOR/, 0],
+    ['a broken envelope', 'k8s\0\x0a\x7f', /cannot be read as protobuf/, 0],
+    ['anything else', 'text', /no JSON object with metadata, and no protobuf/, 0],
+    ['too large', 'x'.repeat(1024 * 1024 + 1), /exceed the limit/, 0],
+  ]
+  for (const [name, text, reason, encrypted] of cases) {
+    void t.test(name, (t) => {
+      const value = Buffer.from(text, 'latin1')
+      const unread = (pod: string, revision: number, created = revision): KeyValue =>
+        keyValue(podKey('x', pod), value, revision, created)
+      const h = setUp({ ingest: ingestPod, objects: [podKeyValue('x', 'a', 5)] })
+      const { cache } = h
+      const ended: string[] = []
+      const ignore = (): void => {}
+      cache.listen({
+        onBatch: ignore,
+        onAdvance: ignore,
+        onReset: ignore,
+        onUnreadable: ({ code }) => ended.push(String(code)),
+      })
+      t.equal(cache.readiness.kind, 'ready')
+      cache.apply([
+        batch(11, { type: 'put', keyValue: unread('a', 11, 5) }),
+        batch(12, { type: 'put', keyValue: unread('b', 12) }),
+      ])
+      t.same(ended, ['501'], 'the watches are told once')
+      t.same(h.told.batches, [], 'and not that anything was deleted')
+      t.match(cache.readiness, { kind: 'refused', reason })
+      t.throws(() => cache.assertReadable(), { code: 501, message: reason })
+      t.equal(cache.encryptedCount, encrypted)
+      t.equal(cache.unservableCount, 2)
+      cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
+      t.equal(cache.readiness.kind, 'refused')
+      cache.apply([batch(14, del('x', 'b'))])
+      t.equal(cache.readiness.kind, 'ready')
+      t.same(namesIn(cache.snapshot()), ['a@13'])
+      t.throws(() => cache.assertResumable(rev(13)), { code: 410 }, 'what came meanwhile is no history')
+      cache.assertResumable(rev(14))
+      h.replace(20, 'gap', unread('c', 20))
+      t.throws(() => cache.assertReadable(), { code: 501 }, 'a list has them as well')
+      const refusals = h.warnings.filter((message) => message.startsWith('resource cannot be served'))
+      t.equal(refusals.length, 2, 'each time said once in the log')
+      t.match(refusals[0], reason)
+      const values = h.warnings.filter((message) => message === 'value cannot be served')
+      t.equal(values.length, encrypted > 0 ? 0 : 3, 'with the key of each value, unless they all are')
+      t.end()
+    })
+  }
+  void t.test('a read of etcd itself is refused, and never a 404', async (t) => {
+    const encrypted = keyValue(podKey('x', 'a'), Buffer.from('k8s:enc:aescbc:v1:key:secret'), 12)
+    const { cache } = setUp({
+      ingest: ingestPod,
+      freshness: { trustsProgress: false, readKey: async () => encrypted },
+    })
+    await t.rejects(cache.consistentObject(podKey('x', 'a')), { code: 501, message: /encrypted at rest/ })
   })
-  t.equal(cache.readiness.kind, 'ready')
-  cache.apply([batch(11, putEncrypted('x', 'a', 11, 5)), batch(12, putEncrypted('x', 'b', 12))])
-  t.same(unread, ['501'], 'the watches are told once')
-  t.same(told.batches, [], 'and not that anything was deleted')
-  t.match(cache.readiness, { kind: 'refused', reason: /encrypted at rest/ })
-  t.throws(() => cache.assertReadable(), { code: 501, message: /encrypted at rest/ })
-  t.equal(cache.encryptedCount, 2)
-  cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
-  t.equal(cache.readiness.kind, 'refused')
-  cache.apply([batch(14, del('x', 'b'))])
-  t.equal(cache.readiness.kind, 'ready')
-  t.same(namesIn(cache.snapshot()), ['a@13'])
-  t.throws(() => cache.assertResumable(rev(13)), { code: 410 }, 'what came meanwhile is no history')
-  cache.assertResumable(rev(14))
-  const encrypted = putEncrypted('x', 'c', 20)
-  if (encrypted.type === 'put') replace(20, 'gap', encrypted.keyValue)
-  t.throws(() => cache.assertReadable(), { code: 501 }, 'a list has them as well')
-  t.equal(warnings.filter((message) => message.includes('encrypted')).length, 2, 'each time said once in the log')
   t.end()
 })
 
@@ -557,7 +591,7 @@ void t.test('a read at exactly a revision', (t) => {
     batch(11, put('x', 'a', 11, {}, 5)),
     batch(13, put('x', 'b', 13), put('x', 'c', 13)),
     batch(14, del('x', 'a')),
-    batch(16, put('x', 'a', 16), putUnreadable('x', 'b', 16, 13)),
+    batch(16, put('x', 'a', 16), putUnservable('x', 'b', 16, 13)),
     batch(18, put('x', 'b', 18, {}, 13)),
   ]
   const states: [revision: number, names: string[]][] = [

@@ -5,7 +5,7 @@ import { keyValueObject } from '../../../src/kubernetes/dialect/key-value-object
 import { type Key, type KeyValue, keyFromText } from '../../../src/engine/model/event.js'
 import type { Resource } from '../../../src/engine/model/resource.js'
 import { type StoredObject, type Unservable, isUnservable } from '../../../src/engine/model/stored-object.js'
-import { PODS, ingestPod, keyValue, podKey } from '../../support/objects.js'
+import { PODS, ingestDeclared, ingestPod, keyValue, podKey } from '../../support/objects.js'
 
 const valueOf = (text: string): Buffer => Buffer.from(text)
 
@@ -13,6 +13,12 @@ function stored(kv: KeyValue): StoredObject {
   const object = ingestPod(kv)
   if (isUnservable(object)) throw new Error(object.unservable)
   return object
+}
+
+/** Reads the same keys as those of a declared prefix of values. */
+const ingestValue = (kv: KeyValue): StoredObject => {
+  const resource: Resource = { ...PODS, holds: 'values' }
+  return createIngest({ resource, maxValueBytes: 1_000, wrap: keyValueObject })(kv) as StoredObject
 }
 
 function refused(kv: KeyValue): string {
@@ -44,7 +50,8 @@ void t.test('a stored value is a copy of its own, never a slice of its message',
   const message = Buffer.alloc(1_000_000, 0x20)
   for (const value of ['{"metadata":{}}', 'plain text']) {
     const at = message.write(value, 500)
-    const object = stored(keyValue(podKey('x', 'a'), message.subarray(500, 500 + at), 7))
+    const kv = keyValue(podKey('x', 'a'), message.subarray(500, 500 + at), 7)
+    const object = value.startsWith('{') ? stored(kv) : ingestValue(kv)
     t.not(object.bytes.buffer, message.buffer, value)
     t.ok(object.bytes.buffer.byteLength < 100_000, value)
   }
@@ -74,7 +81,7 @@ void t.test('the name is that of the key, and the revisions are those of etcd', 
   t.end()
 })
 
-void t.test('a value that is not an object is wrapped', (t) => {
+void t.test('a value that is not an object is wrapped under a declared prefix, and unservable elsewhere', (t) => {
   for (const value of [
     '',
     'text',
@@ -86,22 +93,25 @@ void t.test('a value that is not an object is wrapped', (t) => {
     '{broken',
     '\u{fffd}{',
   ]) {
-    const object = stored(keyValue(podKey('x', 'a'), valueOf(value), 7))
+    const kv = keyValue(podKey('x', 'a'), valueOf(value), 7)
+    const object = ingestValue(kv)
     t.equal(object.encoding, 'json', JSON.stringify(value))
     t.equal((JSON.parse(object.bytes.toString()) as { text: string }).text, value)
+    t.match(ingestPod(kv), { unservable: /no JSON object with metadata, and no protobuf/, withholds: 'unreadable' })
   }
   t.end()
 })
 
 void t.test('a value that cannot be served comes with the reason', (t) => {
   const tooLarge = createIngest({
-    resource: PODS,
+    resource: { ...PODS, holds: 'values' },
     maxValueBytes: 10,
     wrap: () => scanObject(valueOf('{"metadata":{}}'))!,
   })
   const at = (key: Key, value: string): KeyValue => keyValue(key, valueOf(value), 7)
   t.match(refused(at(podKey('x', 'a'), 'k8s:enc:aescbc:v1:k:x')), /encrypted/)
   t.match(refused(at(podKey('x', 'a'), 'k8s\0\xff\xff')), /protobuf/)
+  t.match(refused(keyValue(podKey('x', 'a'), Buffer.from('d9d9f7a0', 'hex'), 7)), /CBOR/)
   t.match(refused(at(keyFromText('/registry/pods/stray'), '{"metadata":{}}')), /does not have the shape of pods/)
   t.match(refused(at(keyFromText('/registry/pods/a/b/c'), '{"metadata":{}}')), /does not have the shape of pods/)
   t.match(refused(at(keyFromText('/registry/pods/'), '{"metadata":{}}')), /does not have the shape of pods/)

@@ -285,9 +285,7 @@ void t.test('another list while the only slot is taken is answered with 429 and 
 void t.test('stored objects that cannot be served are counted in a warning', async (t) => {
   const app = await start(t, { pods: 1 })
   t.equal((await ask(app)).headers.get('warning'), null)
-  app.upstream.commit([
-    { type: 'put', key: '/registry/pods/default/secret' as never, value: Buffer.from('k8s\0\x0a\x7f') },
-  ])
+  app.put('pods/default/two/parts', { metadata: {} })
   await until(() => sourceOf(app).cache.unservableCount === 1, 'it is there')
   const answer = await ask(app)
   t.same(names(answer), ['p0000'])
