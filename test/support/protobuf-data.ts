@@ -45,6 +45,24 @@ export function sharedTestData(): readonly Pair[] {
     }))
 }
 
+export interface Conversion {
+  readonly kind: string
+  /** The apiVersion in which it is stored. */
+  readonly stored: string
+  readonly value: Buffer
+  /** The JSON in other versions, by apiVersion. */
+  readonly answers: Readonly<Record<string, object>>
+}
+
+/** Random objects in other versions than they are stored in, as Kubernetes 1.37 answers them. */
+export function conversions137(): readonly Conversion[] {
+  const file = readFileSync(new URL('test/data/protobuf/conversions-1.37.jsonl.gz', ROOT))
+  return lines(gunzipSync(file).toString()).map((line) => {
+    const { proto, ...rest } = JSON.parse(line) as { proto: string } & Omit<Conversion, 'value'>
+    return { ...rest, value: Buffer.from(proto, 'base64') }
+  })
+}
+
 /** The data that kube-apiserver 1.20 had in etcd, and its answers by key. */
 export function apiServer120(): {
   readonly stored: readonly StoredKey[]

@@ -8,8 +8,10 @@ import { kubernetesSchema, type Message, type Schema } from '../../../src/kubern
 import { asVersion } from '../../../src/kubernetes/codec/versions/as-version.js'
 import { canConvert, convert, hasSameMessage } from '../../../src/kubernetes/codec/versions/convert.js'
 import { listRenamed } from '../../../src/kubernetes/codec/versions/renamed-kinds.js'
+import { wellKnownResources } from '../../../src/kubernetes/dialect/well-known-resources.js'
+import { apiVersion as apiVersionOf } from '../../../src/engine/model/resource.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
-import { apiServer120, apiTestData } from '../../support/protobuf-data.js'
+import { apiServer120, apiTestData, conversions137 } from '../../support/protobuf-data.js'
 
 const schema = kubernetesSchema()
 
@@ -42,6 +44,30 @@ void t.test(
     t.end()
   },
 )
+
+void t.test('random objects are converted as Kubernetes 1.37 converts them', (t) => {
+  let compared = 0
+  for (const { kind, stored, value, answers } of conversions137()) {
+    const decoded = decodeObject(value, schema)
+    for (const [apiVersion, answer] of Object.entries(answers)) {
+      if (!canConvert(stored, apiVersion, decoded.kind)) continue
+      const json = convert(decoded.bytes, stored, apiVersion, decoded.kind)
+      t.same(JSON.parse(json?.toString() ?? 'null'), answer, `${kind} ${stored} as ${apiVersion}`)
+      compared++
+    }
+  }
+  t.ok(compared > 150, `${compared} were compared`)
+  t.end()
+})
+
+void t.test('what an API server has stored under a key is shown in the version that is served', (t) => {
+  for (const { resource, alike } of wellKnownResources()) {
+    for (const stored of alike) {
+      t.ok(canConvert(stored, apiVersionOf(resource), resource.kind), `${resource.kind} of ${stored}`)
+    }
+  }
+  t.end()
+})
 
 void t.test('kinds said to differ in name alone have the same fields in every version', (t) => {
   const differences = (a: Message, b: Message, path: string, seen: Set<string>): string[] => {
@@ -316,7 +342,7 @@ void t.test('a HorizontalPodAutoscaler means the same in v1 and v2', (t) => {
         'autoscaling.alpha.kubernetes.io/conditions':
           '[{"type":"AbleToScale","status":"True","lastTransitionTime":null}]',
         'autoscaling.alpha.kubernetes.io/behavior':
-          '{"ScaleDown":{"StabilizationWindowSeconds":300,"Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":60}]}}',
+          '{"ScaleUp":null,"ScaleDown":{"StabilizationWindowSeconds":300,"SelectPolicy":null,"Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":60}],"Tolerance":null}}',
       },
     },
     spec: {
@@ -336,7 +362,6 @@ void t.test('a HorizontalPodAutoscaler means the same in v1 and v2', (t) => {
       minReplicas: 1,
       maxReplicas: 5,
       metrics: [
-        { type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 80 } } },
         { type: 'Pods', pods: { metric: { name: 'rps' }, target: { type: 'AverageValue', averageValue: '10' } } },
         {
           type: 'External',
@@ -345,6 +370,7 @@ void t.test('a HorizontalPodAutoscaler means the same in v1 and v2', (t) => {
             target: { type: 'Value', value: '5' },
           },
         },
+        { type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 80 } } },
       ],
       behavior: {
         scaleDown: { stabilizationWindowSeconds: 300, policies: [{ type: 'Pods', value: 4, periodSeconds: 60 }] },
@@ -362,11 +388,7 @@ void t.test('a HorizontalPodAutoscaler means the same in v1 and v2', (t) => {
   t.same(converted(v1, 'autoscaling/v1', 'autoscaling/v2', kind), v2)
   const back = converted(v2, 'autoscaling/v2', 'autoscaling/v1', kind)!
   t.match(back, { ...v1, metadata: { name: 'h' } })
-  // The annotations are texts: what they say counts, not the order of their members.
-  const annotations = (back['metadata'] as typeof v1.metadata).annotations
-  for (const [name, text] of Object.entries(v1.metadata.annotations)) {
-    if (name !== 'mine') t.same(JSON.parse(annotations[name as keyof typeof annotations]), JSON.parse(text), name)
-  }
+  t.same((back['metadata'] as typeof v1.metadata).annotations, v1.metadata.annotations)
   const plain = {
     metadata: { name: 'h' },
     spec: { maxReplicas: 1 },
@@ -376,11 +398,44 @@ void t.test('a HorizontalPodAutoscaler means the same in v1 and v2', (t) => {
     kind,
     apiVersion: 'autoscaling/v2',
     metadata: { name: 'h' },
-    spec: { maxReplicas: 1 },
+    spec: {
+      maxReplicas: 1,
+      metrics: [
+        { type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 80 } } },
+      ],
+    },
     status: { desiredReplicas: 0, currentMetrics: null },
   })
-  const unknown = { spec: { metrics: [{ type: 'Future', future: {} }] } }
-  t.equal(converted(unknown, 'autoscaling/v2', 'autoscaling/v1', kind), null)
+  t.end()
+})
+
+void t.test('every metric that a controller writes is converted, whatever its type', (t) => {
+  const kind = 'HorizontalPodAutoscaler'
+  const spec = { scaleTargetRef: { kind: 'Deployment', name: 'd' }, maxReplicas: 3 }
+  const annotation = 'autoscaling.alpha.kubernetes.io/current-metrics'
+  const cases: [name: string, metric: object, flat: string][] = [
+    ['without a metrics API', { type: '' }, '{"type":""}'],
+    ['without its member', { type: 'Resource' }, '{"type":"Resource"}'],
+    ['of a later release', { type: 'Future', future: {} }, '{"type":"Future"}'],
+    [
+      'with the member of another type',
+      { type: '', pods: { metric: { name: 'a<b&c' }, current: {} } },
+      '{"type":"","pods":{"metricName":"a\\u003cb\\u0026c","currentAverageValue":"0"}}',
+    ],
+  ]
+  for (const [name, metric, flat] of cases) {
+    const v2 = { metadata: {}, spec, status: { desiredReplicas: 0, currentMetrics: [metric] } }
+    const v1 = converted(v2, 'autoscaling/v2', 'autoscaling/v1', kind) as { metadata: { annotations: object } } | null
+    t.same(v1?.metadata.annotations, { [annotation]: `[${flat}]` }, name)
+    t.ok(converted(v1!, 'autoscaling/v1', 'autoscaling/v2', kind), name)
+  }
+  const targets = [70, 80].map((averageUtilization) => ({
+    type: 'Resource',
+    resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization } },
+  }))
+  const two = converted({ metadata: {}, spec: { ...spec, metrics: targets } }, 'autoscaling/v2', 'autoscaling/v1', kind)
+  t.match(two, { spec: { targetCPUUtilizationPercentage: 70 } })
+  t.same(two?.['metadata'], {}, 'of two targets for the CPU the first counts')
   t.end()
 })
 

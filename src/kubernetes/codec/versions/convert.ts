@@ -5,6 +5,7 @@
  * Both sides are bytes: what a conversion does not touch stays as it was written, to the last digit.
  */
 import * as definition from './custom-resource-definition.js'
+import * as devices from './devices.js'
 import * as slice from './endpoint-slice.js'
 import * as event from './event.js'
 import * as autoscaler from './horizontal-pod-autoscaler.js'
@@ -47,6 +48,15 @@ add('PodDisruptionBudget', 'policy/v1', 'policy/v1beta1', small.disruptionBudget
 add('CertificateSigningRequest', 'certificates.k8s.io/v1beta1', 'certificates.k8s.io/v1', small.signingRequestToV1)
 for (const version of ['v1', 'v1beta1']) {
   add('RuntimeClass', 'node.k8s.io/v1alpha1', `node.k8s.io/${version}`, small.runtimeClassFromV1alpha1)
+}
+for (const newer of ['v1', 'v1beta2']) {
+  const group = 'resource.k8s.io'
+  add('ResourceClaim', `${group}/v1beta1`, `${group}/${newer}`, devices.claimFromV1beta1)
+  add('ResourceClaim', `${group}/${newer}`, `${group}/v1beta1`, devices.claimToV1beta1)
+  add('ResourceClaimTemplate', `${group}/v1beta1`, `${group}/${newer}`, devices.templateFromV1beta1)
+  add('ResourceClaimTemplate', `${group}/${newer}`, `${group}/v1beta1`, devices.templateToV1beta1)
+  add('ResourceSlice', `${group}/v1beta1`, `${group}/${newer}`, devices.sliceFromV1beta1)
+  add('ResourceSlice', `${group}/${newer}`, `${group}/v1beta1`, devices.sliceToV1beta1)
 }
 for (const older of ['v1beta1', 'v1beta2']) {
   for (const newer of ['v1beta3', 'v1']) {

@@ -17,9 +17,10 @@ const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions: readon
     ['storage.k8s.io/v1', 'storage.k8s.io/v1beta1', 'storage.k8s.io/v1alpha1'],
   ],
   [
-    ['IngressClass', 'IPAddress', 'ServiceCIDR'],
+    ['IngressClass', 'ServiceCIDR'],
     ['networking.k8s.io/v1', 'networking.k8s.io/v1beta1'],
   ],
+  [['IPAddress'], ['networking.k8s.io/v1', 'networking.k8s.io/v1beta1', 'networking.k8s.io/v1alpha1']],
   [['NetworkPolicy'], ['networking.k8s.io/v1', 'extensions/v1beta1']],
   [
     ['Role', 'ClusterRole', 'RoleBinding', 'ClusterRoleBinding'],
@@ -62,9 +63,10 @@ const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions: readon
   [['APIService'], ['apiregistration.k8s.io/v1', 'apiregistration.k8s.io/v1beta1']],
   [['ClusterTrustBundle'], ['certificates.k8s.io/v1', 'certificates.k8s.io/v1beta1', 'certificates.k8s.io/v1alpha1']],
   [
-    ['DeviceClass', 'ResourceClaim', 'ResourceClaimTemplate', 'ResourceSlice', 'DeviceTaintRule'],
+    ['ResourceClaim', 'ResourceClaimTemplate', 'ResourceSlice', 'DeviceTaintRule'],
     ['resource.k8s.io/v1', 'resource.k8s.io/v1beta2'],
   ],
+  [['DeviceClass'], ['resource.k8s.io/v1', 'resource.k8s.io/v1beta2', 'resource.k8s.io/v1beta1']],
   [['LeaseCandidate'], ['coordination.k8s.io/v1beta1', 'coordination.k8s.io/v1alpha2']],
   [['StorageVersionMigration'], ['storagemigration.k8s.io/v1', 'storagemigration.k8s.io/v1beta1']],
 ]

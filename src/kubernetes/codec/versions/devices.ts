@@ -1,0 +1,76 @@
+/**
+ * Converts ResourceClaim, ResourceClaimTemplate and ResourceSlice of resource.k8s.io/v1beta1, which 1.32 and 1.33 stored,
+ * to and from the later versions. There a request has its members in `exactly`, and a device has none in `basic`.
+ *
+ * Source: kubernetes 1.37, pkg/apis/resource/v1beta1/conversion.go.
+ */
+import { JsonObject } from './json-object.js'
+
+type Change = (object: JsonObject) => JsonObject
+
+export function claimFromV1beta1(claim: JsonObject): JsonObject {
+  return eachRequest(claim, ['spec', 'devices'], nestRequest)
+}
+
+export function claimToV1beta1(claim: JsonObject): JsonObject {
+  return eachRequest(claim, ['spec', 'devices'], flattenRequest)
+}
+
+export function templateFromV1beta1(template: JsonObject): JsonObject {
+  return eachRequest(template, ['spec', 'spec', 'devices'], nestRequest)
+}
+
+export function templateToV1beta1(template: JsonObject): JsonObject {
+  return eachRequest(template, ['spec', 'spec', 'devices'], flattenRequest)
+}
+
+export function sliceFromV1beta1(slice: JsonObject): JsonObject {
+  return eachItem(slice, ['spec'], 'devices', (device) => merged(device.get('name'), device.object('basic')))
+}
+
+export function sliceToV1beta1(slice: JsonObject): JsonObject {
+  return eachItem(slice, ['spec'], 'devices', (device) =>
+    JsonObject.empty()
+      .set('name', device.get('name') ?? '')
+      .set('basic', device.delete('name')),
+  )
+}
+
+/** A request that names a class, or has anything else of its own, is one for exactly these devices. */
+function nestRequest(request: JsonObject): JsonObject {
+  const name = request.get('name') ?? ''
+  const alternatives = request.get('firstAvailable')
+  request.delete('name').delete('firstAvailable')
+  // The class is written even when it is empty.
+  const isEmpty = request.names().every((each) => each === 'deviceClassName' && request.text(each) === '')
+  return JsonObject.empty()
+    .set('name', name)
+    .setIfAny('exactly', isEmpty ? undefined : request)
+    .setIfAny('firstAvailable', alternatives)
+}
+
+function flattenRequest(request: JsonObject): JsonObject {
+  const exactly = request.object('exactly') ?? JsonObject.empty().set('deviceClassName', '')
+  return merged(request.get('name'), exactly).setIfAny('firstAvailable', request.get('firstAvailable'))
+}
+
+function merged(name: Buffer | undefined, members: JsonObject | null): JsonObject {
+  const result = JsonObject.empty().set('name', name ?? '')
+  for (const each of members?.names() ?? []) result.setIfAny(each, members?.get(each))
+  return result
+}
+
+function eachRequest(object: JsonObject, path: readonly string[], change: Change): JsonObject {
+  return eachItem(object, path, 'requests', change)
+}
+
+/** Changes the items of an array, if there is one at that path. */
+function eachItem(object: JsonObject, path: readonly string[], name: string, change: Change): JsonObject {
+  const [first, ...rest] = path
+  if (first === undefined) {
+    const items = object.objects(name)
+    return items === null ? object : object.set(name, items.map(change))
+  }
+  const inner = object.object(first)
+  return inner === null ? object : object.set(first, eachItem(inner, rest, name, change))
+}
