@@ -5,7 +5,7 @@ import { keyValueObject } from '../../../src/kubernetes/dialect/key-value-object
 import { type Key, type KeyValue, keyFromText } from '../../../src/engine/model/event.js'
 import type { Resource } from '../../../src/engine/model/resource.js'
 import { type StoredObject, type Unservable, isUnservable } from '../../../src/engine/model/stored-object.js'
-import { PODS, ingestDeclared, ingestPod, keyValue, podKey } from '../../support/objects.js'
+import { PODS, ingestPod, keyValue, podKey } from '../../support/objects.js'
 
 const valueOf = (text: string): Buffer => Buffer.from(text)
 
