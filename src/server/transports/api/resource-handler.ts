@@ -1,4 +1,7 @@
-/** Leads a request for a resource through the gate, to the resource, and on to the handler of its verb. */
+/**
+ * Answers a request for a resource. `serve` has the steps in their order: identify and authorize the caller, find the resource,
+ * understand what is asked of it, answer. Each step throws a StatusError when the request ends there.
+ */
 import { unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import { EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
@@ -6,7 +9,7 @@ import { unservedSubresourceError } from '../../../kubernetes/dialect/unserved-s
 import { MethodNotAllowedError, StatusError } from '../../../engine/model/status.js'
 import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { UncachedRequest } from '../../../engine/pipeline/live-resource.js'
-import { inSpan } from '../../../support/tracing.js'
+import { inSpan, type Span } from '../../../support/tracing.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { answerHeadOfWatch, httpWatch } from '../watch/http-watch.js'
@@ -33,7 +36,7 @@ type Asked = Omit<Request, 'caller' | 'span'>
 
 /** @throws StatusError before the head of the answer. */
 export async function answerResource(options: ResourceHandlerOptions, asked: Asked): Promise<void> {
-  await (asked.verb === 'list' ? tracedList(options, asked) : passGate(options, { ...asked, span: null }))
+  await (asked.verb === 'list' ? tracedList(options, asked) : serve(options, asked, null))
 }
 
 /** Answers a list in a span, which continues the client's trace if the client sent its `traceparent`. */
@@ -48,7 +51,7 @@ function tracedList(options: ResourceHandlerOptions, asked: Asked): Promise<void
   }
   return inSpan(name, { kind: 'server', attributes, carrier: requestHeaders }, async (span) => {
     try {
-      await passGate(options, { ...asked, span })
+      await serve(options, asked, span)
       span.note({ 'http.response.status_code': exchange.statusCode })
     } catch (error) {
       span.note({ 'http.response.status_code': StatusError.from(error).code })
@@ -57,57 +60,78 @@ function tracedList(options: ResourceHandlerOptions, asked: Asked): Promise<void
   })
 }
 
-async function passGate(options: ResourceHandlerOptions, asked: Omit<Request, 'caller'>): Promise<void> {
-  const { exchange, path, verb, span } = asked
-  const checking = options.gate.check(exchange, attributesOf(exchange, path, verb))
+async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span | null): Promise<void> {
+  const { context, gate, writes } = options
+  const { exchange, path, verb } = asked
+
+  // Identify and authorize. What needs no waiting is not made to wait.
+  const checking = gate.check(exchange, attributesOf(exchange, path, verb))
   const caller = checking instanceof Promise ? await checking : checking
-  await findResource(options, { exchange, path, verb, span, caller })
+  const request: Request = { ...asked, caller, span }
+
+  // Find.
+  const found = find(context, request)
+  if (!isRead(verb)) return await handleWrite(context, writes, request, found.served)
+  if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)
+  const live = found.kind === 'live' ? found : await openUncached(context, request, found)
+  if (live === null) return
+  exposeStaleness(exchange, live)
+
+  // Understand, and answer.
+  if (verb === 'get') return await handleGet({ ...request, live, ...understandGet(context, request, live) })
+  if (verb === 'list') {
+    const list = { ...request, live, ...understandList(context, request, live) }
+    return await withinRequestTimeout(context, exchange, () => handleList(context, list))
+  }
+  checkWebSocket(options, exchange)
+  const understood = understandWatch(context, request, live)
+  const watch = { ...request, live, ...understood, encoder: understood.encoder() }
+  const open = isWebSocket(exchange) ? webSocketWatch : httpWatch
+  await handleWatch(context, watch, open(exchange, understood.form))
 }
 
-async function findResource(options: ResourceHandlerOptions, request: Request): Promise<void> {
-  const { context, writes } = options
+/** The resource of the path, with the subresource that it names. @throws StatusError where that is not served. */
+function find(context: ApiContext, request: Request): LiveResource | UncachedResource {
   const { exchange, path, verb } = request
   const found = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
   if (found === undefined) throw context.whyUnknown(path.group) ?? unknownResource()
   const { deprecation } = found.served
   if (deprecation !== null) exchange.warn(deprecation)
-  if (path.subresource !== '' && !hasSubresource(found.served, path.subresource)) throw unservedError(request, found)
+  if (path.subresource === '') return found
+  if (!hasSubresource(found.served, path.subresource)) throw unservedError(request, found)
   if (path.subresource === EVICTION_NAME && verb !== 'create') {
     throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
   }
-  if (!isRead(verb)) return await handleWrite(context, writes, request, found.served)
-  if (path.subresource !== '' && verb !== 'get') throw unknownResource()
-  if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)
-  if (found.kind === 'live') return await read(options, request, found)
-  const opened = await found.open(uncachedRequest(context, request, found), exchange.signal)
-  exchange.response.once('close', () => opened.close())
-  if (exchange.isGone) return opened.close()
-  await read(options, request, opened.live)
+  if (isRead(verb) && verb !== 'get') throw unknownResource()
+  return found
 }
 
-async function read(options: ResourceHandlerOptions, request: Request, live: LiveResource): Promise<void> {
-  const { context } = options
-  const { exchange, verb } = request
-  exposeStaleness(exchange, live)
-  if (verb === 'get') {
-    const understood = understandGet(context, request, live)
-    return await handleGet({ ...request, live, ...understood })
+/** Opens a cache for this request alone. @returns null when the client has left meanwhile. */
+async function openUncached(
+  context: ApiContext,
+  request: Request,
+  resource: UncachedResource,
+): Promise<LiveResource | null> {
+  const { exchange } = request
+  const opened = await resource.open(uncachedRequest(context, request, resource), exchange.signal)
+  exchange.response.once('close', () => opened.close())
+  if (!exchange.isGone) return opened.live
+  opened.close()
+  return null
+}
+
+/** A client that never finishes reading its list would hold the list's bytes forever. */
+async function withinRequestTimeout(
+  { clock, requestTimeoutMs }: ApiContext,
+  exchange: Exchange,
+  answer: () => Promise<void>,
+): Promise<void> {
+  const timer = clock.setTimer(requestTimeoutMs, () => exchange.breakOff())
+  try {
+    await answer()
+  } finally {
+    timer.cancel()
   }
-  if (verb === 'list') {
-    const understood = understandList(context, request, live)
-    // A client that reads its list for ever would hold the list's bytes for ever.
-    const timer = context.clock.setTimer(context.requestTimeoutMs, () => exchange.breakOff())
-    try {
-      return await handleList(context, { ...request, live, ...understood })
-    } finally {
-      timer.cancel()
-    }
-  }
-  checkWebSocket(options, exchange)
-  const understood = understandWatch(context, request, live)
-  const open = isWebSocket(exchange) ? webSocketWatch : httpWatch
-  const watch = { ...request, live, ...understood, encoder: understood.encoder() }
-  await handleWatch(context, watch, open(exchange, understood.form))
 }
 
 function unservedError({ path }: Request, { served }: LiveResource | UncachedResource): StatusError {
