@@ -12,10 +12,10 @@ import type { Key } from '../../src/engine/model/event.js'
 import type { Resource } from '../../src/engine/model/resource.js'
 import type { Revision } from '../../src/engine/model/revision.js'
 import { type Clock, systemClock } from '../../src/support/clock.js'
-import { FairGate } from '../../src/server/auth/fair-gate.js'
+import { FairSemaphore } from '../../src/server/auth/fair-semaphore.js'
 import { IdentityRateLimits } from '../../src/server/auth/identity-rate-limits.js'
 import type { CountedLimits } from '../../src/fleet/workers/primary-limits.js'
-import { GATE_NAMES, type Gates } from '../../src/engine/model/shared-limits.js'
+import { SEMAPHORE_NAMES, type IdentitySemaphores } from '../../src/engine/model/shared-limits.js'
 import { createEmbeddedUpstream } from '../../src/engine/upstream/embedded/embedded-upstream.js'
 import { CountingMetrics } from '../engine/feed/harness.js'
 import { RecordingSink } from '../engine/feed/recording-sink.js'
@@ -35,15 +35,15 @@ export const resource: Resource = {
 }
 
 export interface LimitsHarness extends CountedLimits {
-  readonly gates: Gates
+  readonly semaphores: IdentitySemaphores
   /** Resets told to the primary, by network. */
   readonly resetsOf: Map<string, number>
 }
 
-/** Limits of a primary: the same slots at every gate, no queue. */
+/** Limits of a primary: the same slots at each semaphore, no queue. */
 export function countedLimits({ slots = 1_000, requestsPerSecond = 1e6, clock = systemClock } = {}): LimitsHarness {
-  const gate = (): FairGate =>
-    new FairGate({
+  const semaphore = (): FairSemaphore =>
+    new FairSemaphore({
       slots,
       maxSlotsPerIdentity: slots,
       maxWaiting: 2,
@@ -54,7 +54,7 @@ export function countedLimits({ slots = 1_000, requestsPerSecond = 1e6, clock = 
     })
   const resetsOf = new Map<string, number>()
   return {
-    gates: Object.fromEntries(GATE_NAMES.map((name) => [name, gate()])) as unknown as Gates,
+    semaphores: Object.fromEntries(SEMAPHORE_NAMES.map((name) => [name, semaphore()])) as unknown as IdentitySemaphores,
     rates: new IdentityRateLimits({
       clock,
       requestsPerSecond: () => requestsPerSecond,

@@ -4,21 +4,21 @@
  */
 
 /** Slots that clients hold for as long as they use something. */
-export interface Gate {
+export interface IdentitySemaphore {
   /** The number of slots that clients of this process hold. */
   readonly running: number
   /** @returns a function that gives the slot back; null when none is free, or when that cannot be said at once. */
-  tryEnter(identity: string): (() => void) | null
+  tryAcquire(identity: string): (() => void) | null
   /**
    * @returns a function that gives the slot back.
    * @throws TooManyRequestsError; the signal's reason when it aborts.
    */
-  enter(identity: string, signal?: AbortSignal): Promise<() => void>
+  acquire(identity: string, signal?: AbortSignal): Promise<() => void>
   /** Takes a slot that was granted elsewhere, whether one is free here or not. @returns a function that gives it back. */
   hold(identity: string): () => void
 }
 
-export const GATE_NAMES = [
+export const SEMAPHORE_NAMES = [
   'watchers',
   'lists',
   'initial-states',
@@ -27,8 +27,8 @@ export const GATE_NAMES = [
   'status-pages',
   'unknown-tokens',
 ] as const
-export type GateName = (typeof GATE_NAMES)[number]
-export type Gates = Readonly<Record<GateName, Gate>>
+export type SemaphoreName = (typeof SEMAPHORE_NAMES)[number]
+export type IdentitySemaphores = Readonly<Record<SemaphoreName, IdentitySemaphore>>
 
 /** What one identity may use in a second. */
 export interface Rates {
@@ -68,7 +68,7 @@ export interface SharedLimits {
   /** The number of processes with clients. While a process has to decide alone, it grants its even share. */
   readonly processes: number
   /** @param own counts what this process holds, and decides alone with the share of one process. */
-  gate(name: GateName, own: Gate): Gate
+  semaphore(name: SemaphoreName, own: IdentitySemaphore): IdentitySemaphore
   rates(own: CountedRates): Rates
   /** @returns the function that tells of resets counted here. */
   resets(own: Resets): (network: string, resets: number) => void
@@ -77,7 +77,7 @@ export interface SharedLimits {
 /** The limits of a process that is the whole server. */
 export const UNSHARED: SharedLimits = {
   processes: 1,
-  gate: (_name, own) => own,
+  semaphore: (_name, own) => own,
   rates: (own) => own,
   resets: () => () => {},
 }

@@ -2,14 +2,20 @@
  * The primary's end of the limits that hold for all workers together: it keeps what the clients of one worker hold, and gives it
  * back when the worker is gone.
  */
-import { GATE_NAMES, type CountedRates, type Draw, type Gates, type Resets } from '../../engine/model/shared-limits.js'
+import {
+  SEMAPHORE_NAMES,
+  type CountedRates,
+  type Draw,
+  type IdentitySemaphores,
+  type Resets,
+} from '../../engine/model/shared-limits.js'
 import { StatusError } from '../../engine/model/status.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 import { ToPrimary, ToWorker } from './messages.js'
 
 /** What the primary counts for all workers. */
 export interface CountedLimits {
-  readonly gates: Gates
+  readonly semaphores: IdentitySemaphores
   readonly rates: CountedRates
   readonly resets: Pick<Resets, 'countOf'>
 }
@@ -28,10 +34,10 @@ export class PrimaryLimits {
   heard(reader: FrameReader): void {
     switch (reader.type) {
       case ToPrimary.enter:
-        return void this.#enter(reader.number(), gateOf(reader), reader.text())
+        return void this.#acquire(reader.number(), semaphoreOf(reader), reader.text())
       case ToPrimary.hold: {
         const id = reader.number()
-        this.#slots.set(id, this.#limits.gates[gateOf(reader)].hold(reader.text()))
+        this.#slots.set(id, this.#limits.semaphores[semaphoreOf(reader)].hold(reader.text()))
         return
       }
       case ToPrimary.leave:
@@ -59,11 +65,11 @@ export class PrimaryLimits {
     for (const id of this.#slots.keys()) this.#leave(id)
   }
 
-  async #enter(id: number, gate: (typeof GATE_NAMES)[number], identity: string): Promise<void> {
+  async #acquire(id: number, name: (typeof SEMAPHORE_NAMES)[number], identity: string): Promise<void> {
     const waiting = new AbortController()
     this.#slots.set(id, waiting)
     try {
-      const leave = await this.#limits.gates[gate].enter(identity, waiting.signal)
+      const leave = await this.#limits.semaphores[name].acquire(identity, waiting.signal)
       if (waiting.signal.aborted) return leave()
       this.#slots.set(id, leave)
       this.#send(new FrameWriter(ToWorker.entered).number(id).byte(1).done())
@@ -102,8 +108,8 @@ export class PrimaryLimits {
 }
 
 /** @throws RangeError */
-function gateOf(reader: FrameReader): (typeof GATE_NAMES)[number] {
-  const name = GATE_NAMES[reader.byte()]
-  if (name === undefined) throw new RangeError('no such gate')
+function semaphoreOf(reader: FrameReader): (typeof SEMAPHORE_NAMES)[number] {
+  const name = SEMAPHORE_NAMES[reader.byte()]
+  if (name === undefined) throw new RangeError('no such semaphore')
   return name
 }

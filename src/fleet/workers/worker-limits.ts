@@ -12,9 +12,9 @@
  */
 import {
   type CountedRates,
-  GATE_NAMES,
-  type Gate,
-  type GateName,
+  SEMAPHORE_NAMES,
+  type IdentitySemaphore,
+  type SemaphoreName,
   type Rates,
   type Resets,
   type SharedLimits,
@@ -68,8 +68,8 @@ export class WorkerLimits implements SharedLimits {
     this.processes = options.processes
   }
 
-  gate(name: GateName, own: Gate): Gate {
-    const gate = GATE_NAMES.indexOf(name)
+  semaphore(name: SemaphoreName, own: IdentitySemaphore): IdentitySemaphore {
+    const index = SEMAPHORE_NAMES.indexOf(name)
     /** Makes the slot's end known to both, once. */
     const held = (id: number, leaveOwn: () => void): (() => void) => {
       let isHeld = true
@@ -82,18 +82,18 @@ export class WorkerLimits implements SharedLimits {
     }
     const hold = (identity: string, leaveOwn: () => void): (() => void) => {
       const id = this.#nextId++
-      this.#options.send(new FrameWriter(ToPrimary.hold).number(id).byte(gate).text(identity))
+      this.#options.send(new FrameWriter(ToPrimary.hold).number(id).byte(index).text(identity))
       return held(id, leaveOwn)
     }
     return {
       get running() {
         return own.running
       },
-      tryEnter: () => null,
+      tryAcquire: () => null,
       hold: (identity) => hold(identity, own.hold(identity)),
-      enter: async (identity, signal) => {
-        const id = await this.#enter(gate, identity, signal)
-        if (id === 'away') return hold(identity, await own.enter(identity, signal))
+      acquire: async (identity, signal) => {
+        const id = await this.#acquire(index, identity, signal)
+        if (id === 'away') return hold(identity, await own.acquire(identity, signal))
         return held(id, own.hold(identity))
       },
     }
@@ -161,7 +161,7 @@ export class WorkerLimits implements SharedLimits {
   }
 
   /** @returns the number of the slot. @throws TooManyRequestsError; the signal's reason when it aborts. */
-  async #enter(gate: number, identity: string, signal: AbortSignal | undefined): Promise<Answer<number>> {
+  async #acquire(index: number, identity: string, signal: AbortSignal | undefined): Promise<Answer<number>> {
     signal?.throwIfAborted()
     if (this.#isAway) return 'away'
     const id = this.#nextId++
@@ -181,7 +181,7 @@ export class WorkerLimits implements SharedLimits {
           if (reader.byte() === 1) resolve(id)
           else reject(refusal(reader))
         })
-        this.#options.send(new FrameWriter(ToPrimary.enter).number(id).byte(gate).text(identity))
+        this.#options.send(new FrameWriter(ToPrimary.enter).number(id).byte(index).text(identity))
       })
     } finally {
       signal?.removeEventListener('abort', aborted)

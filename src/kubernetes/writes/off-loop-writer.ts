@@ -41,7 +41,7 @@ import { type OneVerb, Writer, type WriterOptions, type WriteVerb } from './writ
 export interface OffLoopWriterOptions extends WriterOptions {
   readonly threads: Pick<ThreadPool, 'run'>
   /** A slot for each thread. */
-  readonly gate: { enter(identity: string, signal?: AbortSignal): Promise<() => void> }
+  readonly semaphore: { acquire(identity: string, signal?: AbortSignal): Promise<() => void> }
   readonly deadlineMs: number
   /** Called with the seconds that a write took in a thread, or until its thread was ended. */
   readonly onJob: (seconds: number) => void
@@ -104,7 +104,7 @@ export class OffLoopWriter {
 
   /** @throws StatusError */
   async #inThread(verb: OneVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<OneAnswer> {
-    const release = await this.#options.gate.enter(identity, signal)
+    const release = await this.#options.semaphore.acquire(identity, signal)
     try {
       return await this.#compute(verb, request)
     } finally {

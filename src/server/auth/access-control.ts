@@ -2,7 +2,7 @@
  * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. Files are read
  * here for the first time, so a broken one stops the start.
  */
-import type { Gate } from '../../engine/model/shared-limits.js'
+import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { AccessMetrics, Webhook } from '../../engine/model/request-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -70,7 +70,7 @@ interface Surroundings {
 
 interface AuthenticatorSurroundings extends Surroundings {
   /** Slots for questions about unknown tokens. Default: those of a process alone. */
-  readonly unknownTokens?: Gate
+  readonly unknownTokens?: IdentitySemaphore
 }
 
 /**

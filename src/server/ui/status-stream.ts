@@ -7,7 +7,7 @@
  */
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { Resource } from '../../engine/model/resource.js'
-import type { Gate } from '../../engine/model/shared-limits.js'
+import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
 import type { Caller } from '../transports/limits/request-gate.js'
@@ -20,7 +20,7 @@ export interface StatusStreamOptions {
   readonly status: () => Promise<ServerStatus>
   readonly clock: Clock
   /** The places for open pages. */
-  readonly places: Pick<Gate, 'enter'>
+  readonly places: Pick<IdentitySemaphore, 'acquire'>
 }
 
 const INTERVAL_MS = 1_000
@@ -36,7 +36,7 @@ export class StatusStream {
 
   /** Begins the stream of one page with the figures of now. @throws TooManyRequestsError */
   async open(exchange: Exchange, caller: Caller, headers: Readonly<Record<string, string>>): Promise<void> {
-    const leave = await this.#options.places.enter(caller.identity, exchange.signal)
+    const leave = await this.#options.places.acquire(caller.identity, exchange.signal)
     if (exchange.signal.aborted) return leave()
     exchange.writeHead(200, { ...headers, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
     exchange.response.write(EVENT_STREAM_START)

@@ -6,7 +6,7 @@ import type { Pump } from '../../engine/broadcast/pump.js'
 import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
-import type { Gate } from '../../engine/model/shared-limits.js'
+import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { KnownResources } from '../served/known-resources.js'
 import type { DocumentThreads } from '../served/document-threads.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
@@ -24,7 +24,7 @@ export interface ClusterOptions extends Sources {
   readonly pump: Pump
   readonly documents: DocumentThreads
   /** The slots for requests to the servers of aggregated APIs. */
-  readonly passGate: Gate
+  readonly passthroughSlots: IdentitySemaphore
 }
 
 export class Cluster implements ReadyParts {
@@ -43,7 +43,7 @@ export class Cluster implements ReadyParts {
     this.upstream = options.upstream
     closing.add(() => options.upstream.close())
     this.stage = openResources(basis, options.pump, options)
-    this.apiServices = openApiServices({ ...basis, gate: options.passGate })
+    this.apiServices = openApiServices({ ...basis, semaphore: options.passthroughSlots })
     this.known = followServed(basis, this.stage, this.apiServices, options.documents)
     const reasons = (): string[] => [...this.pipelines()].flatMap(({ cache }) => cache.disconnectedReason ?? [])
     this.#outages = options.logsOutages ? new OutageLog({ reasons, clock, logger }) : null

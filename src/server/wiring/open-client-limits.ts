@@ -2,14 +2,14 @@
  * The limits on clients that hold for the whole server. A server of one process counts for itself; of several, the primary
  * counts for all workers, and a worker decides by its even share only while the primary does not answer.
  */
-import { unknownTokenGate } from '../auth/authn/token-review.js'
+import { unknownTokenSemaphore } from '../auth/authn/token-review.js'
 import { trustedProxies } from '../auth/client-address.js'
-import { FairGate, type FairGateBounds } from '../auth/fair-gate.js'
+import { FairSemaphore, type FairSemaphoreBounds } from '../auth/fair-semaphore.js'
 import { IdentityRateLimits } from '../auth/identity-rate-limits.js'
 import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
 import type { Limit } from '../../engine/model/limit.js'
-import type { CountedRates, Gates, SharedLimits } from '../../engine/model/shared-limits.js'
+import type { CountedRates, IdentitySemaphores, SharedLimits } from '../../engine/model/shared-limits.js'
 import { RapidResets } from '../transports/limits/rapid-resets.js'
 import { WatcherQuota } from '../transports/limits/watcher-quota.js'
 import type { Basis } from './basis.js'
@@ -21,13 +21,13 @@ const MAX_WRITES = 200
 /** Each status page costs a connection, also one that is left open in a forgotten tab. */
 const MAX_PAGES = 50
 /** How long a client may wait for its slot: as long as the API server lets a read wait for its state. */
-export const GATE_WAIT_MS = 3_000
+export const SEMAPHORE_WAIT_MS = 3_000
 /** Requests that wait for each slot: they hold a connection and no object. */
 const WAITING_PER_SLOT = 16
 
 /** What one process counts. */
 export interface OwnLimits {
-  readonly gates: Gates
+  readonly semaphores: IdentitySemaphores
   readonly watchers: WatcherQuota
   readonly rates: CountedRates
   readonly resets: RapidResets
@@ -35,7 +35,7 @@ export interface OwnLimits {
 
 /** What the clients of one process have to pass. */
 export interface ClientLimits extends Pick<OwnLimits, 'watchers' | 'resets'> {
-  readonly gates: Gates
+  readonly semaphores: IdentitySemaphores
   /** The process's own count, or the primary's. */
   readonly rates: Pick<CountedRates, 'countRequest' | 'spendInitialBytes'>
 }
@@ -49,11 +49,14 @@ export function openClientLimits(basis: LimitsBasis, shared: SharedLimits): Clie
   let tell: ReturnType<SharedLimits['resets']> | null = null
   const own = countedLimits(basis, shared.processes, { onCounted: (network, resets) => tell?.(network, resets) })
   tell = shared.resets(own.resets)
-  const { watchers, resets, rates, gates } = own
-  const sharedGates = Object.fromEntries(
-    Object.entries(gates).map(([name, gate]) => [name, shared.gate(name as keyof Gates, gate)]),
-  ) as unknown as Gates
-  return { watchers, resets, rates: shared.rates(rates), gates: sharedGates }
+  const { watchers, resets, rates, semaphores } = own
+  const sharedSemaphores = Object.fromEntries(
+    Object.entries(semaphores).map(([name, semaphore]) => [
+      name,
+      shared.semaphore(name as keyof IdentitySemaphores, semaphore),
+    ]),
+  ) as unknown as IdentitySemaphores
+  return { watchers, resets, rates: shared.rates(rates), semaphores: sharedSemaphores }
 }
 
 /**
@@ -72,15 +75,15 @@ export function countedLimits(
     perClient: () => share(live.current.maxWatchersPerClient),
     onRejected: (limit) => metrics.rejected(limit),
   })
-  const lists = fairGate(basis, 'lists', share(config.maxInitialStates))
-  const initialStates = fairGate(basis, 'initial-states', share(config.maxInitialStates))
+  const lists = fairSemaphore(basis, 'lists', share(config.maxInitialStates))
+  const initialStates = fairSemaphore(basis, 'initial-states', share(config.maxInitialStates))
   // Each server behind this one has all the slots, and nobody waits for them.
-  const passthroughBounds = ({ passthroughMaxRequests }: Config): FairGateBounds => ({
+  const passthroughBounds = ({ passthroughMaxRequests }: Config): FairSemaphoreBounds => ({
     ...NO_QUEUE,
     slots: Number.POSITIVE_INFINITY,
     maxSlotsPerIdentity: share(passthroughMaxRequests),
   })
-  const passthrough = new FairGate({
+  const passthrough = new FairSemaphore({
     ...passthroughBounds(config),
     maxWaitMs: 0,
     clock,
@@ -88,18 +91,19 @@ export function countedLimits(
     onRejected: () => metrics.rejected('passthrough'),
   })
   live.onChange((changed) => {
-    for (const gate of [lists, initialStates]) gate.setBounds(boundsFor(config, share(changed.maxInitialStates)))
+    for (const semaphore of [lists, initialStates])
+      semaphore.setBounds(boundsFor(config, share(changed.maxInitialStates)))
     passthrough.setBounds(passthroughBounds(changed))
   })
   return {
     watchers,
-    gates: {
+    semaphores: {
       watchers,
       lists,
       'initial-states': initialStates,
-      writes: fairGate(basis, 'writes', share(MAX_WRITES)),
+      writes: fairSemaphore(basis, 'writes', share(MAX_WRITES)),
       passthrough,
-      'status-pages': new FairGate({
+      'status-pages': new FairSemaphore({
         ...NO_QUEUE,
         maxWaitMs: 0,
         clock,
@@ -108,7 +112,7 @@ export function countedLimits(
         message: 'too many status pages are open',
         onRejected: () => metrics.rejected('status-pages'),
       }),
-      'unknown-tokens': unknownTokenGate(clock, processes),
+      'unknown-tokens': unknownTokenSemaphore(clock, processes),
     },
     rates: new IdentityRateLimits({
       clock,
@@ -130,17 +134,17 @@ export function countedLimits(
 
 const NO_QUEUE = { maxWaiting: 0, maxWaitingPerIdentity: 0 }
 
-export function fairGate({ config, clock, metrics }: LimitsBasis, limit: Limit, slots: number): FairGate {
-  return new FairGate({
+export function fairSemaphore({ config, clock, metrics }: LimitsBasis, limit: Limit, slots: number): FairSemaphore {
+  return new FairSemaphore({
     ...boundsFor(config, slots),
-    maxWaitMs: GATE_WAIT_MS,
+    maxWaitMs: SEMAPHORE_WAIT_MS,
     clock,
     onRejected: () => metrics.rejected(limit),
   })
 }
 
 /** Without authentication all clients share one identity: behind one proxy or NAT there are thousands of them. */
-function boundsFor(config: Config, slots: number): FairGateBounds {
+function boundsFor(config: Config, slots: number): FairSemaphoreBounds {
   const isShared = isOpenToAll(config)
   const maxWaiting = WAITING_PER_SLOT * slots
   return {

@@ -11,7 +11,7 @@ import { EscalationCheck } from '../auth/authz/escalation.js'
 import { RbacRules } from '../auth/authz/rbac.js'
 import { areRbacObjectsServed, followRbacObjects, type FollowedRbacObjects } from '../served/rbac-objects.js'
 import { RequestGate } from '../transports/limits/request-gate.js'
-import type { Gate, Rates } from '../../engine/model/shared-limits.js'
+import type { IdentitySemaphore, Rates } from '../../engine/model/shared-limits.js'
 import type { HealthCheck } from '../transports/server/health.js'
 import type { Basis } from './basis.js'
 import { type ClientLimits, isOpenToAll } from './open-client-limits.js'
@@ -30,9 +30,9 @@ export interface GateStage {
 }
 
 /** @throws Error that names a file which is not what it should be. */
-export function openGate(basis: Basis, stage: ResourceStage, { rates, gates }: ClientLimits): GateStage {
+export function openGate(basis: Basis, stage: ResourceStage, { rates, semaphores }: ClientLimits): GateStage {
   const { config } = basis
-  const guarded = isOpenToAll(config) ? null : openGuard(basis, stage, gates['unknown-tokens'])
+  const guarded = isOpenToAll(config) ? null : openGuard(basis, stage, semaphores['unknown-tokens'])
   const audit = openAccessLog(basis)
   basis.closing.add(() => audit?.close())
   basis.closing.add(() => guarded?.close())
@@ -63,7 +63,7 @@ function openAccessLog({ config, clock, logger }: Basis): AuditLog | null {
 function openGuard(
   { config, clock, logger, metrics }: Basis,
   stage: ResourceStage,
-  unknownTokens: Gate,
+  unknownTokens: IdentitySemaphore,
 ): {
   readonly guard: AccessGuard
   readonly escalation: EscalationCheck

@@ -1,13 +1,13 @@
 /** The bounds of what runs at one time: those on clients, which all processes share, and those of this process. */
-import type { FairGate } from '../auth/fair-gate.js'
-import type { Gate } from '../../engine/model/shared-limits.js'
+import type { FairSemaphore } from '../auth/fair-semaphore.js'
+import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { Resources } from '../../engine/pipeline/resources.js'
 import { BodyBudget } from '../transports/bodies/body-budget.js'
 import { BodyCache } from '../transports/bodies/body-cache.js'
 import { MemoryPressure } from '../transports/limits/memory-pressure.js'
 import type { Basis } from './basis.js'
-import { type ClientLimits, fairGate, GATE_WAIT_MS } from './open-client-limits.js'
+import { type ClientLimits, fairSemaphore, SEMAPHORE_WAIT_MS } from './open-client-limits.js'
 import { memoryTargetOf } from './memory-target.js'
 
 /** The most past states that a process rebuilds at one time: each walks through the history, in the event loop that all share. */
@@ -21,27 +21,27 @@ const SENT_BYTES = 512 * 1024 * 1024
 export interface Limits {
   readonly bodies: BodyCache
   /** Slots for making states of the past. */
-  readonly pastStates: FairGate
-  readonly initialStates: Gate
-  readonly writes: Gate
+  readonly pastStates: FairSemaphore
+  readonly initialStates: IdentitySemaphore
+  readonly writes: IdentitySemaphore
   /** Slots of the threads that compute the writes that are not small. */
-  readonly writeThreads: FairGate
+  readonly writeThreads: FairSemaphore
   readonly memory: MemoryPressure
-  readonly watchers: Gate
+  readonly watchers: IdentitySemaphore
 }
 
-export function openLimits(basis: Basis, resources: Resources<ServedResource>, { gates }: ClientLimits): Limits {
+export function openLimits(basis: Basis, resources: Resources<ServedResource>, { semaphores }: ClientLimits): Limits {
   const { config, live, clock, metrics } = basis
-  const { lists, 'initial-states': initialStates, writes, watchers } = gates
+  const { lists, 'initial-states': initialStates, writes, watchers } = semaphores
   metrics.observeInitialStates(() => initialStates.running + lists.running)
   const targetBytes = memoryTargetOf(config)
   const budget = new BodyBudget({
     maxBytes: sentBytes(targetBytes),
-    maxWaitMs: GATE_WAIT_MS,
+    maxWaitMs: SEMAPHORE_WAIT_MS,
     clock,
     onRejected: () => metrics.rejected('list-bytes'),
   })
-  const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists, budget })
+  const bodies = new BodyCache({ maxBytes: config.listCacheBytes, semaphore: lists, budget })
   const memory = new MemoryPressure({
     targetBytes,
     residentBytes: () => process.memoryUsage.rss(),
@@ -60,10 +60,10 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
   })
   return {
     bodies,
-    pastStates: fairGate(basis, 'past-states', PAST_STATES),
+    pastStates: fairSemaphore(basis, 'past-states', PAST_STATES),
     initialStates,
     writes,
-    writeThreads: fairGate(basis, 'write-threads', WRITE_THREADS),
+    writeThreads: fairSemaphore(basis, 'write-threads', WRITE_THREADS),
     memory,
     watchers,
   }

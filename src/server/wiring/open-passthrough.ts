@@ -2,7 +2,7 @@
 import { watchCredentials } from '../auth/watched-credentials.js'
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
-import type { Gate } from '../../engine/model/shared-limits.js'
+import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
@@ -15,12 +15,12 @@ export interface PassthroughParts {
   readonly clock: Clock
   readonly metrics: Metrics
   readonly logger: Logger
-  readonly gate: Gate
+  readonly semaphore: IdentitySemaphore
 }
 
 /** Returns null without `--passthrough`. @throws Error for a certificate that cannot be read. */
 export function openPassthrough(parts: PassthroughParts & Pick<Basis, 'closing'>): Passthrough | null {
-  const { config, clock, metrics, logger, gate } = parts
+  const { config, clock, metrics, logger, semaphore } = parts
   const { passthrough: url, passthroughCafile } = config
   if (url === null) return null
   const passthrough = new Passthrough({
@@ -28,7 +28,7 @@ export function openPassthrough(parts: PassthroughParts & Pick<Basis, 'closing'>
     name: 'the API server',
     onAnswered: answeredBy(metrics, 'passthrough'),
     credentials: credentialsOf(config, passthroughCafile, clock, logger),
-    ...sharedOptions(config, clock, gate),
+    ...sharedOptions(config, clock, semaphore),
   })
   parts.closing.add(() => passthrough.close())
   return passthrough
@@ -49,10 +49,10 @@ export function openApiServices({
   random,
   logger,
   metrics,
-  gate,
+  semaphore,
 }: ApiServicesParts): ApiServices | null {
   if (config.passthrough !== null) return null
-  const shared = sharedOptions(config, clock, gate)
+  const shared = sharedOptions(config, clock, semaphore)
   const addresses = config.apiservice.map(({ group, version, url }) => ({
     group,
     version,
@@ -86,8 +86,8 @@ function credentialsOf(
 function sharedOptions(
   config: Config,
   clock: Clock,
-  gate: Gate,
-): Pick<PassthroughOptions, 'gate' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'> {
+  semaphore: IdentitySemaphore,
+): Pick<PassthroughOptions, 'semaphore' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'> {
   const { passthroughTimeout: responseTimeoutMs, passthroughStripHeaders: stripHeaders } = config
-  return { gate, responseTimeoutMs, stripHeaders, clock }
+  return { semaphore, responseTimeoutMs, stripHeaders, clock }
 }

@@ -31,7 +31,7 @@ export function openWrites(
   closing.add(() => threads.close())
   const writer = new OffLoopWriter({
     threads,
-    gate: limits.writeThreads,
+    semaphore: limits.writeThreads,
     deadlineMs: DEADLINE_MS,
     onJob: (seconds) => metrics.process.writeJob(seconds),
     upstream,
@@ -48,6 +48,6 @@ export function openWrites(
   return {
     perform: (verb, request, identity, signal) => writer.perform(verb, request, identity, signal),
     hasProtobuf: (served) => writer.hasProtobuf(served),
-    gate: limits.writes,
+    semaphore: limits.writes,
   }
 }

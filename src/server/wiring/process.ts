@@ -85,7 +85,7 @@ export class Process {
     this.#basis = basis
     this.metrics = metrics
     const clients = openClientLimits(basis, options.limits ?? UNSHARED)
-    const passGate = clients.gates.passthrough
+    const passthroughSlots = clients.semaphores.passthrough
     this.#clients = clients
 
     // From the source to the watchers.
@@ -93,14 +93,14 @@ export class Process {
     closing.add(() => pump.stop())
     const documents = openDocuments(basis)
     const logsOutages = options.logsOutages !== false
-    const cluster = new Cluster(basis, { ...options, pump, documents, passGate, logsOutages })
+    const cluster = new Cluster(basis, { ...options, pump, documents, passthroughSlots, logsOutages })
     this.#cluster = cluster
     const { stage, apiServices, known } = cluster
 
     // From the socket to the resource.
     this.#limits = openLimits(basis, stage.resources, clients)
     this.#gate = openGate(basis, stage, clients)
-    const passthrough = openPassthrough({ ...basis, gate: passGate })
+    const passthrough = openPassthrough({ ...basis, semaphore: passthroughSlots })
     const writes = config.enableWrites ? openWrites(basis, stage, cluster.upstream, this.#limits) : null
     const api = openApi(basis, {
       version,
@@ -265,7 +265,7 @@ export class Process {
           clock,
           onInternalError,
           status: () => this.#serverStatus(),
-          places: this.#clients.gates['status-pages'],
+          places: this.#clients.semaphores['status-pages'],
         }),
     }
   }

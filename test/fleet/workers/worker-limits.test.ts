@@ -1,17 +1,17 @@
 /** Limits that hold for all workers together, between a primary and its workers on real sockets. */
 import t from 'tap'
-import { FairGate } from '../../../src/server/auth/fair-gate.js'
+import { FairSemaphore } from '../../../src/server/auth/fair-semaphore.js'
 import { IdentityRateLimits } from '../../../src/server/auth/identity-rate-limits.js'
-import type { Gate, Rates } from '../../../src/engine/model/shared-limits.js'
+import type { IdentitySemaphore, Rates } from '../../../src/engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../../src/engine/model/status.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { countedLimits, primaryHarness, type TestWorker } from '../workers-harness.js'
 
-/** The gate of a worker whose own share is `slots`. */
-function gateOf({ channel }: TestWorker, slots = 1): Gate {
-  const own = new FairGate({
+/** The semaphore of a worker whose own share is `slots`. */
+function semaphoreOf({ channel }: TestWorker, slots = 1): IdentitySemaphore {
+  const own = new FairSemaphore({
     slots,
     maxSlotsPerIdentity: slots,
     maxWaiting: 0,
@@ -20,26 +20,30 @@ function gateOf({ channel }: TestWorker, slots = 1): Gate {
     clock: systemClock,
     onRejected: () => {},
   })
-  return channel.limits.gate('watchers', own)
+  return channel.limits.semaphore('watchers', own)
 }
 
 void t.test('slots are counted over all workers, and one that is given back goes to any of them', async (t) => {
   const limits = countedLimits({ slots: 3 })
   const h = primaryHarness(t, { limits })
-  const gates = [gateOf(await h.worker()), gateOf(await h.worker())] as const
-  const held = [await gates[0].enter('a'), await gates[0].enter('a'), await gates[0].enter('a')]
-  t.equal(limits.gates.watchers.running, 3, 'one worker may have all of them')
-  t.equal(gates[0].running, 3)
-  const waiting = gates[1].enter('b')
-  const alsoWaiting = gates[1].enter('b')
-  await t.rejects(gates[1].enter('b'), { name: 'TooManyRequestsError', message: /too many/ }, "the primary's refusal")
+  const semaphores = [semaphoreOf(await h.worker()), semaphoreOf(await h.worker())] as const
+  const held = [await semaphores[0].acquire('a'), await semaphores[0].acquire('a'), await semaphores[0].acquire('a')]
+  t.equal(limits.semaphores.watchers.running, 3, 'one worker may have all of them')
+  t.equal(semaphores[0].running, 3)
+  const waiting = semaphores[1].acquire('b')
+  const alsoWaiting = semaphores[1].acquire('b')
+  await t.rejects(
+    semaphores[1].acquire('b'),
+    { name: 'TooManyRequestsError', message: /too many/ },
+    "the primary's refusal",
+  )
   held[0]!()
   held[0]!()
   const leave = await waiting
-  t.equal(limits.gates.watchers.running, 3, 'giving back twice frees one slot')
+  t.equal(limits.semaphores.watchers.running, 3, 'giving back twice frees one slot')
   leave()
   await alsoWaiting
-  t.equal(gates[1].running, 1)
+  t.equal(semaphores[1].running, 1)
 })
 
 void t.test(
@@ -47,17 +51,17 @@ void t.test(
   async (t) => {
     const limits = countedLimits({ slots: 1 })
     const h = primaryHarness(t, { limits })
-    const gate = gateOf(await h.worker())
-    const leave = await gate.enter('a')
+    const semaphore = semaphoreOf(await h.worker())
+    const leave = await semaphore.acquire('a')
     const controller = new AbortController()
-    const waiting = gate.enter('b', controller.signal)
-    await until(() => (limits.gates.watchers as FairGate).waiting === 1, 'the second waits')
+    const waiting = semaphore.acquire('b', controller.signal)
+    await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 1, 'the second waits')
     controller.abort(new Error('gone'))
     await t.rejects(waiting, { message: 'gone' })
-    await until(() => (limits.gates.watchers as FairGate).waiting === 0, 'nobody waits')
+    await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 0, 'nobody waits')
     leave()
-    await until(() => limits.gates.watchers.running === 0, 'nobody is in')
-    await t.rejects(gate.enter('b', AbortSignal.abort(new Error('gone'))), { message: 'gone' })
+    await until(() => limits.semaphores.watchers.running === 0, 'nobody is in')
+    await t.rejects(semaphore.acquire('b', AbortSignal.abort(new Error('gone'))), { message: 'gone' })
   },
 )
 
@@ -65,12 +69,12 @@ void t.test('what the clients of a worker hold ends with the worker', async (t) 
   const limits = countedLimits({ slots: 2 })
   const h = primaryHarness(t, { limits })
   const [first, second] = [await h.worker(), await h.worker()]
-  await gateOf(first).enter('a')
-  await gateOf(first).enter('a')
-  const waiting = gateOf(second).enter('b')
+  await semaphoreOf(first).acquire('a')
+  await semaphoreOf(first).acquire('a')
+  const waiting = semaphoreOf(second).acquire('b')
   first.socket.destroy()
   await waiting
-  t.equal(limits.gates.watchers.running, 1)
+  t.equal(limits.semaphores.watchers.running, 1)
 })
 
 void t.test(
@@ -80,23 +84,23 @@ void t.test(
     const h = primaryHarness(t, { limits })
     const clock = new VirtualClock()
     const worker = await h.worker(clock)
-    const gate = gateOf(worker, 2)
-    const before = await gate.enter('a')
+    const semaphore = semaphoreOf(worker, 2)
+    const before = await semaphore.acquire('a')
     worker.primarySocket.pause()
-    const asked = gate.enter('a')
+    const asked = semaphore.acquire('a')
     await until(() => {
       clock.advance(500)
-      return gate.running === 2
+      return semaphore.running === 2
     }, 'the question is decided here')
     const alone = await asked
-    await t.rejects(gate.enter('a'), TooManyRequestsError, 'the share of a worker is used up')
+    await t.rejects(semaphore.acquire('a'), TooManyRequestsError, 'the share of a worker is used up')
     before()
-    const again = await gate.enter('a')
+    const again = await semaphore.acquire('a')
     worker.primarySocket.resume()
-    await until(() => limits.gates.watchers.running === 2, 'the primary knows what is held')
+    await until(() => limits.semaphores.watchers.running === 2, 'the primary knows what is held')
     alone()
     again()
-    await until(() => limits.gates.watchers.running === 0, 'and what is not')
+    await until(() => limits.semaphores.watchers.running === 0, 'and what is not')
   },
 )
 

@@ -3,7 +3,7 @@
  * other.
  */
 import t, { type Test } from 'tap'
-import { FairGate } from '../../../src/server/auth/fair-gate.js'
+import { FairSemaphore } from '../../../src/server/auth/fair-semaphore.js'
 import { ObjectViews } from '../../../src/kubernetes/codec/object-views.js'
 import { DefinedSchema } from '../../../src/kubernetes/codec/defined-schema.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
@@ -74,7 +74,7 @@ function world(t: Test, { deadlineMs = 60_000, maxHeapMegabytes = 256, slots = 2
   })
   t.teardown(() => threads.close())
   let jobs = 0
-  const gate = new FairGate({
+  const semaphore = new FairSemaphore({
     slots,
     maxSlotsPerIdentity: slots,
     maxWaiting: 1,
@@ -85,7 +85,7 @@ function world(t: Test, { deadlineMs = 60_000, maxHeapMegabytes = 256, slots = 2
   })
   const writer = new OffLoopWriter({
     threads,
-    gate,
+    semaphore,
     deadlineMs,
     onJob: () => jobs++,
     upstream,

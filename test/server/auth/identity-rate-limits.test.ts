@@ -1,7 +1,7 @@
 import t from 'tap'
 
 import { clientAddress, trustedProxies } from '../../../src/server/auth/client-address.js'
-import { FairGate, type FairGateOptions } from '../../../src/server/auth/fair-gate.js'
+import { FairSemaphore, type FairSemaphoreOptions } from '../../../src/server/auth/fair-semaphore.js'
 import { IdentityRateLimits } from '../../../src/server/auth/identity-rate-limits.js'
 import { TooManyRequestsError } from '../../../src/engine/model/status.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -43,9 +43,9 @@ void t.test('bytes beyond the rate are waited for', async (t) => {
   t.equal(without.spendInitialBytes('a', 1e12), 0)
 })
 
-function gateOf(options: Partial<FairGateOptions> & Pick<FairGateOptions, 'slots'>): FairGate {
+function semaphoreOf(options: Partial<FairSemaphoreOptions> & Pick<FairSemaphoreOptions, 'slots'>): FairSemaphore {
   const most = { maxSlotsPerIdentity: options.slots, maxWaiting: 100, maxWaitingPerIdentity: 100, maxWaitMs: 3_000 }
-  return new FairGate({ ...most, clock: new VirtualClock(), onRejected: () => {}, ...options })
+  return new FairSemaphore({ ...most, clock: new VirtualClock(), onRejected: () => {}, ...options })
 }
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
@@ -53,31 +53,31 @@ const settled = () => new Promise((resolve) => setImmediate(resolve))
 void t.test(
   'identities take slots in turns: one that asks for much waits behind one that asks for little',
   async (t) => {
-    const gate = gateOf({ slots: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
+    const semaphore = semaphoreOf({ slots: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
     const order: string[] = []
-    const leave = await gate.enter('noisy')
+    const leave = await semaphore.acquire('noisy')
     const enter = async (identity: string) => {
-      const end = await gate.enter(identity)
+      const end = await semaphore.acquire(identity)
       order.push(identity)
       end()
     }
     const all = ['noisy', 'noisy', 'noisy', 'noisy', 'quiet', 'calm', 'quiet'].map(enter)
-    t.match(gate, { running: 1, waiting: 7 })
+    t.match(semaphore, { running: 1, waiting: 7 })
     leave()
     leave()
     await Promise.all(all)
     t.same(order, ['noisy', 'quiet', 'calm', 'noisy', 'quiet', 'noisy', 'noisy'])
-    t.match(gate, { running: 0, waiting: 0 })
+    t.match(semaphore, { running: 0, waiting: 0 })
   },
 )
 
 void t.test('there are never more slots in use than allowed', async (t) => {
-  const gate = gateOf({ slots: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
+  const semaphore = semaphoreOf({ slots: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
   let running = 0
   let most = 0
   await Promise.all(
     Array.from({ length: 50 }, async (_, i) => {
-      const end = await gate.enter(`i${i % 4}`)
+      const end = await semaphore.acquire(`i${i % 4}`)
       most = Math.max(most, ++running)
       await settled()
       running--
@@ -85,71 +85,71 @@ void t.test('there are never more slots in use than allowed', async (t) => {
     }),
   )
   t.equal(most, 3)
-  t.match(gate, { running: 0, waiting: 0 })
+  t.match(semaphore, { running: 0, waiting: 0 })
 })
 
 void t.test('the number of waiting requests is bounded, in total and for each identity', async (t) => {
-  const gate = gateOf({ slots: 1, maxWaiting: 3, maxWaitingPerIdentity: 2 })
-  const leave = await gate.enter('a')
-  const waiting = [gate.enter('a'), gate.enter('a')]
-  await t.rejects(gate.enter('a'), { code: 429 }, 'one identity cannot fill the queue')
-  waiting.push(gate.enter('b'))
-  await t.rejects(gate.enter('c'), { code: 429, details: { retryAfterSeconds: 1 } })
+  const semaphore = semaphoreOf({ slots: 1, maxWaiting: 3, maxWaitingPerIdentity: 2 })
+  const leave = await semaphore.acquire('a')
+  const waiting = [semaphore.acquire('a'), semaphore.acquire('a')]
+  await t.rejects(semaphore.acquire('a'), { code: 429 }, 'one identity cannot fill the queue')
+  waiting.push(semaphore.acquire('b'))
+  await t.rejects(semaphore.acquire('c'), { code: 429, details: { retryAfterSeconds: 1 } })
   leave()
   await Promise.all(waiting.map(async (one) => (await one)()))
-  t.match(gate, { running: 0, waiting: 0 })
+  t.match(semaphore, { running: 0, waiting: 0 })
 })
 
 void t.test('no identity holds every slot, however long it holds them', async (t) => {
-  const gate = gateOf({ slots: 4, maxSlotsPerIdentity: 3 })
-  const held = ['noisy', 'noisy', 'noisy'].map((identity) => gate.tryEnter(identity))
+  const semaphore = semaphoreOf({ slots: 4, maxSlotsPerIdentity: 3 })
+  const held = ['noisy', 'noisy', 'noisy'].map((identity) => semaphore.tryAcquire(identity))
   t.notOk(held.includes(null))
-  t.equal(gate.tryEnter('noisy'), null, 'there is a slot left, and not for this one')
-  const more = [gate.enter('noisy'), gate.enter('noisy')]
-  const quiet = gate.tryEnter('quiet')
+  t.equal(semaphore.tryAcquire('noisy'), null, 'there is a slot left, and not for this one')
+  const more = [semaphore.acquire('noisy'), semaphore.acquire('noisy')]
+  const quiet = semaphore.tryAcquire('quiet')
   t.ok(quiet, 'the next to come need not wait')
-  const calm = gate.enter('calm')
+  const calm = semaphore.acquire('calm')
   quiet?.()
   ;(await calm)()
-  t.match(gate, { running: 3, waiting: 2 }, 'a slot that is free is not for who holds too many')
+  t.match(semaphore, { running: 3, waiting: 2 }, 'a slot that is free is not for who holds too many')
   held[0]?.()
   const first = await more[0]!
-  t.match(gate, { running: 3, waiting: 1 })
+  t.match(semaphore, { running: 3, waiting: 1 })
   first()
   ;(await more[1]!)()
   for (const leave of held) leave?.()
-  t.match(gate, { running: 0, waiting: 0 })
+  t.match(semaphore, { running: 0, waiting: 0 })
 })
 
 void t.test('a request that has waited too long gets 429, and that is counted', async (t) => {
   const clock = new VirtualClock()
   let rejected = 0
-  const gate = gateOf({ slots: 1, clock, maxWaitMs: 3_000, onRejected: () => rejected++ })
-  const leave = await gate.enter('a')
-  const waiting = gate.enter('b')
+  const semaphore = semaphoreOf({ slots: 1, clock, maxWaitMs: 3_000, onRejected: () => rejected++ })
+  const leave = await semaphore.acquire('a')
+  const waiting = semaphore.acquire('b')
   clock.advance(2_999)
-  t.equal(gate.waiting, 1)
+  t.equal(semaphore.waiting, 1)
   clock.advance(1)
   await t.rejects(waiting, { code: 429, details: { retryAfterSeconds: 1 } })
-  t.match(gate, { running: 1, waiting: 0 })
+  t.match(semaphore, { running: 1, waiting: 0 })
   t.equal(rejected, 1)
   leave()
-  t.ok(gate.tryEnter('c'))
+  t.ok(semaphore.tryAcquire('c'))
 })
 
 void t.test('a caller that goes away while waiting leaves the queue, and costs no slot', async (t) => {
-  const gate = gateOf({ slots: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
-  const leave = await gate.enter('a')
+  const semaphore = semaphoreOf({ slots: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
+  const leave = await semaphore.acquire('a')
   const gone = new AbortController()
-  const waiting = gate.enter('b', gone.signal)
-  const next = gate.enter('c')
+  const waiting = semaphore.acquire('b', gone.signal)
+  const next = semaphore.acquire('c')
   gone.abort()
   await t.rejects(waiting, { name: 'AbortError' })
-  t.equal(gate.waiting, 1)
+  t.equal(semaphore.waiting, 1)
   leave()
   ;(await next)()
-  await t.rejects(gate.enter('d', AbortSignal.abort()), { name: 'AbortError' })
-  t.match(gate, { running: 0, waiting: 0 })
+  await t.rejects(semaphore.acquire('d', AbortSignal.abort()), { name: 'AbortError' })
+  t.match(semaphore, { running: 0, waiting: 0 })
 })
 
 void t.test('X-Forwarded-For is believed from named proxies only, and only as far as they vouch', async (t) => {
@@ -174,22 +174,22 @@ void t.test('X-Forwarded-For is believed from named proxies only, and only as fa
 })
 
 void t.test('more slots go to those who wait at once; fewer send nobody away', async (t) => {
-  const gate = gateOf({ slots: 1 })
+  const semaphore = semaphoreOf({ slots: 1 })
   const bounds = { maxWaiting: 100, maxWaitingPerIdentity: 100 }
-  const leaves = [await gate.enter('a')]
-  const entered = ['b', 'c', 'd'].map(async (identity) => leaves.push(await gate.enter(identity)))
-  gate.setBounds({ ...bounds, slots: 3, maxSlotsPerIdentity: 3 })
+  const leaves = [await semaphore.acquire('a')]
+  const entered = ['b', 'c', 'd'].map(async (identity) => leaves.push(await semaphore.acquire(identity)))
+  semaphore.setBounds({ ...bounds, slots: 3, maxSlotsPerIdentity: 3 })
   await settled()
-  t.match(gate, { running: 3, waiting: 1 })
-  gate.setBounds({ ...bounds, slots: 1, maxSlotsPerIdentity: 1 })
-  t.match(gate, { running: 3, waiting: 1 })
+  t.match(semaphore, { running: 3, waiting: 1 })
+  semaphore.setBounds({ ...bounds, slots: 1, maxSlotsPerIdentity: 1 })
+  t.match(semaphore, { running: 3, waiting: 1 })
   leaves.shift()?.()
   leaves.shift()?.()
   await settled()
-  t.match(gate, { running: 1, waiting: 1 }, 'no slot is free yet')
-  t.equal(gate.tryEnter('e'), null)
+  t.match(semaphore, { running: 1, waiting: 1 }, 'no slot is free yet')
+  t.equal(semaphore.tryAcquire('e'), null)
   leaves.shift()?.()
   await Promise.all(entered)
-  t.match(gate, { running: 1, waiting: 0 })
+  t.match(semaphore, { running: 1, waiting: 0 })
   leaves.shift()?.()
 })

@@ -25,7 +25,7 @@ async function serveUi(t: Test, status: () => Promise<ServerStatus>) {
     gate: { check: () => caller },
     clock,
     status,
-    places: { enter: async () => () => {} },
+    places: { acquire: async () => () => {} },
     onInternalError: (error) => t.fail(error.message),
   })
   const url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/ui/events`

@@ -8,8 +8,8 @@
 import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { type JsonClient, member, refusal, textOf, textsOf } from '../https-json.js'
-import type { Gate } from '../../../engine/model/shared-limits.js'
-import { FairGate } from '../fair-gate.js'
+import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
+import { FairSemaphore } from '../fair-semaphore.js'
 import type { JudgeHealth } from '../judge-health.js'
 import type { User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
@@ -21,7 +21,7 @@ export interface TokenReviewOptions {
   readonly cacheMs: number
   readonly clock: Clock
   /** Slots, by address, for the questions about tokens that were never accepted. Default: those of a process alone. */
-  readonly unknown?: Gate
+  readonly unknown?: IdentitySemaphore
   /** Told how each review goes. Default: nobody is. */
   readonly health?: Pick<JudgeHealth, 'note'>
 }
@@ -37,8 +37,8 @@ const MAX_WAIT_MS = 5_000
 const WAIT = { maxWaitMs: MAX_WAIT_MS, message: 'too many tokens are being checked', onRejected: () => {} }
 
 /** @param processes the number of processes that share the slots while each decides alone. */
-export function unknownTokenGate(clock: Clock, processes: number): FairGate {
-  return new FairGate({
+export function unknownTokenSemaphore(clock: Clock, processes: number): FairSemaphore {
+  return new FairSemaphore({
     ...WAIT,
     clock,
     slots: Math.ceil(UNKNOWN_AT_ONCE / processes),
@@ -52,11 +52,11 @@ export function tokenReview({
   client,
   cacheMs,
   clock,
-  unknown = unknownTokenGate(clock, 1),
+  unknown = unknownTokenSemaphore(clock, 1),
   health,
 }: TokenReviewOptions): Authenticator {
   // Equal tokens are asked about once, so that every known token has a place of its own in the queue.
-  const known = new FairGate({
+  const known = new FairSemaphore({
     ...WAIT,
     clock,
     slots: KNOWN_AT_ONCE,
@@ -71,7 +71,7 @@ export function tokenReview({
     changesSilently: true,
     close: () => client.close(),
     async judge(token, { address, isKnownToken }) {
-      const leave = await (isKnownToken ? known.enter('') : unknown.enter(address))
+      const leave = await (isKnownToken ? known.acquire('') : unknown.acquire(address))
       const reviewing = review(client, token).finally(leave)
       return await (health?.note(reviewing) ?? reviewing)
     },

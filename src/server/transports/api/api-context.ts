@@ -2,8 +2,8 @@
  * The values that all handlers of the API share: the resources, the limits and the settings of the process. `server/`
  * puts them together.
  */
-import type { FairGate } from '../../auth/fair-gate.js'
-import type { Gate } from '../../../engine/model/shared-limits.js'
+import type { FairSemaphore } from '../../auth/fair-semaphore.js'
+import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import type { StatusError } from '../../../engine/model/status.js'
 import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { Clock } from '../../../support/clock.js'
@@ -22,10 +22,10 @@ export interface ApiContext {
   readonly forms: ResourceForms
   readonly bodies: BodyCache
   /** The slots for making states of the past, from which lists at an exact revision and later pages are read. */
-  readonly pastStates: FairGate
+  readonly pastStates: FairSemaphore
   /** The slots for initial states, each of which holds a state's bytes while it is sent. */
-  readonly initialStates: Gate
-  readonly watchers: Gate
+  readonly initialStates: IdentitySemaphore
+  readonly watchers: IdentitySemaphore
   /** Called before a list, a watch or a write begins. */
   readonly memory: Pick<MemoryPressure, 'admit'>
   readonly clock: Clock

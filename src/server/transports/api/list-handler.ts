@@ -52,7 +52,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   context.memory.admit()
   await payDebt(context, request)
   const snapshot = await readListState(cache, options.read, exchange.signal, () =>
-    context.pastStates.enter(caller.identity, exchange.signal),
+    context.pastStates.acquire(caller.identity, exchange.signal),
   )
   // The read may have waited for the very value that cannot be read.
   cache.assertReadable()

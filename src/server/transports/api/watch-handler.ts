@@ -53,10 +53,10 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
   live.cache.assertReadable()
   context.memory.admit()
   const { history } = live.cache
-  const held = new Occupied(await context.watchers.enter(caller.identity, exchange.signal))
+  const held = new Occupied(await context.watchers.acquire(caller.identity, exchange.signal))
   try {
     if (options.start.kind === 'initial-state') {
-      held.initialSlot = await context.initialStates.enter(caller.identity, exchange.signal)
+      held.initialSlot = await context.initialStates.acquire(caller.identity, exchange.signal)
     }
     const start = await startOf(request)
     // The read may have waited for the very value that cannot be read.

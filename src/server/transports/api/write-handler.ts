@@ -1,6 +1,6 @@
 /** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the answer. */
 import { givesRights } from '../../auth/authz/escalation.js'
-import type { Gate } from '../../../engine/model/shared-limits.js'
+import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { type Negotiated, negotiate, PROTOBUF_MEDIA_TYPE } from '../../../kubernetes/dialect/accept.js'
 import { encodeList } from '../../../kubernetes/codec/protobuf/encode.js'
 import { parseGetParameters } from '../../../kubernetes/dialect/list-options.js'
@@ -29,7 +29,7 @@ export interface Writes {
   /** Whether the answer can be had in protobuf. */
   hasProtobuf(served: ServedResource): boolean
   /** The slots for writes in progress, each of which holds its body. */
-  readonly gate: Pick<Gate, 'enter'>
+  readonly semaphore: Pick<IdentitySemaphore, 'acquire'>
 }
 
 /** @param writes null: this server does not write. @throws StatusError */
@@ -62,7 +62,7 @@ async function perform(
   form: Negotiated,
 ): Promise<WriteAnswer> {
   const { exchange, path, caller } = request
-  const release = await performer.gate.enter(caller.identity, exchange.signal)
+  const release = await performer.semaphore.acquire(caller.identity, exchange.signal)
   try {
     const body = await readBody(exchange, context.clock, context.requestTimeoutMs)
     const write: WriteRequest = {

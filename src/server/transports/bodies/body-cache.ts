@@ -4,7 +4,7 @@
  * bounded by slots that identities take in turns, so that a storm of different lists costs its sender a 429 and not our
  * memory.
  */
-import type { Gate } from '../../../engine/model/shared-limits.js'
+import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { ByteCache } from '../../../support/byte-cache.js'
 import type { BodyBudget } from './body-budget.js'
 import { type BodyReader, type Pieces, SharedBody } from './shared-body.js'
@@ -36,12 +36,16 @@ export class BodyCache {
   readonly #ahead = new Map<string, Promise<void>>()
   /** The requests that wait for a slot, by the key of the body: they stop waiting when another has begun to make it. */
   readonly #awaiting = new Map<string, Set<AbortController>>()
-  readonly #gate: Gate
+  readonly #semaphore: IdentitySemaphore
   readonly #budget: BodyBudget
 
   /** @param options `budget` counts the bodies that are being sent. */
-  constructor(options: { readonly maxBytes: number; readonly gate: Gate; readonly budget: BodyBudget }) {
-    this.#gate = options.gate
+  constructor(options: {
+    readonly maxBytes: number
+    readonly semaphore: IdentitySemaphore
+    readonly budget: BodyBudget
+  }) {
+    this.#semaphore = options.semaphore
     this.#budget = options.budget
     this.#finished = new ByteCache({
       maxBytes: options.maxBytes,
@@ -76,7 +80,7 @@ export class BodyCache {
         await this.#budget.enter(asker.signal)
         continue
       }
-      const leave = this.#gate.tryEnter(asker.identity) ?? (await this.#waitFor(key, asker))
+      const leave = this.#semaphore.tryAcquire(asker.identity) ?? (await this.#waitFor(key, asker))
       if (leave === null) continue
       const begun = this.#there(key)
       if (begun === null) return this.#begin(key, make, leave)
@@ -95,7 +99,7 @@ export class BodyCache {
       return null
     }
     const begun = new AbortController()
-    const slot = this.#gate.enter(identity, AbortSignal.any([signal, begun.signal]))
+    const slot = this.#semaphore.acquire(identity, AbortSignal.any([signal, begun.signal]))
     // Whether it succeeds or fails, the next one follows.
     this.#ahead.set(place, slot.then(nothing, nothing))
     const awaiting = this.#awaiting.get(key) ?? new Set()

@@ -1,5 +1,5 @@
 /** Bounds the number of watchers, in all and of one client; beyond a bound the answer is 429 with Retry-After. */
-import type { Gate } from '../../../engine/model/shared-limits.js'
+import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 
 export interface WatcherQuotaOptions {
@@ -8,7 +8,7 @@ export interface WatcherQuotaOptions {
   readonly onRejected: (limit: 'watchers' | 'watchers-per-client') => void
 }
 
-export class WatcherQuota implements Gate {
+export class WatcherQuota implements IdentitySemaphore {
   readonly #options: WatcherQuotaOptions
   /** As many entries as there are watchers at the most. */
   readonly #byClient = new Map<string, number>()
@@ -22,12 +22,12 @@ export class WatcherQuota implements Gate {
     return this.#total
   }
 
-  tryEnter(client: string): (() => void) | null {
+  tryAcquire(client: string): (() => void) | null {
     return this.#whyFull(client) === null ? this.hold(client) : null
   }
 
   /** @param client the identity it counts for. @returns a function that gives the place back. @throws TooManyRequestsError */
-  async enter(client: string): Promise<() => void> {
+  async acquire(client: string): Promise<() => void> {
     const limit = this.#whyFull(client)
     if (limit === 'watchers') throw this.#refuse('watchers', `${this.#options.total()} watchers in all`)
     if (limit !== null) throw this.#refuse('watchers-per-client', `${this.#options.perClient()} watchers of one client`)

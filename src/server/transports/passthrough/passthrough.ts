@@ -14,7 +14,7 @@ import type { ServerHttp2Stream } from 'node:http2'
 import https from 'node:https'
 import type { Duplex } from 'node:stream'
 import type { User } from '../../auth/user.js'
-import type { Gate } from '../../../engine/model/shared-limits.js'
+import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import {
   BadGatewayError,
   BadRequestError,
@@ -48,7 +48,7 @@ export interface PassthroughOptions {
   /** The code while the other server is away: 503 where it answers for a part of the API served here. Default: 502. */
   readonly awayIs?: 502 | 503
   /** Slots for requests and tunnels, by the URL of the other server. */
-  readonly gate: Pick<Gate, 'enter'>
+  readonly semaphore: Pick<IdentitySemaphore, 'acquire'>
   /** The longest time from the request to the head of the answer. A stream may then last as long as it likes. */
   readonly responseTimeoutMs: number
   readonly clock: Clock
@@ -102,7 +102,7 @@ export class Passthrough {
    */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
     const asUser = this.#nameOf(caller)
-    const leave = await this.#options.gate.enter(this.#options.url, exchange.signal)
+    const leave = await this.#options.semaphore.acquire(this.#options.url, exchange.signal)
     this.#running++
     const startedMs = performance.now()
     const onHead = (code: number): void => this.#options.onAnswered?.(code, (performance.now() - startedMs) / 1000)

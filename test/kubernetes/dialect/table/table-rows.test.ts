@@ -275,7 +275,14 @@ void t.test('a pod’s STATUS, READY and RESTARTS are those of kubectl', async (
       spec: { nodeName: 'n1', readinessGates: [{ conditionType: 'x' }, { conditionType: 'y' }] },
       status: { podIP: '10.0.0.1', conditions: [{ type: 'x', status: 'True' }] },
     }),
-    { Name: 'p', Age: '60m', IP: '10.0.0.1', Node: 'n1', 'Nominated Node': '<none>', 'Readiness Gates': '1/2' },
+    {
+      Name: 'p',
+      Age: '60m',
+      IP: '10.0.0.1',
+      Node: 'n1',
+      'Nominated Node': '<none>',
+      'Readiness IdentitySemaphores': '1/2',
+    },
   )
 })
 

@@ -2,7 +2,7 @@ import t from 'tap'
 import { BodyCache } from '../../../../src/server/transports/bodies/body-cache.js'
 import { BodyBudget } from '../../../../src/server/transports/bodies/body-budget.js'
 import type { BodyReader } from '../../../../src/server/transports/bodies/shared-body.js'
-import { FairGate } from '../../../../src/server/auth/fair-gate.js'
+import { FairSemaphore } from '../../../../src/server/auth/fair-semaphore.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 
 const asker = (identity = 'ann') => ({ identity, signal: new AbortController().signal })
@@ -10,10 +10,10 @@ const asker = (identity = 'ann') => ({ identity, signal: new AbortController().s
 function setUp(slots: number, { maxBytes = 1e9, cacheBytes = 1_000_000 } = {}) {
   const most = { maxSlotsPerIdentity: slots, maxWaiting: 10, maxWaitingPerIdentity: 10, maxWaitMs: 1_000 }
   const clock = new VirtualClock()
-  const gate = new FairGate({ slots, ...most, clock, onRejected: () => {} })
+  const semaphore = new FairSemaphore({ slots, ...most, clock, onRejected: () => {} })
   const told = { rejected: 0 }
   const budget = new BodyBudget({ maxBytes, maxWaitMs: 3_000, clock, onRejected: () => told.rejected++ })
-  return { gate, clock, budget, told, bodies: new BodyCache({ maxBytes: cacheBytes, gate, budget }) }
+  return { semaphore, clock, budget, told, bodies: new BodyCache({ maxBytes: cacheBytes, semaphore, budget }) }
 }
 
 /** A source that notes when it is read and when it is ended. */
@@ -39,17 +39,17 @@ async function readAll(body: BodyReader): Promise<number> {
 }
 
 void t.test('requests that come at once share the making of a body, and later ones its result', async (t) => {
-  const { bodies, gate } = setUp(1)
+  const { bodies, semaphore } = setUp(1)
   const { made, pieces } = source()
   const uses = await Promise.all(Array.from({ length: 50 }, () => bodies.use('a', asker(), pieces)))
-  t.equal(gate.running, 1)
+  t.equal(semaphore.running, 1)
   t.same(new Set(await Promise.all(uses.map(({ body }) => readAll(body)))), new Set([30]))
   t.equal(made.pieces, 3)
   for (const use of uses) {
     use.release()
     use.release()
   }
-  t.equal(gate.running, 0)
+  t.equal(semaphore.running, 0)
   const later = await bodies.use('a', asker(), () => {
     throw new Error('it is there')
   })
@@ -58,7 +58,7 @@ void t.test('requests that come at once share the making of a body, and later on
 })
 
 void t.test('a body that nobody wants any more is dropped halfway', async (t) => {
-  const { bodies, gate } = setUp(1)
+  const { bodies, semaphore } = setUp(1)
   const { made, pieces } = source()
   const uses = [await bodies.use('a', asker(), pieces), await bodies.use('a', asker('bob'), pieces)]
   await uses[0]!.body.piece(0)
@@ -66,37 +66,37 @@ void t.test('a body that nobody wants any more is dropped halfway', async (t) =>
   t.notOk(made.isLetGo, 'one is left')
   uses[1]!.release()
   t.ok(made.isLetGo)
-  t.equal(gate.running, 0)
+  t.equal(semaphore.running, 0)
   const again = source()
   t.equal(await readAll((await bodies.use('a', asker(), again.pieces)).body), 30, 'and made anew for the next')
 })
 
 void t.test('a body made from another one needs no slot of its own', async (t) => {
-  const { bodies, gate, clock } = setUp(1)
+  const { bodies, semaphore, clock } = setUp(1)
   const plain = await bodies.use('a', asker(), source().pieces)
   const derived = bodies.useDerived('a gzip', source().pieces)
-  t.equal(gate.running, 1)
+  t.equal(semaphore.running, 1)
   const other = bodies.use('b', asker(), source().pieces)
   clock.advance(1_000)
   await t.rejects(other, { code: 429 })
   derived.release()
   plain.release()
-  t.equal(gate.running, 0)
+  t.equal(semaphore.running, 0)
 })
 
 void t.test('many requests of one identity for one body take one place in the queue', async (t) => {
-  const { bodies, gate } = setUp(1)
+  const { bodies, semaphore } = setUp(1)
   const first = await bodies.use('a', asker(), source().pieces)
   const { made, pieces } = source()
   const same = Array.from({ length: 40 }, (_, i) => bodies.use('b', asker(i < 20 ? 'ann' : 'bob'), pieces))
-  t.equal(gate.waiting, 2, 'each identity has a place of its own')
+  t.equal(semaphore.waiting, 2, 'each identity has a place of its own')
   first.release()
   const uses = await Promise.all(same)
   t.same(new Set(await Promise.all(uses.map(({ body }) => readAll(body)))), new Set([30]))
   t.equal(made.pieces, 3)
-  t.match(gate, { running: 1, waiting: 0 })
+  t.match(semaphore, { running: 1, waiting: 0 })
   for (const use of uses) use.release()
-  t.equal(gate.running, 0)
+  t.equal(semaphore.running, 0)
 })
 
 void t.test('a failure reaches every request that shares the body, and none after them', async (t) => {

@@ -3,11 +3,11 @@
  * asks for a single slot, and no identity holds all slots, however slowly it reads. The queue has three bounds: in
  * total, for each identity, and in time. A request beyond a bound is answered with 429.
  */
-import type { Gate } from '../../engine/model/shared-limits.js'
+import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../engine/model/status.js'
 import type { Clock, Timer } from '../../support/clock.js'
 
-export interface FairGateBounds {
+export interface FairSemaphoreBounds {
   /** The number of slots that can be held at one time. */
   readonly slots: number
   /** The number of slots that one identity can hold, which is fewer than all, so that the next identity finds one. */
@@ -21,7 +21,7 @@ export interface FairGateBounds {
   readonly maxWaitingPerIdentity: number
 }
 
-export interface FairGateOptions extends FairGateBounds {
+export interface FairSemaphoreOptions extends FairSemaphoreBounds {
   readonly maxWaitMs: number
   readonly clock: Clock
   /** The words of the 429. */
@@ -34,9 +34,9 @@ interface Waiter {
   readonly grant: () => void
 }
 
-export class FairGate implements Gate {
-  readonly #options: FairGateOptions
-  #bounds: FairGateBounds
+export class FairSemaphore implements IdentitySemaphore {
+  readonly #options: FairSemaphoreOptions
+  #bounds: FairSemaphoreBounds
   /**
    * The identities in the order of their next slot, which is the order of the Map: an identity that was given a slot
    * moves to the end.
@@ -47,7 +47,7 @@ export class FairGate implements Gate {
   #running = 0
   #waiting = 0
 
-  constructor(options: FairGateOptions) {
+  constructor(options: FairSemaphoreOptions) {
     this.#options = options
     this.#bounds = options
   }
@@ -61,7 +61,7 @@ export class FairGate implements Gate {
   }
 
   /** @returns a function that gives the slot back; null when no slot is free. */
-  tryEnter(identity: string): (() => void) | null {
+  tryAcquire(identity: string): (() => void) | null {
     return this.#running < this.#bounds.slots && this.#mayHold(identity) ? this.#begin(identity) : null
   }
 
@@ -74,13 +74,13 @@ export class FairGate implements Gate {
    * @returns a function that gives the slot back.
    * @throws TooManyRequestsError when too many wait, or this request waited too long; the signal's reason when it aborts.
    */
-  async enter(identity: string, signal?: AbortSignal): Promise<() => void> {
+  async acquire(identity: string, signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted()
-    return this.tryEnter(identity) ?? (await this.#wait(identity, signal))
+    return this.tryAcquire(identity) ?? (await this.#wait(identity, signal))
   }
 
   /** More slots go to those who wait at once; with fewer, those who hold one keep it, and nobody is sent away. */
-  setBounds(bounds: FairGateBounds): void {
+  setBounds(bounds: FairSemaphoreBounds): void {
     this.#bounds = bounds
     while (this.#grantNext());
   }
