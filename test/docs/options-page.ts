@@ -23,7 +23,7 @@ export function optionsPage(): string {
     ]),
     '## The resource table',
     '',
-    'The YAML key `resources` is a list; each entry names a known resource (`name: secrets`) or declares an etcd prefix:',
+    'The YAML key `resources` is a list; each entry names a known resource (`name: secrets`), leaves one out (`name: -events`), or declares an etcd prefix:',
     '',
     '```yaml',
     'resources:',

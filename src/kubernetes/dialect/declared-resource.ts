@@ -3,7 +3,8 @@
  * the start. All problems are collected and returned, so that the config reports them together.
  *
  * `--resource secrets` adds a well-known resource that is off by default. `--resource flags=/config/flags/` declares a
- * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name spells the rest of the key. Two served
+ * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name spells the rest of the key. `--resource=-events`
+ * leaves out a resource whose objects are elsewhere, under whatever group and version it has the same keys. Two served
  * prefixes may not overlap: each key would be held and sent twice, and `x=/` would publish Secrets that nobody has
  * named.
  */
@@ -12,7 +13,7 @@ import { resourceId, type Resource } from '../../engine/model/resource.js'
 import { servedResource, type ServedResource } from './resource-registry.js'
 import { wellKnownDeprecation } from './well-known-deprecations.js'
 import { wellKnownSubresources } from './well-known-subresources.js'
-import { DEFAULT_ETCD_PREFIX, findWellKnown, wellKnownResources } from './well-known-resources.js'
+import { DEFAULT_ETCD_PREFIX, findWellKnown, qualifiedName, wellKnownResources } from './well-known-resources.js'
 
 /** One entry of the config's resource table. Only name and prefix are needed. */
 export interface ResourceDeclaration {
@@ -34,6 +35,8 @@ export interface ResourceDeclaration {
 
 export interface ResolvedResources {
   readonly resources: readonly ServedResource[]
+  /** Ids (`events`, `widgets.example.com`) of what is not served, whoever defines it. */
+  readonly leftOut: readonly string[]
   /** One sentence for each problem. When there is any, nothing should be served. */
   readonly problems: readonly string[]
 }
@@ -46,7 +49,7 @@ const VERSION = /^v[1-9][0-9]{0,3}((alpha|beta)[1-9][0-9]{0,3})?$/
 const KIND = /^[A-Z][A-Za-z0-9]{0,62}$/
 
 /**
- * @param options.names values of `--resource`: `NAME` or `NAME=/prefix/`.
+ * @param options.names values of `--resource`: `NAME`, `NAME=/prefix/` or `-NAME`, which counts whatever else names it.
  * @param options.declarations the config's table, in its order.
  */
 export function resolveResources(options: {
@@ -59,7 +62,9 @@ export function resolveResources(options: {
   const wanted = new Set(table.filter(({ served }) => served === 'default'))
   const declarations: ResourceDeclaration[] = [...(options.declarations ?? [])]
 
-  for (const text of options.names ?? []) {
+  const names = options.names ?? []
+  for (const text of names) {
+    if (text.startsWith('-')) continue
     const equals = text.indexOf('=')
     if (equals !== -1) {
       declarations.push({ name: text.slice(0, equals), prefix: text.slice(equals + 1) })
@@ -86,7 +91,34 @@ export function resolveResources(options: {
     }
     problems.push(...found.map((problem) => `resource ${quote(declaration.name)}: ${problem}`))
   }
-  return { resources, problems }
+  const leftOut = new Set<string>()
+  for (const text of names) {
+    if (!text.startsWith('-')) continue
+    const ids = idsOf(text.slice(1), held)
+    const basic = ids.find((id) => BASIC_RESOURCES.has(id))
+    if (basic !== undefined)
+      problems.push(`resource ${quote(text)}: resources and rights are made from ${basic}, so it is always served`)
+    else if (ids.length === 0)
+      problems.push(`resource ${quote(text)} is not a known resource; a custom one is left out as -NAME.GROUP`)
+    else for (const id of ids) leftOut.add(id)
+  }
+  const isServed = ({ resource }: ServedResource): boolean => !leftOut.has(resourceId(resource))
+  return { resources: resources.filter(isServed), leftOut: [...leftOut], problems }
+}
+
+/** Resources and rights are made from these. */
+export const BASIC_RESOURCES: ReadonlySet<string> = new Set([
+  'customresourcedefinitions.apiextensions.k8s.io',
+  'apiservices.apiregistration.k8s.io',
+  ...['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'].map((one) => `${one}.rbac.authorization.k8s.io`),
+])
+
+/** What a name leaves out: all that has the keys of the resource, or the custom resource of that name; nothing for a wrong one. */
+function idsOf(name: string, known: readonly Resource[]): readonly string[] {
+  const named = known.find((one) => resourceId(one) === name) ?? known.find((one) => one.plural === name)
+  if (named !== undefined) return known.filter((one) => one.etcdPrefix === named.etcdPrefix).map(resourceId)
+  const isVersion = known.some((one) => qualifiedName(one) === name)
+  return !isVersion && name.includes('.') && SUBDOMAIN.test(name) ? [name] : []
 }
 
 /** A built-in resource with what is known of it. */

@@ -9,7 +9,7 @@ import type { DefinedSchema } from '../codec/defined-schema.js'
 import { exactText } from '../codec/exact-json.js'
 import type { ViewTarget } from '../codec/object-views.js'
 import { ReadRules } from '../codec/read-rules.js'
-import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import { apiVersion, type Resource, resourceId } from '../../engine/model/resource.js'
 import type { Served, ServedChange, ServedList } from '../../engine/model/served.js'
 
 /** A column of a CRD's `additionalPrinterColumns`. */
@@ -139,8 +139,14 @@ export class ResourceRegistry implements ServedList<ServedResource> {
   readonly #owners = new Map<string, ReadonlyMap<string, ServedResource>>()
   readonly #byPath = new Map<string, ServedResource>()
   readonly #listeners = new Set<(change: RegistryChange) => void>()
+  readonly #leftOut: ReadonlySet<string>
   #list: readonly ServedResource[] | undefined
   #generation = 0
+
+  /** @param leftOut ids of resources that are not served, whoever defines them. */
+  constructor(leftOut: Iterable<string> = []) {
+    this.#leftOut = new Set(leftOut)
+  }
 
   /** Rises with every change. Data derived from the registry is cached under it. */
   get generation(): number {
@@ -176,6 +182,7 @@ export class ResourceRegistry implements ServedList<ServedResource> {
     const after = new Map<string, ServedResource>()
     const refused: ServedResource[] = []
     for (const entry of entries) {
+      if (this.#leftOut.has(resourceId(entry.resource))) continue
       const path = pathOfEntry(entry)
       if (after.has(path) || (this.#byPath.has(path) && !before.has(path))) {
         refused.push(entry)

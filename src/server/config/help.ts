@@ -132,7 +132,8 @@ export function optionsSchema(): Readonly<Record<string, unknown>> {
     properties: {
       ...properties,
       resources: {
-        description: 'The resource table: known resources by name, and etcd prefixes served as resources.',
+        description:
+          'The resource table: known resources by name, with - in front to leave one out, and etcd prefixes served as resources.',
         type: 'array',
         items: {
           type: 'object',

@@ -20,6 +20,8 @@ import { errorMessage } from '../../support/error-message.js'
 export interface Config extends Omit<Completed, 'resource'> {
   /** What is served at start: the table's own, the file's `resources:` and `--resource` together. */
   readonly resources: readonly ServedResource[]
+  /** Ids of what is never served, whoever defines it: `--resource=-events`. */
+  readonly leftOut: readonly string[]
 }
 
 export type Loaded =
@@ -81,7 +83,10 @@ export function load(args: readonly string[], environment: Environment, readFile
     names: [...yaml.resourceNames, ...resource],
     declarations: yaml.declarations,
   })
-  problems.push(...resolved.problems)
+  const { problems: wrong, ...served } = resolved
+  problems.push(...wrong)
+  const checked = rest.enableWrites ? served.leftOut.filter((id) => CHECKED_BY_WRITES.has(id)) : []
+  if (checked.length > 0) problems.push(`--enable-writes checks ${checked.join(', ')}: it cannot be left out`)
   if (rest.upstream !== null && resolved.resources.some(({ origin }) => origin === 'declared')) {
     problems.push(
       'a prefix (--resource NAME=/prefix/) is one of etcd: over --upstream what the server there declares is served',
@@ -89,9 +94,12 @@ export function load(args: readonly string[], environment: Environment, readFile
   }
   if (problems.length > 0) throw new ConfigError(problems)
 
-  const config: Config = { ...rest, etcdPassword: etcdPassword(completed, readFile), resources: resolved.resources }
+  const config: Config = { ...rest, etcdPassword: etcdPassword(completed, readFile), ...served }
   return { kind: 'run', config: deepFreeze(config), sources: sourcesOf(given) }
 }
+
+/** What is written depends on these. */
+const CHECKED_BY_WRITES: ReadonlySet<string> = new Set(['namespaces', 'poddisruptionbudgets.policy'])
 
 interface Given {
   readonly source: Source

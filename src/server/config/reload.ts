@@ -48,5 +48,6 @@ export function changesBetween(before: Config, after: Config): ConfigChanges {
 
 /** `--max-watchers` of `maxWatchers`; a name that is no option stays. */
 export function flagOf(name: string): string {
+  if (name === 'leftOut') return 'what --resource leaves out'
   return Object.hasOwn(options, name) ? options[name as OptionName].flag : name
 }

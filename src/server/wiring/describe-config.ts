@@ -12,8 +12,10 @@ export function describeSource({ embedded, upstream, etcdServers, natsServers }:
 
 /** What is served: `57 resources, and custom ones as they are defined`, or what a server further up serves. */
 export function describeResources(config: Config): string {
-  if (config.upstream !== null) return 'what the upstream serves'
-  return `${countResources(config)} resources, and custom ones as they are defined`
+  const { upstream, leftOut } = config
+  const without = leftOut.length === 0 ? '' : `, without ${leftOut.join(', ')}`
+  if (upstream !== null) return `what the upstream serves${without}`
+  return `${countResources(config)} resources, and custom ones as they are defined${without}`
 }
 
 /**

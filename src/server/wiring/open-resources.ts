@@ -4,6 +4,7 @@ import { createIngest } from '../../kubernetes/codec/ingest.js'
 import { ObjectViews } from '../../kubernetes/codec/object-views.js'
 import { type Schema, kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import type { Config } from '../config/load.js'
+import { BASIC_RESOURCES } from '../../kubernetes/dialect/declared-resource.js'
 import { keyValueObject } from '../../kubernetes/dialect/key-value-object.js'
 import { ResourceRegistry, type ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
@@ -45,7 +46,7 @@ export interface ResourceStage {
 export function openResources(basis: Basis, pump: Pump, sources: Sources): ResourceStage {
   const { config, live } = basis
   const schema = sources.schema ?? kubernetesSchema()
-  const registry = new ResourceRegistry()
+  const registry = new ResourceRegistry(config.leftOut)
   const objectViews = openViews(basis, schema)
   const views = new ServedViews(objectViews, registry)
   serveConfigured(basis, registry)
@@ -111,19 +112,12 @@ function chooseConfiguredFeeds(basis: Basis, upstream: Upstream, server: RemoteA
   return chooseFeeds({ ...basis, upstream, server, fleetMetrics: (resource) => metrics.forResource(resource).fleet })
 }
 
-/** Resources and rights are made from these, so they are always cached. */
-const ALWAYS_CACHED: ReadonlySet<string> = new Set([
-  'customresourcedefinitions.apiextensions.k8s.io',
-  'apiservices.apiregistration.k8s.io',
-  ...['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'].map((one) => `${one}.rbac.authorization.k8s.io`),
-])
-
 /** `--watch-cache` and `--watch-cache-sizes`: null where neither says anything. */
 function historySizes({ watchCache, watchCacheSizes }: Config): (resource: Resource) => number | null {
   const named = new Map(watchCacheSizes.map(({ resource, batches }) => [resource, batches]))
   return (resource) => {
     const id = resourceId(resource)
     const size = named.get(id) ?? (watchCache ? null : 0)
-    return size === 0 && ALWAYS_CACHED.has(id) ? null : size
+    return size === 0 && BASIC_RESOURCES.has(id) ? null : size
   }
 }

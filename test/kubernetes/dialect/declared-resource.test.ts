@@ -25,6 +25,49 @@ void t.test('--resource secrets adds Secrets, in their place', async (t) => {
   t.ok(ids.indexOf('secrets') < ids.indexOf('deployments.apps'))
 })
 
+void t.test('--resource=-NAME leaves a resource out, under every group and version that has its keys', async (t) => {
+  for (const [names, expected] of [
+    [['-events'], ['events', 'events.events.k8s.io']],
+    [['-events.events.k8s.io'], ['events', 'events.events.k8s.io']],
+    [['-deployments.apps'], ['deployments.apps']],
+    [['-deployments'], ['deployments.apps']],
+    [['-horizontalpodautoscalers.autoscaling'], ['horizontalpodautoscalers.autoscaling']],
+    [['secrets', '-secrets'], ['secrets']],
+    [['-secrets', 'secrets'], ['secrets']],
+    [['-widgets.example.com', '-widgets.example.com'], ['widgets.example.com']],
+    [['flags=/config/flags/', '-flags'], ['flags.distributary.io']],
+  ] as const) {
+    const { resources, leftOut, problems } = resolveResources({ names })
+    t.same(problems, [], names.join())
+    t.same([...new Set(leftOut)].toSorted(), expected, names.join())
+    const ids = resources.map(({ resource }) => resourceId(resource))
+    t.same(
+      ids.filter((id) => expected.includes(id as never)),
+      [],
+      names.join(),
+    )
+    t.ok(ids.length > 50, names.join())
+  }
+})
+
+void t.test('what cannot be left out is refused by its name', async (t) => {
+  for (const [name, why] of [
+    ['-event', /"-event" is not a known resource; a custom one is left out as -NAME\.GROUP/],
+    ['-', /"-" is not a known resource/],
+    ['--events', /"--events" is not a known resource/],
+    ['-Widgets.example.com', /is not a known resource/],
+    ['-horizontalpodautoscalers.v1.autoscaling', /is not a known resource/],
+    ['-events=/x/', /is not a known resource/],
+    ['-clusterroles.rbac.authorization.k8s.io', /rights are made from clusterroles/],
+    ['-roles', /rights are made from roles/],
+    ['-customresourcedefinitions', /always served/],
+  ] as const) {
+    const { problems } = resolveResources({ names: [name] })
+    t.equal(problems.length, 1, name)
+    t.match(problems[0], why)
+  }
+})
+
 void t.test('--resource flags=/config/flags/ declares a prefix', async (t) => {
   const { resources, problems } = resolveResources({ names: ['flags=/config/flags/'] })
   t.same(problems, [])

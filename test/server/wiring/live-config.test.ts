@@ -85,6 +85,19 @@ void t.test('a change that needs a restart is refused whole, by the name of its 
   t.equal(await sample('last_reload_successful'), '1')
 })
 
+void t.test('what is left out stays so until a restart, and nothing else is', (t) => {
+  const { write, live, lines } = scene(t, 'resources: [{ name: -events }]\n')
+  t.same(live.current.leftOut, ['events', 'events.events.k8s.io'])
+  write('maxWatchers: 10\nresources: [{ name: -leases }]\n')
+  live.reload()
+  t.match(JSON.stringify(lines.at(-1)), 'what --resource leaves out cannot change without a restart')
+  t.same(live.current.leftOut, ['events', 'events.events.k8s.io'])
+  write('maxWatchers: 10\nresources: [{ name: -events }, { name: secrets }]\n')
+  live.reload()
+  t.equal(live.current.maxWatchers, 10)
+  t.end()
+})
+
 void t.test('a file with mistakes is refused, with every one of them', async (t) => {
   const { write, live, lines } = scene(t, 'maxWatchers: 10\n')
   write('maxWatchers: many\nallowedHots: [a]\n')
