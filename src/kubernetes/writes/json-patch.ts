@@ -1,6 +1,8 @@
 /**
- * Applies a JSON Patch (RFC 6902) to a tree. As with the API server, an index may count from the end of its array (`-1`
- * is the last item), and numbers are equal when they are written alike.
+ * Applies a JSON Patch to a tree as the API server does, which is not RFC 6902 to the letter: a missing member reads as
+ * null, so that "test" finds null there and "replace" and "copy" make one; a missing value is null; a pointer need not
+ * begin with a slash; an index may count from the end of its array (`-1` is the last item); numbers are equal when they
+ * are written alike. `test/reference/patches.ts` has recorded its answers.
  *
  * A body of a few kilobytes must not cost seconds of work. The number of operations and of copied bytes has the API
  * server's bounds. All other values that an operation visits or moves count as work, and a patch may do a fixed amount
@@ -22,15 +24,7 @@ const MAX_COPIED_BYTES = 3 * 1024 * 1024
 const MAX_WORK = 4_000_000
 /** Items of an array are shifted by one native call: shifting this many costs as much as visiting one value. */
 const SHIFTED_PER_WORK = 64
-const NAMES = ['add', 'remove', 'replace', 'move', 'copy', 'test'] as const
-
-interface Operation {
-  readonly op: (typeof NAMES)[number]
-  readonly path: string
-  /** The pointer is '' when the operation has none. */
-  readonly from: string
-  readonly value: Json
-}
+const MEMBERS: ReadonlySet<string> = new Set(['op', 'path', 'from', 'value'])
 
 /**
  * @param maxWork how many values may be visited.
@@ -38,43 +32,47 @@ interface Operation {
  * @throws BadRequestError when it is not a patch; InvalidError when it cannot be applied; RequestEntityTooLargeError
  */
 export function applyJsonPatch(object: JsonRecord, patch: Json, maxWork = MAX_WORK): JsonRecord {
-  if (!Array.isArray(patch)) throw new BadRequestError('a JSON patch must be an array of operations')
-  if (patch.length > MAX_OPERATIONS) {
+  const operations = operationsOf(patch)
+  if (operations.length > MAX_OPERATIONS) {
     throw new RequestEntityTooLargeError(
-      `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${patch.length}`,
+      `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${operations.length}`,
     )
   }
   const document = new PatchedDocument(object, maxWork)
-  for (const operation of patch) document.apply(operationOf(operation))
+  for (const operation of operations) document.apply(operation)
   return document.finish()
 }
 
-function operationOf(operation: Json): Operation {
-  const op = isRecord(operation) ? NAMES.find((name) => name === operation['op']) : undefined
-  if (!isRecord(operation) || op === undefined) {
-    const named = jsonText((isRecord(operation) ? operation['op'] : undefined) ?? null).slice(0, 100)
-    throw new BadRequestError(`error decoding patch: ${named} is no operation of a JSON patch`)
+/** Returns the members of operations that mean nothing. @throws BadRequestError when a member has another type. */
+export function unknownPatchMembers(patch: Json): readonly string[] {
+  const unknown: string[] = []
+  for (const [i, operation] of operationsOf(patch).entries()) {
+    for (const [name, value] of Object.entries(operation)) {
+      if (!MEMBERS.has(name)) unknown.push(`[${i}].${name}`)
+      else if (name !== 'value' && typeof value !== 'string' && value !== null) {
+        throw new BadRequestError(`error decoding patch: ${name} of operation ${i} must be text`)
+      }
+    }
   }
-  const { path, from, value } = operation
-  const needsFrom = op === 'copy' || op === 'move'
-  if (!isPointer(path) || (needsFrom && !isPointer(from))) {
-    throw new BadRequestError(`error decoding patch: ${op} needs a path that begins with "/"`)
-  }
-  if (value === undefined && (op === 'add' || op === 'replace' || op === 'test')) {
-    throw new BadRequestError(`error decoding patch: ${op} needs a value`)
-  }
-  return { op, path, from: needsFrom && isPointer(from) ? from : '', value: value ?? null }
+  return unknown
 }
 
-function isPointer(value: Json | undefined): value is string {
-  return typeof value === 'string' && (value === '' || value.startsWith('/'))
+/** As in Go, null is an empty patch, and an operation without members. @throws BadRequestError */
+function operationsOf(patch: Json): readonly JsonRecord[] {
+  if (patch === null) return []
+  if (!Array.isArray(patch))
+    throw new BadRequestError('error decoding patch: a JSON patch must be an array of operations')
+  return patch.map((operation) => {
+    if (operation === null) return record()
+    if (isRecord(operation)) return operation
+    throw new BadRequestError(
+      `error decoding patch: ${jsonText(operation).slice(0, 100)} is no operation of a JSON patch`,
+    )
+  })
 }
 
 class PatchedDocument {
-  /**
-   * The document is stored as the only member of this holder, so a pointer to the whole document is no special case.
-   */
-  readonly #holder: JsonRecord
+  #document: JsonRecord
   #copiedBytes = 0
   #work = 0
 
@@ -82,37 +80,42 @@ class PatchedDocument {
     object: JsonRecord,
     private readonly maxWork: number,
   ) {
-    this.#holder = record({ '': cloneTree(object) })
+    this.#document = cloneTree(object)
   }
 
-  apply({ op, path, from, value }: Operation): void {
-    switch (op) {
+  apply(operation: JsonRecord): void {
+    const value = (): Json => cloneTree(operation['value'] ?? null)
+    const path = (): string => pointerOf(operation, 'path')
+    const from = (): string => pointerOf(operation, 'from')
+    switch (operation['op']) {
       case 'add':
-        return this.#add(path, cloneTree(value))
+        return this.#add(path(), value())
       case 'replace':
-        return this.#replace(path, cloneTree(value))
+        return this.#replace(path(), value())
       case 'remove':
-        this.#remove(path)
-        return
-      case 'move':
-        if (path.startsWith(`${from}/`)) throw unprocessable(`${quote(from)} cannot be moved into itself`)
-        return this.#add(path, this.#remove(from))
+        return this.#remove(path())
+      case 'move': {
+        const moved = this.#get(from()) ?? null
+        this.#remove(from())
+        return this.#add(path(), moved)
+      }
       case 'copy':
-        return this.#add(path, this.#copy(this.#get(from), 0))
+        return this.#add(path(), this.#copy(this.#get(from()) ?? null, 0))
       case 'test':
-        if (!this.#equals(this.#get(path), value)) throw unprocessable(`testing value ${quote(path)} failed`)
+        return this.#test(path(), operation['value'])
+      default:
+        throw unprocessable(`${jsonText(operation['op'] ?? null).slice(0, 100)} is no operation of a JSON patch`)
     }
   }
 
-  /** @throws InvalidError when no object is left, or one that is nested too deeply to be read again. */
+  /** @throws InvalidError for an object that is nested too deeply to be read again. */
   finish(): JsonRecord {
-    const document = this.#holder['']
-    if (!isRecord(document)) throw unprocessable('it leaves no object')
-    requireDepth(document, MAX_JSON_DEPTH)
-    return document
+    requireDepth(this.#document, MAX_JSON_DEPTH)
+    return this.#document
   }
 
-  #get(pointer: string): Json {
+  /** Returns undefined for a member that is missing. */
+  #get(pointer: string): Json | undefined {
     const { parent, name } = this.#placeOf(pointer)
     return valueIn(parent, name, pointer)
   }
@@ -129,33 +132,44 @@ class PatchedDocument {
   }
 
   #replace(pointer: string, value: Json): void {
+    if (pointer === '') {
+      if (!isRecord(value)) throw unprocessable('it leaves no object')
+      this.#document = value
+      return
+    }
     const { parent, name } = this.#placeOf(pointer)
-    valueIn(parent, name, pointer)
     if (Array.isArray(parent)) parent[indexIn(name, parent.length, pointer)] = value
     else parent[name] = value
   }
 
-  #remove(pointer: string): Json {
-    if (pointer === '') throw unprocessable('the whole object cannot be removed')
+  #remove(pointer: string): void {
     const { parent, name } = this.#placeOf(pointer)
-    const value = valueIn(parent, name, pointer)
     if (Array.isArray(parent)) {
       const index = indexIn(name, parent.length, pointer)
       this.#spendShift(parent.length - index)
       parent.splice(index, 1)
-    } else delete parent[name]
-    return value
+    } else if (Object.hasOwn(parent, name)) delete parent[name]
+    else throw unprocessable(`there is no ${quote(pointer)}`)
+  }
+
+  /** @param wanted undefined: no value was given. */
+  #test(pointer: string, wanted: Json | undefined): void {
+    const value = pointer === '' ? this.#document : (this.#get(pointer) ?? null)
+    const isEqual = wanted === undefined ? value === null : this.#equals(value, wanted)
+    if (!isEqual) throw unprocessable(`testing value ${quote(pointer)} failed`)
   }
 
   #placeOf(pointer: string): { readonly parent: Json[] | JsonRecord; readonly name: string } {
-    const names = pointer.split('/')
-    const last = names.pop()!
-    let parent: Json = this.#holder
+    // What precedes the first slash is not looked at.
+    const [, ...names] = pointer.split('/')
+    const last = names.pop()
+    let parent: Json | undefined = this.#document
     for (const name of names) {
       parent = valueIn(parent, unescapeName(name), pointer)
       if (!Array.isArray(parent) && !isRecord(parent)) throw unprocessable(`there is no ${quote(pointer)}`)
     }
-    return { parent: parent as Json[] | JsonRecord, name: unescapeName(last) }
+    if (last === undefined) throw unprocessable(`${quote(pointer)} is no place in the object`)
+    return { parent, name: unescapeName(last) }
   }
 
   #copy(value: Json, depth: number): Json {
@@ -213,16 +227,21 @@ class PatchedDocument {
   }
 }
 
-function valueIn(parent: Json, name: string, pointer: string): Json {
-  if (Array.isArray(parent)) return parent[indexIn(name, parent.length, pointer)]!
-  if (!isRecord(parent) || !Object.hasOwn(parent, name)) throw unprocessable(`there is no ${quote(pointer)}`)
-  return parent[name]!
+function pointerOf(operation: JsonRecord, member: 'path' | 'from'): string {
+  const pointer = operation[member]
+  if (typeof pointer === 'string') return pointer
+  throw unprocessable(`${jsonText(operation['op'] ?? null)} needs a ${member}`)
 }
 
-/** @param length the number of valid indices. */
+function valueIn(parent: Json[] | JsonRecord, name: string, pointer: string): Json | undefined {
+  if (Array.isArray(parent)) return parent[indexIn(name, parent.length, pointer)]!
+  return Object.hasOwn(parent, name) ? parent[name] : undefined
+}
+
+/** Reads an index as Go's Atoi does. @param length the number of valid indices. */
 function indexIn(name: string, length: number, pointer: string): number {
-  const index = /^-?(0|[1-9]\d{0,9})$/.test(name) ? Number(name) : NaN
-  const fromStart = name.startsWith('-') && index !== 0 ? index + length : index
+  const index = /^[-+]?\d+$/.test(name) ? Number(name) : NaN
+  const fromStart = index < 0 ? index + length : Math.abs(index)
   if (fromStart >= 0 && fromStart < length) return fromStart
   throw unprocessable(`${quote(name)} of ${quote(pointer)} is no index of its array`)
 }

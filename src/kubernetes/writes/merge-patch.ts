@@ -1,6 +1,6 @@
 /**
- * Applies a JSON Merge Patch (RFC 7386) to a tree. The algorithm is the RFC's ten lines. The packages for it drop
- * members named `constructor`, and mistake a number that keeps its text for an object.
+ * Applies a JSON Merge Patch (RFC 7386) to a tree. The algorithm is the RFC's ten lines, with the API server's one
+ * difference. The packages for it drop members named `constructor`, and mistake a number that keeps its text for an object.
  */
 import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
 import { BadRequestError } from '../../engine/model/status.js'
@@ -12,11 +12,21 @@ export function applyMergePatch(object: JsonRecord, patch: Json): JsonRecord {
 }
 
 function merge(target: Json | undefined, patch: Json): Json {
+  if (!isRecord(target)) return withoutNulls(patch)
   if (!isRecord(patch)) return cloneTree(patch)
-  const merged = record(isRecord(target) ? target : {})
+  const merged = record(target)
   for (const name in patch) {
     if (patch[name] === null) delete merged[name]
     else merged[name] = merge(Object.hasOwn(merged, name) ? merged[name] : undefined, patch[name]!)
   }
   return merged
+}
+
+/** Unlike the RFC, the API server leaves them out inside of arrays too. */
+function withoutNulls(value: Json): Json {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (!isRecord(value)) return value
+  const kept = record()
+  for (const name in value) if (value[name] !== null) kept[name] = withoutNulls(value[name]!)
+  return kept
 }

@@ -16,7 +16,7 @@ import {
 import { conflictError } from '../dialect/status-body.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, type ObjectName } from '../../engine/model/resource.js'
-import { BadRequestError, InvalidError } from '../../engine/model/status.js'
+import { BadRequestError, InvalidError, type StatusError } from '../../engine/model/status.js'
 import type { CustomSchemas } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
 import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate, unchecked } from './kind-rules.js'
@@ -45,6 +45,8 @@ export interface ChangeRequest {
   readonly fieldValidation: FieldValidation
   /** Called with a warning about members that were removed, or rules that are not checked. */
   readonly warn: (text: string) => void
+  /** Makes the error for an object that cannot be read as its kind. Default: a BadRequestError. */
+  readonly unreadable?: (why: string) => StatusError
 }
 
 /** The fields that a client cannot set, besides those with rules of their own. */
@@ -126,22 +128,24 @@ export class ObjectChange {
 
   /**
    * Removes undeclared fields and fills in defaults.
-   * @throws BadRequestError when a member has another type than is declared, or undeclared fields are forbidden.
+   * @throws StatusError that `unreadable` makes, when a member has another type than is declared, or undeclared fields are
+   * forbidden.
    */
   #complete(
     body: JsonRecord,
-    { served: { resource }, fieldValidation, warn }: ChangeRequest,
+    { served: { resource }, fieldValidation, warn, unreadable = badRequest }: ChangeRequest,
     { typeProblem, dropUnknown, fillDefaults }: KindRules,
   ): void {
     const problem = typeProblem(body)
     if (problem !== null) {
       const { kind, version } = resource
-      throw new BadRequestError(`${kind} in version "${version}" cannot be handled as a ${kind}: ${problem}`)
+      throw unreadable(`${kind} in version "${version}" cannot be handled as a ${kind}: ${problem}`)
     }
     refuseOrWarn(
       dropUnknown(body).map((path) => `unknown field "${path}"`),
       fieldValidation,
       warn,
+      unreadable,
     )
     fillDefaults(body)
   }
@@ -186,17 +190,22 @@ export class ObjectChange {
 /** The most problems reported in one answer, as in the API server's decoder. */
 const MAX_STRICT_PROBLEMS = 100
 
-/** Words the problems as a strict decoder does. @throws BadRequestError */
+function badRequest(why: string): StatusError {
+  return new BadRequestError(why)
+}
+
+/** Words the problems as a strict decoder does. @throws StatusError that `refused` makes. */
 export function refuseOrWarn(
   problems: readonly string[],
   validation: FieldValidation,
   warn: (text: string) => void,
+  refused: (why: string) => StatusError = badRequest,
 ): void {
   if (problems.length === 0 || validation === 'Ignore') return
   if (validation === 'Strict') {
     const told = problems.slice(0, MAX_STRICT_PROBLEMS)
     if (problems.length > told.length) told.push(`and ${problems.length - told.length} more`)
-    throw new BadRequestError(`strict decoding error: ${told.join(', ')}`)
+    throw refused(`strict decoding error: ${told.join(', ')}`)
   }
   for (const problem of problems) warn(problem)
 }

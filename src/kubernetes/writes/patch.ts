@@ -3,10 +3,11 @@ import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-
 import { bodyMediaType } from '../dialect/media-type.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { apiVersion } from '../../engine/model/resource.js'
-import { BadRequestError, NotFoundError } from '../../engine/model/status.js'
+import { BadRequestError, InvalidError, NotFoundError, type StatusError } from '../../engine/model/status.js'
 import { bareValueOf } from './bare-value.js'
 import { makeObject } from './create.js'
-import { applyJsonPatch } from './json-patch.js'
+import { invalid } from './field-errors.js'
+import { applyJsonPatch, unknownPatchMembers } from './json-patch.js'
 import type { KindRules } from './kind-rules.js'
 import { applyConfiguration, type Manager } from './managed-fields.js'
 import { applyMergePatch } from './merge-patch.js'
@@ -39,14 +40,12 @@ type PatchType = (typeof FOR_BUILT_IN)[number]
 export interface PatchBody {
   readonly type: PatchType
   readonly patch: Json
+  /** Paths of members that were given more than once. */
+  readonly duplicates: readonly string[]
 }
 
 /** @throws BadRequestError, UnsupportedMediaTypeError */
-export function readPatch(
-  contentType: string | undefined,
-  body: Buffer,
-  takesStrategicPatch: boolean,
-): PatchBody & { readonly duplicates: readonly string[] } {
+export function readPatch(contentType: string | undefined, body: Buffer, takesStrategicPatch: boolean): PatchBody {
   const types: readonly [PatchType, ...PatchType[]] = takesStrategicPatch ? FOR_BUILT_IN : FOR_CUSTOM
   const type = bodyMediaType(contentType ?? 'none', types)
   const { value, duplicates } = decode(body, type === APPLY_PATCH)
@@ -54,7 +53,11 @@ export function readPatch(
 }
 
 /** @throws BadRequestError, InvalidError */
-export function patched(object: JsonRecord, { type, patch }: PatchBody, shape: Shape): JsonRecord {
+export function patched(
+  object: JsonRecord,
+  { type, patch }: Pick<PatchBody, 'type' | 'patch'>,
+  shape: Shape,
+): JsonRecord {
   switch (type) {
     case JSON_PATCH:
       return applyJsonPatch(object, patch)
@@ -76,11 +79,11 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
   const isApply = body.type === APPLY_PATCH
   const options = parseWriteOptions(request.query, request.userAgent, 'Patch', isApply)
   const warnings = new Warnings()
-  refuseOrWarn(
-    body.duplicates.map((path) => `duplicate field "${path}"`),
-    options.fieldValidation,
-    warnings.add,
-  )
+  // As in the API server, a patch that leaves no proper object is invalid, and an apply is a bad request.
+  const invalidPatch = (why: string): StatusError =>
+    InvalidError.forFields('', '', '', [invalid('patch', request.body.toString('utf8'), why)])
+  const asPatched = isApply ? {} : { unreadable: invalidPatch }
+  refuseOrWarn(problemsOf(body, options), options.fieldValidation, warnings.add, asPatched.unreadable)
   const manager = managerOf(context, apiVersion(resource), options, subresource)
   const configuration = isApply ? readConfiguration(body.patch, request, rules.dropUnknown, options, warnings) : null
   if (configuration !== null && rules.hasStatus) keepOwnPart(configuration, subresource)
@@ -102,6 +105,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
       keepsManagedFields: isApply,
       fieldValidation: options.fieldValidation,
       warn: warnings.add,
+      ...asPatched,
     })
     return lease.put(held, object)
   }
@@ -120,6 +124,17 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
     const { object } = applyConfiguration(null, configuration, rules.shape, manager, options.force)
     return await makeObject(context, request, object, options, warnings, true)
   }
+}
+
+/** @throws BadRequestError */
+function problemsOf({ type, patch, duplicates }: PatchBody, { fieldValidation }: WriteOptions): readonly string[] {
+  const isJsonPatch = type === JSON_PATCH
+  const unknown = isJsonPatch && fieldValidation !== 'Ignore' ? unknownPatchMembers(patch) : []
+  const which = isJsonPatch ? 'json patch ' : ''
+  return [
+    ...duplicates.map((path) => `${which}duplicate field "${path}"`),
+    ...unknown.map((path) => `${which}unknown field "${path}"`),
+  ]
 }
 
 function readConfiguration(

@@ -53,7 +53,7 @@ void t.test('merge patches change what RFC 7386 says', (t) => {
   t.end()
 })
 
-void t.test('JSON patches change what RFC 6902 says', (t) => {
+void t.test('JSON patches change what RFC 6902 says, and what the API server adds to it', (t) => {
   const rows: readonly Row[] = [
     [
       'add',
@@ -83,8 +83,8 @@ void t.test('JSON patches change what RFC 6902 says', (t) => {
     [
       'the whole object',
       '{"a":{"b":1},"c":2}',
-      '[{"op":"test","path":"","value":{"c":2,"a":{"b":1}}},{"op":"replace","path":"","value":{"d":[1]}},{"op":"copy","from":"","path":"/e"}]',
-      '{"d":[1],"e":{"d":[1]}}',
+      '[{"op":"test","path":"","value":{"c":2,"a":{"b":1}}},{"op":"replace","path":"","value":{"d":[1]}},{"op":"copy","from":"/d","path":"/e"}]',
+      '{"d":[1],"e":[1]}',
     ],
     [
       'a move within an array',
@@ -93,6 +93,18 @@ void t.test('JSON patches change what RFC 6902 says', (t) => {
       '{"a":[3,1,2]}',
     ],
     ['__proto__ is a member', '{}', '[{"op":"add","path":"/__proto__","value":{"x":1}}]', '{"__proto__":{"x":1}}'],
+    [
+      'a missing member reads as null, and what is tested is then added (istiod allocates addresses so)',
+      '{"status":{}}',
+      '[{"op":"test","path":"/status/addresses","value":null},{"op":"replace","path":"/status/addresses","value":["a"]}]',
+      '{"status":{"addresses":["a"]}}',
+    ],
+    [
+      'a copy of nothing, and a missing value, are null',
+      '{"__proto__":{"x":1}}',
+      '[{"op":"copy","from":"/constructor","path":"/a"},{"op":"add","path":"/b"},{"op":"test","path":"/c"}]',
+      '{"__proto__":{"x":1},"a":null,"b":null}',
+    ],
     [
       'a value that was added and then changed',
       '{}',
@@ -109,17 +121,17 @@ void t.test('JSON patches change what RFC 6902 says', (t) => {
   const refused: readonly (readonly [patch: string, code: number])[] = [
     ['{}', 400],
     ['[1]', 400],
-    ['[{"op":"add","path":"a","value":1}]', 400],
-    ['[{"op":"add","path":"/a"}]', 400],
-    ['[{"op":"copy","path":"/a"}]', 400],
+    ['[{"op":"add","path":"a","value":1}]', 422],
+    ['[{"op":"add","path":"","value":{}}]', 422],
+    ['[{"op":"copy","from":"","path":"/x"}]', 422],
+    ['[{"op":"copy","path":"/a"}]', 422],
     ['[{"op":"remove","path":"/none"}]', 422],
-    ['[{"op":"replace","path":"/none","value":1}]', 422],
     ['[{"op":"add","path":"/list/9","value":1}]', 422],
-    ['[{"op":"add","path":"/list/01","value":1}]', 422],
+    ['[{"op":"add","path":"/list/0x1","value":1}]', 422],
     ['[{"op":"test","path":"/n","value":2}]', 422],
     ['[{"op":"add","path":"/__proto__/x","value":1}]', 422],
-    ['[{"op":"copy","from":"/__proto__","path":"/x"}]', 422],
-    ['[{"op":"copy","from":"/constructor","path":"/x"}]', 422],
+    ['[{"op":"copy","from":"/__proto__/x","path":"/x"}]', 422],
+    ['[{"op":"test","path":"/constructor","value":{}}]', 422],
     ['[{"op":"remove","path":""}]', 422],
     ['[{"op":"replace","path":"","value":[]}]', 422],
     ['[{"op":"remove","path":"/list/-2"}]', 422],
@@ -128,11 +140,11 @@ void t.test('JSON patches change what RFC 6902 says', (t) => {
     ['[{"op":"add","path":"/n/x","value":1}]', 422],
     ['[{"op":"add","path":"/list/0/x","value":1}]', 422],
     ['[{"op":"move","from":"/list","path":"/list/0"}]', 422],
-    ['[{"op":"test","path":"/none","value":null}]', 422],
+    ['[{"op":"test","path":"/none","value":1}]', 422],
     ['[{"op":"test","path":"/list","value":{"0":1}}]', 422],
     ['[{"op":"test","path":"/list","value":[1.0]}]', 422],
     ['[{"op":"test","path":"/list","value":[1,2]}]', 422],
-    ['[{"op":"Add","path":"/a","value":1}]', 400],
+    ['[{"op":"Add","path":"/a","value":1}]', 422],
   ]
   for (const [patch, code] of refused) {
     t.throws(() => applyJsonPatch(object('{"n":1.5,"list":[1]}'), tree(patch)), { code }, patch)

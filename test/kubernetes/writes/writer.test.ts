@@ -182,8 +182,8 @@ const REFUSED: readonly Row[] = [
   ],
   [
     'a JSON patch of an unknown operation',
-    400,
-    'BadRequest',
+    422,
+    'Invalid',
     'PATCH',
     one('there'),
     [{ op: 'mend', path: '/data' }],
