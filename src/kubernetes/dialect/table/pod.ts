@@ -45,7 +45,7 @@ const COLUMNS = [
     'Node on which room is being made for the pod.',
     (pod) => textAt(pod, 'status', 'nominatedNodeName') || '<none>',
   ),
-  wide('Readiness IdentitySemaphores', 'Readiness gates that are met, of all readiness gates.', readinessGates),
+  wide('Readiness Gates', 'Readiness gates that are met, of all readiness gates.', readinessGates),
 ] as const
 
 export const podPrinter: Printer = {

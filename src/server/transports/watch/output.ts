@@ -46,7 +46,7 @@ export abstract class Output {
 }
 
 /**
- * A output that writes to its stream as directly as it can. Bytes that have to wait are counted; from `highWaterBytes` on
+ * An output that writes to its stream as directly as it can. Bytes that have to wait are counted; from `highWaterBytes` on
  * the stream is full, until all of them are taken.
  */
 export abstract class DirectOutput extends Output implements WriteOwner {

@@ -281,7 +281,7 @@ void t.test('a pod’s STATUS, READY and RESTARTS are those of kubectl', async (
       IP: '10.0.0.1',
       Node: 'n1',
       'Nominated Node': '<none>',
-      'Readiness IdentitySemaphores': '1/2',
+      'Readiness Gates': '1/2',
     },
   )
 })
