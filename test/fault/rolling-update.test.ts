@@ -14,6 +14,7 @@ import { EtcdWriter } from '../support/etcd-writer.js'
 import { type ServerProcess, startServer } from '../support/server-process.js'
 import { pause, until } from '../support/until.js'
 import { type Balancer, startBalancer } from './balancer.js'
+import { secureFlags } from '../support/secure-flags.js'
 
 const POLL_MS = 100
 const KEPT_ALIVE = 4
@@ -155,7 +156,7 @@ async function startReplica(t: Test, etcd: string, balancer: Balancer, isSecure:
   const process = await startServer(t, {
     flags: [
       `--etcd-servers=${etcd}`,
-      ...(isSecure ? ['--tls-self-signed', '--secure-port=0'] : []),
+      ...(isSecure ? secureFlags() : []),
       '--enable-writes',
       '--shutdown-delay-duration=4s',
       '--shutdown-watch-termination-grace-period=1s',

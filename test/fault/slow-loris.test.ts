@@ -4,6 +4,7 @@ import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import { startServer } from '../support/server-process.js'
 import { pause } from '../support/until.js'
+import { secureFlags } from '../support/secure-flags.js'
 
 /** Every stage at which a client can stop in the middle: what it has sent by then, and what it drips after that. */
 const stages: Record<string, { port: 'plain' | 'tcp' | 'tls'; sent: string; drip: string }> = {
@@ -21,7 +22,7 @@ const EACH = 20
 void t.test(
   'a client that stalls or drips its request is cut off at every stage, and no other client waits',
   async (t) => {
-    const flags = ['--port', '0', '--tls-self-signed', '--secure-port', '0']
+    const flags = ['--port', '0', ...secureFlags()]
     const server = await startServer(t, { flags })
     const startedAt = performance.now()
     const sockets: Socket[] = []

@@ -9,6 +9,7 @@ import { systemClock } from '../../src/support/clock.js'
 import { Folder, issue, NOW } from '../server/auth/fixtures.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
+import { secureFlags } from '../support/secure-flags.js'
 
 const HOUR = 3_600_000
 const PATH = '/api/v1/pods'
@@ -25,7 +26,7 @@ for (const { kind, flag, headers } of [
       const authority = issue('an authority')
       const { cert, key } = issue('ann', authority, { notAfter: NOW + HOUR })
       const folder = new Folder(t)
-      const flags = ['--tls-self-signed', '--secure-port', '0', flag, folder.write('ca.crt', authority.cert)]
+      const flags = [...secureFlags(), flag, folder.write('ca.crt', authority.cert)]
       const h = await startApp(t, { flags, clock, objects: { 'pods/default/a': pod('a') } })
 
       const agent = new Agent({ cert, key, rejectUnauthorized: false, keepAlive: true, maxSockets: 1 })

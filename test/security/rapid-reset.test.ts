@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { startServer } from '../support/server-process.js'
+import { secureFlags } from '../support/secure-flags.js'
 
 const ATTACKER = '127.0.0.2'
 const ROUNDS = 40
@@ -114,7 +115,7 @@ for (const isSecure of [false, true]) {
   void t.test(
     `an address that gives up its requests is refused, ${isSecure ? 'over TLS' : 'in the open'}`,
     async (t) => {
-      const flags = isSecure ? ['--tls-self-signed', '--secure-port', '0'] : []
+      const flags = isSecure ? secureFlags() : []
       const { app, url, secureUrl } = await startApp(t, { flags, objects })
       const port = Number(new URL(isSecure ? secureUrl : url).port)
       await check(t, { port, isSecure })

@@ -47,7 +47,7 @@ export interface AppHarness {
   readonly url: string
   /** `http://127.0.0.1:PORT` of `--metrics-bind-address`. */
   readonly metricsUrl: string
-  /** `https://127.0.0.1:PORT`, with the flags for it (`--tls-self-signed --secure-port 0`). */
+  /** `https://127.0.0.1:PORT`, with the flags for it (`secureFlags()`). */
   readonly secureUrl: string
   /** Stores an object, which needs its metadata. @param key under `/registry/`: `pods/default/web-0`. */
   put(key: string, object: object): Revision

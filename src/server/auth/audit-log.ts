@@ -1,17 +1,16 @@
 /**
  * Writes one JSON line for each request: the caller, the request, the answer, and the rule that allowed it. Only named
  * facts are written, never headers, bodies or the query, which may contain tokens. Rotation is left to the platform, which
- * moves the file and sends SIGHUP (`reopen`), or done here (`log-rotation.ts`).
+ * moves the file and sends SIGHUP (`reopen`).
  *
  * The queue to the disk is bounded. When it is full, lines are dropped and counted, because a full disk must not stop
  * the server. A line in the log says how many were dropped.
  */
-import { createWriteStream, fstatSync, type WriteStream } from 'node:fs'
+import { createWriteStream } from 'node:fs'
 import type { Writable } from 'node:stream'
 
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import { LogRotation, type RotationLimits } from './log-rotation.js'
 
 export interface AuditRecord {
   readonly user: string
@@ -53,12 +52,8 @@ export interface AuditLogOptions {
   readonly logger: Logger
   /** The stream that '-' writes to; tests pass their own. */
   readonly stdout: Writable
-  /** Default: the file is never renamed here. */
-  readonly rotation?: RotationLimits
 }
 
-/** How often a worker looks whether another has renamed the file. */
-const LOOK_MS = 1_000
 const MAX_QUEUED_BYTES = 4 * 2 ** 20
 /** These texts are chosen by the caller, so they are bounded. */
 const MAX_TEXT = 1_024
@@ -71,12 +66,10 @@ const MAX_LINE_BYTES = 4_096
 const MAX_SHORT_TEXT_BYTES = 300
 const MAX_SHORT_GROUPS_BYTES = 700
 
-export function openAuditLog({ path, clock, logger, stdout, rotation: limits }: AuditLogOptions): AuditLog {
-  const rotation = path === '-' || limits === undefined ? null : new LogRotation({ ...limits, path, clock, logger })
+export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): AuditLog {
   const open = (): Writable => {
     if (path === '-') return stdout
-    const stream: WriteStream = createWriteStream(path, { flags: 'a', mode: 0o600 })
-    stream.once('open', (fd: number) => rotation?.opened(fstatSync(fd).ino))
+    const stream = createWriteStream(path, { flags: 'a', mode: 0o600 })
     stream.on('error', (error) => logger.error({ path, reason: error.message }, 'the audit log cannot be written'))
     return stream
   }
@@ -88,9 +81,7 @@ export function openAuditLog({ path, clock, logger, stdout, rotation: limits }: 
     const time = new Date(clock.now()).toISOString()
     const whole = `${JSON.stringify({ time, ...fields })}\n`
     const isShort = Buffer.byteLength(whole) <= MAX_LINE_BYTES
-    const text = isShort ? whole : `${JSON.stringify({ time, ...shortened(fields) })}\n`
-    if (rotation?.makeRoom(Buffer.byteLength(text)) === true) reopen()
-    stream.write(text)
+    stream.write(isShort ? whole : `${JSON.stringify({ time, ...shortened(fields) })}\n`)
   }
 
   function reopen(): void {
@@ -98,15 +89,6 @@ export function openAuditLog({ path, clock, logger, stdout, rotation: limits }: 
     stream.end()
     stream = open()
   }
-
-  let timer: Timer | null = null
-  function lookLater(): void {
-    timer = clock.setTimer(LOOK_MS, () => {
-      if (rotation?.wasMoved() === true) reopen()
-      lookLater()
-    })
-  }
-  if (rotation !== null) lookLater()
 
   return {
     get dropped() {
@@ -133,7 +115,6 @@ export function openAuditLog({ path, clock, logger, stdout, rotation: limits }: 
     },
     reopen,
     close() {
-      timer?.cancel()
       if (path === '-') return Promise.resolve()
       return new Promise((resolve) => {
         if (stream.destroyed) resolve()

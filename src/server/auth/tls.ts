@@ -7,15 +7,11 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls'
 
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import { selfSignedCertificate } from './certificate.js'
 import { WatchedFiles } from './watched-file.js'
 
 export interface TlsOptions {
-  /** null for both files means a self-signed certificate. */
-  readonly certFile: string | null
-  readonly keyFile: string | null
-  /** The names besides loopback that a self-signed certificate covers. */
-  readonly selfSignedNames: readonly string[]
+  readonly certFile: string
+  readonly keyFile: string
   readonly minVersion: 'VersionTLS12' | 'VersionTLS13'
   /**
    * The authorities of client certificates, for users and for front proxies. A client may always come without a
@@ -65,12 +61,8 @@ export class ServerTls {
   constructor(options: TlsOptions) {
     const { certFile, keyFile, clientCaFiles, clock, logger } = options
     this.#asksForCertificates = clientCaFiles.length > 0
-    const selfSigned =
-      certFile === null || keyFile === null ? selfSignedCertificate(options.selfSignedNames, clock.now()) : null
-    const own = certFile === null || keyFile === null ? [] : [certFile, keyFile]
-    this.#context = new WatchedFiles({ paths: [...own, ...clientCaFiles], clock, logger }, (...contents) => {
-      const [cert, key] = selfSigned === null ? contents : [selfSigned.cert, selfSigned.key]
-      const ca = contents.slice(own.length)
+    const paths = [certFile, keyFile, ...clientCaFiles]
+    this.#context = new WatchedFiles({ paths, clock, logger }, (cert, key, ...ca) => {
       const context: SecureContextOptions = {
         cert,
         key,
@@ -81,7 +73,7 @@ export class ServerTls {
         ecdhCurve: 'X25519:P-256:P-384',
         sessionIdContext: 'distributary',
       }
-      check(context, certFile ?? 'self-signed', clock, logger)
+      check(context, certFile, clock, logger)
       return context
     })
   }

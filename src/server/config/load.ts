@@ -74,7 +74,7 @@ export function load(args: readonly string[], environment: Environment, readFile
   const securePort = given.get('securePort')
   const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
   if (securePort !== undefined && completed.securePort === null && !isTold) {
-    const instead = 'give --tls-cert-file and --tls-private-key-file, or --tls-self-signed'
+    const instead = 'give --tls-cert-file and --tls-private-key-file'
     problems.push(`${securePort.place}: there is no certificate: ${instead}`)
   }
   const { resource, ...rest } = completed

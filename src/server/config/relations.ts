@@ -20,7 +20,7 @@ export interface Completed extends Omit<OptionValues, 'port' | 'securePort' | 'e
 
 export function complete(values: OptionValues): Completed {
   const embedded = values.etcdServers.length === 0 && values.natsServers.length === 0 && values.upstream === null
-  const tls = values.tlsCertFile !== null || values.tlsSelfSigned
+  const tls = values.tlsCertFile !== null
   return {
     ...values,
     embedded,
@@ -224,29 +224,24 @@ export const relations: readonly Relation[] = [
     check: (c) => together('--tls-cert-file', c.tlsCertFile, '--tls-private-key-file', c.tlsPrivateKeyFile),
   },
   {
-    reads: ['tlsCertFile', 'tlsSelfSigned'],
-    check: (c) =>
-      c.tlsSelfSigned && c.tlsCertFile !== null ? '--tls-self-signed and --tls-cert-file exclude each other' : null,
-  },
-  {
-    reads: ['clientCaFile', 'requestheaderClientCaFile', 'tlsCertFile', 'tlsSelfSigned'],
+    reads: ['clientCaFile', 'requestheaderClientCaFile', 'tlsCertFile'],
     check: (c) =>
       c.securePort === null && (c.clientCaFile !== null || c.requestheaderClientCaFile !== null)
         ? '--client-ca-file and --requestheader-client-ca-file work over TLS only: give --tls-cert-file'
         : null,
   },
   {
-    reads: ['port', 'tlsCertFile', 'tlsSelfSigned'],
+    reads: ['port', 'tlsCertFile'],
     check: (c) =>
       c.port === null && c.securePort === null ? '--port is off and there is no TLS: nothing to listen on' : null,
   },
   {
-    reads: ['port', 'securePort', 'tlsCertFile', 'tlsSelfSigned'],
+    reads: ['port', 'securePort', 'tlsCertFile'],
     check: (c) =>
       c.port !== null && c.port !== 0 && c.port === c.securePort ? `--port and --secure-port are both ${c.port}` : null,
   },
   {
-    reads: ['metricsBindAddress', 'port', 'securePort', 'tlsCertFile', 'tlsSelfSigned'],
+    reads: ['metricsBindAddress', 'port', 'securePort', 'tlsCertFile'],
     check: (c) => {
       const port = c.metricsBindAddress?.port ?? 0
       const twin = port === c.port ? '--port' : port === c.securePort ? '--secure-port' : null
@@ -254,24 +249,17 @@ export const relations: readonly Relation[] = [
     },
   },
   {
-    reads: ['bindAddress', 'port', 'insecureBindAny', 'tlsCertFile', 'tlsSelfSigned'],
+    reads: ['bindAddress', 'port', 'insecureBindAny', 'tlsCertFile'],
     check: (c) =>
       c.port !== null && !isLoopback(c.bindAddress) && !c.insecureBindAny
         ? `plain HTTP on ${c.bindAddress}: beyond loopback give --tls-cert-file and leave --port off, or say --insecure-bind-any`
         : null,
   },
   {
-    reads: ['bindAddress', 'insecureBindAny', 'tlsCertFile', 'tlsSelfSigned', ...AUTHENTICATORS],
+    reads: ['bindAddress', 'insecureBindAny', 'tlsCertFile', ...AUTHENTICATORS],
     check: (c) =>
       c.securePort !== null && !isLoopback(c.bindAddress) && !c.insecureBindAny && !hasAuthenticator(c)
         ? `nobody is authenticated on ${c.bindAddress}: give --client-ca-file, --token-auth-file, --oidc-issuer-url or --authentication-kubeconfig, or say --insecure-bind-any`
-        : null,
-  },
-  {
-    reads: ['tlsSelfSigned', 'bindAddress', 'insecureBindAny'],
-    check: (c) =>
-      c.tlsSelfSigned && !isLoopback(c.bindAddress) && !c.insecureBindAny
-        ? `--tls-self-signed on ${c.bindAddress}: no client can tell it from an impostor's; use a real certificate or say --insecure-bind-any`
         : null,
   },
   {
@@ -293,20 +281,6 @@ export const relations: readonly Relation[] = [
     check: (c) =>
       c.memoryTarget !== null && c.listCacheBytes + c.watchCacheBytes > c.memoryTarget
         ? '--memory-target is less than --list-cache-bytes and --watch-cache-bytes together'
-        : null,
-  },
-  {
-    reads: ['auditLogPath', 'auditLogMaxsize'],
-    check: (c) =>
-      c.auditLogMaxsize !== null && (c.auditLogPath === null || c.auditLogPath === '-')
-        ? '--audit-log-maxsize needs --audit-log-path to name a file'
-        : null,
-  },
-  {
-    reads: ['auditLogMaxsize', 'auditLogMaxage', 'auditLogMaxbackup'],
-    check: (c) =>
-      c.auditLogMaxsize === null && (c.auditLogMaxage > 0 || c.auditLogMaxbackup > 0)
-        ? '--audit-log-maxage and --audit-log-maxbackup are about files that --audit-log-maxsize renames: give it too'
         : null,
   },
   {

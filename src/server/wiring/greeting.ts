@@ -21,9 +21,8 @@ export function greeting(config: Config, { port, securePort }: PortNumbers): str
     lines.push(`  curl -s '${plain}/readyz?verbose'`)
   }
   if (secure !== null) {
-    const trust = config.tlsSelfSigned ? '-k ' : ''
-    lines.push(`  curl ${trust}-N --http2 '${secure}/api/v1/pods?watch=1'`)
-    lines.push(`  curl ${trust}-s '${secure}/readyz?verbose'`)
+    lines.push(`  curl -N --http2 '${secure}/api/v1/pods?watch=1'`)
+    lines.push(`  curl -s '${secure}/readyz?verbose'`)
   }
   return lines.join('\n')
 }

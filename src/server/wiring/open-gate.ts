@@ -18,8 +18,6 @@ import { type ClientLimits, isOpenToAll } from './open-client-limits.js'
 import type { ResourceStage } from './open-resources.js'
 
 /** As the API server counts it. */
-const MEGABYTE = 2 ** 20
-const DAY_MS = 86_400_000
 
 export interface GateStage {
   readonly gate: RequestGate
@@ -52,12 +50,8 @@ export function openGate(basis: Basis, stage: ResourceStage, { rates, semaphores
 }
 
 function openAccessLog({ config, clock, logger }: Basis): AuditLog | null {
-  const { auditLogPath: path, auditLogMaxsize, auditLogMaxage, auditLogMaxbackup: maxBackups } = config
-  if (path === null) return null
-  const surroundings = { path, clock, logger, stdout: process.stdout }
-  if (auditLogMaxsize === null) return openAuditLog(surroundings)
-  const rotation = { maxBytes: auditLogMaxsize * MEGABYTE, maxAgeMs: auditLogMaxage * DAY_MS, maxBackups }
-  return openAuditLog({ ...surroundings, rotation })
+  const { auditLogPath: path } = config
+  return path === null ? null : openAuditLog({ path, clock, logger, stdout: process.stdout })
 }
 
 function openGuard(

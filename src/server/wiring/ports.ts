@@ -102,9 +102,9 @@ async function listen(
 
 function openTls(config: Config, clock: Clock, logger: Logger): ServerTls {
   return new ServerTls({
-    certFile: config.tlsCertFile,
-    keyFile: config.tlsPrivateKeyFile,
-    selfSignedNames: [config.bindAddress],
+    // There is no secure port without them: see `config/relations.ts`.
+    certFile: config.tlsCertFile!,
+    keyFile: config.tlsPrivateKeyFile!,
     minVersion: config.tlsMinVersion,
     clientCaFiles: [config.clientCaFile, config.requestheaderClientCaFile].filter((file) => file !== null),
     clock,

@@ -5,6 +5,7 @@ import t from 'tap'
 import { startApp } from '../../support/app.js'
 import { runServer } from '../../support/server-process.js'
 import { type CliResult, eachAtOnce, runCli } from '../support/run-cli.js'
+import { secureFlags } from '../../support/secure-flags.js'
 
 const app = await startApp(t)
 const environment = { DISTRIBUTARY_SERVER: app.url }
@@ -31,7 +32,7 @@ void t.test('each failure is reported in one line', async (t) => {
 })
 
 void t.test('a server that is not what was said, and a file that is not there, are told in words', async (t) => {
-  const secure = await startApp(t, { flags: ['--tls-self-signed', '--secure-port', '0'] })
+  const secure = await startApp(t, { flags: secureFlags() })
   const plainUrl = app.url.replace('http:', 'https:')
   const tlsUrl = secure.secureUrl.replace('https:', 'http:')
   const cases: readonly (readonly [readonly string[], RegExp])[] = [

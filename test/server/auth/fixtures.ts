@@ -9,11 +9,7 @@ import { X509Certificate } from 'node:crypto'
 import type { Test } from 'tap'
 
 import type { AuthenticationRequest } from '../../../src/server/auth/authn/authenticator.js'
-import {
-  type CertificateRequest,
-  issueCertificate,
-  type IssuedCertificate,
-} from '../../../src/server/auth/certificate.js'
+import { type CertificateRequest, issueCertificate, type IssuedCertificate } from '../../support/issue-certificate.js'
 import { describePeer, type PeerCertificate } from '../../../src/server/auth/peer-certificate.js'
 import { WatchedFiles } from '../../../src/server/auth/watched-file.js'
 import { silentLogger } from '../../../src/support/log.js'

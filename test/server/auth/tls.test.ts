@@ -11,7 +11,7 @@ import {
 } from '../../../src/server/auth/access-control.js'
 import { RbacRules } from '../../../src/server/auth/authz/rbac.js'
 import { pathAttributes } from '../../../src/server/auth/authz/authorizer.js'
-import type { IssuedCertificate } from '../../../src/server/auth/certificate.js'
+import type { IssuedCertificate } from '../../support/issue-certificate.js'
 import { peerCertificateOf } from '../../../src/server/auth/peer-certificate.js'
 import { ServerTls, type TlsOptions } from '../../../src/server/auth/tls.js'
 import { ALL_AUTHENTICATED } from '../../../src/server/auth/user.js'
@@ -32,14 +32,11 @@ interface Running {
 
 async function serve(
   t: Test,
-  options: Partial<TlsOptions>,
+  options: Partial<TlsOptions> & Pick<TlsOptions, 'certFile' | 'keyFile'>,
   handler?: https.ServerOptions & { on?: (r: https.Server) => void },
 ) {
   const clock = new VirtualClock(NOW)
   const serverTls = new ServerTls({
-    certFile: null,
-    keyFile: null,
-    selfSignedNames: [],
     minVersion: 'VersionTLS12',
     clientCaFiles: [],
     clock,
@@ -119,7 +116,6 @@ void t.test('at start an unusable certificate is an error', async (t) => {
     new ServerTls({
       certFile,
       keyFile,
-      selfSignedNames: [],
       minVersion: 'VersionTLS12',
       clientCaFiles: [],
       clock: new VirtualClock(NOW),
@@ -159,16 +155,6 @@ void t.test('old versions and weak ciphers are refused', async (t) => {
     )
     t.equal(outcome, expected, name)
   }
-})
-
-void t.test('a self-signed certificate is good for loopback', async (t) => {
-  const { port } = await serve(t, {})
-  const peek = await connect(port, { rejectUnauthorized: false })
-  const own = peek.getPeerX509Certificate()
-  peek.destroy()
-  const socket = await connect(port, { ca: own?.toString() ?? '', servername: 'localhost' })
-  t.ok(socket.authorized)
-  socket.destroy()
 })
 
 const NONE: AuthenticationOptions = {

@@ -7,6 +7,7 @@ import { pod } from '../../support/pod.js'
 import { until } from '../../support/until.js'
 import { openPage } from '../../support/chromium.js'
 import { type SeenEvent, brief } from '../../support/event-reader.js'
+import { secureFlags } from '../../support/secure-flags.js'
 
 const PODS = '/api/v1/pods'
 
@@ -181,7 +182,7 @@ void t.test('a client that reads nothing holds up nobody and misses nothing', as
 
 void t.test('a watch on a WebSocket works over TLS too', async (t) => {
   const h = await startApp(t, {
-    flags: ['--tls-self-signed', '--secure-port', '0'],
+    flags: secureFlags(),
     objects: { 'pods/default/a': pod('a') },
   })
   const url = `${h.secureUrl.replace('https', 'wss')}${PODS}?watch=1`

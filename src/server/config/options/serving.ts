@@ -24,7 +24,7 @@ export const servingOptions = {
     default: 6443,
     min: 0,
     max: 65_535,
-    doc: 'Port for HTTPS; 0 chooses a free one, and the log names it. Needs --tls-cert-file or --tls-self-signed.',
+    doc: 'Port for HTTPS; 0 chooses a free one, and the log names it. Needs --tls-cert-file.',
   }),
   metricsBindAddress: parsed({
     flag: '--metrics-bind-address',
@@ -113,11 +113,5 @@ export const servingOptions = {
     choices: ['VersionTLS12', 'VersionTLS13'],
     default: 'VersionTLS12',
     doc: 'Minimum TLS version. VersionTLS13 rejects old clients.',
-  }),
-  tlsSelfSigned: boolean({
-    flag: '--tls-self-signed',
-    group: 'TLS',
-    default: false,
-    doc: 'Create a certificate at each start, for trials: no client can verify it, so connections are open to a man in the middle.',
   }),
 } as const

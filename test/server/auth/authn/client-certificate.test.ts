@@ -3,7 +3,6 @@ import t from 'tap'
 
 import { clientCertificate } from '../../../../src/server/auth/authn/client-certificate.js'
 import { requestHeader } from '../../../../src/server/auth/authn/request-header.js'
-import { selfSignedCertificate } from '../../../../src/server/auth/certificate.js'
 import { isSignedBy, parseCertificates } from '../../../../src/server/auth/peer-certificate.js'
 import { UnauthorizedError } from '../../../../src/engine/model/status.js'
 import { changeable, issue, NOW, peerOf, request } from '../fixtures.js'
@@ -11,23 +10,6 @@ import { changeable, issue, NOW, peerOf, request } from '../fixtures.js'
 const users = issue('user authority')
 const proxies = issue('proxy authority')
 const strangers = issue('user authority')
-
-void t.test('certificates of our own making are what OpenSSL takes them for', async (t) => {
-  const leaf = issue('ann', users, { organizations: ['web', 'ops'], altNames: ['a.example', '10.0.0.1', 'fe80::1'] })
-  const parsed = new X509Certificate(leaf.cert)
-  t.equal(parsed.subject, 'O=web\nO=ops\nCN=ann')
-  t.equal(parsed.issuer, 'CN=user authority')
-  t.equal(parsed.subjectAltName, 'DNS:a.example, IP Address:10.0.0.1, IP Address:FE80:0:0:0:0:0:0:1')
-  t.ok(parsed.checkIssued(new X509Certificate(users.cert)))
-  t.ok(parsed.verify(new X509Certificate(users.cert).publicKey))
-  t.notOk(parsed.verify(new X509Certificate(strangers.cert).publicKey))
-  t.equal(parsed.ca, false)
-  t.equal(new X509Certificate(users.cert).ca, true)
-  const own = new X509Certificate(selfSignedCertificate(['proxy.example'], NOW).cert)
-  t.ok(own.checkHost('localhost') && own.checkHost('proxy.example') && own.checkIP('127.0.0.1') && own.checkIP('::1'))
-  const late = new X509Certificate(issue('x', users, { notAfter: Date.UTC(2060, 0, 2, 3, 4, 5) }).cert)
-  t.equal(Date.parse(late.validTo), Date.UTC(2060, 0, 2, 3, 4, 5), 'beyond 2050')
-})
 
 void t.test('the authority that signed a chain is found', async (t) => {
   const middle = issue('middle', users, { isAuthority: true })

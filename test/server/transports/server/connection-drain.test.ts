@@ -9,8 +9,9 @@ import { type AppHarness, startApp } from '../../../support/app.js'
 import { pod } from '../../../support/pod.js'
 import { until } from '../../../support/until.js'
 import { EventReader } from '../../../support/event-reader.js'
+import { secureFlags } from '../../../support/secure-flags.js'
 
-const SECURE = ['--tls-self-signed', '--secure-port', '0', '--shutdown-watch-termination-grace-period', '300ms']
+const SECURE = [...secureFlags(), '--shutdown-watch-termination-grace-period', '300ms']
 const PODS = '/api/v1/pods'
 
 /** A connection of HTTP/1.1, and what it has received. */

@@ -9,7 +9,7 @@ import {
   createSecureListener,
 } from '../../../../src/server/transports/server/listeners.js'
 import { answerUnreadable } from '../../../../src/server/transports/server/answer-unreadable.js'
-import { selfSignedCertificate } from '../../../../src/server/auth/certificate.js'
+import { selfSignedCertificate } from '../../../support/issue-certificate.js'
 import { PREFACE, TYPE, frame, request, settings } from '../../../security/support/http2-frames.js'
 import { until } from '../../../support/until.js'
 
@@ -43,7 +43,7 @@ async function listenSecurely(
   t: Test,
   handshakeTimeout: number,
 ): Promise<{ port: number; connections(): Promise<number>; accepted(): number }> {
-  const { cert, key } = selfSignedCertificate(['127.0.0.1'], Date.now())
+  const { cert, key } = selfSignedCertificate()
   const server = createSecureListener(
     (_asked, answer) => answer.end(),
     { maxStreams: 10 },

@@ -14,6 +14,7 @@ import { pod } from '../../../support/pod.js'
 import { until } from '../../../support/until.js'
 import { openPage } from '../../../support/chromium.js'
 import { EventReader, type SeenEvent, brief } from '../../../support/event-reader.js'
+import { secureFlags } from '../../../support/secure-flags.js'
 
 const PODS = '/api/v1/pods'
 const GZIP = { 'accept-encoding': 'gzip' }
@@ -139,7 +140,7 @@ void t.test('a watch is compressed only for clients that accept it, and ask if t
 
 void t.test('a compressed watch works over HTTP/2', async (t) => {
   const h = await startApp(t, {
-    flags: ['--tls-self-signed', '--secure-port', '0'],
+    flags: secureFlags(),
     objects: { 'pods/default/a': pod('a') },
   })
   const client = connect(h.secureUrl, { rejectUnauthorized: false })

@@ -12,8 +12,9 @@ import { curlBinary } from '../../../support/curl.js'
 import { pod } from '../../../support/pod.js'
 import { until } from '../../../support/until.js'
 import { EventReader, brief } from '../../../support/event-reader.js'
+import { secureFlags } from '../../../support/secure-flags.js'
 
-const SECURE = ['--tls-self-signed', '--secure-port', '0']
+const SECURE = secureFlags()
 const PODS = '/api/v1/pods'
 
 function session(t: Test, url: string): ClientHttp2Session {

@@ -6,6 +6,7 @@ import { createEmbeddedUpstream } from '../../../../../src/engine/upstream/embed
 import { type AppHarness, startApp } from '../../../../support/app.js'
 import { pod } from '../../../../support/pod.js'
 import { until } from '../../../../support/until.js'
+import { secureFlags } from '../../../../support/secure-flags.js'
 
 const PODS = '/api/v1/pods'
 const SSE = { accept: 'text/event-stream' }
@@ -203,7 +204,7 @@ for (const [name, url] of [
   ['over HTTP/2 on the plain port', (h: AppHarness) => h.url],
 ] as const) {
   void t.test(name, async (t) => {
-    const h = await startApp(t, { flags: ['--tls-self-signed', '--secure-port', '0'], objects })
+    const h = await startApp(t, { flags: secureFlags(), objects })
     const session = connectHttp2(url(h), { rejectUnauthorized: false })
     session.on('error', () => {})
     t.teardown(() => session.destroy())

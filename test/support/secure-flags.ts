@@ -1,0 +1,20 @@
+/** The flags of a server that also speaks HTTPS, at a port of its choice, with a certificate that nobody signed. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { selfSignedCertificate } from './issue-certificate.js'
+
+let flags: readonly string[] | null = null
+
+/** One certificate serves all tests of a process. */
+export function secureFlags(): readonly string[] {
+  if (flags !== null) return flags
+  const folder = mkdtempSync(join(tmpdir(), 'distributary-secure-'))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const [certFile, keyFile] = [join(folder, 'tls.crt'), join(folder, 'tls.key')]
+  const { cert, key } = selfSignedCertificate()
+  writeFileSync(certFile, cert)
+  writeFileSync(keyFile, key)
+  flags = ['--secure-port', '0', '--tls-cert-file', certFile, '--tls-private-key-file', keyFile]
+  return flags
+}
