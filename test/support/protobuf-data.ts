@@ -74,6 +74,12 @@ export function apiServer120(): {
     return { ...entry, value: Buffer.from(entry.value, 'base64') }
   })
   const answers = JSON.parse(readFileSync(new URL('answers.json', directory), 'utf8')) as Record<string, Answer>
+  // Since 1.21 API servers label a namespace with its name when they read it.
+  for (const { object } of Object.values(answers)) {
+    const { name, labels } = object.metadata
+    if (object.kind === 'Namespace')
+      object.metadata['labels'] = { ...(labels as object), 'kubernetes.io/metadata.name': name }
+  }
   return { stored, answers: new Map(Object.entries(answers)) }
 }
 

@@ -11,6 +11,7 @@ import { type ObjectName, type Resource, apiVersion, nameOfKey, resourceId } fro
 import { type Ingest, StoredObject, type Unservable } from '../../engine/model/stored-object.js'
 import type { Scratch } from '../../support/scratch.js'
 import { CodecError } from './protobuf/codec-error.js'
+import { readJson, readProtobuf } from './read-defaults.js'
 import { openStored } from './protobuf/resource-version.js'
 import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
 import { type ScannedObject, type Spliceable, scanObject } from './json-scan.js'
@@ -55,7 +56,8 @@ export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): 
     if (scanned !== null && scanned.metadataOffset >= 0) {
       const problem = holds === 'objects' ? problemOf(scanned, resource, name) : null
       if (problem !== null) return { unservable: problem }
-      return stored(keyValue, name, { encoding: 'json', ...scanned })
+      const read = holds === 'kubernetes' ? readJson(scanned) : scanned
+      return stored(keyValue, name, { encoding: 'json', ...read })
     }
     return unreadable(`it is no JSON object with metadata${holds === 'kubernetes' ? ', and no protobuf' : ''}`)
   }
@@ -93,11 +95,11 @@ function isProtobuf(value: Buffer): boolean {
  * Opens the envelope, so that a broken one is known at once. The object inside is decoded only when a client needs it.
  */
 function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {
-  const { value } = keyValue
-  const bytes = scratch?.take(value.length) ?? Buffer.allocUnsafeSlow(value.length)
-  value.copy(bytes)
   try {
-    const { apiVersion, kind } = openStored(bytes)
+    const { apiVersion, kind } = openStored(keyValue.value)
+    const value = readProtobuf(keyValue.value, apiVersion, kind)
+    const bytes = scratch?.take(value.length) ?? Buffer.allocUnsafeSlow(value.length)
+    value.copy(bytes)
     return stored(keyValue, name, { encoding: 'protobuf', apiVersion, kind, bytes, metadataOffset: -1 })
   } catch (error) {
     if (!(error instanceof CodecError)) throw error

@@ -14,7 +14,6 @@
  * same.
  */
 import { CodecError } from './codec-error.js'
-import { missingDefaults } from './defaults.js'
 import { isProtobuf, openEnvelope } from './envelope.js'
 import { FieldPlaces, MAX_MESSAGE_DEPTH } from './field-places.js'
 import { copyJson } from './json-text.js'
@@ -24,7 +23,6 @@ import { writeNumber } from './number-values.js'
 import { OBJECT_META, type Plan, type PlanField, Plans, WIRE_TYPES } from './plan.js'
 import type { Schema } from './schema.js'
 import { SpecialValues } from './special-values.js'
-import { hasUid } from './volume-claim.js'
 import { LENGTH, WireReader } from './wire.js'
 import { EMPTY_STRING, zeroText } from './zero-text.js'
 
@@ -44,7 +42,7 @@ export interface DecodeOptions {
    * By default `metadata.resourceVersion` is left out: etcd's mod revision is the true one, put in when it is served.
    */
   readonly keepResourceVersion?: boolean
-  /** Whether to leave out what is not stored but added by API servers on reading. @see missingDefaults */
+  /** Whether to leave out the kind and apiVersion that API servers add to a StatefulSet's volume claim templates. */
   readonly withoutDefaults?: boolean
   /**
    * The most messages that are read before the value is refused as too large. A body of 3 MB can hold a million and a
@@ -110,18 +108,12 @@ class Decoder {
     this.writer.reset()
     this.reader.bytes = value
     this.addsDefaults = options.withoutDefaults !== true
-    let end = rawEnd
-    const defaults = this.addsDefaults ? missingDefaults(envelope) : null
-    if (defaults !== null) {
-      this.reader.bytes = Buffer.concat([value.subarray(0, rawEnd), defaults])
-      end += defaults.length
-    }
     this.keepsResourceVersion = options.keepResourceVersion === true
     this.places.reset(options.maxMessages ?? Infinity)
     this.special.unknownFields = 0
     this.metadataOffset = -1
     try {
-      this.object(apiVersion, kind, rawStart, end, 0)
+      this.object(apiVersion, kind, rawStart, rawEnd, 0)
       const unknownFields = this.places.unknownFields + this.special.unknownFields
       return { bytes: this.writer.copy(), metadataOffset: this.metadataOffset, apiVersion, kind, unknownFields }
     } finally {
@@ -448,14 +440,13 @@ class Decoder {
 
   /**
    * Writes a volume claim template of a StatefulSet. API servers add kind and apiVersion when they convert it, although
-   * they are not stored. A claim with a uid is not a template but a copy of an existing claim, as in the API's own test
-   * data, and gets neither.
+   * protobuf has no place for them.
    */
   private claim(plan: Plan, start: number, stop: number, depth: number): void {
     const { writer } = this
     writer.byte(OPEN_BRACE)
     const open = writer.length
-    if (this.addsDefaults && !hasUid(this.reader, start, stop)) writer.raw(TYPE_META_OF_CLAIM)
+    if (this.addsDefaults) writer.raw(TYPE_META_OF_CLAIM)
     this.members(plan, start, stop, depth)
     writer.close(open, CLOSE_BRACE)
   }
