@@ -86,12 +86,12 @@ void t.test(
     cancelling.cancel()
     await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed knows')
     const missed = await s.write()
-    // These watchers come while nothing feeds the broadcast: from the head, from before it, from beyond it, with the
-    // state first.
+    // These watchers come while nothing feeds the broadcast: from the head, from before it, from what etcd has and the
+    // cache has not, with the state first.
     const meanwhile = scopes.flatMap((scope) => [
       s.recorder.watch({ ...scope, resourceVersion: String(s.cacheRevision) }),
       s.recorder.watch({ ...scope, resourceVersion: '1' }),
-      s.recorder.watch({ ...scope, resourceVersion: String(missed + 5) }),
+      s.recorder.watch({ ...scope, resourceVersion: String(missed) }),
       s.recorder.watch({ ...scope, resourceVersion: '0' }),
     ])
     const all = before.length + meanwhile.length
