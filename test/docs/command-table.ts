@@ -35,6 +35,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/^apt-get /, { not: 'installs on the machine' }],
   [/^git clone /, { not: 'this is the clone' }],
   [/^nats(-server)? /, { not: "NATS' own, from its manual" }],
+  [/^etcdutl /, { not: "etcd's own, from its manual" }],
   [/^openssl /, { not: "OpenSSL's own, from its manual" }],
   [/^npm audit signatures$/, { not: 'asks a registry' }],
   [/^npm (i|install) /, { not: 'asks a registry; test/ops/package.test.ts installs the package' }],
