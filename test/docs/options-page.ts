@@ -11,7 +11,7 @@ export function optionsPage(): string {
     '',
     'Each option is a flag, an environment variable and a key of the YAML file that `--config` names. A flag wins over the',
     'environment, the environment over the file, the file over the default. Durations are written `90s` or `1h30m`, sizes',
-    '`64MiB`. All problems are told at once, with exit code 2. In the Helm chart the YAML keys stand under `config`.',
+    '`64MiB`. All problems are told at once, with exit code 2. In the Helm chart the YAML keys stand under `config`. `--help` shows the twenty that matter first, `--help all` every one.',
     '',
     ...groups.flatMap((group) => [
       `## ${group}`,

@@ -41,7 +41,6 @@ export interface AuthenticationOptions {
   readonly oidcGroupsClaim: string | null
   readonly oidcGroupsPrefix: string | null
   readonly oidcSigningAlgs: readonly string[]
-  readonly oidcClockSkew: number
   readonly authenticationKubeconfig: string | null
   readonly authenticationTokenWebhookCacheTtl: number
   readonly requestheaderClientCaFile: string | null
@@ -112,7 +111,6 @@ export function buildAuthenticator(
         groupsClaim: options.oidcGroupsClaim,
         groupsPrefix: options.oidcGroupsPrefix,
         signingAlgorithms: options.oidcSigningAlgs,
-        clockSkewMs: options.oidcClockSkew,
         client: timedClient(
           new JsonClient(
             options.oidcCaFile === null

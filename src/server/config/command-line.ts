@@ -9,7 +9,8 @@ import { optionNames, options, type OptionName } from './options.js'
 import { nearestName } from '../../support/nearest-name.js'
 
 export interface CommandLine {
-  readonly help: boolean
+  /** `--help` has the options that matter first, `--help all` every one; null when neither is given. */
+  readonly help: 'first' | 'all' | null
   readonly version: boolean
   /** The texts in order; a bare boolean flag gives "true". */
   readonly texts: ReadonlyMap<OptionName, readonly string[]>
@@ -32,7 +33,7 @@ const parserOptions = Object.fromEntries([
 export function parseCommandLine(args: readonly string[]): CommandLine {
   const texts = new Map<OptionName, string[]>()
   const problems: string[] = []
-  let help = false
+  let help: CommandLine['help'] = null
   let version = false
   let afterUnknown = false
   const { tokens } = parseArgs({
@@ -44,15 +45,16 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
   })
   for (const token of tokens) {
     if (token.kind === 'positional') {
+      if (help !== null && token.value === 'all') help = 'all'
       // The word after an unknown flag is most likely its value, so only the flag is reported.
-      if (!afterUnknown) problems.push(`unexpected argument ${quote(token.value)}`)
+      else if (!afterUnknown) problems.push(`unexpected argument ${quote(token.value)}`)
       afterUnknown = false
       continue
     }
     afterUnknown = false
     if (token.kind === 'option-terminator') continue
     const name = byFlag.get(token.name)
-    if (token.name === 'help') help = true
+    if (token.name === 'help') help = token.value === 'all' ? 'all' : (help ?? 'first')
     else if (token.name === 'version') version = true
     else if (name === undefined) {
       problems.push(unknownFlag(token.name, token.rawName))

@@ -47,7 +47,32 @@ function rangeOf(option: Option<unknown>): string | null {
 const HELP_COLUMNS = 100
 const INDENT = '        '
 
-export function helpText(): string {
+/** The options that most servers set, in `--help`; `--help all` has every one. */
+const FIRST: ReadonlySet<OptionName> = new Set([
+  'etcdServers',
+  'etcdPrefix',
+  'etcdCafile',
+  'etcdCertfile',
+  'etcdKeyfile',
+  'upstream',
+  'passthrough',
+  'natsServers',
+  'bindAddress',
+  'port',
+  'enableWrites',
+  'workers',
+  'tlsCertFile',
+  'tlsPrivateKeyFile',
+  'resource',
+  'watchCacheBytes',
+  'clientCaFile',
+  'tokenAuthFile',
+  'authorizationMode',
+  'config',
+])
+
+export function helpText(which: 'first' | 'all'): string {
+  const names = which === 'all' ? optionNames : optionNames.filter((name) => FIRST.has(name))
   const lines = [
     'distributary: watch fan-out proxy and edge cache in front of etcd, in the dialect of the Kubernetes API server',
     '',
@@ -60,13 +85,15 @@ export function helpText(): string {
     ),
   ]
   let group: OptionGroup | null = null
-  for (const name of optionNames) {
+  for (const name of names) {
     const option: Option<unknown> = options[name]
     if (option.group !== group) lines.push('', `${option.group}:`)
     group = option.group
     lines.push(`  ${usage(name)}`, ...wrap(option.doc + facts(option), INDENT))
   }
-  lines.push('', '  --help', `${INDENT}This text.`, '  --version', `${INDENT}The version.`)
+  lines.push('', '  --help [all]')
+  lines.push(`${INDENT}This text; with all, the other ${optionNames.length - FIRST.size} options as well.`)
+  lines.push('  --version', `${INDENT}The version.`)
   return `${lines.join('\n')}\n`
 }
 

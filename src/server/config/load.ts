@@ -44,7 +44,7 @@ export type Environment = Readonly<Record<string, string | undefined>>
  */
 export function load(args: readonly string[], environment: Environment, readFile: ReadFile): Loaded {
   const commandLine = parseCommandLine(args)
-  if (commandLine.help) return { kind: 'help', text: helpText() }
+  if (commandLine.help !== null) return { kind: 'help', text: helpText(commandLine.help) }
   if (commandLine.version) return { kind: 'version' }
   const problems = [...commandLine.problems]
 

@@ -169,7 +169,6 @@ const NONE: AuthenticationOptions = {
   oidcGroupsClaim: null,
   oidcGroupsPrefix: null,
   oidcSigningAlgs: ['RS256'],
-  oidcClockSkew: 0,
   authenticationKubeconfig: null,
   authenticationTokenWebhookCacheTtl: 0,
   requestheaderClientCaFile: null,

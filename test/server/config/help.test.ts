@@ -2,10 +2,32 @@ import { Ajv } from 'ajv'
 import t from 'tap'
 
 import { helpText, optionRows, optionsSchema } from '../../../src/server/config/help.js'
+import { load } from '../../../src/server/config/load.js'
 import { environmentName, optionNames, options } from '../../../src/server/config/options.js'
 
-void t.test('every option appears once in --help, in lines that fit a terminal', async (t) => {
-  const lines = helpText().split('\n')
+function parseHelp(argv: readonly string[]): string {
+  const loaded = load(argv, {}, () => '')
+  return loaded.kind === 'help' ? loaded.text : loaded.kind
+}
+
+void t.test('--help has the twenty options that matter first, and says how to see the others', async (t) => {
+  const text = helpText('first')
+  const flags = text.match(/^ {2}--[a-z]\S*/gm)!.map((line) => line.trim())
+  t.equal(flags.length, 20 + ['--help', '--version'].length)
+  t.match(text, `--help [all]\n        This text; with all, the other ${optionNames.length - 20} options as well.`)
+  for (const [argv, kind] of [
+    [['--help'], text],
+    [['-h'], text],
+    [['--help', 'all'], helpText('all')],
+    [['-h', 'all'], helpText('all')],
+    [['--help=all'], helpText('all')],
+  ] as const) {
+    t.equal(parseHelp(argv), kind, argv.join(' '))
+  }
+})
+
+void t.test('every option appears once in --help all, in lines that fit a terminal', async (t) => {
+  const lines = helpText('all').split('\n')
   for (const name of optionNames) {
     const start = options[name].kind === 'secret' ? environmentName(name) : options[name].flag
     t.equal(lines.filter((line) => line.trim().split(/[ (]/)[0] === start).length, 1, start)

@@ -29,7 +29,6 @@ export interface OidcOptions {
   readonly groupsClaim: string | null
   readonly groupsPrefix: string | null
   readonly signingAlgorithms: readonly string[]
-  readonly clockSkewMs: number
   /** The client for the issuer, with its certificate authority. */
   readonly client: Pick<JsonClient, 'get' | 'close'>
   readonly clock: Clock
@@ -45,6 +44,8 @@ const JWKS_COOLDOWN_MS = 30_000
 /** kube-apiserver offers the first alone, and most issuers the second. */
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json'
 const JWKS_MAX_AGE_MS = 10 * 60_000
+/** Clocks that NTP keeps agree far better; an expired token stays valid for that long. */
+const CLOCK_SKEW_MS = 10_000
 
 /** The package is loaded by the first token, so that only servers with an issuer spend the time and memory. */
 const jose = async (): Promise<typeof import('jose')> => await import('jose')
@@ -130,7 +131,7 @@ async function verify(token: string, keys: JWTVerifyGetKey, options: OidcOptions
       issuer: options.issuerUrl,
       audience: [...options.audiences],
       algorithms: [...options.signingAlgorithms],
-      clockTolerance: options.clockSkewMs / 1_000,
+      clockTolerance: CLOCK_SKEW_MS / 1_000,
       currentDate: new Date(options.clock.now()),
       requiredClaims: ['exp', options.usernameClaim],
     })
@@ -162,7 +163,7 @@ function userOf(claims: JWTPayload, options: OidcOptions): User {
     uid: '',
     groups: groupsOf(claims, options),
     extra: {},
-    expiresAt: (claims.exp ?? 0) * 1_000 + options.clockSkewMs,
+    expiresAt: (claims.exp ?? 0) * 1_000 + CLOCK_SKEW_MS,
   }
 }
 

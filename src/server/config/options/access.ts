@@ -88,14 +88,6 @@ export const accessOptions = {
     parseItem: (text) => pick(SIGNING_ALGORITHMS, text),
     doc: 'Accepted signature algorithms. Symmetric algorithms and "none" are not available.',
   }),
-  oidcClockSkew: duration({
-    flag: '--oidc-clock-skew',
-    group: 'Authentication',
-    default: 10 * SECOND,
-    min: 0,
-    max: 5 * MINUTE,
-    doc: 'Tolerated difference between the clocks of issuer and server. Expired tokens stay valid for that long.',
-  }),
   authenticationKubeconfig: file({
     flag: '--authentication-kubeconfig',
     group: 'Authentication',

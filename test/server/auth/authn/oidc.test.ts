@@ -51,7 +51,6 @@ async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
     groupsClaim: 'groups',
     groupsPrefix: null,
     signingAlgorithms: ['RS256', 'ES256'],
-    clockSkewMs: 10_000,
     client: new JsonClient({ server: url }),
     clock,
     ...more,
