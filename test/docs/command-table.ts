@@ -37,6 +37,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/^nats(-server)? /, { not: "NATS' own, from its manual" }],
   [/^etcdutl /, { not: "etcd's own, from its manual" }],
   [/^openssl /, { not: "OpenSSL's own, from its manual" }],
+  [/^etcdutl /, { not: 'of a newer etcd than is here; test/etcd/restore.test.ts restores with the same flags' }],
   [/^npm audit signatures$/, { not: 'asks a registry' }],
   [/^npm (i|install) /, { not: 'asks a registry; test/ops/package.test.ts installs the package' }],
   [/^npx (?!distributary)/, { not: 'asks a registry' }],
