@@ -1,10 +1,11 @@
 /** Watches over WebSocket, with the `ws` client and a browser as judges. */
 import { type IncomingMessage, request } from 'node:http'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { type ClientOptions, WebSocket } from 'ws'
 import { type AppHarness, startApp } from '../../support/app.js'
 import { pod } from '../../support/pod.js'
-import { until } from '../../support/until.js'
+import { pause, until } from '../../support/until.js'
 import { openPage } from '../../support/chromium.js'
 import { type SeenEvent, brief } from '../../support/event-reader.js'
 import { secureFlags } from '../../support/secure-flags.js'
@@ -163,6 +164,34 @@ void t.test('a client that breaks off, or floods, is forgotten', async (t) => {
   clients[0]!.socket.send(Buffer.alloc(1_000_000))
   await until(() => h.watchers === 0, 'a message beyond the bound ends it')
   t.match(clients[0]!.closed, { code: 1009 })
+})
+
+void t.test('a message in more than 16 fragments ends its connection', async (t) => {
+  const h = await startApp(t)
+  const [few, many] = [open(t, h), open(t, h)]
+  for (const { socket } of [few, many]) await new Promise((resolve) => socket.once('open', resolve))
+  for (let i = 1; i <= 16; i++) few.socket.send('x', { fin: i === 16 })
+  for (let i = 1; i <= 17; i++) many.socket.send('x', { fin: false })
+  await until(() => many.closed !== null, 'the end')
+  t.match(many.closed, { code: 1008 })
+  t.equal(h.watchers, 1)
+  t.equal(few.closed, null)
+})
+
+void t.test('a frame that comes in more than 128 parts ends its connection', async (t) => {
+  const h = await startApp(t)
+  const { socket } = open(t, h)
+  const client = await new Promise<Socket>((resolve) => {
+    socket.once('upgrade', (response: IncomingMessage) => resolve(response.socket))
+  })
+  await until(() => h.watchers === 1, 'it is open')
+  client.write(Buffer.from([0x82, 0xfe, 0x10, 0x00, 0, 0, 0, 0]))
+  for (let i = 0; h.watchers > 0; i++) {
+    if (i > 1_000) throw new Error('it goes on')
+    client.write('x')
+    // It is read before the next is sent.
+    await pause(1)
+  }
 })
 
 void t.test('a client that reads nothing holds up nobody and misses nothing', async (t) => {

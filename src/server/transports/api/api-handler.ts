@@ -12,6 +12,7 @@ import {
 import type { AnsweredRequest, RequestKind } from '../../../engine/model/request-metrics.js'
 import { InternalError, StatusError, UnshowableError } from '../../../engine/model/status.js'
 import type { Exchange } from '../server/exchange.js'
+import { bodyOf } from '../server/request-body.js'
 import { failAsEvents } from '../watch/http-watch.js'
 import { answerDocument } from './discovery-documents.js'
 import { type PassOnOptions, passOn, whoElseAnswers } from './pass-on.js'
@@ -102,6 +103,8 @@ async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePat
   } catch (error) {
     const { passthrough } = options
     if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
+    // The body that goes with its headers has been dropped.
+    if (bodyOf(exchange.request) !== 'none') throw error
     begin(options, counted, 'passed')
     await passOn(options, passthrough, exchange, path)
   }

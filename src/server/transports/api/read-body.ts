@@ -1,4 +1,7 @@
-/** Reads the whole body of a request up to a bound, on HTTP/1.1 and HTTP/2. Only writes and reviews have one. */
+/**
+ * Reads the whole body of a request up to a bound, on HTTP/1.1 and HTTP/2: that of a write or a review to use it, that of a read
+ * to drop it.
+ */
 import {
   BadRequestError,
   RequestEntityTooLargeError,
@@ -7,16 +10,14 @@ import {
 } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import type { Exchange } from '../server/exchange.js'
+import { upgradeHead } from '../server/listeners.js'
+import { bodyOf, dropRest, piecesTooSmall, takeBody, upgradeWithBody } from '../server/request-body.js'
 
 /** The API server's limit. It is twice what etcd takes by default, so etcd itself refuses an object that is too large for it. */
 export const MAX_BODY_BYTES = 3 * 1024 * 1024
 
-/**
- * The pieces that a body may come in: so many, and one more for so many bytes. Each takes some microseconds of the event loop
- * and hundreds of bytes, and one read of a socket may hold ten thousand: without a bound 3 MB a byte at a time take 800 MB.
- */
-const MIN_PIECES = 2_048
-const PIECE_BYTES = 32
+/** The body of a read means nothing, and the API server ignores it. */
+const MAX_IGNORED_BYTES = 64 * 1024
 
 /**
  * @param timeoutMs the longest that a client that sends slowly may hold its slot.
@@ -29,24 +30,53 @@ export async function readBody(
   timeoutMs: number,
   maxBytes = MAX_BODY_BYTES,
 ): Promise<Buffer> {
-  const { request, requestHeaders } = exchange
-  const coding = requestHeaders['content-encoding'] ?? 'identity'
+  const coding = exchange.requestHeaders['content-encoding'] ?? 'identity'
   if (coding !== 'identity') {
     throw new UnsupportedMediaTypeError(`a body with Content-Encoding ${JSON.stringify(coding)} is not read`)
   }
-  if (Number(requestHeaders['content-length'] ?? 0) > maxBytes) throw tooLarge(exchange, maxBytes)
   const pieces: Buffer[] = []
+  await takeWhole(exchange, { clock, timeoutMs, maxBytes }, (piece) => void pieces.push(piece))
+  return Buffer.concat(pieces)
+}
+
+/**
+ * Drops the body of a read, all of it before the read begins: whatever a client sends while a watch lives belongs to another
+ * request.
+ *
+ * @returns null when there is no body.
+ * @throws RequestEntityTooLargeError, TimeoutError, BadRequestError as in `readBody`, and for a request to upgrade.
+ */
+export function dropBody(exchange: Exchange, clock: Clock, timeoutMs: number): Promise<void> | null {
+  const { request } = exchange
+  if (bodyOf(request) === 'none') return null
+  if (upgradeHead(request) !== undefined) throw upgradeWithBody()
+  return takeWhole(exchange, { clock, timeoutMs, maxBytes: MAX_IGNORED_BYTES }, () => {})
+}
+
+interface Bounds {
+  readonly clock: Clock
+  readonly timeoutMs: number
+  readonly maxBytes: number
+}
+
+async function takeWhole(
+  exchange: Exchange,
+  { clock, timeoutMs, maxBytes }: Bounds,
+  take: (piece: Buffer) => void,
+): Promise<void> {
+  const { request, requestHeaders } = exchange
+  if (Number(requestHeaders['content-length'] ?? 0) > maxBytes) throw tooLarge(exchange, maxBytes)
   let bytes = 0
-  return await new Promise<Buffer>((resolve, reject) => {
+  await new Promise<void>((resolve, reject) => {
     const timer = clock.setTimer(timeoutMs, () =>
       finish(() => reject(new TimeoutError(`the body of the request did not arrive within ${timeoutMs} ms`))),
     )
     const onData = (piece: Buffer): void => {
       bytes += piece.length
       if (bytes > maxBytes) return finish(() => reject(tooLarge(exchange, maxBytes)))
-      if (pieces.push(piece) > MIN_PIECES + bytes / PIECE_BYTES) finish(() => reject(tooManyPieces(exchange)))
+      take(piece)
     }
-    const onEnd = (): void => finish(() => resolve(Buffer.concat(pieces)))
+    const onEnd = (): void => finish(resolve)
     const onGone = (): void => finish(() => reject(new BadRequestError('the body of the request ended too early')))
     const finish = (settle: () => void): void => {
       timer.cancel()
@@ -55,7 +85,9 @@ export async function readBody(
       request.on('error', () => {})
       settle()
     }
+    takeBody(request, () => finish(() => reject(tooManyPieces(exchange))))
     request.on('data', onData).on('end', onEnd).on('aborted', onGone).on('error', onGone).on('close', onGone)
+    if (request.destroyed) onGone()
   })
 }
 
@@ -66,14 +98,13 @@ function tooLarge(exchange: Exchange, maxBytes: number): RequestEntityTooLargeEr
 
 function tooManyPieces(exchange: Exchange): BadRequestError {
   endConnection(exchange)
-  return new BadRequestError(
-    `the body of the request comes in pieces that are too small: send ${PIECE_BYTES} bytes at once or more`,
-  )
+  return piecesTooSmall()
 }
 
 /** Ends the connection with the answer, because the unread rest of the body would be taken for the next request. */
 function endConnection({ response, request }: Exchange): void {
-  if (request.httpVersionMajor !== 1) return
+  // Other streams of an HTTP/2 connection go on, and this one ends when the client has sent the rest.
+  if (request.httpVersionMajor !== 1) return dropRest(request)
   response.setHeader('connection', 'close')
   // What is left of it would be handed on piece by piece for nobody.
   request.pause()

@@ -18,6 +18,7 @@ import { webSocketWatch } from '../websocket/websocket-watch.js'
 import type { ApiContext } from './api-context.js'
 import { handleGet } from './get-handler.js'
 import { handleList } from './list-handler.js'
+import { dropBody } from './read-body.js'
 import { type Request, understandGet, understandList, understandWatch } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
 import { handleWatch } from './watch-handler.js'
@@ -72,6 +73,8 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   // Find.
   const found = find(context, request)
   if (!isRead(verb)) return await handleWrite(context, writes, request, found.served)
+  const dropping = dropBody(exchange, context.clock, context.requestTimeoutMs)
+  if (dropping !== null) await dropping
   if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)
   const live = found.kind === 'live' ? found : await openUncached(context, request, found)
   if (live === null) return

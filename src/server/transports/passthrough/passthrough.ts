@@ -10,14 +10,12 @@
  * A request is never sent twice, because nobody can know whether a write was done before the connection broke.
  */
 import http from 'node:http'
-import type { ServerHttp2Stream } from 'node:http2'
 import https from 'node:https'
 import type { Duplex } from 'node:stream'
 import type { User } from '../../auth/user.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import {
   BadGatewayError,
-  BadRequestError,
   ForbiddenError,
   ServiceUnavailableError,
   StatusError,
@@ -29,6 +27,7 @@ import { agentFor, retireAgent, type TlsClientOptions } from '../../../support/h
 import type { ForwardedCaller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
+import { type BodyKind, bodyOf, piecesTooSmall, takeBody, upgradeWithBody } from '../server/request-body.js'
 import { headerMatcher, requestHeaders, responseHeaders } from './passed-headers.js'
 
 export interface PassthroughOptions {
@@ -186,8 +185,10 @@ export class Passthrough {
     const { request, response } = exchange
     const { clock, responseTimeoutMs, name } = this.#options
     const head = upgradeHead(request)
+    // Its end must be marked in the outgoing request too, whatever the method: the next server would take unframed bytes for
+    // another request, on a connection that may carry our certificate.
     const body = bodyOf(request)
-    if (head !== undefined && body !== 'none') throw new BadRequestError('a request to upgrade has no body')
+    if (head !== undefined && body !== 'none') throw upgradeWithBody()
     const upgrade = head === undefined ? null : (request.headers.upgrade ?? null)
     // A read changes nothing, so it may be sent twice.
     const isRead = body === 'none' && upgrade === null && ['GET', 'HEAD'].includes(request.method ?? '')
@@ -240,6 +241,7 @@ export class Passthrough {
         )
         if (trailers.length > 0) outgoing.addTrailers(trailers)
       })
+      takeBody(request, () => outgoing.destroy(piecesTooSmall()))
       request.pipe(outgoing)
     })
   }
@@ -249,7 +251,7 @@ export class Passthrough {
     address: string,
     asUser: User | null,
     upgrade: string | null,
-    body: Body,
+    body: BodyKind,
   ): http.ClientRequest {
     const { request } = exchange
     const { rawHeaders } = request
@@ -381,20 +383,6 @@ function agentsOf({ url, credentials: { value } }: PassthroughOptions): {
     own: agentFor(url, ca === undefined ? {} : { ca }, options),
     proxy: cert === undefined ? null : agentFor(url, value, options),
   }
-}
-
-type Body = 'none' | 'counted' | 'chunked'
-
-/**
- * Returns how the end of the body is marked. It must be marked in the outgoing request too, whatever the method: the next
- * server would take unframed bytes for another request, on a connection that may carry our certificate.
- */
-function bodyOf(request: http.IncomingMessage): Body {
-  const { stream } = request as { stream?: ServerHttp2Stream }
-  if (stream?.endAfterHeaders === true) return 'none'
-  const length = request.headers['content-length']
-  if (length !== undefined) return length === '0' ? 'none' : 'counted'
-  return stream !== undefined || request.headers['transfer-encoding'] !== undefined ? 'chunked' : 'none'
 }
 
 /** Errors after which no part of the request can have reached the other side. */

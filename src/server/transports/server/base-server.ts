@@ -11,6 +11,7 @@ import { whyHostRefused } from './allowed-hosts.js'
 import { answerUnreadable, limitBroken } from './answer-unreadable.js'
 import { isHealthPath } from './health.js'
 import { limitPipelined } from '../limits/http-pipelining.js'
+import { gatherBody } from './request-body.js'
 import { boundAnswer } from '../watch/linger.js'
 
 export interface BaseServerOptions {
@@ -40,7 +41,7 @@ export function createBaseServer(
     forceCloseConnections: true,
     // No route has a schema. Fastify's own compilers would load 150 files at every start, to compile nothing.
     schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
-    serverFactory: (handler) => makeListener(limitPipelined(handler, () => options.onRejected('pipelined'))),
+    serverFactory: (handler) => makeListener(limitPipelined(gathering(handler), () => options.onRejected('pipelined'))),
     clientErrorHandler: (error, socket) => {
       const limit = limitBroken(error as { readonly code?: string })
       if (limit !== undefined && !refused.has(socket)) options.onRejected(limit)
@@ -78,6 +79,13 @@ export function createBaseServer(
     return await reply.code(status.code).type('application/json').send(encodeStatus(status.toStatus()))
   })
   return server
+}
+
+function gathering(handler: RequestListener): RequestListener {
+  return (request, response) => {
+    gatherBody(request)
+    handler(request, response)
+  }
 }
 
 function noCompiler(): never {

@@ -1,6 +1,8 @@
 /** Routes beside the API: each request passes the gate first, and what fails is answered as a Status. */
 import type { Attributes } from '../../auth/authz/authorizer.js'
 import { InternalError, StatusError } from '../../../engine/model/status.js'
+import { systemClock } from '../../../support/clock.js'
+import { dropBody } from '../api/read-body.js'
 import { Exchange } from './exchange.js'
 
 export interface GatedRouteOptions<Caller> {
@@ -10,6 +12,9 @@ export interface GatedRouteOptions<Caller> {
   }
   readonly onInternalError: (error: StatusError) => void
 }
+
+/** The longest time for a body, which these routes ignore. */
+const BODY_MS = 20_000
 
 interface Incoming {
   readonly raw: Exchange['request']
@@ -30,7 +35,9 @@ export function gated<Caller>(
     reply.hijack()
     const exchange = new Exchange(raw, reply.raw)
     try {
-      await send(exchange, await gate.check(exchange, attributes(raw)))
+      const caller = await gate.check(exchange, attributes(raw))
+      await dropBody(exchange, systemClock, BODY_MS)
+      await send(exchange, caller)
     } catch (error) {
       const status = StatusError.from(error)
       if (status instanceof InternalError) onInternalError(status)

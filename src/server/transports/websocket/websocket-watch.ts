@@ -4,25 +4,36 @@
  *
  * Events are not compressed: per-message deflate keeps a window for each client, so no bytes could be shared.
  */
+import type { Socket } from 'node:net'
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { Negotiated } from '../../../kubernetes/dialect/accept.js'
 import { BadRequestError } from '../../../engine/model/status.js'
+import { systemClock } from '../../../support/clock.js'
 import type { Exchange } from '../server/exchange.js'
 import { wireOf } from '../framing/framings.js'
 import { webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
 import { upgradeHead } from '../server/listeners.js'
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
+import { MessageDeadline } from './message-deadline.js'
 import { TOKEN_PROTOCOL } from './upgrade.js'
 import { WebSocketOutput } from './websocket-output.js'
 
 /** Messages of clients are read and dropped; a larger one ends the connection (1009). */
 const MAX_MESSAGE_BYTES = 64 * 1024
+/** Fragments of a message; more end the connection (1008). Clients that fragment do so by size, above the bound of a message. */
+const MAX_FRAGMENTS = 16
+/** Parts in which the bytes of one frame may be read from the socket; more end the connection (1008). Full packets need 46. */
+const MAX_CHUNKS = 128
+/** The longest time for one message. */
+const MESSAGE_MS = 30_000
 const KEEPALIVE_MS = 30_000
 const server = new WebSocketServer({
   noServer: true,
   clientTracking: false,
   perMessageDeflate: false,
   maxPayload: MAX_MESSAGE_BYTES,
+  maxFragments: MAX_FRAGMENTS,
+  maxBufferedChunks: MAX_CHUNKS,
   skipUTF8Validation: true,
   handleProtocols: (protocols) => [...protocols].find((protocol) => !protocol.startsWith(TOKEN_PROTOCOL)) ?? false,
 })
@@ -41,6 +52,7 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
   exchange.statusCode = 101
   socket.setKeepAlive(true, KEEPALIVE_MS)
   const webSocket = upgrade(exchange)
+  boundMessages(webSocket, socket)
   // Whoever listens for the end of the answer is told when the watch ends.
   if (response.listenerCount('close') > 0) webSocket.once('close', () => response.emit('close'))
   const framing = form.stream === 'protobuf-frames' ? webSocketProtobuf : webSocketJson
@@ -53,4 +65,10 @@ function upgrade({ request }: Exchange): WebSocket {
   server.handleUpgrade(request, request.socket, upgradeHead(request)!, (webSocket) => (made = webSocket))
   if (made === null) throw new Error('a checked handshake was refused')
   return made
+}
+
+function boundMessages(webSocket: WebSocket, socket: Socket): void {
+  const deadline = new MessageDeadline({ clock: systemClock, ms: MESSAGE_MS, onLate: () => webSocket.terminate() })
+  socket.on('data', (bytes: Buffer) => deadline.read(bytes))
+  webSocket.once('close', () => deadline.stop())
 }

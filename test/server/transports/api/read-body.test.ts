@@ -8,7 +8,10 @@ import type { AddressInfo } from 'node:net'
 import { readBody } from '../../../../src/server/transports/api/read-body.js'
 import { Exchange } from '../../../../src/server/transports/server/exchange.js'
 import { systemClock } from '../../../../src/support/clock.js'
+import { gatherBody, takeBody } from '../../../../src/server/transports/server/request-body.js'
 import { startApp } from '../../../support/app.js'
+import { pod } from '../../../support/pod.js'
+import { until } from '../../../support/until.js'
 
 const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a', uid: 'uid-a' } }
 const PATH = '/api/v1/namespaces/a/configmaps'
@@ -66,7 +69,6 @@ void t.test(
     stream.end()
     const [headers] = (await answered) as [{ ':status': number }]
     t.equal(headers[':status'], 400)
-    stream.resume()
     const next = session.request({ ':path': '/version' }).resume()
     const [{ ':status': status }] = (await once(next, 'response')) as [{ ':status': number }]
     t.equal(status, 200)
@@ -88,4 +90,133 @@ void t.test('read body - the rest of a refused one is not handed on', async (t) 
   const { port } = server.address() as AddressInfo
   t.match(await sendChunks(`http://127.0.0.1:${port}`, cut('x'.repeat(10_000), 1)), /^HTTP\/1.1 400 /)
   t.equal(isPaused, true)
+})
+
+const READS: Readonly<Record<string, string>> = {
+  'a list': '/api/v1/pods',
+  'a get': '/api/v1/namespaces/default/pods/a',
+  'a watch': '/api/v1/pods?watch=true&timeoutSeconds=0',
+  'a watch as server-sent events': '/api/v1/pods?watch=true&timeoutSeconds=0',
+  'the status page': '/ui/events',
+}
+
+function linesOf(name: string, ...more: readonly string[]): string {
+  const accept = name.includes('server-sent') ? ['Accept: text/event-stream'] : []
+  return [`Host: localhost`, ...accept, ...more, '', ''].join('\r\n')
+}
+
+for (const [framing, line, [first, last]] of [
+  ['of a given length', 'Content-Length: 6', ['abc', 'def']],
+  ['in chunks', 'Transfer-Encoding: chunked', ['3\r\nabc\r\n', '3\r\ndef\r\n0\r\n\r\n']],
+] as const) {
+  void t.test(`read body - a read begins when its body ${framing} is over, and ignores it`, async (t) => {
+    const { port } = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+    for (const [name, path] of Object.entries(READS)) {
+      for (const method of name === 'the status page' ? ['GET'] : ['GET', 'HEAD']) {
+        const socket = connect(port, '127.0.0.1').on('error', () => {})
+        let text = ''
+        socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+        socket.write(`${method} ${path} HTTP/1.1\r\n${linesOf(name, line)}${first}`)
+        // Whoever asks later is answered first.
+        await fetch(`http://127.0.0.1:${port}/api/v1/pods`).then((response) => response.text())
+        t.equal(text, '', `${method} of ${name} waits for the rest`)
+        socket.write(last)
+        await until(() => text.includes('\r\n\r\n'), `${method} of ${name} is answered`)
+        t.match(text, /^HTTP\/1.1 200 /)
+        socket.destroy()
+      }
+    }
+  })
+
+  void t.test(`read body - after a read with a body ${framing} the connection serves on`, async (t) => {
+    const { port } = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+    const socket = connect(port, '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    let text = ''
+    socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+    for (let i = 1; i <= 3; i++) {
+      socket.write(`GET /api/v1/pods HTTP/1.1\r\n${linesOf('a list', line)}${first}${last}`)
+      await until(() => text.split('HTTP/1.1 200 ').length === i + 1, `answer ${i}`)
+    }
+  })
+}
+
+void t.test('read body - a read begins when its body over HTTP/2 is over, and ignores it', async (t) => {
+  const { url } = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+  const session = connectHttp2(url)
+  t.teardown(() => session.destroy())
+  for (const [name, path] of Object.entries(READS)) {
+    const stream = session.request({ ':method': 'GET', ':path': path }, { endStream: false })
+    let status: number | undefined
+    stream.on('response', (headers) => (status = headers[':status'])).on('error', () => {})
+    stream.write('abc')
+    const next = session.request({ ':path': '/api/v1/pods' }).resume()
+    await once(next, 'end')
+    t.equal(status, undefined, `${name} waits for the rest`)
+    stream.end('def')
+    await until(() => status !== undefined, `${name} is answered`)
+    t.equal(status, 200)
+    stream.close()
+  }
+})
+
+void t.test('read body - a read whose body is large is refused', async (t) => {
+  const { port, url } = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+  for (const [name, path] of Object.entries(READS)) {
+    const length = 64 * 1024 + 1
+    for (const body of [
+      `Content-Length: ${length}\r\n\r\n`,
+      `Transfer-Encoding: chunked\r\n\r\n${length.toString(16)}\r\n${'x'.repeat(length)}\r\n0\r\n\r\n`,
+    ]) {
+      const socket = connect(port, '127.0.0.1').on('error', () => {})
+      let text = ''
+      socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+      socket.write(`GET ${path} HTTP/1.1\r\n${linesOf(name).trimEnd()}\r\n${body}`)
+      await once(socket, 'close')
+      t.match(text, /^HTTP\/1.1 413 /, `${name}: ${body.slice(0, 20)}`)
+    }
+    const session = connectHttp2(url)
+    const stream = session.request({ ':method': 'GET', ':path': path }, { endStream: false })
+    stream.on('error', () => {})
+    const answered = once(stream, 'response')
+    stream.write('x'.repeat(length))
+    const [headers] = (await answered) as [{ ':status': number }]
+    t.equal(headers[':status'], 413, `${name} over HTTP/2`)
+    for (let i = 0; i < 100; i++) await new Promise((resolve) => stream.write('x'.repeat(length), resolve))
+    t.pass('what follows is taken, and dropped')
+    session.destroy()
+  }
+})
+
+void t.test('read body - a body of which nobody has read is gathered, and handed on as one piece', async (t) => {
+  const pieces: number[] = []
+  let begin = (): void => {}
+  let hasRead = (): number => 0
+  const server = createServer((request, response: ServerResponse) => {
+    gatherBody(request)
+    hasRead = () => request.socket.bytesRead
+    begin = () => {
+      takeBody(request, () => t.fail('it is not refused'))
+      request.on('data', (piece: Buffer) => pieces.push(piece.length)).on('end', () => response.end('done'))
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  let text = ''
+  socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+  socket.write('POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n')
+  const piece = `28\r\n${'x'.repeat(40)}\r\n`
+  socket.write(piece.repeat(1_500))
+  await until(() => hasRead() >= 1_500 * piece.length, 'the server has read it')
+  begin()
+  socket.write(`${piece}0\r\n\r\n`)
+  await until(() => text.includes('done'), 'the end')
+  t.equal(
+    pieces.reduce((sum, length) => sum + length, 0),
+    1_501 * 40,
+  )
+  t.equal(pieces.length, 2)
 })

@@ -1,0 +1,140 @@
+/**
+ * Holds the body of a request in little memory until somebody reads it. Node hands on every chunk, frame or packet as a
+ * buffer, and keeps those that nobody reads up to 64 KB: sent a byte at a time, they take 10 MB for each request that waits
+ * for its turn, its authentication or its slot, and for as long as a watch lives.
+ *
+ * So what comes before somebody reads is gathered into one buffer. Pieces are counted as well, because a reader may be slow, or
+ * keep them: a body in very small pieces is refused.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { ServerHttp2Stream } from 'node:http2'
+import type { Readable } from 'node:stream'
+import { BadRequestError } from '../../../engine/model/status.js'
+
+/** From so many gathered bytes on no more is read from the connection; what one read has brought already is kept as well. */
+const GATHERED_BYTES = 64 * 1024
+/**
+ * The pieces that a body may come in: so many, and one more for so many bytes. Each takes some microseconds of
+ * the event loop and hundreds of bytes.
+ */
+const MIN_PIECES = 2_048
+const PIECE_BYTES = 32
+
+export type BodyKind = 'none' | 'counted' | 'chunked'
+
+/** Returns how the end of the body is marked. */
+export function bodyOf(request: IncomingMessage): BodyKind {
+  const { stream } = request as { stream?: ServerHttp2Stream }
+  if (stream?.endAfterHeaders === true) return 'none'
+  const length = request.headers['content-length']
+  if (length !== undefined) return length === '0' ? 'none' : 'counted'
+  return stream !== undefined || request.headers['transfer-encoding'] !== undefined ? 'chunked' : 'none'
+}
+
+export function piecesTooSmall(): BadRequestError {
+  return new BadRequestError(
+    `the body of the request comes in pieces that are too small: send ${PIECE_BYTES} bytes at once or more`,
+  )
+}
+
+/** Node reads nothing of such a body: what follows the headers belongs to the protocol that was asked for. */
+export function upgradeWithBody(): BadRequestError {
+  return new BadRequestError('a request to upgrade has no body')
+}
+
+const bodies = new WeakMap<IncomingMessage, ArrivingBody>()
+
+/** Gathers the body from now on: to be called when the request arrives. */
+export function gatherBody(request: IncomingMessage): void {
+  if (bodyOf(request) !== 'none') bodies.set(request, new ArrivingBody(request))
+}
+
+/**
+ * Hands the body on to whoever reads the request from now on.
+ * @param refuse called at most once, when the body comes in very small pieces. The rest of it is dropped, and its end means
+ * nothing.
+ */
+export function takeBody(request: IncomingMessage, refuse: () => void): void {
+  if (bodyOf(request) === 'none') return
+  let body = bodies.get(request)
+  if (body === undefined) bodies.set(request, (body = new ArrivingBody(request)))
+  body.handOn(refuse)
+}
+
+const NOTHING = Buffer.alloc(0)
+
+/** Drops the rest of a body that was taken: nobody reads it, and the stream of HTTP/2 goes on with its answer. */
+export function dropRest(request: IncomingMessage): void {
+  bodies.get(request)?.drop()
+}
+
+class ArrivingBody {
+  /** Node's, which makes a piece readable. */
+  readonly #push: (piece: Buffer | null) => boolean
+  /** The first piece itself, which usually is the whole body; from the second on a copy, with room for more. */
+  #gathered: Buffer = NOTHING
+  #bytes = 0
+  #pieces = 0
+  /** null: nobody reads yet, and the pieces are gathered. */
+  #refuse: (() => void) | null = null
+  #isTooSmall = false
+  #isDropped = false
+
+  constructor(request: IncomingMessage) {
+    // The request of HTTP/2 reads from its stream, and that, like the request of HTTP/1.1, is what Node fills.
+    const source: Readable = (request as { stream?: ServerHttp2Stream }).stream ?? request
+    this.#push = source.push.bind(source)
+    source.push = (piece: Buffer | null) => this.#arrive(piece)
+  }
+
+  handOn(refuse: () => void): void {
+    if (this.#isTooSmall) return refuse()
+    this.#release()
+    this.#refuse = refuse
+  }
+
+  drop(): void {
+    this.#isDropped = true
+    this.#gathered = NOTHING
+  }
+
+  /** @returns whether Node may read on. */
+  #arrive(piece: Buffer | null): boolean {
+    if (piece === null) return this.#end()
+    if (this.#isDropped) return true
+    this.#pieces++
+    this.#bytes += piece.length
+    if (this.#pieces > MIN_PIECES + this.#bytes / PIECE_BYTES) {
+      this.#isTooSmall = true
+      this.drop()
+      this.#refuse?.()
+      return true
+    }
+    return this.#refuse === null ? this.#gather(piece) : this.#push(piece)
+  }
+
+  /** `#bytes` includes those of the piece. */
+  #gather(piece: Buffer): boolean {
+    const held = this.#bytes - piece.length
+    if (held === 0) this.#gathered = piece
+    else {
+      if (this.#bytes > this.#gathered.length) {
+        const grown = Buffer.allocUnsafeSlow(2 * this.#bytes)
+        this.#gathered.copy(grown)
+        this.#gathered = grown
+      }
+      piece.copy(this.#gathered, held)
+    }
+    return this.#bytes < GATHERED_BYTES
+  }
+
+  #release(): void {
+    if (this.#gathered.length > 0) this.#push(this.#gathered.subarray(0, this.#bytes))
+    this.#gathered = NOTHING
+  }
+
+  #end(): boolean {
+    this.#release()
+    return this.#push(null)
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * Bounds how long a client may take for one message. The library keeps what it has of a message, and with it everything that
+ * the socket read together with it, until the message ends; it has no limit on that time, and does not say when a message
+ * begins. So the frames are followed here: only their headers, and not what they contain.
+ */
+import type { Clock, Timer } from '../../../support/clock.js'
+
+export interface MessageDeadlineOptions {
+  readonly clock: Clock
+  /** The longest time from the first byte of a message to its last. */
+  readonly ms: number
+  /** Called once, when a message takes longer. */
+  readonly onLate: () => void
+}
+
+export class MessageDeadline {
+  readonly #options: MessageDeadlineOptions
+  #timer: Timer | null = null
+  /** The header of a frame of which some bytes are still to come. */
+  #header: number[] = []
+  /** The bytes of a frame's payload that are still to come. */
+  #left = 0
+  /** Whether further frames of the message are to come. Control frames may stand between them. */
+  #isFragmented = false
+
+  constructor(options: MessageDeadlineOptions) {
+    this.#options = options
+  }
+
+  /** @param bytes the next ones that the client has sent. */
+  read(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length;) {
+      if (this.#left === 0) this.#readHeader(bytes[at++]!)
+      else {
+        const taken = Math.min(this.#left, bytes.length - at)
+        this.#left -= taken
+        at += taken
+      }
+      if (!this.#isUnfinished) this.stop()
+    }
+    const { clock, ms, onLate } = this.#options
+    if (this.#isUnfinished) this.#timer ??= clock.setTimer(ms, onLate)
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+  }
+
+  get #isUnfinished(): boolean {
+    return this.#isFragmented || this.#left > 0 || this.#header.length > 0
+  }
+
+  /** Source: RFC 6455, 5.2. */
+  #readHeader(byte: number): void {
+    const length = this.#header.push(byte)
+    const [first = 0, second = 0, ...rest] = this.#header
+    const short = second & 0x7f
+    const lengthBytes = short === 127 ? 8 : short === 126 ? 2 : 0
+    const maskBytes = (second & 0x80) === 0 ? 0 : 4
+    if (length < 2 + lengthBytes + maskBytes) return
+    this.#left = lengthBytes === 0 ? short : rest.slice(0, lengthBytes).reduce((sum, one) => sum * 256 + one, 0)
+    const isControl = (first & 0x08) !== 0
+    if (!isControl) this.#isFragmented = (first & 0x80) === 0
+    this.#header = []
+  }
+}

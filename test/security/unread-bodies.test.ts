@@ -1,0 +1,90 @@
+/**
+ * Bodies and messages that nobody asked for, sent a byte at a time to hold memory: with watches, which live for hours, and with
+ * requests that wait. What a piece takes is hundreds of times its bytes.
+ */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { type ServerProcess, startServer } from '../support/server-process.js'
+import { until } from '../support/until.js'
+import { FLAG, frame, headerBlock, parseFrames, PREFACE, settings, TYPE } from './support/http2-frames.js'
+
+const MiB = 2 ** 20
+const WATCH = '/api/v1/pods?watch=true'
+const WATCH_IN_CHUNKS = `GET ${WATCH} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n`
+const ATTACKERS = 40
+/** What Node keeps of a body that nobody reads; a window of HTTP/2. */
+const BYTES = 65_535
+
+interface Attacker {
+  readonly socket: Socket
+  readonly heard: () => Buffer
+}
+
+async function attacker(t: Test, port: number): Promise<Attacker> {
+  const socket = connect(port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', () => {})
+  await once(socket, 'connect')
+  return { socket, heard: () => Buffer.concat(chunks) }
+}
+
+/** Resolves when the bytes have left, or the server has ended the connection. */
+async function sendAll(socket: Socket, bytes: Buffer | string): Promise<void> {
+  const sent = new Promise<void>((resolve) => socket.write(bytes, () => resolve()))
+  await Promise.race([sent, new Promise((resolve) => socket.once('close', resolve))])
+}
+
+async function heldBy(server: ServerProcess, attack: () => Promise<void>): Promise<number> {
+  const before = server.memory().now
+  await attack()
+  return Math.round((server.memory().peak - before) / MiB)
+}
+
+/** The streams that were answered, with whatever status. */
+const answers = (heard: Buffer): number => parseFrames(heard).filter(({ type }) => type === TYPE.headers).length
+
+void t.test('unread bodies - a watch over HTTP/1.1 holds none', async (t) => {
+  t.setTimeout(120_000)
+  const server = await startServer(t, { flags: [] })
+  const attackers = await Promise.all(Array.from({ length: ATTACKERS }, () => attacker(t, server.port)))
+  const held = await heldBy(server, async () => {
+    for (const { socket } of attackers) await sendAll(socket, `${WATCH_IN_CHUNKS}${'1\r\nx\r\n'.repeat(BYTES)}`)
+    const isOver = ({ socket, heard }: Attacker): boolean => socket.closed || heard().includes('\r\n\r\n')
+    await until(() => attackers.every(isOver), 'all are answered', 110_000)
+  })
+  t.ok(held < 100, `${held} MiB`)
+  // A connection that is ended while bytes are on their way may take the answer with it.
+  const told = attackers.map(({ heard }) => heard().toString('latin1')).filter((text) => text !== '')
+  t.ok(
+    told.every((text) => /^HTTP\/1.1 400 [^]*pieces that are too small/.test(text)),
+    `${told.length} were answered`,
+  )
+})
+
+void t.test('unread bodies - a watch over HTTP/2 holds none', async (t) => {
+  t.setTimeout(120_000)
+  const server = await startServer(t, { flags: [] })
+  const { socket, heard } = await attacker(t, server.port)
+  const watch = headerBlock([
+    [':method', 'GET'],
+    [':scheme', 'http'],
+    [':authority', 'localhost'],
+    [':path', WATCH],
+  ])
+  const held = await heldBy(server, async () => {
+    await sendAll(socket, Buffer.concat([PREFACE, settings()]))
+    for (let i = 0; i < ATTACKERS; i++) {
+      const stream = 2 * i + 1
+      await sendAll(socket, frame(TYPE.headers, FLAG.endHeaders, stream, watch))
+      await sendAll(socket, Buffer.concat(Array<Buffer>(BYTES).fill(frame(TYPE.data, 0, stream, Buffer.from('x')))))
+    }
+    await until(
+      () => answers(heard()) === ATTACKERS,
+      () => `${answers(heard())} are answered`,
+      110_000,
+    )
+  })
+  t.ok(held < 100, `${held} MiB`)
+})
