@@ -72,6 +72,40 @@ export class FairQueue<T> {
   }
 }
 
+/** Shares time evenly between flows, such as the addresses of clients, and within each between its parts, such as its connections. */
+export class NestedFairQueue<T> {
+  readonly #flows = new FairQueue<string>()
+  readonly #parts = new Map<string, FairQueue<T>>()
+  #taken = ''
+
+  get size(): number {
+    return this.#flows.size
+  }
+
+  push(flow: string, part: string, item: T): void {
+    let parts = this.#parts.get(flow)
+    if (parts === undefined) this.#parts.set(flow, (parts = new FairQueue()))
+    parts.push(part, item)
+    this.#flows.push(flow, flow)
+  }
+
+  /** As in `FairQueue`: `spent` must be called before the next is taken. */
+  take(): T | undefined {
+    const flow = this.#flows.take()
+    if (flow === undefined) return undefined
+    this.#taken = flow
+    return this.#parts.get(flow)!.take()
+  }
+
+  /** @param ms what the item took that was taken last. */
+  spent(ms: number): void {
+    const parts = this.#parts.get(this.#taken)!
+    parts.spent(ms)
+    this.#flows.spent(ms)
+    if (parts.size === 0) this.#parts.delete(this.#taken)
+  }
+}
+
 /** An array that lets go of its consumed front at a cost that is constant per item. */
 class Fifo<T> {
   readonly #items: T[] = []

@@ -6,6 +6,8 @@
  * to go on takes a turn, and turns come in the order in which they were asked for. What is due to watchers goes first.
  */
 
+import { NestedFairQueue } from './fair-queue.js'
+
 /** Nobody feels it, and a turn of the event loop costs a thousandth of it. */
 export const SLICE_MS = 5
 
@@ -20,9 +22,6 @@ const ARRIVALS_MS = 2
 
 /** What comes from the source has a slice beside that of requests. */
 const SOURCE_MS = 4
-
-/** Places of arrivals that have begun, kept until they are taken away together. */
-const MOST_BEGUN = 256
 
 /** A stretch of time that begins now. */
 export class Slice {
@@ -60,9 +59,18 @@ export class LoopSlice {
   }
 }
 
+/** Where an arrival comes from: each address has an equal share of the time, and within it each connection. */
+export interface ArrivalSource {
+  readonly address: string
+  readonly connection: string
+}
+
+const ANYWHERE: ArrivalSource = { address: '', connection: '' }
+
 /**
- * Begins what arrives, such as requests, in the order in which it came: as much as there is time for in an iteration of
- * the event loop, and the rest in the next ones. A hundred small requests that come at once are not small together.
+ * Begins what arrives, such as requests: as much as there is time for in an iteration of the event loop, and the rest in the next
+ * ones. A hundred small requests that come at once are not small together. What waits goes on in fair turns, so that nobody waits
+ * behind another client's burst; arrivals of one connection begin in their order.
  *
  * What follows on a beginning without waiting for anything outside counts as its time: the next begins when no promise
  * is left to go on.
@@ -70,17 +78,21 @@ export class LoopSlice {
 export class Arrivals {
   readonly #slice: { readonly isOver: boolean }
   /** As many as there are requests that were not begun. */
-  #waiting: (() => void)[] = []
-  #next = 0
+  readonly #waiting = new NestedFairQueue<() => void>()
+  readonly #now: () => number
+  /** When the one that is being begun was taken; null when none is. */
+  #takenMs: number | null = null
   #isGoing = false
   readonly #go = (): void => this.#begin()
 
-  constructor(slice: { readonly isOver: boolean } = new LoopSlice(ARRIVALS_MS)) {
+  /** @param now milliseconds, for what each took. */
+  constructor(slice: { readonly isOver: boolean } = new LoopSlice(ARRIVALS_MS), now = () => performance.now()) {
     this.#slice = slice
+    this.#now = now
   }
 
   get waiting(): number {
-    return this.#waiting.length - this.#next
+    return this.#waiting.size
   }
 
   /**
@@ -89,7 +101,7 @@ export class Arrivals {
    */
   turn(): Promise<void> {
     return new Promise((resolve) => {
-      this.#waiting.push(resolve)
+      this.#waiting.push('', '', resolve)
       if (this.#isGoing) return
       this.#isGoing = true
       process.nextTick(this.#go)
@@ -97,27 +109,22 @@ export class Arrivals {
   }
 
   /** @param begin called now or later. */
-  admit(begin: () => void): void {
+  admit(begin: () => void, { address, connection }: ArrivalSource = ANYWHERE): void {
     if (!this.#isGoing && !this.#slice.isOver) return begin()
-    this.#waiting.push(begin)
+    this.#waiting.push(address, connection, begin)
     if (this.#isGoing) return
     this.#isGoing = true
     setImmediate(this.#go)
   }
 
   #begin(): void {
-    if (this.waiting === 0) {
-      this.#waiting = []
-      this.#next = 0
-      this.#isGoing = false
-    } else if (this.#slice.isOver) setImmediate(this.#go)
+    if (this.#takenMs !== null) this.#waiting.spent(this.#now() - this.#takenMs)
+    this.#takenMs = null
+    if (this.waiting === 0) this.#isGoing = false
+    else if (this.#slice.isOver) setImmediate(this.#go)
     else {
-      const begin = this.#waiting[this.#next++]!
-      // Under a load that never lets it become empty, what has begun must not stay in it.
-      if (this.#next === MOST_BEGUN) {
-        this.#waiting.splice(0, MOST_BEGUN)
-        this.#next = 0
-      }
+      const begin = this.#waiting.take()!
+      this.#takenMs = this.#now()
       begin()
       // A tick comes when all promises that can go on have done so.
       queueMicrotask(() => process.nextTick(this.#go))

@@ -106,6 +106,22 @@ void t.test(
   },
 )
 
+void t.test('refused credentials are counted against their address', async (t) => {
+  const app = await start(t, ['--requests-per-second', '1', '--trusted-proxies', '127.0.0.1'], 1)
+  const from = async (address: string, token: string): Promise<number> =>
+    (await ask(app.url, 'HTTP/1.1', '/version', { token, headers: { 'x-forwarded-for': address } })).status
+  const codes: number[] = []
+  for (let i = 0; i < 15; i++) codes.push(await from('203.0.113.7', `guess-${i}`))
+  t.equal(codes[0], 401)
+  t.ok(codes.includes(429), `one address is told to wait: ${codes.join()}`)
+  t.equal(await from('203.0.113.8', 'guess'), 401, 'another is not')
+  t.equal(
+    await from('203.0.113.7', 't-quiet'),
+    200,
+    'and a good credential is not refused for the bad ones of its neighbours',
+  )
+})
+
 void t.test('requests are counted against their sender, and anonymous ones against their address', async (t) => {
   const app = await start(t, ['--anonymous-auth', '--requests-per-second', '1', '--trusted-proxies', '127.0.0.1'], 1)
   const from = async (address: string, token: string | null = null): Promise<number> =>

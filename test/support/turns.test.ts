@@ -119,6 +119,43 @@ void t.test('arrivals that never cease are begun in order, and none waits twice'
   t.equal(arrivals.waiting, 0)
 })
 
+void t.test('a burst of one client delays its own requests, and nobody else’s', async (t) => {
+  const slice = { isOver: true }
+  let nowMs = 0
+  const arrivals = new Arrivals(slice, () => nowMs)
+  const order: string[] = []
+  const arrive = (name: string, address: string, connection: string): Promise<void> =>
+    new Promise((resolve) => {
+      const begin = (): void => {
+        nowMs += 1
+        order.push(name)
+        resolve()
+      }
+      arrivals.admit(begin, { address, connection })
+    })
+  const all = [
+    ...Array.from({ length: 1_000 }, (_, i) => arrive(`burst${i}`, '192.0.2.1', String(i % 40))),
+    arrive('neighbour', '192.0.2.1', 'its own'),
+    arrive('other', '192.0.2.2', 'one'),
+    arrive('other again', '192.0.2.2', 'one'),
+  ]
+  slice.isOver = false
+  await Promise.all(all)
+  t.ok(order.indexOf('other') < 4, `another address is at place ${order.indexOf('other')}`)
+  t.ok(order.indexOf('other again') < 8, `and again at place ${order.indexOf('other again')}`)
+  t.ok(order.indexOf('neighbour') < 100, `another connection of the address at place ${order.indexOf('neighbour')}`)
+  const burst = order.filter((name) => name.startsWith('burst'))
+  for (let i = 0; i < 40; i++) {
+    const ofOne = burst.filter((name) => Number(name.slice(5)) % 40 === i)
+    t.same(
+      ofOne,
+      ofOne.toSorted((a, b) => Number(a.slice(5)) - Number(b.slice(5))),
+      'one connection keeps its order',
+    )
+  }
+  t.equal(arrivals.waiting, 0)
+})
+
 void t.test('work is cut into parts of about one weight, without loss', async (t) => {
   const rows = [
     [[], []],

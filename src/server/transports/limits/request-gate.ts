@@ -20,7 +20,7 @@ import { bearerToken } from '../../auth/authn/bearer-token.js'
 import { refuseImpersonation } from '../../auth/impersonation.js'
 import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certificate.js'
 import { ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../../auth/user.js'
-import type { StatusError } from '../../../engine/model/status.js'
+import { type StatusError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Exchange } from '../server/exchange.js'
 
 export interface RequestGateOptions {
@@ -80,7 +80,7 @@ export class RequestGate {
   /** @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError */
   check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller> {
     const { guard, spendInitialBytes, audit } = this.#options
-    const address = this.#addressOf(exchange.request)
+    const address = this.addressOf(exchange.request)
     if (guard === null) {
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
       refuseImpersonation(exchange.request.rawHeaders)
@@ -110,7 +110,7 @@ export class RequestGate {
     let client: Client | null = null
     let rule: string | null = null
     try {
-      const user = await guard.authenticate(asked)
+      const user = await this.#authenticate(guard, asked, address)
       client = { user, impersonator: null }
       const acting = await this.#actingAs(guard, user, asked, address)
       client = acting
@@ -126,6 +126,19 @@ export class RequestGate {
       }
     } finally {
       this.#audit(exchange, attributes, address, client, rule)
+    }
+  }
+
+  /**
+   * A refused credential counts as a request of its address, because it has no other name: 401s have a rate.
+   * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
+   */
+  async #authenticate(guard: AccessGuard, asked: AuthenticationRequest, address: string): Promise<User> {
+    try {
+      return await guard.authenticate(asked)
+    } catch (error) {
+      if (error instanceof UnauthorizedError) await this.#options.countRequest(address)
+      throw error
     }
   }
 
@@ -151,7 +164,7 @@ export class RequestGate {
   async checkReview(exchange: Exchange, attributes: Attributes, isSelf: boolean): Promise<Reviewer> {
     const { guard, audit } = this.#options
     const { request } = exchange
-    const address = this.#addressOf(request)
+    const address = this.addressOf(request)
     if (guard === null) {
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
       refuseImpersonation(request.rawHeaders)
@@ -161,7 +174,7 @@ export class RequestGate {
     let client: Client | null = null
     let rule: string | null = null
     try {
-      const user = await guard.authenticate(asked)
+      const user = await this.#authenticate(guard, asked, address)
       client = { user, impersonator: null }
       const acting = await this.#actingAs(guard, user, asked, address)
       client = acting
@@ -180,7 +193,7 @@ export class RequestGate {
   async checkForwarded(exchange: Exchange, attributes: Attributes): Promise<ForwardedCaller> {
     const { guard, countRequest } = this.#options
     const { request } = exchange
-    const address = this.#addressOf(request)
+    const address = this.addressOf(request)
     const asked: AuthenticationRequest = {
       rawHeaders: request.rawHeaders,
       tlsPeerCertificate: this.#certificateOf(request),
@@ -189,7 +202,7 @@ export class RequestGate {
     let user: User | null = null
     try {
       const hasBearerToken = bearerToken(asked) !== null
-      if (guard !== null) user = await guard.authenticate(asked)
+      if (guard !== null) user = await this.#authenticate(guard, asked, address)
       const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
       await countRequest(user === null ? address : identityOf(user, address))
       return { user, isAnonymous, hasBearerToken, address }
@@ -242,7 +255,8 @@ export class RequestGate {
     })
   }
 
-  #addressOf(request: IncomingMessage): string {
+  /** The client's address: its peer's, or what a trusted proxy says. */
+  addressOf(request: IncomingMessage): string {
     const peer = request.socket.remoteAddress ?? ''
     const { proxies } = this.#options
     if (!proxies.has(peer)) return peer
