@@ -13,7 +13,7 @@ export class StoredObject {
    * still valid.
    */
   facts: object | null = null
-  /** The rules of a definition that its bytes satisfy as they are, kept by `kubernetes/codec/object-views.ts` alone. */
+  /** The rules of a definition, or the schema, that its bytes satisfy as they are, kept by `kubernetes/codec/object-views.ts` alone. */
   conformsTo: object | null = null
   /** The number of its bytes. */
   readonly size: number

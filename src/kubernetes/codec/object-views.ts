@@ -10,6 +10,7 @@ import { type Spliceable, scanObject } from './json-scan.js'
 import { CodecError } from './protobuf/codec-error.js'
 import { type DecodedObject, decodeObject } from './protobuf/decode.js'
 import type { Schema } from './protobuf/schema.js'
+import { unknownFields } from './protobuf/unknown-fields.js'
 import type { ReadRules } from './read-rules.js'
 import { canConvert, convert } from './versions/convert.js'
 import { JsonObject } from './versions/json-object.js'
@@ -28,8 +29,8 @@ export interface ObjectViewsOptions {
   readonly maxBytes: number
   /** Called once per object version and target when a value has no JSON form here. */
   readonly onUnreadable: (object: StoredObject, reason: string) => void
-  /** Called when a protobuf value has fields that the schema does not know: JSON clients do not see them. */
-  readonly onUnknownFields: (count: number) => void
+  /** Called once per object version with the fields that the schema does not know: JSON clients do not see them. */
+  readonly onUnknownFields: (object: StoredObject, fields: readonly string[]) => void
 }
 
 interface View extends ViewTarget {
@@ -39,10 +40,12 @@ interface View extends ViewTarget {
 
 /** The memory that a view takes besides its bytes. */
 const VIEW_OVERHEAD_BYTES = 128
+const NO_FIELDS: readonly string[] = []
 
 export class ObjectViews {
   readonly #options: ObjectViewsOptions
   readonly #views: ByteCache<StoredObject, readonly View[]>
+  readonly #unknown = new WeakMap<StoredObject, readonly string[]>()
 
   constructor(options: ObjectViewsOptions) {
     this.#options = options
@@ -79,6 +82,33 @@ export class ObjectViews {
     const others = views.filter((view) => view !== known)
     this.#views.set(object, [...others, { apiVersion, convertsByName, rules, json }])
     return json
+  }
+
+  /**
+   * Returns the fields of an object that have no JSON here, as `unknownFields` of protobuf names them; they are looked
+   * for once per object version. Nothing is said of a value that cannot be read.
+   */
+  unknownFields(object: StoredObject): readonly string[] {
+    const { schema, onUnknownFields } = this.#options
+    if (object.encoding !== 'protobuf' || object.conformsTo === schema) return NO_FIELDS
+    const known = this.#unknown.get(object)
+    if (known !== undefined) return known
+    const found = this.#findUnknown(object)
+    if (found.length === 0) object.conformsTo = schema
+    else {
+      this.#unknown.set(object, found)
+      onUnknownFields(object, found)
+    }
+    return found
+  }
+
+  #findUnknown({ bytes }: StoredObject): readonly string[] {
+    try {
+      return unknownFields(bytes, this.#options.schema)
+    } catch (error) {
+      if (!(error instanceof CodecError)) throw error
+      return NO_FIELDS
+    }
   }
 
   /** Whether objects stored in this kind and version can be shown in the target version at all. */
@@ -118,7 +148,8 @@ export class ObjectViews {
 
   #decode(object: StoredObject): DecodedObject {
     const decoded = decodeObject(object.bytes, this.#options.schema)
-    if (decoded.unknownFields > 0) this.#options.onUnknownFields(decoded.unknownFields)
+    if (decoded.unknownFields > 0) this.unknownFields(object)
+    else object.conformsTo = this.#options.schema
     if (decoded.metadataOffset < 0) throw new CodecError('malformed', `${decoded.kind} has no metadata`)
     return decoded
   }

@@ -43,7 +43,7 @@ export class Metrics {
   )
   readonly #unknownFields = this.#set.counter(
     'codec_unknown_fields_total',
-    'Fields of protobuf values that no schema knows, so that JSON clients do not see them.',
+    'Fields of a later release in objects that were read as JSON, which lacks them.',
     [],
   )
   readonly #rejected = this.#set.counter('http_rejected_total', 'Requests refused by a limit, by its name.', ['limit'])

@@ -43,6 +43,11 @@ export class ServedViews {
     return this.#views.canShow(object, viewTargetOf(served))
   }
 
+  /** The fields of a stored object that have no JSON. */
+  unknownFields(object: StoredObject): readonly string[] {
+    return this.#views.unknownFields(object)
+  }
+
   /**
    * The JSON that selectors look at.
    *

@@ -73,6 +73,7 @@ function contextOf({ config, clock, random }: Basis, { stage, known, limits, isD
     minRequestTimeoutMs: config.minRequestTimeout,
     requestTimeoutMs: config.requestTimeout,
     compressesWatches: config.compress,
+    hasPassthrough: config.passthrough !== null,
     isDraining,
   }
 }

@@ -9,6 +9,7 @@ import { keyValueObject } from '../../kubernetes/dialect/key-value-object.js'
 import { ResourceRegistry, type ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import { keyToText } from '../../engine/model/event.js'
+import { recentEntries } from '../../support/recent-entries.js'
 import { type Resource, resourceId } from '../../engine/model/resource.js'
 import { Resources } from '../../engine/pipeline/resources.js'
 import { RemoteDiscovery } from '../served/remote-discovery.js'
@@ -92,7 +93,11 @@ export function ringBounds({ defaultWatchCacheSize, watchCacheBytes, watchCacheA
   return { maxItems: defaultWatchCacheSize, maxBytes: watchCacheBytes, maxAgeMs: watchCacheAge }
 }
 
+/** A field that no schema knows is logged once; the memory of that has a bound. */
+const LOGGED_FIELDS = 1_000
+
 function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectViews {
+  const loggedFields = recentEntries<string, true>(LOGGED_FIELDS)
   return new ObjectViews({
     schema,
     maxBytes: config.listCacheBytes,
@@ -103,7 +108,15 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
         'object cannot be shown as JSON',
       )
     },
-    onUnknownFields: (count) => metrics.unknownFields(count),
+    onUnknownFields: ({ apiVersion, kind }, fields) => {
+      metrics.unknownFields(fields.length)
+      for (const field of fields) {
+        const name = `${apiVersion} ${kind} ${field}`
+        if (loggedFields.has(name)) continue
+        loggedFields.set(name, true)
+        logger.warn({ apiVersion, kind, field }, 'a stored field is newer than this release, and JSON lacks it')
+      }
+    },
   })
 }
 

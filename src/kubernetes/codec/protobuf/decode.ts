@@ -20,7 +20,7 @@ import { copyJson } from './json-text.js'
 import { JsonWriter } from './json-writer.js'
 import { MapEntries } from './map-entries.js'
 import { writeNumber } from './number-values.js'
-import { OBJECT_META, type Plan, type PlanField, Plans, WIRE_TYPES } from './plan.js'
+import { OBJECT_META, type Plan, type PlanField, type Plans, plansOf, WIRE_TYPES } from './plan.js'
 import type { Schema } from './schema.js'
 import { SpecialValues } from './special-values.js'
 import { LENGTH, WireReader } from './wire.js'
@@ -89,7 +89,6 @@ class Decoder {
   private readonly writer = new JsonWriter()
   private readonly entries = new MapEntries(this.reader)
   private readonly special = new SpecialValues(this.reader, this.writer)
-  private readonly plansOf = new WeakMap<Schema, Plans>()
   private plans!: Plans
   private metadataOffset = -1
   private keepsResourceVersion = false
@@ -99,12 +98,7 @@ class Decoder {
     const envelope = openEnvelope(value)
     const { rawStart, rawEnd } = envelope
     const { apiVersion, kind } = envelope.kind === '' ? (options.defaultKind ?? envelope) : envelope
-    let plans = this.plansOf.get(schema)
-    if (plans === undefined) {
-      plans = new Plans(schema)
-      this.plansOf.set(schema, plans)
-    }
-    this.plans = plans
+    this.plans = plansOf(schema)
     this.writer.reset()
     this.reader.bytes = value
     this.addsDefaults = options.withoutDefaults !== true

@@ -159,6 +159,14 @@ export class Plans {
   }
 }
 
+const plansBySchema = new WeakMap<Schema, Plans>()
+
+export function plansOf(schema: Schema): Plans {
+  let plans = plansBySchema.get(schema)
+  if (plans === undefined) plansBySchema.set(schema, (plans = new Plans(schema)))
+  return plans
+}
+
 /** Quotes a name from stored bytes, cut to fit a log line. */
 function quote(text: string): string {
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)

@@ -36,6 +36,8 @@ export interface ApiContext {
   readonly requestTimeoutMs: number
   /** Whether watches are compressed for every client that accepts gzip, not only for those that ask. */
   readonly compressesWatches: boolean
+  /** Whether an API server answers what cannot be answered here (`--passthrough`). */
+  readonly hasPassthrough: boolean
   /** Whether the server is stopping, so that new watches are refused. */
   isDraining(): boolean
 }

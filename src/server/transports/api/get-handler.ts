@@ -4,10 +4,12 @@ import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
 import { keyOfName } from '../../../engine/model/resource.js'
 import { NotAcceptableError } from '../../../engine/model/status.js'
 import { layOut } from '../bodies/layout.js'
+import type { ApiContext } from './api-context.js'
 import { readObject } from './read-state.js'
 import type { ReadRequest } from './request.js'
+import { checkObject } from './unknown-fields.js'
 
-export async function handleGet(request: ReadRequest<GetParameters>): Promise<void> {
+export async function handleGet(context: ApiContext, request: ReadRequest<GetParameters>): Promise<void> {
   const { exchange, live, path, form, options } = request
   const { cache, served } = live
   cache.assertReadable()
@@ -15,6 +17,7 @@ export async function handleGet(request: ReadRequest<GetParameters>): Promise<vo
   // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)
+  checkObject(context, request, object)
   const layout = layOut(exchange, form)
   const body = request.encoder().single(object)
   if (body === null)

@@ -18,6 +18,7 @@ import { sendBody } from '../bodies/send-body.js'
 import type { ApiContext } from './api-context.js'
 import { readListState } from './read-state.js'
 import type { ReadRequest } from './request.js'
+import { checkObjects } from './unknown-fields.js'
 
 /** A longer wait is left to the client, because waiting there holds no connection. */
 const MAX_DEBT_WAIT_MS = 5_000
@@ -57,6 +58,8 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
   const contents = contentsOf(context, request, snapshot)
+  const { prefix, selector, encoder } = contents
+  await checkObjects(context, request, snapshot, { prefix, selector, apiVersion: encoder.apiVersion }, true)
   if (contents.limit !== null) cache.keep(snapshot)
   const key = keyOf(BODY_KEY, contents)
   const unservable = snapshot.unservableCount

@@ -30,6 +30,8 @@ export interface JsonViews {
   viewOf(served: ServedResource): JsonView
   /** Whether an object can be shown as the served version at all. */
   canShow(served: ServedResource, object: StoredObject): boolean
+  /** The fields of a stored object that have no JSON; empty for nearly every object. */
+  unknownFields(object: StoredObject): readonly string[]
 }
 
 const ONLY_JSON: Servable = { protobufObjects: false }
@@ -48,6 +50,11 @@ export class ResourceForms {
     const { scale } = served.subresources
     if (scale === null) throw new RangeError(`${served.resource.plural} have no scale`)
     return { served: scaleResource(served), cache: null, view: scaleView(scale, this.#views.viewOf(served)) }
+  }
+
+  /** The fields of an object that only protobuf can show. */
+  unknownFields(object: StoredObject): readonly string[] {
+    return this.#views.unknownFields(object)
   }
 
   /** Returns the forms that can be negotiated for the resource. */

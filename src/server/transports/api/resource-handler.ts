@@ -81,7 +81,7 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   exposeStaleness(exchange, live)
 
   // Understand, and answer.
-  if (verb === 'get') return await handleGet({ ...request, live, ...understandGet(context, request, live) })
+  if (verb === 'get') return await handleGet(context, { ...request, live, ...understandGet(context, request, live) })
   if (verb === 'list') {
     const list = { ...request, live, ...understandList(context, request, live) }
     return await withinRequestTimeout(context, exchange, () => handleList(context, list))

@@ -10,6 +10,7 @@ import type { Cursor } from '../../../engine/broadcast/cursor.js'
 import { errorUnit } from '../../../engine/broadcast/wire-format.js'
 import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
 import type { WatchParameters } from '../../../kubernetes/dialect/list-options.js'
+import { namespacePrefix } from '../../../engine/model/resource.js'
 import { ZERO_REVISION } from '../../../engine/model/revision.js'
 import {
   ExpiredError,
@@ -21,6 +22,7 @@ import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import type { ApiContext } from './api-context.js'
 import { readSnapshot } from './read-state.js'
 import type { ReadRequest } from './request.js'
+import { checkObjects } from './unknown-fields.js'
 
 type Watch = Omit<ReadRequest<WatchParameters>, 'encoder'> & { readonly encoder: ObjectEncoder }
 
@@ -59,6 +61,7 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
       held.initialSlot = await context.initialStates.acquire(caller.identity, exchange.signal)
     }
     const start = await startOf(request)
+    if (!(start instanceof StatusError) && start.kind === 'initial') await warnOfUnknown(context, request, start)
     // The read may have waited for the very value that cannot be read.
     live.cache.assertReadable()
     if (exchange.signal.aborted) return held.release()
@@ -70,6 +73,17 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
     held.release()
     throw error
   }
+}
+
+async function warnOfUnknown(
+  context: ApiContext,
+  request: Watch,
+  { snapshot }: Extract<CursorStart, { kind: 'initial' }>,
+): Promise<void> {
+  const { live, path, options, encoder } = request
+  const prefix = path.namespace === '' ? live.cache.prefix : namespacePrefix(live.served.resource, path.namespace)
+  const { apiVersion } = encoder
+  await checkObjects(context, request, snapshot, { prefix, selector: options.selector, apiVersion }, false)
 }
 
 function changedMeanwhile(): StatusError {

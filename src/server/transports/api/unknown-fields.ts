@@ -1,0 +1,79 @@
+/**
+ * Fields of newer releases than ours, which JSON, YAML and tables cannot show: an answer without them says so in a
+ * Warning, and where there is an API server it answers instead. A client that reads an object, changes it and writes it
+ * back would otherwise erase the field. Protobuf has them, and is left alone.
+ */
+import { Matcher } from '../../../engine/broadcast/matcher.js'
+import type { Snapshot } from '../../../engine/cache/store.js'
+import type { Key } from '../../../engine/model/event.js'
+import { UnshowableError } from '../../../engine/model/status.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import type { Negotiated } from '../../../kubernetes/dialect/accept.js'
+import type { Selector } from '../../../kubernetes/dialect/selector.js'
+import { turns } from '../../../support/turns.js'
+import type { ApiContext } from './api-context.js'
+import type { ReadRequest } from './request.js'
+import type { FormOptions } from './resource-forms.js'
+
+type Read = Pick<ReadRequest<FormOptions>, 'exchange' | 'live' | 'form' | 'caller' | 'options'>
+
+/** States of which every object can be shown whole. */
+const whole = new WeakSet<Snapshot>()
+
+/** Looks at one object before it is answered. @throws UnshowableError when the API server is to answer. */
+export function checkObject(context: ApiContext, read: Read, object: StoredObject): void {
+  const field = missingField(context, read, object)
+  if (field !== null) tell(context, read, object, field, true)
+}
+
+/**
+ * Looks at the objects of a list, or of a watch's initial state, in slices of time.
+ *
+ * @param isList a watch is never passed on: it would have to end when such an object appears.
+ * @throws UnshowableError when the API server is to answer.
+ */
+export async function checkObjects(
+  context: ApiContext,
+  read: Read,
+  snapshot: Snapshot,
+  { prefix, selector, apiVersion }: { readonly prefix: Key; readonly selector: Selector; readonly apiVersion: string },
+  isList: boolean,
+): Promise<void> {
+  if (snapshot.protobufKinds.size === 0 || isShownWhole(read.form) || whole.has(snapshot)) return
+  const { cache, dispatcher } = read.live
+  let isWhole = true
+  const matcher = new Matcher('', selector, dispatcher.facts, apiVersion, read.caller.identity)
+  try {
+    for (const object of snapshot.objects(prefix)) {
+      if (turns.isOver) await turns.take()
+      if (context.forms.unknownFields(object).length === 0) continue
+      isWhole = false
+      const field = missingField(context, read, object)
+      if (field === null || !matcher.matches(object)) continue
+      tell(context, read, object, field, isList)
+      return
+    }
+  } finally {
+    matcher.close()
+  }
+  if (isWhole && prefix === cache.prefix) whole.add(snapshot)
+}
+
+/** Protobuf is the stored bytes; a Table, unlike what its cells are made of, has no protobuf form. */
+function isShownWhole({ encoding, transform }: Negotiated): boolean {
+  return encoding === 'protobuf' && transform !== 'table'
+}
+
+/** The first field that the form would show and cannot; null for nearly every object. */
+function missingField({ forms }: ApiContext, { form, options }: Read, object: StoredObject): string | null {
+  if (isShownWhole(form)) return null
+  const fields = forms.unknownFields(object)
+  const isWholeObject = form.transform === 'none' || options.includeObject === 'Object'
+  return (isWholeObject ? fields[0] : fields.find((field) => field.startsWith('metadata.'))) ?? null
+}
+
+function tell(context: ApiContext, { exchange }: Read, object: StoredObject, field: string, mayPass: boolean): void {
+  const what = `fields of ${object.kind} ${object.apiVersion} that this server does not know, such as ${field}`
+  if (mayPass && context.hasPassthrough) throw new UnshowableError(`there are ${what}`)
+  exchange.warn(`this answer lacks ${what}: ask for protobuf, or the API server`)
+}
