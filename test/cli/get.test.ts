@@ -149,10 +149,10 @@ void t.test(
     app.delete('pods/s/x')
     const line = (type: string): string => `\\d\\d:\\d\\d:\\d\\d\\.\\d{3}  ${type} +\\d+ +s/x\\n`
     const [plain, coloured, json, none] = await Promise.all([
-      cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '700ms'),
-      cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '700ms', '--color', 'always'),
-      cli('watch', 'pods', '-n', 'shop', '-o', 'json', '--timeout', '700ms'),
-      cli('watch', 'pods', '-n', 'shop', '--only-changes', '--timeout', '700ms'),
+      cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '2s'),
+      cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '2s', '--color', 'always'),
+      cli('watch', 'pods', '-n', 'shop', '-o', 'json', '--timeout', '2s'),
+      cli('watch', 'pods', '-n', 'shop', '--only-changes', '--timeout', '2s'),
     ])
     t.match(plain, fine(plain.stdout))
     t.match(plain.stdout, new RegExp(`^${line('MODIFIED')}${line('DELETED')}$`))
