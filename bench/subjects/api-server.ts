@@ -1,7 +1,6 @@
 /**
- * The generic API server of `test/reference/apiserver`, which `--peers reference` builds: on the run's etcd, its watch cache
- * on, default settings but for its own compaction of etcd. It serves custom resources only, over TLS only, and asks nobody
- * who they are.
+ * Kubernetes' API server, which `--peers reference` builds: on the run's etcd, its watch cache on, default settings but for
+ * its own compaction of etcd. It serves a custom resource, over TLS only, and allows everybody everything.
  */
 import { start } from '../support/processes.js'
 import { freePort } from '../../test/support/free-port.js'
@@ -28,6 +27,13 @@ export const apiServerSubject: SubjectKind = {
       `--secure-port=${port}`,
       `--tls-cert-file=${certFile}`,
       `--tls-private-key-file=${keyFile}`,
+      `--cert-dir=${workspace.path('apiserver')}`,
+      '--endpoint-reconciler-type=none',
+      '--service-cluster-ip-range=10.0.0.0/24',
+      '--service-account-issuer=https://bench.invalid',
+      `--service-account-key-file=${keyFile}`,
+      `--service-account-signing-key-file=${keyFile}`,
+      '--authorization-mode=AlwaysAllow',
       '--enable-priority-and-fairness=false',
       // A run ends before etcd's history has to.
       '--etcd-compaction-interval=0',

@@ -12,6 +12,8 @@ export interface Server {
   readonly protocol: 'http:' | 'https:'
   readonly port: number
   readonly agent: http.Agent
+  /** The bearer token of a request that names none. */
+  readonly token: string | null
 }
 
 export interface Question {
@@ -19,6 +21,8 @@ export interface Question {
   /** With its query, verbatim. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
+  /** Of a review, which is asked by a POST. */
+  readonly body?: string
 }
 
 export interface Answer {
@@ -31,20 +35,21 @@ export interface Answer {
 const WITHIN_MS = 20_000
 
 /** Both servers are on loopback, with certificates made at their start. */
-export function serverAt(name: Server['name'], url: string): Server {
+export function serverAt(name: Server['name'], url: string, token: string | null = null): Server {
   const { protocol, port } = new URL(url)
   const settings = { keepAlive: true, maxSockets: 64 }
-  if (protocol === 'http:') return { name, protocol, port: Number(port), agent: new http.Agent(settings) }
+  if (protocol === 'http:') return { name, protocol, port: Number(port), token, agent: new http.Agent(settings) }
   const agent = new https.Agent({ ...settings, rejectUnauthorized: false })
-  return { name, protocol: 'https:', port: Number(port), agent }
+  return { name, protocol: 'https:', port: Number(port), token, agent }
 }
 
 function open(server: Server, question: Question, agent: http.Agent | false, body?: Buffer): http.ClientRequest {
   const { method, path, headers } = question
   const length = body === undefined ? {} : { 'content-length': String(body.length) }
+  const credentials = server.token === null ? {} : { authorization: `Bearer ${server.token}` }
   const options = { host: '127.0.0.1', port: server.port, rejectUnauthorized: false, agent, method, path }
   const module = server.protocol === 'http:' ? http : https
-  return module.request({ ...options, headers: { ...headers, ...length } })
+  return module.request({ ...options, headers: { ...credentials, ...headers, ...length } })
 }
 
 /** @throws Error that names the server, when the connection breaks or nothing comes. */
@@ -77,9 +82,9 @@ export async function ask(server: Server, question: Question, body?: Buffer): Pr
 }
 
 /** As `ask`; a connection that breaks is an answer to compare, too. */
-export async function tryAsk(server: Server, question: Question): Promise<Answer> {
+export async function tryAsk(server: Server, question: Question, body?: Buffer): Promise<Answer> {
   try {
-    return await ask(server, question)
+    return await ask(server, question, body)
   } catch (error) {
     return { code: 0, headers: {}, body: Buffer.from(error instanceof Error ? error.message : String(error)) }
   }

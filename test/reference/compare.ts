@@ -3,12 +3,13 @@
  * number as it is spelled. The order of members is no difference, that of items is. A page token is opaque: compared is
  * what it names. Bookmarks of a watch come when they come: compared is the one that ends the initial events.
  */
+import { gunzipSync } from 'node:zlib'
 import { decodeToJson } from '../../src/kubernetes/codec/protobuf/decode.js'
 import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
-import { gunzipSync } from 'node:zlib'
 import type { Answer, Question } from './ask.js'
 import { isArray, isObject, type LosslessJson, parseLossless, show } from './lossless.js'
 import { comparableOpenApi, decodeOpenApi } from './openapi.js'
+import { field, fieldsOf, wireDifference } from './wire.js'
 import { readYaml } from './yaml.js'
 
 export interface Difference {
@@ -31,6 +32,7 @@ export const HEADERS: readonly string[] = [
 ]
 
 const MOST = 12
+const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
 export interface CompareOptions {
   /** false: of an age in a Table only that it is one. Default: to two seconds. */
@@ -53,12 +55,32 @@ export function compareAnswers(
   const type = theirs.headers['content-type'] ?? ''
   const [a, b] = [read(question, type, theirs), read(question, type, ours)]
   if (typeof a === 'object' && typeof b === 'object' && a !== null && b !== null) {
-    const isOpenApi = question.path.startsWith('/openapi/v3/') && theirs.code === 200
+    const isOpenApi = /^\/openapi\/(v2|v3\/)/.test(question.path) && theirs.code === 200
     const bodies = isOpenApi ? comparableOpenApi(a, b) : { theirs: a, ours: b }
-    return [...found, ...compareBodies(bodies.theirs, bodies.ours, options)]
+    const differences = [...found, ...compareBodies(bodies.theirs, bodies.ours, options)]
+    return differences.length > 0 ? differences : compareBytes(type, theirs.body, ours.body)
   }
   if (a !== b) found.push({ where: 'text', theirs: show(a), ours: show(b) })
   return found
+}
+
+/** What is equal as JSON may differ in what our schema does not know, and in how YAML is written. */
+function compareBytes(type: string, theirs: Buffer, ours: Buffer): Difference[] {
+  if (type === PROTOBUF && isEnveloped(theirs) && isEnveloped(ours)) {
+    // The page token of a list.
+    const isSame = (where: string, a: Buffer, b: Buffer): boolean =>
+      where === '.2.1.3' && token(a.toString()) === token(b.toString())
+    const difference = wireDifference(theirs.subarray(4), ours.subarray(4), isSame)
+    return difference === null ? [] : [{ ...difference, where: `protobuf ${difference.where}` }]
+  }
+  if (!type.startsWith('application/yaml')) return []
+  const [one, other] = [theirs, ours].map((body) => body.toString().split('\n')) as [string[], string[]]
+  const at = one.findIndex((line, index) => line !== other[index])
+  return at === -1 ? [] : [{ where: 'yaml line', theirs: one[at]!, ours: other[at] ?? '(absent)' }]
+}
+
+function isEnveloped(body: Buffer): boolean {
+  return body.subarray(0, 4).toString('latin1') === 'k8s\0'
 }
 
 function summary({ code, headers, body }: Answer): string {
@@ -80,20 +102,69 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
       return readEvents(question, text)
     if (type.startsWith('application/json')) return parseLossless(text)
     if (type.includes('proto-openapi.spec.v3')) return decodeOpenApi(body)
-    if (type === 'application/vnd.kubernetes.protobuf')
-      return parseLossless(decodeToJson(body, kubernetesSchema()).toString())
+    if (type === PROTOBUF) return decoded(body)
+    if (code === 200 && type === `${PROTOBUF};stream=watch`)
+      return orderedEvents(question, framesOf(body).map(readFrame))
   } catch {
     // It is compared as it stands.
   }
   return type.includes('protobuf') ? body.toString('base64') : text
 }
 
-function readEvents({ path }: Question, text: string): LosslessJson {
-  const all = text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map(parseLossless)
-  const events = all.filter((event) => !isPassingBookmark(event))
+function decoded(body: Buffer): LosslessJson {
+  return readList(body) ?? parseLossless(decodeToJson(body, kubernetesSchema()).toString())
+}
+
+/** A list of objects, each decoded by itself; null where it is none. */
+function readList(body: Buffer): LosslessJson | null {
+  const unknown = new Map([...fieldsOf(body.subarray(4))].map(({ number, value }) => [number, value as Buffer]))
+  const [apiVersion = '', kind = ''] = [...fieldsOf(unknown.get(1)!)].map(({ value }) => String(value))
+  if (!kind.endsWith('List') || /^(API|Partial)/.test(kind)) return null
+  const typeMeta = Buffer.concat([field(1, Buffer.from(apiVersion)), field(2, Buffer.from(kind.slice(0, -4)))])
+  let metadata: LosslessJson = {}
+  const items: LosslessJson[] = []
+  for (const { number, value } of fieldsOf(unknown.get(2)!)) {
+    const bytes = value as Buffer
+    if (number === 2) items.push(decoded(Buffer.concat([body.subarray(0, 4), field(1, typeMeta), field(2, bytes)])))
+    else {
+      const members = new Map([...fieldsOf(bytes)].map((one) => [one.number, String(one.value)]))
+      const [resourceVersion = null, next = null, remaining = null] = [2, 3, 4].map((one) => members.get(one))
+      metadata = { resourceVersion, continue: next, remainingItemCount: remaining }
+    }
+  }
+  return { kind, apiVersion, metadata, items }
+}
+
+/** The messages of a watch, each behind its length. */
+function framesOf(body: Buffer): Buffer[] {
+  const frames: Buffer[] = []
+  for (let at = 0; at < body.length;) {
+    const length = body.readUInt32BE(at)
+    frames.push(body.subarray(at + 4, at + 4 + length))
+    at += 4 + length
+  }
+  return frames
+}
+
+/** A WatchEvent: its type, and its object within a RawExtension. */
+function readFrame(frame: Buffer): LosslessJson {
+  const fields = new Map([...fieldsOf(frame)].map(({ number, value }) => [number, value]))
+  const [raw] = fieldsOf(fields.get(2) as Buffer)
+  return { type: String(fields.get(1)), object: decoded(raw!.value as Buffer) }
+}
+
+function readEvents(question: Question, text: string): LosslessJson {
+  return orderedEvents(
+    question,
+    text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map(parseLossless),
+  )
+}
+
+function orderedEvents({ path }: Question, all: readonly LosslessJson[]): LosslessJson {
+  const events = all.filter((event) => !isPassingBookmark(event)).map(withMetadataAlone)
   const query = new URLSearchParams(path.split('?')[1])
   const resumes = !['', '0', null].includes(query.get('resourceVersion')) && query.get('sendInitialEvents') !== 'true'
   if (resumes) return withColumnsOnce(events, all)
@@ -102,6 +173,13 @@ function readEvents({ path }: Question, text: string): LosslessJson {
   const initial = events.slice(0, end === -1 ? events.length : end)
   const sorted = initial.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
   return withColumnsOnce([...sorted, ...events.slice(initial.length)], all)
+}
+
+/** A bookmark means its metadata; theirs has the zero value of a Go type around it. */
+export function withMetadataAlone(event: LosslessJson): LosslessJson {
+  if (!isObject(event) || event['type'] !== 'BOOKMARK' || !isObject(event['object'])) return event
+  const { kind = null, apiVersion = null, metadata = null } = event['object']
+  return kind === 'Table' ? event : { type: 'BOOKMARK', object: { kind, apiVersion, metadata } }
 }
 
 /**

@@ -1,14 +1,20 @@
 /** The course of a run: fill, ask, watch and write, change definitions, ask again. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Answer, type Question, tryAsk } from './ask.js'
+import { eachAtOnce } from './at-once.js'
 import { compareAnswers, type Difference } from './compare.js'
 import type { Definition } from './definition.js'
 import type { Change, DefinitionSet } from './definition-set.js'
 import { makeObject, postedObjects } from './objects.js'
-import { fixedQuestions, getQuestion, listQuestion, type Moment, watchQuestion } from './questions.js'
+import { serverQuestions, shelfQuestions, unservedQuestions } from './fixed-questions.js'
+import { getQuestion, listQuestion, type Moment, root, watchQuestion } from './questions.js'
 import { Random } from './random.js'
-import { Report, isExcepted } from './report.js'
-import { readMoment } from './moment.js'
+import { isExplained, type Report } from './report.js'
+import { compareDecisions, fillDecisions } from './decisions.js'
+import { discover } from './discovered.js'
+import { churn, Kubelet } from './churn.js'
+import { isNamed, readMoment } from './moment.js'
+import { type Grown, seed } from './seed.js'
 import { Streams } from './streams.js'
 import {
   changeDefinition,
@@ -28,16 +34,31 @@ import {
  */
 const AT_ONCE = 12
 
+/** For RBAC, and as many for nodes. */
+const DECISIONS = 2_000
+
+export interface ComparisonOptions {
+  readonly seed: number
+  /** `pods`, `deployments.apps`: only these resources. Empty: all. */
+  readonly only: readonly string[]
+  /** Of some resources: watch them while the controllers work. Of all, that is always done. */
+  readonly isWithControllers: boolean
+}
+
 export class Comparison {
   readonly #report: Report
   readonly #world: World
   readonly #set: DefinitionSet
   readonly #random: Random
+  readonly #only: readonly string[]
+  readonly #isWithControllers: boolean
   #definitions: readonly Definition[]
 
-  constructor(world: World, set: DefinitionSet, seed: number, report: Report) {
+  constructor(world: World, set: DefinitionSet, { seed, only, isWithControllers }: ComparisonOptions, report: Report) {
     this.#world = world
     this.#set = set
+    this.#only = only
+    this.#isWithControllers = isWithControllers
     this.#definitions = set.definitions
     this.#report = report
     this.#random = new Random(seed)
@@ -46,15 +67,28 @@ export class Comparison {
   /** @param withinMs for the questions of the seed: those that are left then are not asked. */
   async run(questions: number, withinMs: number): Promise<void> {
     const step = stepTimer()
+    const own = (await discover(this.#world.theirs)).filter((kind) => isNamed(kind, this.#only))
+    printGrown(await seed(this.#world, own))
+    step('filled with Kubernetes’ own kinds')
     await fill(this.#world, this.#set, this.#random, 1)
-    step('filled')
-    const moment = await readMoment(this.#world, this.#set, this.#definitions)
-    await this.#askAll(fixedQuestions(moment, this.#definitions))
+    step('filled with custom resources')
+    const moment = await this.#moment()
+    if (this.#only.length === 0) await this.#askAll(serverQuestions(moment))
+    await this.#askAll(this.#definitions.flatMap(unservedQuestions))
+    await this.#askAll(moment.shelves.flatMap(shelfQuestions))
     step('asked the fixed questions')
+    if (this.#only.length === 0) {
+      await fillDecisions(this.#world)
+      await compareDecisions(this.#world, this.#report, this.#random, own, DECISIONS)
+      step('asked for decisions')
+    }
     const left = await this.#askAll(madeUpQuestions(this.#random, moment, questions), withinMs)
     step(`asked ${questions - left} of ${questions} questions of the seed`)
-    for (const shelf of moment.shelves)
-      await this.#walkPages(shelf.objects.length, `/apis/${shelf.group}/${shelf.version}/${shelf.plural}`)
+    await eachAtOnce(
+      moment.shelves,
+      AT_ONCE,
+      async (shelf) => await this.#walkPages(shelf.objects.length, root(shelf, null)),
+    )
     step('walked pages')
     await this.#watchAndWrite(moment, 400)
     step('watched under writes')
@@ -62,21 +96,21 @@ export class Comparison {
       await this.#change(change)
       step(`changed a definition: ${change.what}`)
     }
+    if (this.#only.length === 0 || this.#isWithControllers) {
+      await this.#watchControllers()
+      step('watched the controllers at work, and a restart')
+    }
+    if (this.#only.length === 0) this.#report.requireKnown()
+  }
+
+  async #moment(): Promise<Moment> {
+    return await readMoment(this.#world, this.#set.values, (served) => isNamed(served, this.#only))
   }
 
   /** How many are left when the time is over. */
   async #askAll(questions: readonly Question[], withinMs = Infinity): Promise<number> {
-    const deadline = performance.now() + withinMs
-    const left = [...questions].reverse()
-    const askOn = async (): Promise<void> => {
-      while (performance.now() < deadline) {
-        const question = left.pop()
-        if (question === undefined) return
-        await this.#compare(question)
-      }
-    }
-    await Promise.all(Array.from({ length: AT_ONCE }, askOn))
-    return left.length
+    const deadlineMs = performance.now() + withinMs
+    return await eachAtOnce(questions, AT_ONCE, async (question) => await this.#compare(question), deadlineMs)
   }
 
   /**
@@ -91,13 +125,22 @@ export class Comparison {
         look === 1 ? question : { ...question, path: question.path.replace('timeoutSeconds=1', 'timeoutSeconds=6') }
       const [theirs, ours] = await Promise.all([tryAsk(this.#world.theirs, asked), tryAsk(this.#world.ours, asked)])
       found = compareAnswers(question, theirs, ours)
-      const differs = found.some((difference) => !isExcepted(difference, question))
+      const differs = found.some((difference) => !isExplained(difference, question))
       if (!differs && look > 1) this.#report.addSecondLook()
       // What only time makes different is equal when it is asked again; how often that was is told.
       const isLate = [theirs, ours].some(({ code }) => code === 0 || code === 504)
       if (!isLate && !differs) break
     }
     this.#report.add(question, found)
+  }
+
+  /** Of one revision: there may be writes between two answers. */
+  async #askAtOnce(theirs: Question, ours: Question): Promise<readonly [Answer, Answer]> {
+    for (let look = 1; ; look++) {
+      const answers = await Promise.all([tryAsk(this.#world.theirs, theirs), tryAsk(this.#world.ours, ours)])
+      const [a, b] = answers.map(({ body }) => /"resourceVersion":"(\d+)"/.exec(body.toString())?.[1])
+      if (a === b || look === 5) return answers
+    }
   }
 
   /** Each with its own tokens, and with those of the other. */
@@ -112,10 +155,7 @@ export class Comparison {
             path: token === '' ? first : `${first}&continue=${encodeURIComponent(token)}`,
             headers: { accept: 'application/json' },
           })
-          const [theirs, ours] = await Promise.all([
-            tryAsk(this.#world.theirs, at(theirToken)),
-            tryAsk(this.#world.ours, at(ourToken)),
-          ])
+          const [theirs, ours] = await this.#askAtOnce(at(theirToken), at(ourToken))
           this.#report.add(at(theirToken), compareAnswers(at(theirToken), theirs, ours))
           if (page > 0) for (const token of [theirToken, ourToken]) await this.#compare(at(token))
           ;[theirToken, ourToken] = [tokenOf(theirs), tokenOf(ours)]
@@ -128,12 +168,42 @@ export class Comparison {
   async #watchAndWrite(moment: Moment, writes: number): Promise<void> {
     const streams = new Streams(this.#world.theirs, this.#world.ours, this.#report)
     try {
-      await streams.open(moment.shelves, moment.revision)
+      await streams.open(moment.shelves, await settle(this.#world))
       await write(this.#world, this.#set, this.#random, writes)
       await streams.compare()
     } finally {
       streams.close()
     }
+  }
+
+  /** Every stream while controllers roll out, scale and clean up, with a restart of ours in between; and what is left in the end. */
+  async #watchControllers(): Promise<void> {
+    const { shelves } = await this.#moment()
+    const streams = new Streams(this.#world.theirs, this.#world.ours, this.#report)
+    const kubelet = new Kubelet(this.#world)
+    try {
+      await streams.open(shelves, await settle(this.#world))
+      this.#world.startControllers()
+      await kubelet.start()
+      await churn(this.#world, 'churn-one', async () => {
+        await this.#world.restartOurs()
+        await streams.resume()
+      })
+      await churn(this.#world, 'churn-two', async () => {})
+      await streams.compare()
+    } finally {
+      streams.close()
+      kubelet.stop()
+    }
+    const revision = await settle(this.#world)
+    const exact = `resourceVersion=${revision}&resourceVersionMatch=Exact`
+    await this.#askAll(
+      shelves.map((shelf) => ({
+        method: 'GET',
+        path: `${root(shelf, null)}?${exact}`,
+        headers: { accept: 'application/json' },
+      })),
+    )
   }
 
   async #change({ definition, isDeleted = false }: Change): Promise<void> {
@@ -143,13 +213,22 @@ export class Comparison {
     await untilServed(this.#world, [changed])
     // Their storage is made anew a moment after the definition was accepted.
     await delay(2_000)
-    const moment = await readMoment(this.#world, this.#set, [changed])
-    await this.#askAll(fixedQuestions(moment, [changed]))
-    await this.#askAll(madeUpQuestions(this.#random, moment, 150))
-    const whole = await readMoment(this.#world, this.#set, this.#definitions)
-    const shelves = whole.shelves.filter(({ plural }) => plural === changed.plural)
-    await this.#watchAndWrite({ ...whole, shelves }, 150)
+    const moment = await this.#moment()
+    const shelves = moment.shelves.filter((shelf) => isNamed(shelf, [`${changed.plural}.${changed.group}`]))
+    if (shelves.length > 0) {
+      await this.#askAll([...shelves.flatMap(shelfQuestions), ...unservedQuestions(changed)])
+      await this.#askAll(madeUpQuestions(this.#random, { ...moment, shelves }, 150))
+    }
+    await this.#watchAndWrite({ ...moment, shelves }, 150)
   }
+}
+
+/** Only what had to be grown. */
+export function printGrown(grown: readonly Grown[]): void {
+  for (const { of, writes, missing, failure } of grown)
+    process.stdout.write(
+      `grown: ${of.plural}.${of.version}.${of.group}: ${failure ?? `${writes.length} writes, ${missing.length} fields in no object`}\n`,
+    )
 }
 
 /** As many different ones as asked for. */
@@ -167,7 +246,7 @@ export function madeUpQuestions(random: Random, moment: Moment, count: number): 
 export async function write(world: World, set: DefinitionSet, random: Random, count: number): Promise<void> {
   const live: string[] = []
   const written = Object.keys(set.counts).filter((plural) => set.counts[plural]! > 0)
-  for (let index = 0; index < count; index++) {
+  for (let index = 0; index < count && written.length > 0; index++) {
     const chance = random.next()
     if (live.length === 0 || chance < 0.45) {
       const plural = random.pick(written)

@@ -2,61 +2,107 @@
  * The resources and objects that exist at one revision, read from the API server while nothing is written. Questions
  * are made from them.
  */
-import type { Definition } from './definition.js'
-import type { DefinitionSet } from './definition-set.js'
+import { discover, groupPath, type Served } from './discovered.js'
 import type { Moment, Shelf } from './questions.js'
 import { get, settle, type World } from './world.js'
 
 interface Listed {
-  readonly items?: readonly {
-    readonly metadata: { readonly name: string; readonly namespace?: string; readonly resourceVersion: string }
-  }[]
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly resourceVersion: string }
 }
 
+/** Whether a resource is one of those that `--resource` names: `pods`, `deployments.apps`; all where none is named. */
+export function isNamed({ plural, group }: { plural: string; group: string }, names: readonly string[]): boolean {
+  return names.length === 0 || names.includes(plural) || names.includes(`${plural}.${group}`)
+}
+
+/** @param isWanted of the resources that are discovered. */
 export async function readMoment(
   world: World,
-  { values }: DefinitionSet,
-  definitions: readonly Definition[],
+  values: Moment['values'],
+  isWanted: (served: Served) => boolean = () => true,
 ): Promise<Moment> {
   const shelves: Shelf[] = []
-  for (const { group, plural, scope, versions, isRefused } of definitions) {
-    if (isRefused === true) continue
-    const stored = versions.find(({ storage }) => storage)?.name ?? ''
-    const objects = await listed(world, `/apis/${group}/${stored}/${plural}`)
-    for (const { name, served, subresources, selectableFields } of versions) {
-      if (served === false) continue
-      shelves.push({
-        group,
-        version: name,
-        plural,
-        isNamespaced: scope === 'Namespaced',
-        subresources: Object.keys(subresources ?? {}),
-        fields: (selectableFields ?? []).map((jsonPath) => jsonPath.slice(1)),
-        objects,
-      })
-    }
+  const all: Record<string, readonly string[]> = { ...values }
+  const listed = new Map<string, readonly Listed[]>()
+  const wanted = (await discover(world.theirs)).filter((one) => one.verbs.includes('list') && isWanted(one))
+  for (const served of wanted) {
+    const { group, version, plural, isNamespaced, subresources } = served
+    const key = `${plural}.${group}`
+    if (!listed.has(key)) listed.set(key, await list(world, served))
+    const objects = listed.get(key)!
+    const fields = await selectableFields(world, served)
+    for (const field of fields) all[field] ??= valuesAt(objects, field)
+    shelves.push({
+      group,
+      version,
+      plural,
+      isNamespaced,
+      subresources: subresources
+        .filter(({ verbs }) => verbs.includes('get'))
+        .map(({ name }) => name)
+        .filter((name) => !STREAMS.includes(name)),
+      fields,
+      objects: objects.map(({ metadata }) => ({
+        name: metadata.name,
+        namespace: metadata.namespace ?? '',
+        revision: Number(metadata.resourceVersion),
+      })),
+    })
   }
-  const definitionObjects = await listed(world, '/apis/apiextensions.k8s.io/v1/customresourcedefinitions')
-  shelves.push({
-    group: 'apiextensions.k8s.io',
-    version: 'v1',
-    plural: 'customresourcedefinitions',
-    isNamespaced: false,
-    subresources: ['status'],
-    fields: [],
-    objects: definitionObjects,
-  })
-  return { shelves, values, revision: await settle(world) }
+  return { shelves, values: all, revision: await settle(world) }
 }
 
-/** Nothing where the list cannot be shown in the stored version. */
-async function listed(world: World, path: string): Promise<Shelf['objects']> {
-  const answer = await get(world.theirs, path)
-  if (answer.code !== 200) return []
-  const { items = [] } = JSON.parse(answer.body.toString()) as Listed
-  return items.map(({ metadata }) => ({
-    name: metadata.name,
-    namespace: metadata.namespace ?? '',
-    revision: Number(metadata.resourceVersion),
-  }))
+/** Read as well, but from the node or service behind the object. */
+const STREAMS = ['attach', 'exec', 'log', 'portforward', 'proxy']
+
+/** Nothing where the list cannot be shown in this version. */
+async function list(world: World, { group, version, plural }: Served): Promise<readonly Listed[]> {
+  const answer = await get(world.theirs, `${groupPath(group, version)}/${plural}`)
+  return answer.code === 200 ? (JSON.parse(answer.body.toString()) as { items: readonly Listed[] }).items : []
+}
+
+async function selectableFields(world: World, { group, version, plural }: Served): Promise<string[]> {
+  const fields = KNOWN.filter(([resource]) => resource === `${plural}.${group}`).flatMap(([, ...labels]) => labels)
+  if (fields.length > 0) return fields
+  const { code, body } = await get(
+    world.theirs,
+    `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${plural}.${group}`,
+  )
+  if (code !== 200) return []
+  const { spec } = JSON.parse(body.toString()) as Defined
+  return (spec.versions.find(({ name }) => name === version)?.selectableFields ?? []).map(({ jsonPath }) =>
+    jsonPath.slice(1),
+  )
+}
+
+interface Defined {
+  readonly spec: {
+    readonly versions: readonly { readonly name: string; readonly selectableFields?: readonly { jsonPath: string }[] }[]
+  }
+}
+
+/** What Kubernetes' own kinds can be selected by: no discovery says it. */
+const KNOWN: readonly (readonly string[])[] = [
+  ['pods.', 'spec.nodeName', 'spec.restartPolicy', 'spec.schedulerName', 'spec.serviceAccountName', 'spec.hostNetwork', 'status.phase', 'status.podIP', 'status.nominatedNodeName'],
+  ['nodes.', 'spec.unschedulable'],
+  ['services.', 'spec.clusterIP', 'spec.type'],
+  ['secrets.', 'type'],
+  ['namespaces.', 'status.phase'],
+  ['replicationcontrollers.', 'status.replicas'],
+  ['jobs.batch', 'status.successful'],
+  ['certificatesigningrequests.certificates.k8s.io', 'spec.signerName'],
+  ['clustertrustbundles.certificates.k8s.io', 'spec.signerName'],
+  ['podcertificaterequests.certificates.k8s.io', 'spec.signerName', 'spec.podName', 'spec.nodeName'],
+  ['resourceslices.resource.k8s.io', 'spec.nodeName', 'spec.driver'],
+  ['events.', 'type', 'reason', 'source', 'reportingComponent', 'involvedObject.kind', 'involvedObject.name', 'involvedObject.uid'],
+  ['events.events.k8s.io', 'type', 'reason', 'source', 'reportingController', 'regarding.kind', 'regarding.name'],
+] // prettier-ignore
+
+function valuesAt(objects: readonly object[], label: string): readonly string[] {
+  const values = objects.map((object) => {
+    let value: unknown = object
+    for (const step of label.split('.')) value = (value as Record<string, unknown> | undefined)?.[step]
+    return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''
+  })
+  return [...new Set(['', ...values])].slice(0, 6)
 }

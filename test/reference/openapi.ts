@@ -1,9 +1,10 @@
 /**
- * OpenAPI v3 documents: what ours says must be what theirs says, but for prose. Theirs says more: operations that are not
+ * OpenAPI documents of both versions: what ours says must be what theirs says, but for prose. Theirs says more: operations that are not
  * served here, the parameters of reads, media types. Every path and kind that theirs can be asked to read, ours has.
  */
 import { type FieldType, OPENAPI_V3_MESSAGES } from '../../src/kubernetes/dialect/openapi-v3-protobuf.js'
 import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
+import { fieldsOf } from './wire.js'
 import { readYaml } from './yaml.js'
 
 type Members = Record<string, LosslessJson>
@@ -14,9 +15,13 @@ export function comparableOpenApi(
   ours: LosslessJson,
 ): { readonly theirs: LosslessJson; readonly ours: LosslessJson } {
   const [a, b] = [membersOf(theirs), membersOf(ours)]
+  const rest = ({ openapi, swagger, info }: Members): Members => ({
+    version: openapi ?? swagger ?? null,
+    info: info ?? null,
+  })
   return {
-    theirs: { ...a, paths: theirPaths(a, b), components: { schemas: tidySchemas(theirSchemas(a, b)) } },
-    ours: { ...b, paths: ourPaths(b), components: { schemas: tidySchemas(schemasOf(b)) } },
+    theirs: { ...rest(a), paths: theirPaths(a, b), schemas: tidySchemas(theirSchemas(a, b)) },
+    ours: { ...rest(b), paths: ourPaths(b), schemas: tidySchemas(schemasOf(b)) },
   }
 }
 
@@ -36,8 +41,12 @@ function theirPaths(theirs: Members, ours: Members): LosslessJson {
   const wanted = membersOf(ours['paths'])
   const kept: Members = {}
   for (const [path, item] of Object.entries(membersOf(theirs['paths']))) {
-    // Discovery has documents of its own; a watch by its path is one by its parameters as well.
-    if (!/\/$|\/watch\//.test(path) && isObject(item) && 'get' in item)
+    // Discovery has documents of its own; a watch by its path is one by its parameters as well; streams are no reads.
+    if (
+      !/\/$|\/watch\/|^\/(version|openid)|\/(attach|exec|log|portforward|proxy)(\/\{path\})?$/.test(path) &&
+      isObject(item) &&
+      'get' in item
+    )
       kept[path] = tidyItem(item, membersOf(wanted[path]))
   }
   return kept
@@ -52,7 +61,10 @@ function tidyItem(item: Readonly<Members>, wanted: Members): Members {
     tidied[method] = {
       action: operation['x-kubernetes-action'] ?? null,
       kind: operation['x-kubernetes-group-version-kind'] ?? null,
-      answer: membersOf(membersOf(answer['content'])['application/json'])['schema'] ?? null,
+      answer: tidy(
+        answer['schema'] ?? membersOf(membersOf(answer['content'])['application/json'])['schema'] ?? null,
+        true,
+      ),
     }
   }
   return tidied
@@ -68,7 +80,7 @@ function inPath(parameters: LosslessJson | undefined): LosslessJson {
 }
 
 function schemasOf(document: Members): Members {
-  return membersOf(membersOf(document['components'])['schemas'])
+  return membersOf(document['definitions'] ?? membersOf(document['components'])['schemas'])
 }
 
 /** Those that ours has, and every kind of the group itself. */
@@ -84,7 +96,7 @@ function tidySchemas(schemas: Members): Members {
   )
 }
 
-const TIME = /^#\/components\/schemas\/io\.k8s\.apimachinery\.pkg\.apis\.meta\.v1\.(Micro)?Time$/
+const TIME = /^#\/(?:components\/schemas|definitions)\/io\.k8s\.apimachinery\.pkg\.apis\.meta\.v1\.(Micro)?Time$/
 const FIELDS = '#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1'
 
 /**
@@ -116,38 +128,6 @@ export function decodeOpenApi(bytes: Buffer): LosslessJson {
   return message('Document', bytes)
 }
 
-interface Field {
-  readonly number: number
-  /** A number of a varint; the bytes of everything else. */
-  readonly value: number | Buffer
-}
-
-function* fieldsOf(bytes: Buffer): Generator<Field, void, void> {
-  let at = 0
-  const varint = (): number => {
-    let [value, scale] = [0, 1]
-    for (;;) {
-      const byte = bytes[at++]
-      if (byte === undefined) throw new Error('it ends within a number')
-      value += (byte & 0x7f) * scale
-      if (byte < 0x80) return value
-      scale *= 128
-    }
-  }
-  const take = (length: number): Buffer => {
-    if (at + length > bytes.length) throw new Error('it ends within a field')
-    return bytes.subarray(at, (at += length))
-  }
-  while (at < bytes.length) {
-    const tag = varint()
-    const [number, wireType] = [Math.floor(tag / 8), tag & 7]
-    if (wireType === 0) yield { number, value: varint() }
-    else if (wireType === 1) yield { number, value: take(8) }
-    else if (wireType === 2) yield { number, value: take(varint()) }
-    else throw new Error(`wire type ${wireType}`)
-  }
-}
-
 function message(name: string, bytes: Buffer): Members {
   const { fields, extensions } = OPENAPI_V3_MESSAGES[name]!
   const byNumber = new Map(Object.entries(fields).map(([member, [number, type]]) => [number, { member, type }]))
@@ -157,8 +137,10 @@ function message(name: string, bytes: Buffer): Members {
     if (number === extensions) {
       const { name: extension, inner } = entry(value as Buffer)
       members[extension] = valueOf('any', inner)
-    } else if (field === undefined) throw new Error(`${name} has a field ${number}`)
-    else if (typeof field.type === 'object' && 'each' in field.type) {
+    } else if (field === undefined) {
+      // Ours has no such operations and no security; a schema is to be read whole.
+      if (name === 'Schema') throw new Error(`${name} has a field ${number}`)
+    } else if (typeof field.type === 'object' && 'each' in field.type) {
       const list = members[field.member]
       members[field.member] = [...(isArray(list) ? list : []), valueOf(field.type.each, value)]
     } else members[field.member] = valueOf(field.type, value)

@@ -1,18 +1,17 @@
-/**
- * The questions for both servers: everything in discovery and the odd corners, once; and a seeded number of gets,
- * lists, pages, selectors, forms and short watches of every resource.
- */
+/** A seeded number of questions for both servers: gets, lists, selectors, forms and short watches of every resource. */
 import type { Question } from './ask.js'
-import type { Definition } from './definition.js'
+import { groupPath } from './discovered.js'
 import { namespaces } from './objects.js'
 import type { Random } from './random.js'
 
 /** One resource in one version, and what it held when the questions were made up. */
 export interface Shelf {
+  /** '' for the core group. */
   readonly group: string
   readonly version: string
   readonly plural: string
   readonly isNamespaced: boolean
+  /** Those that can be read. */
   readonly subresources: readonly string[]
   /** Field labels that it can be selected by, besides name and namespace. */
   readonly fields: readonly string[]
@@ -27,9 +26,9 @@ export interface Moment {
   readonly revision: number
 }
 
-const V1 = 'v=v1;g=meta.k8s.io'
-const PROTOBUF = 'application/vnd.kubernetes.protobuf'
-const TABLE = `application/json;as=Table;${V1}`
+export const V1 = 'v=v1;g=meta.k8s.io'
+export const PROTOBUF = 'application/vnd.kubernetes.protobuf'
+export const TABLE = `application/json;as=Table;${V1}`
 
 const FORMS: readonly string[] = [
   ...Array<string>(8).fill('application/json'),
@@ -163,9 +162,10 @@ export function query(parameters: Parameters): string {
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`
 }
 
-function root(shelf: Shelf, namespace: string | null): string {
+/** The path of a collection. */
+export function root({ group, version, plural }: Shelf, namespace: string | null): string {
   const inside = namespace === null ? '' : `/namespaces/${namespace}`
-  return `/apis/${shelf.group}/${shelf.version}${inside}/${shelf.plural}`
+  return `${groupPath(group, version)}${inside}/${plural}`
 }
 
 function scopeOf(random: Random, shelf: Shelf): string | null {
@@ -174,7 +174,7 @@ function scopeOf(random: Random, shelf: Shelf): string | null {
   return random.chance(0.02) ? 'default' : null
 }
 
-function asked(
+export function asked(
   path: string,
   accept: string,
   more: Partial<Question> & { headers?: Record<string, string> } = {},
@@ -249,119 +249,11 @@ export function watchQuestion(random: Random, moment: Moment): Question {
     // The old paths.
     const inside = shelf.isNamespaced && random.chance(0.5) ? '/namespaces/default' : ''
     return asked(
-      `/apis/${shelf.group}/${shelf.version}/watch${inside}/${shelf.plural}${query(parameters.slice(1))}`,
+      `${groupPath(shelf.group, shelf.version)}/watch${inside}/${shelf.plural}${query(parameters.slice(1))}`,
       accept,
     )
   }
   return asked(`${root(shelf, scopeOf(random, shelf))}${query(parameters)}`, accept, {
     method: random.chance(0.03) ? 'HEAD' : 'GET',
   })
-}
-
-/** Discovery, OpenAPI, health, and what only a person at a keyboard sends. */
-export function fixedQuestions(moment: Moment, definitions: readonly Definition[]): readonly Question[] {
-  const questions: Question[] = []
-  const json = [
-    'application/json',
-    'application/yaml',
-    `${PROTOBUF},application/json`,
-    PROTOBUF,
-    '*/*',
-    '',
-    'text/html',
-  ]
-  const groups = new Set([...definitions.map(({ group }) => group), 'apiextensions.k8s.io', 'nobody.example.com'])
-  for (const group of groups)
-    for (const accept of json) questions.push(asked(`/apis/${group}`, accept), asked(`/apis/${group}/`, accept))
-  const versions = new Set(definitions.flatMap(({ group, versions }) => versions.map(({ name }) => `${group}/${name}`)))
-  for (const version of [
-    ...versions,
-    'apiextensions.k8s.io/v1',
-    `${definitions[0]!.group}/v9`,
-    `${definitions[0]!.group}/V1`,
-  ]) {
-    for (const accept of json) questions.push(asked(`/apis/${version}`, accept))
-    questions.push(
-      asked(`/apis/${version}/`, ''),
-      asked(`/apis/${version}`, '', { method: 'HEAD' }),
-      asked(`/apis/${version}/nothing`, ''),
-    )
-    for (const accept of [
-      'application/json',
-      `application/com.github.proto-openapi.spec.v3@v1.0+protobuf`,
-      '*/*',
-      '',
-    ]) {
-      questions.push(asked(`/openapi/v3/apis/${version}`, accept))
-    }
-  }
-  for (const { group, plural, versions } of definitions) {
-    for (const { name } of versions.filter(({ served = true }) => !served)) {
-      for (const path of [plural, `${plural}/nobody`, `${plural}/nobody/status`, `namespaces/default/${plural}`])
-        for (const accept of ['application/json', TABLE])
-          questions.push(asked(`/apis/${group}/${name}/${path}`, accept))
-    }
-  }
-  for (const path of [
-    '/healthz',
-    '/livez',
-    '/readyz',
-    '/healthz/ping',
-    '/livez/ping',
-    '/readyz/ping',
-    '/',
-    '/index.html',
-    '/readyz/etcd',
-    '/livez/nothing',
-    '/version',
-    '/version/',
-  ]) {
-    questions.push(asked(path, ''), asked(path, 'application/json'), asked(path, '', { method: 'HEAD' }))
-  }
-  for (const shelf of moment.shelves) {
-    const path = root(shelf, null)
-    const one = shelf.objects[0]
-    const object =
-      one === undefined ? `${path}/nobody` : `${root(shelf, shelf.isNamespaced ? one.namespace : null)}/${one.name}`
-    const name = one?.name ?? 'nobody'
-    for (const odd of [
-      `${path}/`, `${path}?`, `${path}?&&`, `${path}?=`, `${path}?limit`, `${path}?limit=1&limit=2`, `${path}?labelSelector=%`, `${path}?labelSelector=app+in+()`,
-      `${path}?resourceVersion=00`, `${path}?resourceVersion=9223372036854775808`, `${path}?timeoutSeconds=abc`, `${path}?fieldSelector==`,
-      `${path}?fieldSelector=metadata.name%3D${name}&limit=1`, path.replace('/apis/', '/apis//'), `/${path}`, path.replace(/\/([^/]+)$/, '//$1'),
-      `${object}/`, `${object}?watch=1&timeoutSeconds=1`, `${object}?limit=abc`, `${object}?labelSelector=(`, `${object}/status`, `${object}/scale`, `${object}/status/`,
-      `${object}?resourceVersion=00`, `${object}?resourceVersion=abc`, `${object}?includeObject=Other`, `${path}/%2F`, `${path}/a%2Fb`, `${path}/%00`, `${path}/..`, `${path}/.`,
-      `${path}?pretty=true&labelSelector=(`, `${path}/nobody?pretty=true`, `${path}?pretty`, `${path}?watch=true&resourceVersion=1&labelSelector=(`,
-      `${path}?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3D${name}`, `${path}?watch=maybe&timeoutSeconds=1`, `${path}?allowWatchBookmarks=x`,
-      `${path}?resourceVersionMatch=Exact`, `${path}?resourceVersionMatch=Exact&resourceVersion=0`, `${path}?continue=abc&resourceVersion=5`, `${path}?continue=abc&resourceVersionMatch=Exact`,
-      `/apis/${shelf.group}/${shelf.version}/watch/${shelf.plural}/${name}?timeoutSeconds=1`, `/apis/${shelf.group}/${shelf.version}/namespaces/default`,
-      `/apis/${shelf.group}/${shelf.version}/namespaces//${shelf.plural}`, `/apis/${shelf.group}/${shelf.version}/${shelf.plural.toUpperCase()}`,
-      `${path}?limit=500&continue=`, `${path}?limit=-1`, `${path}?resourceVersion=-1`,
-    ]) questions.push(asked(odd, 'application/json')) // prettier-ignore
-    questions.push(
-      asked(`${path}?watch=1&timeoutSeconds=1`, '', { method: 'HEAD' }),
-      asked(path, '', { method: 'HEAD' }),
-      asked(object, '', { method: 'HEAD' }),
-      asked(`${object}/status`, '', { method: 'HEAD' }),
-      asked(`${object}/scale`, '', { method: 'HEAD' }),
-    )
-    for (const part of ['status', 'scale', 'nothing']) {
-      questions.push(asked(`${path}/nobody/${part}`, ''))
-      for (const other of shelf.objects.slice(1, 4)) {
-        const itself = `${root(shelf, shelf.isNamespaced ? other.namespace : null)}/${other.name}/${part}`
-        for (const accept of ['application/json', 'application/yaml', TABLE]) questions.push(asked(itself, accept))
-        questions.push(asked(itself, `application/json;as=PartialObjectMetadata;${V1}`))
-      }
-    }
-    questions.push(asked(path, 'application/json', { headers: { 'accept-encoding': 'gzip' } }))
-    for (const include of ['None', 'Metadata', 'Object', 'Other', ''])
-      questions.push(asked(`${path}?includeObject=${include}`, TABLE))
-    for (const version of ['v1', 'v1beta1']) {
-      questions.push(asked(path, `application/json;as=PartialObjectMetadataList;v=${version};g=meta.k8s.io`))
-      questions.push(asked(object, `application/json;as=PartialObjectMetadata;v=${version};g=meta.k8s.io`))
-      questions.push(asked(object, `application/json;as=Table;v=${version};g=meta.k8s.io`))
-      questions.push(asked(path, `${PROTOBUF};as=PartialObjectMetadataList;v=${version};g=meta.k8s.io`))
-      questions.push(asked(object, `${PROTOBUF};as=PartialObjectMetadata;v=${version};g=meta.k8s.io`))
-    }
-  }
-  return questions
 }

@@ -1,6 +1,5 @@
 /**
- * Compares with the answers of the API server 0.37 over an etcd with the same history, as `npm run test:reference --
- * --record` recorded them.
+ * Compares with the answers of the API server 0.37 over an etcd with the same history, as they were recorded.
  */
 import t from 'tap'
 import { startEtcd } from '../support/etcd-process.js'
@@ -9,9 +8,8 @@ import { serverAt, tryAsk } from './ask.js'
 import { compareAnswers } from './compare.js'
 import { loadHistory, readRecording } from './recording.js'
 import { Report } from './report.js'
-import { sets } from './sets.js'
 
-for (const set of Object.keys(sets))
+for (const set of ['first', 'second'])
   void t.test(`recorded questions of the ${set} set are answered as the API server answered them`, async (t) => {
     const { history, answers } = readRecording(set)
     const etcd = await startEtcd(t)

@@ -1,10 +1,12 @@
 /**
  * The findings of a run, grouped by kind with one example each: the list that a developer works through. A difference
- * is excepted (by name, with a reason), or it fails the run.
+ * is excepted (by name, with a reason), known (it has a row until it is fixed), or it fails the run.
  */
+import { writeFileSync } from 'node:fs'
 import type { Question } from './ask.js'
 import type { Difference } from './compare.js'
 import { exceptions } from './exceptions.js'
+import { knownDifferences } from './known-differences.js'
 import type { Row } from './row.js'
 
 interface Kind {
@@ -20,14 +22,23 @@ export class Report {
   /** Comparisons that agreed only when they were asked again. */
   #secondLooks = 0
   readonly #excepted = new Map<string, Kind>()
+  readonly #known = new Map<string, Kind>()
+  /** By resource and kind of difference, those that are not excepted. */
+  readonly #byResource = new Map<string, Map<string, Kind>>()
   readonly #failures = new Map<string, Kind>()
 
   /** One comparison: it passes when each of its differences is in the table. */
   add(question: Question, differences: readonly Difference[]): void {
     let isFine = true
     for (const difference of differences) {
-      const exception = exceptionOf(difference, question)
-      if (exception !== undefined) count(this.#excepted, exception.name, question, difference)
+      const exception = rowOf(exceptions, difference, question)
+      const known = rowOf(knownDifferences, difference, question)
+      if (exception !== undefined) {
+        count(this.#excepted, exception.name, question, difference)
+        continue
+      }
+      this.#list(question, difference, known)
+      if (known !== undefined) count(this.#known, known.name, question, difference)
       else {
         isFine = false
         count(this.#failures, kindOf(difference), question, difference)
@@ -52,34 +63,76 @@ export class Report {
     this.#secondLooks++
   }
 
-  /** Rows of the table that nothing needed: rare ones, or a reason that no longer holds. */
-  get unused(): readonly string[] {
-    const used = new Set(this.#excepted.keys())
-    return exceptions.map(({ name }) => name).filter((name) => !used.has(name))
+  #list(question: Question, difference: Difference, known: Row | undefined): void {
+    const resource = resourceOf(question)
+    const kinds = this.#byResource.get(resource) ?? new Map<string, Kind>()
+    this.#byResource.set(resource, kinds)
+    count(kinds, `${known === undefined ? '' : `(${known.name}) `}${kindOf(difference)}`, question, difference)
+  }
+
+  /** Each known difference that a whole run has not met is fixed, and its row is to go: a failure. */
+  requireKnown(): void {
+    for (const { name } of knownDifferences) {
+      if (this.#known.has(name)) continue
+      this.failed++
+      const question = { method: 'GET', path: '', headers: {} }
+      count(this.#failures, `a known difference is gone: delete ${name}`, question, {
+        where: 'run',
+        theirs: '',
+        ours: '',
+      })
+    }
+  }
+
+  /** Everything that is not excepted, by resource. */
+  writeList(file: string): void {
+    const lines: string[] = []
+    for (const [resource, kinds] of [...this.#byResource].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      lines.push(`== ${resource}`)
+      for (const [name, kind] of [...kinds].sort(([, a], [, b]) => b.count - a.count))
+        lines.push(...linesOf(name, kind))
+    }
+    writeFileSync(file, `${lines.join('\n')}\n`)
   }
 
   print(write: (line: string) => void): void {
     const table = (title: string, kinds: ReadonlyMap<string, Kind>): void => {
       if (kinds.size === 0) return
       write(`\n${title}`)
-      for (const [name, { count, question, difference }] of [...kinds].sort(([, a], [, b]) => b.count - a.count)) {
-        const { accept } = question.headers
-        write(`  ${count} × ${name}`)
-        write(`      ${question.method} ${question.path}${accept === undefined ? '' : `   Accept: ${accept}`}`)
-        write(`      ${difference.where}: theirs ${difference.theirs}`)
-        write(`      ${' '.repeat(difference.where.length)}    ours ${difference.ours}`)
-      }
+      for (const [name, kind] of [...kinds].sort(([, a], [, b]) => b.count - a.count))
+        linesOf(name, kind).forEach(write)
     }
     table('Excepted, by name:', this.#excepted)
+    table('Known, until they are fixed:', this.#known)
     table('Differences:', this.#failures)
     const sum = (kinds: ReadonlyMap<string, Kind>): number =>
       [...kinds.values()].reduce((all, { count }) => all + count, 0)
+    const unused = exceptions.map(({ name }) => name).filter((name) => !this.#excepted.has(name))
     write('')
-    if (this.unused.length > 0) write(`exceptions that nothing needed: ${this.unused.join(', ')}`)
+    if (unused.length > 0) write(`exceptions that nothing needed: ${unused.join(', ')}`)
     write(`${this.#events} events of whole streams; ${this.#secondLooks} comparisons agreed when asked again`)
-    write(`${sum(this.#excepted)} differences excepted`)
+    write(`${sum(this.#excepted)} differences excepted, ${sum(this.#known)} known`)
     write(`${this.passed} passed, ${this.failed} failed`)
   }
+}
+
+function linesOf(name: string, { count, question, difference }: Kind): string[] {
+  const { accept } = question.headers
+  return [
+    `  ${count} × ${name}`,
+    `      ${question.method} ${question.path}${question.body === undefined ? '' : ` ${question.body}`}${accept === undefined ? '' : `   Accept: ${accept}`}`,
+    `      ${difference.where}: theirs ${difference.theirs}`,
+    `      ${' '.repeat(difference.where.length)}    ours ${difference.ours}`,
+  ]
+}
+
+/** What a question is about: `pods.v1`, `deployments.apps/v1`, or the path of a question about no resource. */
+function resourceOf({ path }: Question): string {
+  const [, group = '', version = '', rest = ''] = /^\/+(?:api|apis\/+([^/?]+))\/([^/?]+)\/+([^?]+)/.exec(path) ?? []
+  if (version === '') return path.split('?')[0]!.replace(/\/$/, '')
+  const steps = rest.split('/').filter((step) => step !== '' && step !== 'watch')
+  const plural = steps[0] === 'namespaces' && steps.length > 2 ? steps[2] : steps[0]
+  return `${plural}.${group === '' ? version : `${group}/${version}`}`
 }
 
 function count(kinds: Map<string, Kind>, name: string, question: Question, difference: Difference): void {
@@ -112,11 +165,11 @@ function shape(text: string): string {
     .slice(0, 90)
 }
 
-/** Whether a row of the table allows the difference. */
-export function isExcepted(difference: Difference, question: Question): boolean {
-  return exceptionOf(difference, question) !== undefined
+/** Whether a row of one of the tables covers the difference. */
+export function isExplained(difference: Difference, question: Question): boolean {
+  return [exceptions, knownDifferences].some((rows) => rowOf(rows, difference, question) !== undefined)
 }
 
-function exceptionOf(difference: Difference, question: Question): Row | undefined {
-  return exceptions.find((row) => row.matches(difference, question))
+function rowOf(rows: readonly Row[], difference: Difference, question: Question): Row | undefined {
+  return rows.find((row) => row.matches(difference, question))
 }

@@ -2,5 +2,32 @@ import type { DefinitionSet } from './definition-set.js'
 import { first } from './first/set.js'
 import { second } from './second/set.js'
 
-/** By the name under which `--definitions` chooses one. */
-export const sets: Readonly<Record<string, DefinitionSet>> = { first, second }
+const sets: readonly DefinitionSet[] = [first, second]
+
+/** Both sets as one: no name is in both. */
+export const everySet: DefinitionSet = {
+  definitions: sets.flatMap(({ definitions }) => definitions),
+  changes: sets.flatMap(({ changes }) => changes),
+  counts: Object.assign({}, ...sets.map(({ counts }) => counts)) as DefinitionSet['counts'],
+  makers: Object.assign({}, ...sets.map(({ makers }) => makers)) as DefinitionSet['makers'],
+  stored: sets.flatMap(({ stored }) => stored),
+  values: Object.assign({}, ...sets.map(({ values }) => values)) as DefinitionSet['values'],
+}
+
+/** What of it is about the definitions that are wanted. */
+export function onlyOf(
+  set: DefinitionSet,
+  isWanted: (definition: { plural: string; group: string }) => boolean,
+): DefinitionSet {
+  const definitions = set.definitions.filter(isWanted)
+  const plurals = new Set(definitions.map(({ plural }) => plural))
+  return {
+    ...set,
+    definitions,
+    changes: set.changes.filter(({ definition }) => isWanted(definition)),
+    counts: Object.fromEntries(Object.entries(set.counts).filter(([plural]) => plurals.has(plural))),
+    stored: set.stored.filter(({ key }) =>
+      definitions.some(({ group, plural }) => key.startsWith(`${group}/${plural}/`)),
+    ),
+  }
+}

@@ -5,13 +5,16 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Server, type Stream, watch } from './ask.js'
-import { compareBodies, isAge, isPassingBookmark, withColumnsOnce } from './compare.js'
+import { eachAtOnce } from './at-once.js'
+import { compareBodies, isAge, isPassingBookmark, metadataOf, withColumnsOnce, withMetadataAlone } from './compare.js'
 import { isArray, isObject, type LosslessJson } from './lossless.js'
-import { type Shelf, query } from './questions.js'
+import { query, root, type Shelf } from './questions.js'
 import type { Report } from './report.js'
 
 const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io'
 const METADATA = 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'
+
+const AT_ONCE = 32
 
 interface Side {
   readonly server: Server
@@ -47,8 +50,9 @@ export class Streams {
 
   /** Watches of every resource, whole and selected, in three forms. @param revision after which events are wanted. */
   async open(shelves: readonly Shelf[], revision: number): Promise<void> {
+    const pairs: Pair[] = []
     for (const shelf of shelves) {
-      const everywhere = `/apis/${shelf.group}/${shelf.version}/${shelf.plural}`
+      const everywhere = root(shelf, null)
       const field = shelf.fields[0]
       const selected: [name: string, value: string][][] = [
         [],
@@ -57,10 +61,7 @@ export class Streams {
         [['fieldSelector', `metadata.name=${shelf.objects[0]?.name ?? 'nobody'}`]],
         ...(field === undefined ? [] : ([[['fieldSelector', `${field}!=`]]] as [string, string][][])),
       ]
-      const paths = [
-        everywhere,
-        ...(shelf.isNamespaced ? [everywhere.replace(`/${shelf.plural}`, `/namespaces/team-a/${shelf.plural}`)] : []),
-      ]
+      const paths = [everywhere, ...(shelf.isNamespaced ? [root(shelf, 'team-a')] : [])]
       for (const path of paths) {
         for (const parameters of selected) {
           for (const accept of parameters.length === 0 ? ['application/json', TABLE, METADATA] : ['application/json']) {
@@ -72,13 +73,25 @@ export class Streams {
               ...parameters,
             ]
             const side = (server: Server): Side => ({ server, stream: null, isEnded: false, events: [], count: 0 })
-            const pair = { path: `${path}${query(all)}`, accept, theirs: side(this.#theirs), ours: side(this.#ours) }
-            this.#pairs.push(pair)
-            await Promise.all([start(pair, pair.theirs), start(pair, pair.ours)])
+            pairs.push({ path: `${path}${query(all)}`, accept, theirs: side(this.#theirs), ours: side(this.#ours) })
           }
         }
       }
     }
+    this.#pairs = pairs
+    await eachAtOnce(pairs, AT_ONCE, async (pair) => {
+      await Promise.all([start(pair, pair.theirs), start(pair, pair.ours)])
+    })
+  }
+
+  /** Goes on at ours, which was started again, where each stream ended. */
+  async resume(): Promise<void> {
+    await eachAtOnce(this.#pairs, AT_ONCE, async ({ path, accept, ours, theirs }) => {
+      const from = lastRevision(ours.events)
+      const resumed = from === null ? path : path.replace(/resourceVersion=\d+/, `resourceVersion=${from}`)
+      ours.isEnded = false
+      await start({ path: resumed, accept, theirs, ours }, ours)
+    })
   }
 
   /** Waits until nothing more comes, and compares what came. */
@@ -97,7 +110,7 @@ export class Streams {
       const question = { method: 'GET', path, headers: { accept } }
       const told = ({ events }: Side): LosslessJson => {
         const lasting = events.filter((event) => !isPassingBookmark(event))
-        return withoutAges(withColumnsOnce(lasting, events))
+        return withoutAges(withColumnsOnce(lasting.map(withMetadataAlone), events))
       }
       const found = compareBodies(told(theirs), told(ours))
       const ends =
@@ -123,12 +136,23 @@ function stateOf({ isEnded, count }: Side): string {
   return `${isEnded ? 'ended' : 'goes on'} after ${count} events`
 }
 
+/** Of what has come: a client resumes there. */
+function lastRevision(events: readonly LosslessJson[]): string | null {
+  const last = events.at(-1)
+  const { resourceVersion } = metadataOf(isObject(last) ? last['object'] : undefined)
+  return typeof resourceVersion === 'string' ? resourceVersion : null
+}
+
 async function start({ path, accept }: Pair, side: Side): Promise<void> {
-  side.stream = await watch(side.server, path, accept, (event) => {
+  const stream = await watch(side.server, path, accept, (event) => {
     side.events.push(event)
     if (!isPassingBookmark(event)) side.count++
   })
-  void side.stream.ended.then(() => (side.isEnded = true))
+  side.stream = stream
+  void stream.ended.then(() => {
+    // Unless it was resumed since.
+    if (side.stream === stream) side.isEnded = true
+  })
 }
 
 /** Ages in a Table differ because time passes between the two servers. */

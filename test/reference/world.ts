@@ -1,69 +1,54 @@
 /**
- * One etcd, and over it the API server ("theirs") and distributary ("ours"), each a process of its own. Everything is written
+ * One etcd, and over it Kubernetes' API server ("theirs") and distributary ("ours"), each a process of its own. Everything is written
  * through theirs, as in a cluster, apart from the values that no API server of today would write.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { EtcdProcess } from '../support/etcd-process.js'
 import { freePort } from '../support/free-port.js'
 import { startServer } from '../support/server-process.js'
 import { type Answer, ask, type Server, serverAt } from './ask.js'
+import { ADMIN, startApiServer, startControllers } from './control-plane.js'
 import { type Definition, definitionSpec, definitionText } from './definition.js'
 import type { Stored } from './definition-set.js'
 import { printLossless } from './lossless.js'
+import type { Programs } from './programs.js'
 import type { Posted } from './objects.js'
 
 export interface World {
   readonly etcd: EtcdProcess
   readonly ours: Server
   readonly theirs: Server
+  /** The controllers and the scheduler run from then on. */
+  startControllers(): void
+  /** Ends distributary as a new version of it would, and starts it again. */
+  restartOurs(): Promise<void>
 }
 
 /** @param t only told when the run ends. */
-export async function startWorld(t: Test, etcd: EtcdProcess, apiServer: string): Promise<World> {
-  const theirs = await startApiServer(t, etcd.url, apiServer)
-  const server = await startServer(t, { flags: ['--etcd-servers', etcd.url, '--backfill-revisions', '100000'] })
-  return { etcd, theirs, ours: serverAt('ours', server.url) }
-}
-
-async function startApiServer(t: Test, etcdUrl: string, program: string): Promise<Server> {
-  const directory = mkdtempSync(join(tmpdir(), 'reference-'))
+export async function startWorld(t: Test, etcd: EtcdProcess, programs: Programs): Promise<World> {
+  const apiServer = await startApiServer(t, etcd.url, programs['kube-apiserver'])
   const port = await freePort()
   const flags = [
-    `--etcd-servers=${etcdUrl}`,
-    '--etcd-prefix=/registry',
-    '--bind-address=127.0.0.1',
-    `--secure-port=${port}`,
-    `--cert-dir=${join(directory, 'certificates')}`,
-    '--enable-priority-and-fairness=false',
-    // A run compacts when it means to; a recording keeps the whole history.
-    '--etcd-compaction-interval=0',
+    `--port=${port}`,
+    `--etcd-servers=${etcd.url}`,
+    '--backfill-revisions=100000',
+    '--resource=secrets',
+    `--token-auth-file=${apiServer.tokenFile}`,
+    '--authorization-mode=RBAC',
   ]
-  const child = spawn(program, flags, { cwd: directory, stdio: ['ignore', 'ignore', 'pipe'] })
-  let log = ''
-  child.stderr.on('data', (chunk: Buffer) => (log = (log + chunk.toString()).slice(-4_000)))
-  const killWithUs = (): void => void child.kill('SIGKILL')
-  process.once('exit', killWithUs)
-  t.teardown(async () => {
-    process.off('exit', killWithUs)
-    if (child.exitCode === null && child.signalCode === null) {
-      child.kill('SIGKILL')
-      await once(child, 'exit')
-    }
-    rmSync(directory, { recursive: true, force: true })
-  })
-  const server = serverAt('theirs', `https://127.0.0.1:${port}`)
-  await eventually(async () => {
-    if (child.exitCode !== null) throw new Error(`the API server ended: ${log}`)
-    const ready = await ask(server, { method: 'GET', path: '/readyz', headers: {} }).catch(() => null)
-    return ready?.code === 200
-  }, 'the API server is ready')
-  return server
+  let server = await startServer(t, { flags })
+  return {
+    etcd,
+    theirs: apiServer.server,
+    ours: serverAt('ours', server.url, ADMIN),
+    startControllers: () =>
+      startControllers(t, apiServer, [programs['kube-controller-manager'], programs['kube-scheduler']]),
+    async restartOurs() {
+      await server.kill('SIGTERM')
+      server = await startServer(t, { flags })
+    },
+  }
 }
 
 /** @throws Error that says what did not come to be. */

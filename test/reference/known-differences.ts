@@ -1,0 +1,157 @@
+/**
+ * Faults of distributary that this comparison has found and that are to be fixed. Whoever fixes one deletes its row: a whole run
+ * fails for a row that nothing needed. What stays for good belongs in exceptions.ts, with the reason why no client minds.
+ */
+import type { Question } from './ask.js'
+import type { Row } from './row.js'
+
+/** Resources that 1.37 serves and we do not, as they stand in a path. */
+const UNSERVED = [
+  'certificates.k8s.io/v1/clustertrustbundles', 'certificates.k8s.io/v1/podcertificaterequests', 'certificates.k8s.io/v1beta1',
+  'resource.k8s.io/v1/devicetaintrules', 'resource.k8s.io/v1beta1', 'resource.k8s.io/v1beta2', 'resource.k8s.io/v1alpha3',
+  'storagemigration.k8s.io', 'internal.apiserver.k8s.io', 'coordination.k8s.io/v1beta1', 'coordination.k8s.io/v1alpha2',
+  'admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1', 'authorization.k8s.io', 'authentication.k8s.io',
+] as const // prettier-ignore
+
+function isUnserved({ path }: Question): boolean {
+  const plain = path
+    .toLowerCase()
+    .replaceAll(/\/{2,}/g, '/')
+    .replace('/watch/', '/')
+    .replace(/\/namespaces\/[^/]+(?=\/)/, '')
+  return UNSERVED.some((one) => new RegExp(`/apis/${one}([/?]|$)`).test(plain))
+}
+
+const isDiscovery = ({ path }: Question): boolean => /^\/apis?(\/[^/]+){0,2}\/?$/.test(path)
+const isOpenApi = ({ path }: Question): boolean => path.startsWith('/openapi/')
+const isAbout = ({ path }: Question, resource: RegExp): boolean => resource.test(path.split('?')[0]!)
+
+export const knownDifferences: readonly Row[] = [
+  {
+    name: 'resources and versions that are not served',
+    reason: 'Discovery, OpenAPI and paths of all that 1.37 serves with api/all.',
+    matches: (_, question) => isUnserved(question),
+  },
+  {
+    name: 'discovery lacks groups, versions, resources and subresources',
+    reason: 'Those that are not served, and those that are only written.',
+    matches: ({ where }, question) =>
+      isDiscovery(question) &&
+      /\.(length|items|groups|resources|versions)( \(others\))?$/.test(where) &&
+      !where.includes('server'),
+  },
+  {
+    name: 'discovery lacks members',
+    reason: 'The addresses of the server, hashes of storage versions, apiVersion in protobuf, no creationTimestamp.',
+    matches: ({ where }, question) => isDiscovery(question) && /^(body|protobuf|yaml)/.test(where),
+  },
+  {
+    name: 'aggregated discovery in YAML, and Cache-Control of it',
+    reason: 'The API server sends it in every form.',
+    matches: ({ where }, question) => isDiscovery(question) && /^(code|header|message|text)/.test(where),
+  },
+  {
+    name: 'a resource that is only written is 405 by GET, not 404',
+    reason: 'Bindings and reviews.',
+    matches: ({ where, theirs, ours }) => where === 'code' && theirs.startsWith('405') && ours.startsWith('404'),
+  },
+  {
+    name: 'OpenAPI is told under our own title',
+    reason: 'Title and version are those of the release whose dialect is spoken.',
+    matches: ({ where }, question) => isOpenApi(question) && /^body \.info\.(title|version)$/.test(where),
+  },
+  {
+    name: 'OpenAPI documents',
+    reason: 'Required fields, list types and defaults of Kubernetes’ own kinds; paths of subresources; v2.',
+    matches: ({ where }, question) => isOpenApi(question) && /^(body|text|code|header)/.test(where),
+  },
+  {
+    name: 'the version is that of this program',
+    reason: 'It is that of the schema’s release.',
+    matches: ({ where }, { path }) => path.startsWith('/version') && /^(body \.|yaml)/.test(where),
+  },
+  {
+    name: 'creationTimestamp: null in templates',
+    reason: 'Left out since 1.34.',
+    matches: ({ where, theirs, ours }) =>
+      where.endsWith('.metadata.creationTimestamp') && theirs === '(absent)' && ours === 'null',
+  },
+  {
+    name: 'availableReplicas: 0 of a StatefulSet',
+    reason: 'Not left out since 1.36.',
+    matches: ({ where, theirs }) => where.endsWith('.status.availableReplicas') && theirs === '0',
+  },
+  {
+    name: 'fields that the schema does not have',
+    reason: 'It ends before 1.37.',
+    matches: ({ where, ours }) => where.endsWith('.status.nodeInfo.runningInUserNamespace') && ours === '(absent)',
+  },
+  {
+    name: 'protobuf where the API server has it',
+    reason: 'API services, definitions, events.k8s.io, autoscaling/v1, /scale, and kinds of which there is no object yet.',
+    matches: ({ where, theirs, ours }, question) =>
+      (question.headers['accept'] ?? '').includes('protobuf') &&
+      ((where === 'header content-type' && theirs.includes('protobuf') && ours === 'application/json') ||
+        (where === 'code' && /^(200|4\d\d|504)/.test(theirs) && ours.startsWith('406'))),
+  },
+  {
+    name: 'subresources by GET',
+    reason: 'resize, ephemeralcontainers, approval of requests, status of CSINodes.',
+    matches: (_, question) =>
+      isAbout(question, /\/(resize|ephemeralcontainers|approval|csinodes\/[^/]+\/status)\/?$/),
+  },
+  {
+    name: 'any path of an object can be selected by',
+    reason: 'The API server answers 400 to a field label that it does not know, so that a typing error is seen.',
+    matches: ({ where, theirs, ours }, { method, path }) =>
+      (where === 'code' &&
+        /field label (\\?".*" )?not supported|not a known field selector/.test(theirs) &&
+        /^(200|406|410|501|504)/.test(ours)) ||
+      (method === 'HEAD' &&
+        where === 'code' &&
+        theirs.startsWith('400') &&
+        ours.startsWith('200') &&
+        /fieldSelector=/.test(path)),
+  },
+  {
+    name: 'the annotation of a DaemonSet in its metadata alone',
+    reason: 'It is made by the conversion to v1; PartialObjectMetadata and the rows of a Table have none.',
+    matches: ({ where, theirs }, question) =>
+      isAbout(question, /\/daemonsets\b/) &&
+      (/\.metadata\.annotations(\.deprecated\.daemonset|$)/.test(where) ? theirs === '(absent)' : where.includes('selfLink') || where.startsWith('protobuf')),
+  },
+  {
+    name: 'annotations of autoscaling/v1',
+    reason: 'HTML characters are escaped within; PartialObjectMetadata has none of them.',
+    matches: ({ where }) => /\.metadata\.annotations\.autoscaling\.alpha\.kubernetes\.io\//.test(where),
+  },
+  {
+    name: 'internalTrafficPolicy in the status of a service of another name',
+    reason: 'The API server takes it away as it reads the service, and forgets to as it reads /status.',
+    matches: ({ where, ours }, question) =>
+      where.endsWith('.spec.internalTrafficPolicy') && ours === '(absent)' && isAbout(question, /\/status$/),
+  },
+  {
+    name: 'columns and cells of Tables',
+    reason: 'As 1.37 prints service accounts, addresses, quotas, flow schemas, endpoint slices, policy bindings, capacities and scales.',
+    matches: ({ where }, question) =>
+      /columnDefinitions|\.rows\[\]/.test(where) &&
+      isAbout(question, /\/(serviceaccounts|ipaddresses|resourcequotas|flowschemas|endpointslices|(mutating|validating)admissionpolicybindings|csistoragecapacities|events|nodes)\b|\/scale\/?$/),
+  },
+  {
+    name: 'the order of keys in YAML',
+    reason: 'The API server sorts them.',
+    matches: ({ where }) => where === 'yaml line',
+  },
+  {
+    name: 'a warning for Endpoints where there is none',
+    reason: 'Only an object that was found is deprecated.',
+    matches: ({ where, theirs }, question) =>
+      where === 'header warning' && theirs === '(absent)' && isAbout(question, /\/endpoints\b/),
+  },
+  {
+    name: 'an empty namespace in a path',
+    reason: 'The API server takes it for all of them.',
+    matches: ({ where, ours }, { path }) => where === 'code' && path.includes('/namespaces//') && ours.startsWith('404'),
+  },
+] // prettier-ignore
