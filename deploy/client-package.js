@@ -11,7 +11,7 @@
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
+import { importsOf } from './package-files.js'
 
 const root = fileURLToPath(new URL('../', import.meta.url))
 const [target, dist = join(root, 'dist'), ...more] = process.argv.slice(2)
@@ -20,10 +20,9 @@ if (target === undefined || more.length > 0) {
   process.exit(2)
 }
 
-const files = new Set()
-const packages = new Set()
-for (const entry of ['index', 'browser'])
-  for (const end of ['js', 'd.ts']) collect(join(dist, `client/${entry}.${end}`))
+const { files, packages } = importsOf(
+  ['index', 'browser'].flatMap((entry) => ['js', 'd.ts'].map((end) => join(dist, `client/${entry}.${end}`))),
+)
 
 const server = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const unknown = [...packages].filter((name) => server.dependencies[name] === undefined)
@@ -62,15 +61,3 @@ writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)
 for (const file of ['LICENSE', 'NOTICE']) copyFileSync(join(root, file), join(target, file))
 copyFileSync(join(root, 'deploy/README-client.md'), join(target, 'README.md'))
 process.stdout.write(`client package: ${files.size} files, ${[...packages].join(', ')} beside them\n`)
-
-/** A module with everything it imports; types too, where it is a declaration. */
-function collect(file) {
-  if (files.has(file)) return
-  files.add(file)
-  const source = readFileSync(file, 'utf8')
-  for (const { fileName: name } of ts.preProcessFile(source, true, true).importedFiles) {
-    if (name.startsWith('node:')) continue
-    if (!name.startsWith('.')) packages.add(name)
-    else collect(join(dirname(file), file.endsWith('.d.ts') ? name.replace(/\.js$/, '.d.ts') : name))
-  }
-}

@@ -4,6 +4,7 @@
  * description of the group.
  */
 import { isMap, isScalar, type Pair, parseDocument, type YAMLMap } from 'yaml'
+import { supportedNats } from '../ops/support/versions.js'
 
 interface Schema {
   readonly type?: string | readonly string[]
@@ -61,7 +62,7 @@ export function chartPage({ values, schema, chart, modes }: ChartSources): strin
     'user may read and ask, but not publish. From another namespace: copy of the Secrets only `edge-password` and `ca.crt`, and let the',
     'pods in by `nats.networkPolicy.from`.',
     '',
-    'NATS 2.9 to 2.11 will do (2.9.10 and 2.11.17 were tried); 2.14 refuses a field that the client library sends. A StatefulSet cannot change the size of its volumes: for more `nats.storage` resize the claims, delete the',
+    `NATS ${supportedNats().join(' to ')} will do. A StatefulSet cannot change the size of its volumes: for more \`nats.storage\` resize the claims, delete the`,
     'StatefulSet with `--cascade=orphan`, and upgrade. Streams keep the bounds that they were made with.',
     '',
     '## Values',

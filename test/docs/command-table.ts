@@ -45,7 +45,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/^node --import$|^curl (-N|--http2-prior-knowledge|-\S+)$/, { not: 'a flag, in a sentence' }],
   [/^node \.build\/bench|^npm run bench -- (?!--help)/, { not: 'measures for minutes' }],
   [/^npm run bench -- --help$/, 'ends'],
-  [/^npm (ci|test)\b|^npm run (check|generate|build|screenshots|release:check|test:\S+)\b/, 'script'],
+  [/^npm (ci|test)\b|^npm run (check|generate|build|screenshots|release:check|pack:\S+|test:\S+)\b/, 'script'],
   // Workers are tried in test/fleet/.
   [/^npm start -- .*(cafile|certfile|creds|nkey|tls-|oidc|nats-|workers)/, 'flags'],
   [/^(npm start|node dist\/main\.js|npx distributary)( -- (?!--help).*)?$/, 'server'],

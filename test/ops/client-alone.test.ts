@@ -71,7 +71,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
       .map(({ path }) => path)
       .filter(
         (path) =>
-          !/^((client|reflector|support|model)\/.*\.(js|d\.ts)|LICENSE|NOTICE|README\.md|package\.json)$/.test(path),
+          !/^((client|support|engine\/model)\/.*\.(js|d\.ts)|LICENSE|NOTICE|README\.md|package\.json)$/.test(path),
       ),
     [],
     'nothing of the server is in it',

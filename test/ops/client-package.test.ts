@@ -28,7 +28,7 @@ void t.test('the browser’s client needs no module of Node and no package', asy
 void t.test('the client imports nothing of the server', async (t) => {
   const { files, packages } = importsOf('src/client/index.ts')
   t.same(
-    files.filter((file) => !/^src\/(client|reflector|model|support)\//.test(file)),
+    files.filter((file) => !/^src\/(client|engine\/model|support)\//.test(file)),
     [],
   )
   t.same(

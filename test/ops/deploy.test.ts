@@ -83,11 +83,16 @@ void t.test('the Dockerfile makes an image that serves', async (t) => {
   await t.test('the image has no root user, no shell and no development dependencies', async (t) => {
     t.equal(value('USER'), '65532:65532', 'a number, which runAsNonRoot can judge')
     t.match(last[0]?.value, '${RUNTIME_IMAGE}')
-    t.match(argument('RUNTIME_IMAGE'), /distroless\/nodejs24-.*:nonroot(@sha256:[0-9a-f]{64})?$/)
-    t.match(argument('BUILD_IMAGE'), /^node:24-.*-slim(@sha256:[0-9a-f]{64})?$/)
+    t.match(argument('RUNTIME_IMAGE'), /distroless\/cc-.*:nonroot(@sha256:[0-9a-f]{64})?$/)
+    t.match(
+      argument('NODE_IMAGE'),
+      /^node:\d+\.\d+\.\d+-.*-slim(@sha256:[0-9a-f]{64})?$/,
+      'a Node that is named in full',
+    )
+    t.ok(last.some(({ value }) => value === '--from=node /usr/local/bin/node /nodejs/bin/node'))
     const froms = all.filter(({ name }) => name === 'FROM')
     t.ok(
-      froms.every(({ value }) => /^(--platform=\$BUILDPLATFORM )?\$\{(BUILD|RUNTIME)_IMAGE\}( AS \w+)?$/.test(value)),
+      froms.every(({ value }) => /^(--platform=\$BUILDPLATFORM )?\$\{(NODE|RUNTIME)_IMAGE\}( AS \w+)?$/.test(value)),
       'each image has one place',
     )
     t.notOk(last.some(({ name }) => name === 'RUN'))

@@ -1,16 +1,10 @@
-/** Tests of the package that `npm pack` makes: it has just what is needed, and it runs in an empty folder. */
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+/** Tests of the published package: it has just what is needed, and it runs in an empty folder. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { installPackage, makePackage, run } from './support/package.js'
 import { root, runToEnd, startServerProcess } from './support/server-process.js'
-
-function npm(cwd: string, ...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync('npm', args, { cwd, encoding: 'utf8' })
-  if (status !== 0) throw new Error(`npm ${args.join(' ')}: ${stderr}`)
-  return stdout
-}
 
 const text = (path: string): string => readFileSync(join(root, path), 'utf8')
 const { version } = JSON.parse(text('package.json')) as { version: string }
@@ -26,66 +20,96 @@ void t.test('all files have the same version', async (t) => {
   t.ok(changes[0] === 'Unreleased' || changes[0]!.startsWith(version), 'what is new stands first')
 })
 
-void t.test('the package holds what is needed, installs into an empty folder and runs', async (t) => {
-  t.setTimeout(300_000)
-  const folder = mkdtempSync(join(tmpdir(), 'distributary-pack-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  // What `npm pack` runs first, but for the check of the types, which does not change what is made.
-  const { scripts } = JSON.parse(text('package.json')) as { scripts: Record<string, string> }
-  t.equal(scripts['prepack'], 'rm -rf dist && npm run --silent build')
-  rmSync(join(root, 'dist'), { recursive: true, force: true })
-  npm(root, 'run', 'build', '--', '--noCheck')
-  const pack = npm(root, 'pack', '--json', '--ignore-scripts', '--pack-destination', folder)
-  const [packed] = JSON.parse(pack) as {
-    filename: string
-    size: number
-    files: { path: string }[]
-  }[]
-  const paths = packed!.files.map(({ path }) => path)
-  for (const needed of [
-    'dist/main.js',
-    'dist/server/ui/page/main.js',
-    'src/server/ui/page/index.html',
-    'src/engine/upstream/embedded/sample-cluster.json',
-    'LICENSE',
-    'NOTICE',
-    'THIRD-PARTY-LICENSES.txt',
-    'README.md',
-    'CHANGELOG.md',
-  ]) {
-    t.ok(paths.includes(needed), needed)
-  }
-  t.same(
-    paths.filter(
-      (path) =>
-        !/^(dist\/.*\.(js|d\.ts)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
-          path,
-        ),
-    ),
-    [],
-    'and nothing else',
-  )
-  t.ok(packed!.size < 2_000_000, `${packed!.size} bytes`)
+void t.test(
+  'the package holds what is needed, installs into an empty folder by the strict rules, and runs',
+  async (t) => {
+    t.setTimeout(300_000)
+    const folder = mkdtempSync(join(tmpdir(), 'distributary-pack-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const { scripts } = JSON.parse(text('package.json')) as { scripts: Record<string, string> }
+    t.match(scripts['pack:server'], 'node deploy/server-package.js dist-package')
+    const { tarball, size, files } = makePackage(folder)
+    for (const needed of [
+      'dist/main.js',
+      'dist/server/ui/page/main.js',
+      'dist/server/ui/page/uPlot.iife.min.js',
+      'dist/client/index.js',
+      'dist/client/index.d.ts',
+      'src/server/ui/page/index.html',
+      'src/engine/upstream/embedded/sample-cluster.json',
+      'LICENSE',
+      'NOTICE',
+      'THIRD-PARTY-LICENSES.txt',
+      'README.md',
+      'CHANGELOG.md',
+    ]) {
+      t.ok(files.includes(needed), needed)
+    }
+    t.same(
+      files.filter(
+        (path) =>
+          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+            path,
+          ),
+      ),
+      [],
+      'and nothing else',
+    )
+    t.ok(files.length < 200, `${files.length} files`)
+    t.ok(size < 2_000_000, `${size} bytes`)
 
-  writeFileSync(join(folder, 'package.json'), '{"private":true}')
-  // The server runs without the optional packages.
-  const omit = ['--omit=dev', '--omit=optional']
-  npm(folder, 'install', '--prefer-offline', '--no-audit', '--no-fund', ...omit, `./${packed!.filename}`)
-  t.equal(npm(folder, 'exec', '--offline', '--', 'distributary', '--version'), `distributary ${version}\n`)
-  const help = await runToEnd(['npx', '--offline', 'distributary', '--help'], { cwd: folder })
-  t.equal(help.code, 0)
-  t.match(help.output, '--etcd-servers')
+    const installed = installPackage(folder, tarball)
+    const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as Record<string, unknown>
+    t.match(manifest, { name: 'distributary', version, engines: { node: '>=20.19' } })
+    for (const field of ['dependencies', 'optionalDependencies', 'overrides', 'scripts', 'private'])
+      t.notOk(field in manifest, `it has no ${field}`)
+    t.equal(
+      readdirSync(join(folder, 'node_modules'))
+        .filter((name) => !name.startsWith('.'))
+        .join(),
+      'distributary',
+    )
+    t.equal(run(folder, 'npm', 'exec', '--offline', '--', 'distributary', '--version'), `distributary ${version}\n`)
+    const help = await runToEnd(['npx', '--offline', 'distributary', '--help'], { cwd: folder })
+    t.equal(help.code, 0)
+    t.match(help.output, '--etcd-servers')
 
-  // The program that npx runs; through npx itself a signal would reach npm.
-  const program = join(folder, 'node_modules/.bin/distributary')
-  const server = await startServerProcess(t, { command: [program], cwd: folder })
-  const get = async (path: string): Promise<string> => await (await fetch(server.url + path)).text()
-  t.match(await get('/metrics'), `distributary_build_info{version="${version}"} 1`)
-  t.match(await get('/version'), version)
-  t.match(await get('/ui/'), '<title>distributary</title>')
-  for (const asset of ['main.js', 'overview.js', 'uplot.js', 'uplot.css', 'style.css', 'icon.svg']) {
-    t.equal((await fetch(`${server.url}/ui/${asset}`)).status, 200, asset)
-  }
-  t.match(await get('/api/v1/pods?limit=1'), '"kind":"PodList"')
-  t.equal(await server.stop(), 0)
-})
+    // The program that npx runs; through npx itself a signal would reach npm.
+    const program = join(folder, 'node_modules/.bin/distributary')
+    const config = join(folder, 'config.yaml')
+    // A configuration is YAML, writes of large bodies and definitions are read in threads, and spans need their exporter: all that
+    // is loaded late.
+    writeFileSync(config, 'port: 0\nworkers: 2\ntracingOtlpEndpoint: http://127.0.0.1:9\n')
+    const server = await startServerProcess(t, { command: [program], args: ['--config', config], cwd: folder })
+    const get = async (path: string): Promise<string> => await (await fetch(server.url + path)).text()
+    t.match(await get('/metrics'), `distributary_build_info{version="${version}"} 1`)
+    t.match(await get('/version'), version)
+    t.match(await get('/ui/'), '<title>distributary</title>')
+    for (const asset of ['main.js', 'overview.js', 'uplot.js', 'uplot.css', 'style.css', 'icon.svg']) {
+      t.equal((await fetch(`${server.url}/ui/${asset}`)).status, 200, asset)
+    }
+    t.match(await get('/api/v1/pods?limit=1'), '"kind":"PodList"')
+    const large = { metadata: { name: 'large' }, data: { a: 'x'.repeat(700_000) } }
+    const written = await fetch(`${server.url}/api/v1/namespaces/default/configmaps`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(large),
+    })
+    t.equal(written.status, 201, 'a large object is written in a thread')
+    t.match(await get('/apis/apiextensions.k8s.io/v1/customresourcedefinitions'), 'CustomResourceDefinitionList')
+    t.equal(await server.stop(), 0)
+
+    writeFileSync(
+      join(folder, 'program.mjs'),
+      `import { keyName, loadKubeconfig, SharedInformer } from 'distributary/client'
+    console.log(keyName('a/b'), typeof SharedInformer, (await loadKubeconfig('kubeconfig')).server)`,
+    )
+    const kubeconfig = {
+      clusters: [{ name: 'c', cluster: { server: 'http://127.0.0.1:1' } }],
+      contexts: [{ name: 'x', context: { cluster: 'c' } }],
+      'current-context': 'x',
+    }
+    writeFileSync(join(folder, 'kubeconfig'), JSON.stringify(kubeconfig))
+    t.equal(run(folder, process.execPath, 'program.mjs'), 'a:b function http://127.0.0.1:1\n')
+  },
+)

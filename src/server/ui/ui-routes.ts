@@ -4,9 +4,9 @@
  *
  * Everything comes from this process: the page names no other host, and its policy would not let the browser ask one.
  */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
 import { readPackageFile } from '../../support/package-file.js'
@@ -33,16 +33,21 @@ interface Asset {
 }
 
 const require = createRequire(import.meta.url)
-const uPlotFolder = (): string => dirname(require.resolve('uplot'))
+
+/** The chart library lies beside the page in the published package, and is one of its own elsewhere. */
+function uPlot(name: string): Buffer {
+  const packed = new URL(`page/${name}`, import.meta.url)
+  return readFileSync(existsSync(packed) ? packed : join(dirname(require.resolve('uplot')), name))
+}
 
 const assets: Readonly<Record<string, Asset>> = {
   '': { type: 'text/html; charset=utf-8', read: () => source('index.html') },
   'style.css': { type: 'text/css; charset=utf-8', read: () => source('style.css') },
   'icon.svg': { type: 'image/svg+xml', read: () => source('icon.svg') },
-  'uplot.css': { type: 'text/css; charset=utf-8', read: () => readFileSync(`${uPlotFolder()}/uPlot.min.css`) },
+  'uplot.css': { type: 'text/css; charset=utf-8', read: () => uPlot('uPlot.min.css') },
   'uplot.js': {
     type: 'text/javascript; charset=utf-8',
-    read: () => readFileSync(`${uPlotFolder()}/uPlot.iife.min.js`),
+    read: () => uPlot('uPlot.iife.min.js'),
   },
   ...Object.fromEntries(
     ['main.js', 'overview.js', 'chart.js', 'browser.js', 'elements.js', 'yaml-difference.js'].map((name) => [

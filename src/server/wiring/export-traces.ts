@@ -81,6 +81,11 @@ export async function exportTraces(options: TraceExportOptions): Promise<TraceEx
   return { stop: () => provider.shutdown().catch(() => {}) }
 }
 
+/** In the published bundle, a package in CommonJS that is imported late has nothing but `default`. */
+function exportsOf<T extends object>(module: T): T {
+  return 'default' in module ? (module.default as T) : module
+}
+
 async function loadSdk() {
   try {
     const [sdk, hooks, core, resources, exporter] = await Promise.all([
@@ -90,7 +95,13 @@ async function loadSdk() {
       import('@opentelemetry/resources'),
       import('@opentelemetry/exporter-trace-otlp-http'),
     ])
-    return { sdk, hooks, core, resources, exporter }
+    return {
+      sdk: exportsOf(sdk),
+      hooks: exportsOf(hooks),
+      core: exportsOf(core),
+      resources: exportsOf(resources),
+      exporter: exportsOf(exporter),
+    }
   } catch (cause) {
     throw new Error(`--tracing-otlp-endpoint needs optional packages: npm install ${PACKAGES.join(' ')}`, { cause })
   }

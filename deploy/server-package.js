@@ -1,0 +1,115 @@
+#!/usr/bin/env node
+/**
+ * The published package, `distributary`, from the build: `npm run pack:server`, then `npm publish dist-package`.
+ *
+ * Its modules and those of its dependencies are put into a few files, at the versions of the lock file. So it depends on no
+ * other package: those who install it run what was tested, on every Node that it names, and it starts sooner. Bundled
+ * dependencies (57 MB) and a shrinkwrap (which npm 11 ignores in a tarball) were the other ways.
+ */
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+import { filesOf, importsOf } from './package-files.js'
+
+const root = fileURLToPath(new URL('../', import.meta.url))
+const [target, dist = join(root, 'dist'), ...more] = process.argv.slice(2)
+if (target === undefined || more.length > 0) {
+  process.stderr.write('server package: it takes the folder to make, and where the build is (dist)\n')
+  process.exit(2)
+}
+
+/** Files that the server reads, by their place in the package. */
+const READ = {
+  'dist/server/ui/page/uPlot.min.css': 'node_modules/uplot/dist/uPlot.min.css',
+  'dist/server/ui/page/uPlot.iife.min.js': 'node_modules/uplot/dist/uPlot.iife.min.js',
+  ...sameIn(filesOf(join(root, 'src/server/ui/page'), /\.(html|css|svg)$/)),
+  ...sameIn(filesOf(join(root, 'src'), /\.json$/)),
+}
+const BESIDE = ['LICENSE', 'NOTICE', 'THIRD-PARTY-LICENSES.txt', 'README.md', 'CHANGELOG.md']
+
+/** What packages in CommonJS call, and where the build would be. */
+const BANNER =
+  "import { createRequire as requireIn } from 'node:module'; " +
+  "const require = requireIn(import.meta.url); const placeOfBuild = new URL('./', import.meta.url);"
+
+/** Keeps what a module finds by its own place, and lets a package that is loaded late be bundled nevertheless. */
+const places = {
+  name: 'places',
+  setup(context) {
+    context.onLoad({ filter: /\.js$/ }, ({ path }) => {
+      const place = relative(dist, path)
+      if (place.startsWith('..')) return undefined
+      const source = readFileSync(path, 'utf8')
+      const isLate = place === 'support/yaml.js'
+      const contents = isLate ? source.replace(/^const require = createRequire\(import\.meta\.url\);?$/m, '') : source
+      if (isLate && contents === source) throw new Error(`${place} loads its package in another way`)
+      return { contents: contents.replaceAll('import.meta.url', `new URL(${JSON.stringify(place)}, placeOfBuild).href`) }
+    })
+  },
+}
+
+const server = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+const threads = filesOf(dist, /-thread\.js$/)
+
+rmSync(target, { recursive: true, force: true })
+const out = join(target, 'dist')
+await build({
+  ...common('node'),
+  entryPoints: [join(dist, 'main.js'), ...threads],
+  outdir: out,
+  entryNames: '[name]',
+  splitting: true,
+})
+// The bundles lie side by side, and a thread is started by the path of its module.
+for (const thread of threads) write(relative(dist, thread), `import '${toRoot(thread)}${basename(thread)}'\n`)
+// The page's modules need no bundler.
+for (const file of filesOf(join(dist, 'server/ui/page'), /\.js$/)) copy(file, join(out, relative(dist, file)))
+for (const [name, platform] of [
+  ['index', 'node'],
+  ['browser', 'browser'],
+])
+  await build({ ...common(platform), entryPoints: [join(dist, `client/${name}.js`)], outdir: join(out, 'client') })
+const types = importsOf(['index', 'browser'].map((name) => join(dist, `client/${name}.d.ts`)))
+for (const file of types.files) copy(file, join(out, relative(dist, file)))
+for (const [to, from] of Object.entries(READ)) copy(join(root, from), join(target, to))
+for (const file of BESIDE) copy(join(root, file), join(target, file))
+
+const { name, version, description, license, repository, homepage, bugs, type, bin, exports, engines, keywords } = server
+const manifest = { name, version, description, license, repository, homepage, bugs, type, bin, exports, engines, keywords }
+writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+process.stdout.write(`server package: ${filesOf(out, /\.js$/).length} modules, and no dependencies\n`)
+
+function common(platform) {
+  const isNode = platform === 'node'
+  return {
+    bundle: true,
+    format: 'esm',
+    platform,
+    target: isNode ? `node${server.engines.node.replace('>=', '')}` : 'es2022',
+    // Names of errors and of functions in a trace are read by people.
+    keepNames: true,
+    legalComments: 'none',
+    logLevel: 'warning',
+    plugins: isNode ? [places] : [],
+    ...(isNode ? { banner: { js: BANNER } } : {}),
+  }
+}
+
+function sameIn(files) {
+  return Object.fromEntries(files.map((file) => [relative(root, file), relative(root, file)]))
+}
+
+function toRoot(file) {
+  return '../'.repeat(relative(dist, file).split('/').length - 1)
+}
+
+function write(path, text) {
+  mkdirSync(dirname(join(out, path)), { recursive: true })
+  writeFileSync(join(out, path), text)
+}
+
+function copy(from, to) {
+  mkdirSync(dirname(to), { recursive: true })
+  copyFileSync(from, to)
+}
