@@ -18,7 +18,7 @@ void t.test('the modes that read an etcd without TLS become ready, without any k
   await t.test('the mode with writes reads what it has written', async (t) => {
     const { url } = await startMode(t, 'writes', {}, { ...plain, etcdServers })
     const collection = `${url}/apis/distributary.io/v1/flags`
-    const body = { apiVersion: 'distributary.io/v1', kind: 'Flag', metadata: { name: 'a' }, spec: { on: true } }
+    const body = { apiVersion: 'distributary.io/v1', kind: 'Flag', metadata: { name: 'a' }, value: { on: true } }
     const response = await fetch(collection, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
