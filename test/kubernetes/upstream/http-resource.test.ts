@@ -188,7 +188,7 @@ void t.test(
     }
     writeFileSync(kubeconfig, JSON.stringify(config))
     const front = await frontOf(t, {
-      flags: ['--token-auth-file', tokens, '--anonymous-auth=false'],
+      flags: ['--token-auth-file', tokens, '--anonymous-auth=false', '--authorization-mode=AlwaysAllow'],
       objects: { 'pods/a/x': pod('x', { namespace: 'a' }) },
     })
     const back = await behind(t, front, { flags: ['--kubeconfig', kubeconfig] })
