@@ -2,7 +2,7 @@
  * The programs of a Kubernetes control plane as processes on loopback. The API server authenticates by a token file, so
  * that distributary can be given the same file, and nothing behind it exists: no kubelet, no webhook, no service network.
  */
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,6 +11,7 @@ import type { Test } from 'tap'
 import { freePort } from '../support/free-port.js'
 import { until } from '../support/until.js'
 import { ask, type Server, serverAt } from './ask.js'
+import { openssl } from '../support/openssl.js'
 
 export interface ApiServer {
   readonly server: Server
@@ -33,7 +34,7 @@ export async function startApiServer(t: Test, etcdUrl: string, program: string):
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const [tokenFile, key] = [join(folder, 'tokens.csv'), join(folder, 'service-accounts.pem')]
   writeFileSync(tokenFile, `${ADMIN},${ADMIN},uid-of-the-administrator,"system:masters"\n`)
-  execFileSync('openssl', ['genrsa', '-out', key, '2048'], { stdio: 'pipe' })
+  openssl('genrsa', '-out', key, '2048')
   const port = await freePort()
   const child = run(t, program, [
     `--etcd-servers=${etcdUrl}`,
