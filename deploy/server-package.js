@@ -24,7 +24,7 @@ const READ = {
   'dist/server/ui/page/uPlot.min.css': 'node_modules/uplot/dist/uPlot.min.css',
   'dist/server/ui/page/uPlot.iife.min.js': 'node_modules/uplot/dist/uPlot.iife.min.js',
   ...sameIn(filesOf(join(root, 'src/server/ui/page'), /\.(html|css|svg)$/)),
-  ...sameIn(filesOf(join(root, 'src'), /\.json$/)),
+  ...sameIn(filesOf(join(root, 'src'), /\.(json|txt)$/)),
 }
 const BESIDE = ['LICENSE', 'NOTICE', 'THIRD-PARTY-LICENSES.txt', 'README.md', 'CHANGELOG.md']
 

@@ -37,6 +37,7 @@ void t.test(
       'dist/client/index.d.ts',
       'src/server/ui/page/index.html',
       'src/engine/upstream/embedded/sample-cluster.json',
+      'src/kubernetes/codec/protobuf/kubernetes-schema.txt',
       'LICENSE',
       'NOTICE',
       'THIRD-PARTY-LICENSES.txt',
@@ -48,7 +49,7 @@ void t.test(
     t.same(
       files.filter(
         (path) =>
-          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/kubernetes\/codec\/protobuf\/kubernetes-schema\.txt|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
             path,
           ),
       ),

@@ -98,7 +98,8 @@ function addMember(schema: Schema, members: Map<string, Json>, field: Field, par
       members.set(field.jsonName, null)
       return
     }
-    const isEmpty = !isStruct && (part === null || part.isEmpty)
+    const isZero = field.isOmittedWhenZero && (part === null || part.json === null)
+    const isEmpty = isZero || (!isStruct && (part === null || part.isEmpty))
     if (field.isOmittedWhenEmpty && isEmpty) return
     members.set(field.jsonName, part === null ? zero(schema, field) : part.json)
     return

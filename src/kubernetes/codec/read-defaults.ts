@@ -6,7 +6,7 @@
  * Other defaults are set before an object is written, so they are stored. Those of releases younger than the object are
  * left to these releases.
  *
- * Source: kubernetes 1.37, pkg/apis/{core,batch}/v1/defaults.go and pkg/registry/core/service/storage.
+ * Source: kubernetes 1.37, pkg/apis/{core,batch,networking}/v1/defaults.go and pkg/registry/core/service/storage.
  */
 import { type ScannedObject, scanObject } from './json-scan.js'
 import { appendAt, contentsAt, removeAt } from './protobuf/edit.js'
@@ -29,6 +29,8 @@ const PHASE: Path = [
 ]
 const SERVICE_TYPE: Path = [SPEC, ['type', 4]]
 const INTERNAL_TRAFFIC_POLICY: Path = [SPEC, ['internalTrafficPolicy', 22]]
+const PARAMETERS: Path = [SPEC, ['parameters', 2]]
+const PARAMETERS_SCOPE: Path = [...PARAMETERS, ['scope', 4]]
 const CONTROLLER_SELECTOR: Path = [SPEC, ['selector', 2]]
 const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name'
 
@@ -62,6 +64,14 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
   ],
   ['batch/v1 Job', (fields) => fillEntries(fields, templateLabels(6), [LABELS])],
   ['v1 ReplicationController', (fields) => fillEntries(fields, templateLabels(3), [LABELS, CONTROLLER_SELECTOR])],
+  [
+    'networking.k8s.io/v1 IngressClass',
+    (fields) => {
+      // Its parameters have had a scope since 1.21.
+      if (fields.text([...PARAMETERS, ['name', 3]]) === '' || fields.text(PARAMETERS_SCOPE) !== '') return
+      fields.setText(PARAMETERS_SCOPE, 'Cluster')
+    },
+  ],
   [
     'v1 Service',
     (fields) => {

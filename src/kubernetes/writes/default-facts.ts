@@ -1,6 +1,6 @@
 /**
  * The defaults that the API server gives to the built-in kinds: the data of `built-in-defaults.ts`, by message. A
- * message is named as in `kubernetes/codec/protobuf/kubernetes-schema.ts`, without `k8s.io.api.`; `a|b` means two versions with
+ * message is named as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without `k8s.io.api.`; `a|b` means two versions with
  * the same defaults. The rows of a message are applied in order, and the rows of an object before those of the objects
  * in it.
  *

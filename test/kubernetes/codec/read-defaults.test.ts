@@ -83,6 +83,15 @@ void t.test('a Service of type ExternalName has no internal traffic policy', (t)
   t.end()
 })
 
+void t.test('the parameters of an IngressClass have a scope', (t) => {
+  const parameters = (...fields: Buffer[]): Buffer => spec(lengthDelimited(2, Buffer.concat(fields)))
+  const read1 = (...raw: Buffer[]): unknown => read(t, 'networking.k8s.io/v1', 'IngressClass', ...raw)['spec']
+  t.match(read1(parameters(text(3, 'p'))), { parameters: { name: 'p', scope: 'Cluster' } })
+  t.match(read1(parameters(text(3, 'p'), text(4, 'Namespace'))), { parameters: { scope: 'Namespace' } })
+  t.same(read1(), {}, 'if there are any')
+  t.end()
+})
+
 void t.test('nothing else of an object changes', (t) => {
   const raw = Buffer.concat([metadata(text(1, 'n'), UNKNOWN), UNKNOWN, phase(''), UNKNOWN])
   const value = envelope('v1', 'PersistentVolume', raw)

@@ -9,9 +9,7 @@
  * (`bench/protobuf-decode.ts`).
  *
  * Empty and absent values follow Go: a value is written unless it is empty and `omitempty`, a struct is always written,
- * a pointer is written when it is there, and an absent array or map without `omitempty` is null. A zero
- * `metadata.creationTimestamp` is null, as API servers before 1.34 write it; later ones leave it out, which means the
- * same.
+ * a pointer is written when it is there, and an absent array or map without `omitempty` is null.
  */
 import { CodecError } from './codec-error.js'
 import { isProtobuf, openEnvelope } from './envelope.js'
@@ -391,7 +389,7 @@ class Decoder {
         break
       case 'time':
       case 'microtime':
-        this.special.time(start, stop, field.type === 'microtime')
+        if (!this.special.time(start, stop, field.type === 'microtime', omitsEmpty && field.omitsZero)) return false
         break
       case 'quantity':
         this.special.quantity(start, stop)

@@ -153,6 +153,7 @@ function toField(messageName: string, field: FieldDescriptorProto, declarations:
     number: field.number,
     jsonName: field.jsonName === '' ? lowerCamelCase(field.name) : field.jsonName,
     isOmittedWhenEmpty: true,
+    isOmittedWhenZero: false,
     label: isMap ? 'map' : isRepeated ? 'repeated' : isText ? 'value' : 'pointer',
     type,
     messageName: type === 'message' ? valueName : '',

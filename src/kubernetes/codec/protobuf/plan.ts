@@ -39,7 +39,7 @@ export const WIRE_TYPES: Record<FieldType, number> = {
   message: LENGTH,
 }
 
-/** Go structs are written even when empty, whatever their tag says. */
+/** Go structs are written even when empty, unless their tag says `omitzero`. */
 const STRUCT_TYPES = new Set<FieldType>(['time', 'microtime', 'duration', 'quantity', 'intorstring', 'json', 'message'])
 
 export class PlanField {
@@ -54,6 +54,8 @@ export class PlanField {
   readonly isInline: boolean
   /** Whether an empty value is not written. */
   readonly omitsEmpty: boolean
+  /** Whether a struct is not written when it is zero. */
+  readonly omitsZero: boolean
   readonly isStruct: boolean
   /**
    * Whether nothing is written for an absent field. That is so for most fields of most messages, which are then skipped
@@ -78,10 +80,11 @@ export class PlanField {
     this.isPackable = field.label === 'repeated' && this.wireType !== LENGTH
     this.isInline = field.jsonName === ''
     this.omitsEmpty = field.isOmittedWhenEmpty
+    this.omitsZero = field.isOmittedWhenZero
     this.isStruct = STRUCT_TYPES.has(field.type)
     this.isSkippedWhenAbsent =
       isHidden ||
-      (field.label === 'value' && this.isStruct
+      (field.label === 'value' && this.isStruct && !this.omitsZero
         ? false
         : this.omitsEmpty || (field.label === 'pointer' && this.isInline))
     this.isHidden = isHidden

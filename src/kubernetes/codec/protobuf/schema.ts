@@ -1,6 +1,6 @@
 /**
  * The messages of kinds, and the form of each message's fields in Kubernetes' JSON. The built-in kinds come from the
- * table in `kubernetes-schema.ts`; `descriptors.ts` adds those of a FileDescriptorSet. A message is read from its line
+ * table in `kubernetes-schema.txt`; `descriptors.ts` adds those of a FileDescriptorSet. A message is read from its line
  * when it is first asked for: a server that serves pods never looks at the thousand others.
  *
  * The table's notation, one line a message, in the order in which Go writes the members:
@@ -11,12 +11,12 @@
  *
  * After a message's name, `*` marks a kind; `[]` a message that in JSON is the array in its only field; `|array` and
  * `|bool` one that in JSON is its second field when that is set, else its first. A field is `jsonName:number:type`, and
- * `?` after the name means that it is left out when empty. A field with an empty name is inlined. Before the type, `*`
+ * `?` after the name means that it is left out when empty, `??` that this holds for a struct too. A field with an empty name is inlined. Before the type, `*`
  * marks a pointer, so an empty value that is present is written; `[]` a repeated field; `{}` a map with strings as
  * keys. A type with a capital letter is a message (after `alias/` or a whole package and `/` if it is another
  * package's); the others are protobuf's scalars and the six of `SpecialType`.
  */
-import { KUBERNETES_SCHEMA } from './kubernetes-schema.js'
+import { readPackageFile } from '../../../support/package-file.js'
 
 export type ScalarType =
   | 'string'
@@ -44,6 +44,8 @@ export interface Field {
   /** The name is '' for an inlined message. */
   readonly jsonName: string
   readonly isOmittedWhenEmpty: boolean
+  /** Whether that holds for a struct as well, which Go otherwise writes even when it is empty. */
+  readonly isOmittedWhenZero: boolean
   readonly label: 'value' | 'pointer' | 'repeated' | 'map'
   /** The type of the field, or of the values of a map. `message` goes with `messageName`. */
   readonly type: ScalarType | SpecialType | 'message'
@@ -112,7 +114,7 @@ export class Schema {
     const aliases = new Map<string, string>()
     let packageName = ''
     for (const line of text.split('\n')) {
-      if (line === '') continue
+      if (line === '' || line.startsWith('#')) continue
       const words = line.split(' ', 3)
       if (words[0] === '=') aliases.set(words[1]!, words[2]!)
       else if (words[0] === '@') {
@@ -212,7 +214,7 @@ export class Schema {
   }
 
   private parseField(text: string, packageName: string): Field {
-    const match = /^([^:?]*)(\??):(\d+):(\*|\[\]|\{\})?(.+)$/.exec(text)
+    const match = /^([^:?]*)(\?{0,2}):(\d+):(\*|\[\]|\{\})?(.+)$/.exec(text)
     if (match === null) throw new SyntaxError(`${text} is not a field of the schema's notation`)
     const [, jsonName = '', omit, number, label, type = ''] = match
     const slash = type.lastIndexOf('/')
@@ -221,7 +223,8 @@ export class Schema {
     return {
       number: Number(number),
       jsonName,
-      isOmittedWhenEmpty: omit === '?',
+      isOmittedWhenEmpty: omit !== '',
+      isOmittedWhenZero: omit === '??',
       label: label === '*' ? 'pointer' : label === '[]' ? 'repeated' : label === '{}' ? 'map' : 'value',
       type: isMessage ? 'message' : (type as ScalarType | SpecialType),
       messageName: isMessage ? `${prefix}.${type.slice(slash + 1)}` : '',
@@ -231,10 +234,13 @@ export class Schema {
   }
 }
 
+/** The data is a file of its own, which the compiler does not copy. `npm run generate:schema` makes it. */
+const SCHEMA_FILE = 'src/kubernetes/codec/protobuf/kubernetes-schema.txt'
+
 let builtIn: Schema | null = null
 
 /** The built-in kinds of Kubernetes, back to the versions of 1.16. */
 export function kubernetesSchema(): Schema {
-  builtIn ??= Schema.parse(KUBERNETES_SCHEMA)
+  builtIn ??= Schema.parse(readPackageFile(SCHEMA_FILE).toString('utf8'))
   return builtIn
 }

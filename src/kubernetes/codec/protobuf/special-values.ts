@@ -23,8 +23,12 @@ export class SpecialValues {
     private readonly writer: JsonWriter,
   ) {}
 
-  /** Reads meta/v1 Time and MicroTime: a message of seconds and nanoseconds. An empty one is Go's zero time. */
-  time(start: number, stop: number, isMicro: boolean): void {
+  /**
+   * Reads meta/v1 Time and MicroTime: a message of seconds and nanoseconds. An empty one is Go's zero time.
+   *
+   * @returns false for a zero time that was not written, since it `omitsZero`.
+   */
+  time(start: number, stop: number, isMicro: boolean, omitsZero: boolean): boolean {
     const { reader, writer } = this
     let seconds = 0
     let nanos = 0
@@ -36,8 +40,8 @@ export class SpecialValues {
       else if (tag >>> 3 === 2) nanos = low | 0
     }
     if (start === stop || (seconds === ZERO_TIME_SECONDS && !(isMicro && nanos !== 0))) {
-      writer.raw(NULL)
-      return
+      if (!omitsZero) writer.raw(NULL)
+      return !omitsZero
     }
     writer.byte(QUOTE)
     if (isMicro) writer.ascii(formatMicroTime(seconds, nanos))
@@ -50,6 +54,7 @@ export class SpecialValues {
       writer.ascii(this.lastTime)
     }
     writer.byte(QUOTE)
+    return true
   }
 
   /** Returns the lower half of a number in one of the small messages, 0 for an unknown field. */

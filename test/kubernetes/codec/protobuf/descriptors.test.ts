@@ -106,7 +106,7 @@ function cacheValue(): Buffer {
 }
 
 const CACHE_JSON =
-  '{"kind":"Cache","apiVersion":"edge.example.com/v1","metadata":{"name":"c","creationTimestamp":null},' +
+  '{"kind":"Cache","apiVersion":"edge.example.com/v1","metadata":{"name":"c"},' +
   '"maxSize":9007199254740993,"mode":"Hot","weights":[-1,1,-2,2],"byNumber":{"-1":"minus one","10":"ten"},' +
   '"expires":"1970-01-01T00:00:00Z","remark":"n","ratio":0.1,"hash":18446744073709551615}'
 
