@@ -81,10 +81,10 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   const sessions = followSessions(http2, limits, drain)
   const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
   http1.removeAllListeners('connection')
-  // Connections that neither server knows of yet: browsers open some ahead of need, which stay silent.
-  const undecided = new Set<Socket>()
+  const sockets = new Set<Socket>()
   http1.on('connection', (socket: Socket) => {
-    sniff(socket, undecided, (isHttp2) => {
+    follow(socket, sockets)
+    sniff(socket, (isHttp2) => {
       if (!isHttp2) return accept.call(http1, socket)
       if (isRefused(socket, limits)) return
       // A client of HTTP/1.1 may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
@@ -94,12 +94,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   })
   // An upgraded connection ends with its answer or its watch, so the drain need not follow it.
   http1.on('upgrade', upgradeAsRequest(serve))
-  const closeHttp1 = http1.closeAllConnections.bind(http1)
-  http1.closeAllConnections = () => {
-    for (const socket of undecided) socket.destroy()
-    sessions.destroyAll()
-    closeHttp1()
-  }
+  http1.closeAllConnections = () => closeAll(sessions, sockets)
   return Object.assign(http1, {
     announceDrain: () => drain.announce(),
     beginDrain: () => drain.begin(() => http1.closeIdleConnections()),
@@ -135,20 +130,30 @@ export function createSecureListener(
   server.on('connection', (socket: Socket) => {
     // Before the handshake, which is the dearest part of a connection.
     if (isRefused(socket, limits)) return
-    sockets.add(socket)
+    follow(socket, sockets)
     socket.setNoDelay(true)
-    socket.once('close', () => sockets.delete(socket))
     accept.call(server, socket)
   })
   server.on('upgrade', upgradeAsRequest(serve))
   return Object.assign(server, {
-    closeAllConnections(): void {
-      sessions.destroyAll()
-      for (const socket of sockets) socket.destroy()
-    },
+    closeAllConnections: () => closeAll(sessions, sockets),
     announceDrain: () => drain.announce(),
     beginDrain: () => drain.begin(() => (server as unknown as Server).closeIdleConnections()),
   })
+}
+
+function follow(socket: Socket, sockets: Set<Socket>): void {
+  sockets.add(socket)
+  socket.once('close', () => sockets.delete(socket))
+}
+
+/**
+ * Node's server of HTTP/1.1 closes only those that it knows of: not one that has sent nothing yet, as browsers open some ahead
+ * of need, nor one that was upgraded, which nobody reads once its buffer is full.
+ */
+function closeAll(sessions: { destroyAll(): void }, sockets: ReadonlySet<Socket>): void {
+  sessions.destroyAll()
+  for (const socket of sockets) socket.destroy()
 }
 
 /**
@@ -172,19 +177,13 @@ function asHttp2Handler(
 
 /**
  * Calls back once, when the first bytes tell which protocol the client speaks; never for a client that stays silent.
- * @param undecided holds the socket until then.
  */
-function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) => void): void {
+function sniff(socket: Socket, then: (isHttp2: boolean) => void): void {
   const giveUp = (): void => {
     socket.destroy()
   }
-  const forget = (): void => {
-    undecided.delete(socket)
-  }
-  undecided.add(socket)
   socket.setTimeout(HEADERS_TIMEOUT_MS, giveUp)
   socket.on('error', giveUp)
-  socket.on('close', forget)
   // Half-open connections are allowed, so one whose client has left without a word has to be ended here.
   socket.on('end', giveUp)
   let seen: Buffer | null = null
@@ -196,8 +195,6 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
     socket.off('data', onData)
     socket.off('error', giveUp)
     socket.off('end', giveUp)
-    socket.off('close', forget)
-    forget()
     socket.setTimeout(0)
     socket.off('timeout', giveUp)
     // The bytes go back to the socket; the server that takes over reads them again once it is set up.

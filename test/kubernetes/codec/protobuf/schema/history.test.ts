@@ -1,6 +1,6 @@
 import t from 'tap'
-import { readPackageFile } from '../../../../src/support/package-file.js'
-import { withHistory } from './schema-history.js'
+import { readPackageFile } from '../../../../../src/support/package-file.js'
+import { withHistory } from './history.js'
 
 const table = (...lines: string[]): string => `${lines.join('\n')}\n`
 

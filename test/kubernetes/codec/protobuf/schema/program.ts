@@ -7,10 +7,10 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { buildGoProgram, NoProgramError } from '../../../support/go-program.js'
-import { withHistory } from './schema-history.js'
+import { buildGoProgram, NoProgramError } from '../../../../support/go-program.js'
+import { withHistory } from './history.js'
 
-const root = fileURLToPath(new URL('../../../../../', import.meta.url))
+const root = fileURLToPath(new URL('../../../../../../', import.meta.url))
 const source = `${root}test/kubernetes/codec/protobuf/kubernetes-types`
 const file = `${root}src/kubernetes/codec/protobuf/kubernetes-schema.txt`
 
