@@ -2,6 +2,8 @@
  * Sends the figures of the status page to all open pages once a second, as server-sent events. The figures are computed
  * once for all of them, and not at all while no page is open.
  *
+ * A page whose credential or right to it ends is told so, and its stream ends, as a watch does.
+ *
  * Figures that cannot be had (a worker whose primary does not answer) end no stream: the pages are told why, and a second
  * later the figures are asked for again.
  */
@@ -41,7 +43,13 @@ export class StatusStream {
     exchange.writeHead(200, { ...headers, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
     exchange.response.write(EVENT_STREAM_START)
     this.#pages.set(exchange, caller)
+    const stopChecks = caller.keep((error) => {
+      this.#pages.delete(exchange)
+      send(exchange, 'trouble', { reason: error.message })
+      exchange.response.end()
+    })
     exchange.response.once('close', () => {
+      stopChecks()
       this.#pages.delete(exchange)
       leave()
     })
@@ -66,7 +74,11 @@ export class StatusStream {
   async #tell(pages: Iterable<readonly [Exchange, Caller]>): Promise<void> {
     try {
       const status = await this.#options.status()
-      for (const [page, caller] of pages) send(page, 'status', await statusFor(status, readerOf(caller)))
+      for (const [page, caller] of pages) {
+        const figures = await statusFor(status, readerOf(caller))
+        // Its right may have ended meanwhile.
+        if (this.#pages.has(page)) send(page, 'status', figures)
+      }
     } catch (error) {
       const reason = errorMessage(error)
       for (const [page] of pages) send(page, 'trouble', { reason })

@@ -1,4 +1,7 @@
 /** `/ui/events`, from figures that a test makes: no browser is needed to see what the stream says. */
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fastify } from 'fastify'
 import t, { type Test } from 'tap'
 import type { Caller } from '../../../src/server/transports/limits/request-gate.js'
@@ -70,4 +73,21 @@ void t.test('the fifty-first page is refused with 429 and told when to come agai
   t.match((await app.metrics.expose()).text, 'distributary_http_rejected_total{limit="status-pages"} 1')
   await pages[0]!.body!.cancel()
   await until(async () => (await fetch(events)).status === 200, 'the place of a page that has gone is given to another')
+})
+
+void t.test('a page whose credential is withdrawn is told so, and its stream ends', async (t) => {
+  const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
+  const admin = 'admin,admin,1,system:masters\n'
+  writeFileSync(tokens, `${admin}leaver,leaver,2,system:masters\n`)
+  const flags = [`--token-auth-file=${tokens}`, '--authorization-mode=RBAC']
+  const { url } = await startApp(t, { flags })
+  const open = async (token: string): Promise<Response> =>
+    await fetch(`${url}/ui/events`, { headers: { authorization: `Bearer ${token}` } })
+  const leaver = await open('leaver')
+  t.equal(leaver.status, 200)
+  writeFileSync(tokens, admin)
+  t.match(await leaver.text(), /event: trouble\ndata: \{"reason":"Unauthorized"\}\n\n$/)
+  const stays = await open('admin')
+  t.equal(stays.status, 200)
+  await stays.body!.cancel()
 })
