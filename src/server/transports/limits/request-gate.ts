@@ -7,7 +7,6 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
-import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { AccessGuard, Acting } from '../../auth/access-guard.js'
 import type { AuditLog } from '../../auth/audit-log.js'
@@ -258,8 +257,7 @@ export class RequestGate {
 
   /** The client's address: its peer's, or what a trusted proxy says. */
   addressOf(request: IncomingMessage): string {
-    // A stream that was reset at once has no socket any more.
-    const peer = (request.socket as Socket | undefined)?.remoteAddress ?? ''
+    const peer = request.socket.remoteAddress ?? ''
     const { proxies } = this.#options
     if (!proxies.has(peer)) return peer
     const forwarded: string[] = []

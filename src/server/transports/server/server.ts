@@ -39,8 +39,7 @@ let opened = 0
 /** Nobody is authenticated yet, so the turns go round by address, and behind one address by connection. */
 function sourceOf(gate: RequestGate, request: Exchange['request']): ArrivalSource {
   const { stream } = request as { stream?: ServerHttp2Stream }
-  // A stream that was reset at once has neither.
-  const carrier: object = stream?.session ?? (request.socket as object | undefined) ?? request
+  const carrier: object = stream?.session ?? request.socket
   let connection = connections.get(carrier)
   if (connection === undefined) connections.set(carrier, (connection = String(++opened)))
   return { address: gate.addressOf(request), connection }
