@@ -14,13 +14,20 @@ import { type SampleStore, SampleTransaction, type Stored } from './sample-trans
 const FIRST_TICK_MS = 100
 const TICK_MS = [200, 500] as const
 const HEARTBEAT_MS = 10_000
+/** A pod's default `terminationGracePeriodSeconds`. */
+const GRACE_SECONDS = 30
 /** A real cluster forgets events after an hour. */
 const MAX_EVENTS = 100
 /** The letters from which Kubernetes generates names, which spell no words. */
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789'
 
 interface Pod extends Stored {
-  metadata: Stored['metadata'] & { uid: string; creationTimestamp: string; deletionTimestamp?: string }
+  metadata: Stored['metadata'] & {
+    uid: string
+    creationTimestamp: string
+    deletionTimestamp?: string
+    deletionGracePeriodSeconds?: number
+  }
   spec: { nodeName: string }
   status: {
     phase: string
@@ -108,7 +115,9 @@ export class SampleWriter {
     const name = pod.metadata.name.replace(/[^-]+$/, this.#word(5))
     const metadata = { ...pod.metadata, name, uid: this.#uid(), creationTimestamp: this.#time() }
     for (const container of status.containerStatuses) Object.assign(container, { restartCount: 0, lastState: {} })
-    pod.metadata.deletionTimestamp = this.#time()
+    // The API server always sets both, and kubectl relies on it.
+    pod.metadata.deletionTimestamp = this.#time(GRACE_SECONDS)
+    pod.metadata.deletionGracePeriodSeconds = GRACE_SECONDS
     this.#transaction.put('pods', pod)
     const successor = { ...pod, metadata, status: { ...status, phase: 'Pending' } }
     this.#setReady(successor, false, { waiting: { reason: 'ContainerCreating' } })
@@ -172,8 +181,8 @@ export class SampleWriter {
     return [8, 4, 4, 4, 12].map((length) => this.#word(length, '0123456789abcdef')).join('-')
   }
 
-  #time(): string {
-    return `${new Date(this.clock.now()).toISOString().slice(0, 19)}Z`
+  #time(secondsFromNow = 0): string {
+    return `${new Date(this.clock.now() + secondsFromNow * 1_000).toISOString().slice(0, 19)}Z`
   }
 }
 

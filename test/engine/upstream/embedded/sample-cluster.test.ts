@@ -30,6 +30,7 @@ interface Sample {
     readonly uid: string
     readonly creationTimestamp: string
     readonly deletionTimestamp?: string
+    readonly deletionGracePeriodSeconds?: number
     readonly labels?: Readonly<Record<string, string>>
     readonly ownerReferences?: readonly { readonly kind: string; readonly name: string; readonly uid: string }[]
   }
@@ -74,6 +75,9 @@ function problems(store: Store): string[] {
     }
   }
   for (const { metadata, spec, status } of pods) {
+    const { deletionTimestamp, deletionGracePeriodSeconds } = metadata
+    const hasGrace = deletionGracePeriodSeconds !== undefined
+    check((deletionTimestamp !== undefined) === hasGrace, `pod ${metadata.name}: time and grace period of its deletion`)
     check(metadata.ownerReferences?.length === 1, `pod ${metadata.name} has no owner`)
     check(nodes.has(spec!.nodeName!), `pod ${metadata.name} is on no node`)
     check((status!.phase === 'Running') === (status!.podIP !== undefined), `pod ${metadata.name}: phase and address`)
