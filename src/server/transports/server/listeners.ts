@@ -148,8 +148,8 @@ function follow(socket: Socket, sockets: Set<Socket>): void {
 }
 
 /**
- * Node's server of HTTP/1.1 closes only those that it knows of: not one that has sent nothing yet, as browsers open some ahead
- * of need, nor one that was upgraded, which nobody reads once its buffer is full.
+ * Node's own `closeAllConnections` misses two kinds of connection: those that have sent nothing yet (browsers open spare ones),
+ * and upgraded ones, which its HTTP/1.1 server no longer knows.
  */
 function closeAll(sessions: { destroyAll(): void }, sockets: ReadonlySet<Socket>): void {
   sessions.destroyAll()
@@ -213,7 +213,7 @@ function isRefused(socket: Socket, { resets }: ListenerLimits): boolean {
   return true
 }
 
-/** Ends idle HTTP/2 connections: a client that goes away without a word would hold one for ever. */
+/** Ends idle HTTP/2 connections: a client that disappears without closing its connection would hold it forever. */
 function followSessions(
   server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
   { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS, resets }: ListenerLimits,
