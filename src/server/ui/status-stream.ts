@@ -2,10 +2,10 @@
  * Sends the figures of the status page to all open pages once a second, as server-sent events. The figures are computed
  * once for all of them, and not at all while no page is open.
  *
- * A page whose credential or right to it ends is told so, and its stream ends, as a watch does.
+ * When a reader's credential or permission ends, its stream is told why and ends, like a watch.
  *
- * Figures that cannot be had (a worker whose primary does not answer) end no stream: the pages are told why, and a second
- * later the figures are asked for again.
+ * When the figures are not available (a worker whose primary does not answer), no stream ends: each is told why, and a
+ * second later the server asks again.
  */
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { Resource } from '../../engine/model/resource.js'
@@ -14,6 +14,7 @@ import type { Clock, Timer } from '../../support/clock.js'
 import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
 import type { Caller } from '../transports/limits/request-gate.js'
 import type { Exchange } from '../transports/server/exchange.js'
+import { boundAnswer } from '../transports/watch/linger.js'
 import type { ServerStatus, Trouble } from './page/figures.js'
 import { type Reader, statusFor } from './status.js'
 import { errorMessage } from '../../support/error-message.js'
@@ -46,7 +47,7 @@ export class StatusStream {
     const stopChecks = caller.keep((error) => {
       this.#pages.delete(exchange)
       send(exchange, 'trouble', { reason: error.message })
-      exchange.response.end()
+      end(exchange)
     })
     exchange.response.once('close', () => {
       stopChecks()
@@ -60,7 +61,7 @@ export class StatusStream {
   /** Ends the streams of all pages. */
   close(): void {
     this.#timer?.cancel()
-    for (const { response } of this.#pages.keys()) response.end()
+    for (const page of this.#pages.keys()) end(page)
   }
 
   #schedule(): void {
@@ -76,7 +77,7 @@ export class StatusStream {
       const status = await this.#options.status()
       for (const [page, caller] of pages) {
         const figures = await statusFor(status, readerOf(caller))
-        // Its right may have ended meanwhile.
+        // The stream may have ended meanwhile.
         if (this.#pages.has(page)) send(page, 'status', figures)
       }
     } catch (error) {
@@ -84,6 +85,12 @@ export class StatusStream {
       for (const [page] of pages) send(page, 'trouble', { reason })
     }
   }
+}
+
+/** A page that does not read its last figures holds its place no longer than any other unread answer. */
+function end({ response }: Exchange): void {
+  response.end()
+  boundAnswer(response)
 }
 
 /** A page that does not read gets the next figures instead, because those of a second ago are of no use. */
@@ -94,7 +101,7 @@ function send({ response }: Exchange, event: string, data: ServerStatus | Troubl
   response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
 }
 
-/** A caller's permissions are checked anew each second, so that revoking one hides what it showed at once. */
+/** Permissions are checked again every second, so what a revoked one showed disappears from the next figures. */
 function readerOf(caller: Caller): Reader {
   const may = async (attributes: Attributes): Promise<boolean> => {
     try {

@@ -1,4 +1,6 @@
 /** The status page in a real browser. `SCREENSHOTS=folder` keeps pictures for people to look at. */
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { type Page } from 'playwright-core'
@@ -255,6 +257,18 @@ void t.test('the page survives a restart of the server', async (t) => {
   await page.locator('#summary', { hasText: 'ready' }).waitFor()
   await page.getByText('objects, watching').waitFor()
   t.same(errors, [])
+})
+
+void t.test('a page whose token is withdrawn says that it must be reloaded', async (t) => {
+  const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
+  writeFileSync(tokens, 'viewer,viewer,1,system:masters\n')
+  const app = await startApp(t, { flags: [`--token-auth-file=${tokens}`, '--authorization-mode=RBAC'], objects: pods })
+  const page = await openPage(t, 'about:blank')
+  await page.setExtraHTTPHeaders({ authorization: 'Bearer viewer' })
+  await page.goto(`${app.url}/ui/`)
+  await page.locator('#summary', { hasText: 'ready' }).waitFor()
+  writeFileSync(tokens, 'other,other,2,system:masters\n')
+  await page.locator('#summary', { hasText: 'reload the page' }).waitFor()
 })
 
 void t.test('no figures are computed without a viewer, and a closed page is forgotten', async (t) => {

@@ -38,29 +38,26 @@ async function serveUi(t: Test, status: () => Promise<ServerStatus>) {
 
 const about = { version: 'test', upstream: 'none', fleet: null }
 
-void t.test(
-  'figures that cannot be had end no stream: the page is told why, and the next second asks again',
-  async (t) => {
-    let primary: 'silent' | 'there' = 'silent'
-    const { clock, url } = await serveUi(t, async () => {
-      if (primary === 'silent') throw new UpstreamError('unavailable', 'the primary process does not answer')
-      return serverStatus(about, [])
-    })
-    const reader = (await fetch(url)).body!.pipeThrough(new TextDecoderStream()).getReader()
-    let text = ''
-    const read = async (wanted: RegExp): Promise<void> => {
-      while (!wanted.test(text)) text += (await reader.read()).value ?? ''
-    }
-    await read(/event: trouble\ndata: \{"reason":"the primary process does not answer"\}\n\n/)
-    await until(() => clock.pending > 0, 'the next second is awaited')
-    clock.advance(1_000)
-    await read(/(event: trouble[^]*){2}/)
-    await until(() => clock.pending > 0, 'the next second is awaited')
-    primary = 'there'
-    clock.advance(1_000)
-    await read(/event: status\ndata: \{"version":"test"/)
-  },
-)
+void t.test('a stream goes on without figures: it says why, and the server asks again a second later', async (t) => {
+  let primary: 'silent' | 'there' = 'silent'
+  const { clock, url } = await serveUi(t, async () => {
+    if (primary === 'silent') throw new UpstreamError('unavailable', 'the primary process does not answer')
+    return serverStatus(about, [])
+  })
+  const reader = (await fetch(url)).body!.pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  const read = async (wanted: RegExp): Promise<void> => {
+    while (!wanted.test(text)) text += (await reader.read()).value ?? ''
+  }
+  await read(/event: trouble\ndata: \{"reason":"the primary process does not answer"\}\n\n/)
+  await until(() => clock.pending > 0, 'the next second is awaited')
+  clock.advance(1_000)
+  await read(/(event: trouble[^]*){2}/)
+  await until(() => clock.pending > 0, 'the next second is awaited')
+  primary = 'there'
+  clock.advance(1_000)
+  await read(/event: status\ndata: \{"version":"test"/)
+})
 
 void t.test('the fifty-first page is refused with 429 and told when to come again', async (t) => {
   const { url, app } = await startApp(t)
@@ -75,7 +72,7 @@ void t.test('the fifty-first page is refused with 429 and told when to come agai
   await until(async () => (await fetch(events)).status === 200, 'the place of a page that has gone is given to another')
 })
 
-void t.test('a page whose credential is withdrawn is told so, and its stream ends', async (t) => {
+void t.test('a stream whose token is withdrawn says so and ends', async (t) => {
   const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
   const admin = 'admin,admin,1,system:masters\n'
   writeFileSync(tokens, `${admin}leaver,leaver,2,system:masters\n`)

@@ -85,7 +85,10 @@ export function followStatus(onResources: (resources: readonly ResourceFigures[]
     byId('summary').replaceChildren(marked(`no figures: ${reason}`, 'bad'))
   })
   events.addEventListener('error', () => {
-    byId('summary').replaceChildren(marked('no connection; trying again', 'bad'))
+    // A browser does not try again after an answer such as 401.
+    const isOver = events.readyState === EventSource.CLOSED
+    const text = isOver ? 'the server refused to send figures; reload the page' : 'no connection; trying again'
+    byId('summary').replaceChildren(marked(text, 'bad'))
   })
 }
 
