@@ -2,10 +2,9 @@
  * Sends the figures of the status page to all open pages once a second, as server-sent events. The figures are computed
  * once for all of them, and not at all while no page is open.
  *
- * When a reader's credential or permission ends, its stream is told why and ends, like a watch.
- *
- * When the figures are not available (a worker whose primary does not answer), no stream ends: each is told why, and a
- * second later the server asks again.
+ * Like a watch, a stream ends when its reader's credential expires or its permission is revoked; its last event gives the
+ * reason. A stream does not end because the figures are missing (a worker whose primary does not answer): it sends the reason,
+ * and the server asks again a second later.
  */
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { Resource } from '../../engine/model/resource.js'
