@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { distributarySubject } from './subjects/distributary.js'
 import { type BadRequest, badRequests, type HttpRequest, preparations, TOKEN_FILE } from './support/bad-requests.js'
 import { attempt, type Choice, type Question } from './support/choice.js'
-import { type Flood, floods, sendFlood } from './support/floods.js'
+import { type Burst, bursts, type Flood, floods, sendBurst, sendFlood } from './support/floods.js'
 import { pods } from './support/objects.js'
 import { measureStretch } from './support/measure.js'
 import { sleep } from './support/processes.js'
@@ -70,6 +70,8 @@ async function all(choice: Choice, tokens: string): Promise<void> {
       '--enable-writes=true',
       `--token-auth-file=${tokens}`,
       '--authorization-mode=RBAC',
+      '--trusted-proxies=127.0.0.1',
+      '--requests-per-second=100000',
       ...choice.serverFlags,
     ],
   }
@@ -123,6 +125,7 @@ async function all(choice: Choice, tokens: string): Promise<void> {
       server.closeWatches()
     }
     for (const flood of floods.filter(isAsked)) await measure(flood.name, () => server.flood(flood))
+    for (const burst of bursts.filter(isAsked)) await measure(burst.name, () => server.burst(burst))
   })
 }
 
@@ -167,6 +170,10 @@ class Server {
     const beganMs = performance.now()
     const status = await sendFlood(flood, this.#port)
     return { status, answerMs: performance.now() - beganMs }
+  }
+
+  async burst(burst: Burst): Promise<Answered> {
+    return { status: 0, answerMs: await sendBurst(burst, this.#port) }
   }
 
   send(request: HttpRequest): Promise<number> {

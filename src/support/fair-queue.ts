@@ -30,6 +30,16 @@ export class FairQueue<T> {
     return this.#size
   }
 
+  /** The number of flows that have items, or whose item was taken last. */
+  get flows(): number {
+    return this.#flows.size
+  }
+
+  /** The number of items of a flow. */
+  sizeOf(key: string): number {
+    return this.#flows.get(key)?.items.size ?? 0
+  }
+
   /** @param key of the flow; the items of one flow leave in the order in which they came. */
   push(key: string, item: T): void {
     let flow = this.#flows.get(key)
@@ -80,6 +90,11 @@ export class NestedFairQueue<T> {
 
   get size(): number {
     return this.#flows.size
+  }
+
+  /** Whether a flow has as many items as each would have if they were shared out evenly. */
+  hasItsShare(flow: string): boolean {
+    return this.#flows.sizeOf(flow) * this.#flows.flows >= this.size
   }
 
   push(flow: string, part: string, item: T): void {

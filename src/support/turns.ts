@@ -59,13 +59,24 @@ export class LoopSlice {
   }
 }
 
-/** Where an arrival comes from: each address has an equal share of the time, and within it each connection. */
+/** Where an arrival comes from: each client has an equal share of the time, and within it each of its connections. */
 export interface ArrivalSource {
-  readonly address: string
+  readonly client: string
   readonly connection: string
 }
 
-const ANYWHERE: ArrivalSource = { address: '', connection: '' }
+const ANYWHERE: ArrivalSource = { client: '', connection: '' }
+
+/** So many wait before any is refused: ten thousand nodes that come back at once are no attack. */
+const MOST_WAITING = 16_384
+
+export interface ArrivalsOptions {
+  readonly slice?: { readonly isOver: boolean }
+  /** Milliseconds, for what each took. */
+  readonly now?: () => number
+  /** How many may wait before clients that have their share of them are refused. From twice as many on, everybody is. */
+  readonly mostWaiting?: number
+}
 
 /**
  * Begins what arrives, such as requests: as much as there is time for in an iteration of the event loop, and the rest in the next
@@ -77,7 +88,7 @@ const ANYWHERE: ArrivalSource = { address: '', connection: '' }
  */
 export class Arrivals {
   readonly #slice: { readonly isOver: boolean }
-  /** As many as there are requests that were not begun. */
+  readonly #mostWaiting: number
   readonly #waiting = new NestedFairQueue<() => void>()
   readonly #now: () => number
   /** When the one that is being begun was taken; null when none is. */
@@ -85,14 +96,23 @@ export class Arrivals {
   #isGoing = false
   readonly #go = (): void => this.#begin()
 
-  /** @param now milliseconds, for what each took. */
-  constructor(slice: { readonly isOver: boolean } = new LoopSlice(ARRIVALS_MS), now = () => performance.now()) {
+  constructor({
+    slice = new LoopSlice(ARRIVALS_MS),
+    now = () => performance.now(),
+    mostWaiting = MOST_WAITING,
+  }: ArrivalsOptions = {}) {
     this.#slice = slice
     this.#now = now
+    this.#mostWaiting = mostWaiting
   }
 
   get waiting(): number {
     return this.#waiting.size
+  }
+
+  /** Whether one that arrives now has to wait. */
+  get isBusy(): boolean {
+    return this.#isGoing || this.#slice.isOver
   }
 
   /**
@@ -100,21 +120,37 @@ export class Arrivals {
    * them would find that there is time.
    */
   turn(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiting.push('', '', resolve)
-      if (this.#isGoing) return
-      this.#isGoing = true
-      process.nextTick(this.#go)
-    })
+    return new Promise((resolve) => this.#wait(resolve, ANYWHERE, (go) => process.nextTick(go)))
   }
 
-  /** @param begin called now or later. */
-  admit(begin: () => void, { address, connection }: ArrivalSource = ANYWHERE): void {
-    if (!this.#isGoing && !this.#slice.isOver) return begin()
-    this.#waiting.push(address, connection, begin)
+  /** Resolves later, when it is the client's turn. @returns null when too many of it wait. */
+  turnOf(source: ArrivalSource): Promise<void> | null {
+    if (this.#isFullFor(source)) return null
+    return new Promise((resolve) => this.#wait(resolve, source, setImmediate))
+  }
+
+  /** @param begin called now or later. @returns false, and does not call it, when too many of the client wait. */
+  admit(begin: () => void, source: ArrivalSource = ANYWHERE): boolean {
+    if (!this.isBusy) {
+      begin()
+      return true
+    }
+    if (this.#isFullFor(source)) return false
+    this.#wait(begin, source, setImmediate)
+    return true
+  }
+
+  /** One client that sends more than anybody keeps out no other one that comes now and then. */
+  #isFullFor({ client }: ArrivalSource): boolean {
+    const { size } = this.#waiting
+    return size >= this.#mostWaiting && (size >= 2 * this.#mostWaiting || this.#waiting.hasItsShare(client))
+  }
+
+  #wait(begin: () => void, { client, connection }: ArrivalSource, soon: (go: () => void) => void): void {
+    this.#waiting.push(client, connection, begin)
     if (this.#isGoing) return
     this.#isGoing = true
-    setImmediate(this.#go)
+    soon(this.#go)
   }
 
   #begin(): void {

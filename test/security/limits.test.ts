@@ -4,6 +4,7 @@
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
+import { type ClientHttp2Session, connect } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -131,4 +132,32 @@ void t.test('requests are counted against their sender, and anonymous ones again
   t.ok(codes.includes(429), 'one address is told to wait')
   t.equal(await from('203.0.113.8'), 200, 'another is not')
   t.equal(await from('203.0.113.7', 't-quiet'), 200, 'and who says who it is has limits of its own')
+})
+
+void t.test('a user at a hundred addresses waits for itself, and another user does not wait for it', async (t) => {
+  const app = await start(t, ['--trusted-proxies', '127.0.0.1', '--requests-per-second', '100000'], 1)
+  const session = connect(app.url)
+  t.teardown(() => session.destroy())
+  const from = (client: ClientHttp2Session, address: string, token: string): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const headers = { ':path': LIST, authorization: `Bearer ${token}`, 'x-forwarded-for': address }
+      const asked = client.request(headers)
+      asked.on('response', (answer) => resolve(answer[':status'] ?? 0)).on('error', reject)
+      asked.resume()
+    })
+  t.equal(await from(session, '203.0.113.254', 't-quiet'), 200)
+  let answered = 0
+  const burst = Array.from({ length: 20 }, async () => {
+    const one = connect(app.url)
+    t.teardown(() => one.destroy())
+    const all = Array.from({ length: 100 }, async (_, i) => {
+      if ((await from(one, `203.0.113.${i}`, 't-noisy')) === 200) answered++
+    })
+    await Promise.all(all)
+  })
+  await until(() => answered > 0, 'the burst has begun')
+  for (let i = 0; i < 20; i++) t.equal(await from(session, '203.0.113.254', 't-quiet'), 200)
+  t.ok(answered < 1_600, `twenty requests, one after the other, while ${answered} of the burst were answered`)
+  await Promise.all(burst)
+  t.equal(answered, 2_000, 'and all of them are, in the end')
 })

@@ -37,7 +37,7 @@ void t.test('a turn begins a slice', async (t) => {
 })
 
 void t.test('what arrives is begun at once while there is time', (t) => {
-  const arrivals = new Arrivals({ isOver: false })
+  const arrivals = new Arrivals({ slice: { isOver: false } })
   const begun: number[] = []
   for (let i = 0; i < 3; i++) arrivals.admit(() => begun.push(i))
   t.same(begun, [0, 1, 2])
@@ -54,7 +54,7 @@ void t.test(
         return left <= 0
       },
     }
-    const arrivals = new Arrivals(slice)
+    const arrivals = new Arrivals({ slice })
     const said: string[] = []
     // Each goes on in promises: that is its time as well.
     const request = async (name: string): Promise<void> => {
@@ -96,11 +96,11 @@ void t.test(
 void t.test('arrivals that never cease are begun in order, and none waits twice', async (t) => {
   const count = 2_000
   const slice = { isOver: true }
-  const arrivals = new Arrivals(slice)
+  const arrivals = new Arrivals({ slice })
   const begun: number[] = []
   let most = 0
   await new Promise<void>((resolve) => {
-    const admit = (i: number): void =>
+    const admit = (i: number): boolean =>
       arrivals.admit(() => {
         begun.push(i)
         // While one is begun another comes, so that some always wait.
@@ -122,16 +122,16 @@ void t.test('arrivals that never cease are begun in order, and none waits twice'
 void t.test('a burst of one client delays its own requests, and nobody else’s', async (t) => {
   const slice = { isOver: true }
   let nowMs = 0
-  const arrivals = new Arrivals(slice, () => nowMs)
+  const arrivals = new Arrivals({ slice, now: () => nowMs })
   const order: string[] = []
-  const arrive = (name: string, address: string, connection: string): Promise<void> =>
+  const arrive = (name: string, client: string, connection: string): Promise<void> =>
     new Promise((resolve) => {
       const begin = (): void => {
         nowMs += 1
         order.push(name)
         resolve()
       }
-      arrivals.admit(begin, { address, connection })
+      arrivals.admit(begin, { client, connection })
     })
   const all = [
     ...Array.from({ length: 1_000 }, (_, i) => arrive(`burst${i}`, '192.0.2.1', String(i % 40))),
@@ -154,6 +154,28 @@ void t.test('a burst of one client delays its own requests, and nobody else’s'
     )
   }
   t.equal(arrivals.waiting, 0)
+})
+
+void t.test('when too many wait, only those are refused who have their share of them', async (t) => {
+  const slice = { isOver: true }
+  const arrivals = new Arrivals({ slice, mostWaiting: 100 })
+  const begun: string[] = []
+  const arrive = (client: string): boolean =>
+    arrivals.admit(() => begun.push(client), { client, connection: 'its only one' })
+  let accepted = 0
+  for (let i = 0; i < 1_000; i++) if (arrive('flood')) accepted++
+  t.equal(accepted, 100, 'one client fills the queue, and no more')
+  t.equal(arrivals.turnOf({ client: 'flood', connection: 'another' }), null, 'whichever way it comes')
+  for (let i = 0; i < 50; i++) t.ok(arrive(`client ${i}`), 'others are let in')
+  t.notOk(arrive('flood'))
+  let total = arrivals.waiting
+  for (let i = 50; i < 1_000; i++) if (arrive(`client ${i}`)) total++
+  t.equal(arrivals.waiting, 200, 'a thousand others are too many as well')
+  t.equal(total, 200)
+  slice.isOver = false
+  while (arrivals.waiting > 0) await new Promise((resolve) => setImmediate(resolve))
+  t.equal(begun.length, 200, 'who was let in is begun')
+  t.ok(arrive('flood'))
 })
 
 void t.test('work is cut into parts of about one weight, without loss', async (t) => {
@@ -193,7 +215,7 @@ void t.test('those who waited for one thing go on one after the other, as many a
     if (!isDone) setImmediate(iteration)
   }
   iteration()
-  const arrivals = new Arrivals(slice)
+  const arrivals = new Arrivals({ slice })
   const gate = Promise.resolve()
   const order: number[] = []
   const waiter = async (number: number): Promise<void> => {

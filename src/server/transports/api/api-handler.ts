@@ -27,7 +27,8 @@ export interface ApiOptions extends ResourceHandlerOptions, PassOnOptions, Revie
   readonly onInternalError: (error: StatusError) => void
 }
 
-export type ApiHandler = (exchange: Exchange) => Promise<void>
+/** @param refused why nothing is done for the request: it is answered and counted all the same. */
+export type ApiHandler = (exchange: Exchange, refused?: StatusError) => Promise<void>
 
 export interface ApiMetrics {
   begun(kind: RequestKind): void
@@ -46,9 +47,10 @@ interface Counted {
 }
 
 export function apiHandler(options: ApiOptions): ApiHandler {
-  return async (exchange) => {
+  return async (exchange, refused) => {
     const counted: Counted = { verb: 'other', group: '', resource: '', kind: null, reason: null }
     try {
+      if (refused !== undefined) throw refused
       await route(options, exchange, counted)
     } catch (error) {
       fail(options, exchange, error, counted)

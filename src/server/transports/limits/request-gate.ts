@@ -22,6 +22,7 @@ import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certifi
 import { ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../../auth/user.js'
 import { type StatusError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Exchange } from '../server/exchange.js'
+import { identityTurn } from './arrivals.js'
 
 export interface RequestGateOptions {
   /** null: nobody is authenticated, and everything is allowed. */
@@ -80,7 +81,7 @@ export class RequestGate {
   /** @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError */
   check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller> {
     const { guard, spendInitialBytes, audit } = this.#options
-    const address = this.addressOf(exchange.request)
+    const address = this.addressOf(exchange)
     if (guard === null) {
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
       refuseImpersonation(exchange.request.rawHeaders)
@@ -142,7 +143,10 @@ export class RequestGate {
     }
   }
 
-  /** Counts the request for the user whose rights it uses, so that the users behind a gateway do not share one limit. */
+  /**
+   * Counts the request for the user whose rights it uses, so that the users behind a gateway do not share one limit, and waits for
+   * the user's turn.
+   */
   async #actingAs(guard: AccessGuard, caller: User, asked: AuthenticationRequest, address: string): Promise<Acting> {
     const { countRequest } = this.#options
     let user = caller
@@ -151,7 +155,9 @@ export class RequestGate {
       user = acting.user
       return acting
     } finally {
-      await countRequest(identityOf(user, address))
+      const identity = identityOf(user, address)
+      await countRequest(identity)
+      await identityTurn(identity, address)
     }
   }
 
@@ -164,7 +170,7 @@ export class RequestGate {
   async checkReview(exchange: Exchange, attributes: Attributes, isSelf: boolean): Promise<Reviewer> {
     const { guard, audit } = this.#options
     const { request } = exchange
-    const address = this.addressOf(request)
+    const address = this.addressOf(exchange)
     if (guard === null) {
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
       refuseImpersonation(request.rawHeaders)
@@ -193,7 +199,7 @@ export class RequestGate {
   async checkForwarded(exchange: Exchange, attributes: Attributes): Promise<ForwardedCaller> {
     const { guard, countRequest } = this.#options
     const { request } = exchange
-    const address = this.addressOf(request)
+    const address = this.addressOf(exchange)
     const asked: AuthenticationRequest = {
       rawHeaders: request.rawHeaders,
       tlsPeerCertificate: this.#certificateOf(request),
@@ -204,7 +210,9 @@ export class RequestGate {
       const hasBearerToken = bearerToken(asked) !== null
       if (guard !== null) user = await this.#authenticate(guard, asked, address)
       const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
-      await countRequest(user === null ? address : identityOf(user, address))
+      const identity = user === null ? address : identityOf(user, address)
+      await countRequest(identity)
+      if (user !== null) await identityTurn(identity, address)
       return { user, isAnonymous, hasBearerToken, address }
     } finally {
       const client = user === null ? null : { user, impersonator: null }
@@ -256,13 +264,17 @@ export class RequestGate {
   }
 
   /** The client's address: its peer's, or what a trusted proxy says. */
-  addressOf(request: IncomingMessage): string {
-    const peer = request.socket.remoteAddress ?? ''
+  addressOf(exchange: Pick<Exchange, 'request' | 'address'>): string {
+    return (exchange.address ??= this.#findAddress(exchange.request))
+  }
+
+  #findAddress({ socket, rawHeaders }: IncomingMessage): string {
+    const peer = socket.remoteAddress ?? ''
     const { proxies } = this.#options
     if (!proxies.has(peer)) return peer
     const forwarded: string[] = []
-    for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
-      if (request.rawHeaders[i]!.toLowerCase() === 'x-forwarded-for') forwarded.push(request.rawHeaders[i + 1]!)
+    for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+      if (rawHeaders[i]!.toLowerCase() === 'x-forwarded-for') forwarded.push(rawHeaders[i + 1]!)
     }
     return clientAddress(peer, forwarded, proxies)
   }

@@ -13,6 +13,9 @@ import { boundAnswer, breakOff, lingerMs } from '../watch/linger.js'
 /** The longest warning: every client bounds the sum of all headers. */
 const MAX_WARNING_CHARACTERS = 256
 
+/** One for all, because to make one takes its stack. */
+const CLOSED = new DOMException('the request is over', 'AbortError')
+
 export class Exchange {
   readonly path: string
   readonly query: URLSearchParams
@@ -21,7 +24,9 @@ export class Exchange {
   /** The headers of every answer, unless the answer sets another value. */
   readonly headers: OutgoingHttpHeaders = { 'cache-control': 'no-cache, private' }
   statusCode = 0
-  readonly #onClose = (): void => this.#abort?.abort()
+  /** The client's address, as the gate has found it. */
+  address: string | null = null
+  readonly #onClose = (): void => this.#abort?.abort(CLOSED)
 
   /** @param untakenMs the longest time for which a client may leave so many last bytes of an answer untaken, in milliseconds. */
   constructor(
@@ -48,7 +53,7 @@ export class Exchange {
   get signal(): AbortSignal {
     if (this.#abort === null) {
       this.#abort = new AbortController()
-      if (this.isGone) this.#abort.abort()
+      if (this.isGone) this.#abort.abort(CLOSED)
       else this.response.once('close', this.#onClose)
     }
     return this.#abort.signal

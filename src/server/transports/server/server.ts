@@ -2,11 +2,10 @@
  * The HTTP server of a port for clients. The API itself is answered on Node's own request and response
  * (`reply.hijack()`), because lists and watches write for themselves.
  */
-import type { ServerHttp2Stream } from 'node:http2'
 import type { FastifyInstance } from 'fastify'
 import type { ApiHandler } from '../api/api-handler.js'
 import type { RequestGate } from '../limits/request-gate.js'
-import { Arrivals, type ArrivalSource } from '../../../support/turns.js'
+import { admitRequest } from '../limits/arrivals.js'
 import { type BaseServerOptions, type MakeListener, createBaseServer } from './base-server.js'
 import { registerConsistencyCheck } from './consistency-route.js'
 import { handleCors } from './cors.js'
@@ -27,22 +26,6 @@ export interface ServerOptions extends BaseServerOptions {
   readonly routes?: (server: FastifyInstance) => void
   /** Every route passes it except health, which reveals nothing. */
   readonly gate: RequestGate
-}
-
-/** The requests to all ports of this process. */
-const arrivals = new Arrivals()
-
-/** A name for each connection, to tell apart those of one address. */
-const connections = new WeakMap<object, string>()
-let opened = 0
-
-/** Nobody is authenticated yet, so the turns go round by address, and behind one address by connection. */
-function sourceOf(gate: RequestGate, request: Exchange['request']): ArrivalSource {
-  const { stream } = request as { stream?: ServerHttp2Stream }
-  const carrier: object = stream?.session ?? request.socket
-  let connection = connections.get(carrier)
-  if (connection === undefined) connections.set(carrier, (connection = String(++opened)))
-  return { address: gate.addressOf(request), connection }
 }
 
 export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
@@ -69,7 +52,8 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
   ): void {
     reply.hijack()
     const exchange = new Exchange(request.raw, reply.raw)
-    if (!handleCors(exchange, options.corsAllowedOrigins))
-      arrivals.admit(() => void options.api(exchange), sourceOf(options.gate, request.raw))
+    if (handleCors(exchange, options.corsAllowedOrigins)) return
+    const address = options.gate.addressOf(exchange)
+    admitRequest(exchange, address, (refused) => void options.api(exchange, refused))
   }
 }
