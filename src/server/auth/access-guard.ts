@@ -14,7 +14,7 @@ import type { Logger } from '../../support/log.js'
 import { turns } from '../../support/turns.js'
 import type { AuthenticationRequest } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
-import type { UnionAuthenticator } from './authn/union-authenticator.js'
+import type { Authenticated, UnionAuthenticator } from './authn/union-authenticator.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision, type UserRules } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
 import { impersonatedUser, impersonationAttributes, refuseImpersonation, wantedUser } from './impersonation.js'
@@ -86,7 +86,7 @@ export class AccessGuard {
   }
 
   /** @throws UnauthorizedError; ServiceUnavailableError when no authenticator can judge now. */
-  async authenticate(request: AuthenticationRequest): Promise<User> {
+  async authenticate(request: AuthenticationRequest): Promise<Authenticated> {
     const startedMs = performance.now()
     let result: 'success' | 'failure' | 'error' = 'success'
     try {

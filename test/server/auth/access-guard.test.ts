@@ -156,6 +156,7 @@ function silent(clock: VirtualClock, state: Fake): { authenticator: UnionAuthent
         uid: '',
         groups: [],
         extra: {},
+        byToken: true,
         expiresAt: state.expiresAt === null ? null : clock.startMs + state.expiresAt,
       }),
     },

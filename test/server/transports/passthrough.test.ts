@@ -311,7 +311,8 @@ void t.test('a renewed proxy certificate is shown from the next request on', asy
 void t.test('without a proxy certificate, a caller that has only its own certificate gets the reason', async (t) => {
   const { behind, ask } = await secured(t, false)
   t.equal(await ask({}, ['jane', []]), 403)
-  t.equal(await ask({ authorization: 'Bearer sesame' }, ['jane', []]), 200)
+  t.equal(await ask({ authorization: 'Bearer sesame' }, ['jane', []]), 403, "nor by another's token")
+  t.equal(await ask({ authorization: 'Bearer sesame' }, null), 200)
   t.equal(behind.seen.length, 1)
 })
 

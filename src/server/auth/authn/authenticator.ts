@@ -23,6 +23,8 @@ export interface Authenticator {
   authenticate(request: AuthenticationRequest): Promise<User | null>
   /** Calls the listener when earlier answers may no longer hold. @returns a function that removes the listener. */
   onChange(listener: () => void): () => void
+  /** Whether the credential is a bearer token, which another server could be shown as well. */
+  readonly readsTokens: boolean
   /** Whether answers can change without `onChange`: running watches are then judged again from time to time. */
   readonly changesSilently: boolean
   /** Stops watching files. Nothing keeps running. */

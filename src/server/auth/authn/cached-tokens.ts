@@ -68,6 +68,7 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
   }
 
   return {
+    readsTokens: true,
     changesSilently: options.changesSilently,
     onChange: () => () => {},
     async authenticate(request) {

@@ -26,6 +26,7 @@ export function clientCertificate(authorities: WatchedFiles<readonly X509Certifi
       if (peer.commonName === '') return null
       return { name: peer.commonName, uid: '', groups: peer.organizations, extra: {}, expiresAt: peer.expiresAt }
     },
+    readsTokens: false,
     changesSilently: false,
     onChange: (listener) => authorities.onChange(listener),
     close: () => authorities.close(),

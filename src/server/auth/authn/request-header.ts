@@ -43,6 +43,7 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
         expiresAt: peer.expiresAt,
       }
     },
+    readsTokens: false,
     changesSilently: false,
     onChange: (listener) => authorities.onChange(listener),
     close: () => authorities.close(),

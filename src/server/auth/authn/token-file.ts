@@ -45,6 +45,7 @@ export function tokenFile(tokens: WatchedFiles<TokenTable>): Authenticator {
       // Another authenticator may know the token; the union answers when none does.
       return user ?? null
     },
+    readsTokens: true,
     changesSilently: false,
     onChange: (listener) => tokens.onChange(listener),
     close: () => tokens.close(),

@@ -17,13 +17,18 @@ export interface UnionOptions {
   readonly clock: Pick<Clock, 'now'>
 }
 
+/** A user, and whether it is the bearer token that names it. A caller may send a token and be known by something else. */
+export interface Authenticated extends User {
+  readonly byToken: boolean
+}
+
 /** An authenticator that never answers null. */
-export interface UnionAuthenticator extends Authenticator {
+export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
   /**
    * @throws UnauthorizedError, always with the message "Unauthorized": the reason is for our log (`cause`), not for the
    * caller.
    */
-  authenticate(request: Parameters<Authenticator['authenticate']>[0]): Promise<User>
+  authenticate(request: Parameters<Authenticator['authenticate']>[0]): Promise<Authenticated>
 }
 
 export function unionAuthenticator({ authenticators, anonymous, clock }: UnionOptions): UnionAuthenticator {
@@ -36,7 +41,7 @@ export function unionAuthenticator({ authenticators, anonymous, clock }: UnionOp
           const user = await authenticator.authenticate(request)
           if (user === null) continue
           requireCurrent(user, clock)
-          return withAuthenticatedGroup(user)
+          return { ...withAuthenticatedGroup(user), byToken: authenticator.readsTokens }
         } catch (error) {
           errors.push(error)
         }
@@ -50,7 +55,7 @@ export function unionAuthenticator({ authenticators, anonymous, clock }: UnionOp
       }
       if (errors[0] !== undefined) throw errors[0]
       if (token !== null) throw unknownToken()
-      if (anonymous) return ANONYMOUS
+      if (anonymous) return NOBODY
       throw new UnauthorizedError('Unauthorized', { cause: 'no credentials' })
     },
     changesSilently: authenticators.some((authenticator) => authenticator.changesSilently),
@@ -62,9 +67,11 @@ export function unionAuthenticator({ authenticators, anonymous, clock }: UnionOp
   }
 }
 
+const NOBODY: Authenticated = { ...ANONYMOUS, byToken: false }
+
 /** Used when no authenticator is configured: every caller is anonymous, even one that sends a token. */
 export const nobodyAsked: UnionAuthenticator = {
-  authenticate: async () => ANONYMOUS,
+  authenticate: async () => NOBODY,
   changesSilently: false,
   onChange: () => () => {},
   close() {},

@@ -16,7 +16,7 @@ import type { Attributes } from '../../auth/authz/authorizer.js'
 import type { ReviewJudge } from '../../auth/authz/reviews.js'
 import type { EscalationCheck, RightsWrite } from '../../auth/authz/escalation.js'
 import type { AuthenticationRequest } from '../../auth/authn/authenticator.js'
-import { bearerToken } from '../../auth/authn/bearer-token.js'
+import type { Authenticated } from '../../auth/authn/union-authenticator.js'
 import { refuseImpersonation } from '../../auth/impersonation.js'
 import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certificate.js'
 import { ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../../auth/user.js'
@@ -62,7 +62,8 @@ export interface ForwardedCaller {
   /** null: this server authenticates nobody. */
   readonly user: User | null
   readonly isAnonymous: boolean
-  readonly hasBearerToken: boolean
+  /** Whether the caller's own Authorization is what it is known by: otherwise the other server would see somebody else. */
+  readonly byToken: boolean
   readonly address: string
 }
 
@@ -134,7 +135,7 @@ export class RequestGate {
    * A refused credential counts as a request of its address, because it has no other name: 401s have a rate.
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
-  async #authenticate(guard: AccessGuard, asked: AuthenticationRequest, address: string): Promise<User> {
+  async #authenticate(guard: AccessGuard, asked: AuthenticationRequest, address: string): Promise<Authenticated> {
     try {
       return await guard.authenticate(asked)
     } catch (error) {
@@ -205,15 +206,14 @@ export class RequestGate {
       tlsPeerCertificate: this.#certificateOf(request),
       address,
     }
-    let user: User | null = null
+    let user: Authenticated | null = null
     try {
-      const hasBearerToken = bearerToken(asked) !== null
       if (guard !== null) user = await this.#authenticate(guard, asked, address)
       const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
       const identity = user === null ? address : identityOf(user, address)
       await countRequest(identity)
       if (user !== null) await identityTurn(identity, address)
-      return { user, isAnonymous, hasBearerToken, address }
+      return { user, isAnonymous, byToken: user?.byToken === true, address }
     } finally {
       const client = user === null ? null : { user, impersonator: null }
       this.#audit(exchange, attributes, address, client, user === null ? null : 'passed on')

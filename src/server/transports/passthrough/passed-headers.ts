@@ -5,6 +5,7 @@
  * Identities that a caller claims (`X-Remote-*`) are never passed on: an API server that trusts our certificate would believe
  * them. It is told the identity that was authenticated here.
  */
+import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import type { User } from '../../auth/user.js'
 
 /** Name, value, name, value… as in Node's `rawHeaders`, where repeated headers stay apart. */
@@ -23,6 +24,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   // HTTP/2's way to offer HTTP/1.1 an upgrade.
   'http2-settings',
 ])
+const PROTOCOLS = 'sec-websocket-protocol'
 const REMOTE = /^x-remote-(user|group|uid|extra-.*)$/
 
 export interface PassedRequest {
@@ -31,10 +33,13 @@ export interface PassedRequest {
   readonly address: string
   /** The host of the server that it goes to. */
   readonly host: string
-  /**
-   * The user that X-Remote-* headers name in place of any credential; null passes the caller's own Authorization on.
-   */
+  /** The user that X-Remote-* headers name in place of any credential; null: none. */
   readonly asUser: User | null
+  /**
+   * Whether the caller's own token is passed on. A token that did not decide who the caller is never is: the other server would
+   * see somebody else than the one who was counted and logged here.
+   */
+  readonly passesToken: boolean
   /** The protocol to upgrade to; null: none. */
   readonly upgrade: string | null
   /** Whether the body has no declared length. */
@@ -48,7 +53,7 @@ export interface PassedRequest {
  * gateway that adds Impersonate-User and forwards its client's Connection would act with its own rights.
  */
 function isEndToEnd(key: string): boolean {
-  return key === 'authorization' || key.startsWith('impersonate-')
+  return key === 'authorization' || key === PROTOCOLS || key.startsWith('impersonate-')
 }
 
 /** Whether a header claims an identity. Servers behind a CGI-like gateway read `_` as `-`. */
@@ -73,6 +78,7 @@ export function requestHeaders({
   address,
   host,
   asUser,
+  passesToken,
   upgrade,
   isChunked,
   isStripped,
@@ -90,8 +96,9 @@ export function requestHeaders({
     // Node answers `Expect` itself.
     if (key === 'expect') continue
     if (key === 'x-forwarded-for') forwarded.push(value)
-    else if (key === 'authorization' && asUser !== null) continue
-    else passed.push(name, value)
+    else if (passesToken) passed.push(name, value)
+    else if (key === PROTOCOLS) passed.push(...withoutToken(name, value))
+    else if (key !== 'authorization') passed.push(name, value)
   }
   if (address !== '') passed.push('X-Forwarded-For', [...forwarded, address].join(', '))
   if (upgrade !== null) passed.push('Connection', 'Upgrade', 'Upgrade', upgrade)
@@ -99,6 +106,13 @@ export function requestHeaders({
   if (isChunked) passed.push('Transfer-Encoding', 'chunked')
   if (asUser !== null) passed.push(...remoteHeaders(asUser))
   return passed
+}
+
+/** The header without the subprotocols that hold a token; nothing when there are no others. */
+function withoutToken(name: string, value: string): string[] {
+  const protocols = value.split(',').map((protocol) => protocol.trim())
+  const others = protocols.filter((protocol) => protocol !== '' && !protocol.startsWith(BEARER_PROTOCOL_PREFIX))
+  return others.length === 0 ? [] : [name, others.join(', ')]
 }
 
 /** Returns the headers of the answer that are passed on, in the order in which they came. */

@@ -28,7 +28,7 @@ import type { ForwardedCaller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
 import { type BodyKind, bodyOf, piecesTooSmall, takeBody, upgradeWithBody } from '../server/request-body.js'
-import { headerMatcher, requestHeaders, responseHeaders } from './passed-headers.js'
+import { headerMatcher, type PassedRequest, requestHeaders, responseHeaders } from './passed-headers.js'
 
 export interface PassthroughOptions {
   /** `https://…` or `http://…`; a path in it comes before the request's. */
@@ -67,6 +67,9 @@ export interface Answered {
   readonly body: Buffer
 }
 
+/** Who a request is sent for, and by which of its credentials. */
+type Sender = Pick<PassedRequest, 'address' | 'asUser' | 'passesToken'>
+
 const KEEPALIVE_MS = 30_000
 const FREE_SOCKETS = 64
 
@@ -101,12 +104,14 @@ export class Passthrough {
    */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
     const asUser = this.#nameOf(caller)
+    // Without an authenticator nobody is asked here who they are, so the other server asks.
+    const passesToken = asUser === null && (caller.user === null || caller.byToken)
     const leave = await this.#options.semaphore.acquire(this.#options.url, exchange.signal)
     this.#running++
     const startedMs = performance.now()
     const onHead = (code: number): void => this.#options.onAnswered?.(code, (performance.now() - startedMs) / 1000)
     try {
-      await this.#exchange(exchange, caller.address, asUser, onHead)
+      await this.#exchange(exchange, { address: caller.address, asUser, passesToken }, onHead)
     } catch (error) {
       onHead(StatusError.from(error).code)
       throw error
@@ -129,6 +134,7 @@ export class Passthrough {
       address: '',
       host,
       asUser: user,
+      passesToken: false,
       upgrade: null,
       isChunked: false,
       isStripped: this.#isStripped,
@@ -171,17 +177,17 @@ export class Passthrough {
   }
 
   /** Returns the user whose name goes into the headers; null where the caller's own credentials are passed on, or there are none. */
-  #nameOf({ user, isAnonymous, hasBearerToken }: ForwardedCaller): User | null {
+  #nameOf({ user, isAnonymous, byToken }: ForwardedCaller): User | null {
     const { proxy } = this.#agents
     if (user === null || isAnonymous) return null
-    if (hasBearerToken && (proxy === null || this.#options.keepsTokens !== true)) return null
+    if (byToken && (proxy === null || this.#options.keepsTokens !== true)) return null
     if (proxy !== null) return user
     throw new ForbiddenError(
       `${this.#options.name} cannot be told who asks: a client certificate cannot be handed on, and there is no --proxy-client-cert-file`,
     )
   }
 
-  #exchange(exchange: Exchange, address: string, asUser: User | null, onHead: (code: number) => void): Promise<void> {
+  #exchange(exchange: Exchange, sender: Sender, onHead: (code: number) => void): Promise<void> {
     const { request, response } = exchange
     const { clock, responseTimeoutMs, name } = this.#options
     const head = upgradeHead(request)
@@ -201,7 +207,7 @@ export class Passthrough {
         resolve()
       }
       const open = (): http.ClientRequest => {
-        const opened = this.#open(exchange, address, asUser, upgrade, body)
+        const opened = this.#open(exchange, sender, upgrade, body)
         opened.once('error', (error) => {
           // The other server may close an idle connection just when it is used again.
           const isStale = opened.reusedSocket && exchange.statusCode === 0 && !(error instanceof StatusError)
@@ -246,27 +252,20 @@ export class Passthrough {
     })
   }
 
-  #open(
-    exchange: Exchange,
-    address: string,
-    asUser: User | null,
-    upgrade: string | null,
-    body: BodyKind,
-  ): http.ClientRequest {
+  #open(exchange: Exchange, sender: Sender, upgrade: string | null, body: BodyKind): http.ClientRequest {
     const { request } = exchange
     const { rawHeaders } = request
     const { host } = this.#url
     const isChunked = body === 'chunked'
     const headers = requestHeaders({
+      ...sender,
       rawHeaders,
-      address,
       host,
-      asUser,
       upgrade,
       isChunked,
       isStripped: this.#isStripped,
     })
-    return this.#send(request.method ?? 'GET', request.url ?? '/', asUser, headers)
+    return this.#send(request.method ?? 'GET', request.url ?? '/', sender.asUser, headers)
   }
 
   #send(method: string, path: string, asUser: User | null, headers: string[]): http.ClientRequest {

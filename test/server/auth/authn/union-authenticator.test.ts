@@ -16,6 +16,7 @@ const quiet = { changesSilently: false, onChange: () => () => {}, close() {} }
 const ANN: User = { name: 'ann', uid: '', groups: [], extra: {}, expiresAt: null }
 const says = (outcome: User | null | Error): Authenticator => ({
   ...quiet,
+  readsTokens: false,
   authenticate: async () => {
     if (outcome instanceof Error) throw outcome
     return outcome

@@ -1,0 +1,221 @@
+/**
+ * A caller with two credentials has one identity (issue 44): the one that is counted and logged here is the one that the server
+ * behind sees. A front proxy's word comes before a certificate, and a certificate before a token; the token is then not passed on.
+ */
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import http2 from 'node:http2'
+import tls from 'node:tls'
+import t, { type Test } from 'tap'
+import { type AppHarness, startApp } from '../support/app.js'
+import { type ApiServerStandIn, type SeenRequest, startApiServer } from '../support/api-server-stand-in.js'
+import { type CertificatePair, createAuthority } from '../support/certificates.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
+import { Folder } from '../server/auth/fixtures.js'
+
+type Behind = 'the API server' | 'an aggregated API'
+
+interface Scene {
+  readonly h: AppHarness
+  readonly behind: ApiServerStandIn
+  /** Certificates by caller. */
+  readonly pairs: Readonly<Record<string, CertificatePair | null>>
+  /** The lines of the access log. */
+  readonly log: () => readonly { readonly user: string; readonly path: string }[]
+  readonly logText: () => string
+}
+
+const GROUP_VERSION = 'other.example/v1'
+const PATHS: Readonly<Record<Behind, { readonly things: string; readonly exec: string }>> = {
+  'the API server': { things: '/api/v1/namespaces/a/secrets', exec: '/api/v1/namespaces/a/pods/x/exec?command=sh' },
+  'an aggregated API': {
+    things: `/apis/${GROUP_VERSION}/namespaces/a/things`,
+    exec: `/apis/${GROUP_VERSION}/namespaces/a/things/x/exec?command=sh`,
+  },
+}
+
+async function scene(t: Test, kind: Behind, hasProxyCertificate: boolean): Promise<Scene> {
+  const authority = createAuthority(t)
+  const gateways = createAuthority(t)
+  const server = authority.server()
+  const files = { cert: readFileSync(server.cert), key: readFileSync(server.key), ca: readFileSync(authority.ca) }
+  const behind = await startApiServer(t, { ...files, requestCert: true, rejectUnauthorized: false })
+  const folder = new Folder(t)
+  const audit = folder.write('audit.jsonl', '')
+  const proxy = authority.client('our-proxy')
+  const h = await startApp(t, {
+    objects: { 'pods/a/x': pod('x', { namespace: 'a' }) },
+    flags: [
+      ['--secure-port', '0', '--tls-cert-file', server.cert, '--tls-private-key-file', server.key],
+      ['--client-ca-file', authority.ca, '--requestheader-client-ca-file', gateways.ca],
+      ['--token-auth-file', folder.write('tokens.csv', 'sesame,ali,1\n'), '--anonymous-auth'],
+      ['--audit-log-path', audit, '--requests-per-second', '100000'],
+      kind === 'the API server'
+        ? ['--passthrough', behind.url, '--passthrough-cafile', authority.ca]
+        : ['--apiservice', `${GROUP_VERSION}=${behind.url}`, '--apiservice-cafile', authority.ca],
+      hasProxyCertificate ? ['--proxy-client-cert-file', proxy.cert, '--proxy-client-key-file', proxy.key] : [],
+    ].flat(),
+  })
+  const logText = (): string => readFileSync(audit, 'utf8')
+  return {
+    h,
+    behind,
+    pairs: { jane: authority.client('jane', ['dev']), gateway: gateways.client('gateway'), nobody: null },
+    logText,
+    log: () =>
+      logText()
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as { user: string; path: string }),
+  }
+}
+
+type Headers = readonly (readonly [name: string, value: string])[]
+type Send = (s: Scene, path: string, pair: CertificatePair | null, headers: Headers) => Promise<number>
+
+function connectionOptions(pair: CertificatePair | null): tls.ConnectionOptions {
+  const own = pair === null ? {} : { cert: readFileSync(pair.cert), key: readFileSync(pair.key) }
+  return { ...own, rejectUnauthorized: false }
+}
+
+/** Sends lines as they are, and returns the code of the answer. */
+const overHttp1: Send = async ({ h }, path, pair, headers) => {
+  const socket = tls.connect({ ...connectionOptions(pair), port: Number(new URL(h.secureUrl).port), host: '127.0.0.1' })
+  await once(socket, 'secureConnect')
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${lines}\r\n`)
+  let text = ''
+  socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+  await until(() => text.includes('\r\n\r\n'), 'the head of an answer')
+  socket.destroy()
+  return Number(text.split(' ')[1])
+}
+
+const overHttp2: Send = async ({ h }, path, pair, headers) => {
+  const session = http2.connect(h.secureUrl, connectionOptions(pair))
+  const stream = session.request({ ':path': path, ...Object.fromEntries(headers) })
+  const [answer] = (await once(stream, 'response')) as [http2.IncomingHttpHeaders & http2.IncomingHttpStatusHeader]
+  stream.resume()
+  await once(stream, 'end')
+  session.close()
+  return answer[':status'] ?? 0
+}
+
+const UPGRADE: Headers = [
+  ['Connection', 'Upgrade'],
+  ['Upgrade', 'websocket'],
+  ['Sec-WebSocket-Version', '13'],
+  ['Sec-WebSocket-Key', 'dGhlIHNhbXBsZSBub25jZQ=='],
+]
+const SPDY: Headers = [
+  ['Connection', 'Upgrade'],
+  ['Upgrade', 'SPDY/3.1'],
+  ['X-Stream-Protocol-Version', 'v4.channel.k8s.io'],
+]
+const IN_HEADER: Headers = [['Authorization', 'Bearer sesame']]
+const encoded = Buffer.from('sesame').toString('base64url')
+const IN_PROTOCOL: Headers = [
+  ['Sec-WebSocket-Protocol', `base64url.bearer.authorization.k8s.io.${encoded}, v5.channel.k8s.io`],
+]
+const FORWARDED: Headers = [
+  ['X-Remote-User', 'jane'],
+  ['X-Remote-Group', 'dev'],
+]
+
+interface Form {
+  readonly name: string
+  readonly send: Send
+  readonly isUpgrade: boolean
+  readonly headers: Headers
+  readonly token: Headers
+}
+
+const FORMS: readonly Form[] = [
+  { name: 'HTTP/1.1', send: overHttp1, isUpgrade: false, headers: [], token: IN_HEADER },
+  { name: 'HTTP/2', send: overHttp2, isUpgrade: false, headers: [], token: IN_HEADER },
+  { name: 'a WebSocket', send: overHttp1, isUpgrade: true, headers: UPGRADE, token: IN_HEADER },
+  { name: 'a WebSocket with a subprotocol', send: overHttp1, isUpgrade: true, headers: UPGRADE, token: IN_PROTOCOL },
+  { name: 'SPDY', send: overHttp1, isUpgrade: true, headers: SPDY, token: IN_HEADER },
+]
+
+/** Whether a text that the server behind got, or that was logged here, holds the token in any form. */
+function holdsToken(text: string): boolean {
+  return text.includes('sesame') || text.includes(encoded)
+}
+
+function requestsOfCallers({ behind }: Scene): readonly SeenRequest[] {
+  // The aggregated API is asked for its resources, too.
+  return behind.seen.filter(({ url }) => url.includes('/namespaces/'))
+}
+
+for (const kind of ['the API server', 'an aggregated API'] as const) {
+  void t.test(`${kind} sees whom a certificate or a front proxy names, and not the token beside it`, async (t) => {
+    const s = await scene(t, kind, true)
+    s.behind.upgrade = (_request, socket) => {
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
+    }
+    for (const { name, send, isUpgrade, headers, token } of FORMS) {
+      for (const [caller, own] of [
+        ['jane', []],
+        ['gateway', FORWARDED],
+      ] as const) {
+        const text = `${name}, ${caller}`
+        const before = requestsOfCallers(s).length
+        const path = PATHS[kind][isUpgrade ? 'exec' : 'things']
+        const code = await send(s, path, s.pairs[caller]!, [...headers, ...own, ...token])
+        t.equal(code, isUpgrade ? 101 : 200, text)
+        const seen = requestsOfCallers(s)
+        t.equal(seen.length, before + 1, text)
+        const last = seen.at(-1)!
+        t.match(last, { certificate: 'our-proxy', headers: { 'x-remote-user': 'jane' } }, text)
+        t.notOk(holdsToken(last.rawHeaders.join('\n')), `${text}: no token`)
+        if (token === IN_PROTOCOL) t.equal(last.headers['sec-websocket-protocol'], 'v5.channel.k8s.io', text)
+      }
+    }
+    await until(() => s.log().length === 2 * FORMS.length, 'the lines of the log')
+    t.same(new Set(s.log().map(({ user }) => user)), new Set(['jane']), 'the log names whom that server sees')
+    t.notOk(holdsToken(s.logText()))
+  })
+
+  void t.test(`without a proxy certificate ${kind} is not asked in the name of another’s token`, async (t) => {
+    const s = await scene(t, kind, false)
+    for (const { name, send, isUpgrade, headers, token } of FORMS) {
+      const path = PATHS[kind][isUpgrade ? 'exec' : 'things']
+      t.equal(await send(s, path, s.pairs['jane']!, [...headers, ...token]), 403, name)
+    }
+    t.same(requestsOfCallers(s), [])
+  })
+
+  void t.test(`a token that names the caller reaches ${kind} without a proxy certificate`, async (t) => {
+    const s = await scene(t, kind, false)
+    s.behind.upgrade = (_request, socket) => {
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
+    }
+    for (const { name, send, isUpgrade, headers, token } of FORMS) {
+      const path = PATHS[kind][isUpgrade ? 'exec' : 'things']
+      t.equal(await send(s, path, null, [...headers, ...token]), isUpgrade ? 101 : 200, name)
+      t.ok(holdsToken(requestsOfCallers(s).at(-1)!.rawHeaders.join('\n')), name)
+    }
+    await until(() => s.log().length === FORMS.length, 'the lines of the log')
+    t.same(new Set(s.log().map(({ user }) => user)), new Set(['ali']))
+  })
+}
+
+void t.test('a token as a subprotocol is passed on even if Connection lists its header', async (t) => {
+  const s = await scene(t, 'the API server', false)
+  const headers = UPGRADE.map(([name, value]) =>
+    name === 'Connection' ? ([name, 'Upgrade, Sec-WebSocket-Protocol'] as const) : ([name, value] as const),
+  )
+  t.equal(await overHttp1(s, PATHS['the API server'].exec, null, [...headers, ...IN_PROTOCOL]), 403, 'its answer')
+  t.ok(holdsToken(requestsOfCallers(s).at(-1)!.rawHeaders.join('\n')), 'otherwise nobody would be seen there')
+})
+
+void t.test('credentials that are not read here are not passed on in the name of nobody', async (t) => {
+  const s = await scene(t, 'the API server', true)
+  for (const value of ['Basic amFuZTpzZXNhbWU=', 'Bearer', 'bearer\tsesame', 'Negotiate sesame']) {
+    t.equal(await overHttp1(s, PATHS['the API server'].things, null, [['Authorization', value]]), 200, value)
+    const last = requestsOfCallers(s).at(-1)!
+    t.match(last, { certificate: null, headers: { authorization: undefined } }, value)
+  }
+})
