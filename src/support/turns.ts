@@ -214,11 +214,6 @@ export class Turns {
     return this.#slice === null || this.#slice.isOver
   }
 
-  /** The length of the slice given last, milliseconds. */
-  get sliceMs(): number {
-    return this.#sliceMs
-  }
-
   /** Resolves when the caller may work for a slice. As many wait as there are requests under way. */
   take(): Promise<void> {
     return new Promise((resolve) => {

@@ -4,7 +4,7 @@
  */
 import { readdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { optionsSchema } from '../../src/server/config/help.js'
+import { optionsSchema } from './option-rows.js'
 import { chartPage } from './chart-page.js'
 import { withCapacity, withLoads } from './capacity.js'
 import { recordedRows } from './recorded.js'

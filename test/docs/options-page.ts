@@ -1,5 +1,5 @@
 /** docs/options.md, from the option table. */
-import { type OptionRow, optionRows } from '../../src/server/config/help.js'
+import { type OptionRow, optionRows } from './option-rows.js'
 
 export function optionsPage(): string {
   const rows = optionRows()

@@ -5,7 +5,7 @@
 import t from 'tap'
 import { scanObject } from '../../src/kubernetes/codec/json-scan.js'
 import { CodecError } from '../../src/kubernetes/codec/protobuf/codec-error.js'
-import { decodeToJson } from '../../src/kubernetes/codec/protobuf/decode.js'
+import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
 import { openEnvelope } from '../../src/kubernetes/codec/protobuf/envelope.js'
 import { readMetadata } from '../../src/kubernetes/codec/protobuf/metadata.js'
 import { openStored, withResourceVersion } from '../../src/kubernetes/codec/protobuf/resource-version.js'
@@ -167,7 +167,7 @@ const subjects: Record<string, Subject> = {
         }
       }
       withResourceVersion(value, '12')
-      return decodeToJson(value, schema)
+      return decodeObject(value, schema)
     },
     isKnown: isCodecError,
     sample: POD,

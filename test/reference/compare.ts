@@ -4,7 +4,7 @@
  * what it names. Bookmarks of a watch come when they come: compared is the one that ends the initial events.
  */
 import { gunzipSync } from 'node:zlib'
-import { decodeToJson } from '../../src/kubernetes/codec/protobuf/decode.js'
+import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
 import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
 import type { Answer, Question } from './ask.js'
 import { isArray, isObject, type LosslessJson, parseLossless, show } from './lossless.js'
@@ -112,7 +112,7 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
 }
 
 function decoded(body: Buffer): LosslessJson {
-  return readList(body) ?? parseLossless(decodeToJson(body, kubernetesSchema()).toString())
+  return readList(body) ?? parseLossless(decodeObject(body, kubernetesSchema()).bytes.toString())
 }
 
 /** A list of objects, each decoded by itself; null where it is none. */

@@ -107,11 +107,6 @@ export class Facts {
     readonly known: KnownName | null,
   ) {}
 
-  has(path: string): boolean {
-    const slot = this.plan.slotOf.get(path)
-    return (slot !== undefined && slot < this.values.length) || (this.known !== null && isNamePath(path))
-  }
-
   /**
    * Returns undefined when the object has no such label, or one that is not a string. @throws RangeError when not in
    * the plan.
@@ -138,10 +133,6 @@ export class Facts {
     if (slot === undefined || slot >= this.values.length) throw new RangeError(`no fact was extracted for ${name}`)
     return this.values[slot]
   }
-}
-
-function isNamePath(path: string): boolean {
-  return path === 'metadata.name' || path === 'metadata.namespace'
 }
 
 /**

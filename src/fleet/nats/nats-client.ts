@@ -189,12 +189,6 @@ export class NatsClient {
     return (this.#connection.info?.max_payload ?? 2 ** 20) - ENVELOPE_BYTES
   }
 
-  /** The bytes received and sent so far, protocol included. */
-  get traffic(): { readonly received: number; readonly sent: number } {
-    const { inBytes, outBytes } = this.#connection.stats()
-    return { received: inBytes, sent: outBytes }
-  }
-
   /** Calls the listener when the connection is lost and when it is back. */
   onChange(listener: () => void): Closable {
     this.#listeners.add(listener)

@@ -123,19 +123,6 @@ export class Publisher {
     return this.#messages?.epoch ?? 0
   }
 
-  /** The revision up to which the stream has acknowledged everything. */
-  get revision(): Revision {
-    return this.#messages?.acknowledged.revision ?? ZERO_REVISION
-  }
-
-  get queuedBytes(): number {
-    return this.#queue.bytes
-  }
-
-  get feedStatus(): FeedStatus | null {
-    return this.#feed?.status ?? null
-  }
-
   /** Takes the stream over and begins to feed it. A failure ends the session (`onEnd`) and is not thrown. */
   async start(): Promise<void> {
     try {

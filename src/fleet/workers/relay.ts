@@ -86,10 +86,6 @@ export class Relay implements FeedSink {
     this.#state.setBounds(bounds, this.#clock.monotonic())
   }
 
-  get history(): { readonly batches: number; readonly bytes: number } {
-    return { batches: this.#state.batches, bytes: this.#state.bytes }
-  }
-
   subscribe(subscriber: RelaySubscriber): void {
     this.#subscribers.set(subscriber, 'initial')
     if (this.#hasState) this.#hand(subscriber, 'initial')

@@ -58,10 +58,6 @@ export class Supervisor {
     this.#options = options
   }
 
-  get size(): number {
-    return this.#running.size
-  }
-
   start(): void {
     // With round robin the primary accepts, and a connection that it hands to a worker that is dying stays open and is never
     // answered. So the workers accept for themselves, from the same socket.

@@ -55,10 +55,6 @@ export class ObjectViews {
     })
   }
 
-  get bytes(): number {
-    return this.#views.bytes
-  }
-
   /** Bounds what is kept anew; the least recently used beyond the bound is forgotten at once. */
   resize(maxBytes: number): void {
     this.#views.resize(maxBytes)

@@ -9,12 +9,10 @@ import { type Resource, resourceId } from '../../engine/model/resource.js'
 import {
   AlreadyExistsError,
   ConflictError,
-  ForbiddenError,
   MethodNotAllowedError,
   NotFoundError,
   type StatusDetails,
   type StatusError,
-  UnauthorizedError,
 } from '../../engine/model/status.js'
 import { type Encoding, JSON_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, YAML_MEDIA_TYPE } from './accept.js'
 
@@ -95,38 +93,4 @@ export function methodNotAllowedError(resource: ResourceName, verb: string): Met
     `${verb} is not supported on resources of kind ${JSON.stringify(resourceId(resource))}`,
     { details: detailsOf(resource, '') },
   )
-}
-
-export function unauthorizedError(): UnauthorizedError {
-  return new UnauthorizedError('Unauthorized')
-}
-
-export interface Attempt {
-  readonly user: string
-  /** The verb as in RBAC. */
-  readonly verb: string
-  /** '' means all namespaces. */
-  readonly namespace: string
-  /** '' when no single object is named. */
-  readonly name: string
-}
-
-/** `pods "a" is forbidden: User "u" cannot get resource "pods" in API group "" in the namespace "n"`. @param why what the authorizer says */
-export function forbiddenError(resource: ResourceName, attempt: Attempt, why = ''): ForbiddenError {
-  const { user, verb, namespace, name } = attempt
-  const object = name === '' ? resourceId(resource) : `${resourceId(resource)} ${JSON.stringify(name)}`
-  const place = namespace === '' ? 'at the cluster scope' : `in the namespace ${JSON.stringify(namespace)}`
-  const refused =
-    `User ${JSON.stringify(user)} cannot ${verb} resource ${JSON.stringify(resource.plural)} ` +
-    `in API group ${JSON.stringify(resource.group)} ${place}`
-  return new ForbiddenError(`${object} is forbidden: ${refused}${why === '' ? '' : `: ${why}`}`, {
-    details: detailsOf(resource, name),
-  })
-}
-
-/** For paths that are no resources: `/metrics`, `/readyz`. */
-export function forbiddenPathError(user: string, verb: string, path: string): ForbiddenError {
-  return new ForbiddenError(`forbidden: User ${JSON.stringify(user)} cannot ${verb} path ${JSON.stringify(path)}`, {
-    details: {},
-  })
 }

@@ -11,7 +11,7 @@
  * tests against the keys that a real kube-apiserver wrote.
  */
 import { keyFromText } from '../../engine/model/event.js'
-import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import type { Resource } from '../../engine/model/resource.js'
 
 export interface WellKnownResource {
   readonly resource: Resource
@@ -21,11 +21,6 @@ export interface WellKnownResource {
    * it is served only when the operator names it, never because of what is stored: equal flags give equal discovery.
    */
   readonly served: 'default' | 'by-name' | 'other-version'
-  /**
-   * Other apiVersions that API servers have stored under these keys whose members are those of this one: only the name
-   * differs. An older cluster's bytes can be served by writing this resource's apiVersion.
-   */
-  readonly alike: readonly string[]
 }
 
 interface Row {
@@ -37,7 +32,6 @@ interface Row {
   /** Below the etcd prefix, without slashes at the ends; the plural when absent. */
   readonly path?: string
   readonly served?: WellKnownResource['served']
-  readonly alike?: readonly string[]
 }
 
 type Extras = Omit<Row, 'plural' | 'kind' | 'namespaced'>
@@ -92,7 +86,6 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
       inCluster('apiservices', 'APIService', {
         categories: API_EXTENSIONS,
         path: 'apiregistration.k8s.io/apiservices',
-        alike: ['apiregistration.k8s.io/v1beta1'],
       }),
     ],
   ],
@@ -100,7 +93,7 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
     'apps',
     'v1',
     [
-      inNamespace('controllerrevisions', 'ControllerRevision', { alike: ['apps/v1beta1', 'apps/v1beta2'] }),
+      inNamespace('controllerrevisions', 'ControllerRevision'),
       inNamespace('daemonsets', 'DaemonSet', { shortNames: ['ds'], categories: ALL }),
       inNamespace('deployments', 'Deployment', { shortNames: ['deploy'], categories: ALL }),
       inNamespace('replicasets', 'ReplicaSet', { shortNames: ['rs'], categories: ALL }),
@@ -116,7 +109,6 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
       inNamespace('horizontalpodautoscalers', 'HorizontalPodAutoscaler', {
         shortNames: ['hpa'],
         categories: ALL,
-        alike: ['autoscaling/v2beta2'],
       }),
     ],
   ],
@@ -129,7 +121,7 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
     'batch',
     'v1',
     [
-      inNamespace('cronjobs', 'CronJob', { shortNames: ['cj'], categories: ALL, alike: ['batch/v1beta1'] }),
+      inNamespace('cronjobs', 'CronJob', { shortNames: ['cj'], categories: ALL }),
       inNamespace('jobs', 'Job', { categories: ALL }),
     ],
   ],
@@ -137,26 +129,18 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
   [
     'certificates.k8s.io',
     'v1',
-    [
-      inCluster('certificatesigningrequests', 'CertificateSigningRequest', {
-        shortNames: ['csr'],
-        alike: ['certificates.k8s.io/v1beta1'],
-      }),
-    ],
+    [inCluster('certificatesigningrequests', 'CertificateSigningRequest', { shortNames: ['csr'] })],
   ],
   [
     'networking.k8s.io',
     'v1',
     [
-      inCluster('ingressclasses', 'IngressClass', { alike: ['networking.k8s.io/v1beta1'] }),
+      inCluster('ingressclasses', 'IngressClass'),
       inNamespace('ingresses', 'Ingress', { shortNames: ['ing'], path: 'ingress' }),
-      inCluster('ipaddresses', 'IPAddress', {
-        shortNames: ['ip'],
-        alike: ['networking.k8s.io/v1beta1', 'networking.k8s.io/v1alpha1'],
-      }),
-      inNamespace('networkpolicies', 'NetworkPolicy', { shortNames: ['netpol'], alike: ['extensions/v1beta1'] }),
+      inCluster('ipaddresses', 'IPAddress', { shortNames: ['ip'] }),
+      inNamespace('networkpolicies', 'NetworkPolicy', { shortNames: ['netpol'] }),
       // Its first v1alpha1 had other members.
-      inCluster('servicecidrs', 'ServiceCIDR', { alike: ['networking.k8s.io/v1beta1'] }),
+      inCluster('servicecidrs', 'ServiceCIDR'),
     ],
   ],
   [
@@ -164,11 +148,7 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
     'v1beta1',
     [inNamespace('ingresses', 'Ingress', { shortNames: ['ing'], path: 'ingress', ...OTHER })],
   ],
-  [
-    'policy',
-    'v1',
-    [inNamespace('poddisruptionbudgets', 'PodDisruptionBudget', { shortNames: ['pdb'], alike: ['policy/v1beta1'] })],
-  ],
+  ['policy', 'v1', [inNamespace('poddisruptionbudgets', 'PodDisruptionBudget', { shortNames: ['pdb'] })]],
   [
     'policy',
     'v1beta1',
@@ -178,59 +158,36 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
     'rbac.authorization.k8s.io',
     'v1',
     [
-      inCluster('clusterrolebindings', 'ClusterRoleBinding', { alike: ['rbac.authorization.k8s.io/v1beta1'] }),
-      inCluster('clusterroles', 'ClusterRole', { alike: ['rbac.authorization.k8s.io/v1beta1'] }),
-      inNamespace('rolebindings', 'RoleBinding', { alike: ['rbac.authorization.k8s.io/v1beta1'] }),
-      inNamespace('roles', 'Role', { alike: ['rbac.authorization.k8s.io/v1beta1'] }),
+      inCluster('clusterrolebindings', 'ClusterRoleBinding'),
+      inCluster('clusterroles', 'ClusterRole'),
+      inNamespace('rolebindings', 'RoleBinding'),
+      inNamespace('roles', 'Role'),
     ],
   ],
   [
     'storage.k8s.io',
     'v1',
     [
-      inCluster('csidrivers', 'CSIDriver', { alike: ['storage.k8s.io/v1beta1'] }),
-      inCluster('csinodes', 'CSINode', { alike: ['storage.k8s.io/v1beta1'] }),
-      inNamespace('csistoragecapacities', 'CSIStorageCapacity', {
-        alike: ['storage.k8s.io/v1beta1', 'storage.k8s.io/v1alpha1'],
-      }),
-      inCluster('storageclasses', 'StorageClass', { shortNames: ['sc'], alike: ['storage.k8s.io/v1beta1'] }),
-      inCluster('volumeattachments', 'VolumeAttachment', {
-        alike: ['storage.k8s.io/v1beta1', 'storage.k8s.io/v1alpha1'],
-      }),
-      inCluster('volumeattributesclasses', 'VolumeAttributesClass', {
-        shortNames: ['vac'],
-        alike: ['storage.k8s.io/v1beta1', 'storage.k8s.io/v1alpha1'],
-      }),
+      inCluster('csidrivers', 'CSIDriver'),
+      inCluster('csinodes', 'CSINode'),
+      inNamespace('csistoragecapacities', 'CSIStorageCapacity'),
+      inCluster('storageclasses', 'StorageClass', { shortNames: ['sc'] }),
+      inCluster('volumeattachments', 'VolumeAttachment'),
+      inCluster('volumeattributesclasses', 'VolumeAttributesClass', { shortNames: ['vac'] }),
     ],
   ],
   [
     'admissionregistration.k8s.io',
     'v1',
     [
-      inCluster('mutatingadmissionpolicies', 'MutatingAdmissionPolicy', {
-        categories: API_EXTENSIONS,
-        alike: ['admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1'],
-      }),
-      inCluster('mutatingadmissionpolicybindings', 'MutatingAdmissionPolicyBinding', {
-        categories: API_EXTENSIONS,
-        alike: ['admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1'],
-      }),
-      inCluster('mutatingwebhookconfigurations', 'MutatingWebhookConfiguration', {
-        categories: API_EXTENSIONS,
-        alike: ['admissionregistration.k8s.io/v1beta1'],
-      }),
-      inCluster('validatingadmissionpolicies', 'ValidatingAdmissionPolicy', {
-        categories: API_EXTENSIONS,
-        alike: ['admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1'],
-      }),
+      inCluster('mutatingadmissionpolicies', 'MutatingAdmissionPolicy', { categories: API_EXTENSIONS }),
+      inCluster('mutatingadmissionpolicybindings', 'MutatingAdmissionPolicyBinding', { categories: API_EXTENSIONS }),
+      inCluster('mutatingwebhookconfigurations', 'MutatingWebhookConfiguration', { categories: API_EXTENSIONS }),
+      inCluster('validatingadmissionpolicies', 'ValidatingAdmissionPolicy', { categories: API_EXTENSIONS }),
       inCluster('validatingadmissionpolicybindings', 'ValidatingAdmissionPolicyBinding', {
         categories: API_EXTENSIONS,
-        alike: ['admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1'],
       }),
-      inCluster('validatingwebhookconfigurations', 'ValidatingWebhookConfiguration', {
-        categories: API_EXTENSIONS,
-        alike: ['admissionregistration.k8s.io/v1beta1'],
-      }),
+      inCluster('validatingwebhookconfigurations', 'ValidatingWebhookConfiguration', { categories: API_EXTENSIONS }),
     ],
   ],
   [
@@ -245,31 +202,18 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
       }),
     ],
   ],
-  [
-    'scheduling.k8s.io',
-    'v1',
-    [
-      inCluster('priorityclasses', 'PriorityClass', {
-        shortNames: ['pc'],
-        alike: ['scheduling.k8s.io/v1beta1', 'scheduling.k8s.io/v1alpha1'],
-      }),
-    ],
-  ],
-  ['coordination.k8s.io', 'v1', [inNamespace('leases', 'Lease', { alike: ['coordination.k8s.io/v1beta1'] })]],
-  ['node.k8s.io', 'v1', [inCluster('runtimeclasses', 'RuntimeClass', { alike: ['node.k8s.io/v1beta1'] })]],
+  ['scheduling.k8s.io', 'v1', [inCluster('priorityclasses', 'PriorityClass', { shortNames: ['pc'] })]],
+  ['coordination.k8s.io', 'v1', [inNamespace('leases', 'Lease')]],
+  ['node.k8s.io', 'v1', [inCluster('runtimeclasses', 'RuntimeClass')]],
   ['discovery.k8s.io', 'v1', [inNamespace('endpointslices', 'EndpointSlice')]],
   ['discovery.k8s.io', 'v1beta1', [inNamespace('endpointslices', 'EndpointSlice', OTHER)]],
   [
     'flowcontrol.apiserver.k8s.io',
     'v1',
     [
-      inCluster('flowschemas', 'FlowSchema', {
-        alike: ['v1beta1', 'v1beta2', 'v1beta3'].map((version) => `flowcontrol.apiserver.k8s.io/${version}`),
-      }),
+      inCluster('flowschemas', 'FlowSchema'),
       // v1beta1 and v1beta2 call the shares `assuredConcurrencyShares`.
-      inCluster('prioritylevelconfigurations', 'PriorityLevelConfiguration', {
-        alike: ['flowcontrol.apiserver.k8s.io/v1beta3'],
-      }),
+      inCluster('prioritylevelconfigurations', 'PriorityLevelConfiguration'),
     ],
   ],
   ...['v1beta3', 'v1beta2', 'v1beta1'].map(
@@ -287,10 +231,10 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
     'resource.k8s.io',
     'v1',
     [
-      inCluster('deviceclasses', 'DeviceClass', { alike: ['resource.k8s.io/v1beta2', 'resource.k8s.io/v1beta1'] }),
-      inNamespace('resourceclaims', 'ResourceClaim', { alike: ['resource.k8s.io/v1beta2'] }),
-      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate', { alike: ['resource.k8s.io/v1beta2'] }),
-      inCluster('resourceslices', 'ResourceSlice', { alike: ['resource.k8s.io/v1beta2'] }),
+      inCluster('deviceclasses', 'DeviceClass'),
+      inNamespace('resourceclaims', 'ResourceClaim'),
+      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate'),
+      inCluster('resourceslices', 'ResourceSlice'),
     ],
   ],
 ]
@@ -322,7 +266,6 @@ export function wellKnownResources(etcdPrefix: string = DEFAULT_ETCD_PREFIX): re
         holds: 'kubernetes',
       },
       served: row.served ?? 'default',
-      alike: row.alike ?? [],
     })),
   )
 }
@@ -342,9 +285,4 @@ export function findWellKnown(table: readonly WellKnownResource[], name: string)
     table.find(({ resource }) => resource.group !== '' && `${resource.plural}.${resource.group}` === name) ??
     table.find(({ resource }) => resource.plural === name)
   )
-}
-
-/** True when bytes stored under `storedApiVersion` have this resource's members: its own version, or one alike. */
-export function canServeStored(entry: WellKnownResource, storedApiVersion: string): boolean {
-  return storedApiVersion === apiVersion(entry.resource) || entry.alike.includes(storedApiVersion)
 }

@@ -5,10 +5,6 @@
 export class KeySlots {
   readonly #last = new Map<string, Promise<void>>()
 
-  get size(): number {
-    return this.#last.size
-  }
-
   /** Resolves when the caller's turn has come. @returns a function that ends the turn. */
   async take(key: string): Promise<() => void> {
     const before = this.#last.get(key)

@@ -227,11 +227,6 @@ export function hasFinalizers(object: JsonRecord): boolean {
   return finalizersOf(metadataOf(object)).length > 0
 }
 
-/** Whether two objects are the same, apart from the fields that every write sets. */
-export function isSameObject(before: JsonRecord, after: JsonRecord): boolean {
-  return equalTrees(before, after)
-}
-
 function withStatusOf(before: JsonRecord, body: JsonRecord): JsonRecord {
   const after = cloneTree(before)
   const status = body['status']

@@ -57,11 +57,6 @@ export function nameProblem(resource: Resource, name: string): string | null {
   }
 }
 
-export function namespaceProblem(namespace: string): string | null {
-  if (namespace.length > MAX_LABEL_LENGTH) return `must be no more than ${MAX_LABEL_LENGTH} characters`
-  return LABEL.test(namespace) ? null : LABEL_RULE
-}
-
 /** The alphabet has no vowels and no characters that look alike, so a suffix never spells a word. */
 const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789'
 

@@ -1,43 +1,11 @@
 /**
- * Presents the option table to people and to other tools: `--help`, rows for the docs, the schema of the Helm values.
+ * Presents the option table as `--help`.
  */
 import { formatBytes, formatDuration, type Option, type OptionGroup } from './option.js'
-import { environmentName, type OptionName, optionNames, options, yamlKey } from './options.js'
-import { RESOURCE_FIELDS } from './yaml-file.js'
+import { environmentName, type OptionName, optionNames, options } from './options.js'
 
-export interface OptionRow {
-  readonly group: OptionGroup
-  /** null for an option that may come from the environment only. */
-  readonly flag: string | null
-  readonly environment: string
-  /** null for an option that has no place in the file. */
-  readonly yaml: string | null
-  readonly kind: string
-  /** The default as one would write it; null when there is none. */
-  readonly default: string | null
-  /** A range such as `1s – 24h` or `expire | coalesce`; null when every value of the kind is allowed. */
-  readonly range: string | null
-  readonly doc: string
-}
-
-/** Returns one row for each option, in the table's order. */
-export function optionRows(): readonly OptionRow[] {
-  return optionNames.map((name) => {
-    const option: Option<unknown> = options[name]
-    return {
-      group: option.group,
-      flag: option.kind === 'secret' ? null : option.flag,
-      environment: environmentName(name),
-      yaml: yamlKey(name),
-      kind: option.kind,
-      default: option.defaultText,
-      range: rangeOf(option),
-      doc: option.doc,
-    }
-  })
-}
-
-function rangeOf(option: Option<unknown>): string | null {
+/** Returns a range such as `1s – 24h` or `expire | coalesce`; null when every value of the kind is allowed. */
+export function rangeOf(option: Option<unknown>): string | null {
   if (option.choices !== null) return option.choices.join(' | ')
   if (option.min === null || option.max === null) return null
   const show = option.kind === 'bytes' ? formatBytes : option.kind === 'duration' ? formatDuration : String
@@ -136,39 +104,4 @@ function wrap(text: string, indent: string): string[] {
     line += `${word} `
   }
   return [...lines, line.trimEnd()]
-}
-
-/** Returns the JSON Schema (draft 7) of the YAML file, which is also that of the chart's `config` values. */
-export function optionsSchema(): Readonly<Record<string, unknown>> {
-  const properties: Record<string, unknown> = {}
-  for (const name of optionNames) {
-    const key = yamlKey(name)
-    if (key === null) continue
-    const option: Option<unknown> = options[name]
-    properties[key] = { description: option.doc, ...option.schema }
-  }
-  const types = {
-    string: { type: 'string' },
-    boolean: { type: 'boolean' },
-    strings: { type: 'array', items: { type: 'string' } },
-  }
-  return {
-    $schema: 'http://json-schema.org/draft-07/schema#',
-    type: 'object',
-    additionalProperties: false,
-    properties: {
-      ...properties,
-      resources: {
-        description:
-          'The resource table: known resources by name, with - in front to leave one out, and etcd prefixes served as resources.',
-        type: 'array',
-        items: {
-          type: 'object',
-          additionalProperties: false,
-          required: ['name'],
-          properties: Object.fromEntries(Object.entries(RESOURCE_FIELDS).map(([field, type]) => [field, types[type]])),
-        },
-      },
-    },
-  }
 }

@@ -1,6 +1,6 @@
 /**
- * The kinds of options: how each reads text, says what is wrong with it, and shows itself in `--help`, in the docs and in
- * the schema of the Helm values. The options themselves are `options.ts`; where their values come from is `load.ts`.
+ * The kinds of options: how each reads text, and says what is wrong with it. The options themselves are in `options.ts`;
+ * `load.ts` finds their values.
  *
  * A kind reads *text*, wherever the text came from. A second way in for YAML's own types was rejected: the same option
  * would then have two grammars. What YAML adds is only that a boolean must be written as one, and that a list may be a
@@ -47,8 +47,6 @@ export interface Option<T> extends OptionDoc {
   readonly defaultText: string | null
   /** Every text given for it in one place, in order: a scalar takes the last, a list takes all. @throws OptionValueError */
   parse(texts: readonly string[]): T
-  /** JSON Schema of its value in YAML. */
-  readonly schema: Readonly<Record<string, unknown>>
 }
 
 export type ValueOf<O> = O extends Option<infer T> ? T : never
@@ -68,7 +66,6 @@ function option<T>(
     min: null,
     max: null,
     choices: null,
-    schema: { type: 'string' },
     defaultText: extra.default === null ? null : String(extra.default),
     ...rest,
     flag: extra.flag,
@@ -86,17 +83,12 @@ function last(texts: readonly string[]): string {
 }
 
 export function boolean<D extends boolean | null>(extra: Extra<D>): Option<boolean | D> {
-  return option<boolean | D>(
-    'boolean',
-    extra,
-    (texts) => {
-      const text = last(texts).toLowerCase()
-      if (text === 'true' || text === '1') return true
-      if (text === 'false' || text === '0') return false
-      throw new OptionValueError(`${quote(last(texts))} is neither true nor false`)
-    },
-    { schema: { type: 'boolean' } },
-  )
+  return option<boolean | D>('boolean', extra, (texts) => {
+    const text = last(texts).toLowerCase()
+    if (text === 'true' || text === '1') return true
+    if (text === 'false' || text === '0') return false
+    throw new OptionValueError(`${quote(last(texts))} is neither true nor false`)
+  })
 }
 
 interface Bounds {
@@ -125,7 +117,6 @@ export function integer<D extends number | null>(extra: Extra<D> & Bounds & { un
       unit: extra.unit ?? null,
       min: extra.min,
       max: extra.max,
-      schema: { type: 'integer', minimum: extra.min, maximum: extra.max },
     },
   )
 }
@@ -146,7 +137,6 @@ export function port(extra: OptionDoc & { default: number | undefined }): Option
     {
       ...bounds,
       defaultText: extra.default === undefined ? null : String(extra.default),
-      schema: { anyOf: [{ type: 'integer', minimum: 0, maximum: 65_535 }, { const: 'off' }] },
     },
   )
 }
@@ -186,12 +176,6 @@ export function bytes<D extends number | null>(extra: Extra<D> & Bounds): Option
       min: extra.min,
       max: extra.max,
       defaultText: extra.default === null ? null : formatBytes(extra.default),
-      schema: {
-        anyOf: [
-          { type: 'integer', minimum: extra.min, maximum: extra.max },
-          { type: 'string', pattern: '^[0-9]+(\\.[0-9]+)? ?[A-Za-z]{0,3}$' },
-        ],
-      },
     },
   )
 }
@@ -212,12 +196,6 @@ export function duration<D extends number | null>(extra: Extra<D> & Bounds): Opt
       min: extra.min,
       max: extra.max,
       defaultText: extra.default === null ? null : formatDuration(extra.default),
-      schema: {
-        anyOf: [
-          { type: 'integer', minimum: 0 },
-          { type: 'string', pattern: '^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$|^[0-9]+$' },
-        ],
-      },
     },
   )
 }
@@ -272,7 +250,6 @@ export function choice<const C extends string, D extends C | null>(
 ): Option<C | D> {
   return option<C | D>('choice', extra, (texts) => pick(extra.choices, last(texts)), {
     choices: extra.choices,
-    schema: { enum: extra.choices },
   })
 }
 
@@ -308,10 +285,6 @@ export function list<T>(extra: ListExtra<T>): Option<readonly T[]> {
     {
       choices: extra.choices ?? null,
       defaultText: extra.default.length === 0 ? null : extra.default.map(format).join(','),
-      schema: {
-        type: 'array',
-        items: extra.choices === undefined ? { type: 'string' } : { enum: extra.choices },
-      },
     },
   )
 }

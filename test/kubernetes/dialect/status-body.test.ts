@@ -4,12 +4,9 @@ import { parse } from 'yaml'
 import {
   alreadyExistsError,
   conflictError,
-  forbiddenError,
-  forbiddenPathError,
   methodNotAllowedError,
   objectNotFoundError,
   statusResponse,
-  unauthorizedError,
 } from '../../../src/kubernetes/dialect/status-body.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import { ExpiredError, TooLargeResourceVersionError, TooManyRequestsError } from '../../../src/engine/model/status.js'
@@ -83,18 +80,4 @@ void t.test('errors have the texts that clients of the API server know', async (
     reason: 'MethodNotAllowed',
     message: 'delete is not supported on resources of kind "deployments.apps"',
   })
-  t.match(unauthorizedError().toStatus(), { code: 401, reason: 'Unauthorized', message: 'Unauthorized' })
-  const user = 'system:serviceaccount:n:a'
-  const table: [string, string][] = [
-    [
-      forbiddenError(pods, { user, verb: 'get', namespace: 'n', name: 'a' }).message,
-      `pods "a" is forbidden: User "${user}" cannot get resource "pods" in API group "" in the namespace "n"`,
-    ],
-    [
-      forbiddenError(deployments, { user, verb: 'watch', namespace: '', name: '' }, 'no role').message,
-      `deployments.apps is forbidden: User "${user}" cannot watch resource "deployments" in API group "apps" at the cluster scope: no role`,
-    ],
-    [forbiddenPathError(user, 'get', '/metrics').message, `forbidden: User "${user}" cannot get path "/metrics"`],
-  ]
-  for (const [message, expected] of table) t.equal(message, expected)
 })

@@ -1,10 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import {
-  canServeStored,
-  findWellKnown,
-  wellKnownResources,
-} from '../../../src/kubernetes/dialect/well-known-resources.js'
+import { findWellKnown, wellKnownResources } from '../../../src/kubernetes/dialect/well-known-resources.js'
 import { type Key, keyFromText, keyToText } from '../../../src/engine/model/event.js'
 import { keyOfName, nameOfKey } from '../../../src/engine/model/resource.js'
 
@@ -121,14 +117,4 @@ void t.test('only Secrets wait for their name, and only other versions wait to b
     const twin = table.find((other) => other !== row && other.resource.etcdPrefix === row.resource.etcdPrefix)
     t.ok(twin, `${row.resource.plural}.${row.resource.version} shares its keys with a default row`)
   }
-})
-
-void t.test('stored bytes are servable when only the version’s name differs', async (t) => {
-  const pdb = findWellKnown(table, 'poddisruptionbudgets')
-  const ingress = findWellKnown(table, 'ingresses')
-  if (pdb === undefined || ingress === undefined) throw new Error('missing')
-  t.ok(canServeStored(pdb, 'policy/v1'))
-  t.ok(canServeStored(pdb, 'policy/v1beta1'))
-  t.notOk(canServeStored(pdb, 'v1'))
-  t.notOk(canServeStored(ingress, 'networking.k8s.io/v1beta1'), 'its backend has other members')
 })

@@ -1,9 +1,10 @@
 import { Ajv } from 'ajv'
 import t from 'tap'
 
-import { helpText, optionRows, optionsSchema } from '../../../src/server/config/help.js'
+import { helpText } from '../../../src/server/config/help.js'
 import { load } from '../../../src/server/config/load.js'
 import { environmentName, optionNames, options } from '../../../src/server/config/options.js'
+import { optionRows, optionsSchema } from '../../docs/option-rows.js'
 
 function parseHelp(argv: readonly string[]): string {
   const loaded = load(argv, {}, () => '')

@@ -67,20 +67,6 @@ export class MvccStore {
     return this.#compactRevision
   }
 
-  /** The number of revisions and bytes of the log, for metrics and for tests of the bounds. */
-  get historyLength(): number {
-    return this.#log.length
-  }
-
-  get historyBytes(): number {
-    return this.#logBytes
-  }
-
-  /** The number of keys in the index, including those deleted but not compacted. */
-  get indexSize(): number {
-    return this.#index.size
-  }
-
   /** @throws UpstreamError `compacted` or `future-revision`. */
   get(key: Key, revision: Revision = this.#revision): KeyValue | null {
     this.#checkRevision(revision)

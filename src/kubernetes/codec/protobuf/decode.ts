@@ -62,11 +62,6 @@ export function decodeObject(value: Buffer, schema: Schema, options: DecodeOptio
   return decoder.decode(value, schema, options)
 }
 
-/** Like `decodeObject`, for callers that need only the text. */
-export function decodeToJson(value: Buffer, schema: Schema, options: DecodeOptions = {}): Buffer {
-  return decoder.decode(value, schema, options).bytes
-}
-
 const CLAIM = 'k8s.io.api.core.v1.PersistentVolumeClaim'
 
 const NULL = Buffer.from('null', 'latin1')

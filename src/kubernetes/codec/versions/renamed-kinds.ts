@@ -3,7 +3,7 @@
  * the wire, so changing the apiVersion converts them, in JSON and in protobuf alike. They were found by comparing the
  * messages of `protobuf/kubernetes-schema.txt` with each other, version by version, and a test repeats the comparison.
  */
-const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions: readonly string[]])[] = [
+export const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions: readonly string[]])[] = [
   [['Lease'], ['coordination.k8s.io/v1', 'coordination.k8s.io/v1beta1']],
   [['CronJob'], ['batch/v1', 'batch/v1beta1', 'batch/v2alpha1']],
   [['RuntimeClass'], ['node.k8s.io/v1', 'node.k8s.io/v1beta1']],
@@ -82,9 +82,4 @@ for (const [kinds, apiVersions] of RENAMED) {
  */
 export function renamedVersions(apiVersion: string, kind: string): readonly string[] {
   return SETS.get(`${apiVersion} ${kind}`) ?? []
-}
-
-/** Yields every line of the table. */
-export function listRenamed(): Iterable<readonly [kinds: readonly string[], apiVersions: readonly string[]]> {
-  return RENAMED
 }

@@ -49,11 +49,6 @@ function protocolTokens(request: AuthenticationRequest): string[] {
     })
 }
 
-/** Returns the subprotocols that may be echoed: an answer must never contain a token. */
-export function echoableProtocols(request: AuthenticationRequest): readonly string[] {
-  return webSocketProtocols(request).filter((protocol) => !protocol.startsWith(BEARER_PROTOCOL_PREFIX))
-}
-
 function webSocketProtocols(request: AuthenticationRequest): readonly string[] {
   return headerValues(request, 'sec-websocket-protocol').flatMap((value) =>
     value

@@ -64,10 +64,6 @@ export class BodyCache {
     this.#finished.clear()
   }
 
-  get bytes(): number {
-    return this.#finished.bytes
-  }
-
   /**
    * @param key everything that the bytes depend on.
    * @throws TooManyRequestsError; the signal's reason when it aborts.

@@ -42,10 +42,6 @@ export class SharedBody {
     this.#onComplete = onComplete
   }
 
-  get isComplete(): boolean {
-    return this.#source === null
-  }
-
   /** Whether everything that was made is still there, so that it can be read from the beginning. */
   get isWhole(): boolean {
     return this.#kept === 0

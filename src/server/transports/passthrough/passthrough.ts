@@ -93,11 +93,6 @@ export class Passthrough {
     })
   }
 
-  /** The number of requests and tunnels that run. */
-  get running(): number {
-    return this.#running
-  }
-
   /**
    * Resolves when the client has been answered, whatever the answer was.
    * @throws StatusError while nothing has been answered: 403, 429, 502 (or 503, as `awayIs` says), 504.

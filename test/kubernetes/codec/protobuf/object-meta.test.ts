@@ -1,7 +1,7 @@
 import t from 'tap'
 import { encodedMetadataItem, encodePartialObjectMetadata } from '../../../../src/kubernetes/codec/protobuf/encode.js'
 import { encodeObjectMeta } from '../../../../src/kubernetes/codec/protobuf/object-meta.js'
-import { decodeToJson } from '../../../../src/kubernetes/codec/protobuf/decode.js'
+import { decodeObject } from '../../../../src/kubernetes/codec/protobuf/decode.js'
 import { kubernetesSchema } from '../../../../src/kubernetes/codec/protobuf/schema.js'
 
 const METADATA = JSON.parse(
@@ -51,7 +51,7 @@ void t.test('every member of the schema comes back as it was', async (t) => {
   const bytes = encodePartialObjectMetadata(
     encodedMetadataItem(encodeObjectMeta({ ...metadata, resourceVersion: '1' }, '7')),
   )
-  const read = JSON.parse(decodeToJson(bytes, kubernetesSchema(), { keepResourceVersion: true }).toString()) as {
+  const read = JSON.parse(decodeObject(bytes, kubernetesSchema(), { keepResourceVersion: true }).bytes.toString()) as {
     metadata: object
   }
   t.match(read.metadata, metadata)

@@ -1,10 +1,6 @@
 import t from 'tap'
 
-import {
-  BEARER_PROTOCOL_PREFIX,
-  bearerToken,
-  echoableProtocols,
-} from '../../../../src/server/auth/authn/bearer-token.js'
+import { BEARER_PROTOCOL_PREFIX, bearerToken } from '../../../../src/server/auth/authn/bearer-token.js'
 import { UnauthorizedError } from '../../../../src/engine/model/status.js'
 import { request } from '../fixtures.js'
 
@@ -49,8 +45,4 @@ void t.test('a doubtful token is refused, not guessed at', async (t) => {
     ['a huge one', [['Authorization', `Bearer ${'a'.repeat(16_385)}`]]],
   ]
   for (const [name, headers] of rows) t.throws(() => bearerToken(request(headers)), UnauthorizedError, name)
-})
-
-void t.test('a token is never among the subprotocols to echo', async (t) => {
-  t.same(echoableProtocols(request(socket(`v1, ${protocol('geheim')}`, 'v2'))), ['v1', 'v2'])
 })

@@ -1,0 +1,108 @@
+/** The option table for other tools: rows for docs/options.md, and the schema of the chart's `config` values. */
+import { rangeOf } from '../../src/server/config/help.js'
+import { type Option, type OptionGroup, OptionValueError } from '../../src/server/config/option.js'
+import { environmentName, optionNames, options, yamlKey } from '../../src/server/config/options.js'
+import { RESOURCE_FIELDS } from '../../src/server/config/yaml-file.js'
+
+type Schema = Readonly<Record<string, unknown>>
+
+export interface OptionRow {
+  readonly group: OptionGroup
+  /** null for an option that may come from the environment only. */
+  readonly flag: string | null
+  readonly environment: string
+  /** null for an option that has no place in the file. */
+  readonly yaml: string | null
+  /** The default as a person would write it; null when there is none. */
+  readonly default: string | null
+  /** A range such as `1s – 24h` or `expire | coalesce`; null when every value of the kind is allowed. */
+  readonly range: string | null
+  readonly doc: string
+}
+
+/** Returns one row for each option, in the table's order. */
+export function optionRows(): readonly OptionRow[] {
+  return optionNames.map((name) => {
+    const option: Option<unknown> = options[name]
+    return {
+      group: option.group,
+      flag: option.kind === 'secret' ? null : option.flag,
+      environment: environmentName(name),
+      yaml: yamlKey(name),
+      default: option.defaultText,
+      range: rangeOf(option),
+      doc: option.doc,
+    }
+  })
+}
+
+/** Returns the JSON Schema (draft 7) of the YAML file, which is also that of the chart's `config` values. */
+export function optionsSchema(): Schema {
+  const properties: Record<string, Schema> = {}
+  for (const name of optionNames) {
+    const key = yamlKey(name)
+    if (key !== null) properties[key] = { description: options[name].doc, ...schemaOf(options[name]) }
+  }
+  const types = {
+    string: { type: 'string' },
+    boolean: { type: 'boolean' },
+    strings: { type: 'array', items: { type: 'string' } },
+  }
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    type: 'object',
+    additionalProperties: false,
+    properties: {
+      ...properties,
+      resources: {
+        description:
+          'The resource table: known resources by name, with - in front to leave one out, and etcd prefixes served as resources.',
+        type: 'array',
+        items: {
+          type: 'object',
+          additionalProperties: false,
+          required: ['name'],
+          properties: Object.fromEntries(Object.entries(RESOURCE_FIELDS).map(([field, type]) => [field, types[type]])),
+        },
+      },
+    },
+  }
+}
+
+/** Returns the JSON Schema of an option's value in YAML. */
+function schemaOf(option: Option<unknown>): Schema {
+  const whole = { type: 'integer', minimum: option.min, maximum: option.max }
+  switch (option.kind) {
+    case 'boolean':
+      return { type: 'boolean' }
+    case 'integer':
+      return accepts(option, 'off') ? { anyOf: [whole, { const: 'off' }] } : whole
+    case 'bytes':
+      return { anyOf: [whole, { type: 'string', pattern: '^[0-9]+(\\.[0-9]+)? ?[A-Za-z]{0,3}$' }] }
+    case 'duration':
+      return {
+        anyOf: [
+          { type: 'integer', minimum: 0 },
+          { type: 'string', pattern: '^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$|^[0-9]+$' },
+        ],
+      }
+    case 'choice':
+      return { enum: option.choices }
+    case 'list':
+      return { type: 'array', items: option.choices === null ? { type: 'string' } : { enum: option.choices } }
+    case 'string':
+    case 'file':
+    case 'secret':
+      return { type: 'string' }
+  }
+}
+
+function accepts(option: Option<unknown>, text: string): boolean {
+  try {
+    option.parse([text])
+    return true
+  } catch (error) {
+    if (error instanceof OptionValueError) return false
+    throw error
+  }
+}
