@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { MessageWriter } from '../../src/kubernetes/codec/protobuf/message-writer.js'
 import { encodeEnvelope } from '../../src/kubernetes/codec/protobuf/resource-version.js'
-import { type AppHarness, startApp } from '../support/app.js'
+import { type AppHarness, type AppHarnessOptions, startApp } from '../support/app.js'
 import { until } from '../support/until.js'
 import { kubectlBinary } from '../support/kubectl.js'
 
@@ -32,7 +32,7 @@ const POLICY = `rules:
     resources: [subjectaccessreviews, localsubjectaccessreviews]
 `
 
-async function start(t: Test): Promise<AppHarness & { readonly audit: string }> {
+async function start(t: Test, options: AppHarnessOptions = {}): Promise<AppHarness & { readonly audit: string }> {
   const folder = t.testdir({ 'tokens.csv': `${TOKENS.join('\n')}\n`, 'policy.yaml': POLICY })
   const audit = join(folder, 'audit.log')
   const flags = [
@@ -40,8 +40,9 @@ async function start(t: Test): Promise<AppHarness & { readonly audit: string }> 
     '--authorization-mode=Policy',
     `--authorization-policy-file=${join(folder, 'policy.yaml')}`,
     `--audit-log-path=${audit}`,
+    ...(options.flags ?? []),
   ]
-  return Object.assign(await startApp(t, { flags }), { audit })
+  return Object.assign(await startApp(t, { ...options, flags }), { audit })
 }
 
 interface Answer {
@@ -104,6 +105,36 @@ void t.test('a caller learns what it may do itself, and needs no right to ask', 
   await until(() => readFileSync(audit, 'utf8').includes('selfsubjectreviews'), 'the access log has it')
   const [first] = readFileSync(audit, 'utf8').split('\n')
   t.match(JSON.parse(first ?? ''), { user: 'web', verb: 'create', resource: 'selfsubjectaccessreviews', code: 201 })
+})
+
+void t.test('no definition and no configured server takes over reviews', async (t) => {
+  const names = { plural: 'selfsubjectaccessreviews', kind: 'SelfSubjectAccessReview' }
+  const group = 'authorization.k8s.io'
+  const version = (name: string, storage: boolean): object => ({ name, storage, served: true })
+  const { url } = await start(t, {
+    flags: [`--apiservice=${group}/v1=https://127.0.0.1:1`],
+    objects: {
+      [`apiextensions.k8s.io/customresourcedefinitions/${names.plural}.${group}`]: {
+        apiVersion: 'apiextensions.k8s.io/v1',
+        kind: 'CustomResourceDefinition',
+        metadata: { name: `${names.plural}.${group}` },
+        spec: { group, scope: 'Cluster', names, versions: [version('v1', true), version('v1beta1', false)] },
+        status: { conditions: [{ type: 'Established', status: 'True' }] },
+      },
+    },
+  })
+  const beta = `/apis/${group}/v1beta1/${names.plural}`
+  t.equal(
+    (await fetch(`${url}${beta}`, { headers: { authorization: 'Bearer judge-token' } })).status,
+    403,
+    'it was read',
+  )
+  t.match(await ask(url, `${AUTHORIZATION}/${names.plural}`, 'web-token', pods('list', 'web')), {
+    code: 201,
+    body: { kind: 'SelfSubjectAccessReview', status: { allowed: true } },
+  })
+  const list = await fetch(`${url}${AUTHORIZATION}/${names.plural}`, { headers: { authorization: 'Bearer web-token' } })
+  t.equal(list.status, 403, 'nothing of it is listed')
 })
 
 void t.test('what others may do is for callers with the right to ask', async (t) => {

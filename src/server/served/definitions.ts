@@ -4,6 +4,9 @@
  *
  * A small definition is read at once. A large one is read in a thread, and one for which there is no time is read in a
  * later turn of the event loop: both wait, in the order in which they came, and the last state of each counts.
+ *
+ * Some group versions are reserved, because their paths are answered otherwise: those of access reviews, and those that
+ * `--apiservice` names, as in the API server. Whoever may write a definition could otherwise take them over.
  */
 import { DefinedSchema } from '../../kubernetes/codec/defined-schema.js'
 import { parseExactJson } from '../../kubernetes/codec/exact-json.js'
@@ -13,6 +16,7 @@ import { ownerOfDefinition, readDefinition } from '../../kubernetes/dialect/crd.
 import type { ResourceRegistry, ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import { fromShared } from '../../kubernetes/dialect/shared-resource.js'
 import { qualifiedName } from '../../kubernetes/dialect/well-known-resources.js'
+import { apiVersion } from '../../engine/model/resource.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { Logger } from '../../support/log.js'
 import { LoopSlice, turns } from '../../support/turns.js'
@@ -28,6 +32,8 @@ export const MAX_DEFINITION_BYTES = 64 * 1024
 export interface DefinitionsOptions {
   readonly registry: ResourceRegistry
   readonly etcdPrefix: string
+  /** Says who answers for a group version that no definition may serve; null for any other. */
+  readonly reservedFor: (group: string, version: string) => string | null
   /** The definition as apiextensions.k8s.io/v1 JSON; null when it cannot be read. */
   readonly jsonOf: (object: StoredObject) => Buffer | null
   /** Reads one in a thread; null: it was too much. */
@@ -109,8 +115,17 @@ export class Definitions implements ObjectFollower {
     registry.remove(ownerOfDefinition(name))
   }
 
-  #serve(name: string, resources: readonly ServedResource[]): void {
-    const { registry, logger } = this.#options
+  #serve(name: string, defined: readonly ServedResource[]): void {
+    const { registry, logger, reservedFor } = this.#options
+    const resources = defined.filter(({ resource }) => {
+      const owner = reservedFor(resource.group, resource.version)
+      if (owner === null) return true
+      logger.warn(
+        { definition: name, reason: `${apiVersion(resource)} belongs to ${owner}` },
+        'custom resource is not served',
+      )
+      return false
+    })
     for (const { resource } of registry.set(ownerOfDefinition(name), resources)) {
       logger.warn(
         { definition: name, resource: qualifiedName(resource) },

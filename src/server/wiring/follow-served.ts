@@ -1,6 +1,7 @@
 /**
  * Follows the objects in the caches that decide what is served: custom resources, and group versions of other servers.
  */
+import { isOfReviews } from '../auth/authz/reviews.js'
 import { Definitions } from '../served/definitions.js'
 import type { DocumentThreads } from '../served/document-threads.js'
 import { followResource } from '../served/followed-objects.js'
@@ -19,6 +20,10 @@ export function followServed(
 ): KnownResources {
   const { etcdPrefix } = config
   let definitions: Definitions | null = null
+  const reservedFor = (group: string, version: string): string | null => {
+    if (isOfReviews(group, version)) return 'access reviews'
+    return services?.find(group, version) === undefined ? null : 'the server that --apiservice names'
+  }
   followResource(
     registry,
     () => resources.findLive('apiextensions.k8s.io', 'v1', 'customresourcedefinitions'),
@@ -26,6 +31,7 @@ export function followServed(
       (definitions = new Definitions({
         registry,
         etcdPrefix,
+        reservedFor,
         logger,
         jsonOf: (object) => views.json(served, object),
         readInThread: (object) => documents.readDefinition(object),

@@ -1,7 +1,7 @@
 /**
  * The API over the resources: its handler, with everything that the handlers of gets, lists, watches and writes share.
  */
-import { reviewKinds } from '../auth/authz/reviews.js'
+import { isOfReviews, reviewKinds } from '../auth/authz/reviews.js'
 import { Discovery } from '../../kubernetes/dialect/discovery.js'
 import { OpenApi } from '../../kubernetes/dialect/openapi.js'
 import type { DocumentThreads } from '../served/document-threads.js'
@@ -60,7 +60,7 @@ function contextOf({ config, clock, random }: Basis, { stage, known, limits, isD
   const { registry, resources, views } = stage
   return {
     find: (group, version, plural) => resources.find(group, version, plural),
-    hasGroup: (group, version) => registry.hasGroup(group, version),
+    hasGroup: (group, version) => isOfReviews(group, version) || registry.hasGroup(group, version),
     whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
     forms: new ResourceForms(views, clock),
     bodies: limits.bodies,

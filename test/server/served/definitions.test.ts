@@ -51,6 +51,7 @@ function world() {
   const definitions = new Definitions({
     registry,
     etcdPrefix: '/registry',
+    reservedFor: () => null,
     jsonOf: (object) => object.bytes,
     readInThread: (object) => new Promise((answer) => asked.push({ object, answer })),
     logger: { ...silentLogger, warn: (fields) => void warned.push(fields) },

@@ -65,6 +65,11 @@ export const reviewKinds: readonly ReviewKind[] = [
   },
 ]
 
+/** Whether the group version is that of reviews, and of nothing else. */
+export function isOfReviews(group: string, version: string): boolean {
+  return version === 'v1' && reviewKinds.some((kind) => kind.group === group)
+}
+
 export function findReview(group: string, version: string, plural: string): ReviewKind | undefined {
   return version === 'v1' ? reviewKinds.find((kind) => kind.group === group && kind.plural === plural) : undefined
 }

@@ -17,7 +17,7 @@ export interface ApiContext {
   find(group: string, version: string, plural: string): LiveResource | UncachedResource | undefined
   /** Why the server does not know yet whether it serves a group (for null: which groups it serves); null when it knows. */
   whyUnknown(group: string | null): StatusError | null
-  /** Whether any resource of that version is served here. */
+  /** Whether any resource or review of that version is served here. */
   hasGroup(group: string, version: string): boolean
   readonly forms: ResourceForms
   readonly bodies: BodyCache

@@ -88,7 +88,10 @@ function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: Re
   return found !== undefined && (found.kind === 'uncached' || found.cache.readiness.kind !== 'refused')
 }
 
-/** Returns the server of an aggregated API; undefined where there is none. What is served here is never another server's, whatever an APIService says. */
+/**
+ * Returns the server of an aggregated API; undefined where there is none. What is served here is never another server's, whatever an
+ * APIService says; a definition serves nothing of a group version whose server is configured.
+ */
 function apiServiceOf(
   { apiServices, context }: PassOnOptions,
   path: RequestPath,

@@ -23,8 +23,7 @@ export interface ReviewOptions {
 const MAX_REVIEW_BYTES = 64 * 1024
 
 export function reviewOf(path: ResourcePath): ReviewKind | undefined {
-  const { group, version, plural, served } = path
-  return served === undefined ? findReview(group, version, plural) : undefined
+  return findReview(path.group, path.version, path.plural)
 }
 
 /** @throws StatusError before the answer. */
