@@ -1,6 +1,7 @@
-/** Writes and reads key-values and batches, in streams, in snapshots, and between a primary and its workers. */
+/** Writes and reads key-values, batches and failures: in streams, in snapshots, and between a primary and its workers. */
 import type { Batch, KeyEvent, KeyValue } from '../engine/model/event.js'
 import { toRevision } from '../engine/model/revision.js'
+import { UpstreamError, type UpstreamErrorCode } from '../engine/upstream/upstream.js'
 import type { ByteReader, ByteWriter } from './byte-codec.js'
 
 /** The approximate size of a batch besides its events, and of an event besides its key and its value. */
@@ -22,6 +23,35 @@ export function readKeyValue(reader: ByteReader): KeyValue {
     leaseId: reader.key(),
     value: reader.bytes(),
   }
+}
+
+/** @returns the writer. */
+export function writeKeyValues<W extends ByteWriter>(writer: W, keyValues: readonly KeyValue[]): W {
+  writer.count(keyValues.length)
+  for (const keyValue of keyValues) writeKeyValue(writer, keyValue)
+  return writer
+}
+
+/** @throws RangeError */
+export function readKeyValues(reader: ByteReader): KeyValue[] {
+  const keyValues: KeyValue[] = []
+  for (let left = reader.count(); left > 0; left--) keyValues.push(readKeyValue(reader))
+  return keyValues
+}
+
+export function writeFailure(writer: ByteWriter, { code, message, compactRevision }: UpstreamError): void {
+  writer
+    .text(code)
+    .text(message)
+    .number(compactRevision ?? -1)
+}
+
+/** @throws RangeError */
+export function readFailure(reader: ByteReader): UpstreamError {
+  const code = reader.text() as UpstreamErrorCode
+  const message = reader.text()
+  const compactRevision = reader.number()
+  return new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: toRevision(compactRevision) })
 }
 
 /** Returns the size of a batch in bytes, which is also about its size in memory. */

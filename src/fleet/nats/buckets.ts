@@ -4,7 +4,8 @@
  * Values are read from a stream's leader only, because any replica may answer a direct get, however far behind it is.
  */
 import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, type ObjectStore } from 'nats'
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Clock } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
 import { asBrokerError, BrokerError, isUnanswered } from './broker-error.js'
 import { bufferOf } from './buffer-of.js'
 
@@ -205,17 +206,9 @@ export class Buckets {
     }
   }
 
-  async #inTime<T>(work: Promise<T>, what: string): Promise<T> {
-    let timer: Timer | null = null
-    const late = new Promise<never>((_resolve, reject) => {
-      const error = new BrokerError('unavailable', `${what} within ${CHUNK_TIMEOUT_MS} ms`)
-      timer = this.#options.clock.setTimer(CHUNK_TIMEOUT_MS, () => reject(error))
-    })
-    try {
-      return await Promise.race([work, late])
-    } finally {
-      ;(timer as Timer | null)?.cancel()
-    }
+  #inTime<T>(work: Promise<T>, what: string): Promise<T> {
+    const late = (): Error => new BrokerError('unavailable', `${what} within ${CHUNK_TIMEOUT_MS} ms`)
+    return withDeadline(this.#options.clock, CHUNK_TIMEOUT_MS, undefined, late, () => work)
   }
 
   #kv(bucket: string, replicas: number): Promise<KV> {

@@ -17,6 +17,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock, Timer } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { Names } from './names.js'
@@ -263,23 +264,13 @@ export class Election {
   }
 
   /** @throws BrokerError `unavailable` when there is no answer in time; what was asked may be done all the same. */
-  async #answered<T>(asked: Promise<T>): Promise<T> {
+  #answered<T>(asked: Promise<T>): Promise<T> {
     const { buckets, names, clock, leaseMs } = this.#options
-    let timer: Timer | null = null
-    const late = new Promise<never>((_resolve, reject) => {
-      timer = clock.setTimer(leaseMs * ANSWER_SHARE, () => {
-        buckets.valueLate(names.bucket)
-        reject(new BrokerError('unavailable', 'NATS did not answer in time'))
-      })
-    })
-    // One of the two comes too late, and nobody waits for it.
-    asked.catch(noop)
-    late.catch(noop)
-    try {
-      return await Promise.race([asked, late])
-    } finally {
-      ;(timer as Timer | null)?.cancel()
+    const late = (): Error => {
+      buckets.valueLate(names.bucket)
+      return new BrokerError('unavailable', 'NATS did not answer in time')
     }
+    return withDeadline(clock, leaseMs * ANSWER_SHARE, undefined, late, () => asked)
   }
 }
 

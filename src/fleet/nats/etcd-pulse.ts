@@ -4,7 +4,7 @@
  * An open watch sends nothing while nothing changes, and only keepalive notices a connection that died in silence, many
  * seconds later. So a process makes one small linearizable read a second for all the resources that it publishes.
  */
-import { type Clock, sleep } from '../../support/clock.js'
+import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import type { Key } from '../../engine/model/event.js'
 import { type UpstreamReader, UpstreamError } from '../../engine/upstream/upstream.js'
@@ -36,15 +36,11 @@ export class EtcdPulse {
   async beat(prefix: Key, patienceMs: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options
     if (this.#askedAtMs !== null && clock.monotonic() - this.#askedAtMs < FRESH_MS) return
-    this.#asking ??= this.#ask(prefix).finally(() => {
+    const asking = (this.#asking ??= this.#ask(prefix).finally(() => {
       this.#asking = null
-    })
-    const waiting = new AbortController()
-    const onAbort = (): void => waiting.abort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    await Promise.race([this.#asking, sleep(clock, patienceMs, waiting.signal)])
-    signal.removeEventListener('abort', onAbort)
-    waiting.abort()
+    }))
+    const late = (): Error => new UpstreamError('unavailable', `no answer within ${patienceMs} ms`)
+    await withDeadline(clock, patienceMs, signal, late, () => asking).catch(() => {})
   }
 
   async #ask(prefix: Key): Promise<void> {

@@ -21,6 +21,7 @@ import {
   usernamePasswordAuthenticator,
 } from 'nats'
 import { type Clock, sleep, type Timer } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
 import { apiConnection } from './api-connection.js'
 import { asBrokerError, asConnectError, BrokerError, isUnanswered } from './broker-error.js'
 import { Buckets } from './buckets.js'
@@ -222,15 +223,11 @@ export class NatsClient {
 
   /** Whether that server answers within a second. */
   async isAlive(): Promise<boolean> {
-    const deadline = new AbortController()
-    const answered = this.#connection.flush().then(
+    const late = (): Error => new BrokerError('unavailable', `no answer within ${ALIVE_MS} ms`)
+    return await withDeadline(this.#clock, ALIVE_MS, undefined, late, () => this.#connection.flush()).then(
       () => true,
       () => false,
     )
-    const late = sleep(this.#clock, ALIVE_MS, deadline.signal).then(() => false)
-    const isAlive = await Promise.race([answered, late])
-    deadline.abort()
-    return isAlive
   }
 
   /** Connects to the next server. Resolves when that is done, or seems to take for ever. */

@@ -49,7 +49,7 @@ export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly snapshotMessages: number
   readonly snapshotBytes: number
   readonly refillMessages: number
-  readonly fleetMetrics?: (resource: FeedRequest['resource']) => FleetMetrics
+  readonly fleetMetrics: (resource: FeedRequest['resource']) => FleetMetrics
 }
 
 const PAGE_KEYS = 1_000
@@ -76,40 +76,6 @@ export function natsFeeds(options: NatsFeedOptions): OpenFeed {
   const shared = new SharedClient({ connection, handsOver, clock, random, logger })
   const pulse = new EtcdPulse({ upstream: options.upstream, clock })
   return (request) => new NatsFeed(request, options, shared, pulse)
-}
-
-const NO_METRICS: FleetMetrics = {
-  hop: () => {},
-  received: () => {},
-  broken: () => {},
-  refused: () => {},
-  snapshotLoaded: () => {},
-  snapshotUnusable: () => {},
-  published: () => {},
-  snapshot: () => {},
-  queued: () => {},
-  publishing: () => {},
-}
-
-/** Progress as the publisher reports it; whether it can be trusted is what the publisher says in its messages. */
-class RemoteProgress implements ProgressSource {
-  constructor(
-    private readonly reader: RemoteReader,
-    private readonly isTrusted: () => boolean,
-  ) {}
-
-  get trustsProgress(): boolean {
-    return this.isTrusted()
-  }
-
-  requestProgress(): void {
-    this.reader.requestProgress()
-  }
-
-  /** null: the publisher's feed compares etcd's answers with its own position. */
-  readonly position = null
-
-  doubtHistory(): void {}
 }
 
 export class NatsFeed implements ResourceFeed {
@@ -149,7 +115,7 @@ export class NatsFeed implements ResourceFeed {
     this.#pulse = pulse
     this.#names = namesOf(options.cluster, resource)
     this.#sink = new PlacedSink(sink)
-    const fleet = options.fleetMetrics?.(resource) ?? NO_METRICS
+    const fleet = options.fleetMetrics(resource)
     this.#metrics = fleet
     this.#envelope = new Envelope({
       keys: options.signingKeys,
@@ -173,7 +139,7 @@ export class NatsFeed implements ResourceFeed {
     this.#remoteFreshness = new UpstreamFreshness({
       upstream: reader,
       prefix: resource.etcdPrefix,
-      feed: new RemoteProgress(reader, () => this.#subscriber?.trustsProgress ?? false),
+      feed: this.#remoteProgress(reader),
       clock: options.clock,
       pageKeys: PAGE_KEYS,
       revisionTimeoutMs: REVISION_TIMEOUT_MS,
@@ -266,6 +232,20 @@ export class NatsFeed implements ResourceFeed {
         else this.#direct.feed.rebuild(reason)
       },
     })
+  }
+
+  /** Progress as the publisher reports it, which also says whether it can be trusted. */
+  #remoteProgress(reader: RemoteReader): ProgressSource {
+    const isTrusted = (): boolean => this.#subscriber?.trustsProgress ?? false
+    return {
+      get trustsProgress() {
+        return isTrusted()
+      },
+      requestProgress: () => reader.requestProgress(),
+      // The publisher's feed compares etcd's answers with its own position.
+      position: null,
+      doubtHistory: () => {},
+    }
   }
 
   async #connect(): Promise<void> {

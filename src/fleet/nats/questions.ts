@@ -13,13 +13,19 @@ import {
   type Page,
   type ReadOptions,
   UpstreamError,
-  type UpstreamErrorCode,
   type UpstreamReader,
   type UpstreamStatus,
 } from '../../engine/upstream/upstream.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
-import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
+import {
+  readFailure,
+  readKeyValue,
+  readKeyValues,
+  writeFailure,
+  writeKeyValue,
+  writeKeyValues,
+} from '../key-value-codec.js'
 import { BrokerError } from './broker-error.js'
 import type { Envelope } from './envelope.js'
 import type { NatsClient } from './nats-client.js'
@@ -86,12 +92,8 @@ async function answerBytes(question: Buffer, options: AnswerOptions, pages: Sema
     answer(writer)
     return writer.done()
   } catch (error) {
-    const failure = error instanceof UpstreamError ? error : new UpstreamError('protocol', String(error))
-    const failed = new ByteWriter('big')
-    failed.byte(FAILED)
-    failed.text(failure.code)
-    failed.text(failure.message)
-    failed.number(failure.compactRevision ?? -1)
+    const failed = new ByteWriter('big').byte(FAILED)
+    writeFailure(failed, error instanceof UpstreamError ? error : new UpstreamError('protocol', String(error)))
     return failed.done()
   }
 }
@@ -179,8 +181,7 @@ function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, m
   writer.number(currentRevision)
   writer.byte(more ? 1 : 0)
   writer.number(count)
-  writer.count(keyValues.length)
-  for (const keyValue of keyValues) writeKeyValue(writer, keyValue)
+  writeKeyValues(writer, keyValues)
 }
 
 /** Reads etcd through the publisher. */
@@ -213,9 +214,7 @@ export class RemoteReader implements UpstreamReader {
       more: reader.byte() === 1,
       count: reader.number(),
     }
-    const keyValues: KeyValue[] = []
-    for (let left = reader.count(); left > 0; left--) keyValues.push(readKeyValue(reader))
-    return { ...page, keyValues }
+    return { ...page, keyValues: readKeyValues(reader) }
   }
 
   async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
@@ -273,9 +272,6 @@ export class RemoteReader implements UpstreamReader {
     if (answer === null) throw new UpstreamError('unavailable', 'the publisher: its answer is not signed by this fleet')
     const reader = new ByteReader(answer, 'big', 'copied')
     if (reader.byte() === OK) return reader
-    const code = reader.text() as UpstreamErrorCode
-    const message = reader.text()
-    const compactRevision = reader.number()
-    throw new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: toRevision(compactRevision) })
+    throw readFailure(reader)
   }
 }

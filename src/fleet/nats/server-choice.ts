@@ -10,6 +10,7 @@
  */
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
 import type { Logger } from '../../support/log.js'
 import { type Random, randomInteger } from '../../support/random.js'
 import type { NatsClient, ServerQuestion } from './nats-client.js'
@@ -134,10 +135,10 @@ export class ServerChoice {
   }
 
   async #answersOf(client: NatsClient, questions: readonly ServerQuestion[]): Promise<number> {
-    const late = new AbortController()
-    const deadline = sleep(this.#options.clock, ANSWER_MS, late.signal).then(() => false)
-    const answers = await Promise.all(questions.map((question) => Promise.race([question(client), deadline])))
-    late.abort()
+    const late = (): Error => new Error(`no answer within ${ANSWER_MS} ms`)
+    const ask = (question: ServerQuestion): Promise<boolean> =>
+      withDeadline(this.#options.clock, ANSWER_MS, undefined, late, () => question(client)).catch(() => false)
+    const answers = await Promise.all(questions.map(ask))
     return answers.filter(Boolean).length
   }
 }

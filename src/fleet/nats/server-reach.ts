@@ -6,6 +6,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Clock, sleep } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
 import type { Closable } from './closable.js'
 
 /** A connection to one server. */
@@ -32,11 +33,10 @@ export async function openView<View extends ReachView>(
   connectTo: (address: string) => Promise<View>,
   clock: Clock,
 ): Promise<View | null> {
-  const deadline = new AbortController()
-  const connecting = connectTo(address).catch(() => null)
-  const view = await Promise.race([connecting, sleep(clock, CONNECT_MS, deadline.signal).then(() => null)])
-  deadline.abort()
-  if (view === null) void connecting.then((late) => late?.close()).catch(() => {})
+  const connecting = connectTo(address)
+  const late = (): Error => new Error(`no connection within ${CONNECT_MS} ms`)
+  const view = await withDeadline(clock, CONNECT_MS, undefined, late, () => connecting).catch(() => null)
+  if (view === null) void connecting.then((opened) => opened.close()).catch(() => {})
   return view
 }
 

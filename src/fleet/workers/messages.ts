@@ -9,9 +9,9 @@
  */
 import type { Batch, KeyValue } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
-import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
+import { UpstreamError } from '../../engine/upstream/upstream.js'
 import type { ReplaceReason } from '../../engine/model/feed-sink.js'
-import { batchBytes, BatchCodec, keyValueBytes, readKeyValue, writeKeyValue } from '../key-value-codec.js'
+import { batchBytes, BatchCodec, keyValueBytes, writeFailure } from '../key-value-codec.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -136,30 +136,9 @@ export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyV
   if (page.length > 0) yield page
 }
 
-export function writePage(writer: FrameWriter, keyValues: readonly KeyValue[]): FrameWriter {
-  writer.count(keyValues.length)
-  for (const keyValue of keyValues) writeKeyValue(writer, keyValue)
-  return writer
-}
-
-export function readPage(reader: FrameReader): KeyValue[] {
-  const keyValues: KeyValue[] = []
-  for (let left = reader.count(); left > 0; left--) keyValues.push(readKeyValue(reader))
-  return keyValues
-}
-
 /** Writes an error for the worker. Any other than an `UpstreamError` is a bug of the primary, and arrives as `unavailable`. */
 export function failureFrame(id: number, error: unknown): Buffer {
   const writer = new FrameWriter(ToWorker.answer).count(id).byte(Answer.failed)
-  const known = error instanceof UpstreamError ? error : null
-  const message = errorMessage(error)
-  writer.text(known?.code ?? 'unavailable').text(message)
-  return writer.number(known?.compactRevision ?? -1).done()
-}
-
-export function readFailure(reader: FrameReader): UpstreamError {
-  const code = reader.text() as UpstreamErrorCode
-  const message = reader.text()
-  const compactRevision = reader.number()
-  return new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: compactRevision as Revision })
+  writeFailure(writer, error instanceof UpstreamError ? error : new UpstreamError('unavailable', errorMessage(error)))
+  return writer.done()
 }

@@ -6,8 +6,9 @@ import type { FeedSink, Replacement } from '../../engine/model/feed-sink.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Clock } from '../../support/clock.js'
+import { readKeyValues } from '../key-value-codec.js'
 import type { FrameReader } from './frames.js'
-import { readBatches, readPage, readReplace, ToWorker } from './messages.js'
+import { readBatches, readReplace, ToWorker } from './messages.js'
 
 export interface PrimaryFeedLink {
   /** Asks the primary. It says whether progress can be trusted together with `synced`. */
@@ -94,7 +95,7 @@ export class PrimaryFeed implements ResourceFeed {
         return
       }
       case ToWorker.page:
-        return this.#replacement?.add(readPage(reader))
+        return this.#replacement?.add(readKeyValues(reader))
       case ToWorker.commit:
         this.#replacement?.commit()
         this.#replacement = null

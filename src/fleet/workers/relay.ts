@@ -14,8 +14,9 @@ import type { CheckedCache } from '../../engine/model/checked-cache.js'
 import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
 import type { FeedSink, ReplaceReason, Replacement } from '../../engine/model/feed-sink.js'
 import type { OpenFeed, ResourceFeed } from '../../engine/feed/resource-feed.js'
+import { writeKeyValues } from '../key-value-codec.js'
 import { FrameWriter } from './frames.js'
-import { batchFrames, pagesOf, replaceFrame, ToWorker, writePage } from './messages.js'
+import { batchFrames, pagesOf, replaceFrame, ToWorker } from './messages.js'
 import { ReplayableState } from './replayable-state.js'
 
 /** A worker, as a relay sees it. */
@@ -182,7 +183,7 @@ export class Relay implements FeedSink {
     }
     return (function* () {
       yield replaceFrame(id, revision, reason)
-      for (const page of pagesOf(keyValues)) yield writePage(new FrameWriter(ToWorker.page).count(id), page).done()
+      for (const page of pagesOf(keyValues)) yield writeKeyValues(new FrameWriter(ToWorker.page).count(id), page).done()
       // From here on the worker holds this state: the next replacement has a reason of its own.
       committed()
       yield new FrameWriter(ToWorker.commit).count(id).done()

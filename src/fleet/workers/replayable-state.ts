@@ -37,14 +37,6 @@ export class ReplayableState {
     this.#history.setBounds(bounds, nowMs)
   }
 
-  get batches(): number {
-    return this.#history.length
-  }
-
-  get bytes(): number {
-    return this.#history.bytes
-  }
-
   /** Replaces the state, and forgets the history before it. */
   reset(revision: Revision, keyValues: Iterable<KeyValue>): void {
     this.#base = createSortedMap<Key, KeyValue>()

@@ -14,18 +14,9 @@ import type { Revision } from '../../engine/model/revision.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { Clock } from '../../support/clock.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
-import { writeKeyValue } from '../key-value-codec.js'
+import { writeKeyValue, writeKeyValues } from '../key-value-codec.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
-import {
-  Answer,
-  type CollectionKind,
-  failureFrame,
-  pagesOf,
-  Question,
-  ToPrimary,
-  ToWorker,
-  writePage,
-} from './messages.js'
+import { Answer, type CollectionKind, failureFrame, pagesOf, Question, ToPrimary, ToWorker } from './messages.js'
 import { type CountedLimits, PrimaryLimits } from './primary-limits.js'
 import type { Relay, RelaySubscriber } from './relay.js'
 import { Silence } from './silence.js'
@@ -302,9 +293,9 @@ export class WorkerLink implements RelaySubscriber {
         for (const page of pagesOf(state.keyValues)) {
           await this.#room()
           signal.throwIfAborted()
-          this.#write(writePage(begin(Answer.page).number(state.revision), page).done())
+          this.#write(writeKeyValues(begin(Answer.page).number(state.revision), page).done())
         }
-        return this.#write(writePage(begin(Answer.lastPage).number(state.revision), []).done())
+        return this.#write(writeKeyValues(begin(Answer.lastPage).number(state.revision), []).done())
       }
       case Question.readKey: {
         const freshness = this.#freshness(reader.key())

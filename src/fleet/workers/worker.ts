@@ -18,9 +18,9 @@ import { SingleFlight } from '../../support/single-flight.js'
 import type { StateAtRevision } from '../../engine/model/freshness-source.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
-import { readKeyValue } from '../key-value-codec.js'
+import { readFailure, readKeyValue, readKeyValues } from '../key-value-codec.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
-import { Answer, Collection, Question, readFailure, readPage, ToPrimary, ToWorker } from './messages.js'
+import { Answer, Collection, Question, ToPrimary, ToWorker } from './messages.js'
 import { PrimaryFeed } from './primary-feed.js'
 import { Silence } from './silence.js'
 import { WorkerLimits } from './worker-limits.js'
@@ -170,7 +170,7 @@ export class WorkerChannel {
           .number(revision ?? -1),
       (kind, reader) => {
         const at = reader.number() as Revision
-        for (const keyValue of readPage(reader)) keyValues.push(keyValue)
+        for (const keyValue of readKeyValues(reader)) keyValues.push(keyValue)
         return kind === Answer.lastPage ? { value: { revision: at, keyValues } } : null
       },
       signal,

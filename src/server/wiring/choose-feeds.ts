@@ -26,7 +26,7 @@ export interface FeedParts {
   readonly random: Random
   readonly logger: Logger
   /** The metrics of a replica that is fed by NATS. */
-  readonly fleetMetrics?: (resource: Resource) => FleetMetrics
+  readonly fleetMetrics: (resource: Resource) => FleetMetrics
   /** The server behind `--upstream`, where it is open already. */
   readonly server?: RemoteApiServer | null
 }

@@ -22,11 +22,11 @@ const SNAPSHOT_BYTES = 32 * 2 ** 20
 export function natsFleet(
   config: Config,
   options: UpstreamFeedOptions & { readonly upstream: Upstream },
-  fleetMetrics?: (resource: Resource) => FleetMetrics,
+  fleetMetrics: (resource: Resource) => FleetMetrics,
 ): OpenFeed {
   return natsFeeds({
     ...options,
-    ...(fleetMetrics === undefined ? {} : { fleetMetrics }),
+    fleetMetrics,
     connection: connectionOf(config),
     signingKeys: signingKeysOf(config, options),
     cluster: config.natsCluster,

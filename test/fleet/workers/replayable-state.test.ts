@@ -32,11 +32,11 @@ void t.test('batches that the bounds evict from the history are folded into the 
     [12, 13],
   )
   state.append(put('d', 14), 1_200)
-  t.same([state.replay().revision, state.batches], [12, 2], 'one that is too old')
+  t.same([state.replay().revision, state.replay().batches.length], [12, 2], 'one that is too old')
   t.same(textOf(state.newest()), ['a@11', 'c@13', 'd@14'])
   state.reset(toRevision(20), [keyValue('z', 20)])
   const anew = state.replay()
-  t.same([anew.revision, textOf(anew.keyValues), anew.batches, state.bytes], [20, ['z@20'], [], 0])
+  t.same([anew.revision, textOf(anew.keyValues), anew.batches], [20, ['z@20'], []])
   t.end()
 })
 
