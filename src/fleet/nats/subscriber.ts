@@ -6,7 +6,7 @@
  * reaches, so that its ring is filled with history from before the replica started.
  *
  * A sink that is ahead of the snapshots keeps what it has: the chain begins behind it, at a snapshot from which the stream
- * leads up to it.
+ * leads up to it. `subscriber-state.ts` decides which of these it is.
  */
 import { addInTurns } from '../../engine/feed/add-in-turns.js'
 import type { KeyValue } from '../../engine/model/event.js'
@@ -25,6 +25,16 @@ import type { PlacedSink } from './placed-sink.js'
 import { SnapshotReader } from './snapshot-reader.js'
 import { type SnapshotEntry, SnapshotStore, takenAtOf } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
+import {
+  chainBroke,
+  chooseStart,
+  type Held,
+  NOTHING_READ,
+  type Start,
+  startAtState,
+  type StartOptions,
+  type SubscriberState,
+} from './subscriber-state.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export type SubscriberMetrics = Pick<
@@ -32,7 +42,7 @@ export type SubscriberMetrics = Pick<
   'hop' | 'received' | 'broken' | 'snapshotLoaded' | 'snapshotUnusable'
 >
 
-export interface SubscriberOptions {
+export interface SubscriberOptions extends StartOptions {
   readonly client: NatsClient
   readonly names: Names
   readonly envelope: Envelope
@@ -50,15 +60,17 @@ export interface SubscriberOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: SubscriberMetrics
-  /** A new replica replays at most so many messages of history. */
-  readonly refillMessages: number
-  /** How the sink is to take a loss of history. */
-  readonly onGap: 'expire' | 'coalesce'
   /** The cluster id of the etcd that feeds the sink itself at the moment; null when none does. */
   readonly directClusterId: () => string | null
 }
 
 type Outcome = ChainEnd | { readonly kind: 'ended'; readonly reason: string }
+
+interface Following {
+  /** Whether the server has sent anything yet. */
+  isHeard: boolean
+  readonly end: (outcome: Outcome) => void
+}
 
 const BACKOFF = { firstMs: 100, capMs: 2_000 }
 
@@ -69,22 +81,13 @@ export class Subscriber {
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   readonly #chain: MessageChain
-  /** The message at which the chain broke: snapshots before it do not help. */
-  #brokenAt = 0
-  /** The message that did not follow when it was read first. The stream is read once more from a snapshot before it. */
-  #doubtedAt = 0
-  #isOtherHistory = false
-  /** When the stream that is followed was made: one made anew under its name is another. */
-  #created = ''
-  /** The cluster id of the etcd that the sink's content comes from. */
-  #heldClusterId: string | null = null
-  #isFollowing = false
+  #state: SubscriberState = NOTHING_READ
   /** The last message that was in the stream when the following began. */
   #target = 0
   /** The newest message of the stream that this fleet has not signed. It is skipped: the chain shows whether one is missing. */
   #refused = 0
-  /** Ends the following. */
-  #end: ((outcome: Outcome) => void) | null = null
+  /** The consumer that reads the stream; null while none does. */
+  #following: Following | null = null
 
   constructor(options: SubscriberOptions) {
     this.#options = options
@@ -98,9 +101,9 @@ export class Subscriber {
       sink,
       clock,
       position: () => this.#chain.place,
-      isFollowing: () => this.#isFollowing,
+      isFollowing: () => this.isFollowing,
       isCurrent: () => this.#chain.isSynced && Math.max(this.#sequence, this.#refused) >= this.#target,
-      onStuck: (reason) => this.#end?.({ kind: 'ended', reason }),
+      onStuck: (reason) => this.#following?.end({ kind: 'ended', reason }),
     })
     this.#chain = new MessageChain({
       sink,
@@ -133,17 +136,17 @@ export class Subscriber {
 
   /** The cluster id of the etcd behind the stream; null before anything was read. */
   get clusterId(): string | null {
-    return this.#chain.place?.clusterId ?? this.#heldClusterId
+    return this.#chain.place?.clusterId ?? this.#state.clusterId
   }
 
   /** The content of the sink is wrong, so it takes the next snapshot. */
   rebuild(reason: string): void {
-    this.#end?.({ kind: 'broken', reason, sequence: this.#sequence })
+    this.#following?.end({ kind: 'broken', reason, sequence: this.#sequence })
     this.#options.requestSnapshot()
   }
 
   get isFollowing(): boolean {
-    return this.#isFollowing
+    return this.#following?.isHeard === true
   }
 
   /** The last message that the sink was given; 0 before the first. */
@@ -152,7 +155,7 @@ export class Subscriber {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { clock, random, logger, names, metrics } = this.#options
+    const { clock, random, logger, names } = this.#options
     for (let attempt = 1; !signal.aborted;) {
       let outcome: Outcome | null
       try {
@@ -172,69 +175,61 @@ export class Subscriber {
         outcome = { kind: 'ended', reason: errorMessage(error) }
       }
       if (signal.aborted) return
-      if (outcome?.kind === 'broken' && this.#mayFollow(outcome)) {
-        const { reason, sequence } = outcome
-        logger.info({ stream: names.stream, reason, sequence }, 'the stream is read once more')
-        this.#doubtedAt = sequence
-        this.#chain.forget()
-      } else if (outcome?.kind === 'broken') {
-        logger.warn({ stream: names.stream, reason: outcome.reason, sequence: outcome.sequence }, 'the chain is broken')
-        metrics.broken()
-        this.#brokenAt = outcome.sequence
-        this.#isOtherHistory ||= outcome.isOtherHistory === true
-        this.#chain.forget()
-      } else if (outcome?.kind === 'ended') {
-        this.#away(outcome.reason)
-      }
+      if (outcome?.kind === 'broken') this.#broke(outcome)
+      else if (outcome?.kind === 'ended') this.#away(outcome.reason)
       await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)
     }
   }
 
-  /** Whether a message that did not follow may do so when the stream is read from further back; it is tried once. */
-  #mayFollow({ sequence, isMisplaced, isOtherHistory }: Extract<Outcome, { kind: 'broken' }>): boolean {
-    return isMisplaced === true && isOtherHistory !== true && this.#brokenAt === 0 && sequence > this.#doubtedAt
+  #broke(end: Extract<Outcome, { kind: 'broken' }>): void {
+    const { logger, metrics, names } = this.#options
+    const { kind, state } = chainBroke(this.#state, end)
+    this.#state = state
+    this.#chain.forget()
+    const fields = { stream: names.stream, reason: end.reason, sequence: end.sequence }
+    if (kind === 'doubted') return logger.info(fields, 'the stream is read once more')
+    logger.warn(fields, 'the chain is broken')
+    metrics.broken()
   }
 
   // Where to begin
 
   /** Begins the chain, unless the stream still has what comes after its place. @throws BrokerError */
   async #findPlace(): Promise<void> {
-    const { client, names, sink } = this.#options
-    const state = await client.streamState(names.stream)
-    if (state === null) throw new BrokerError('not-found', 'nothing has been published yet')
-    this.#target = state.last
-    if (state.created !== this.#created) {
-      // A stream made anew counts from one again.
-      this.#created = state.created
+    const { client, names } = this.#options
+    const stream = await client.streamState(names.stream)
+    if (stream === null) throw new BrokerError('not-found', 'nothing has been published yet')
+    this.#target = stream.last
+    if (stream.created !== this.#state.created) {
+      this.#state = { ...this.#state, created: stream.created, brokenAt: 0, doubtedAt: 0 }
       this.#status.forget()
       this.#chain.forget()
-      this.#brokenAt = this.#doubtedAt = this.#refused = 0
+      this.#refused = 0
     }
     const { place } = this.#chain
-    if (place !== null && place.sequence <= state.last && place.sequence + 1 >= state.first) return
-    const reachable = (await this.#snapshots.index()).filter(
-      ({ sequence }) => sequence <= state.last && sequence + 1 >= state.first && sequence >= this.#brokenAt,
-    )
-    const at = sink.place?.position ?? null
-    const newest = reachable.at(-1)
-    if (newest === undefined) {
-      this.#options.requestSnapshot()
-      throw new BrokerError('not-found', 'there is no snapshot that the stream goes on from')
+    if (place !== null && place.sequence <= stream.last && place.sequence + 1 >= stream.first) return
+    await this.#begin(chooseStart(this.#state, stream, await this.#snapshots.index(), this.#held, this.#options))
+  }
+
+  /** @throws BrokerError */
+  async #begin(start: Start): Promise<void> {
+    switch (start.kind) {
+      case 'load':
+        return await this.#load(start.entry, start.reason)
+      case 'bridge':
+        return await this.#bridge(start.entry)
+      case 'wait':
+        this.#options.requestSnapshot()
+        throw new BrokerError('not-found', start.reason)
+      default:
+        start satisfies never
     }
-    if (at === null) {
-      const refill = reachable.find(({ sequence }) => state.last - sequence <= this.#options.refillMessages) ?? newest
-      return await this.#load(refill, 'initial')
-    }
-    // The stream leads from such a snapshot up to where the sink is: nothing is lost.
-    const bridge = reachable.findLast(({ revision }) => revision <= at)
-    const isSameEtcd = this.#isHeld(newest.clusterId)
-    if (bridge !== undefined && this.#brokenAt === 0 && isSameEtcd) return await this.#bridge(bridge)
-    if (this.#isOtherHistory || !isSameEtcd) return await this.#load(newest, 'history-changed')
-    if (newest.revision < at) {
-      this.#options.requestSnapshot()
-      throw new BrokerError('not-found', 'there is no snapshot as new as what is held')
-    }
-    await this.#load(newest, this.#options.onGap === 'coalesce' ? 'coalesce' : 'gap')
+  }
+
+  get #held(): Held | null {
+    const place = this.#options.sink.place
+    if (place === null) return null
+    return { position: place.position, clusterId: this.#options.directClusterId() ?? this.#state.clusterId }
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
@@ -254,10 +249,8 @@ export class Subscriber {
     replacement.commit()
     metrics.snapshotLoaded(reason)
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot taken')
-    this.#brokenAt = 0
-    this.#isOtherHistory = false
     this.#chain.beginAt(entry, takenAtOf(entry))
-    this.#heldClusterId = entry.clusterId
+    this.#state = { ...this.#state, brokenAt: 0, isOtherHistory: false, clusterId: entry.clusterId }
   }
 
   /** Begins behind the sink, which keeps what it has; the stream has to tell the same again. @throws BrokerError */
@@ -268,39 +261,19 @@ export class Subscriber {
       return await this.#load(entry, 'history-changed')
     }
     this.#chain.beginBehind(entry, isAhead ? last : null)
-    this.#heldClusterId = entry.clusterId
-  }
-
-  /** Whether the sink's content came from that etcd; true where that is not known. */
-  #isHeld(clusterId: string): boolean {
-    const held = this.#options.directClusterId() ?? this.#heldClusterId
-    return held === null || held === clusterId
+    this.#state = { ...this.#state, clusterId: entry.clusterId }
   }
 
   /** Takes a state; where its snapshot cannot be read, the chain is broken there and a later snapshot has to do. */
   async #tryState(message: StateMessage, sequence: number): Promise<Outcome | null> {
     try {
-      await this.#takeState(message, sequence)
+      await this.#begin(startAtState(message, sequence, this.#held))
       return null
     } catch (error) {
       if (this.#snapshots.isUsable(message.snapshot)) throw error
       const broken = { kind: 'broken', reason: 'the state of the stream cannot be read', sequence } as const
       return message.reason === 'history-changed' ? { ...broken, isOtherHistory: true } : broken
     }
-  }
-
-  /** Takes a state from the stream: its snapshot is there, because the publisher wrote it first. */
-  async #takeState(message: StateMessage, sequence: number): Promise<void> {
-    const { revision, settled, epoch, clusterId, snapshot: name, reason, isSynced, trustsProgress } = message
-    const entry = { name, revision, settled, sequence, epoch, clusterId, isSynced, trustsProgress }
-    const at = this.#options.sink.place?.position ?? null
-    // The sink has reached beyond the state already, so that for this sink there is no gap.
-    if (at !== null && revision <= at && reason !== 'history-changed' && this.#isHeld(clusterId)) {
-      return await this.#bridge({ ...entry, keys: null })
-    }
-    const isOther = at !== null && (at > revision || !this.#isHeld(clusterId))
-    const because = at === null ? 'initial' : isOther ? 'history-changed' : reason
-    await this.#load({ ...entry, keys: null }, because)
   }
 
   // Following
@@ -313,24 +286,22 @@ export class Subscriber {
     return new Promise((resolve) => {
       const finish = (outcome: Outcome): void => {
         signal.removeEventListener('abort', onAbort)
-        following.close()
-        this.#isFollowing = false
-        this.#end = null
+        consumer.close()
+        this.#following = null
         resolve(outcome)
       }
-      this.#end = finish
+      const following: Following = { isHeard: false, end: finish }
+      this.#following = following
       const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
-      let isFirst = true
       // NATS is alive. Whether the publisher and etcd are, only the publisher's status can say.
       const onHeard = (): void => {
-        if (!isFirst) return
-        isFirst = false
-        this.#isFollowing = true
+        if (following.isHeard) return
+        following.isHeard = true
         this.#options.onFollowing()
         this.#options.requestStatus()
         this.#status.following()
       }
-      const following = client.follow(names.stream, place.sequence + 1, {
+      const consumer = client.follow(names.stream, place.sequence + 1, {
         onMessage: (sequence, data) => {
           onHeard()
           const message = envelope.open('message', sequence, data)
