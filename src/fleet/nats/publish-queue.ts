@@ -43,6 +43,8 @@ export class PublishQueue {
   readonly #onQueued: (item: Queued) => void
   readonly #items: Queued[] = []
   #bytes = 0
+  /** What was queued last is known to be all that etcd had. */
+  #endsSynced = false
 
   /** @param onQueued called with each new item; what joins an item that waits makes no new one. */
   constructor(onQueued: (item: Queued) => void) {
@@ -73,14 +75,23 @@ export class PublishQueue {
     }
   }
 
-  add(mark: QueuedMark): void {
+  /** The stream that is continued says already that it has everything. */
+  continueSynced(): void {
+    this.#endsSynced = true
+  }
+
+  /** @returns false for a mark that says nothing new. */
+  add(mark: QueuedMark): boolean {
     const last = this.#items.at(-1)
+    if (mark.kind === 'synced' && this.#endsSynced) return false
+    if (mark.kind !== 'progress') this.#endsSynced = mark.kind === 'synced'
     if (mark.kind === 'progress' && last?.kind === 'progress') {
       if (mark.revision > last.revision) last.revision = mark.revision
-      return
+      return true
     }
     this.#push(mark)
     this.#bytes += MARK_BYTES
+    return true
   }
 
   /** Removes the oldest item; undefined when there is none. */

@@ -74,26 +74,29 @@ export interface PublisherOptions {
 /** Beyond this the session ends, and the next one reads from etcd what this one could not keep. */
 const QUEUE_BYTES = 64 * 2 ** 20
 
+/** What the stream holds, as its messages say. */
+type Content =
+  /** It does not have all that etcd had when the feed began. */
+  | 'behind'
+  /** The snapshot of a whole state is on its way; nothing is written meanwhile. */
+  | 'uploading'
+  | 'synced'
+
 export class Publisher {
   readonly #options: PublisherOptions
   readonly #snapshots: SnapshotTaker
   readonly #status: StatusSender
   readonly #progress: ProgressCoalescer
   readonly #queue: PublishQueue
-  #feed: PublishedFeed | null = null
   /** null until the end of the stream has been read. */
-  #messages: MessageWriter | null = null
-  #answering: Closable | null = null
-  #unfollowKeys: () => void = () => {}
+  #session: { readonly messages: MessageWriter; readonly feed: PublishedFeed } | null = null
+  /** Ends the answers to subscribers, and the listening for other keys. */
+  #detach: () => void = () => {}
   readonly #stopping = new AbortController()
-  #isUploading = false
   #clusterId = ''
-  /** The messages so far say that the stream has everything that etcd had when the feed began. */
-  #isSynced = false
+  #content: Content = 'behind'
   /** When the last message of the publisher before this one was written; null where there is nothing to go on from. */
   #continuedAt: number | null = null
-  /** The message that says so is written or queued. */
-  #hasQueuedSynced = false
   /** Recognises what was written, not what is queued: a mark testifies to its own revision. */
   #fingerprint = new HistoryFingerprint()
   #sinceFingerprint = 0
@@ -110,7 +113,7 @@ export class Publisher {
       prefix,
       pulse,
       clock,
-      position: () => ({ epoch: this.epoch, sequence: this.#messages?.acknowledged.sequence ?? 0 }),
+      position: () => ({ epoch: this.epoch, sequence: this.#session?.messages.acknowledged.sequence ?? 0 }),
       onTold: () => this.#keepAlive(),
     })
     this.#queue = new PublishQueue((item) => {
@@ -120,7 +123,7 @@ export class Publisher {
   }
 
   get epoch(): number {
-    return this.#messages?.epoch ?? 0
+    return this.#session?.messages.epoch ?? 0
   }
 
   /** Takes the stream over and begins to feed it. A failure ends the session (`onEnd`) and is not thrown. */
@@ -136,7 +139,7 @@ export class Publisher {
   /** Nothing is written after the call. Resolves when nothing of the session runs any more. */
   async stop(): Promise<void> {
     this.#halt()
-    await Promise.all([this.#feed?.stop(), this.#snapshots.stop()])
+    await Promise.all([this.#session?.feed.stop(), this.#snapshots.stop()])
   }
 
   async #begin(): Promise<void> {
@@ -145,9 +148,8 @@ export class Publisher {
     const { sequence, first, end } = await readTail(client, names, envelope)
     const message = end?.message ?? null
     if (this.#stopping.signal.aborted) return
-    this.#messages = this.#openWriter(sequence, message)
     const feed = this.#options.openFeed(this.#sink())
-    this.#feed = feed
+    this.#session = { messages: this.#openWriter(sequence, message), feed }
     if (end?.message.isSynced !== true) {
       feed.start()
     } else {
@@ -157,10 +159,14 @@ export class Publisher {
       feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
       void this.#snapshots.requestUnlessUsable(first, sequence)
     }
-    this.#answer(feed)
-    this.#status.start()
+    const answering = this.#answer(feed)
     // What the new key has not signed cannot be read once the old one is gone.
-    this.#unfollowKeys = envelope.onKeysChanged(() => this.#snapshots.request())
+    const unfollowKeys = envelope.onKeysChanged(() => this.#snapshots.request())
+    this.#detach = () => {
+      answering.close()
+      unfollowKeys()
+    }
+    this.#status.start()
     this.#snapshots.consider()
   }
 
@@ -192,13 +198,14 @@ export class Publisher {
     const { revision, settled, clusterId, sentAt } = message
     this.#clusterId = clusterId
     this.#continuedAt = sentAt
-    this.#isSynced = this.#hasQueuedSynced = true
+    this.#content = 'synced'
+    this.#queue.continueSynced()
     this.#progress.reset(revision)
     this.#fingerprint = HistoryFingerprint.recalled(fingerprint)
     await this.#write({ kind: 'claim', testimony: this.#testimony() }, revision, settled)
   }
 
-  #answer(feed: PublishedFeed): void {
+  #answer(feed: PublishedFeed): Closable {
     const { client, names, envelope, prefix, upstream } = this.#options
     const answers = {
       upstream,
@@ -209,14 +216,13 @@ export class Publisher {
       onSnapshotWanted: () => this.#snapshots.requestForSubscriber(),
       onStatusWanted: () => this.#status.request(),
     }
-    this.#answering = client.respond(names.ask, answerQuestions(answers))
+    return client.respond(names.ask, answerQuestions(answers))
   }
 
   #halt(): void {
     this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
-    this.#messages?.close()
-    this.#answering?.close()
-    this.#unfollowKeys()
+    this.#session?.messages.close()
+    this.#detach()
     this.#status.stop()
     this.#progress.stop()
     void this.#snapshots.stop()
@@ -239,10 +245,7 @@ export class Publisher {
       progress: (revision) => this.#progress.offer(revision),
       synced: () => {
         this.#status.caughtUp()
-        if (this.#hasQueuedSynced) return
-        this.#hasQueuedSynced = true
-        this.#queue.add({ kind: 'synced' })
-        this.#queueGrew()
+        if (this.#queue.add({ kind: 'synced' })) this.#queueGrew()
       },
       disconnected: (reason) => this.#status.troubled(reason, false),
       refused: (reason) => this.#status.troubled(reason, true),
@@ -258,7 +261,6 @@ export class Publisher {
         fingerprint.listed(keyValues)
       },
       commit: () => {
-        this.#hasQueuedSynced = false
         this.#status.fellBehind()
         this.#progress.reset(revision)
         const stateReason = reason === 'initial' ? 'gap' : reason
@@ -291,11 +293,12 @@ export class Publisher {
   // Writing
 
   #flush(): void {
-    while (!this.#isUploading && this.#messages?.hasRoom === true && !this.#stopping.signal.aborted) {
+    const messages = this.#session?.messages
+    while (messages?.hasRoom === true && this.#content !== 'uploading' && !this.#stopping.signal.aborted) {
       const item = this.#queue.shift()
       if (item === undefined) return
       this.#options.metrics.queued(this.#queue.bytes)
-      const { revision, settled } = this.#messages.written
+      const { revision, settled } = messages.written
       switch (item.kind) {
         case 'batches': {
           const last = item.batches.at(-1) as Batch
@@ -309,13 +312,12 @@ export class Publisher {
           break
         }
         case 'synced':
-          this.#isSynced = true
+          this.#content = 'synced'
           this.#send(item, { kind: 'progress', testimony: this.#testimony() }, revision, settled)
           break
         case 'state':
-          this.#isSynced = false
+          this.#content = 'uploading'
           this.#fingerprint = item.fingerprint
-          this.#isUploading = true
           void this.#publishState(item)
           break
         default:
@@ -330,13 +332,13 @@ export class Publisher {
     const { names, clock } = this.#options
     try {
       const name = names.snapshot(this.epoch, revision, clock.now())
-      this.#clusterId = this.#feed?.clusterId ?? this.#clusterId
+      this.#clusterId = this.#session?.feed.clusterId ?? this.#clusterId
       await this.#snapshots.put(name, snapshot)
       if (this.#stopping.signal.aborted) return
       const body: Body = { kind: 'state', reason, snapshot: name, testimony: this.#testimony() }
       const place = await this.#write(body, revision, revision)
       this.#status.published(item)
-      this.#isUploading = false
+      this.#content = 'behind'
       this.#flush()
       await this.#snapshots.publishState(name, snapshot, { ...this.#describe(place), isSynced: false })
     } catch (error) {
@@ -353,11 +355,16 @@ export class Publisher {
 
   /** Resolves when the stream has the message and everything before it. @throws BrokerError */
   async #write(body: Body, revision: Revision, settled: Revision): Promise<StreamPlace> {
-    if (this.#messages === null) throw new BrokerError('unavailable', 'not started')
-    const trustsProgress = this.#feed?.trustsProgress ?? false
+    if (this.#session === null) throw new BrokerError('unavailable', 'not started')
+    const { messages, feed } = this.#session
+    const { trustsProgress } = feed
     const stamp = { revision, settled, isSynced: this.#isSynced, trustsProgress, clusterId: this.#clusterId }
     const fingerprint = this.#isFingerprintDue(body) ? { fingerprint: this.#fingerprint.digested() } : {}
-    return await this.#messages.write(body, { ...stamp, ...fingerprint })
+    return await messages.write(body, { ...stamp, ...fingerprint })
+  }
+
+  get #isSynced(): boolean {
+    return this.#content === 'synced'
   }
 
   /** The first message of a session has it, and then one of every few. */
@@ -373,13 +380,13 @@ export class Publisher {
   }
 
   #snapshotPlace(): SnapshotPlace | null {
-    if (!this.#isSynced || this.#isUploading || this.#messages === null) return null
-    const { acknowledged } = this.#messages
+    if (!this.#isSynced || this.#session === null) return null
+    const { acknowledged } = this.#session.messages
     return acknowledged.revision === ZERO_REVISION ? null : this.#describe(acknowledged)
   }
 
   #describe(place: StreamPlace): SnapshotPlace {
-    const trustsProgress = this.#feed?.trustsProgress ?? false
+    const trustsProgress = this.#session?.feed.trustsProgress ?? false
     const takenAt = this.#asOf()
     return {
       ...place,
@@ -401,8 +408,8 @@ export class Publisher {
   /** Writes a mark before the last message grows too old to be kept: no publisher can go on after a discarded message. */
   #keepAlive(): void {
     const { clock, limits } = this.#options
-    if (this.#messages === null || !this.#isSynced || this.#status.trouble !== null) return
-    if (clock.monotonic() - this.#messages.lastWriteMs <= limits.maxAgeMs / 4) return
+    if (this.#session === null || !this.#isSynced || this.#status.trouble !== null) return
+    if (clock.monotonic() - this.#session.messages.lastWriteMs <= limits.maxAgeMs / 4) return
     this.#enqueueProgress(ZERO_REVISION)
     // The older messages will be discarded for their age, and with them the places of the snapshots taken there.
     this.#snapshots.request()

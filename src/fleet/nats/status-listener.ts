@@ -39,6 +39,13 @@ const CHECK_MS = 500
 /** A confirmation of the age holds for this long, which is less than two of the publisher's statuses. */
 export const CONFIRMED_FOR_MS = 1_800
 
+/** What the sink was told last. */
+type Told =
+  | 'nothing'
+  /** Reads may be answered, with the age of what is held. */
+  | 'stale'
+  | 'fresh'
+
 export class StatusListener {
   readonly #options: StatusListenerOptions
   readonly #confirmations = new Confirmations()
@@ -50,10 +57,7 @@ export class StatusListener {
   #followingMs = 0
   /** When the newest message or snapshot that is held was written, by its publisher's clock. */
   #writtenAt: number | null = null
-  /** The last that the sink was told is that all is well. */
-  #isTold = false
-  /** The sink was told once that reads may be answered. */
-  #wasTold = false
+  #told: Told = 'nothing'
   /** The message after which nothing has come although the stream has more; null while nothing is missing. */
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
   #subscription: Closable | null = null
@@ -95,7 +99,7 @@ export class StatusListener {
 
   /** Called when the stream is not followed any more. */
   away(): void {
-    this.#isTold = false
+    if (this.#told === 'fresh') this.#told = 'stale'
   }
 
   /** Called when the stream has brought the sink there. @param writtenAt when that was written; absent where the sink was there before. */
@@ -107,15 +111,15 @@ export class StatusListener {
   /** Tells the sink that reads may be answered, as soon as that is so. */
   consider(): void {
     const { sink, clock, isFollowing, isCurrent } = this.#options
-    if (this.#isTold || !isFollowing() || !isCurrent()) return
+    if (this.#told === 'fresh' || !isFollowing() || !isCurrent()) return
     if (this.#trouble === null && this.#isConfirmed) {
-      this.#isTold = this.#wasTold = true
+      this.#told = 'fresh'
       return sink.synced()
     }
-    if (this.#wasTold) return
+    if (this.#told === 'stale') return
     // There may be no publisher for long: what is held can be served with its age, for which only two machines' clocks are left.
     if (this.#trouble === null && clock.monotonic() - this.#followingMs <= SILENT_MS) return
-    this.#wasTold = true
+    this.#told = 'stale'
     // Where that is not known either, the sink goes on counting from the last that it was told.
     if (this.ageMs === null && this.#writtenAt !== null) {
       sink.confirmed?.(Math.max(0, clock.now() - this.#writtenAt), CONFIRMED_FOR_MS)
@@ -141,8 +145,8 @@ export class StatusListener {
     this.#compare(place, epoch, sequence)
     this.#confirmations.heard(status, nowMs)
     if (place !== null && this.#confirmations.reached(place.sequence, place.epoch)) this.#tellAge()
-    if (trouble === null || !this.#wasTold) return this.consider()
-    this.#isTold = false
+    if (trouble === null || this.#told === 'nothing') return this.consider()
+    this.#told = 'stale'
     this.#tellTrouble()
   }
 
@@ -163,8 +167,8 @@ export class StatusListener {
     const { client, subject, clock, isFollowing } = this.#options
     // The stream is there, and who writes it is not: perhaps this server of NATS does not hear the publisher.
     if (isFollowing() && clock.monotonic() - this.#heardMs > SILENT_MS) client.doubtSubject(subject)
-    if (this.#isTold && isFollowing() && !this.#isConfirmed) {
-      this.#isTold = false
+    if (this.#told === 'fresh' && isFollowing() && !this.#isConfirmed) {
+      this.#told = 'stale'
       this.#tellTrouble()
     } else {
       this.consider()
