@@ -3,7 +3,6 @@
  * directions are proven at once; what this release adds is in JSON, whose unknown fields the last release ignores.
  */
 import t from 'tap'
-import { Confirmations } from '../../src/fleet/nats/confirmations.js'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../src/fleet/nats/message.js'
 import { answerQuestions } from '../../src/fleet/nats/questions.js'
 import { SnapshotStore, SnapshotWriter } from '../../src/fleet/nats/snapshot-store.js'
@@ -104,13 +103,6 @@ void t.test("both releases read each other's snapshots", async (t) => {
   const store = new SnapshotStore(buckets, namesOf('test', things), 1, unsigned)
   for await (const page of store.read({ name: 'any', keys: 2 })) read.push(...page)
   t.same(read, state)
-})
-
-void t.test('a status of the last release counts, although it tells neither its time nor its age', async (t) => {
-  const confirmations = new Confirmations()
-  confirmations.heard({ epoch: 7, sequence: 3, trouble: null }, 1_000)
-  t.ok(confirmations.reached(3, 7))
-  t.equal(confirmations.confirmedMs, 1_000)
 })
 
 void t.test("both releases answer each other's edges", async (t) => {

@@ -29,13 +29,11 @@ export class Confirmations {
     return this.#confirmedMs
   }
 
-  heard({ epoch, sequence, at, ageMs, trouble }: PublisherStatus, nowMs: number): void {
-    const lateMs = at === undefined ? 0 : this.#late(epoch, nowMs - at, nowMs)
-    // The first release says only whether etcd is there.
-    const age = ageMs === undefined ? (trouble === null ? 0 : null) : ageMs
-    if (age === null) return
+  heard({ epoch, sequence, at, ageMs }: PublisherStatus, nowMs: number): void {
+    const lateMs = this.#late(epoch, nowMs - at, nowMs)
+    if (ageMs === null) return
     if (this.#waiting.length === MOST_WAITING) this.#waiting.pop()
-    this.#waiting.push({ sequence, epoch, confirmedMs: nowMs - lateMs - age })
+    this.#waiting.push({ sequence, epoch, confirmedMs: nowMs - lateMs - ageMs })
   }
 
   /** Called when the replica has everything up to that message. @returns whether more is confirmed than before. */

@@ -8,8 +8,6 @@
  *
  *     magic 'D' │ format │ kind │ flags │ part u16 │ parts u16 │ epoch f64 │ previous f64 │ revision f64 │ settled f64 │
  *     sentAt f64 │ body … │ fingerprint, if a flag says so … │ crc32 u32
- *
- * The release before fingerprints ignores what follows the body.
  */
 import { crc32 } from 'node:zlib'
 import type { DigestedHistory, DigestedPut } from '../../engine/feed/history-fingerprint.js'
@@ -37,7 +35,7 @@ export interface Header {
   readonly trustsProgress: boolean
 }
 
-/** A part of the history's fingerprint, by which a publisher of the release before fingerprints recognises the history. */
+/** A part of the history's fingerprint: what a publisher recognises the history by where the stream has discarded the last fingerprint. */
 export interface Testimony {
   /** The newest value that still exists, unless it is too large to repeat. */
   readonly newest: KeyValue | null

@@ -3,13 +3,13 @@ export interface PublisherStatus {
   readonly epoch: number
   /** The stream has everything up to this message. */
   readonly sequence: number
-  /** When this was written, by a clock that only the publisher knows. The first release does not send it. */
-  readonly at?: number
+  /** When this was written, by a clock that only the publisher knows. */
+  readonly at: number
   /**
    * The stream up to that message has everything that etcd had this many milliseconds ago; null when the publisher cannot
-   * say. The first release does not send it.
+   * say.
    */
-  readonly ageMs?: number | null
+  readonly ageMs: number | null
   /** Why etcd is away; null while it is there. */
   readonly trouble: { readonly reason: string; readonly isRefusal: boolean } | null
 }
@@ -23,8 +23,8 @@ export function readPublisherStatus(data: Buffer): PublisherStatus | null {
     return null
   }
   if (typeof value !== 'object' || value === null) return null
-  const { epoch, sequence, at = 0, ageMs = null, trouble } = value
-  const areNumbers = [epoch, sequence, at, ageMs ?? 0].every((number) => typeof number === 'number')
+  const { epoch, sequence, at, ageMs, trouble } = value
+  const areNumbers = [epoch, sequence, at, ageMs === null ? 0 : ageMs].every((number) => typeof number === 'number')
   return areNumbers && (trouble === null || isTrouble(trouble)) ? (value as unknown as PublisherStatus) : null
 }
 

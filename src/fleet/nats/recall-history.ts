@@ -26,7 +26,7 @@ function knownAfter(message: Message): KnownHistory {
     return fingerprint
   }
   const { puts, lastDelete, keyCount } = message.fingerprint
-  // The values that the message has as well are of use to the releases before fingerprints, in this publisher's own marks.
+  // The values that the message has as well go into this publisher's own marks.
   const whole = puts.map(
     (put) => values.find((each) => each.key === put.key && each.modRevision === put.modRevision) ?? put,
   )

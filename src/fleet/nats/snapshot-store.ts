@@ -25,7 +25,7 @@ export interface SnapshotEntry {
   readonly keys: number | null
   readonly isSynced: boolean
   readonly trustsProgress: boolean
-  /** When etcd had its content, as far as the publisher knows, by its clock. The first release does not store it. */
+  /** When etcd had its content, as far as the publisher knows, by its clock. Absent where a state of the stream was read, which is not in the index. */
   readonly takenAt?: number
 }
 

@@ -61,7 +61,7 @@ export const Question = {
   metrics: 5,
   checkConsistency: 6,
   status: 7,
-  /** Asks for nothing: any answer is a sign of life, even the error of an earlier release that does not know the question. */
+  /** Asks for nothing: any answer is a sign of life. */
   ping: 8,
 } as const
 

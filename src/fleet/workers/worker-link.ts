@@ -78,7 +78,7 @@ export class WorkerLink implements RelaySubscriber {
   #behindBytes = 0
   #isClosed = false
   #isServing = false
-  /** null before the first ping: a worker of an earlier release does not ping, and its silence means nothing. */
+  /** null before the first ping: a worker that is still loading is silent for long. */
   #silence: Silence | null = null
 
   constructor(options: WorkerLinkOptions) {

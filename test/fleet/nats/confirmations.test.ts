@@ -52,16 +52,6 @@ void t.test('statuses that come late make no data younger, whatever the clocks s
   await Promise.resolve()
 })
 
-void t.test('a publisher of the first release says only whether etcd is there', async (t) => {
-  const confirmations = new Confirmations()
-  confirmations.heard({ epoch: 1, sequence: 3, trouble: { reason: 'away', isRefusal: false } }, 40)
-  t.notOk(confirmations.reached(3, 1))
-  confirmations.heard({ epoch: 1, sequence: 3, trouble: null }, 50)
-  t.ok(confirmations.reached(3, 1))
-  t.equal(confirmations.confirmedMs, 50)
-  await Promise.resolve()
-})
-
 void t.test('the statuses that wait are bounded, and a replica far behind still learns its age', async (t) => {
   const confirmations = new Confirmations()
   for (let i = 1; i <= 1_000; i++) confirmations.heard(word({ sequence: i, at: i * 1_000 }), i * 1_000)

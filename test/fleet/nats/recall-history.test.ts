@@ -77,7 +77,7 @@ void t.test('the value that a message repeats is kept, for the mark of the next 
   t.notOk('value' in recallHistory([sent(mark(null), fingerprint)]).newest!, 'and is known by its digest otherwise')
 })
 
-void t.test('a stream of the release before fingerprints tells what it can', async (t) => {
+void t.test('a stream that has discarded its last fingerprint tells what it can', async (t) => {
   const newest = keyValue('a', 40, 1)
   const lastDelete = { key: key('b'), revision: toRevision(41) }
   const claim = sent({ kind: 'claim', testimony: { newest, lastDelete } }, null)
