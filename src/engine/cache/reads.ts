@@ -3,6 +3,7 @@
  * state not older than a revision, or the state at exactly a revision. `watch-cache.ts` is the other half, which is
  * fed.
  */
+import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Key } from '../model/event.js'
 import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
@@ -28,7 +29,7 @@ const RETRY_SOON = { details: { retryAfterSeconds: 1 } } as const
 export abstract class CacheReads {
   abstract readonly name: string
   abstract readonly revision: Revision
-  abstract readonly history: number
+  abstract readonly history: string
   /** Why the source is away; null while it is there. */
   abstract readonly disconnectedReason: string | null
   protected abstract readonly source: FreshnessSource
@@ -227,7 +228,7 @@ export abstract class CacheReads {
       else state.put(keyValue)
     }
     this.#assertWhole(state)
-    return state.store.snapshot(revision, state.unservable.size)
+    return state.store.snapshot(revision, state.unservable.size, isHeld ? history : newHistory())
   }
 
   /** A list without a value that cannot be read would be a lie, and a 404 for one would be, too. @throws NotImplementedError */
@@ -244,6 +245,11 @@ export abstract class CacheReads {
       throw new TimeoutError(`Timeout: ${this.name}: the storage did not answer`, { ...RETRY_SOON, cause: error })
     }
   }
+}
+
+/** A name that no other cache, here or in another process, gives to its history. */
+export function newHistory(): string {
+  return randomBytes(12).toString('base64url')
 }
 
 /** The upstream's error, by shape: the cache does not import the upstream. */

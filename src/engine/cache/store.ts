@@ -38,6 +38,8 @@ export class Snapshot implements ObjectState {
     /** Keys present in etcd that could not be served at that time. */
     readonly unservableCount: number,
     readonly protobufKinds: ProtobufKinds,
+    /** The name of the history that the revision belongs to; '' for a state that is only compared with others. */
+    readonly history: string,
   ) {
     this.#tree = tree
   }
@@ -118,8 +120,8 @@ export class Store {
     this.#tree.delete(key)
   }
 
-  snapshot(revision: Revision, unservableCount: number): Snapshot {
-    return new Snapshot(revision, this.#tree.clone(), unservableCount, new Map(this.#protobufKinds))
+  snapshot(revision: Revision, unservableCount: number, history = ''): Snapshot {
+    return new Snapshot(revision, this.#tree.clone(), unservableCount, new Map(this.#protobufKinds), history)
   }
 
   #uncount(key: Key): void {

@@ -9,7 +9,7 @@ import { type Batch, type Key, type KeyValue, keyToText } from '../model/event.j
 import type { FeedSink, Replacement, ReplaceReason } from '../model/feed-sink.js'
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
-import { type Revision, ZERO_REVISION } from '../model/revision.js'
+import { nextRevision, type Revision, ZERO_REVISION } from '../model/revision.js'
 import type { WatchCacheMetrics } from '../model/stage-metrics.js'
 import { ExpiredError, NotImplementedError, TooManyRequestsError } from '../model/status.js'
 import { type Ingest, type StoredObject, isUnservable } from '../model/stored-object.js'
@@ -19,7 +19,7 @@ import { CacheBatch, CacheEvent } from './cache-batch.js'
 import { differenceBatches } from './difference.js'
 import { Gaps } from './gaps.js'
 import { HeldObjects, Ingester } from './held-objects.js'
-import { CacheReads } from './reads.js'
+import { CacheReads, newHistory } from './reads.js'
 import { RingBuffer, type RingBounds } from './ring-buffer.js'
 import { turns } from '../../support/turns.js'
 import { SourceAge } from './source-age.js'
@@ -57,10 +57,6 @@ export interface WatchCacheOptions {
   readonly metrics: WatchCacheMetrics
   /** How long a read waits for a revision, milliseconds. The API server waits 3 s. */
   readonly waitLimitMs?: number
-  /**
-   * Distinguishes caches of one name that live at the same time, so that data kept under it is not shared. Default: 0.
-   */
-  readonly firstHistory?: number
 }
 
 /** The time between two log lines that say that a resource's history is too short for its writes. */
@@ -82,7 +78,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #snapshot: Snapshot | null = null
   #toldCutMs = Number.NEGATIVE_INFINITY
   #revision: Revision = ZERO_REVISION
-  #history: number
+  #history = newHistory()
   /** The revision at which objects were last read anew; null: they never were. */
   #rereadAt: Revision | null = null
   #readiness: Readiness = { kind: 'pending' }
@@ -99,7 +95,6 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     this.held = new HeldObjects(this.ingester)
     this.waiters = new Waiters({ position: () => this.#revision, freshness, clock, metrics, limitMs })
     this.#age = new SourceAge(clock)
-    this.#history = options.firstHistory ?? 0
     this.#ring = new RingBuffer(options.ring, ZERO_REVISION)
     this.#pendingSinceMs = clock.monotonic()
   }
@@ -122,8 +117,11 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#ring.floorRevision
   }
 
-  /** The number of the history: the same revision means another state in another history. */
-  get history(): number {
+  /**
+   * The name of the history: the same revision means another state in another history. It is random, so that what is kept under
+   * it by others, such as the ETag of a list, never means a state of another process.
+   */
+  get history(): string {
     return this.#history
   }
 
@@ -243,7 +241,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     this.held = state
     if (isNewlyWithheld) this.#tellWithheld()
     this.#gaps.clear()
-    if (isOtherHistory) this.#history++
+    if (isOtherHistory) this.#history = newHistory()
     this.#reset(revision, isOtherHistory)
     this.#advanced()
   }
@@ -304,7 +302,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   /** The state at `revision`; the same object until something changes. */
   snapshot(): Snapshot {
-    this.#snapshot ??= this.held.store.snapshot(this.#revision, this.unservableCount)
+    this.#snapshot ??= this.held.store.snapshot(this.#revision, this.unservableCount, this.#history)
     return this.#snapshot
   }
 
@@ -313,19 +311,29 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
    * as they are no longer shown, and are told to list again.
    */
   reread(): void {
-    this.#history++
+    this.#history = newHistory()
+    this.#snapshot = null
     this.#rereadAt = this.#readiness.kind === 'pending' ? null : this.#revision
   }
 
   /** @throws ExpiredError when events after `afterRevision` are gone. */
   assertResumable(afterRevision: Revision): void {
-    if (this.#rereadAt !== null && afterRevision <= this.#rereadAt) {
-      throw ExpiredError.tooOld(afterRevision, (this.#rereadAt + 1) as Revision)
-    }
+    const oldest = this.#oldestInstead(afterRevision)
+    if (oldest !== null) throw ExpiredError.tooOld(afterRevision, oldest)
+  }
+
+  /** Whether a watch can begin after the revision. */
+  isResumable(afterRevision: Revision): boolean {
+    return this.#oldestInstead(afterRevision) === null
+  }
+
+  /** The oldest revision from which events can be had; null when all that follow this one can. */
+  #oldestInstead(afterRevision: Revision): Revision | null {
+    if (this.#rereadAt !== null && afterRevision <= this.#rereadAt) return nextRevision(this.#rereadAt)
     const floor = this.#ring.floorRevision
-    if (afterRevision < floor) throw ExpiredError.tooOld(afterRevision, (floor + 1) as Revision)
+    if (afterRevision < floor) return nextRevision(floor)
     const gap = this.#gaps.around(afterRevision)
-    if (gap !== undefined) throw ExpiredError.tooOld(afterRevision, (gap.until + 1) as Revision)
+    return gap === undefined ? null : nextRevision(gap.until)
   }
 
   /** Whether every event after `revision` is held, or still to come. */
@@ -469,9 +477,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   protected async rebuild(revision: Revision): Promise<Snapshot | null> {
-    const history = this.#history
     const present = this.snapshot()
-    const { unservableCount } = present
+    const { unservableCount, history } = present
     const store = present.toStore()
     // All batches at or before it are still in `store`.
     let position = present.revision
@@ -480,7 +487,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
       // Meanwhile the ring may have let go of what is needed, or be another one.
       if (this.#history !== history || !this.canResumeAfter(revision)) return null
       const batch = this.#ring.at(this.#ring.indexAfter(position) - 1)
-      if (batch === undefined || batch.revision <= revision) return store.snapshot(revision, unservableCount)
+      if (batch === undefined || batch.revision <= revision) return store.snapshot(revision, unservableCount, history)
       position = (batch.revision - 1) as Revision
       const { events } = batch
       for (let j = events.length - 1; j >= 0; j--) {

@@ -42,8 +42,6 @@ export interface ResourcePipelineOptions {
   readonly metrics: PipelineMetrics
   readonly ring: RingBounds
   readonly bookmarkIntervalMs: number
-  /** See `WatchCacheOptions`. */
-  readonly firstHistory?: number
 }
 
 /**
@@ -88,7 +86,6 @@ export class ResourcePipeline {
       clock,
       logger,
       metrics: this.metrics.cache,
-      ...(options.firstHistory === undefined ? {} : { firstHistory: options.firstHistory }),
     })
     this.dispatcher = new Dispatcher({
       cache: this.cache,

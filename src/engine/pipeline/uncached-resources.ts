@@ -11,7 +11,7 @@ import type { OpenedResource, UncachedRequest, UncachedResource } from './live-r
 import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipeline.js'
 import { UncachedFeed } from './uncached-feed.js'
 
-export interface UncachedResourcesOptions extends Omit<ResourcePipelineOptions, 'openFeed' | 'ring' | 'firstHistory'> {
+export interface UncachedResourcesOptions extends Omit<ResourcePipelineOptions, 'openFeed' | 'ring'> {
   readonly upstreamOf: (resource: Resource) => UpstreamReader & UpstreamWatcher
 }
 
@@ -27,7 +27,6 @@ export class UncachedResources<S extends Served> {
   readonly #options: UncachedResourcesOptions
   /** The requests that run. */
   readonly #open = new Set<Opening>()
-  #opened = 0
 
   constructor(options: UncachedResourcesOptions) {
     this.#options = options
@@ -76,7 +75,6 @@ export class UncachedResources<S extends Served> {
     const pipeline: ResourcePipeline = new ResourcePipeline(resource, {
       ...this.#options,
       ring: RING,
-      firstHistory: ++this.#opened,
       openFeed: (request) =>
         (feed = new UncachedFeed(request, { upstream: upstreamOf(resource), prefix, clock, onLost })),
     })

@@ -199,6 +199,12 @@ export function isPretty(negotiated: Negotiated, query: Query, userAgent: string
   return negotiated.pretty || wantsPretty(query, userAgent)
 }
 
+/** Whether the User-Agent alone decides about that. */
+export function isLaidOutByUserAgent(negotiated: Negotiated, query: Query): boolean {
+  const isAsked = negotiated.pretty || (parameter(query, 'pretty') ?? '') !== ''
+  return negotiated.encoding === 'json' && negotiated.stream === 'none' && !isAsked
+}
+
 /** Whether the request as a whole, be its answer an error, is one for people to read. */
 export function wantsPretty(query: Query, userAgent: string | undefined): boolean {
   const text = parameter(query, 'pretty') ?? ''

@@ -5,6 +5,7 @@
  * The registry only knows names: the stages that feed and cache a resource listen for changes. An entry whose path
  * belongs to another owner is refused, so a CustomResourceDefinition cannot shadow a built-in resource.
  */
+import { createHash } from 'node:crypto'
 import type { DefinedSchema } from '../codec/defined-schema.js'
 import { exactText } from '../codec/exact-json.js'
 import type { ViewTarget } from '../codec/object-views.js'
@@ -223,6 +224,18 @@ function isSame(a: ServedResource, b: ServedResource): boolean {
 }
 
 const values = new WeakMap<ServedResource, string>()
+
+const fingerprints = new WeakMap<ServedResource, string>()
+
+/** Equal for two entries that show the same objects alike, in whichever process. */
+export function fingerprintOf(served: ServedResource): string {
+  let fingerprint = fingerprints.get(served)
+  if (fingerprint === undefined) {
+    fingerprint = createHash('sha256').update(valueOf(served)).digest('base64url')
+    fingerprints.set(served, fingerprint)
+  }
+  return fingerprint
+}
 
 /** All that it says, as text. The fingerprint stands for the schemas, which are large. */
 export function valueOf(served: ServedResource): string {

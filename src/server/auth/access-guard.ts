@@ -19,7 +19,7 @@ import { type Attributes, attributesKey, type Authorizer, type Decision, type Us
 import { forbidden } from './authz/forbidden.js'
 import { impersonatedUser, impersonationAttributes, refuseImpersonation, wantedUser } from './impersonation.js'
 import { reasonsOf } from './judge-health.js'
-import { ALL_UNAUTHENTICATED, digest, identityKey, type User } from './user.js'
+import { ALL_UNAUTHENTICATED, ANONYMOUS, digest, identityKey, type User } from './user.js'
 
 export interface AccessGuardOptions {
   readonly authenticator: UnionAuthenticator
@@ -143,6 +143,12 @@ export class AccessGuard {
   /** Decides for a review, which asks and does not act. @throws ServiceUnavailableError when no authorizer can decide now. */
   decide(user: User, attributes: Attributes): Promise<Decision> {
     return this.#options.authorizer.authorize(user, attributes)
+  }
+
+  /** Whether anybody may do this without a name. @throws ServiceUnavailableError when no authorizer can decide now. */
+  async letsAnybody(attributes: Attributes): Promise<boolean> {
+    const { authenticator, authorizer } = this.#options
+    return authenticator.admitsAnonymous && (await authorizer.authorize(ANONYMOUS, attributes)).allowed
   }
 
   rulesFor(user: User, namespace: string): Promise<UserRules> {

@@ -263,6 +263,22 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['publicCaching', 'anonymousAuth', ...AUTHENTICATORS],
+    check: (c) =>
+      c.publicCaching.length > 0 && hasAuthenticator(c) && !c.anonymousAuth
+        ? '--public-caching is for what anybody may read, and without --anonymous-auth nobody may read without a credential'
+        : null,
+  },
+  {
+    reads: ['publicCaching', 'watchCacheAge'],
+    check: (c) => {
+      const late = c.publicCaching.find((one) => (one.maxAgeSeconds + one.staleSeconds) * 1_000 >= c.watchCacheAge)
+      return late === undefined
+        ? null
+        : `--public-caching lets caches keep ${late.resource} longer than --watch-cache-age (${formatDuration(c.watchCacheAge)}) keeps the history to watch from`
+    },
+  },
+  {
     reads: ['watchCacheAge', 'bookmarkInterval'],
     check: (c) =>
       c.watchCacheAge < 2 * c.bookmarkInterval

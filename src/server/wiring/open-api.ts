@@ -2,6 +2,9 @@
  * The API over the resources: its handler, with everything that the handlers of gets, lists, watches and writes share.
  */
 import { isOfReviews, reviewKinds } from '../auth/authz/reviews.js'
+import { newHistory } from '../../engine/cache/reads.js'
+import { resourceId } from '../../engine/model/resource.js'
+import { kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import { Discovery } from '../../kubernetes/dialect/discovery.js'
 import { OpenApi } from '../../kubernetes/dialect/openapi.js'
 import type { DocumentThreads } from '../served/document-threads.js'
@@ -56,13 +59,20 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
   })
 }
 
-function contextOf({ config, clock, random }: Basis, { stage, known, limits, isDraining }: ApiParts): ApiContext {
-  const { registry, resources, views } = stage
+function contextOf(
+  { config, clock, random }: Basis,
+  { version, stage, known, limits, isDraining }: ApiParts,
+): ApiContext {
+  const { registry, resources, views, schema } = stage
+  const caching = new Map(config.publicCaching.map(({ resource, ...seconds }) => [resource, seconds]))
   return {
     find: (group, version, plural) => resources.find(group, version, plural),
     hasGroup: (group, version) => isOfReviews(group, version) || registry.hasGroup(group, version),
     whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
     forms: new ResourceForms(views, clock),
+    // What other processes read with --proto-descriptors of their own is not known here.
+    release: schema === kubernetesSchema() ? version : `${version} ${newHistory()}`,
+    publicCachingOf: (resource) => caching.get(resourceId(resource)) ?? null,
     bodies: limits.bodies,
     pastStates: limits.pastStates,
     initialStates: limits.initialStates,

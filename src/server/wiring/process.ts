@@ -32,6 +32,7 @@ import { openPassthrough } from './open-passthrough.js'
 import type { Sources } from './open-resources.js'
 import { openWrites } from './open-writes.js'
 import { type PortNumbers, Ports } from './ports.js'
+import { checkPublicResources } from './public-resources.js'
 import { problemOf, Readiness } from './readiness.js'
 import { checkStreamHandles } from '../transports/watch/check-stream-handles.js'
 
@@ -170,6 +171,7 @@ export class Process {
     this.#readiness.logWhenReady(startedMs)
     const isWaiting = (): boolean => !this.isReady && !this.#isStopped
     while (isWaiting() && clock.monotonic() - startedMs < readyWithinMs) await sleep(clock, READY_POLL_MS)
+    await checkPublicResources(this.#basis, { registry: this.registry, gate: this.#gate.gate }, this.#stopping.signal)
     await checkStreamHandles(this.#options.config.streamHandles, this.#options.logger)
     return await this.#ports.start()
   }

@@ -151,6 +151,7 @@ function silent(clock: VirtualClock, state: Fake): { authenticator: UnionAuthent
   return {
     authenticator: {
       ...rest,
+      admitsAnonymous: false,
       authenticate: async (request) => ({
         name: request.rawHeaders[1] ?? '',
         uid: '',

@@ -20,6 +20,7 @@ const LIST_ITEMS: Readonly<Record<string, string>> = {
   corsAllowedOrigins: 'https://app.example.org',
   websocketAllowedOrigins: 'https://app.example.org',
   watchCacheSizes: 'pods#5',
+  publicCaching: 'pods=5s/30s',
   trustedProxies: '10.0.0.0/8',
   oidcSigningAlgs: 'RS256',
   authorizationMode: 'RBAC',

@@ -15,6 +15,8 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 
 const caller: Caller = {
   identity: 'test',
+  rights: '',
+  isAnybody: async () => true,
   pace: () => 0,
   authorize: async () => {},
   confirmRights: async () => {},

@@ -24,6 +24,8 @@ export interface Authenticated extends User {
 
 /** An authenticator that never answers null. */
 export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
+  /** Whether a caller without any credential is let in, as `system:anonymous`. */
+  readonly admitsAnonymous: boolean
   /**
    * @throws UnauthorizedError, always with the message "Unauthorized": the reason is for our log (`cause`), not for the
    * caller.
@@ -33,6 +35,7 @@ export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
 
 export function unionAuthenticator({ authenticators, anonymous, clock }: UnionOptions): UnionAuthenticator {
   return {
+    admitsAnonymous: anonymous,
     async authenticate(request) {
       const token = bearerToken(request)
       const errors: unknown[] = []
@@ -71,6 +74,7 @@ const NOBODY: Authenticated = { ...ANONYMOUS, byToken: false }
 
 /** Used when no authenticator is configured: every caller is anonymous, even one that sends a token. */
 export const nobodyAsked: UnionAuthenticator = {
+  admitsAnonymous: true,
   authenticate: async () => NOBODY,
   changesSilently: false,
   onChange: () => () => {},

@@ -20,6 +20,28 @@ export function watchCacheSize(text: string): WatchCacheSize {
   return { resource: match[1] ?? '', batches }
 }
 
+export interface PublicResource {
+  /** `flags.distributary.io`, `pods`. */
+  readonly resource: string
+  readonly maxAgeSeconds: number
+  readonly staleSeconds: number
+}
+
+/** Nobody who lists from a cache may be so late that his watch is refused: 75 s of history are kept. */
+const MAX_PUBLIC_SECONDS = 60
+
+export function publicResource(text: string): PublicResource {
+  const [, resource, maxAge, stale = '0'] = /^([a-z0-9][-a-z0-9.]*)=(\d{1,4})s(?:\/(\d{1,4})s)?$/.exec(text) ?? []
+  if (resource === undefined) throw new OptionValueError(`${quote(text)} is not like "flags.distributary.io=5s/30s"`)
+  const [maxAgeSeconds, staleSeconds] = [Number(maxAge), Number(stale)]
+  if (maxAgeSeconds + staleSeconds > MAX_PUBLIC_SECONDS) {
+    throw new OptionValueError(
+      `${quote(text)} is more than ${MAX_PUBLIC_SECONDS}s in all: what a cache lists has to be young enough to be watched from`,
+    )
+  }
+  return { resource, maxAgeSeconds, staleSeconds }
+}
+
 export interface ApiServiceAddress {
   readonly group: string
   readonly version: string

@@ -1,6 +1,6 @@
 /** Options for the served resources, their caches, and the lifetimes of history and watches. */
 import { boolean, bytes, choice, duration, file, integer, list } from '../option.js'
-import { watchCacheSize } from './values.js'
+import { publicResource, watchCacheSize } from './values.js'
 import { SECOND, MINUTE, HOUR, MiB, GiB } from './units.js'
 
 export const watchingOptions = {
@@ -11,6 +11,13 @@ export const watchingOptions = {
     default: [],
     parseItem: (text) => text,
     doc: '"secrets" adds a known resource that is off by default; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource, because its objects are in another etcd, or too many: with --passthrough the API server answers for it, otherwise it is unknown here. Items are separated by commas, and the flag may be repeated. The YAML key resources takes more detail, and a prefix that contains a comma.',
+  }),
+  publicCaching: list({
+    flag: '--public-caching',
+    group: 'Resources',
+    default: [],
+    parseItem: publicResource,
+    doc: 'Resources that anybody may read, with the time for which shared caches (a CDN, nginx) may answer gets and lists by themselves, and the time for which they may do so once more while they ask again: "flags.distributary.io=5s/30s". At most 60s in all. The server does not start unless its authorizer lets system:anonymous list each of them. Without it answers are private and are revalidated each time.',
   }),
   protoDescriptors: file({
     flag: '--proto-descriptors',

@@ -4,6 +4,7 @@
  */
 import type { FairSemaphore } from '../../auth/fair-semaphore.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
+import type { Resource } from '../../../engine/model/resource.js'
 import type { StatusError } from '../../../engine/model/status.js'
 import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { Clock } from '../../../support/clock.js'
@@ -11,6 +12,13 @@ import type { Random } from '../../../support/random.js'
 import type { BodyCache } from '../bodies/body-cache.js'
 import type { MemoryPressure } from '../limits/memory-pressure.js'
 import type { ResourceForms } from './resource-forms.js'
+
+/** How long caches that many users share may answer by themselves. */
+export interface PublicCaching {
+  readonly maxAgeSeconds: number
+  /** For so long after that they may answer once more while they ask anew. */
+  readonly staleSeconds: number
+}
 
 export interface ApiContext {
   /** Returns a resource that is served here; undefined for any other. */
@@ -20,6 +28,10 @@ export interface ApiContext {
   /** Whether any resource or review of that version is served here. */
   hasGroup(group: string, version: string): boolean
   readonly forms: ResourceForms
+  /** Equal in two processes that write the same bytes for the same object. */
+  readonly release: string
+  /** How caches that everybody shares may keep a resource; null: they may not. */
+  publicCachingOf(resource: Resource): PublicCaching | null
   readonly bodies: BodyCache
   /** The slots for making states of the past, from which lists at an exact revision and later pages are read. */
   readonly pastStates: FairSemaphore

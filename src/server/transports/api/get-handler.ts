@@ -1,28 +1,61 @@
 /** Answers GET of one object. */
+import { createHash } from 'node:crypto'
+import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
 import type { GetParameters } from '../../../kubernetes/dialect/list-options.js'
+import { fingerprintOf, type ServedResource } from '../../../kubernetes/dialect/resource-registry.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
 import { keyOfName } from '../../../engine/model/resource.js'
 import { NotAcceptableError } from '../../../engine/model/status.js'
-import { layOut } from '../bodies/layout.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
+import { type KeyParts, keyOf } from '../../../support/key-of.js'
+import { type Layout, layOut } from '../bodies/layout.js'
 import type { ApiContext } from './api-context.js'
+import { cacheHeaders, publicCachingOf } from './cache-headers.js'
 import { readObject } from './read-state.js'
 import type { ReadRequest } from './request.js'
 import { checkObject } from './unknown-fields.js'
+
+/** All that decides the bytes of one object's answer. */
+interface ObjectContents {
+  readonly object: StoredObject
+  /** Says how objects are shown. */
+  readonly served: ServedResource
+  readonly encoder: ObjectEncoder
+  readonly layout: Layout
+  /** A table shows ages, which change every second; null for every other form. */
+  readonly second: number | null
+}
+
+const OBJECT_KEY: KeyParts<ObjectContents> = {
+  // Its bytes rather than its history, so that replicas agree.
+  object: ({ modRevision, encoding, apiVersion, kind, bytes }) =>
+    JSON.stringify([modRevision, encoding, apiVersion, kind, createHash('sha256').update(bytes).digest('base64url')]),
+  served: fingerprintOf,
+  encoder: ({ apiVersion, key }) => `${apiVersion} ${key}`,
+  layout: ({ key }) => key,
+  second: (second) => second,
+}
 
 export async function handleGet(context: ApiContext, request: ReadRequest<GetParameters>): Promise<void> {
   const { exchange, live, path, form, options } = request
   const { cache, served } = live
   cache.assertReadable()
   const object = await readObject(cache, keyOfName(served.resource, path), options.read, exchange.signal)
+  const caching = await publicCachingOf(context, request)
   // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)
   checkObject(context, request, object)
-  const layout = layOut(exchange, form)
-  const body = request.encoder().single(object)
+  const layout = layOut(exchange, form, caching === null)
+  const encoder = request.encoder()
+  const second = form.transform === 'table' ? Math.floor(context.clock.now() / 1000) : null
+  const contents = { object, served, encoder, layout, second }
+  const headers = cacheHeaders(context, request, caching, keyOf(OBJECT_KEY, contents))
+  if (exchange.keeps(headers.etag)) return exchange.sendNotModified({ ...headers })
+  const body = encoder.single(object)
   if (body === null)
     throw new NotAcceptableError(
       `${served.resource.plural} ${JSON.stringify(path.name)} is stored in a form that cannot be read`,
     )
-  exchange.send(200, form.contentType, await layout.whole(body))
+  exchange.send(200, form.contentType, await layout.whole(body), { ...headers })
 }

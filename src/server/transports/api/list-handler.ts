@@ -5,6 +5,7 @@ import type { Snapshot } from '../../../engine/cache/store.js'
 import type { WatchCache } from '../../../engine/cache/watch-cache.js'
 import { startKeyOf } from '../../../kubernetes/dialect/continue-token.js'
 import type { ListParameters } from '../../../kubernetes/dialect/list-options.js'
+import { fingerprintOf, type ServedResource } from '../../../kubernetes/dialect/resource-registry.js'
 import { type ListPage, listPieces } from '../../../kubernetes/dialect/list-pieces.js'
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import type { Selector } from '../../../kubernetes/dialect/selector.js'
@@ -16,6 +17,7 @@ import type { BodyUse } from '../bodies/body-cache.js'
 import { type Layout, layOut } from '../bodies/layout.js'
 import { sendBody } from '../bodies/send-body.js'
 import type { ApiContext } from './api-context.js'
+import { cacheHeaders, publicCachingOf } from './cache-headers.js'
 import { readListState } from './read-state.js'
 import type { ReadRequest } from './request.js'
 import { checkObjects } from './unknown-fields.js'
@@ -27,7 +29,10 @@ type ListRequest = ReadRequest<ListParameters>
 
 /** All that decides the bytes of a list. */
 interface ListContents extends Omit<ListPage, 'matches'> {
-  readonly cache: Pick<WatchCache, 'name' | 'history'>
+  readonly snapshot: Snapshot
+  readonly cache: Pick<WatchCache, 'name'>
+  /** Says how objects are shown: it may have changed since the list began. */
+  readonly served: ServedResource
   readonly selector: Selector
   readonly layout: Layout
   /** A table shows ages, which change every second; null for every other form. */
@@ -35,8 +40,9 @@ interface ListContents extends Omit<ListPage, 'matches'> {
 }
 
 const BODY_KEY: KeyParts<ListContents> = {
-  cache: ({ name, history }) => `${name} ${history}`,
-  snapshot: ({ revision }) => revision,
+  cache: ({ name }) => name,
+  served: fingerprintOf,
+  snapshot: ({ history, revision }) => `${history} ${revision}`,
   prefix: (prefix) => prefix,
   startKey: (key) => key,
   limit: (limit) => limit,
@@ -55,21 +61,31 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   const snapshot = await readListState(cache, options.read, exchange.signal, () =>
     context.pastStates.acquire(caller.identity, exchange.signal),
   )
+  const caching = await publicCachingOf(context, request)
   // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
-  const contents = contentsOf(context, request, snapshot)
+  const contents = contentsOf(context, request, snapshot, caching === null)
   const { prefix, selector, encoder } = contents
   await checkObjects(context, request, snapshot, { prefix, selector, apiVersion: encoder.apiVersion }, true)
   if (contents.limit !== null) cache.keep(snapshot)
   const key = keyOf(BODY_KEY, contents)
   const unservable = snapshot.unservableCount
   if (unservable > 0) exchange.warn(`${unservable} objects of ${cache.name} are stored and cannot be served`)
+  const headers = cacheHeaders(context, request, caching, key)
+  const vary = `${headers.vary}, Accept-Encoding`
+  // A watch has to be able to begin where the list ends: a client whose watch has just been refused gets a list, not a 304.
+  if (exchange.keeps(headers.etag) && cache.isResumable(snapshot.revision)) {
+    exchange.sendNotModified({ ...headers, vary })
+    live.metrics.list((performance.now() - exchange.startedMs) / 1000, 0)
+    return
+  }
   const use = await useBody(context, request, key, contents)
   const bytes = await sendBody(exchange, context.bodies, key, use, {
     contentType: form.contentType,
     pace: (sent) => caller.pace(sent),
     clock: context.clock,
     acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
+    headers: { ...headers, vary },
   })
   request.span?.note({
     'distributary.resource': cache.name,
@@ -80,12 +96,18 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)
 }
 
-function contentsOf({ clock }: ApiContext, request: ListRequest, snapshot: Snapshot): ListContents {
+function contentsOf(
+  { clock }: ApiContext,
+  request: ListRequest,
+  snapshot: Snapshot,
+  byUserAgent: boolean,
+): ListContents {
   const { live, path, options, encoder, exchange, form } = request
   const { cache, served } = live
   const prefix = path.namespace === '' ? cache.prefix : namespacePrefix(served.resource, path.namespace)
   return {
     cache,
+    served,
     snapshot,
     prefix,
     startKey: options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix,
@@ -93,7 +115,7 @@ function contentsOf({ clock }: ApiContext, request: ListRequest, snapshot: Snaps
     limit: options.limit !== null && options.limit < snapshot.size ? options.limit : null,
     selector: options.selector,
     encoder: encoder(),
-    layout: layOut(exchange, form),
+    layout: layOut(exchange, form, byUserAgent),
     second: form.transform === 'table' ? Math.floor(clock.now() / 1000) : null,
   }
 }

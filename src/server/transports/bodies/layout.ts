@@ -89,7 +89,8 @@ interface Asked {
   readonly requestHeaders: { readonly 'user-agent'?: string | undefined }
 }
 
-export function layOut({ query, requestHeaders }: Asked, form: Negotiated): Layout {
+/** @param byUserAgent false: for whom it is does not matter, because everybody is sent the same. */
+export function layOut({ query, requestHeaders }: Asked, form: Negotiated, byUserAgent = true): Layout {
   if (form.encoding === 'yaml') return yaml
-  return isPretty(form, query, requestHeaders['user-agent']) ? indented : asItIs
+  return isPretty(form, query, byUserAgent ? requestHeaders['user-agent'] : undefined) ? indented : asItIs
 }

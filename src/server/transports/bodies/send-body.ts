@@ -1,4 +1,5 @@
 /** Writes a shared body to one client, in pieces and at the client's pace. */
+import type { OutgoingHttpHeaders } from 'node:http'
 import { createGzip } from 'node:zlib'
 import { type Clock, sleep } from '../../../support/clock.js'
 import { turns } from '../../../support/turns.js'
@@ -14,6 +15,7 @@ const GZIP_LEVEL = 1
 export interface BodyAnswer {
   readonly contentType: string
   readonly acceptsGzip: boolean
+  readonly headers: OutgoingHttpHeaders
   /** Counts the bytes that are sent. @returns milliseconds to wait before more. */
   readonly pace: (bytes: number) => number
   readonly clock: Clock
@@ -35,7 +37,7 @@ export async function sendBody(
     const first = await use.body.piece(0)
     const second = first === undefined ? undefined : await use.body.piece(1)
     if (exchange.isGone) return 0
-    const headers = { vary: 'Accept-Encoding' }
+    const { headers } = answer
     const isLarge = second !== undefined || (first?.length ?? 0) >= GZIP_FROM_BYTES
     if (!isLarge) {
       const body = first ?? Buffer.alloc(0)

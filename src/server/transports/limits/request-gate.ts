@@ -19,7 +19,7 @@ import type { AuthenticationRequest } from '../../auth/authn/authenticator.js'
 import type { Authenticated } from '../../auth/authn/union-authenticator.js'
 import { refuseImpersonation } from '../../auth/impersonation.js'
 import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certificate.js'
-import { ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../../auth/user.js'
+import { ALL_UNAUTHENTICATED, ANONYMOUS, identityKey, type User } from '../../auth/user.js'
 import { type StatusError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Exchange } from '../server/exchange.js'
 import { identityTurn } from './arrivals.js'
@@ -41,6 +41,10 @@ export interface RequestGateOptions {
 export interface Caller {
   /** The name that its limits are counted under: the user, or the address of an anonymous client. */
   readonly identity: string
+  /** Equal for callers with the same name, uid, groups and extra, whose rights are therefore the same; '' where nobody is authenticated. */
+  readonly rights: string
+  /** Whether anybody may do what this caller does; false while that cannot be said. */
+  isAnybody(): Promise<boolean>
   /** Counts bytes of a list or initial state. @returns milliseconds to wait before more is sent. */
   readonly pace: (bytes: number) => number
   /** Checks a further permission, such as `create` for a PUT that would create. @throws ForbiddenError, ServiceUnavailableError */
@@ -88,6 +92,8 @@ export class RequestGate {
       refuseImpersonation(exchange.request.rawHeaders)
       return {
         identity: address,
+        rights: '',
+        isAnybody: () => Promise.resolve(true),
         pace: (bytes) => spendInitialBytes(address, bytes),
         authorize: allowed,
         confirmRights: allowed,
@@ -121,6 +127,8 @@ export class RequestGate {
       rule = grant.decision.rule
       return {
         identity,
+        rights: identityKey(acting.user),
+        isAnybody: () => guard.letsAnybody(attributes).catch(() => false),
         pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
         authorize: async (more) => void (await guard.authorize(acting, more)),
         confirmRights: async (write) => await this.#options.escalation?.confirm(acting.user, write),
@@ -129,6 +137,11 @@ export class RequestGate {
     } finally {
       this.#audit(exchange, attributes, address, client, rule)
     }
+  }
+
+  /** Whether anybody may do this without a name. @throws ServiceUnavailableError when that cannot be said now. */
+  async letsAnybody(attributes: Attributes): Promise<boolean> {
+    return (await this.#options.guard?.letsAnybody(attributes)) ?? true
   }
 
   /**

@@ -21,7 +21,8 @@ export function handleCors(exchange: Exchange, allowedOrigins: readonly string[]
   if (origin === undefined || !allowedOrigins.includes(origin)) return false
   exchange.headers['access-control-allow-origin'] = origin
   exchange.headers['access-control-allow-credentials'] = 'true'
-  exchange.headers['access-control-expose-headers'] = 'Date, Retry-After, Warning, X-Distributary-Staleness-Seconds'
+  exchange.headers['access-control-expose-headers'] =
+    'Date, ETag, Retry-After, Warning, X-Distributary-Staleness-Seconds'
   if (exchange.request.method !== 'OPTIONS' || asked === undefined) return false
   exchange.writeHead(204, PREFLIGHT)
   exchange.end()

@@ -111,10 +111,21 @@ export class Exchange {
 
   /** Sends a document that the client caches under its ETag; a 304 when the client has this version. */
   sendTagged(contentType: string, body: Buffer, etag: string, headers: OutgoingHttpHeaders = {}): void {
+    const tagged = { etag, vary: 'Accept', ...headers }
+    if (this.keeps(etag)) this.sendNotModified(tagged)
+    else this.send(200, contentType, body, tagged)
+  }
+
+  /** Whether the client has the version of that ETag (`If-None-Match`). */
+  keeps(etag: string): boolean {
     const kept = this.requestHeaders['if-none-match'] ?? ''
-    const isKept = kept.trim() === '*' || kept.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
-    if (!isKept) return this.send(200, contentType, body, { etag, vary: 'Accept', ...headers })
-    this.writeHead(304, { etag, vary: 'Accept', ...headers })
+    return kept.trim() === '*' || kept.split(',').some((tag) => opaqueTag(tag) === opaqueTag(etag))
+  }
+
+  /** Answers that the client's version is the present one. */
+  sendNotModified(headers: OutgoingHttpHeaders): void {
+    if (this.isGone) return
+    this.writeHead(304, headers)
     this.end()
   }
 
@@ -126,6 +137,11 @@ export class Exchange {
     const { 'content-type': contentType = 'application/json', ...rest } = headers
     this.send(code, contentType, body, rest)
   }
+}
+
+/** If-None-Match compares weakly (RFC 9110): W/"a" and "a" are equal. */
+function opaqueTag(tag: string): string {
+  return tag.trim().replace(/^W\//, '')
 }
 
 /** Writes the warn-text of RFC 9110 in UTF-8, as the API server does: Node takes each character of a header for one byte. */

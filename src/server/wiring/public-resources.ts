@@ -1,0 +1,45 @@
+/** Checks at the start that what caches may hand to everybody (`--public-caching`) may be read by everybody. */
+import { resourceId } from '../../engine/model/resource.js'
+import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
+import { sleep } from '../../support/clock.js'
+import { type Attributes, resourceAttributes } from '../auth/authz/authorizer.js'
+import type { RequestGate } from '../transports/limits/request-gate.js'
+import type { Basis } from './basis.js'
+
+/** How long a start waits for rights that cannot be read yet. Until they can, every answer is private. */
+const WAIT_MS = 10_000
+const POLL_MS = 50
+
+/** @throws Error that names a resource which system:anonymous may not list. */
+export async function checkPublicResources(
+  { config, clock, logger }: Pick<Basis, 'config' | 'clock' | 'logger'>,
+  { registry, gate }: { readonly registry: ResourceRegistry; readonly gate: Pick<RequestGate, 'letsAnybody'> },
+  signal: AbortSignal,
+): Promise<void> {
+  const startedMs = clock.monotonic()
+  for (const { resource } of config.publicCaching) {
+    const attributes = listOf(resource, registry)
+    for (;;) {
+      const isAllowed = await gate.letsAnybody(attributes).catch(() => null)
+      if (isAllowed === false) {
+        throw new Error(
+          `--public-caching: system:anonymous may not list ${resource}, and caches would show it to anybody`,
+        )
+      }
+      if (isAllowed === true || signal.aborted) break
+      if (clock.monotonic() - startedMs >= WAIT_MS) {
+        logger.warn({ resource }, 'rights cannot be read yet; until they are, caches may not keep answers')
+        break
+      }
+      await sleep(clock, POLL_MS, signal).catch(() => {})
+    }
+  }
+}
+
+/** @param name its id, also that of a custom resource which is not defined yet. */
+function listOf(name: string, registry: ResourceRegistry): Attributes {
+  const served = registry.list().find(({ resource }) => resourceId(resource) === name)?.resource
+  const [plural = '', ...group] = name.split('.')
+  const resource = served ?? { group: group.join('.'), version: 'v1', plural }
+  return resourceAttributes({ verb: 'list', resource, namespace: '', name: '', path: '' })
+}

@@ -1,0 +1,69 @@
+/** A 304 stands for a list as fresh as was asked for, from whose end a watch can begin. */
+import t from 'tap'
+import type { Revision } from '../../../../../src/engine/model/revision.js'
+import { startApp } from '../../../../support/app.js'
+import { pod } from '../../../../support/pod.js'
+import { until } from '../../../../support/until.js'
+
+const PODS = '/api/v1/pods'
+
+void t.test('a list that a watch can no longer begin from is sent whole, whatever the client has kept', async (t) => {
+  const app = await startApp(t, { config: { defaultWatchCacheSize: 1, watchCacheAge: 0 } })
+  const source = [...app.app.sources].find(({ resource }) => resource.plural === 'pods')!
+  const first = app.put('pods/default/a', pod('a'))
+  await until(() => source.cache.revision >= first, 'it is there')
+  const exact = `${app.url}${PODS}?resourceVersion=${first}&resourceVersionMatch=Exact`
+  const ask = async (url: string, etag?: string): Promise<Response> =>
+    await fetch(url, etag === undefined ? {} : { headers: { 'if-none-match': etag } })
+  const kept = await ask(exact)
+  const etag = kept.headers.get('etag')!
+  t.equal((await ask(exact, etag)).status, 304, 'while it is young')
+  for (let i = 0; i < 5; i++) app.put(`pods/default/b${i}`, pod(`b${i}`))
+  const watch = `${app.url}${PODS}?watch=1&resourceVersion=${first}&timeoutSeconds=1`
+  await until(async () => (await (await ask(watch)).text()).includes('"code":410'), 'no watch begins there')
+  const again = await ask(exact, etag)
+  t.equal(again.status, 200, 'otherwise a client would go round: 304, watch, 410')
+  t.equal(await again.text(), await kept.text())
+  const newest = await ask(app.url + PODS)
+  const { metadata } = (await newest.json()) as { metadata: { resourceVersion: string } }
+  t.ok(source.cache.isResumable(Number(metadata.resourceVersion) as Revision))
+  t.equal(
+    (await ask(app.url + PODS, newest.headers.get('etag')!)).status,
+    304,
+    'the newest list is always young enough',
+  )
+})
+
+void t.test('a list that was kept is compared with a state as fresh as the client asked for', async (t) => {
+  const app = await startApp(t)
+  app.put('pods/default/a', pod('a'))
+  const ask = async (query: string, etag = ''): Promise<Response> =>
+    await fetch(`${app.url}${PODS}?${query}`, { headers: { 'if-none-match': etag } })
+  await until(async () => (await (await ask('')).text()).includes('"a"'), 'it is there')
+  const etag = (await ask('')).headers.get('etag')!
+  const second = app.put('pods/default/b', pod('b'))
+  t.equal((await ask(`resourceVersion=${second}`, etag)).status, 200)
+  t.equal((await ask('', etag)).status, 200)
+  t.equal((await ask(`resourceVersion=${second + 1000}`, etag)).status, 504, 'nothing is kept of what does not exist')
+  const head = await fetch(app.url + PODS, { method: 'HEAD' })
+  const got = await ask('')
+  t.equal(head.headers.get('etag'), got.headers.get('etag'))
+  const headAgain = await fetch(app.url + PODS, {
+    method: 'HEAD',
+    headers: { 'if-none-match': `${got.headers.get('etag')}` },
+  })
+  t.equal(headAgain.status, 304)
+})
+
+void t.test('pages of allowed origins may read the ETag, and send it', async (t) => {
+  const app = await startApp(t, { flags: ['--cors-allowed-origins', 'https://app.example.org'] })
+  const origin = 'https://app.example.org'
+  const list = await fetch(app.url + PODS, { headers: { origin } })
+  t.match(list.headers.get('access-control-expose-headers'), /\bETag\b/)
+  t.equal(list.headers.get('vary'), 'Origin, Accept, User-Agent, Accept-Encoding')
+  const preflight = await fetch(app.url + PODS, {
+    method: 'OPTIONS',
+    headers: { origin, 'access-control-request-method': 'GET', 'access-control-request-headers': 'if-none-match' },
+  })
+  t.match(preflight.headers.get('access-control-allow-headers'), /\bIf-None-Match\b/)
+})
