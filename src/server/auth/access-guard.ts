@@ -1,5 +1,6 @@
 /**
- * Decides whether requests are let in, and keeps checking whether the running watches are still allowed.
+ * Decides whether requests are let in, and keeps checking whether the running watches are still allowed. A request that waited
+ * is checked again before it is answered, unless nothing can have changed meanwhile.
  *
  * Watches with the same credential and the same attributes share one *entry*, which is judged once however many they
  * are. When an authenticator or authorizer reports a change, a pass judges all entries. Entries whose judges can change
@@ -14,7 +15,7 @@ import type { Logger } from '../../support/log.js'
 import { turns } from '../../support/turns.js'
 import type { AuthenticationRequest } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
-import type { Authenticated, UnionAuthenticator } from './authn/union-authenticator.js'
+import { type Authenticated, requireCurrent, type UnionAuthenticator } from './authn/union-authenticator.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision, type UserRules } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
 import { impersonatedUser, impersonationAttributes, refuseImpersonation, wantedUser } from './impersonation.js'
@@ -40,8 +41,10 @@ export interface Acting {
   readonly user: User
   /** The caller that impersonates the user; null when the user is the caller. */
   readonly impersonator: User | null
-  /** The generation of the rights under which the decision was made: see `keep`. */
+  /** The generation of the rights under which the decision was made: see `confirm` and `keep`. */
   readonly generation: number
+  /** When the caller was authenticated, by the monotonic clock. */
+  readonly sinceMs: number
 }
 
 /** An allowed request, with the generation of the rights that allowed it. */
@@ -118,12 +121,12 @@ export class AccessGuard {
   }
 
   async #actingAs(caller: User, { rawHeaders }: AuthenticationRequest): Promise<Acting> {
-    const generation = this.#generation
+    const since = { generation: this.#generation, sinceMs: this.#options.clock.monotonic() }
     if (caller.groups.includes(ALL_UNAUTHENTICATED)) refuseImpersonation(rawHeaders)
     const wanted = wantedUser(rawHeaders)
-    if (wanted === null) return { user: caller, impersonator: null, generation }
+    if (wanted === null) return { user: caller, impersonator: null, ...since }
     for (const attributes of impersonationAttributes(wanted)) await this.#require(caller, attributes)
-    return { user: impersonatedUser(wanted, caller), impersonator: caller, generation }
+    return { user: impersonatedUser(wanted, caller), impersonator: caller, ...since }
   }
 
   /** @throws ForbiddenError in the API server's words; ServiceUnavailableError when no authorizer can decide now. */
@@ -159,6 +162,37 @@ export class AccessGuard {
     const decision = await this.#options.authorizer.authorize(user, attributes)
     if (!decision.allowed) throw forbidden(user, attributes, decision)
     return decision
+  }
+
+  /**
+   * Checks again, before it is answered, a request that may have waited since it was let in: for a revision, a slot or a body.
+   *
+   * @param attributes null for a request that needs no right.
+   * @returns undefined, and asks nobody, when nothing can have changed since.
+   * @throws UnauthorizedError, which may be at once; ForbiddenError; ServiceUnavailableError when nobody can decide now.
+   */
+  confirm(request: AuthenticationRequest, attributes: Attributes | null, acting: Acting): Promise<void> | undefined {
+    const { authenticator, authorizer, clock } = this.#options
+    requireCurrent(acting.user, clock)
+    const changesSilently = authenticator.changesSilently || authorizer.changesSilently
+    const isFresh = !changesSilently || clock.monotonic() - acting.sinceMs < this.#recheckMs
+    if (acting.generation === this.#generation && isFresh) return undefined
+    return this.#requireAgain(request, attributes, actingKey(acting)).then(() => undefined)
+  }
+
+  /** @param identity who the caller was, by `actingKey`. @throws UnauthorizedError, ForbiddenError, ServiceUnavailableError */
+  async #requireAgain(
+    request: AuthenticationRequest,
+    attributes: Attributes | null,
+    identity: string,
+  ): Promise<Acting> {
+    const acting = await this.#actingAs(await this.#options.authenticator.authenticate(request), request)
+    // The credential now belongs to another user or other groups, and the request was allowed for the old identity.
+    if (actingKey(acting) !== identity) {
+      throw new UnauthorizedError('Unauthorized', { cause: 'the identity has changed' })
+    }
+    if (attributes !== null) await this.#require(acting.user, attributes)
+    return acting
   }
 
   /**
@@ -258,14 +292,10 @@ export class AccessGuard {
 
   async #judge(key: string, entry: Entry): Promise<void> {
     if (entry.revoke.size === 0) return
-    const { authenticator, clock, unjudgedMs = 300_000 } = this.#options
+    const { clock, unjudgedMs = 300_000 } = this.#options
     try {
-      const acting = await this.#actingAs(await authenticator.authenticate(entry.request), entry.request)
-      // The credential now belongs to another user or other groups, and the watch was allowed for the old identity.
-      if (actingKey(acting) !== entry.identity)
-        throw new UnauthorizedError('Unauthorized', { cause: 'the identity has changed' })
-      await this.#require(acting.user, entry.attributes)
-      entry.expiresAt = acting.user.expiresAt
+      const { user } = await this.#requireAgain(entry.request, entry.attributes, entry.identity)
+      entry.expiresAt = user.expiresAt
       entry.unjudgedSince = null
     } catch (caught) {
       const error = StatusError.from(caught)

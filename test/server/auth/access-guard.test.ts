@@ -9,7 +9,7 @@ import { type Attributes, type Authorizer, resourceAttributes } from '../../../s
 import { parsePolicy, policy } from '../../../src/server/auth/authz/policy.js'
 import { ServiceUnavailableError, type StatusError } from '../../../src/engine/model/status.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
-import { bearer, changeable } from './fixtures.js'
+import { bearer, changeable, request } from './fixtures.js'
 
 const watchPods = (namespace: string): Attributes =>
   resourceAttributes({
@@ -134,6 +134,51 @@ void t.test('a right taken away between the decision and the start of the watch 
   })
   await settle()
   t.match(ended, { code: 403 })
+})
+
+void t.test('a request that waited is confirmed without a question when nothing can have changed', async (t) => {
+  const { guard, rules, tokens, clock, settle } = setup(t)
+  const asked = bearer('t1')
+  const allow = async () =>
+    await guard.authorize(await guard.actingAs(await guard.authenticate(asked), asked), watchPods('web'))
+  const grant = await allow()
+  clock.advance(3_600_000)
+  t.equal(guard.confirm(asked, watchPods('web'), grant), undefined)
+  rules.change(policyFor('carl', 'ann'))
+  await settle()
+  t.equal(await guard.confirm(asked, watchPods('web'), grant), undefined, 'a change that leaves the right as it was')
+  rules.change(policyFor('carl'))
+  await settle()
+  await t.rejects(async () => guard.confirm(asked, watchPods('web'), grant), {
+    code: 403,
+    message: /User "ann" cannot watch/,
+  })
+  t.equal(await guard.confirm(asked, null, grant), undefined, 'one that needs no right')
+  tokens.change('t1,ann,1,web')
+  await settle()
+  await t.rejects(async () => guard.confirm(asked, null, grant), { code: 401 }, 'it speaks for other groups now')
+})
+
+void t.test('a confirmation asks judges that change silently, but not sooner than a watch would', async (t) => {
+  const clock = new VirtualClock()
+  const state: Fake = { allowed: true, expiresAt: 60_000, failing: false, asked: 0, running: 0, mostRunning: 0 }
+  const guard = new AccessGuard({ ...silent(clock, state), clock })
+  t.teardown(() => guard.close())
+  const asked = request([['Authorization', 'ann']])
+  const grant = await guard.authorize(await guard.actingAs(await guard.authenticate(asked), asked), watchPods('web'))
+  const confirm = async (): Promise<void> => await guard.confirm(asked, watchPods('web'), grant)
+  clock.advance(4_999)
+  t.equal(guard.confirm(asked, watchPods('web'), grant), undefined)
+  t.equal(state.asked, 1)
+  clock.advance(1)
+  await confirm()
+  t.equal(state.asked, 2)
+  state.failing = true
+  await t.rejects(confirm(), { code: 503 }, 'nobody can say')
+  Object.assign(state, { failing: false, allowed: false })
+  await t.rejects(confirm(), { code: 403 })
+  clock.advance(55_000)
+  t.throws(() => guard.confirm(asked, watchPods('web'), grant), { code: 401 }, 'the credential has expired')
 })
 
 interface Fake {

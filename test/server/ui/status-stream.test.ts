@@ -21,6 +21,7 @@ const caller: Caller = {
   authorize: async () => {},
   confirmRights: async () => {},
   keep: () => () => {},
+  confirm: () => undefined,
 }
 
 async function serveUi(t: Test, status: () => Promise<ServerStatus>) {

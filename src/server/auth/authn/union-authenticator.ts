@@ -83,9 +83,9 @@ export const nobodyAsked: UnionAuthenticator = {
 
 /**
  * TLS checks a client certificate when its connection begins, and the certificate may expire while the connection
- * lives.
+ * lives. @throws UnauthorizedError
  */
-function requireCurrent({ expiresAt }: User, clock: Pick<Clock, 'now'>): void {
+export function requireCurrent({ expiresAt }: User, clock: Pick<Clock, 'now'>): void {
   if (expiresAt === null || clock.now() < expiresAt) return
   throw new UnauthorizedError('Unauthorized', { cause: 'the credential has expired' })
 }

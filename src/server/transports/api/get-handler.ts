@@ -37,11 +37,13 @@ const OBJECT_KEY: KeyParts<ObjectContents> = {
 }
 
 export async function handleGet(context: ApiContext, request: ReadRequest<GetParameters>): Promise<void> {
-  const { exchange, live, path, form, options } = request
+  const { exchange, live, path, form, options, caller } = request
   const { cache, served } = live
   cache.assertReadable()
   const object = await readObject(cache, keyOfName(served.resource, path), options.read, exchange.signal)
   const caching = await publicCachingOf(context, request)
+  const confirming = caller.confirm()
+  if (confirming !== undefined) await confirming
   // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)

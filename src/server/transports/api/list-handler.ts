@@ -67,6 +67,8 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   const contents = contentsOf(context, request, snapshot, caching === null)
   const { prefix, selector, encoder } = contents
   await checkObjects(context, request, snapshot, { prefix, selector, apiVersion: encoder.apiVersion }, true)
+  const confirming = caller.confirm()
+  if (confirming !== undefined) await confirming
   if (contents.limit !== null) cache.keep(snapshot)
   const key = keyOf(BODY_KEY, contents)
   const unservable = snapshot.unservableCount
@@ -80,6 +82,13 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
     return
   }
   const use = await useBody(context, request, key, contents)
+  try {
+    const again = caller.confirm()
+    if (again !== undefined) await again
+  } catch (error) {
+    use.release()
+    throw error
+  }
   const bytes = await sendBody(exchange, context.bodies, key, use, {
     contentType: form.contentType,
     pace: (sent) => caller.pace(sent),

@@ -74,7 +74,10 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   const found = find(context, request)
   if (!isRead(verb)) return await handleWrite(context, writes, request, found.served)
   const dropping = dropBody(exchange, context.clock, context.requestTimeoutMs)
-  if (dropping !== null) await dropping
+  if (dropping !== null) {
+    await dropping
+    await caller.confirm()
+  }
   if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)
   const live = found.kind === 'live' ? found : await openUncached(context, request, found)
   if (live === null) return

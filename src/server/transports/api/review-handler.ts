@@ -34,7 +34,7 @@ export async function handleReview(
   kind: ReviewKind,
 ): Promise<void> {
   const verb = verbOf(exchange, path)
-  const { user, judge } = await gate.checkReview(
+  const reviewer = await gate.checkReview(
     exchange,
     attributesOf(exchange, path, verb),
     kind.isSelf && verb === 'create',
@@ -44,9 +44,10 @@ export async function handleReview(
     throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
   const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false, hasObjects: false })
   const bytes = await readBody(exchange, context.clock, context.requestTimeoutMs, MAX_REVIEW_BYTES)
+  await reviewer.confirm()
   const body = parseReviewBody(exchange.requestHeaders['content-type'], bytes, schema, kind)
-  const answer = await answerReview(judge, kind, {
-    caller: user,
+  const answer = await answerReview(reviewer.judge, kind, {
+    caller: reviewer.user,
     namespace: path.namespace,
     body,
     nowMs: context.clock.now(),

@@ -62,6 +62,8 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
     }
     const start = await startOf(request)
     if (!(start instanceof StatusError) && start.kind === 'initial') await warnOfUnknown(context, request, start)
+    const confirming = caller.confirm()
+    if (confirming !== undefined) await confirming
     // The read may have waited for the very value that cannot be read.
     live.cache.assertReadable()
     if (exchange.signal.aborted) return held.release()

@@ -65,6 +65,7 @@ async function perform(
   const release = await performer.semaphore.acquire(caller.identity, exchange.signal)
   try {
     const body = await readBody(exchange, context.clock, context.requestTimeoutMs)
+    await caller.confirm()
     const write: WriteRequest = {
       served,
       namespace: path.namespace,

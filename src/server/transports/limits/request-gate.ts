@@ -37,8 +37,18 @@ export interface RequestGateOptions {
   readonly audit: AuditLog | null
 }
 
+/** A request that was let in, and may have to wait before it is answered. */
+export interface Confirmable {
+  /**
+   * Checks again that the request is allowed: to be called after a wait, before the answer begins.
+   * @returns undefined when nothing can have changed, so that a request that did not wait is not made to.
+   * @throws UnauthorizedError, which may be at once; ForbiddenError, ServiceUnavailableError
+   */
+  confirm(): Promise<void> | undefined
+}
+
 /** The client of one request that has passed the gate. */
-export interface Caller {
+export interface Caller extends Confirmable {
   /** The name that its limits are counted under: the user, or the address of an anonymous client. */
   readonly identity: string
   /** Equal for callers with the same name, uid, groups and extra, whose rights are therefore the same; '' where nobody is authenticated. */
@@ -56,7 +66,7 @@ export interface Caller {
 }
 
 /** The client of an access review, and who answers it. */
-export interface Reviewer {
+export interface Reviewer extends Confirmable {
   readonly user: User
   readonly judge: ReviewJudge
 }
@@ -72,6 +82,14 @@ export interface ForwardedCaller {
 }
 
 type Client = Pick<Acting, 'user' | 'impersonator'>
+
+/** What the gate has found out about a request, for the access log. */
+interface Found {
+  client: Client | null
+  /** null: the request is refused. */
+  rule: string | null
+}
+
 type Decided = 'allow' | 'forbid' | 'unauthenticated' | 'none'
 
 export class RequestGate {
@@ -88,12 +106,13 @@ export class RequestGate {
     const { guard, spendInitialBytes, audit } = this.#options
     const address = this.addressOf(exchange)
     if (guard === null) {
-      if (audit !== null) this.#audit(exchange, attributes, address, null, null)
+      if (audit !== null) this.#audit(exchange, attributes, address, nobody())
       refuseImpersonation(exchange.request.rawHeaders)
       return {
         identity: address,
         rights: '',
         isAnybody: () => Promise.resolve(true),
+        confirm: nothing,
         pace: (bytes) => spendInitialBytes(address, bytes),
         authorize: allowed,
         confirmRights: allowed,
@@ -115,27 +134,30 @@ export class RequestGate {
       tlsPeerCertificate: this.#certificateOf(request),
       address,
     }
-    let client: Client | null = null
-    let rule: string | null = null
+    const found = nobody()
     try {
       const user = await this.#authenticate(guard, asked, address)
-      client = { user, impersonator: null }
+      found.client = { user, impersonator: null }
       const acting = await this.#actingAs(guard, user, asked, address)
-      client = acting
+      found.client = acting
       const identity = identityOf(acting.user, address)
       const grant = await guard.authorize(acting, attributes)
-      rule = grant.decision.rule
+      found.rule = grant.decision.rule
+      const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, attributes, grant)
+      // It has waited for its turn.
+      await confirm()
       return {
         identity,
         rights: identityKey(acting.user),
         isAnybody: () => guard.letsAnybody(attributes).catch(() => false),
+        confirm,
         pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
         authorize: async (more) => void (await guard.authorize(acting, more)),
         confirmRights: async (write) => await this.#options.escalation?.confirm(acting.user, write),
         keep: (revoked) => guard.keep(asked, attributes, grant, revoked),
       }
     } finally {
-      this.#audit(exchange, attributes, address, client, rule)
+      this.#audit(exchange, attributes, address, found)
     }
   }
 
@@ -186,23 +208,24 @@ export class RequestGate {
     const { request } = exchange
     const address = this.addressOf(exchange)
     if (guard === null) {
-      if (audit !== null) this.#audit(exchange, attributes, address, null, null)
+      if (audit !== null) this.#audit(exchange, attributes, address, nobody())
       refuseImpersonation(request.rawHeaders)
-      return { user: ANONYMOUS, judge: EVERYTHING }
+      return { user: ANONYMOUS, judge: EVERYTHING, confirm: nothing }
     }
     const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request) }
-    let client: Client | null = null
-    let rule: string | null = null
+    const found = nobody()
     try {
       const user = await this.#authenticate(guard, asked, address)
-      client = { user, impersonator: null }
+      found.client = { user, impersonator: null }
       const acting = await this.#actingAs(guard, user, asked, address)
-      client = acting
+      found.client = acting
       const needsNoRight = isSelf && !acting.user.groups.includes(ALL_UNAUTHENTICATED)
-      rule = needsNoRight ? 'a review of its own rights' : (await guard.authorize(acting, attributes)).decision.rule
-      return { user: acting.user, judge: guard }
+      const needed = needsNoRight ? null : attributes
+      found.rule =
+        needed === null ? 'a review of its own rights' : (await guard.authorize(acting, needed)).decision.rule
+      return { user: acting.user, judge: guard, confirm: () => confirmed(guard, found, asked, needed, acting) }
     } finally {
-      this.#audit(exchange, attributes, address, client, rule)
+      this.#audit(exchange, attributes, address, found)
     }
   }
 
@@ -219,30 +242,26 @@ export class RequestGate {
       tlsPeerCertificate: this.#certificateOf(request),
       address,
     }
-    let user: Authenticated | null = null
+    const found = nobody()
     try {
-      if (guard !== null) user = await this.#authenticate(guard, asked, address)
-      const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
+      const user = guard === null ? null : await this.#authenticate(guard, asked, address)
+      if (user !== null) found.client = { user, impersonator: null }
       const identity = user === null ? address : identityOf(user, address)
       await countRequest(identity)
       if (user !== null) await identityTurn(identity, address)
+      found.rule = 'passed on'
+      const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
       return { user, isAnonymous, byToken: user?.byToken === true, address }
     } finally {
-      const client = user === null ? null : { user, impersonator: null }
-      this.#audit(exchange, attributes, address, client, user === null ? null : 'passed on')
+      this.#audit(exchange, attributes, address, found)
     }
   }
 
   /** Writes the line of the access log when the answer is complete, because its code and latency are known then. */
-  #audit(
-    exchange: Exchange,
-    attributes: Attributes,
-    address: string,
-    client: Client | null,
-    rule: string | null,
-  ): void {
+  #audit(exchange: Exchange, attributes: Attributes, address: string, found: Found): void {
     const { audit, guard } = this.#options
     if (audit === null) return
+    const { client } = found
     const { startedMs, request } = exchange
     const transport = transportOf(request)
     const userAgent = request.headers['user-agent'] ?? ''
@@ -252,6 +271,7 @@ export class RequestGate {
         ? {}
         : { impersonatedUser: client.user.name, impersonatedGroups: client.user.groups }
     exchange.response.once('close', () => {
+      const { rule } = found
       const decision: Decided =
         guard === null ? 'none' : client === null ? 'unauthenticated' : rule === null ? 'forbid' : 'allow'
       audit.write({
@@ -312,7 +332,30 @@ function identityOf(user: User, address: string): string {
   return user.groups.includes(ALL_UNAUTHENTICATED) ? address : user.name
 }
 
-const nothing = (): void => {}
+function nobody(): Found {
+  return { client: null, rule: null }
+}
+
+/** As `AccessGuard.confirm`; the access log says if the request is refused after all. */
+function confirmed(
+  guard: AccessGuard,
+  found: Found,
+  asked: AuthenticationRequest,
+  attributes: Attributes | null,
+  acting: Acting,
+): Promise<void> | undefined {
+  const refuse = (error: unknown): never => {
+    found.rule = null
+    throw error
+  }
+  try {
+    return guard.confirm(asked, attributes, acting)?.catch(refuse)
+  } catch (error) {
+    return refuse(error)
+  }
+}
+
+const nothing = (): undefined => {}
 const allowed = (): Promise<void> => Promise.resolve()
 
 /** An HTTP/2 request has a stand-in for the socket; the session of its stream has the real one. */

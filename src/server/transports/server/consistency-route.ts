@@ -8,11 +8,12 @@
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { MethodNotAllowedError } from '../../../engine/model/status.js'
+import type { Confirmable } from '../limits/request-gate.js'
 import type { Exchange } from './exchange.js'
 import { type GatedRouteOptions, gated } from './gated-route.js'
 import { requireOwnOrigin } from './own-origin.js'
 
-export interface ConsistencyRouteOptions extends GatedRouteOptions<unknown> {
+export interface ConsistencyRouteOptions extends GatedRouteOptions<Confirmable> {
   /** @returns the report, which is sent as JSON. @throws StatusError */
   readonly checkConsistency: () => Promise<object>
 }
@@ -20,10 +21,11 @@ export interface ConsistencyRouteOptions extends GatedRouteOptions<unknown> {
 const PATH = '/consistency-check'
 
 export function registerConsistencyCheck(server: FastifyInstance, options: ConsistencyRouteOptions): void {
-  const answer = async (exchange: Exchange): Promise<void> => {
+  const answer = async (exchange: Exchange, caller: Confirmable): Promise<void> => {
     requirePost(exchange)
     requireOwnOrigin(exchange, 'a consistency check is not asked for')
     const report = await options.checkConsistency()
+    await caller.confirm()
     exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(report, null, 2)}\n`))
   }
   server.all(

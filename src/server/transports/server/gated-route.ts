@@ -3,9 +3,11 @@ import type { Attributes } from '../../auth/authz/authorizer.js'
 import { InternalError, StatusError } from '../../../engine/model/status.js'
 import { systemClock } from '../../../support/clock.js'
 import { dropBody } from '../api/read-body.js'
+import type { Confirmable } from '../limits/request-gate.js'
 import { Exchange } from './exchange.js'
 
-export interface GatedRouteOptions<Caller> {
+/** @typeParam Caller null where nobody is asked. */
+export interface GatedRouteOptions<Caller extends Confirmable | null> {
   readonly gate: {
     /** @throws StatusError for a caller who is not let in. */
     check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller>
@@ -26,7 +28,7 @@ interface Reply {
 }
 
 /** A handler for Fastify that answers by `send` whoever may do what `attributes` says. */
-export function gated<Caller>(
+export function gated<Caller extends Confirmable | null>(
   { gate, onInternalError }: GatedRouteOptions<Caller>,
   attributes: (request: Exchange['request']) => Attributes,
   send: (exchange: Exchange, caller: Caller) => void | Promise<void>,
@@ -37,6 +39,7 @@ export function gated<Caller>(
     try {
       const caller = await gate.check(exchange, attributes(raw))
       await dropBody(exchange, systemClock, BODY_MS)
+      await caller?.confirm()
       await send(exchange, caller)
     } catch (error) {
       const status = StatusError.from(error)

@@ -1,6 +1,7 @@
 /** Answers `/metrics` in the text format of Prometheus. */
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
+import type { Confirmable } from '../limits/request-gate.js'
 import { type GatedRouteOptions, gated } from './gated-route.js'
 
 /** The answer to a scrape. */
@@ -9,7 +10,7 @@ export interface Exposition {
   readonly text: string
 }
 
-export interface MetricsRouteOptions extends GatedRouteOptions<unknown> {
+export interface MetricsRouteOptions extends GatedRouteOptions<Confirmable | null> {
   readonly metrics: () => Promise<Exposition>
 }
 
