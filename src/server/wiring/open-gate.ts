@@ -69,7 +69,8 @@ function openGuard(
   const surroundings = { clock, logger, unknownTokens, metrics: metrics.requests, onJudge }
   const authenticator = buildAuthenticator(config, surroundings)
   const objects = rbacObjects(config, stage)
-  const rules = objects === null ? null : new RbacRules(objects)
+  // A server that writes stands alone: no controller fills aggregated roles.
+  const rules = objects === null ? null : new RbacRules(objects, { isAggregating: config.enableWrites })
   const authorizer = buildAuthorizer(config, surroundings, rules)
   const guard = new AccessGuard({ authenticator, authorizer, clock, logger, metrics: metrics.requests })
   const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })

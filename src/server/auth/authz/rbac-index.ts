@@ -73,13 +73,20 @@ export class RbacIndex {
   /** The roles that a selector matches, by its text, which many roles may share. */
   readonly #selected = new Map<string, readonly Role[]>()
 
-  private constructor(clusterRoles: readonly Role[]) {
+  readonly #isAggregating: boolean
+
+  private constructor(clusterRoles: readonly Role[], isAggregating: boolean) {
     this.#clusterRoles = clusterRoles
+    this.#isAggregating = isAggregating
   }
 
-  /** Made in turns. */
-  static async of(objects: RbacObjects): Promise<RbacIndex> {
-    const index = new RbacIndex(await each(objects.clusterRoles, roleOf))
+  /**
+   * Made in turns.
+   *
+   * @param isAggregating whether an aggregationRule is evaluated, because no controller fills in the rules of the role.
+   */
+  static async of(objects: RbacObjects, isAggregating: boolean): Promise<RbacIndex> {
+    const index = new RbacIndex(await each(objects.clusterRoles, roleOf), isAggregating)
     for (const role of index.#clusterRoles) index.#roles.set(`ClusterRole ${role.name}`, role)
     for (const role of await each(objects.roles, roleOf)) {
       if (role.namespace !== '') index.#roles.set(`Role ${role.namespace}/${role.name}`, role)
@@ -108,8 +115,8 @@ export class RbacIndex {
   }
 
   /**
-   * The rules of a role: its own, or those of every role that its aggregation reaches. Roles that are themselves made of
-   * others only lead on.
+   * The rules of a role: its own, or, where aggregation is evaluated here, those of every role that it reaches. Roles that are
+   * themselves made of others only lead on.
    *
    * @param namespace of the binding that refers to it, '' for none.
    * @param walk the roles that were reached before, which are left out.
@@ -125,7 +132,7 @@ export class RbacIndex {
     if (role === undefined) return undefined
     if (walk.roles.has(role)) return []
     walk.roles.add(role)
-    return role.aggregates === null ? [rulesOfRole(role)] : this.#aggregate(role, walk)
+    return role.aggregates === null || !this.#isAggregating ? [rulesOfRole(role)] : this.#aggregate(role, walk)
   }
 
   #aggregate(role: Role, walk: RoleWalk): readonly RoleRules[] {

@@ -2,9 +2,9 @@
  * The RBAC mode: Roles and bindings as the API server evaluates them, from objects that somebody else watches.
  *
  * Rights only add up; there is no deny. The index is made anew at the first question after a change, in turns; a question
- * is answered from one that is no older than the question. An aggregated ClusterRole is computed here from the labels, as
- * the cluster's controller would write it: a plain etcd has no controller, and in a real cluster the two agree a moment
- * later. Who may give rights away is the question of `escalation.ts`.
+ * is answered from one that is no older than the question. An aggregated ClusterRole grants what its controller has stored in
+ * it, as in the API server; where no controller runs, its rule is evaluated here. Who may give rights away is the question
+ * of `escalation.ts`.
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
@@ -24,6 +24,11 @@ export interface RbacSource {
   onChange(listener: () => void): () => void
 }
 
+export interface RbacRulesOptions {
+  /** Whether aggregated ClusterRoles are evaluated here, because no controller fills them. Default: false. */
+  readonly isAggregating?: boolean
+}
+
 /** The index of what the source holds. */
 export class RbacRules {
   #index: RbacIndex | null = null
@@ -31,11 +36,13 @@ export class RbacRules {
   /** What is being made, of the state after so many changes. */
   #running: { readonly changes: number; readonly index: Promise<RbacIndex> } | null = null
   readonly #source: RbacSource
+  readonly #isAggregating: boolean
   readonly #stale: () => void
   readonly #making = new SingleFlight(() => this.#make())
 
-  constructor(source: RbacSource) {
+  constructor(source: RbacSource, { isAggregating = false }: RbacRulesOptions = {}) {
     this.#source = source
+    this.#isAggregating = isAggregating
     this.#stale = source.onChange(() => {
       this.#index = null
       this.#changes++
@@ -56,7 +63,7 @@ export class RbacRules {
 
   async #make(): Promise<RbacIndex> {
     const changes = this.#changes
-    const index = this.#source.list().then((objects) => RbacIndex.of(objects))
+    const index = this.#source.list().then((objects) => RbacIndex.of(objects, this.#isAggregating))
     this.#running = { changes, index }
     try {
       const made = await index

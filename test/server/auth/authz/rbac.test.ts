@@ -46,8 +46,11 @@ function attributesOf(q: Question): Attributes {
   })
 }
 
+/** As in a server without controllers. */
+const AGGREGATING = { isAggregating: true }
+
 const allowedBy = async (objects: RbacObjects, q: Question): Promise<boolean> =>
-  (await rbac(new RbacRules(new Source(objects))).authorize(userOf(q), attributesOf(q))).allowed
+  (await rbac(new RbacRules(new Source(objects), AGGREGATING)).authorize(userOf(q), attributesOf(q))).allowed
 
 const clusterRole = (name: string, rules: RoleObject['rules'], labels?: Record<string, string>): RoleObject => ({
   metadata: { name, ...(labels === undefined ? {} : { labels }) },
@@ -323,7 +326,7 @@ void t.test('in random worlds no decision differs from the reference', async (t)
   let allowed = 0
   for (let i = 0; i < 200; i++) {
     const world = randomWorld(random)
-    const authorizer = rbac(new RbacRules(new Source(world)))
+    const authorizer = rbac(new RbacRules(new Source(world), AGGREGATING))
     for (let k = 0; k < 20; k++) {
       const q = randomQuestion(random)
       const expected = mayDo(world, q)
@@ -488,6 +491,29 @@ void t.test('a change takes effect with the next question and is reported', asyn
   source.set({ ...WORLD, clusterRoleBindings: [] })
   t.match(await ask(), { allowed: false })
   t.equal(told, 2)
+})
+
+void t.test('where controllers run, an aggregated role grants what is stored in it, and nothing before', async (t) => {
+  const reads = { verbs: ['get'], apiGroups: [''], resources: ['pods'] }
+  const worldOf = (rules: RoleObject['rules']): RbacObjects => ({
+    clusterRoles: [
+      { ...aggregated('all', 'to-all'), ...(rules === undefined ? {} : { rules }) },
+      clusterRole('leaf', [reads], { 'to-all': 'true' }),
+    ],
+    roles: [],
+    roleBindings: [],
+    clusterRoleBindings: [binding('', 'b', 'ClusterRole', 'all', [user('u')])],
+  })
+  const q: Question = { user: 'u', groups: [], verb: 'get', resource: 'pods' }
+  for (const [rules, expected] of [
+    [[], false],
+    [undefined, false],
+    [[reads], true],
+  ] as const) {
+    const source = new Source(worldOf(rules as RoleObject['rules']))
+    const { allowed } = await rbac(new RbacRules(source)).authorize(userOf(q), attributesOf(q))
+    t.equal(allowed, expected, JSON.stringify(rules))
+  }
 })
 
 void t.test('aggregation selects by expressions too', async (t) => {
