@@ -124,13 +124,20 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   }
   const fresh = freshness(resourceVersion)
   // A cached read ignores the limit, as the API server's watch cache does: clients that ask for '0' expect one page.
-  if (fresh.kind === 'cached')
-    return { read: fresh, limit: parameter(query, 'resourceVersion') === '0' ? null : limit, ...rest }
+  if (fresh.kind === 'cached') {
+    const isWhole = parameter(query, 'resourceVersion') === '0' && !isUncachedThere(target)
+    return { read: fresh, limit: isWhole ? null : limit, ...rest }
+  }
   const isPaged = limit !== null && !isOneObject(parameters.selector, target)
   if (fresh.kind === 'not-older-than' && (match === 'Exact' || (match === '' && isPaged))) {
     return { read: { kind: 'exact', revision: fresh.revision }, limit, ...rest }
   }
   return { read: fresh, limit, ...rest }
+}
+
+/** Whether the API server keeps no watch cache of the resource: its lists have pages at every revision. */
+function isUncachedThere({ resource }: Target): boolean {
+  return resource?.plural === 'events' && (resource.group === '' || resource.group === 'events.k8s.io')
 }
 
 /** Whether the list is of one key: the API server then reads that, and makes no pages. */

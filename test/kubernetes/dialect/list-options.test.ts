@@ -291,3 +291,12 @@ void t.test('a limit counts for 00, and not for 0', async (t) => {
   t.match(parseListParameters(query('limit=2&resourceVersion=00')), { read: { kind: 'cached' }, limit: 2 })
   t.match(parseListParameters(query('limit=2&resourceVersion=0')), { read: { kind: 'cached' }, limit: null })
 })
+
+void t.test('of events a limit counts for 0 too: the API server keeps no watch cache of them', async (t) => {
+  const known = wellKnownResources().filter(({ resource: { plural } }) => plural === 'events' || plural === 'pods')
+  t.equal(known.length, 3)
+  for (const { resource } of known) {
+    const { limit } = parseListParameters(query('limit=2&resourceVersion=0'), { resource })
+    t.equal(limit, resource.plural === 'events' ? 2 : null, `${resource.plural}.${resource.group}`)
+  }
+})
