@@ -110,12 +110,9 @@ function statusOf({ metadata, spec }: Pod, phase: 'Running' | 'Succeeded'): obje
   }
 }
 
-const TEMPLATE = {
-  metadata: { labels: { app: 'web', tier: 'churn' } },
-  spec: {
-    containers: [{ name: 'main', image: 'registry.example.com/web:1', resources: { requests: { cpu: '100m' } } }],
-  },
-}
+/** The quota refuses a pod that does not say how much it needs. */
+const CONTAINER = { name: 'main', image: 'registry.example.com/web:1', resources: { requests: { cpu: '100m' } } }
+const TEMPLATE = { metadata: { labels: { app: 'web', tier: 'churn' } }, spec: { containers: [CONTAINER] } }
 
 function workload(kind: string, name: string, spec: object): object {
   const selector = { matchLabels: { app: 'web' } }
@@ -130,8 +127,21 @@ function workload(kind: string, name: string, spec: object): object {
   }
 }
 
-/** One namespace from its creation to its end. @param inTheMiddle runs while a rollout is under way. */
+/**
+ * One namespace from its creation to its end.
+ *
+ * @param inTheMiddle runs while a rollout is under way.
+ * @throws Error that says how the namespace stands, and what the controllers wrote last.
+ */
 export async function churn(world: World, name: string, inTheMiddle: () => Promise<void>): Promise<void> {
+  try {
+    await churnThrough(world, name, inTheMiddle)
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${await stateOf(world, name)}`, { cause: error })
+  }
+}
+
+async function churnThrough(world: World, name: string, inTheMiddle: () => Promise<void>): Promise<void> {
   const post = async (path: string, object: object): Promise<void> => void (await send(world, 'POST', path, JSON.stringify(object)))
   const patch = async (path: string, object: object): Promise<void> => void (await send(world, 'PATCH', path, JSON.stringify(object)))
   const core = `/api/v1/namespaces/${name}`
@@ -150,7 +160,7 @@ export async function churn(world: World, name: string, inTheMiddle: () => Promi
   await post(`${apps}/daemonsets`, workload('DaemonSet', 'agent', {}))
   await post(`${batch}/jobs`, workload('Job', 'once', { completions: 2, parallelism: 2, ttlSecondsAfterFinished: 1, template: { ...TEMPLATE, spec: { ...TEMPLATE.spec, restartPolicy: 'Never' } } }))
   await untilStatus(world.theirs, `${apps}/deployments/web`, ({ availableReplicas }) => availableReplicas === 3)
-  await patch(`${apps}/deployments/web`, { spec: { template: { spec: { containers: [{ name: 'main', image: 'registry.example.com/web:2' }] } } } })
+  await patch(`${apps}/deployments/web`, { spec: { template: { spec: { containers: [{ ...CONTAINER, image: 'registry.example.com/web:2' }] } } } })
   await inTheMiddle()
   await patch(`${core}/configmaps/web`, { data: { a: '2' }, metadata: { labels: { app: 'web' } } })
   await untilStatus(world.theirs, `${apps}/deployments/web`, ({ updatedReplicas, availableReplicas, replicas }) => updatedReplicas === 3 && availableReplicas === 3 && replicas === 3)
@@ -177,3 +187,48 @@ async function untilStatus(
     120_000,
   )
 }
+
+/**
+ * Takes away what no controller can list: aggregated APIs without a server, and the webhook that converts objects of a definition.
+ * A namespace ends when every kind in it has been looked through.
+ */
+export async function letNamespacesEnd(world: World): Promise<void> {
+  const list = async (path: string): Promise<readonly Members[]> =>
+    (JSON.parse((await get(world.theirs, path)).body.toString()) as { items: readonly Members[] }).items
+  const services = '/apis/apiregistration.k8s.io/v1/apiservices'
+  for (const { metadata, spec } of await list(services))
+    if (spec?.['service'] !== undefined) await send(world, 'DELETE', `${services}/${metadata!['name'] as string}`, '{}')
+  const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+  for (const { metadata, spec } of await list(definitions)) {
+    if ((spec?.['conversion'] as { strategy: string }).strategy !== 'Webhook') continue
+    const conversion = { strategy: 'None', webhook: null }
+    await send(
+      world,
+      'PATCH',
+      `${definitions}/${metadata!['name'] as string}`,
+      JSON.stringify({ spec: { conversion } }),
+    )
+  }
+}
+
+/** The nodes, and of the namespace its workloads, pods and events, a line each: why the controllers do not get on. */
+async function stateOf(world: World, namespace: string): Promise<string> {
+  const lines: string[] = []
+  const list = async (path: string, show: (object: Members) => unknown): Promise<void> => {
+    const { code, body } = await get(world.theirs, path)
+    const { items = [] } = JSON.parse(body.toString()) as { items?: readonly Members[] }
+    lines.push(`${path}: ${code}, ${items.length}`)
+    for (const item of items) lines.push(`  ${item['metadata']?.['name'] as string}: ${JSON.stringify(show(item))}`)
+  }
+  const specAndStatus = ({ spec, status }: Members): unknown => ({ ...status, unschedulable: spec?.['unschedulable'], taints: spec?.['taints'], nodeName: spec?.['nodeName'] })
+  const { body } = await get(world.theirs, `/api/v1/namespaces/${namespace}`)
+  lines.push(body.toString())
+  await list('/api/v1/nodes', specAndStatus)
+  for (const path of ['apps/v1/%/deployments', 'apps/v1/%/replicasets', 'apps/v1/%/statefulsets', 'apps/v1/%/daemonsets', 'batch/v1/%/jobs'])
+    await list(`/apis/${path.replace('%', `namespaces/${namespace}`)}`, ({ status }) => status)
+  await list(`/api/v1/namespaces/${namespace}/pods`, specAndStatus)
+  await list(`/api/v1/namespaces/${namespace}/events`, ({ type, reason, message }) => `${String(type)} ${String(reason)}: ${String(message)}`)
+  return [...lines, ...world.controllerLogs()].join('\n')
+} // prettier-ignore
+
+type Members = { readonly [name: string]: { readonly [name: string]: unknown } }

@@ -12,7 +12,7 @@ import { Random } from './random.js'
 import { isExplained, type Report } from './report.js'
 import { compareDecisions, fillDecisions } from './decisions.js'
 import { discover } from './discovered.js'
-import { churn, Kubelet } from './churn.js'
+import { churn, Kubelet, letNamespacesEnd } from './churn.js'
 import { isNamed, readMoment } from './moment.js'
 import { type Grown, seed } from './seed.js'
 import { Streams } from './streams.js'
@@ -185,6 +185,7 @@ export class Comparison {
       await streams.open(shelves, await settle(this.#world))
       this.#world.startControllers()
       await kubelet.start()
+      await letNamespacesEnd(this.#world)
       await churn(this.#world, 'churn-one', async () => {
         await this.#world.restartOurs()
         await streams.resume()

@@ -8,7 +8,7 @@ import type { EtcdProcess } from '../support/etcd-process.js'
 import { freePort } from '../support/free-port.js'
 import { startServer } from '../support/server-process.js'
 import { type Answer, ask, type Server, serverAt } from './ask.js'
-import { ADMIN, startApiServer, startControllers } from './control-plane.js'
+import { ADMIN, type Running, startApiServer, startControllers } from './control-plane.js'
 import { type Definition, definitionSpec, definitionText } from './definition.js'
 import type { Stored } from './definition-set.js'
 import { printLossless } from './lossless.js'
@@ -21,6 +21,8 @@ export interface World {
   readonly theirs: Server
   /** The controllers and the scheduler run from then on. */
   startControllers(): void
+  /** The last of what each of them wrote. */
+  controllerLogs(): readonly string[]
   /** Ends distributary as a new version of it would, and starts it again. */
   restartOurs(): Promise<void>
 }
@@ -38,12 +40,15 @@ export async function startWorld(t: Test, etcd: EtcdProcess, programs: Programs)
     '--authorization-mode=RBAC',
   ]
   let server = await startServer(t, { flags })
+  let controllers: readonly Running[] = []
   return {
     etcd,
     theirs: apiServer.server,
     ours: serverAt('ours', server.url, ADMIN),
-    startControllers: () =>
-      startControllers(t, apiServer, [programs['kube-controller-manager'], programs['kube-scheduler']]),
+    startControllers() {
+      controllers = startControllers(t, apiServer, programs)
+    },
+    controllerLogs: () => controllers.map((one) => one.log()),
     async restartOurs() {
       await server.kill('SIGTERM')
       server = await startServer(t, { flags })
