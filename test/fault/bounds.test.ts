@@ -13,6 +13,7 @@ import { pod } from '../support/pod.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { LightWatcher } from '../support/light-watcher.js'
+import { only } from '../support/only.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
 import { pause } from '../support/until.js'
 
@@ -35,7 +36,7 @@ async function start(
   await writer.fill(new Map(pods))
   await writer.put('/registry/pods/default/first', pod('first'))
   const server = await startServer(t, {
-    flags: ['--etcd-servers', etcd.url, ...flags],
+    flags: [...only('pods'), '--etcd-servers', etcd.url, ...flags],
     environment: { NODE_OPTIONS: nodeOptions },
   })
   return { server, writer }

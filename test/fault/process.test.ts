@@ -10,6 +10,7 @@ import { EtcdWriter } from '../support/etcd-writer.js'
 import { startFaultProxy } from '../support/fault-proxy.js'
 import { freePort } from '../support/free-port.js'
 import { LightWatcher } from '../support/light-watcher.js'
+import { only } from '../support/only.js'
 import { startServer, total } from '../support/server-process.js'
 import { WatchRecorder } from '../support/watch-recorder.js'
 import { pods } from './scenario.js'
@@ -23,7 +24,7 @@ void t.test(
     const control = await recordEtcdHistory(etcd)
     const writer = new EtcdWriter([etcd])
     const start = await writer.put('/registry/pods/a/first', pod('first', { namespace: 'a' }))
-    const flags = ['--etcd-servers', etcd.url, '--port', String(await freePort())]
+    const flags = [...only('pods'), '--etcd-servers', etcd.url, '--port', String(await freePort())]
     const first = await startServer(t, { flags })
     const watch = (url: string, revision: number): LightWatcher =>
       new LightWatcher(`${url}/api/v1/pods?watch=1&resourceVersion=${revision}`)
@@ -81,7 +82,7 @@ void t.test(
     const writer = new EtcdWriter([etcd])
     const start = await writer.put('/registry/pods/a/first', pod('first', { namespace: 'a' }))
     const server = await startServer(t, {
-      flags: ['--etcd-servers', etcd.url, '--shutdown-watch-termination-grace-period', '500ms'],
+      flags: [...only('pods'), '--etcd-servers', etcd.url, '--shutdown-watch-termination-grace-period', '500ms'],
     })
     const recorder = new WatchRecorder({ url: server.url })
     t.teardown(() => recorder.close())
@@ -125,7 +126,7 @@ void t.test(
     const proxy = await startFaultProxy({ targetPort: Number(new URL(etcd.url).port) })
     t.teardown(() => proxy.close())
     const server = await startServer(t, {
-      flags: ['--etcd-servers', `http://127.0.0.1:${proxy.port}`],
+      flags: [...only('pods'), '--etcd-servers', `http://127.0.0.1:${proxy.port}`],
       // Node needs fewer descriptors than this while it loads all modules at once.
       limits: 'ulimit -n 500',
     })

@@ -10,6 +10,7 @@ import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { freePort } from '../support/free-port.js'
 import { pod } from '../support/pod.js'
+import { only } from '../support/only.js'
 import { type ServerProcess, startServer } from '../support/server-process.js'
 import { until } from '../support/until.js'
 import { ends, startScenario, whileCutOff } from './scenario.js'
@@ -85,12 +86,12 @@ void t.test(
       uncached: await freePort(),
       behind: await freePort(),
     }
-    const reads = ['--etcd-servers', etcd.url]
+    const reads = [...only('pods'), '--etcd-servers', etcd.url]
     const flags = {
       plain: reads,
       workers: [...reads, '--workers', '2'],
       uncached: [...reads, '--watch-cache=false'],
-      behind: ['--upstream', `http://127.0.0.1:${ports.plain}`],
+      behind: [...only('pods'), '--upstream', `http://127.0.0.1:${ports.plain}`],
     }
     const names = Object.keys(flags) as (keyof typeof flags)[]
     const startAll = (): Promise<ServerProcess[]> =>

@@ -11,6 +11,7 @@ import t, { type Test } from 'tap'
 import { pod } from '../support/pod.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
+import { only } from '../support/only.js'
 import { type ServerProcess, startServer } from '../support/server-process.js'
 import { pause, until } from '../support/until.js'
 import { type Balancer, startBalancer } from './balancer.js'
@@ -115,7 +116,7 @@ class Asker {
       } catch (error) {
         this.failures.push(`${method} ${path}: ${String(error)}`)
       }
-      await pause(20)
+      await pause(60)
     }
     this.#sender.close()
   }
@@ -156,6 +157,7 @@ async function startReplica(t: Test, etcd: string, balancer: Balancer, isSecure:
   const process = await startServer(t, {
     flags: [
       `--etcd-servers=${etcd}`,
+      ...only('pods', 'namespaces', 'poddisruptionbudgets.policy'),
       ...(isSecure ? secureFlags() : []),
       '--enable-writes',
       '--shutdown-delay-duration=4s',
@@ -203,7 +205,7 @@ for (const { wire, isSecure, open } of WIRES) {
           pod(`p${written % 10}`, { labels: { n: `${written}` } }),
         )
         written++
-        await pause(20)
+        await pause(60)
       }
     })()
 

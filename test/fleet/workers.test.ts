@@ -14,6 +14,7 @@ import { until } from '../support/until.js'
 import { recordEtcdHistory } from '../support/etcd-history.js'
 import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
+import { only } from '../support/only.js'
 import { runServer, type ServerProcess, startServer, total } from '../support/server-process.js'
 import { type RecordedWatch, type Target, WatchRecorder } from '../support/watch-recorder.js'
 
@@ -37,7 +38,7 @@ async function startScene(t: Test, pods: number, flags: readonly string[] = []):
   for (let i = 0; i < pods; i++) objects.set(podKey(i), podAt(i, 'first'))
   await writer.fill(objects)
   const server = await startServer(t, {
-    flags: ['--etcd-servers', etcd.url, '--workers', String(WORKERS), ...flags],
+    flags: [...only('pods'), '--etcd-servers', etcd.url, '--workers', String(WORKERS), ...flags],
     ready: false,
   })
   await until(() => isWhole(server), 'both workers are ready')

@@ -15,6 +15,7 @@ import { pod } from '../support/pod.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { startNats } from '../support/nats-process.js'
+import { only } from '../support/only.js'
 import { type ServerProcess, startServer } from '../support/server-process.js'
 import { until } from '../support/until.js'
 
@@ -104,7 +105,13 @@ for (const { flag, shown, config } of [keyScheme(), tokenScheme()]) {
     const nats = await startNats(t, { config: config(first, []) })
     const etcd = await startEtcd(t)
     const writer = new EtcdWriter([etcd])
-    const flags = [`--nats-servers=${nats.url}`, `${flag}=${file}`, '--nats-stream-bytes=1MiB', '--nats-lease=5s']
+    const flags = [
+      ...only('pods'),
+      `--nats-servers=${nats.url}`,
+      `${flag}=${file}`,
+      '--nats-stream-bytes=1MiB',
+      '--nats-lease=5s',
+    ]
     const candidate = await startServer(t, { flags: [...flags, `--etcd-servers=${etcd.url}`] })
     const edge = await startServer(t, { flags: [...flags, '--nats-role=edge'] })
     const arrives = async (name: string): Promise<void> => {
@@ -136,6 +143,7 @@ void t.test('--nats-signing-key-file: each process takes the next key, and none 
   const etcd = await startEtcd(t)
   const writer = new EtcdWriter([etcd])
   const flags = (name: string): string[] => [
+    ...only('pods'),
     `--nats-servers=${nats.url}`,
     `--nats-signing-key-file=${folder.write(name, `${old}\n`)}`,
     '--nats-stream-bytes=1MiB',

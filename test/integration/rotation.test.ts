@@ -22,6 +22,7 @@ import { Folder, issue } from '../server/auth/fixtures.js'
 import { pod } from '../support/pod.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { startNats } from '../support/nats-process.js'
+import { only } from '../support/only.js'
 import { type ServerProcess, startServer } from '../support/server-process.js'
 import { pause, until } from '../support/until.js'
 
@@ -276,6 +277,7 @@ void t.test('every credential is replaced under running watches, and nobody who 
   ]
   const server = await startServer(t, {
     flags: [
+      ...only('pods'),
       `--etcd-servers=${etcd.url}`,
       `--etcd-cafile=${path('etcd-ca.crt')}`,
       `--etcd-certfile=${path('etcd.crt')}`,
@@ -309,7 +311,7 @@ void t.test('every credential is replaced under running watches, and nobody who 
   const chained = await startServer(t, {
     flags: [`--upstream=${server.secureUrl}`, `--kubeconfig=${path('upstream.kubeconfig')}`, '--resource=pods'],
   })
-  const edge = await startServer(t, { flags: ['--nats-role=edge', ...natsFlags] })
+  const edge = await startServer(t, { flags: [...only('pods'), '--nats-role=edge', ...natsFlags] })
 
   // Clients of every kind.
   const bearer = (token: string): RequestOptions => ({ headers: { authorization: `Bearer ${token}` } })

@@ -1,0 +1,18 @@
+/**
+ * Flags for a server that serves these resources of Kubernetes and no others, except those that rights and resources are made
+ * from: a test that starts several servers would spend most of its processor time on fifty resources it does not ask for.
+ */
+import { wellKnownResources } from '../../src/kubernetes/dialect/well-known-resources.js'
+
+const ALWAYS = /\.(apiregistration|rbac\.authorization|apiextensions)\.k8s\.io$/
+
+/** @param names as `--resource` takes them: `pods`, `deployments.apps`. */
+export function only(...names: readonly string[]): string[] {
+  const served = new Set(wellKnownResources().flatMap((entry) => (entry.served === 'default' ? [nameOf(entry)] : [])))
+  for (const name of names) if (!served.has(name)) throw new Error(`${name} is not served by default`)
+  return [...served].filter((name) => !names.includes(name) && !ALWAYS.test(name)).map((name) => `--resource=-${name}`)
+}
+
+function nameOf({ resource: { group, plural } }: ReturnType<typeof wellKnownResources>[number]): string {
+  return group === '' ? plural : `${plural}.${group}`
+}
