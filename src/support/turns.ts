@@ -245,6 +245,27 @@ export const turns = new Turns(sliceAfterAhead)
  */
 export const sourceTurns = new Turns(() => SOURCE_MS)
 
+/** Yields the items one by one, and takes a turn whenever the time is used up. */
+export async function* inTurns<T>(
+  items: Iterable<T>,
+  taken: Turns = turns,
+  slice: { readonly isOver: boolean } = taken,
+): AsyncGenerator<T, void, void> {
+  for (const item of items) {
+    if (slice.isOver) await taken.take()
+    yield item
+  }
+}
+
+/** Does the steps of one work; each null that it yields asks for another turn. */
+export function* stepsInTurns<R>(steps: Generator<void, R, void>): Generator<null, R, void> {
+  while (true) {
+    const step = steps.next()
+    if (step.done) return step.value
+    if (turns.isOver) yield null
+  }
+}
+
 /**
  * Cuts work on many items into parts that are small beside a slice, so that the clock is read once for each of them.
  *

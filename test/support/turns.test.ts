@@ -1,6 +1,6 @@
 /** Slices of the event loop: everybody gets on, and nothing takes more than its slice before others have theirs. */
 import t from 'tap'
-import { Arrivals, beforeTurns, partsOf, SLICE_MS, Slice, turns, Turns } from '../../src/support/turns.js'
+import { Arrivals, beforeTurns, inTurns, partsOf, SLICE_MS, Slice, turns, Turns } from '../../src/support/turns.js'
 
 void t.test('one turn is given in one iteration of the event loop, in the order of asking', async (t) => {
   const turns = new Turns()
@@ -263,4 +263,21 @@ void t.test('turns are short while watchers are being sent events', async (t) =>
   const start = performance.now()
   while (performance.now() - start < SLICE_MS / 2);
   t.ok(turns.isOver, 'half the usual time is all of it')
+})
+
+void t.test('items come in their order, and a turn is taken only when the time is used up', async (t) => {
+  let taken = 0
+  const turns = new Turns()
+  const take = turns.take.bind(turns)
+  turns.take = () => {
+    taken++
+    return take()
+  }
+  const slice = { isOver: false }
+  const seen: number[] = []
+  for await (const item of inTurns([1, 2, 3, 4], turns, slice)) {
+    seen.push(item)
+    slice.isOver = item === 2
+  }
+  t.same([seen, taken], [[1, 2, 3, 4], 1])
 })

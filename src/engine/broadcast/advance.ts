@@ -162,7 +162,9 @@ export class CursorAdvance implements Advance {
         this.#endings.expire(cursor)
         return false
       }
-      if (this.#tryJoin(cursor)) {
+      this.#settleAtHead(cursor)
+      if (this.#canJoin(cursor)) {
+        cursor.join()
         this.advanceActive(cursor)
         return false
       }
@@ -210,17 +212,20 @@ export class CursorAdvance implements Advance {
     }
   }
 
-  /** Joins the cursor to the log, if the log reaches back to its revision. */
-  #tryJoin(cursor: Cursor): boolean {
+  /** A cursor that lacks no event is where the cache is, and so is the log of a group without active members. */
+  #settleAtHead(cursor: Cursor): void {
     const { members, log } = cursor.group
-    const isAtHead = this.#cache.batchAfter(cursor.revision) === undefined
-    // Without active members nothing was written to the log, so it begins where the cache is.
-    if (members.active.length === 0 && isAtHead) log.reset(this.#cache.revision)
-    if (isAtHead && cursor.revision < this.#cache.revision) cursor.passTo(this.#cache.revision)
-    if (members.active.length === 0 && !isAtHead) return false
-    if (cursor.revision < log.floorRevision || cursor.needsFirst) return false
-    cursor.join()
-    return true
+    const { revision } = this.#cache
+    if (this.#cache.batchAfter(cursor.revision) !== undefined) return
+    if (members.active.length === 0) log.reset(revision)
+    if (cursor.revision < revision) cursor.passTo(revision)
+  }
+
+  /** Whether the group's log has everything after the cursor's revision. */
+  #canJoin({ group: { members, log }, revision, needsFirst }: Cursor): boolean {
+    // Without active members nothing was written to the log.
+    if (members.active.length === 0 && this.#cache.batchAfter(revision) !== undefined) return false
+    return revision >= log.floorRevision && !needsFirst
   }
 
   #replayOf(cursor: Cursor, batch: CacheBatch): EventUnit {

@@ -243,33 +243,9 @@ export class Dispatcher implements CacheListener, CursorOwner {
   onBatch(batch: CacheBatch): void {
     if (this.#waiting.size > 0) this.#waiting.reached((batch.revision - 1) as Revision)
     if (this.#groups.size === 0) return
-    const { dispatchSlice, unslicedGroups } = this.#options.pump
-    let looked = 0
-    const touched: GroupMatcher[] = []
-    const late = new Set<GroupMatcher>()
-    for (const event of batch.events) {
-      const candidates = this.#groups.index.candidates(event)
-      const isMany = candidates.length > unslicedGroups
-      for (const matcher of isMany ? mostWatchedFirst(candidates) : candidates) {
-        if (++looked > unslicedGroups && dispatchSlice.isOver) {
-          late.add(matcher)
-          continue
-        }
-        const matchedEvent = this.#match(matcher, event, batch)
-        if (matchedEvent === null) continue
-        if (matcher.matchedEvents.length === 0) touched.push(matcher)
-        matcher.matchedEvents.push(matchedEvent)
-        event.bodies ??= new Map()
-      }
-    }
-    const groups = touched.flatMap((matcher) => (late.has(matcher) ? [] : [...matcher.groups]))
-    let given = 0
-    for (const group of groups.length > unslicedGroups ? mostWatchedFirst(groups) : groups) {
-      if (++given > unslicedGroups && dispatchSlice.isOver) this.#lagBefore(group, batch)
-      else this.#appendTo(group, batch, matcherOf(group).matchedEvents)
-    }
+    const { touched, late } = this.#matchAll(batch)
+    this.#appendToAll(touched, late, batch)
     for (const matcher of touched) matcher.matchedEvents = []
-    for (const matcher of late) for (const group of matcher.groups) this.#lagBefore(group, batch)
     for (const event of batch.events) event.bodies = null
   }
 
@@ -311,6 +287,45 @@ export class Dispatcher implements CacheListener, CursorOwner {
   count(events: number, bytes: number): void {
     this.#sentEvents += events
     this.#sentBytes += bytes
+  }
+
+  /** Gives each matcher the events that it matches. For those that are late there was no time, so they may lack some. */
+  #matchAll(batch: CacheBatch): {
+    readonly touched: readonly GroupMatcher[]
+    readonly late: ReadonlySet<GroupMatcher>
+  } {
+    const { dispatchSlice, unslicedGroups } = this.#options.pump
+    const touched: GroupMatcher[] = []
+    const late = new Set<GroupMatcher>()
+    let looked = 0
+    for (const event of batch.events) {
+      const candidates = this.#groups.index.candidates(event)
+      const isMany = candidates.length > unslicedGroups
+      for (const matcher of isMany ? mostWatchedFirst(candidates) : candidates) {
+        if (++looked > unslicedGroups && dispatchSlice.isOver) {
+          late.add(matcher)
+          continue
+        }
+        const matchedEvent = this.#match(matcher, event, batch)
+        if (matchedEvent === null) continue
+        if (matcher.matchedEvents.length === 0) touched.push(matcher)
+        matcher.matchedEvents.push(matchedEvent)
+        event.bodies ??= new Map()
+      }
+    }
+    return { touched, late }
+  }
+
+  /** Appends what was matched to the log of each group. Groups for which there is no time go on from the ring. */
+  #appendToAll(touched: readonly GroupMatcher[], late: ReadonlySet<GroupMatcher>, batch: CacheBatch): void {
+    const { dispatchSlice, unslicedGroups } = this.#options.pump
+    const groups = touched.flatMap((matcher) => (late.has(matcher) ? [] : [...matcher.groups]))
+    let given = 0
+    for (const group of groups.length > unslicedGroups ? mostWatchedFirst(groups) : groups) {
+      if (++given > unslicedGroups && dispatchSlice.isOver) this.#lagBefore(group, batch)
+      else this.#appendTo(group, batch, matcherOf(group).matchedEvents)
+    }
+    for (const matcher of late) for (const group of matcher.groups) this.#lagBefore(group, batch)
   }
 
   /** Returns null also when the selector cannot be evaluated: then its watchers are ended. */

@@ -1,6 +1,6 @@
 /** Adds to a state that nobody sees yet, in slices of time: reading a page of 8 MB takes dozens. */
 import type { KeyValue } from '../model/event.js'
-import { partsOf, sourceTurns } from '../../support/turns.js'
+import { inTurns, partsOf, sourceTurns } from '../../support/turns.js'
 
 /** Bytes of values, or keys of a hundred bytes, that are added between two looks at the clock. */
 const PART_BYTES = 64 * 1024
@@ -13,8 +13,8 @@ export async function addInTurns(
   signal?: AbortSignal,
 ): Promise<void> {
   if (keyValues.length === 0) add(keyValues)
-  for (const part of partsOf(keyValues, ({ value }) => KEY_BYTES + value.length, PART_BYTES)) {
-    if (sourceTurns.isOver) await sourceTurns.take()
+  const parts = partsOf(keyValues, ({ value }) => KEY_BYTES + value.length, PART_BYTES)
+  for await (const part of inTurns(parts, sourceTurns)) {
     signal?.throwIfAborted()
     add(part)
   }

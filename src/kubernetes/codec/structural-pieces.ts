@@ -6,7 +6,7 @@
  * before it. Nodes that say the same are one: most properties are a plain string or number, of which nothing is said.
  */
 import { type Json, jsonText, parseJsonTree } from './json-tree.js'
-import { turns } from '../../support/turns.js'
+import { inTurns } from '../../support/turns.js'
 import type { Structural } from './structural-change.js'
 
 /** Names, each with the number of what it is. */
@@ -104,8 +104,7 @@ interface Node extends Structural {
 /** Puts it together in turns. @param pieces of `structuralPieces`. */
 export async function structuralFrom(pieces: readonly string[]): Promise<Structural> {
   const nodes: Node[] = []
-  for (const piece of pieces) {
-    if (turns.isOver) await turns.take()
+  for await (const piece of inTurns(pieces)) {
     for (const record of JSON.parse(piece) as readonly Piece[]) addRecord(nodes, record)
   }
   return nodes.at(-1)!

@@ -10,7 +10,7 @@ import { encodeContinueToken, tokenAfter } from './continue-token.js'
 import type { ObjectEncoder } from './encoding/object-encoder.js'
 import type { ListMetadata } from './partial-object.js'
 import { Scratch } from '../../support/scratch.js'
-import { turns } from '../../support/turns.js'
+import { stepsInTurns, turns } from '../../support/turns.js'
 
 export interface ListPage {
   readonly snapshot: ObjectState
@@ -72,7 +72,7 @@ function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null
     // With a selector, the number of remaining objects is unknown.
     ...(next === '' || matches !== null
       ? {}
-      : { remainingItemCount: (yield* inTurns(snapshot.count(prefix, startKey))) - objects.length }),
+      : { remainingItemCount: (yield* stepsInTurns(snapshot.count(prefix, startKey))) - objects.length }),
   }
   yield* piecesOf(encoder, metadata, objects)
 }
@@ -98,14 +98,6 @@ export function* piecesOf(
   }
   pieces.add(encoder.listTail)
   yield pieces.take()
-}
-
-function* inTurns<R>(work: Generator<void, R, void>): Generator<null, R, void> {
-  while (true) {
-    const step = work.next()
-    if (step.done) return step.value
-    if (turns.isOver) yield null
-  }
 }
 
 class PieceWriter {

@@ -33,7 +33,7 @@ import { isUnservable, StoredObject } from '../../engine/model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 import { sleep } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
-import { turns } from '../../support/turns.js'
+import { inTurns } from '../../support/turns.js'
 import { isOwnLease } from '../../engine/upstream/lease-id.js'
 import { UpstreamError, type UpstreamReader, type UpstreamWriter } from '../../engine/upstream/upstream.js'
 import { KeySlots } from './key-slots.js'
@@ -164,8 +164,7 @@ export class ObjectStore {
         this.#options.upstream.read({ prefix, startKey, limit: 500, ...(revision === undefined ? {} : { revision }) }),
       )
       if (revision === undefined) onRevision((revision = page.revision))
-      for (const keyValue of page.keyValues) {
-        if (turns.isOver) await turns.take()
+      for await (const keyValue of inTurns(page.keyValues)) {
         const stored = this.#stored(served, keyValue)
         if (stored !== null) yield stored
       }

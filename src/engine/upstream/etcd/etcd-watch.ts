@@ -14,7 +14,7 @@
 import type { Clock, Timer } from '../../../support/clock.js'
 import { type Batch, prefixEnd } from '../../model/event.js'
 import type { Logger } from '../../../support/log.js'
-import { partsOf, sourceTurns } from '../../../support/turns.js'
+import { inTurns, partsOf, sourceTurns } from '../../../support/turns.js'
 import {
   type SourceAge,
   UpstreamError,
@@ -192,8 +192,8 @@ export class EtcdWatch implements UpstreamWatch {
     }
     const { message } = decoding
     if (message.canceled || message.created) return this.#take(message)
-    for (const batches of partsOf(this.#assemble(message), weightOf, PART_BYTES)) {
-      if (sourceTurns.isOver) await sourceTurns.take()
+    const parts = partsOf(this.#assemble(message), weightOf, PART_BYTES)
+    for await (const batches of inTurns(parts, sourceTurns)) {
       if (this.#isOver) return
       this.#handlers.onBatches(batches)
     }

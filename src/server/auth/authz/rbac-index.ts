@@ -3,7 +3,7 @@
  * cluster has. Nothing is computed for a role before somebody who is bound to it asks: what others write, and however
  * they aggregate it, costs nobody else anything. What one object says is parsed and compiled once for as long as it lives.
  */
-import { LoopSlice, turns } from '../../../support/turns.js'
+import { inTurns, LoopSlice, turns } from '../../../support/turns.js'
 import type { User } from '../user.js'
 import { CompiledRule } from './compiled-rule.js'
 import {
@@ -48,10 +48,7 @@ export class RoleRules {
 
   async compile(): Promise<readonly CompiledRule[]> {
     const compiled: CompiledRule[] = []
-    for (const rule of this.rules) {
-      if (slice.isOver) await turns.take()
-      compiled.push(new CompiledRule(rule))
-    }
+    for await (const rule of inTurns(this.rules, turns, slice)) compiled.push(new CompiledRule(rule))
     return (this.#compiled = compiled)
   }
 }
@@ -92,12 +89,10 @@ export class RbacIndex {
       if (role.namespace !== '') index.#roles.set(`Role ${role.namespace}/${role.name}`, role)
     }
     let order = 0
-    for (const binding of await each(objects.clusterRoleBindings, bindingOf)) {
-      if (slice.isOver) await turns.take()
+    for await (const binding of inTurns(await each(objects.clusterRoleBindings, bindingOf), turns, slice)) {
       order = index.#add({ ...binding, namespace: '' }, order)
     }
-    for (const binding of await each(objects.roleBindings, bindingOf)) {
-      if (slice.isOver) await turns.take()
+    for await (const binding of inTurns(await each(objects.roleBindings, bindingOf), turns, slice)) {
       // Without a namespace, a RoleBinding would be as strong as a ClusterRoleBinding.
       if (binding.namespace !== '') order = index.#add(binding, order)
     }
@@ -209,8 +204,7 @@ function rulesOfRole(role: Role): RoleRules {
 
 async function each<T>(objects: readonly unknown[], read: (object: unknown) => T | null): Promise<T[]> {
   const found: T[] = []
-  for (const object of objects) {
-    if (slice.isOver) await turns.take()
+  for await (const object of inTurns(objects, turns, slice)) {
     const one = read(object)
     if (one !== null) found.push(one)
   }

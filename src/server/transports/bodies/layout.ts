@@ -3,7 +3,7 @@ import { type Negotiated, isPretty } from '../../../kubernetes/dialect/accept.js
 import type { Query } from '../../../kubernetes/dialect/query.js'
 import { JsonIndenter } from '../../../kubernetes/codec/json-indent.js'
 import { YamlWriter, yamlSteps } from '../../../kubernetes/codec/json-to-yaml.js'
-import { turns } from '../../../support/turns.js'
+import { stepsInTurns, turns } from '../../../support/turns.js'
 import type { Pieces } from './shared-body.js'
 
 export interface Layout {
@@ -61,7 +61,7 @@ const yaml: Layout = {
     const writer = new YamlWriter()
     for (const piece of source) {
       if (piece === null) yield null
-      else yield yield* inTurns(writer.push(piece))
+      else yield yield* stepsInTurns(writer.push(piece))
     }
   },
 }
@@ -73,14 +73,6 @@ function* inParts(indenter: JsonIndenter, piece: Buffer): Generator<null, Buffer
     parts.push(indenter.push(piece.subarray(at, at + PART_BYTES)))
   }
   return parts
-}
-
-function* inTurns<R>(steps: Generator<void, R, void>): Generator<null, R, void> {
-  while (true) {
-    const step = steps.next()
-    if (step.done) return step.value
-    if (turns.isOver) yield null
-  }
 }
 
 /** What of a request says whether its answer is for people to read. */
