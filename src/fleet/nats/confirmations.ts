@@ -5,6 +5,9 @@
  * written. It counts once the replica has message S. The clocks of two machines are never compared directly: a status
  * arrives at some difference between the two clocks, and what exceeds the least difference seen so far counts as time on
  * the way, so that a status that a stopped server delivers late does not make old data young.
+ *
+ * NATS may deliver a signed status again, as often as it likes. A status counts once, and only if it is newer than the last of its
+ * epoch; what is known of an epoch's clock stays known while statuses of another one come in between.
  */
 import type { PublisherStatus } from './publisher-status.js'
 
@@ -18,10 +21,23 @@ interface Waiting {
 const MOST_WAITING = 64
 /** Two clocks drift apart by less than this share of the time that passes. */
 const DRIFT = 0.0005
+/** The most epochs whose clocks are known, one for each publisher elected; statuses of those before do not count any more. */
+const MOST_EPOCHS = 64
+
+/** The clock of one publisher. */
+interface EpochClock {
+  /** The time in its last status. */
+  readonly at: number
+  /** The least difference of the two clocks, and when it was seen. */
+  readonly differenceMs: number
+  readonly seenMs: number
+}
 
 export class Confirmations {
   #waiting: Waiting[] = []
-  #least: { readonly epoch: number; readonly differenceMs: number; readonly atMs: number } | null = null
+  readonly #clocks = new Map<number, EpochClock>()
+  /** Statuses of epochs up to this one do not count. */
+  #forgottenEpoch = Number.NEGATIVE_INFINITY
   #confirmedMs: number | null = null
 
   /** The replica holds everything that etcd had at this time, by the monotonic clock; null before the first confirmation. */
@@ -29,11 +45,15 @@ export class Confirmations {
     return this.#confirmedMs
   }
 
-  heard({ epoch, sequence, at, ageMs }: PublisherStatus, nowMs: number): void {
-    const lateMs = this.#late(epoch, nowMs - at, nowMs)
-    if (ageMs === null) return
+  /** @returns false for a status that counts for nothing, because it has been there before, or one after it has. */
+  heard({ epoch, sequence, at, ageMs }: PublisherStatus, nowMs: number): boolean {
+    const clock = this.#clocks.get(epoch)
+    if (epoch <= this.#forgottenEpoch || (clock !== undefined && at <= clock.at)) return false
+    const lateMs = this.#late(epoch, at, nowMs)
+    if (ageMs === null) return true
     if (this.#waiting.length === MOST_WAITING) this.#waiting.pop()
     this.#waiting.push({ sequence, epoch, confirmedMs: nowMs - lateMs - ageMs })
+    return true
   }
 
   /** Called when the replica has everything up to that message. @returns whether more is confirmed than before. */
@@ -49,16 +69,21 @@ export class Confirmations {
   /** Forgets the statuses about a stream that was made anew, whose messages are counted from one again. */
   forget(): void {
     this.#waiting = []
-    this.#least = null
+    this.#clocks.clear()
+    this.#forgottenEpoch = Number.NEGATIVE_INFINITY
   }
 
-  #late(epoch: number, differenceMs: number, nowMs: number): number {
-    const least = this.#least
+  /** Returns for how long a status was on its way, as far as that can be known. */
+  #late(epoch: number, at: number, nowMs: number): number {
+    const clock = this.#clocks.get(epoch)
+    const differenceMs = nowMs - at
     const expectedMs =
-      least === null || least.epoch !== epoch
-        ? differenceMs
-        : Math.min(differenceMs, least.differenceMs + (nowMs - least.atMs) * DRIFT)
-    this.#least = { epoch, differenceMs: expectedMs, atMs: nowMs }
+      clock === undefined ? differenceMs : Math.min(differenceMs, clock.differenceMs + (nowMs - clock.seenMs) * DRIFT)
+    this.#clocks.set(epoch, { at, differenceMs: expectedMs, seenMs: nowMs })
+    if (this.#clocks.size > MOST_EPOCHS) {
+      this.#forgottenEpoch = Math.min(...this.#clocks.keys())
+      this.#clocks.delete(this.#forgottenEpoch)
+    }
     return differenceMs - expectedMs
   }
 }

@@ -139,11 +139,11 @@ export class StatusListener {
     // Another publisher has taken over from the one that sent this. One that has fallen silent may have been lost with its epoch.
     const isNextHeard = epoch < this.#heardEpoch && nowMs - this.#heardMs <= SILENT_MS
     if (isNextHeard || epoch < (place?.epoch ?? 0)) return
+    if (!this.#confirmations.heard(status, nowMs)) return
     this.#heardEpoch = epoch
     this.#heardMs = nowMs
     this.#trouble = trouble
     this.#compare(place, epoch, sequence)
-    this.#confirmations.heard(status, nowMs)
     if (place !== null && this.#confirmations.reached(place.sequence, place.epoch)) this.#tellAge()
     if (trouble === null || this.#told === 'nothing') return this.consider()
     this.#told = 'stale'

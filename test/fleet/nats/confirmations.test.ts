@@ -52,6 +52,28 @@ void t.test('statuses that come late make no data younger, whatever the clocks s
   await Promise.resolve()
 })
 
+void t.test('a status counts once, and the clock of an epoch stays known while statuses of another come', async (t) => {
+  const confirmations = new Confirmations()
+  const hear = (at: number, nowMs: number, epoch: number): number | null => {
+    if (!confirmations.heard(word({ at, epoch }), nowMs)) return null
+    confirmations.reached(10, 2)
+    return confirmations.confirmedMs
+  }
+  t.equal(hear(1_000, 50, 1), 50)
+  t.equal(hear(70_000, 60, 2), 60)
+  t.equal(hear(71_000, 1_060, 2), 1_060)
+  t.equal(hear(71_000, 1_060, 2), null, 'the same again')
+  t.equal(hear(70_000, 1_070, 2), null, 'one from before')
+  t.equal(hear(1_000, 1_080, 1), null, 'one of another epoch')
+  const late = hear(72_000, 600_060, 2)
+  t.ok(late !== null && late >= 2_060 && late < 2_400, `one that was held back for ten minutes: ${late}`)
+  const before = hear(2_000, 600_070, 1)
+  t.equal(before, late, 'nor does one of the epoch before make anything younger')
+  for (let epoch = 3; epoch <= 66; epoch++) hear(0, 600_080, epoch)
+  t.equal(hear(2_000_000, 600_090, 2), null, 'of old epochs only so many are remembered, and the others do not count')
+  await Promise.resolve()
+})
+
 void t.test('the statuses that wait are bounded, and a replica far behind still learns its age', async (t) => {
   const confirmations = new Confirmations()
   for (let i = 1; i <= 1_000; i++) confirmations.heard(word({ sequence: i, at: i * 1_000 }), i * 1_000)

@@ -109,6 +109,53 @@ void t.test('once the next publisher is heard, the one before it is not listened
   t.end()
 })
 
+void t.test('a broker that holds back the stream and replays the last statuses of two epochs hides no age', (t) => {
+  const clock = new VirtualClock()
+  const sink = new RecordingSink()
+  const startedMs = clock.monotonic()
+  let youngestAt = 0
+  let hear: (data: Buffer) => void = () => {}
+  const listener = new StatusListener({
+    client: {
+      subscribe: (_subject, onMessage) => {
+        hear = onMessage
+        return { close: () => {} }
+      },
+      doubtSubject: () => {},
+    },
+    subject: 'status',
+    envelope: unsigned,
+    sink: Object.assign(sink, {
+      confirmed: (ageMs: number) => void (youngestAt = Math.max(youngestAt, clock.monotonic() - startedMs - ageMs)),
+    }),
+    clock,
+    position: () => ({ sequence: 7, epoch: 1 }),
+    isFollowing: () => true,
+    isCurrent: () => true,
+    onStuck: () => {},
+  })
+  t.teardown(() => listener.stop())
+  listener.start()
+  const status = (epoch: number, ageMs: number | null = 0): Buffer =>
+    Buffer.from(JSON.stringify({ epoch, sequence: 7, at: clock.monotonic(), ageMs, trouble: null }))
+  hear(status(1))
+  t.equal(sink.isSynced, true)
+  clock.advance(1_000)
+  const last = status(1)
+  hear(last)
+  clock.advance(2_000)
+  const next = status(2, null)
+  hear(next)
+  for (let i = 0; i < 150; i++) {
+    clock.advance(4_000)
+    hear(i % 2 === 0 ? last : next)
+  }
+  t.equal(youngestAt, 1_000, 'nothing younger than the last true status was ever reported')
+  t.equal(listener.ageMs, clock.monotonic() - startedMs - 1_000, 'ten minutes later the age is ten minutes')
+  t.ok(listener.ageMs! > 600_000)
+  t.end()
+})
+
 void t.test('a snapshot of which the index does not say the age is as old as its name says', (t) => {
   const name = namesOf('default', things).snapshot(3, 77, 1_700_000_000_000)
   t.equal(takenAtOf({ name, takenAt: 5 }), 5)

@@ -147,10 +147,11 @@ void t.test('no replica has a hole, whatever is wrong with what NATS stores', { 
     // The status of a publisher that has written more than ever arrives.
     const admin = await natsAdmin(t, nats)
     const sequence = (await admin.lastSequence(names.stream)) + 3
-    const status = Buffer.from(JSON.stringify({ epoch: 9, sequence, trouble: null }))
+    const status = (): Buffer =>
+      Buffer.from(JSON.stringify({ epoch: 9, sequence, at: performance.now(), ageMs: null, trouble: null }))
     const isGivenUp = (): boolean => edge.sink.calls.some((call) => call.includes(`message ${sequence} was written`))
     while (!isGivenUp()) {
-      admin.connection.publish(names.status, status)
+      admin.connection.publish(names.status, status())
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
     t.equal(edge.sink.of('replace').length, 1, 'and nothing is lost by it')
