@@ -1,5 +1,6 @@
 /** `distributary bench`: opens many watches on the user's own server, and measures what they are delivered. */
 import { activeClock } from '../client/reflector/active-clock.js'
+import { selectionQuery } from '../client/reflector/requests.js'
 import { sleep } from '../support/clock.js'
 import { Load, type LoadReport, type Quantiles } from './bench/load.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
@@ -135,11 +136,9 @@ async function watchPath(
   connection: Connection,
   durationMs: number,
 ): Promise<string> {
-  const { path, labelSelector, fieldSelector } = watchSelection(await choose(connection, args, flags, signal))
-  const query: Record<string, string> = {
-    ...(labelSelector === undefined ? {} : { labelSelector }),
-    ...(fieldSelector === undefined ? {} : { fieldSelector }),
-  }
+  const selection = watchSelection(await choose(connection, args, flags, signal))
+  const { path } = selection
+  const query: Record<string, string> = { ...selectionQuery(selection) }
   if (!flags.initial) {
     const list = (await askJson(connection, { path, query: { ...query, limit: '1' }, signal })) as {
       metadata?: { resourceVersion?: string }

@@ -4,7 +4,7 @@
  */
 import { type WatchItem, watchDecoded } from '../client/watch.js'
 import type { ObjectCodec } from '../client/reflector/object-codec.js'
-import type { Selection } from '../client/reflector/requests.js'
+import { selectionQuery, type Selection } from '../client/reflector/requests.js'
 import type { Connection } from './connection.js'
 import { askBytes } from './request.js'
 
@@ -22,14 +22,8 @@ export interface FollowOptions<T> {
 /** Ends when the signal aborts. @throws CommandError when the server refuses, or cannot be reached, at the start. */
 export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
   const { connection, selection, codec, afterResourceVersion, signal, onTrouble } = options
-  const { path, labelSelector = '', fieldSelector = '' } = selection
   // A reflector never gives up, but a person who mistyped a selector wants to know it.
-  const query = {
-    limit: '1',
-    ...(labelSelector === '' ? {} : { labelSelector }),
-    ...(fieldSelector === '' ? {} : { fieldSelector }),
-  }
-  await askBytes(connection, { path, query, signal })
+  await askBytes(connection, { path: selection.path, query: { ...selectionQuery(selection), limit: '1' }, signal })
   let isInTrouble = false
   yield* watchDecoded<T>({
     ...selection,

@@ -11,6 +11,7 @@ import {
 import { jsonToYaml } from '../kubernetes/codec/json-to-yaml.js'
 import { bytesCodec } from '../client/reflector/bytes-codec.js'
 import type { ObjectCodec } from '../client/reflector/object-codec.js'
+import { selectionQuery } from '../client/reflector/requests.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, type Connection, connectionFlags } from './connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
@@ -195,11 +196,9 @@ function continueOf(body: Buffer): string {
 }
 
 function selectorsOf({ selection }: Chosen, flags: Values): Record<string, string> {
-  const { labelSelector, fieldSelector } = selection
   const { 'resource-version': revision } = flags
   return {
-    ...(labelSelector === undefined ? {} : { labelSelector }),
-    ...(fieldSelector === undefined ? {} : { fieldSelector }),
+    ...selectionQuery(selection),
     ...(revision === null ? {} : { resourceVersion: revision, resourceVersionMatch: 'Exact' }),
   }
 }

@@ -31,6 +31,12 @@ export const selectionFlags = {
     group,
     doc: 'By fields: metadata.name=web-0; with distributary any scalar field, such as spec.nodeName=n1.',
   },
+  prefix: {
+    kind: 'string',
+    placeholder: 'TEXT',
+    group,
+    doc: 'Of a declared prefix: objects whose keys, after it, begin with the text: eu/.',
+  },
 } as const satisfies Flags
 
 export interface Chosen {
@@ -75,6 +81,7 @@ export async function chooseSeveral(
   const selectors = {
     ...(flags.selector === null ? {} : { labelSelector: flags.selector }),
     ...(flags['field-selector'] === null ? {} : { fieldSelector: flags['field-selector'] }),
+    ...(flags.prefix === null ? {} : { prefix: flags.prefix }),
   }
   if (word.startsWith('/')) {
     if (more.length > 0) throw new UsageError('a path stands alone: the name belongs to it')
@@ -85,6 +92,7 @@ export async function chooseSeveral(
   const wanted = wantedOf(args)
   if (wanted.some(({ names }) => names.length > 0)) {
     if (flags.selector !== null) throw new UsageError('names and --selector do not go together')
+    if (flags.prefix !== null) throw new UsageError('names and --prefix do not go together')
     if (flags['all-namespaces']) {
       throw new UsageError('an object is got by name from one namespace, not from all: leave -A or the name away')
     }

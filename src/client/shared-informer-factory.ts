@@ -19,7 +19,14 @@ interface Entry {
 }
 
 /** Informers that differ in one of these are several; a later caller may bring further indexes. */
-const MAY_DIFFER: ReadonlySet<string> = new Set(['path', 'labelSelector', 'fieldSelector', 'parameters', 'indexes'])
+const MAY_DIFFER: ReadonlySet<string> = new Set([
+  'path',
+  'labelSelector',
+  'fieldSelector',
+  'prefix',
+  'parameters',
+  'indexes',
+])
 
 /** Gives each part of a program the same informer of a resource. */
 export class SharedInformerFactory {
@@ -45,9 +52,9 @@ export class SharedInformerFactory {
     if (this.#isStopped) throw new Error('the factory was stopped')
     const path = typeof resource === 'string' ? resource : resourcePath(resource)
     const all = { ...this.#options, ...options, path } as InformerOptions<T>
-    const { labelSelector = '', fieldSelector = '', parameters = {} } = all
+    const { labelSelector = '', fieldSelector = '', prefix = '', parameters = {} } = all
     const sorted = Object.entries(parameters).toSorted(([a], [b]) => (a < b ? -1 : 1))
-    const key = JSON.stringify([path, labelSelector, fieldSelector, sorted])
+    const key = JSON.stringify([path, labelSelector, fieldSelector, prefix, sorted])
     const known = this.#entries.get(key)
     if (known !== undefined) {
       const informer = known.informer as unknown as SharedInformer<T>

@@ -7,6 +7,8 @@ export interface Selection {
   readonly path: string
   readonly labelSelector?: string
   readonly fieldSelector?: string
+  /** Of a prefix that the server declares: only the objects whose keys, after that, begin with this text, such as `eu/`. */
+  readonly prefix?: string
   /** Parameters sent unchanged with every request, such as distributary's `fields`. */
   readonly parameters?: Readonly<Record<string, string>>
 }
@@ -37,10 +39,12 @@ export function watchQuery(
   }
 }
 
-function selectionQuery({ labelSelector, fieldSelector, parameters }: Selection): Query {
+/** The parameters that choose objects, which lists and watches have in common. */
+export function selectionQuery({ labelSelector, fieldSelector, prefix, parameters }: Selection): Query {
   return {
     ...parameters,
     ...(labelSelector === undefined || labelSelector === '' ? {} : { labelSelector }),
     ...(fieldSelector === undefined || fieldSelector === '' ? {} : { fieldSelector }),
+    ...(prefix === undefined || prefix === '' ? {} : { prefix }),
   }
 }

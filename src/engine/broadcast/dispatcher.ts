@@ -176,7 +176,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     const cursor = new Cursor(this, group, output, optionsOf(request), revision)
     this.#cursors.add(cursor)
     if (start.kind === 'initial') {
-      const prefix = this.#prefixOf(request.namespace)
+      const prefix = request.prefix ?? this.#prefixOf(request.namespace)
       const oldest = start.minRevision === null ? null : maxRevision(start.minRevision, this.#cache.floorRevision)
       cursor.beginInitial(group.initialFrames(start.snapshot, prefix, oldest, nowMs), start.marksEnd, nowMs)
       this.wake(cursor)

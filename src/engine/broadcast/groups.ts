@@ -3,6 +3,7 @@
  * found by index, so that an event costs what it delivers and not how many watchers there are.
  */
 import type { BodyEncoder } from '../model/body-encoder.js'
+import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Cursor } from './cursor.js'
 import type { FactRegistry } from './fact-registry.js'
@@ -17,6 +18,8 @@ import { type KeyParts, keyOf } from '../../support/key-of.js'
 export interface GroupContents {
   /** '' for all. */
   readonly namespace: string
+  /** What the keys begin with, absolute, where that is more than the namespace says; else null. */
+  readonly prefix: Key | null
   readonly selector: WatchSelector
   readonly encoder: BodyEncoder
   readonly wire: WireFormat
@@ -24,6 +27,7 @@ export interface GroupContents {
 
 const GROUP_KEY: KeyParts<GroupContents> = {
   namespace: (namespace) => namespace,
+  prefix: (prefix) => prefix,
   selector: ({ canonical }) => canonical,
   encoder: ({ apiVersion, key }) => `${apiVersion} ${key}`,
   wire: ({ key }) => key,
@@ -99,8 +103,8 @@ export class Groups {
 
   #remove(group: Group<Cursor>, headRevision: Revision): void {
     const matcher = matcherOf(group)
-    const { namespace, selector } = matcher
-    this.#groups.delete(keyOf(GROUP_KEY, { namespace, selector, encoder: group.encoder, wire: group.wire }))
+    const { namespace, prefix, selector } = matcher
+    this.#groups.delete(keyOf(GROUP_KEY, { namespace, prefix, selector, encoder: group.encoder, wire: group.wire }))
     group.log.reset(headRevision)
     matcher.groups.delete(group)
     if (matcher.groups.size > 0) return
@@ -109,11 +113,11 @@ export class Groups {
     matcher.close()
   }
 
-  #matcherFor({ namespace, selector, encoder: { apiVersion }, identity }: GroupRequest): GroupMatcher {
-    const key = matcherKey(namespace, selector, apiVersion)
+  #matcherFor({ namespace, prefix, selector, encoder: { apiVersion }, identity }: GroupRequest): GroupMatcher {
+    const key = matcherKey(namespace, prefix, selector, apiVersion)
     let matcher = this.#matchers.get(key)
     if (matcher === undefined) {
-      matcher = new GroupMatcher(namespace, selector, this.#facts, apiVersion, identity)
+      matcher = new GroupMatcher(namespace, selector, this.#facts, apiVersion, identity, prefix)
       this.#matchers.set(key, matcher)
       this.index.add(matcher)
     }

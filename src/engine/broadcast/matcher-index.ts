@@ -1,6 +1,6 @@
 /**
  * Finds the matchers an event may concern through maps, so that an event costs what it delivers and not how many
- * watchers there are: namespace → field → value → matchers. The previous version is looked up too: a change can move an
+ * watchers there are: namespace, or what the key begins with → field → value → matchers. The previous version is looked up too: a change can move an
  * object out of a selector.
  */
 import type { CacheEvent } from '../cache/cache-batch.js'
@@ -21,8 +21,8 @@ function fieldKey({ apiVersion }: Matcher, path: string): string {
   return `${apiVersion}\n${path}`
 }
 
-/** The matchers of one namespace, or of all. */
-class NamespaceIndex<M extends Matcher> {
+/** The matchers of one namespace, of all, or of the keys that begin alike. */
+class ScopeIndex<M extends Matcher> {
   /** Those without an equality term. */
   readonly unindexed = new Set<M>()
   readonly fields = new Map<string, Field<M>>()
@@ -65,19 +65,35 @@ class NamespaceIndex<M extends Matcher> {
 
 export class MatcherIndex<M extends Matcher> {
   /** By namespace; '' for those that see all. */
-  readonly #namespaces = new Map<string, NamespaceIndex<M>>()
+  readonly #namespaces = new Map<string, ScopeIndex<M>>()
+  /** By what the keys begin with. */
+  readonly #prefixes = new Map<string, ScopeIndex<M>>()
+  /** How many of those have each length: an event looks up the beginning of its key once for each of them. */
+  readonly #lengths = new Map<number, number>()
   readonly #found: M[] = []
 
   add(matcher: M): void {
-    let index = this.#namespaces.get(matcher.namespace)
-    if (index === undefined) this.#namespaces.set(matcher.namespace, (index = new NamespaceIndex()))
+    const { namespace, prefix } = matcher
+    const [scopes, scope] = prefix === null ? [this.#namespaces, namespace] : [this.#prefixes, prefix]
+    let index = scopes.get(scope)
+    if (index === undefined) {
+      scopes.set(scope, (index = new ScopeIndex()))
+      if (prefix !== null) this.#lengths.set(prefix.length, (this.#lengths.get(prefix.length) ?? 0) + 1)
+    }
     index.add(matcher)
   }
 
   remove(matcher: M): void {
-    const index = this.#namespaces.get(matcher.namespace)
+    const { namespace, prefix } = matcher
+    const [scopes, scope] = prefix === null ? [this.#namespaces, namespace] : [this.#prefixes, prefix]
+    const index = scopes.get(scope)
     index?.remove(matcher)
-    if (index?.isEmpty === true) this.#namespaces.delete(matcher.namespace)
+    if (index?.isEmpty !== true) return
+    scopes.delete(scope)
+    if (prefix === null) return
+    const others = this.#lengths.get(prefix.length)! - 1
+    if (others === 0) this.#lengths.delete(prefix.length)
+    else this.#lengths.set(prefix.length, others)
   }
 
   /** Each candidate once; valid until the next call. */
@@ -85,12 +101,15 @@ export class MatcherIndex<M extends Matcher> {
     this.#found.length = 0
     this.#findIn(this.#namespaces.get(''), event)
     // Both versions have one key, and so one namespace.
-    const { namespace } = (event.object ?? event.previous)!
+    const { namespace, key } = (event.object ?? event.previous)!
     if (namespace !== '') this.#findIn(this.#namespaces.get(namespace), event)
+    for (const length of this.#lengths.keys()) {
+      if (length <= key.length) this.#findIn(this.#prefixes.get(key.slice(0, length)), event)
+    }
     return this.#found
   }
 
-  #findIn(index: NamespaceIndex<M> | undefined, event: CacheEvent): void {
+  #findIn(index: ScopeIndex<M> | undefined, event: CacheEvent): void {
     if (index === undefined) return
     for (const matcher of index.unindexed) this.#found.push(matcher)
     for (const field of index.fields.values()) {

@@ -1,11 +1,12 @@
 /**
- * Decides which events of a resource a set of watchers sees, by one namespace (or all) and one selector. It is
- * evaluated once per event, however many watchers and encodings share it.
+ * Decides which events of a resource a set of watchers sees, by one namespace (or all), what the keys begin with, and one
+ * selector. It is evaluated once per event, however many watchers and encodings share it.
  */
 import type { ChangeType } from '../model/event-type.js'
 import type { CacheEvent } from '../cache/cache-batch.js'
 import type { Facts } from '../facts/json-facts.js'
 import type { EqualityTerm } from '../model/equality-term.js'
+import type { Key } from '../model/event.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { type FactRegistry, type FactUse, isSameInEveryVersion, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 
@@ -51,9 +52,11 @@ export class Matcher {
     facts: FactRegistry,
     apiVersion: string,
     identity = '',
+    /** What the keys begin with, absolute; null: the namespace says all. */
+    readonly prefix: Key | null = null,
   ) {
     this.apiVersion = versionRead(selector, apiVersion)
-    this.key = matcherKey(namespace, selector, apiVersion)
+    this.key = matcherKey(namespace, prefix, selector, apiVersion)
     this.facts = facts.use(selector.paths, identity)
     const terms = selector.equalityTerms()
     // Without kept facts, an index would read each event anew for each such field.
@@ -67,6 +70,7 @@ export class Matcher {
 
   matches(object: StoredObject): boolean {
     if (this.namespace !== '' && object.namespace !== this.namespace) return false
+    if (this.prefix !== null && !object.key.startsWith(this.prefix)) return false
     return this.selector.isEmpty || this.selector.matches(this.facts.subject(object, this.apiVersion))
   }
 
@@ -81,8 +85,8 @@ export class Matcher {
 }
 
 /** Watchers of several versions share a matcher that reads only what the versions have in common. */
-export function matcherKey(namespace: string, selector: WatchSelector, apiVersion: string): string {
-  return `${versionRead(selector, apiVersion)}\n${namespace}\n${selector.canonical}`
+export function matcherKey(namespace: string, prefix: Key | null, selector: WatchSelector, apiVersion: string): string {
+  return JSON.stringify([versionRead(selector, apiVersion), namespace, prefix, selector.canonical])
 }
 
 function isNamePath(path: string): boolean {

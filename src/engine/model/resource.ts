@@ -90,6 +90,14 @@ export function namespacePrefix(resource: Resource, namespace: string): Key {
   return `${resource.etcdPrefix}${segment}/` as Key
 }
 
+/**
+ * The prefix of what is listed or watched: the resource, one of its namespaces, or the part whose keys begin with `rest`.
+ * @param namespace '' for all of them. @throws RangeError as `keyOfName`.
+ */
+export function listedPrefix(resource: Resource, namespace: string, rest = '' as Key): Key {
+  return ((namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)) + rest) as Key
+}
+
 function spelledRest(name: string): string {
   const rest = restOfName(name)
   if (rest === null) throw new RangeError(`no key is spelled ${name}`)

@@ -52,6 +52,11 @@ export class FieldSelector {
     return this.equalities
   }
 
+  /** Returns the values that the field is compared with. */
+  valuesOf(path: string): readonly string[] {
+    return this.terms.filter((term) => term.path === path).map(({ value }) => value)
+  }
+
   /** Returns the only value that this field can have in a matching object; undefined when there is no such value. */
   requiredValue(path: string): string | undefined {
     return this.equalities.find((term) => term.path === path)?.value

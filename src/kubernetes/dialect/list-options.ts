@@ -14,6 +14,7 @@ import { parseResourceVersion } from '../../engine/model/resource-version.js'
 import { BadRequestError, InvalidError, type StatusCause } from '../../engine/model/status.js'
 import { decodeContinueToken } from './continue-token.js'
 import { nameSelector } from './field-selector.js'
+import { parseKeyPrefix } from './key-prefix.js'
 import { type Projection, parseProjection } from './projection.js'
 import { type Query, flagParameter, integerParameter, parameter } from './query.js'
 import { Selector, parseSelector } from './selector.js'
@@ -47,6 +48,8 @@ export interface ListParameters {
   readonly read: ListRead
   /** The most items of a page; null means no limit. */
   readonly limit: number | null
+  /** What the keys begin with, after the prefix of the resource and the namespace; '' for all. */
+  readonly keyPrefix: Key
   readonly selector: Selector
   /** The value of `fields=`: only these parts of each object; null means whole objects. */
   readonly projection: Projection | null
@@ -72,6 +75,8 @@ export interface WatchParameters {
   readonly bookmarks: boolean
   /** null when the server chooses. */
   readonly timeoutSeconds: number | null
+  /** As in `ListParameters`. */
+  readonly keyPrefix: Key
   readonly selector: Selector
   /** The value of `fields=`: only these parts of each object; null means whole objects. */
   readonly projection: Projection | null
@@ -111,6 +116,7 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
 
   const limit = parameters.limit !== undefined && parameters.limit > 0 ? parameters.limit : null
   const rest = {
+    keyPrefix: parameters.keyPrefix,
     selector: parameters.selector,
     projection: parameters.projection,
     includeObject: parameter(query, 'includeObject') ?? '',
@@ -204,6 +210,7 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
         : { kind: 'after', revision: parseResourceVersion(lastEventId) },
     bookmarks,
     timeoutSeconds: timeoutSeconds(query),
+    keyPrefix: parameters.keyPrefix,
     selector: parameters.selector,
     projection: parameters.projection,
     compress: compress(query),
@@ -248,11 +255,12 @@ interface Parameters {
   readonly continueText: string
   readonly sendInitialEvents: boolean | undefined
   readonly limit: number | undefined
+  readonly keyPrefix: Key
   readonly selector: Selector
   readonly projection: Projection | null
 }
 
-function readParameters(query: Query, { name, resource }: Target): Parameters {
+function readParameters(query: Query, { name, resource, namespace = '' }: Target): Parameters {
   const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'), resource)
   return {
     resourceVersion: resourceVersionText(query),
@@ -260,6 +268,7 @@ function readParameters(query: Query, { name, resource }: Target): Parameters {
     continueText: parameter(query, 'continue') ?? '',
     sendInitialEvents: flagParameter(query, 'sendInitialEvents'),
     limit: integerParameter(query, 'limit'),
+    keyPrefix: parseKeyPrefix(query, resource, namespace),
     selector: name === undefined ? selector : selectName(selector, name),
     projection: projection(query),
   }

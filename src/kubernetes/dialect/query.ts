@@ -7,15 +7,21 @@ import { BadRequestError } from '../../engine/model/status.js'
 export type Query = URLSearchParams | Readonly<Record<string, string | readonly string[] | undefined>>
 
 /**
- * A parameter that cannot be decoded, or has a semicolon, is left out, as Go does: `labelSelector=%` is no selector.
+ * A parameter that cannot be decoded, or has a semicolon, is left out, as Go does: `labelSelector=%` is no selector. Our own
+ * `prefix` is kept, and refused later: without it the request would be for everything.
  *
  * @param text what follows the question mark.
  */
 export function parseQuery(text: string): URLSearchParams {
-  if (!/%(?![\dA-Fa-f]{2})|;/.test(text)) return new URLSearchParams(text)
-  const readable = text.split('&').filter((pair) => !/%(?![\dA-Fa-f]{2})|;/.test(pair))
+  if (!UNREADABLE.test(text)) return new URLSearchParams(text)
+  const readable = text
+    .split('&')
+    .map((pair) => (pair.startsWith('prefix=') && UNREADABLE.test(pair) ? 'prefix=%EF%BF%BD' : pair))
+    .filter((pair) => !UNREADABLE.test(pair))
   return new URLSearchParams(readable.join('&'))
 }
+
+const UNREADABLE = /%(?![\dA-Fa-f]{2})|;/
 
 /** Returns the first value; undefined when the parameter is absent, '' when it is empty. */
 export function parameter(query: Query, name: string): string | undefined {

@@ -3,6 +3,8 @@ import type { Resource } from '../../engine/model/resource.js'
 import { fieldLabelsOf } from './field-labels.js'
 import { EVERY_FIELD, type FieldSelector, parseFieldSelector } from './field-selector.js'
 import { EVERY_LABEL, type LabelSelector, parseLabelSelector } from './label-selector.js'
+import { restOfName } from '../../engine/model/key-name.js'
+import { BadRequestError } from '../../engine/model/status.js'
 import type { EqualityTerm } from '../../engine/model/equality-term.js'
 import type { Subject } from './subject.js'
 
@@ -47,6 +49,16 @@ export class Selector {
   }
 }
 
+/**
+ * A name that no key has would select nothing, in silence, and `new*` is meant for a pattern. @throws BadRequestError
+ */
+function requireNames(fields: FieldSelector): void {
+  const wrong = fields.valuesOf('metadata.name').find((name) => restOfName(name) === null)
+  if (wrong === undefined) return
+  const hint = wrong.endsWith('*') ? `; for keys that begin with a text, ask with prefix=${wrong.slice(0, -1)}` : ''
+  throw new BadRequestError(`fieldSelector: no key has the name ${JSON.stringify(wrong.slice(0, 128))}${hint}`)
+}
+
 export const EVERYTHING = new Selector(EVERY_LABEL, EVERY_FIELD)
 
 /**
@@ -63,5 +75,6 @@ export function parseSelector(
   const labels = parseLabelSelector(labelSelector ?? '')
   const given = parseFieldSelector(fieldSelector ?? '')
   const fields = resource === undefined ? given : given.withLabels(fieldLabelsOf(resource))
+  if (resource !== undefined && resource.holds !== 'kubernetes') requireNames(fields)
   return labels.isEmpty && fields.isEmpty ? EVERYTHING : new Selector(labels, fields)
 }

@@ -4,9 +4,10 @@
 import { record } from '../codec/json-tree.js'
 import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
+import { parseKeyPrefix } from '../dialect/key-prefix.js'
 import { parameter } from '../dialect/query.js'
 import { parseSelector } from '../dialect/selector.js'
-import { namespacePrefix, type ObjectName, resourceId } from '../../engine/model/resource.js'
+import { listedPrefix, type ObjectName, resourceId } from '../../engine/model/resource.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import { StatusError } from '../../engine/model/status.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
@@ -92,7 +93,7 @@ async function select(context: WriteContext, { served, namespace, query, apart }
     const json = context.store.json(served, stored)
     return json !== null && (selector.isEmpty || selector.matches(extractFacts(json, plan, stored)))
   }
-  const prefix = namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)
+  const prefix = listedPrefix(resource, namespace, parseKeyPrefix(query, resource, namespace))
   let revision = ZERO_REVISION
   const small: Place[] = []
   const large: Place[] = []

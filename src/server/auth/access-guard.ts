@@ -208,7 +208,9 @@ export class AccessGuard {
     revoked: (error: StatusError) => void,
   ): () => void {
     const identity = actingKey(grant)
-    const key = digest(JSON.stringify([identity, credentialKey(request), attributesKey(attributes)]))
+    const key = digest(
+      JSON.stringify([identity, credentialKey(request), attributesKey(attributes), attributes.namesFrom]),
+    )
     const entry = this.#entries.get(key) ?? {
       request,
       attributes,

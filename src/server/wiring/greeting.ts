@@ -1,4 +1,6 @@
 /** Prints the addresses on which the server listens, and commands to try. */
+import { keyToText } from '../../engine/model/event.js'
+import { apiVersion } from '../../engine/model/resource.js'
 import type { Config } from '../config/load.js'
 import { describeResources, describeSource, urlHost } from './describe-config.js'
 import type { PortNumbers } from './ports.js'
@@ -13,6 +15,15 @@ export function greeting(config: Config, { port, securePort }: PortNumbers): str
   ]
   const [page] = urls
   if (page !== undefined) lines.push('', `In a browser: ${page}/ui/`)
+  const declared = config.resources.filter(({ origin }) => origin === 'declared')
+  if (page !== undefined && declared.length > 0) {
+    lines.push('', 'Declared prefixes:')
+    for (const { resource } of declared) {
+      const root = resource.group === '' ? 'api' : 'apis'
+      const url = `${page}/${root}/${apiVersion(resource)}/${resource.plural}`
+      lines.push(`  ${keyToText(resource.etcdPrefix)} is ${url}`)
+    }
+  }
   lines.push('', 'Try:')
   if (plain !== null) {
     lines.push(`  kubectl -s ${plain} get pods -A`)

@@ -7,7 +7,7 @@ import { Pump } from '../../../src/engine/broadcast/pump.js'
 import type { FreshnessSource } from '../../../src/engine/model/freshness-source.js'
 import { WatchCache, type WatchCacheOptions } from '../../../src/engine/cache/watch-cache.js'
 import { parseSelector } from '../../../src/kubernetes/dialect/selector.js'
-import type { Batch, KeyValue } from '../../../src/engine/model/event.js'
+import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
 import type { StatusError } from '../../../src/engine/model/status.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { type Random, seededRandom } from '../../../src/support/random.js'
@@ -69,6 +69,8 @@ export interface Watcher {
 
 export interface WatchOptions {
   readonly namespace?: string
+  /** What the keys begin with, absolute. */
+  readonly prefix?: Key
   readonly labels?: string
   readonly fields?: string
   readonly encoder?: BodyEncoder
@@ -163,6 +165,7 @@ export function createHarness(options: HarnessOptions = {}) {
     let isInitialComplete = false
     const request: CursorRequest = {
       namespace: watchOptions.namespace ?? '',
+      prefix: watchOptions.prefix ?? null,
       selector: parseSelector(watchOptions.labels, watchOptions.fields),
       encoder: watchOptions.encoder ?? plainEncoder,
       wire: lineWire,

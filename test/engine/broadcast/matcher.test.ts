@@ -10,7 +10,8 @@ import {
 import { Matcher } from '../../../src/engine/broadcast/matcher.js'
 import { MatcherIndex } from '../../../src/engine/broadcast/matcher-index.js'
 import { CacheEvent } from '../../../src/engine/cache/cache-batch.js'
-import { parseSelector } from '../../../src/kubernetes/dialect/selector.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import { EVERYTHING, parseSelector } from '../../../src/kubernetes/dialect/selector.js'
 import type { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { type PodFields, podObject, rev } from '../../support/objects.js'
@@ -109,6 +110,31 @@ void t.test('matchers of one namespace are not tried for events of another, what
   t.end()
 })
 
+void t.test('an event costs as much with 10,000 sub-prefixes as with a hundred', (t) => {
+  const visited = (watched: number): number => {
+    const index = new MatcherIndex<Matcher>()
+    let matched = 0
+    class Counting extends Matcher {
+      override matches(object: StoredObject): boolean {
+        matched++
+        return super.matches(object)
+      }
+    }
+    const add = (prefix: string): void =>
+      index.add(new Counting('', EVERYTHING, facts(), 'v1', '', keyFromText(`/registry/pods/${prefix}`)))
+    for (let i = 0; i < watched; i++) add(`tenant${i}/`)
+    add('tenant7/eu')
+    const change = event(podObject('tenant7', 'eu1', 5), null)
+    for (const matcher of index.candidates(change)) matcher.match(change)
+    t.equal(index.candidates(event(podObject('tenant7', 'us1', 5), null)).length, 1)
+    t.equal(index.candidates(event(podObject('other', 'eu1', 5), null)).length, 0)
+    return matched
+  }
+  t.equal(visited(100), 2)
+  t.equal(visited(10_000), 2)
+  t.end()
+})
+
 void t.test('with any mix of selectors the index misses no matcher and finds none twice', (t) => {
   const random = seededRandom(11)
   const oneOf = <T>(list: readonly T[]): T => list[randomInteger(random, 0, list.length - 1)]!
@@ -132,7 +158,10 @@ void t.test('with any mix of selectors the index misses no matcher and finds non
   }
   for (let step = 0; step < 3_000; step++) {
     if (random.next() < 0.1) {
-      const matcher = new Matcher(oneOf(['', 'x', 'xy']), parseSelector(oneOf(labels), oneOf(fields)), registry, 'v1')
+      const prefix = oneOf([null, null, '', 'x', 'x/', 'x/p1', 'xy/p', 'x/p1/longer'])
+      const key = prefix === null ? null : keyFromText(`/registry/pods/${prefix}`)
+      const selector = parseSelector(oneOf(labels), oneOf(fields))
+      const matcher = new Matcher(oneOf(['', 'x', 'xy']), selector, registry, 'v1', '', key)
       if (![...matchers].some(({ key }) => key === matcher.key)) {
         matchers.add(matcher)
         index.add(matcher)

@@ -22,6 +22,8 @@ void t.test('the greeting, `config check` and the log tell the same number of re
     server.printed(),
     `serves ${counted} resources, and custom ones as they are defined, from ${url} on http://127.0.0.1:${server.port}`,
   )
+  const path = '/apis/distributary.io/v1/flags'
+  t.match(server.printed(), `/demo/flags/ is http://127.0.0.1:${server.port}${path}`, 'and where a declared prefix is')
   const { lines } = await checkConfig({ argv: flags, environment: {}, connects: false })
   t.ok(lines.some((line) => line.startsWith(`serves ${counted} resources, `)))
 })

@@ -18,6 +18,11 @@ export interface Attributes {
   readonly namespace: string
   /** '' unless the request is for one object; `transports/request-attributes.ts` decides what names an object. */
   readonly name: string
+  /**
+   * What the names of all objects asked for begin with, where the request says so of a declared prefix (`?prefix=`); absent for
+   * every other request. Modes that know nothing of it judge the whole list, or watch.
+   */
+  readonly namesFrom?: string
   /** The path as the router decoded and normalised it, so that the same path is judged and routed. */
   readonly path: string
 }

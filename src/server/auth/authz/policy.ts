@@ -14,7 +14,8 @@
  *
  * Rules only grant: a request that no rule allows is refused. A star stands for everything, or ends a name, a namespace
  * or a path. Other patterns were left out, because nobody can tell at a glance what they allow. A name with a slash is a
- * key under a declared prefix and stands for the name of that key. `namespaces` and `names` are optional and narrow a
+ * key under a declared prefix and stands for the name of that key; one such as `eu/*` also allows lists and watches of
+ * `?prefix=eu/`. `namespaces` and `names` are optional and narrow a
  * rule; `verbs`, and `apiGroups` beside `resources`, are required, so that a forgotten line never grants more than was
  * meant.
  */
@@ -85,7 +86,7 @@ function allows(rule: PolicyFileRule, attributes: Attributes): boolean {
     covers(rule.apiGroups, attributes.group) &&
     rule.resources.some((one) => one === '*' || one === wanted || (subresource !== '' && one === `*/${subresource}`)) &&
     (rule.namespaces === null || matchesOne(rule.namespaces, namespace)) &&
-    (rule.names === null || matchesOne(rule.names, name))
+    (rule.names === null || matchesOne(rule.names, name) || coversAll(rule.names, attributes.namesFrom))
   )
 }
 
@@ -96,6 +97,12 @@ function covers(allowed: readonly string[], wanted: string): boolean {
 /** A request for all namespaces has the empty text, which only "*" matches, since no pattern is empty. */
 function matchesOne(patterns: readonly string[], text: string): boolean {
   return patterns.some((pattern) => covered(pattern, text))
+}
+
+/** Whether each name that begins like this is covered by one of the patterns. */
+function coversAll(patterns: readonly string[], namesFrom: string | undefined): boolean {
+  if (namesFrom === undefined) return false
+  return patterns.some((pattern) => pattern.endsWith('*') && namesFrom.startsWith(pattern.slice(0, -1)))
 }
 
 function covered(pattern: string, text: string): boolean {

@@ -9,7 +9,7 @@ import { fingerprintOf, type ServedResource } from '../../../kubernetes/dialect/
 import { type ListPage, listPieces } from '../../../kubernetes/dialect/list-pieces.js'
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import type { Selector } from '../../../kubernetes/dialect/selector.js'
-import { namespacePrefix } from '../../../engine/model/resource.js'
+import { listedPrefix } from '../../../engine/model/resource.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import { sleep } from '../../../support/clock.js'
 import { type KeyParts, keyOf } from '../../../support/key-of.js'
@@ -113,7 +113,7 @@ function contentsOf(
 ): ListContents {
   const { live, path, options, encoder, exchange, form } = request
   const { cache, served } = live
-  const prefix = path.namespace === '' ? cache.prefix : namespacePrefix(served.resource, path.namespace)
+  const prefix = listedPrefix(served.resource, path.namespace, options.keyPrefix)
   return {
     cache,
     served,

@@ -12,6 +12,8 @@
 import { type Attributes, resourceAttributes } from '../../auth/authz/authorizer.js'
 import { parseFieldSelector } from '../../../kubernetes/dialect/field-selector.js'
 import { isWatch } from '../../../kubernetes/dialect/list-options.js'
+import { nameOfRest } from '../../../engine/model/key-name.js'
+import { parseKeyPrefix } from '../../../kubernetes/dialect/key-prefix.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
 import type { ResourcePath } from '../../../kubernetes/dialect/request-path.js'
 import type { WriteVerb } from '../../../kubernetes/writes/writer.js'
@@ -59,8 +61,21 @@ export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb
     path: asked.path,
   })
   if (path.name !== '' || path.legacyWatch) return attributes
-  const takesSelector = verb === 'list' || verb === 'watch' || verb === 'deletecollection'
-  return takesSelector ? { ...attributes, name: selectedName(asked.query) } : attributes
+  const isList = verb === 'list' || verb === 'watch'
+  if (!isList && verb !== 'deletecollection') return attributes
+  const namesFrom = isList ? prefixOfNames(asked.query, path) : ''
+  return { ...attributes, name: selectedName(asked.query), ...(namesFrom === '' ? {} : { namesFrom }) }
+}
+
+/** What the names begin with when the keys begin with `?prefix=`; '' for all names, or when it is malformed, which is refused later. */
+function prefixOfNames(query: URLSearchParams, { served, namespace }: ResourcePath): string {
+  if (served === undefined || served.resource.holds === 'kubernetes') return ''
+  try {
+    const prefix = parseKeyPrefix(query, served.resource, namespace)
+    return prefix === '' ? '' : nameOfRest(prefix)
+  } catch {
+    return ''
+  }
 }
 
 /** Returns the name that a field selector requires; '' when it requires none, or is malformed, which is refused later. */

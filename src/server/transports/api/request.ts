@@ -93,6 +93,7 @@ export function understandWatch(
     !(form instanceof NotAcceptableError) && form.stream === 'sse' ? lastEventIdOf(request.exchange) : undefined
   const options = parseWatchParameters(request.exchange.query, {
     resource: resource.served.resource,
+    namespace: request.path.namespace,
     ...(name === undefined ? {} : { name }),
     ...(lastEventId === undefined ? {} : { lastEventId }),
     legacyWatch: request.path.legacyWatch,

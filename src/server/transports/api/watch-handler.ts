@@ -10,7 +10,7 @@ import type { Cursor } from '../../../engine/broadcast/cursor.js'
 import { errorUnit } from '../../../engine/broadcast/wire-format.js'
 import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
 import type { WatchParameters } from '../../../kubernetes/dialect/list-options.js'
-import { namespacePrefix } from '../../../engine/model/resource.js'
+import { listedPrefix } from '../../../engine/model/resource.js'
 import { ZERO_REVISION } from '../../../engine/model/revision.js'
 import {
   ExpiredError,
@@ -83,7 +83,7 @@ async function warnOfUnknown(
   { snapshot }: Extract<CursorStart, { kind: 'initial' }>,
 ): Promise<void> {
   const { live, path, options, encoder } = request
-  const prefix = path.namespace === '' ? live.cache.prefix : namespacePrefix(live.served.resource, path.namespace)
+  const prefix = listedPrefix(live.served.resource, path.namespace, options.keyPrefix)
   const { apiVersion } = encoder
   await checkObjects(context, request, snapshot, { prefix, selector: options.selector, apiVersion }, false)
 }
@@ -121,13 +121,14 @@ function begin(
 /** The result contains no function of this scope, which would keep everything of the request alive as long as the watch runs. */
 function watchRequest(
   context: ApiContext,
-  { path, caller, options, encoder }: Watch,
+  { path, live, caller, options, encoder }: Watch,
   { wire }: OpenStream,
   start: CursorStart,
   held: Occupied,
 ): CursorRequest {
   return {
     namespace: path.namespace,
+    prefix: options.keyPrefix === '' ? null : listedPrefix(live.served.resource, path.namespace, options.keyPrefix),
     identity: caller.identity,
     selector: options.selector,
     encoder,

@@ -96,9 +96,11 @@ function confirmRights({ caller, path: { plural, namespace, name } }: Request): 
 /** @throws MethodNotAllowedError for what is not written here. */
 function requireWritable(writes: Writes | null, { exchange, path, verb }: Request): [Writes, WriteVerb] {
   if (writes === null || verb === 'other' || isRead(verb) || path.legacyWatch) {
+    const { method } = exchange.request
+    const needed =
+      method === 'OPTIONS' ? '--cors-allowed-origins' : writes === null && verb !== 'other' ? '--enable-writes' : null
     throw new MethodNotAllowedError(
-      `the server does not allow this method on the requested resource` +
-        (writes === null ? `: ${exchange.request.method} needs --enable-writes` : ''),
+      `the server does not allow this method on the requested resource${needed === null ? '' : `: ${method} needs ${needed}`}`,
     )
   }
   return [writes, verb]
