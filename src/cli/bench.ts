@@ -16,22 +16,22 @@ const benchFlags = {
     kind: 'integer',
     min: 1,
     max: 100_000,
-    doc: 'Watches to open. Default: 100. Mind `ulimit -n`, here and there.',
+    doc: 'Watches to open. Default: 100. Check `ulimit -n` on both sides.',
   },
   duration: { kind: 'duration', min: 100, max: 86_400_000, doc: 'How long to count. Default: 10s.' },
   http: {
     kind: 'choice',
     choices: ['1', '2'],
-    doc: 'Version of HTTP. Default: 1, a connection for each watch. 2 over http:// begins with it without asking (prior knowledge).',
+    doc: 'HTTP version. Default: 1, with one connection per watch. Over http://, 2 means prior knowledge.',
   },
   'streams-per-connection': {
     kind: 'integer',
     min: 1,
     max: 10_000,
-    doc: 'Watches on each connection of HTTP/2. Default: 100.',
+    doc: 'Watches per HTTP/2 connection. Default: 100.',
   },
-  burst: { kind: 'integer', min: 1, max: 10_000, doc: 'Watches being opened at one time. Default: 100.' },
-  initial: { kind: 'boolean', doc: 'Also ask for the objects that are there, and count them.' },
+  burst: { kind: 'integer', min: 1, max: 10_000, doc: 'Watches to open at a time. Default: 100.' },
+  initial: { kind: 'boolean', doc: 'Also request the existing objects, and count them.' },
   output: { kind: 'choice', short: 'o', choices: ['text', 'json'], doc: 'Default: text.' },
   ...selectionFlags,
   ...connectionFlags,
@@ -41,18 +41,18 @@ type Context = CommandContext<typeof benchFlags>
 
 export const benchCommand = defineCommand<typeof benchFlags>({
   name: 'bench',
-  summary: 'open many watches on a server and measure what they are delivered',
+  summary: 'open many watches on a server and measure delivery',
   description:
-    'Works with any Kubernetes-style watch endpoint. It writes nothing: the events are those that happen there meanwhile. How late an event comes can be known only where it says when it was written: objects with an annotation distributary.io/sent-at (seconds since 1970, with a fraction, by a clock that agrees with this machine’s) are timed. Of all others the spread is told, from the first watcher that had it to the rest.\n\nOne process makes the load, on one core. Where its CPU comes near 100 % it is what is being measured: run several.',
+    'Works with any Kubernetes-style watch endpoint. It writes nothing: it counts the events that happen meanwhile. It times objects with an annotation distributary.io/sent-at (seconds since 1970, with a fraction, by a clock that agrees with this machine’s). For all others it shows the spread between the first watcher and the rest.\n\nOne process makes the load, on one core. If its CPU nears 100 %, you are measuring the load generator: run several.',
   positionals: '<RESOURCE>',
   flags: benchFlags,
   examples: [
     {
-      doc: 'a thousand watches on all pods, for half a minute',
+      doc: 'a thousand watches on all pods for half a minute',
       line: 'distributary bench pods -A --watchers 1000 --duration 30s',
     },
     {
-      doc: 'an API server, a hundred watches a connection',
+      doc: 'an API server, a hundred watches per connection',
       line: 'distributary bench pods -A --context prod --http 2 --watchers 2000',
     },
     { doc: 'any path; the result as JSON', line: 'distributary bench /apis/distributary.io/v1/flags -o json' },

@@ -18,13 +18,13 @@ export function createConfigCheckCommand(check: ConfigCheck): Command {
     name: 'config check',
     summary: 'check the configuration of a server without starting one',
     description:
-      'Takes the flags of the server; its environment variables and the file of --config are read as the server reads them. Reports all problems at once, including unreadable files and bad certificates. The command exits with 0 if a server could start, with 2 if it could not, and with 1 if --connect found nobody.',
+      'Takes the server’s flags, and reads its environment variables and --config file as the server does. Reports all problems at once, including unreadable files and bad certificates. Exits with 0 if a server could start, 2 if it could not, and 1 if --connect got no answer.',
     positionals: '[SERVER-FLAG...]',
     passesFlags: true,
     flags: {
       connect: {
         kind: 'boolean',
-        doc: 'Ask etcd, NATS or the upstream as well, with the credentials that the server would show.',
+        doc: 'Also contact etcd, NATS or the upstream, with the server’s credentials.',
       },
     },
     examples: [

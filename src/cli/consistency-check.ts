@@ -25,8 +25,8 @@ interface CheckedResource {
 }
 
 const checkFlags = {
-  output: { kind: 'choice', short: 'o', choices: ['table', 'json'], doc: 'The form of the report. Default: table.' },
-  timeout: { kind: 'duration', min: 1, doc: 'The longest time to wait for the report. Default: no limit.' },
+  output: { kind: 'choice', short: 'o', choices: ['table', 'json'], doc: 'Format of the report. Default: table.' },
+  timeout: { kind: 'duration', min: 1, doc: 'Maximum time to wait for the report. Default: no limit.' },
   ...connectionFlags,
 } as const satisfies Flags
 
@@ -40,9 +40,9 @@ const COLOURS: Readonly<Record<CheckedResource['outcome'], Colour>> = {
 
 export const consistencyCheckCommand = defineCommand<typeof checkFlags>({
   name: 'consistency-check',
-  summary: 'compare what a server has cached with etcd, now',
+  summary: 'compare a server’s cache with etcd, now',
   description:
-    'The server compares every key and its mod revision at one revision, and a sample of the values. It lists a resource that differs again, and the watchers of that resource start afresh; its log names the keys. The command exits with 0 only if everything could be compared and is equal.',
+    'The server compares every key and its mod revision at one revision, and a sample of the values. It relists a resource that differs, and that resource’s watchers start again; its log names the keys. Exits with 0 only if everything could be compared and is equal.',
   positionals: '[URL]',
   flags: checkFlags,
   examples: [

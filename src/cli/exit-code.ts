@@ -11,10 +11,10 @@ export const EXIT = {
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
 export const EXIT_CODES: ReadonlyMap<ExitCode, string> = new Map([
-  [EXIT.done, 'done; also when whoever read the output went away (`| head`)'],
-  [EXIT.failed, 'the server refused, was not reached, or does not have what was asked for'],
+  [EXIT.done, 'done; also when the reader of the output went away (`| head`)'],
+  [EXIT.failed, 'the server refused, did not answer, or does not have the object'],
   [EXIT.usage, 'a wrong flag or argument'],
-  [EXIT.timedOut, 'what was waited for did not come within --timeout'],
+  [EXIT.timedOut, 'the condition was not met within --timeout'],
   [EXIT.interrupted, 'Ctrl-C'],
   [EXIT.terminated, 'SIGTERM'],
 ])

@@ -25,20 +25,20 @@ const getFlags = {
   watch: {
     kind: 'boolean',
     short: 'w',
-    doc: 'Stay, and print each object again when it changes. It resumes by itself; JSON is then one object a line.',
+    doc: 'Keep running, and print each object again when it changes. Resumes by itself. JSON is then one object per line.',
   },
   output: {
     kind: 'choice',
     short: 'o',
     choices: ['table', 'wide', 'json', 'yaml', 'name'],
-    doc: 'Default: table. In JSON and YAML no number is rounded, and each object of a list has its kind.',
+    doc: 'Default: table. JSON and YAML keep all digits of numbers, and each object in a list has its kind.',
   },
   'resource-version': {
     kind: 'string',
     placeholder: 'RESOURCEVERSION',
-    doc: 'What there was at exactly this resourceVersion. Fails when the server no longer has that history.',
+    doc: 'State at exactly this resourceVersion. Fails if the server no longer has it.',
   },
-  'no-headers': { kind: 'boolean', doc: 'No line of column names.' },
+  'no-headers': { kind: 'boolean', doc: 'Omit the line of column names.' },
   ...selectionFlags,
   ...connectionFlags,
 } as const satisfies Flags
@@ -55,7 +55,7 @@ export const getCommand = defineCommand<typeof getFlags>({
   name: 'get',
   summary: 'print objects, as a table, JSON, YAML or names',
   description:
-    'RESOURCE is a name as the server has it (pods, pod, po, deployments.apps), RESOURCE/NAME, several of either (pods,services), or a path (/api/v1/pods). The columns of a table are the server’s. For JSONPath, custom columns and sorting use kubectl, which works against the same server.',
+    'RESOURCE is a name that the server knows (pods, pod, po, deployments.apps), RESOURCE/NAME, several of these (pods,services), or a path (/api/v1/pods). The server chooses the table’s columns. For JSONPath, custom columns and sorting, use kubectl with the same server.',
   positionals: '<RESOURCE> [NAME...]',
   flags: getFlags,
   examples: [

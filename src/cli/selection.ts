@@ -17,25 +17,25 @@ export const selectionFlags = {
     group,
     doc: 'Namespace. Default: the kubeconfig’s, else "default".',
   },
-  'all-namespaces': { kind: 'boolean', short: 'A', group, doc: 'Objects of every namespace.' },
+  'all-namespaces': { kind: 'boolean', short: 'A', group, doc: 'All namespaces.' },
   selector: {
     kind: 'string',
     short: 'l',
     placeholder: 'SELECTOR',
     group,
-    doc: 'By labels: app=web,tier!=db,env in (a,b),!canary.',
+    doc: 'Label selector: app=web,tier!=db,env in (a,b),!canary.',
   },
   'field-selector': {
     kind: 'string',
     placeholder: 'SELECTOR',
     group,
-    doc: 'By fields: metadata.name=web-0; with distributary any scalar field, such as spec.nodeName=n1.',
+    doc: 'Field selector: metadata.name=web-0; with distributary, any scalar field, such as spec.nodeName=n1.',
   },
   prefix: {
     kind: 'string',
     placeholder: 'TEXT',
     group,
-    doc: 'Of a declared prefix: objects whose keys, after it, begin with the text: eu/.',
+    doc: 'On a declared prefix: only keys that continue with this text, such as eu/.',
   },
 } as const satisfies Flags
 

@@ -18,15 +18,15 @@ const topFlags = {
     kind: 'duration',
     min: 100,
     max: 3_600_000,
-    doc: 'Between two looks. Default: 2s, and 1s for a single one.',
+    doc: 'Time between two samples. Default: 2s, and 1s for a single one.',
   },
   count: {
     kind: 'integer',
     min: 1,
-    doc: 'Stop after so many looks. Default: never on a terminal, 1 in a pipe or file.',
+    doc: 'Stop after this many samples. Default: never on a terminal, 1 in a pipe or file.',
   },
   sort: { kind: 'choice', choices: SORT_KEYS, doc: 'Default: watchers.' },
-  all: { kind: 'boolean', doc: 'Also resources that hold no object and that nobody watches.' },
+  all: { kind: 'boolean', doc: 'Include resources without objects and watchers.' },
   color: { kind: 'choice', choices: ['auto', 'always', 'never'], doc: 'Default: auto, on a terminal.' },
   ...connectionFlags,
 } as const satisfies Flags
@@ -35,15 +35,15 @@ type Context = CommandContext<typeof topFlags>
 
 export const topCommand = defineCommand<typeof topFlags>({
   name: 'top',
-  summary: 'show what a server does: resources, watchers, events a second, lag, memory',
+  summary: 'show a server’s resources, watchers, events per second, lag and memory',
   description:
-    'On a terminal it stays and refreshes; q ends it, w e o l n sort by watchers, events, objects, lag and name. In a pipe it prints one look and ends. Rates are those between two looks.',
+    'On a terminal it refreshes until you press q; w e o l n sort by watchers, events, objects, lag and name. In a pipe it prints one sample and ends. Rates are measured between two samples.',
   positionals: '',
   flags: topFlags,
   examples: [
     { doc: 'the server on this machine', line: 'distributary top' },
     {
-      doc: 'one look at another, busiest first',
+      doc: 'one sample of another server, busiest first',
       line: 'distributary top -s https://cache:8443 --sort events --count 1',
     },
     { doc: 'a line every ten seconds', line: 'distributary top --interval 10s --count 1000 | grep ^watchers' },

@@ -8,10 +8,10 @@ import { askJson } from './request.js'
 export function createVersionCommand(clientVersion: () => string): Command {
   return defineCommand({
     name: 'version',
-    summary: 'print the version of this program, and of the server',
+    summary: 'print the versions of this program and of the server',
     positionals: '',
     flags: {
-      client: { kind: 'boolean', doc: 'Only this program’s: no server is asked.' },
+      client: { kind: 'boolean', doc: 'Only this program’s version, without asking a server.' },
       output: { kind: 'choice', short: 'o', choices: ['text', 'json', 'yaml'], doc: 'Default: text.' },
       ...connectionFlags,
     },

@@ -16,29 +16,29 @@ const watchFlags = {
   'resource-version': {
     kind: 'string',
     placeholder: 'RESOURCEVERSION',
-    doc: 'Only what happened after it, and nothing of what is there. Fails when the server no longer has that history.',
+    doc: 'Print only what happened after it, without the existing objects. Fails if the server no longer has that history.',
   },
   since: {
     kind: 'duration',
     min: 1,
-    doc: 'Of the objects that are there at the start only those that were created, changed or deleted within that time, as their own metadata tells; then all changes.',
+    doc: 'Of the existing objects, print only those created, changed or deleted within this time, by their own metadata; then all changes.',
   },
-  'only-changes': { kind: 'boolean', doc: 'Do not print the objects that are there at the start.' },
+  'only-changes': { kind: 'boolean', doc: 'Do not print the existing objects.' },
   for: {
     kind: 'string',
     placeholder: 'GOAL',
-    doc: 'Stop with 0 when every chosen object has reached it: condition=Ready (or condition=Ready=False), create, delete.',
+    doc: 'Exit with 0 when every chosen object has reached it: condition=Ready (or condition=Ready=False), create, delete.',
   },
   timeout: {
     kind: 'duration',
     min: 1,
-    doc: 'Stop after that long: with --for that is exit code 124, without it 0.',
+    doc: 'Stop after this time, with exit code 124 if --for is given, else 0.',
   },
   output: {
     kind: 'choice',
     short: 'o',
     choices: ['line', 'json'],
-    doc: 'line (the default), or json: {"type":…,"object":…} as the server sends it, one a line.',
+    doc: 'line (the default), or json: one {"type":…,"object":…} per line, as the server sends it.',
   },
   color: { kind: 'choice', choices: ['auto', 'always', 'never'], doc: 'Default: auto, on a terminal.' },
   ...selectionFlags,
@@ -49,15 +49,15 @@ type Context = CommandContext<typeof watchFlags>
 
 export const watchCommand = defineCommand<typeof watchFlags>({
   name: 'watch',
-  summary: 'print a line for each change, or wait until something is so',
+  summary: 'print a line for each change, or wait for a condition',
   description:
-    'Each line is a time, the type of the event, the object’s resourceVersion and its namespace and name. A watch that breaks goes on where it was; where the server cannot tell what happened meanwhile, it is listed and the difference is printed. Either is told on stderr.',
+    'Each line has the time, the event type, the object’s resourceVersion, and its namespace and name. A broken watch resumes where it was; if the server no longer has that history, the command lists again and prints the difference. Both are reported on stderr.',
   positionals: '<RESOURCE> [NAME]',
   flags: watchFlags,
   examples: [
-    { doc: 'everything that happens to pods', line: 'distributary watch pods -A' },
-    { doc: 'what changed in the last ten minutes, and goes on changing', line: 'distributary watch pods --since 10m' },
-    { doc: 'from a resourceVersion on', line: 'distributary watch pods -n shop --resource-version 4711' },
+    { doc: 'all changes of pods', line: 'distributary watch pods -A' },
+    { doc: 'changes of the last ten minutes, and then all further ones', line: 'distributary watch pods --since 10m' },
+    { doc: 'everything after a resourceVersion', line: 'distributary watch pods -n shop --resource-version 4711' },
     {
       doc: 'wait for a deployment',
       line: 'distributary watch deploy/cart -n shop --for condition=Available --timeout 2m',

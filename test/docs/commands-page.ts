@@ -17,14 +17,14 @@ export function commandsPage(): string {
   return `${[
     '# Commands',
     '<!-- Made from src/cli/ by `npm run generate`. -->',
-    'Without a command, distributary is the server: see its [options](options.md). The commands ask a server, distributary or any API server; all but `config check` run without the server’s code. `--help` of each command says what this page says.',
+    'Without a command, distributary is the server: see its [options](options.md). The commands talk to a distributary or any API server; all but `config check` run without the server’s code. Each command’s `--help` has the same text as this page.',
     table(
       ['command', ''],
       commands.map(({ name, summary }) => [`[\`${name}\`](#${name.replaceAll(' ', '-')})`, summary]),
     ),
     ...commands.map((command) => section(command, parsers.get(command)!)),
     '## Server',
-    'Which server, and as whom: flags of every command that asks one.',
+    'Flags of every command that talks to a server.',
     flagTable(shared),
     '## Exit codes',
     table(
@@ -44,7 +44,7 @@ function section(command: Command, parser: { readonly options: readonly Option[]
     // No shell block: what they name is there only in the reader's own cluster.
     `\`\`\`text\n${examples}\n\`\`\``,
     ...(own.length === 0 ? [] : [flagTable(own)]),
-    ...(own.length < parser.options.length ? ['And those of [Server](#server).'] : []),
+    ...(own.length < parser.options.length ? ['Also the flags under [Server](#server).'] : []),
   ].join('\n\n')
 }
 

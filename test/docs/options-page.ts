@@ -11,7 +11,8 @@ export function optionsPage(): string {
     '',
     'Each option is a flag, an environment variable and a key of the YAML file that `--config` names. A flag wins over the',
     'environment, the environment over the file, the file over the default. Durations are written `90s` or `1h30m`, sizes',
-    '`64MiB`. All problems are told at once, with exit code 2. In the Helm chart the YAML keys stand under `config`. `--help` shows the twenty that matter first, `--help all` every one.',
+    '`64MiB`. All problems are reported at once, with exit code 2. In the Helm chart the YAML keys are under `config`. `--help` shows the twenty most',
+    'important options, `--help all` all of them.',
     '',
     ...groups.flatMap((group) => [
       `## ${group}`,

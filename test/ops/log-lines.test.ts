@@ -68,7 +68,7 @@ void t.test(
   },
 )
 
-void t.test('after a gap each resource logs once that it was listed anew, and why', async (t) => {
+void t.test('after a gap each resource logs once that it was relisted, and why', async (t) => {
   const { logger, upstream, put, pass } = await start(t)
   logger.take()
   upstream.setUnavailable(true)

@@ -35,13 +35,13 @@ export class BroadcastSeries {
       ...RESOURCE,
       'reason',
     ])
-    this.#delay = set.hotHistogram('broadcast_delay_seconds', 'Delay of events on each segment of their way.', [
+    this.#delay = set.hotHistogram('broadcast_delay_seconds', 'Delay of events, by segment of their path.', [
       ...RESOURCE,
       'segment',
     ])
     const passes = set.hotHistogram(
       'broadcast_pass_slice_duration_seconds',
-      'Time of one slice of fan-out work, between two turns of the event loop.',
+      'Duration of one slice of fan-out work between two turns of the event loop.',
       [],
     )
     this.passSlice = passes.labels({})
@@ -54,7 +54,7 @@ export class BroadcastSeries {
     this.#logBytes = set.gauge('broadcast_log_bytes', 'Bytes of encoded events kept for groups of watchers.', RESOURCE)
     this.#blockedBytes = set.gauge(
       'broadcast_socket_bytes',
-      'Bytes written to sockets that clients have not taken yet.',
+      'Bytes in sockets that clients have not read yet.',
       RESOURCE,
     )
   }

@@ -27,37 +27,32 @@ export class CacheSeries {
     )
     this.#readWait = set.histogram(
       'cache_read_wait_duration_seconds',
-      'Time that reads waited until the cache had the revision they asked for.',
+      'Time that reads waited for the cache to reach their revision.',
       RESOURCE,
     )
     this.#historyCut = set.counter(
       'cache_history_cut_total',
-      'Revisions of history that were dropped before they were 75 s old, because --watch-cache-bytes was reached.',
+      'Revisions of history dropped before they were 75 s old, because --watch-cache-bytes was reached.',
       RESOURCE,
     )
     this.#objects = set.gauge('cache_objects', 'Objects in the cache.', RESOURCE, 'max')
     this.#unservable = set.gauge('cache_unservable_values', 'Values in etcd that cannot be served.', RESOURCE, 'max')
     this.#encrypted = set.gauge(
       'cache_encrypted_values',
-      'Values that are encrypted at rest. While there are any, nothing of the resource is served.',
+      'Values encrypted at rest. While there are any, the resource is not served.',
       RESOURCE,
       'max',
     )
-    this.#revision = set.gauge(
-      'cache_resource_version',
-      'The revision up to which the cache has everything.',
-      RESOURCE,
-      'min',
-    )
+    this.#revision = set.gauge('cache_resource_version', 'Revision up to which the cache is complete.', RESOURCE, 'min')
     this.#ringBatches = set.gauge('cache_ring_batches', 'Revisions of history in the cache.', RESOURCE, 'min')
     this.#ringBytes = set.gauge('cache_ring_bytes', 'Bytes of history in the cache.', RESOURCE)
     this.#ringAge = set.gauge(
       'cache_ring_age_seconds',
-      'Age of the oldest revision in the history: a client may be away for so long and still resume.',
+      'Age of the oldest revision in the history: how long a client may be away and still resume.',
       RESOURCE,
       'min',
     )
-    this.#waiting = set.gauge('cache_waiting_reads', 'Reads that wait now for a revision.', RESOURCE)
+    this.#waiting = set.gauge('cache_waiting_reads', 'Reads waiting for a revision.', RESOURCE)
     this.#staleness = set.gauge(
       'cache_staleness_seconds',
       'Time since the upstream last confirmed the cache; 0 while connected.',
@@ -66,7 +61,7 @@ export class CacheSeries {
     )
     this.#ready = set.gauge(
       'cache_ready',
-      '1 when lists and watches of the resource are answered, otherwise 0.',
+      '1 if lists and watches of the resource are answered, otherwise 0.',
       RESOURCE,
       'min',
     )

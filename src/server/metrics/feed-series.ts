@@ -18,19 +18,18 @@ export class FeedSeries {
     this.#received = set.hotCounter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
     this.#dropped = set.counter(
       'feed_events_dropped_total',
-      'Events that the upstream sent twice, and that were dropped.',
+      'Events dropped because the upstream sent them twice.',
       RESOURCE,
     )
     this.#reconnects = set.counter(
       'feed_reconnects_total',
-      'Upstream watches that were opened again after a connection broke, without a gap.',
+      'Upstream watches reopened without a gap after a connection broke.',
       RESOURCE,
     )
-    this.#relists = set.counter(
-      'feed_relists_total',
-      'Times the whole state of a resource was listed again and replaced the cache, by reason.',
-      [...RESOURCE, 'reason'],
-    )
+    this.#relists = set.counter('feed_relists_total', 'Relists of a resource that replaced the cache, by reason.', [
+      ...RESOURCE,
+      'reason',
+    ])
     this.#compactions = set.counter(
       'feed_compactions_total',
       'Lists and watches that etcd refused because it had compacted their revision.',
@@ -38,7 +37,7 @@ export class FeedSeries {
     )
     this.#initialisations = set.counter(
       'feed_initializations_total',
-      'Times a resource was initialized: it was listed, and the history after the list had arrived.',
+      'Initializations of a resource: list plus the history after it.',
       RESOURCE,
     )
     this.#initErrors = set.counter(
@@ -58,7 +57,7 @@ export class FeedSeries {
     ])
     this.#consistencyFailures = set.counter(
       'consistency_check_failures_total',
-      'Comparisons that found a difference, after which the cache was rebuilt.',
+      'Comparisons that found a difference; the cache was then rebuilt.',
       RESOURCE,
     )
   }

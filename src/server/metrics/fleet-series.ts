@@ -21,10 +21,10 @@ export class FleetSeries {
   constructor(set: MetricSet) {
     this.#publishing = set.gauge(
       'fleet_publishing',
-      '1 on the replica that publishes the resource to NATS, 0 on candidates that stand by; edges do not have it.',
+      '1 on the replica that publishes the resource to NATS, 0 on standby candidates; absent on edges.',
       RESOURCE,
     )
-    this.#queue = set.gauge('fleet_publisher_queue_bytes', 'Bytes that wait until they are written to NATS.', RESOURCE)
+    this.#queue = set.gauge('fleet_publisher_queue_bytes', 'Bytes waiting to be written to NATS.', RESOURCE)
     this.#publishedMessages = set.counter(
       'fleet_published_messages_total',
       'Messages written to NATS and acknowledged.',
@@ -43,7 +43,7 @@ export class FleetSeries {
     this.#snapshots = set.counter('fleet_snapshots_made_total', 'Snapshots written to the object store.', RESOURCE)
     this.#snapshotSeconds = set.gauge(
       'fleet_snapshot_duration_seconds',
-      'Time that the last snapshot took to make.',
+      'Time the last snapshot took.',
       RESOURCE,
       'max',
     )
@@ -53,25 +53,21 @@ export class FleetSeries {
       'Messages with events received from NATS.',
       RESOURCE,
     )
-    this.#receivedEvents = set.counter(
-      'fleet_received_events_total',
-      'Events received from NATS that were new.',
-      RESOURCE,
-    )
+    this.#receivedEvents = set.counter('fleet_received_events_total', 'New events received from NATS.', RESOURCE)
     this.#broken = set.counter(
       'fleet_chain_breaks_total',
-      'Messages that did not follow the ones before them, so that the replica loaded a newer snapshot.',
+      'Messages that did not follow their predecessor; the replica then loaded a newer snapshot.',
       RESOURCE,
     )
     this.#refused = set.counter(
       'fleet_refused_total',
-      'Messages, snapshots, statuses and questions that came over NATS without a signature by --nats-signing-key-file, and were not used.',
+      'Messages, snapshots, statuses and questions from NATS refused for lack of a signature (--nats-signing-key-file).',
       RESOURCE,
     )
     this.#loaded = set.counter('fleet_snapshots_taken_total', 'Snapshots that this replica loaded.', RESOURCE)
     this.#unusable = set.counter(
       'fleet_snapshots_unusable_total',
-      'Snapshots that were missing, or whose checksum was wrong.',
+      'Snapshots that were missing or had a wrong checksum.',
       RESOURCE,
     )
   }

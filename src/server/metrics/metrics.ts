@@ -38,30 +38,26 @@ export class Metrics {
   )
   readonly #unreadable = this.#set.counter(
     'codec_unreadable_objects_total',
-    'Objects that could not be turned into JSON.',
+    'Objects that could not be converted to JSON.',
     [],
   )
   readonly #unknownFields = this.#set.counter(
     'codec_unknown_fields_total',
-    'Fields of a later release in objects that were read as JSON, which lacks them.',
+    'Fields of a later release that JSON answers lack.',
     [],
   )
   readonly #rejected = this.#set.counter('http_rejected_total', 'Requests refused by a limit, by its name.', ['limit'])
   readonly #listSeconds = this.#set.histogram(
     'list_duration_seconds',
-    'Time from the arrival of a list request to the end of its answer.',
+    'Time from the arrival of a list request to the end of its response.',
     RESOURCE,
   )
-  readonly #listBytes = this.#set.histogram('list_bytes', 'Size of the answers to lists.', RESOURCE, SIZE_BUCKETS)
-  readonly #initialStates = this.#set.gauge(
-    'initial_states',
-    'Initial states and large lists that are being sent now.',
-    [],
-  )
+  readonly #listBytes = this.#set.histogram('list_bytes', 'Size of list responses.', RESOURCE, SIZE_BUCKETS)
+  readonly #initialStates = this.#set.gauge('initial_states', 'Initial states and large lists being sent.', [])
 
   constructor(version: string) {
     collectDefaultMetrics({ register: this.registry })
-    this.#set.gauge('build_info', 'Always 1; the version is in the label.', ['version'], 'first').set({ version }, 1)
+    this.#set.gauge('build_info', 'Always 1; the label has the version.', ['version'], 'first').set({ version }, 1)
   }
 
   get registry(): Registry {

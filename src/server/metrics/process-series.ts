@@ -19,13 +19,13 @@ export class ProcessSeries {
   constructor(set: MetricSet) {
     this.#certificates = set.gauge(
       'certificate_expiry_timestamp_seconds',
-      'End of a certificate that the server shows (the first in its chain), in seconds since the epoch, by whom it is shown to.',
+      'Expiry of a certificate that the server presents (the first in its chain), in seconds since the epoch, by the peer it is presented to.',
       ['use', 'file'],
       'min',
     )
     this.#reloadOk = set.gauge(
       'config_last_reload_successful',
-      '1 when the last attempt to load the configuration succeeded, otherwise 0.',
+      '1 if the last attempt to load the configuration succeeded, otherwise 0.',
       [],
       'min',
     )
@@ -35,22 +35,20 @@ export class ProcessSeries {
       [],
       'min',
     )
-    this.#workers = set.gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
+    this.#workers = set.gauge('workers', 'Worker processes serving clients; 0 without --workers.', [])
     this.#workerQueue = set.gauge(
       'worker_queue_bytes',
-      'Bytes that the primary process has not yet handed to its workers.',
+      'Bytes that the primary process has not yet passed to its workers.',
       [],
     )
     this.#writeJobs = set.histogram('write_job_seconds', 'Time that a write took in a worker thread.', [])
     this.#writeThreads = set.counter(
       'write_threads_replaced_total',
-      'Worker threads that a write was too much for (deadline, memory), or that ended by themselves (crash).',
+      'Worker threads replaced because a write exceeded a limit (deadline, memory) or the thread ended (crash).',
       ['reason'],
     )
     this.#workerRestarts = set.counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
-    set
-      .gauge('heap_limit_bytes', 'Size to which the JavaScript heap may grow.', [])
-      .set(getHeapStatistics().heap_size_limit)
+    set.gauge('heap_limit_bytes', 'Maximum size of the JavaScript heap.', []).set(getHeapStatistics().heap_size_limit)
     set
       .gauge(
         'memory_limit_bytes',

@@ -33,22 +33,21 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
     this.#requests = set.counter('http_requests_total', 'Requests answered.', [...resource, 'code'])
     this.#requestSeconds = set.histogram(
       'http_request_duration_seconds',
-      'Time from the arrival of a request to the end of its answer, watches and requests passed on excepted.',
+      'Time from the arrival of a request to the end of its response, without watches and forwarded requests.',
       resource,
     )
     this.#inFlightGauge = set.gauge(
       'http_requests_in_flight',
-      'Requests being answered now, watches excepted: reads, writes, and those passed on to another server.',
+      'Requests in progress, without watches: reads, writes, and forwarded ones.',
       ['kind'],
     )
-    this.#writes = set.counter(
-      'write_requests_total',
-      'Writes answered, by outcome: success, or the reason of the Status that refused them.',
-      [...resource, 'outcome'],
-    )
+    this.#writes = set.counter('write_requests_total', 'Writes, by outcome: success, or the reason in the Status.', [
+      ...resource,
+      'outcome',
+    ])
     this.#writeSeconds = set.histogram(
       'write_duration_seconds',
-      'Time from the arrival of a write to the end of its answer.',
+      'Time from the arrival of a write to the end of its response.',
       ['verb'],
     )
     this.#authentications = set.counter(
@@ -71,7 +70,7 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
     ])
     this.#webhookSeconds = set.histogram(
       'webhook_request_duration_seconds',
-      'Time until a server that authenticates or authorizes for this one has answered; the code is 0 when it did not.',
+      'Time until a review server (authentication, authorization) answered; code 0 means that it did not.',
       ['webhook', 'code'],
     )
     this.#passed = set.counter('passthrough_requests_total', 'Requests that another server answered.', [
@@ -80,12 +79,12 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
     ])
     this.#passedSeconds = set.histogram(
       'passthrough_request_duration_seconds',
-      'Time until the answer of another server began.',
+      'Time until another server began its response.',
       ['server'],
     )
     this.#etcdSeconds = set.histogram(
       'etcd_request_duration_seconds',
-      'Time until etcd answered a request, by outcome: ok, or the error; watches excepted.',
+      'Time until etcd answered a request, without watches, by outcome: ok, or the error.',
       ['operation', 'outcome'],
     )
   }
