@@ -219,3 +219,93 @@ void t.test('credentials that are not read here are not passed on in the name of
     t.match(last, { certificate: null, headers: { authorization: undefined } }, value)
   }
 })
+
+const IDENTITIES: Headers = [
+  ['X-Remote-User', 'system:admin'],
+  ['X_Remote_Group', 'system:masters'],
+  ['Authorization', 'Bearer sesame'],
+  ['Impersonate-User', 'root'],
+  ['Sec-WebSocket-Protocol', `base64url.bearer.authorization.k8s.io.${encoded}`],
+  ['X-Forwarded-For', '10.0.0.1'],
+]
+
+/** Sends a body with trailers, and returns the code of the answer. */
+const withTrailers: readonly (readonly [name: string, send: Send])[] = [
+  [
+    'HTTP/1.1',
+    async ({ h }, path, pair, headers) => {
+      const port = Number(new URL(h.secureUrl).port)
+      const socket = tls.connect({ ...connectionOptions(pair), port, host: '127.0.0.1' })
+      await once(socket, 'secureConnect')
+      const trailers = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')
+      socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nTrailer: X-Sum\r\n`)
+      socket.write(`Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n${trailers}X-Sum: 42\r\n\r\n`)
+      let text = ''
+      socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+      await until(() => text.includes('\r\n\r\n'), 'the head of an answer')
+      socket.destroy()
+      return Number(text.split(' ')[1])
+    },
+  ],
+  [
+    'HTTP/2',
+    async ({ h }, path, pair, headers) => {
+      const session = http2.connect(h.secureUrl, connectionOptions(pair))
+      const stream = session.request({ ':method': 'POST', ':path': path }, { waitForTrailers: true })
+      stream.on('wantTrailers', () => stream.sendTrailers({ ...Object.fromEntries(headers), 'x-sum': '42' }))
+      stream.end('{}')
+      const [answer] = (await once(stream, 'response')) as [http2.IncomingHttpHeaders & http2.IncomingHttpStatusHeader]
+      stream.resume()
+      await once(stream, 'end')
+      session.close()
+      return answer[':status'] ?? 0
+    },
+  ],
+]
+
+for (const [name, send] of withTrailers) {
+  void t.test(`over ${name}, trailers say nothing about who the caller is, here or behind`, async (t) => {
+    const s = await scene(t, 'the API server', true)
+    const things = PATHS['the API server'].things
+    t.equal(await send(s, things, s.pairs['jane']!, IDENTITIES), 200)
+    const { headers, trailers, certificate } = requestsOfCallers(s).at(-1)!
+    t.equal(certificate, 'our-proxy')
+    t.equal(headers['x-remote-user'], 'jane')
+    t.same(trailers, { 'x-sum': '42' }, 'others are passed on')
+    t.equal(await send(s, things, null, IDENTITIES), 200, 'nobody')
+    t.match(requestsOfCallers(s).at(-1)!, { certificate: null, trailers: { 'x-sum': '42' } })
+    t.equal(await send(s, things, s.pairs['gateway']!, IDENTITIES), 401, 'a front proxy that names nobody')
+    t.equal(requestsOfCallers(s).length, 2)
+    await until(() => s.log().length === 3, 'the lines of the log')
+    t.same(
+      s.log().map(({ user }) => user),
+      ['jane', 'system:anonymous', ''],
+    )
+  })
+}
+
+void t.test('a token as a subprotocol counts in a complete request to upgrade only', async (t) => {
+  const s = await scene(t, 'the API server', true)
+  const watch = '/api/v1/pods?watch=1'
+  const without = (...names: readonly string[]): Headers => UPGRADE.filter(([name]) => !names.includes(name))
+  const rows: readonly (readonly [name: string, send: Send, headers: Headers, user: string])[] = [
+    ['a complete one', overHttp1, UPGRADE, 'ali'],
+    ['without Connection', overHttp1, without('Connection'), 'system:anonymous'],
+    ['without Upgrade', overHttp1, without('Upgrade'), 'system:anonymous'],
+    [
+      'Connection lists something else',
+      overHttp1,
+      [...without('Connection'), ['Connection', 'close']],
+      'system:anonymous',
+    ],
+    ['another protocol', overHttp1, [...without('Upgrade'), ['Upgrade', 'SPDY/3.1']], 'system:anonymous'],
+    ['two protocols', overHttp1, [...UPGRADE, ['Upgrade', 'h2c']], 'system:anonymous'],
+    ['over HTTP/2, which has none', overHttp2, without('Connection', 'Upgrade'), 'system:anonymous'],
+  ]
+  for (const [i, [name, send, headers, user]] of rows.entries()) {
+    const path = send === overHttp2 ? '/api/v1/pods' : `${watch}&timeoutSeconds=1`
+    await send(s, path, null, [...headers, ...IN_PROTOCOL])
+    await until(() => s.log().length === i + 1, `the line of the log: ${name}`)
+    t.equal(s.log().at(-1)!.user, user, name)
+  }
+})

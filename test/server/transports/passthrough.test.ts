@@ -443,3 +443,31 @@ void t.test('a consistent read sees a write that was passed on; too many at once
   t.equal((await overHttp1(h, 'GET', '/api/v1/secrets')).status, 429)
   for (const request of held) request.destroy()
 })
+
+void t.test(
+  'a request that the API server does not answer is counted and logged once when it is answered here',
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'distributary-passthrough-'))
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+    const [tokens, audit] = [join(directory, 'tokens.csv'), join(directory, 'audit.jsonl')]
+    writeFileSync(tokens, 'sesame,ali,1\n')
+    const { h, behind } = await scene(t, {
+      flags: ['--token-auth-file', tokens, '--audit-log-path', audit, '--requests-per-second', '1'],
+    })
+    await behind.close()
+    // Ten may come at once.
+    for (let i = 0; i < 10; i++) {
+      const { status } = await overHttp1(h, 'GET', '/api/v1', { authorization: 'Bearer sesame' })
+      t.equal(status, 200, `request ${i}`)
+    }
+    const lines = (): string[] => readFileSync(audit, 'utf8').split('\n').slice(0, -1)
+    await until(() => lines().length >= 10, 'the lines of the log')
+    const logged = lines().map((line) => JSON.parse(line) as { user: string; rule: string })
+    t.equal(logged.length, 10)
+    t.match(
+      logged[0],
+      { user: 'ali', rule: 'AlwaysAllow', decision: 'allow' },
+      'with the rule that let it be answered here',
+    )
+  },
+)

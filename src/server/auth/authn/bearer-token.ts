@@ -36,7 +36,7 @@ function headerTokens(request: AuthenticationRequest): string[] {
 }
 
 function protocolTokens(request: AuthenticationRequest): string[] {
-  if (!headerValues(request, 'upgrade').some((value) => value.toLowerCase() === 'websocket')) return []
+  if (!isWebSocketUpgrade(request)) return []
   return webSocketProtocols(request)
     .filter((protocol) => protocol.startsWith(BEARER_PROTOCOL_PREFIX))
     .map((protocol) => {
@@ -47,6 +47,14 @@ function protocolTokens(request: AuthenticationRequest): string[] {
       }
       return token
     })
+}
+
+/** As in the API server: the subprotocols of a request that is not to be upgraded mean nothing. */
+function isWebSocketUpgrade(request: AuthenticationRequest): boolean {
+  const protocols = headerValues(request, 'upgrade')
+  if (protocols.length !== 1 || protocols[0]!.toLowerCase() !== 'websocket') return false
+  const listed = headerValues(request, 'connection').flatMap((value) => value.split(','))
+  return listed.some((name) => name.trim().toLowerCase() === 'upgrade')
 }
 
 function webSocketProtocols(request: AuthenticationRequest): readonly string[] {

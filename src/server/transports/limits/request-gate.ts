@@ -21,7 +21,7 @@ import { refuseImpersonation } from '../../auth/impersonation.js'
 import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certificate.js'
 import { ALL_UNAUTHENTICATED, ANONYMOUS, identityKey, type User } from '../../auth/user.js'
 import { type StatusError, UnauthorizedError } from '../../../engine/model/status.js'
-import type { Exchange } from '../server/exchange.js'
+import type { Exchange, Judgement } from '../server/exchange.js'
 import { identityTurn } from './arrivals.js'
 
 export interface RequestGateOptions {
@@ -81,15 +81,6 @@ export interface ForwardedCaller {
   readonly address: string
 }
 
-type Client = Pick<Acting, 'user' | 'impersonator'>
-
-/** What the gate has found out about a request, for the access log. */
-interface Found {
-  client: Client | null
-  /** null: the request is refused. */
-  rule: string | null
-}
-
 type Decided = 'allow' | 'forbid' | 'unauthenticated' | 'none'
 
 export class RequestGate {
@@ -106,7 +97,7 @@ export class RequestGate {
     const { guard, spendInitialBytes, audit } = this.#options
     const address = this.addressOf(exchange)
     if (guard === null) {
-      if (audit !== null) this.#audit(exchange, attributes, address, nobody())
+      if (audit !== null) this.#judgementOf(exchange, attributes, address)
       refuseImpersonation(exchange.request.rawHeaders)
       return {
         identity: address,
@@ -134,30 +125,26 @@ export class RequestGate {
       tlsPeerCertificate: this.#certificateOf(request),
       address,
     }
-    const found = nobody()
-    try {
-      const user = await this.#authenticate(guard, asked, address)
-      found.client = { user, impersonator: null }
-      const acting = await this.#actingAs(guard, user, asked, address)
-      found.client = acting
-      const identity = identityOf(acting.user, address)
-      const grant = await guard.authorize(acting, attributes)
-      found.rule = grant.decision.rule
-      const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, attributes, grant)
-      // It has waited for its turn.
-      await confirm()
-      return {
-        identity,
-        rights: identityKey(acting.user),
-        isAnybody: () => guard.letsAnybody(attributes).catch(() => false),
-        confirm,
-        pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
-        authorize: async (more) => void (await guard.authorize(acting, more)),
-        confirmRights: async (write) => await this.#options.escalation?.confirm(acting.user, write),
-        keep: (revoked) => guard.keep(asked, attributes, grant, revoked),
-      }
-    } finally {
-      this.#audit(exchange, attributes, address, found)
+    const found = this.#judgementOf(exchange, attributes, address)
+    const user = await this.#authenticate(guard, asked, address)
+    found.client = { user, impersonator: null }
+    const acting = await this.#actingAs(guard, user, asked, address, found)
+    found.client = acting
+    const identity = identityOf(acting.user, address)
+    const grant = await guard.authorize(acting, attributes)
+    found.rule = grant.decision.rule
+    const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, attributes, grant)
+    // It has waited for its turn.
+    await confirm()
+    return {
+      identity,
+      rights: identityKey(acting.user),
+      isAnybody: () => guard.letsAnybody(attributes).catch(() => false),
+      confirm,
+      pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
+      authorize: async (more) => void (await guard.authorize(acting, more)),
+      confirmRights: async (write) => await this.#options.escalation?.confirm(acting.user, write),
+      keep: (revoked) => guard.keep(asked, attributes, grant, revoked),
     }
   }
 
@@ -183,18 +170,29 @@ export class RequestGate {
    * Counts the request for the user whose rights it uses, so that the users behind a gateway do not share one limit, and waits for
    * the user's turn.
    */
-  async #actingAs(guard: AccessGuard, caller: User, asked: AuthenticationRequest, address: string): Promise<Acting> {
-    const { countRequest } = this.#options
+  async #actingAs(
+    guard: AccessGuard,
+    caller: User,
+    asked: AuthenticationRequest,
+    address: string,
+    found: Judgement,
+  ): Promise<Acting> {
     let user = caller
     try {
       const acting = await guard.actingAs(caller, asked)
       user = acting.user
       return acting
     } finally {
-      const identity = identityOf(user, address)
-      await countRequest(identity)
-      await identityTurn(identity, address)
+      await this.#count(found, identityOf(user, address), address)
     }
+  }
+
+  /** A request that is answered otherwise than was meant at first passes the gate again, and is counted once. */
+  async #count(found: Judgement, identity: string, address: string): Promise<void> {
+    if (found.isCounted) return
+    found.isCounted = true
+    await this.#options.countRequest(identity)
+    if (found.client !== null) await identityTurn(identity, address)
   }
 
   /**
@@ -208,25 +206,20 @@ export class RequestGate {
     const { request } = exchange
     const address = this.addressOf(exchange)
     if (guard === null) {
-      if (audit !== null) this.#audit(exchange, attributes, address, nobody())
+      if (audit !== null) this.#judgementOf(exchange, attributes, address)
       refuseImpersonation(request.rawHeaders)
       return { user: ANONYMOUS, judge: EVERYTHING, confirm: nothing }
     }
     const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request) }
-    const found = nobody()
-    try {
-      const user = await this.#authenticate(guard, asked, address)
-      found.client = { user, impersonator: null }
-      const acting = await this.#actingAs(guard, user, asked, address)
-      found.client = acting
-      const needsNoRight = isSelf && !acting.user.groups.includes(ALL_UNAUTHENTICATED)
-      const needed = needsNoRight ? null : attributes
-      found.rule =
-        needed === null ? 'a review of its own rights' : (await guard.authorize(acting, needed)).decision.rule
-      return { user: acting.user, judge: guard, confirm: () => confirmed(guard, found, asked, needed, acting) }
-    } finally {
-      this.#audit(exchange, attributes, address, found)
-    }
+    const found = this.#judgementOf(exchange, attributes, address)
+    const user = await this.#authenticate(guard, asked, address)
+    found.client = { user, impersonator: null }
+    const acting = await this.#actingAs(guard, user, asked, address, found)
+    found.client = acting
+    const needsNoRight = isSelf && !acting.user.groups.includes(ALL_UNAUTHENTICATED)
+    const needed = needsNoRight ? null : attributes
+    found.rule = needed === null ? 'a review of its own rights' : (await guard.authorize(acting, needed)).decision.rule
+    return { user: acting.user, judge: guard, confirm: () => confirmed(guard, found, asked, needed, acting) }
   }
 
   /**
@@ -234,7 +227,7 @@ export class RequestGate {
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
   async checkForwarded(exchange: Exchange, attributes: Attributes): Promise<ForwardedCaller> {
-    const { guard, countRequest } = this.#options
+    const { guard } = this.#options
     const { request } = exchange
     const address = this.addressOf(exchange)
     const asked: AuthenticationRequest = {
@@ -242,36 +235,38 @@ export class RequestGate {
       tlsPeerCertificate: this.#certificateOf(request),
       address,
     }
-    const found = nobody()
-    try {
-      const user = guard === null ? null : await this.#authenticate(guard, asked, address)
-      if (user !== null) found.client = { user, impersonator: null }
-      const identity = user === null ? address : identityOf(user, address)
-      await countRequest(identity)
-      if (user !== null) await identityTurn(identity, address)
-      found.rule = 'passed on'
-      const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
-      return { user, isAnonymous, byToken: user?.byToken === true, address }
-    } finally {
-      this.#audit(exchange, attributes, address, found)
+    const found = this.#judgementOf(exchange, attributes, address)
+    const user = guard === null ? null : await this.#authenticate(guard, asked, address)
+    if (user !== null) found.client = { user, impersonator: null }
+    await this.#count(found, user === null ? address : identityOf(user, address), address)
+    found.rule = 'passed on'
+    const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
+    return { user, isAnonymous, byToken: user?.byToken === true, address }
+  }
+
+  /** Returns the judgement of the request, which the access log will have. */
+  #judgementOf(exchange: Exchange, attributes: Attributes, address: string): Judgement {
+    if (exchange.judgement === null) {
+      exchange.judgement = { client: null, rule: null, isCounted: false }
+      this.#audit(exchange, attributes, address, exchange.judgement)
     }
+    return exchange.judgement
   }
 
   /** Writes the line of the access log when the answer is complete, because its code and latency are known then. */
-  #audit(exchange: Exchange, attributes: Attributes, address: string, found: Found): void {
+  #audit(exchange: Exchange, attributes: Attributes, address: string, found: Judgement): void {
     const { audit, guard } = this.#options
     if (audit === null) return
-    const { client } = found
     const { startedMs, request } = exchange
     const transport = transportOf(request)
     const userAgent = request.headers['user-agent'] ?? ''
-    const user = client?.impersonator ?? client?.user
-    const impersonated =
-      client === null || client.impersonator === null
-        ? {}
-        : { impersonatedUser: client.user.name, impersonatedGroups: client.user.groups }
     exchange.response.once('close', () => {
-      const { rule } = found
+      const { client, rule } = found
+      const user = client?.impersonator ?? client?.user
+      const impersonated =
+        client === null || client.impersonator === null
+          ? {}
+          : { impersonatedUser: client.user.name, impersonatedGroups: client.user.groups }
       const decision: Decided =
         guard === null ? 'none' : client === null ? 'unauthenticated' : rule === null ? 'forbid' : 'allow'
       audit.write({
@@ -332,14 +327,10 @@ function identityOf(user: User, address: string): string {
   return user.groups.includes(ALL_UNAUTHENTICATED) ? address : user.name
 }
 
-function nobody(): Found {
-  return { client: null, rule: null }
-}
-
 /** As `AccessGuard.confirm`; the access log says if the request is refused after all. */
 function confirmed(
   guard: AccessGuard,
-  found: Found,
+  found: Judgement,
   asked: AuthenticationRequest,
   attributes: Attributes | null,
   acting: Acting,

@@ -108,6 +108,22 @@ export function requestHeaders({
   return passed
 }
 
+/**
+ * Returns the trailers of the request that are passed on. None says who the caller is: that is judged from the headers, and the
+ * next server may join trailers to them.
+ */
+export function requestTrailers(rawTrailers: RawHeaders, isStripped: (key: string) => boolean): [string, string][] {
+  const passed: [string, string][] = []
+  for (let i = 0; i + 1 < rawTrailers.length; i += 2) {
+    const key = rawTrailers[i]!.toLowerCase()
+    const isOfHeaders = HOP_BY_HOP.has(key) || key === 'host' || key === 'x-forwarded-for'
+    const plain = key.replaceAll('_', '-')
+    if (isOfHeaders || isName(key) || isEndToEnd(plain) || isStripped(key)) continue
+    passed.push([rawTrailers[i]!, rawTrailers[i + 1]!])
+  }
+  return passed
+}
+
 /** The header without the subprotocols that hold a token; nothing when there are no others. */
 function withoutToken(name: string, value: string): string[] {
   const protocols = value.split(',').map((protocol) => protocol.trim())

@@ -28,7 +28,13 @@ import type { ForwardedCaller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
 import { type BodyKind, bodyOf, piecesTooSmall, takeBody, upgradeWithBody } from '../server/request-body.js'
-import { headerMatcher, type PassedRequest, requestHeaders, responseHeaders } from './passed-headers.js'
+import {
+  headerMatcher,
+  type PassedRequest,
+  requestHeaders,
+  requestTrailers,
+  responseHeaders,
+} from './passed-headers.js'
 
 export interface PassthroughOptions {
   /** `https://…` or `http://…`; a path in it comes before the request's. */
@@ -237,9 +243,7 @@ export class Passthrough {
       if (body === 'none') return
       request.once('aborted', () => outgoing.destroy())
       request.once('end', () => {
-        const trailers = Object.entries(request.trailers).filter(
-          (entry): entry is [string, string] => entry[1] !== undefined,
-        )
+        const trailers = requestTrailers(request.rawTrailers, this.#isStripped)
         if (trailers.length > 0) outgoing.addTrailers(trailers)
       })
       takeBody(request, () => outgoing.destroy(piecesTooSmall()))

@@ -7,6 +7,7 @@ import type { Writable } from 'node:stream'
 import { negotiateStatus, wantsPretty } from '../../../kubernetes/dialect/accept.js'
 import { parseQuery } from '../../../kubernetes/dialect/query.js'
 import { statusResponse } from '../../../kubernetes/dialect/status-body.js'
+import type { User } from '../../auth/user.js'
 import type { StatusError } from '../../../engine/model/status.js'
 import { boundAnswer, breakOff, lingerMs } from '../watch/linger.js'
 
@@ -15,6 +16,15 @@ const MAX_WARNING_CHARACTERS = 256
 
 /** One for all, because to make one takes its stack. */
 const CLOSED = new DOMException('the request is over', 'AbortError')
+
+/** What the gate has found out about a request, for the access log. */
+export interface Judgement {
+  client: { readonly user: User; readonly impersonator: User | null } | null
+  /** null: the request is refused. */
+  rule: string | null
+  /** Whether it has been counted against its caller's rate. */
+  isCounted: boolean
+}
 
 export class Exchange {
   readonly path: string
@@ -26,6 +36,8 @@ export class Exchange {
   statusCode = 0
   /** The client's address, as the gate has found it. */
   address: string | null = null
+  /** null before the gate has seen the request. */
+  judgement: Judgement | null = null
   readonly #onClose = (): void => this.#abort?.abort(CLOSED)
 
   /** @param untakenMs the longest time for which a client may leave so many last bytes of an answer untaken, in milliseconds. */

@@ -6,7 +6,11 @@ import { request } from '../fixtures.js'
 
 const protocol = (token: string) => BEARER_PROTOCOL_PREFIX + Buffer.from(token).toString('base64url')
 const socket = (...protocols: string[]) =>
-  [['Upgrade', 'websocket'], ...protocols.map((one) => ['Sec-WebSocket-Protocol', one] as const)] as const
+  [
+    ['Upgrade', 'websocket'],
+    ['Connection', 'keep-alive, Upgrade'],
+    ...protocols.map((one) => ['Sec-WebSocket-Protocol', one] as const),
+  ] as const
 
 void t.test('a bearer token is found in a header or a subprotocol', async (t) => {
   const rows: readonly (readonly [string, readonly (readonly [string, string])[], string | null])[] = [
@@ -22,6 +26,24 @@ void t.test('a bearer token is found in a header or a subprotocol', async (t) =>
     ['a subprotocol among others', socket(`v1, ${protocol('abc')}`), 'abc'],
     ['a subprotocol of its own header', socket('v1', protocol('abc')), 'abc'],
     ['a subprotocol without an upgrade', [['Sec-WebSocket-Protocol', protocol('abc')]], null],
+    [
+      'a subprotocol of an upgrade that Connection does not list',
+      [
+        ['Upgrade', 'websocket'],
+        ['Connection', 'keep-alive'],
+        ['Sec-WebSocket-Protocol', protocol('abc')],
+      ],
+      null,
+    ],
+    [
+      'a subprotocol of an upgrade to something else',
+      [
+        ['Upgrade', 'SPDY/3.1'],
+        ['Connection', 'Upgrade'],
+        ['Sec-WebSocket-Protocol', protocol('abc')],
+      ],
+      null,
+    ],
     ['other subprotocols only', socket('v4.channel.k8s.io'), null],
     ['the longest allowed', [['Authorization', `Bearer ${'a'.repeat(16_384)}`]], 'a'.repeat(16_384)],
   ]
