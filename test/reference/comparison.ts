@@ -139,7 +139,7 @@ export class Comparison {
     for (let look = 1; ; look++) {
       const answers = await Promise.all([tryAsk(this.#world.theirs, theirs), tryAsk(this.#world.ours, ours)])
       const [a, b] = answers.map(({ body }) => /"resourceVersion":"(\d+)"/.exec(body.toString())?.[1])
-      if (a === b || look === 5) return answers
+      if (a === b || look === 20) return answers
     }
   }
 
@@ -178,6 +178,9 @@ export class Comparison {
 
   /** Every stream while controllers roll out, scale and clean up, with a restart of ours in between; and what is left in the end. */
   async #watchControllers(): Promise<void> {
+    await letNamespacesEnd(this.#world)
+    // The storage of a changed definition is made anew a moment later.
+    await delay(2_000)
     const { shelves } = await this.#moment()
     const streams = new Streams(this.#world.theirs, this.#world.ours, this.#report)
     const kubelet = new Kubelet(this.#world)
@@ -185,7 +188,6 @@ export class Comparison {
       await streams.open(shelves, await settle(this.#world))
       this.#world.startControllers()
       await kubelet.start()
-      await letNamespacesEnd(this.#world)
       await churn(this.#world, 'churn-one', async () => {
         await this.#world.restartOurs()
         await streams.resume()
