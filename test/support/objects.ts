@@ -149,7 +149,7 @@ export const lineWire: WireFormat = {
   envelope: null,
   afterError: () => null,
   mark: null,
-  isGzip: false,
+  compression: 'none',
 }
 
 export interface ReadEvent {

@@ -181,7 +181,7 @@ export class Group<M extends Member = Member> {
       isFirst = false
       return this.wire.frame('ADDED', body, null)
     }
-    const pack = (parts: readonly Buffer[]): WriteUnit => writeUnit(this.wire, parts)
+    const pack = (parts: readonly Buffer[]): WriteUnit => writeUnit(this.wire, parts, true)
     const matches = (object: StoredObject): boolean => this.matcher.matches(object)
     const frames = new InitialFrames(snapshot, prefix, matches, frame, pack, nowMs)
     frames.users = 1

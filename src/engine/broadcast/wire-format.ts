@@ -6,9 +6,15 @@ import type { EventType } from '../model/event-type.js'
 import type { Revision } from '../model/revision.js'
 import type { Status } from '../model/status.js'
 import { type Checksum, checksumOf, joined } from '../../support/crc32.js'
-import { deflateBlock } from './gzip.js'
+import { deflateBlock, storedBlocks } from './gzip.js'
 
 export type TransportKind = 'http1' | 'http2' | 'websocket' | 'sse'
+
+/**
+ * What a gzip stream compresses, once for the group. An initial state is large and shared; a single event is small, and may
+ * be for one watcher alone: it is only compressed for those that ask for it, and otherwise stored in the stream as it is.
+ */
+export type Compression = 'none' | 'initial-state' | 'everything'
 
 export interface WireFormat {
   /** Distinct per framing: part of a group's key. */
@@ -33,8 +39,7 @@ export interface WireFormat {
    * event.
    */
   readonly mark: Mark | null
-  /** Each write unit is compressed, once for the group. */
-  readonly isGzip: boolean
+  readonly compression: Compression
 }
 
 /** Tells a watcher how far it has come, in bytes that are no event to it (SSE's `id:`), or is a mere sign of life. */
@@ -72,16 +77,18 @@ export const NO_EVENTS: EventUnit = { bytes: Buffer.alloc(0), checksum: null, ev
 
 /** Parts of frames as one write unit, in parts that are not yet put together. */
 export function packed(
-  wire: WireFormat,
+  { compression, envelope }: WireFormat,
   frames: readonly Buffer[],
+  isInitialState = false,
 ): { readonly parts: readonly Buffer[]; readonly checksum: Checksum | null } {
-  if (!wire.isGzip) return { parts: enclosed(wire.envelope, frames), checksum: null }
+  if (compression === 'none') return { parts: enclosed(envelope, frames), checksum: null }
   const bytes = Buffer.concat(frames)
-  return { parts: enclosed(wire.envelope, [deflateBlock(bytes)]), checksum: checksumOf(bytes) }
+  const blocks = isInitialState || compression === 'everything' ? [deflateBlock(bytes)] : storedBlocks(bytes)
+  return { parts: enclosed(envelope, blocks), checksum: checksumOf(bytes) }
 }
 
-export function writeUnit(wire: WireFormat, frames: readonly Buffer[]): WriteUnit {
-  const { parts, checksum } = packed(wire, frames)
+export function writeUnit(wire: WireFormat, frames: readonly Buffer[], isInitialState = false): WriteUnit {
+  const { parts, checksum } = packed(wire, frames, isInitialState)
   return { bytes: Buffer.concat(parts), checksum }
 }
 

@@ -48,7 +48,7 @@ export const servingOptions = {
     flag: '--compress',
     group: 'Serving',
     default: false,
-    doc: 'Compress the watches of all clients that accept gzip, not only of those that ask for compression. It saves bandwidth and costs CPU time for each group of watchers.',
+    doc: 'Compress all watches of clients that accept gzip. Without it, only the initial state of a watch that lists is compressed, and all of a watch with compress=gzip. It saves bandwidth and costs CPU time for each group of watchers.',
   }),
   streamHandles: boolean({
     flag: '--stream-handles',

@@ -21,7 +21,7 @@ import { handleList } from './list-handler.js'
 import { dropBody } from './read-body.js'
 import { type Request, understandGet, understandList, understandWatch } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
-import { handleWatch } from './watch-handler.js'
+import { compressionOf, handleWatch } from './watch-handler.js'
 import { handleWrite, type Writes } from './write-handler.js'
 
 export interface ResourceHandlerOptions {
@@ -163,7 +163,7 @@ function answerHead(
     exposeStaleness(exchange, resource)
     resource.cache.assertReadable()
   }
-  answerHeadOfWatch(exchange, understood.form, understood.options.compress || context.compressesWatches)
+  answerHeadOfWatch(exchange, understood.form, compressionOf(context, understood.options))
 }
 
 /** @throws ForbiddenError, BadRequestError, UnauthorizedError for a handshake that is refused. */

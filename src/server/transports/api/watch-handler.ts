@@ -7,7 +7,7 @@
  */
 import type { CursorRequest, CursorStart } from '../../../engine/broadcast/dispatcher.js'
 import type { Cursor } from '../../../engine/broadcast/cursor.js'
-import { errorUnit } from '../../../engine/broadcast/wire-format.js'
+import { type Compression, errorUnit } from '../../../engine/broadcast/wire-format.js'
 import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
 import type { WatchParameters } from '../../../kubernetes/dialect/list-options.js'
 import { listedPrefix } from '../../../engine/model/resource.js'
@@ -106,7 +106,7 @@ function begin(
   held: Occupied,
 ): Cursor | null {
   const { live, options } = request
-  const stream = transport.open(options.compress || context.compressesWatches)
+  const stream = transport.open(compressionOf(context, options))
   if (start instanceof StatusError) return fail(request, stream, start, held)
   try {
     const cursor = live.dispatcher.open(watchRequest(context, request, stream, start, held), stream.output)
@@ -177,6 +177,12 @@ async function startOf({ live: { cache }, options, exchange }: Watch): Promise<C
     if (error instanceof ExpiredError || error instanceof TooLargeResourceVersionError) return error
     throw error
   }
+}
+
+/** The API server compresses a watch that lists, to clients that accept gzip, and no other. */
+export function compressionOf(context: ApiContext, { compress, start }: WatchParameters): Compression {
+  if (compress || context.compressesWatches) return 'everything'
+  return start.kind === 'initial-state' && start.endBookmark ? 'initial-state' : 'none'
 }
 
 function timeoutMs(context: ApiContext, options: WatchParameters): number {

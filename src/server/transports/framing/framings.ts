@@ -2,7 +2,7 @@
  * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message) on a carrier (what
  * the frames travel in). Each pair is made once, so that the watchers of one pair share a group.
  */
-import { type WireFormat, chunkEnvelope } from '../../../engine/broadcast/wire-format.js'
+import { type Compression, type WireFormat, chunkEnvelope } from '../../../engine/broadcast/wire-format.js'
 import type { Stream } from '../../../kubernetes/dialect/accept.js'
 import type { Framing } from './framing.js'
 import { jsonLines } from './json-lines.js'
@@ -20,8 +20,8 @@ export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {
 
 const wires = new Map<string, WireFormat>()
 
-export function wireOf(framing: Framing, carrier: Carrier, isGzip = false): WireFormat {
-  const key = `${framing.key}/${carrier}${isGzip ? '/gzip' : ''}`
+export function wireOf(framing: Framing, carrier: Carrier, compression: Compression = 'none'): WireFormat {
+  const key = `${framing.key}/${carrier}/${compression}`
   let wire = wires.get(key)
   if (wire === undefined) {
     wire = {
@@ -30,7 +30,7 @@ export function wireOf(framing: Framing, carrier: Carrier, isGzip = false): Wire
       frame: framing.frame,
       afterError: framing.afterError,
       mark: framing.mark,
-      isGzip,
+      compression,
       envelope: carrier === 'http1-chunked' ? chunkEnvelope : null,
     }
     wires.set(key, wire)

@@ -1,7 +1,7 @@
 /** Opens a watch as the body of an HTTP answer: chooses the wire format and the output. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
-import { errorUnit, writeUnit } from '../../../engine/broadcast/wire-format.js'
+import { type Compression, errorUnit, writeUnit } from '../../../engine/broadcast/wire-format.js'
 import { type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.js'
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.js'
@@ -19,7 +19,7 @@ import type { OpenStream, WatchTransport } from './watch-transport.js'
 const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
 
 export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport {
-  return { open: (compress) => openStream(exchange, form, compress), begun: () => exchange.release() }
+  return { open: (compression) => openStream(exchange, form, compression), begun: () => exchange.release() }
 }
 
 /**
@@ -29,15 +29,15 @@ export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport 
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
   if (exchange.isHead || !CURABLE.has(error.code) || !asksForEvents(exchange)) return false
   const status = error.toStatus()
-  const { wire, output } = openStream(exchange, negotiate('text/event-stream', 'watch'), false)
+  const { wire, output } = openStream(exchange, negotiate('text/event-stream', 'watch'), 'none')
   const { bytes, checksum } = errorUnit(wire, encodeStatus(status), status)
   output.end(bytes, status, checksum)
   return true
 }
 
 /** Answers HEAD with the head of the watch that a GET would open. */
-export function answerHeadOfWatch(exchange: Exchange, form: Negotiated, compress: boolean): void {
-  sendHead(exchange, form, compress)
+export function answerHeadOfWatch(exchange: Exchange, form: Negotiated, compression: Compression): void {
+  sendHead(exchange, form, compression)
   exchange.end()
 }
 
@@ -49,27 +49,27 @@ function asksForEvents(exchange: Exchange): boolean {
   }
 }
 
-/** @returns whether the stream is gzipped. */
-function sendHead(exchange: Exchange, form: Negotiated, compress: boolean): boolean {
-  const isGzip = compress && acceptsGzip(exchange.requestHeaders['accept-encoding'])
+/** @returns what is compressed, since the client may not accept it. */
+function sendHead(exchange: Exchange, form: Negotiated, wanted: Compression): Compression {
+  const isGzip = wanted !== 'none' && acceptsGzip(exchange.requestHeaders['accept-encoding'])
   const isSse = form.stream === 'sse'
   exchange.writeHead(200, {
     'content-type': isSse ? `${form.contentType}; charset=utf-8` : form.contentType,
     'cache-control': 'no-cache, private',
     // Without this nginx gathers small events until its buffer is full.
     ...(isSse ? { 'x-accel-buffering': 'no' } : {}),
-    ...(compress ? { vary: 'Accept-Encoding' } : {}),
+    ...(wanted !== 'none' ? { vary: 'Accept-Encoding' } : {}),
     ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
   })
-  return isGzip
+  return isGzip ? wanted : 'none'
 }
 
-function openStream(exchange: Exchange, form: Negotiated, compress: boolean): OpenStream {
-  const isGzip = sendHead(exchange, form, compress)
+function openStream(exchange: Exchange, form: Negotiated, wanted: Compression): OpenStream {
+  const compression = sendHead(exchange, form, wanted)
   exchange.response.flushHeaders()
   const [carrier, plain] = carry(exchange)
-  const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier, isGzip)
-  const output = isGzip ? new GzipOutput(plain, wire.envelope) : plain
+  const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier, compression)
+  const output = compression !== 'none' ? new GzipOutput(plain, wire.envelope) : plain
   if (form.stream === 'sse') {
     const { bytes, checksum } = writeUnit(wire, [EVENT_STREAM_START])
     output.write(bytes, checksum)

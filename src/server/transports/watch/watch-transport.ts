@@ -1,6 +1,6 @@
 /** The differences between the connections that a watch can run on: how the head is sent and what takes the frames. */
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
-import type { WireFormat } from '../../../engine/broadcast/wire-format.js'
+import type { Compression, WireFormat } from '../../../engine/broadcast/wire-format.js'
 
 /** A connection that has been answered with a 200 and now takes frames. */
 export interface OpenStream {
@@ -9,8 +9,8 @@ export interface OpenStream {
 }
 
 export interface WatchTransport {
-  /** Sends the head. @param compress the stream is to be gzipped, if the client accepts that and the transport can. */
-  open(compress: boolean): OpenStream
+  /** Sends the head. @param compression if the client accepts gzip and the transport can compress. */
+  open(compression: Compression): OpenStream
   /** A cursor has taken over, so what belongs to the request alone may go. */
   begun(): void
 }

@@ -17,6 +17,8 @@ import { EventReader, type SeenEvent, brief } from '../../../support/event-reade
 import { secureFlags } from '../../../support/secure-flags.js'
 
 const PODS = '/api/v1/pods'
+/** What makes a watch list, as client-go's informers do. */
+const LISTING = '&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan'
 const GZIP = { 'accept-encoding': 'gzip' }
 
 async function open(url: string, headers: Record<string, string> = GZIP): Promise<IncomingMessage> {
@@ -130,11 +132,45 @@ void t.test('a watch is compressed only for clients that accept it, and ask if t
     [h, '&compress=gzip', { 'accept-encoding': 'gzip;q=0, br' }, undefined],
     [all, '', GZIP, 'gzip'],
     [all, '', {}, undefined],
+    [h, LISTING, GZIP, 'gzip'],
+    [h, LISTING, {}, undefined],
+    [h, '&sendInitialEvents=true&resourceVersionMatch=NotOlderThan', GZIP, undefined],
+    // It lists too: the API server takes version 0 for the same request.
+    [h, '&allowWatchBookmarks=true&resourceVersion=0', GZIP, 'gzip'],
   ]
   for (const [app, query, headers, encoding] of rows) {
     const response = await open(`${app.url}${PODS}?watch=1&timeoutSeconds=1${query}`, headers)
     t.equal(response.headers['content-encoding'], encoding, `${query} ${JSON.stringify(headers)}`)
     response.destroy()
+  }
+})
+
+void t.test('of a watch that lists the state is compressed, and events are stored as they are', async (t) => {
+  const objects = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]))
+  const h = await startApp(t, { objects, flags: [...secureFlags(), '--bookmark-interval=60s'] })
+  const path = `${PODS}?watch=1&timeoutSeconds=3${LISTING}`
+  const client = connect(h.secureUrl, { rejectUnauthorized: false })
+  t.teardown(() => client.destroy())
+  const answers = [bodyOf(await open(h.url + path)), bodyOf(client.request({ ':path': path, ...GZIP }))]
+  const plain = bodyOf(await open(h.url + path, {}))
+  await until(() => h.watchers === 3, 'all are open')
+  // One is longer than a stored block may be.
+  const sizes = [10, 2_000, 70_000, 140_000]
+  const changes = sizes.map((size, i) => {
+    const filler = 'x'.repeat(size)
+    return `MODIFIED p${i}@${h.put(`pods/default/p${i}`, pod(`p${i}`, { spec: { filler } }))}`
+  })
+  const wanted = (await plain).toString().split('\n').filter(Boolean)
+  const state = wanted.findIndex((line) => line.includes('k8s.io/initial-events-end'))
+  t.equal(state, 500)
+  const stateBytes = Buffer.byteLength(wanted.slice(0, state).join('\n'))
+  const eventBytes = Buffer.byteLength(wanted.slice(state + 1).join('\n'))
+  for (const answer of answers) {
+    const body = await answer
+    t.equal(gunzipSync(body).toString(), (await plain).toString(), 'the same events as without')
+    t.same(linesOf(body).slice(501, 501 + sizes.length), changes)
+    t.ok(body.length > eventBytes, 'no event was compressed, although each would have been easy to')
+    t.ok(body.length < eventBytes + stateBytes / 4, 'the state was')
   }
 })
 
@@ -201,6 +237,6 @@ async function inBrowser(t: Test, h: AppHarness): Promise<void> {
     const before = await seen(3)
     h.put('pods/default/d', pod('d'))
     t.same(await seen(4), [...before, 'd'])
-    t.equal([...h.app.sources].flatMap(({ dispatcher }) => [...dispatcher.groups])[0]?.wire.isGzip, true)
+    t.equal([...h.app.sources].flatMap(({ dispatcher }) => [...dispatcher.groups])[0]?.wire.compression, 'everything')
   })
 }
