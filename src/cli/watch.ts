@@ -129,7 +129,7 @@ async function run(context: Context, connection: Connection, goal: Goal | null):
           after === null || isAfter(position, item.resourceVersion)
             ? differ
             : differ.filter(({ type, object }) => type !== 'ADDED' || isAfter(object.resourceVersion, position))
-        if (hasState) note(`listed anew at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
+        if (hasState) note(`relisted at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
         const isShown = (one: Told<BytesObject>): boolean =>
           hasState || oldest === null || newestTime(one.object) >= oldest
         if (hasState || !flags['only-changes']) for (const one of told) if (isShown(one)) await print(one)

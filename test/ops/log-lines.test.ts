@@ -61,7 +61,7 @@ void t.test(
     upstream.setUnavailable(true)
     upstream.cutWatches()
     await pass()
-    t.same(logger.take(), { 'upstream is away; what is cached stays served': 1 })
+    t.same(logger.take(), { 'upstream is away; serving from the cache': 1 })
     upstream.setUnavailable(false)
     await pass()
     t.same(logger.take(), { 'upstream is back': 1 })
@@ -79,12 +79,12 @@ void t.test('after a gap each resource logs once that it was relisted, and why',
   upstream.compact(upstream.revision)
   upstream.setUnavailable(false)
   await pass()
-  const anew = logger.all.filter(({ message }) => message === 'listed anew')
+  const anew = logger.all.filter(({ message }) => message === 'relisted')
   t.same(new Set(anew.map(({ fields }) => (fields as { reason: string }).reason)), new Set(['gap']))
   t.equal(new Set(anew.map(({ fields }) => (fields as { resource: string }).resource)).size, anew.length)
   t.ok(anew.some(({ fields }) => (fields as { resource: string }).resource === 'pods'))
-  const { 'listed anew': _, ...rest } = logger.take()
-  t.same(rest, { 'upstream is away; what is cached stays served': 1, 'upstream is back': 1 })
+  const { relisted: _, ...rest } = logger.take()
+  t.same(rest, { 'upstream is away; serving from the cache': 1, 'upstream is back': 1 })
 })
 
 void t.test('another history is logged once for each resource, and so is the new list', async (t) => {
@@ -96,11 +96,11 @@ void t.test('another history is logged once for each resource, and so is the new
   upstream.restore(backup)
   await pass()
   const counts = logger.take()
-  t.ok((counts['listed anew'] ?? 0) <= 3, 'three resources')
-  t.ok((counts['not the same history'] ?? 0) <= 3)
-  t.ok((counts['not the same history'] ?? counts['listed anew'] ?? 0) > 0)
+  t.ok((counts['relisted'] ?? 0) <= 3, 'three resources')
+  t.ok((counts['history changed'] ?? 0) <= 3)
+  t.ok((counts['history changed'] ?? counts['relisted'] ?? 0) > 0)
   t.same(
-    Object.keys(counts).filter((message) => !/listed anew|not the same history|upstream is/.test(message)),
+    Object.keys(counts).filter((message) => !/relisted|history changed|upstream is/.test(message)),
     [],
   )
 })

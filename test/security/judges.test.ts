@@ -62,7 +62,7 @@ for (const [name, failing, reason, metric] of [
         return [answer.status, await answer.text()]
       }
       for (let i = 0; i < 5; i++) t.equal((await ask('/api/v1/pods'))[0], 503)
-      const told = lines.filter(([, message]) => message === 'callers cannot be judged: they get 503')
+      const told = lines.filter(([, message]) => message === 'the review server fails; callers get 503')
       t.match(told, [[{ webhook: name.slice('judge-'.length), reason: `${reason}: ${forbidden(failing)}` }]])
       t.equal((await ask('/readyz'))[0], 200, 'callers whose answers are known are served')
       const [, verbose] = await ask('/readyz?verbose')

@@ -225,7 +225,7 @@ function timed({ faults }: WholeSchedule): string[] {
 
 /** What the replicas say of streams that they could not follow, which is why they take snapshots and watches expire. */
 function brokenChains({ replicas }: FleetScenario): string[] {
-  const said = /the stream is read once more|the chain is broken|"snapshot taken"/
+  const said = /rereading the stream|the chain is broken|"snapshot loaded"/
   return replicas.flatMap(({ name, server }) =>
     server
       .log()

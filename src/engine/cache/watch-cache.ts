@@ -234,7 +234,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
       isOtherHistory = stranger !== null || revision < this.#revision
       const fields = { resource: this.name, revision, key: stranger === null ? null : keyToText(stranger) }
       if (isOtherHistory) {
-        this.#options.logger.error(fields, 'not the same history: an object that was delivered is not the one in etcd')
+        this.#options.logger.error(fields, 'history changed: a delivered object differs from the one in etcd')
       }
     }
     const isNewlyWithheld = this.held.withheldReason === null && state.withheldReason !== null
@@ -283,7 +283,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   disconnected(reason: string): void {
     if (!this.#age.disconnected(reason)) return
-    this.#options.logger.debug({ resource: this.name, reason }, 'source is away; the cache goes on serving')
+    this.#options.logger.debug({ resource: this.name, reason }, 'source is away; serving from the cache')
   }
 
   confirmed(ageMs: number, validMs: number): void {
@@ -434,7 +434,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     const keptSeconds = oldest === undefined ? 0 : Math.round((clock.monotonic() - oldest.receivedAtMs) / 1000)
     logger.warn(
       { resource: this.name, keptSeconds, bytes: this.#ring.bounds.maxBytes },
-      'history is shorter than a reconnect may take, because its bytes are bounded: raise --watch-cache-bytes',
+      'history is shorter than a reconnect may take; raise --watch-cache-bytes',
     )
   }
 

@@ -304,7 +304,10 @@ export class Feed {
     const { code, message } = end.error
     if (end.kind === 'left') return this.#send({ kind: 'watch-left', why: message })
     if (code !== 'too-large') return this.#failed(entry, message)
-    this.#options.logger.warn({ resource: this.#options.name, why: message }, 'too much to catch up with by a watch')
+    this.#options.logger.warn(
+      { resource: this.#options.name, why: message },
+      'the watch cannot catch up within one message of etcd; relisting',
+    )
     this.#send({ kind: 'watch-too-large', message, at })
   }
 

@@ -93,7 +93,7 @@ export class HistoryReader {
       this.fingerprint = fingerprint
       if (reason !== 'initial') {
         metrics.relisted(reason)
-        logger.info({ resource: name, reason, revision }, 'listed anew')
+        logger.info({ resource: name, reason, revision }, 'relisted')
       }
       this.#send({ kind: 'listed', revision })
     } catch (cause) {
@@ -139,7 +139,7 @@ export class HistoryReader {
         this.#learned(verdict.status)
         this.#send({ kind: 'same-history', now: verdict.now })
       } else if (verdict.kind === 'other') {
-        this.#options.logger.error({ resource: this.#options.name, why: verdict.why }, 'not the same history')
+        this.#options.logger.error({ resource: this.#options.name, why: verdict.why }, 'history changed')
         this.#send({ kind: 'other-history', why: verdict.why })
       } else {
         this.#options.metrics.compacted()

@@ -87,7 +87,7 @@ export class UpstreamFeed implements ResourceFeed {
       metrics.checked(outcome.kind)
       const fields = { resource: resourceId(resource), ...outcome }
       if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
-      logger.error(fields, 'what is cached is not what etcd holds: listing anew')
+      logger.error(fields, 'cache differs from etcd; relisting')
       feed.rebuild(`a consistency check found ${outcome.differences} differences`)
     }
     this.#check =

@@ -235,7 +235,7 @@ export class Election {
   #doubt(): void {
     const { leaseMs, logger, names } = this.#options
     this.#isCertain = false
-    logger.info({ stream: names.stream }, 'the lease could not be renewed in time; published until another holds it')
+    logger.info({ stream: names.stream }, 'lease not renewed in time; publishing until another replica holds it')
     this.#expireIn(leaseMs * DOUBTED_LEASES, () => this.#lose('the lease could not be renewed'))
   }
 
@@ -249,7 +249,7 @@ export class Election {
     this.#isLeader = this.#isCertain = false
     this.#expiry?.cancel()
     const { logger, names } = this.#options
-    logger[this.#hasResigned ? 'debug' : 'warn']({ stream: names.stream, reason }, 'publishes no longer')
+    logger[this.#hasResigned ? 'debug' : 'warn']({ stream: names.stream, reason }, 'stopped publishing')
     this.#options.onLost(reason)
   }
 

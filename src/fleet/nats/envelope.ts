@@ -124,7 +124,7 @@ export class Envelope {
     onRefused()
     if (clock.monotonic() - this.#loggedMs < LOG_GAP_MS) return null
     this.#loggedMs = clock.monotonic()
-    logger.error({ subject, kind, reason }, 'something that came over NATS was refused, and is not used')
+    logger.error({ subject, kind, reason }, 'refused data from NATS without a valid signature')
     return null
   }
 }

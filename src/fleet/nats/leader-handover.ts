@@ -124,7 +124,7 @@ export class LeaderHandover {
       this.#hasAsked = true
       logger[isFirst ? 'warn' : 'debug'](
         { streams: asked, of: streams.length },
-        'servers of NATS do not hear each other; leaders of streams that have lost a server are asked to hand over',
+        'NATS servers lost each other; asking leaders of affected streams to hand over',
       )
     }
     return streams.every((stream) => this.#well.has(stream)) ? CALM_ROUND_MS : waitMs

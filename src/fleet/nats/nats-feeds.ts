@@ -226,7 +226,7 @@ export class NatsFeed implements ResourceFeed {
         metrics.checked(outcome.kind)
         const fields = { resource: resourceId(resource), ...outcome }
         if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
-        logger.error(fields, 'what is cached is not what etcd holds: taking a snapshot')
+        logger.error(fields, 'cache differs from etcd; loading a snapshot')
         const reason = `a consistency check found ${outcome.differences} differences`
         if (this.#direct === null) this.#subscriber?.rebuild(reason)
         else this.#direct.feed.rebuild(reason)
@@ -374,7 +374,7 @@ export class NatsFeed implements ResourceFeed {
     const { resource, metrics } = this.#request
     const { logger } = this.#options
     const { place } = this.#sink
-    logger.warn({ resource: resourceId(resource) }, 'NATS is away: feeding from etcd itself')
+    logger.warn({ resource: resourceId(resource) }, 'NATS is away; reading from etcd directly')
     // The direct feed reports itself when it loses etcd, so the age needs no further confirmation.
     this.#sink.confirmed(this.#subscriber?.ageMs ?? 0, Number.POSITIVE_INFINITY)
     const direct = new UpstreamFeed({ resource, sink: this.#sink, metrics }, this.#options)

@@ -107,7 +107,7 @@ export class ServerChoice {
     const better = (await this.#better(views)).length === 0 ? [] : await this.#better(views)
     if (this.#stopping.signal.aborted) return null
     if (better.length > 0) {
-      const text = 'moving to another server of NATS, which hears servers that this one does not hear'
+      const text = 'moving to a NATS server that hears more of the others'
       logger.warn({ server: client.serverName, servers: better.map(({ serverName }) => serverName) }, text)
       this.#movedMs = clock.monotonic()
       return better[randomInteger(random, 0, better.length - 1)]!.serverId
@@ -118,7 +118,7 @@ export class ServerChoice {
     const [here, ...there] = await Promise.all([client, ...others].map((view) => this.#answersOf(view, questions)))
     const most = Math.max(...there)
     if (!(most > here!)) return null
-    const text = 'moving to another server of NATS, which reaches more than this one'
+    const text = 'moving to a NATS server that answers more requests'
     logger.warn({ answered: here, elsewhere: most, of: questions.length }, text)
     return others[there.indexOf(most)]!.serverId
   }

@@ -125,7 +125,7 @@ export class ServerWatch<View extends WatchView> {
     this.#isForbidden = true
     this.#options.logger.info(
       { subject: `${REACH_SUBJECT}.*` },
-      'this user of NATS may not use the subject: servers that do not hear each other are not noticed at once',
+      'this NATS user may not use the subject; servers that lose each other are noticed late',
     )
   }
 

@@ -104,7 +104,7 @@ export class SharedClient {
     this.#said = reason
     const { servers } = this.#options.connection
     const fields = { servers, reason }
-    if (kind === 'refused') this.#options.logger.error(fields, 'NATS refuses the connection; trying again')
-    else this.#options.logger.warn(fields, 'NATS cannot be reached; trying again')
+    if (kind === 'refused') this.#options.logger.error(fields, 'NATS refuses the connection; retrying')
+    else this.#options.logger.warn(fields, 'NATS cannot be reached; retrying')
   }
 }

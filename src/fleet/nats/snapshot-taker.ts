@@ -103,7 +103,7 @@ export class SnapshotTaker {
         return
       } catch (error) {
         const level = error instanceof BrokerError ? 'debug' : 'error'
-        logger[level]({ stream: names.stream, err: error }, 'the index of the snapshots cannot be read; trying again')
+        logger[level]({ stream: names.stream, err: error }, 'snapshot index cannot be read; retrying')
         await sleep(clock, RETRY_MS, signal)
       }
     }
@@ -175,7 +175,7 @@ export class SnapshotTaker {
     } catch (error) {
       if (signal.aborted) return
       const reason = errorMessage(error)
-      logger.warn({ stream: names.stream, reason }, 'no snapshot could be taken; trying again')
+      logger.warn({ stream: names.stream, reason }, 'snapshot failed; retrying')
       this.#retryTimer = clock.setTimer(RETRY_MS, () => {
         this.#retryTimer = null
         this.request()
@@ -191,10 +191,10 @@ export class SnapshotTaker {
     const bucket = names.snapshotBucket
     try {
       const swept = await this.#store.sweep(ORPHAN_AGE_MS)
-      if (swept > 0) logger.info({ bucket, swept }, 'left-over snapshots were deleted')
+      if (swept > 0) logger.info({ bucket, swept }, 'orphaned snapshots deleted')
     } catch (error) {
       const reason = errorMessage(error)
-      logger.warn({ bucket, reason }, 'left-over snapshots could not be deleted')
+      logger.warn({ bucket, reason }, 'orphaned snapshots could not be deleted')
     }
   }
 

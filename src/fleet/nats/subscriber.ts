@@ -187,7 +187,7 @@ export class Subscriber {
     this.#state = state
     this.#chain.forget()
     const fields = { stream: names.stream, reason: end.reason, sequence: end.sequence }
-    if (kind === 'doubted') return logger.info(fields, 'the stream is read once more')
+    if (kind === 'doubted') return logger.info(fields, 'rereading the stream')
     logger.warn(fields, 'the chain is broken')
     metrics.broken()
   }
@@ -248,7 +248,7 @@ export class Subscriber {
     }
     replacement.commit()
     metrics.snapshotLoaded(reason)
-    logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot taken')
+    logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot loaded')
     this.#chain.beginAt(entry, takenAtOf(entry))
     this.#state = { ...this.#state, brokenAt: 0, isOtherHistory: false, clusterId: entry.clusterId }
   }

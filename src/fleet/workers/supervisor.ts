@@ -122,7 +122,7 @@ export class Supervisor {
     const { clock, logger, random } = this.#options
     if (!isReplacement && !this.#hasServed) throw new Error('a worker process could not be made')
     const delayMs = backoffMs(RESTART, ++this.#attempt, random)
-    logger.warn({ restartMs: Math.round(delayMs) }, 'worker could not be made')
+    logger.warn({ restartMs: Math.round(delayMs) }, 'worker process could not be started')
     clock.setTimer(delayMs, () => {
       if (!this.#isStopping) this.#fork(isReplacement)
     })

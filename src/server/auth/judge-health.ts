@@ -60,7 +60,7 @@ export class JudgeHealth {
     if (!this.#isLogged) return
     this.#isLogged = false
     const { logger } = this.#options
-    logger.info({ webhook: this.webhook, failures: this.#failures }, 'callers can be judged again')
+    logger.info({ webhook: this.webhook, failures: this.#failures }, 'the review server answers again')
     this.#failures = 0
   }
 
@@ -73,7 +73,10 @@ export class JudgeHealth {
     this.#loggedAtMs = clock.monotonic()
     this.#isLogged = true
     const reason = reasons.join(': ').slice(0, MAX_REASON_CHARACTERS)
-    logger.error({ webhook: this.webhook, reason, failures: this.#failures }, 'callers cannot be judged: they get 503')
+    logger.error(
+      { webhook: this.webhook, reason, failures: this.#failures },
+      'the review server fails; callers get 503',
+    )
     this.#failures = 0
   }
 }

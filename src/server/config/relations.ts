@@ -141,7 +141,7 @@ export const relations: readonly Relation[] = [
     reads: ['upstream', 'onGap'],
     check: (c) =>
       c.upstream !== null && c.onGap === 'coalesce'
-        ? '--on-gap=coalesce needs etcd: over --upstream it is not told which objects were made anew'
+        ? '--on-gap=coalesce needs etcd: --upstream does not say which objects were recreated'
         : null,
   },
   {

@@ -104,7 +104,7 @@ export class RemoteDiscovery {
     }
     registry.set(DISCOVERY_OWNER, served)
     this.#served = served
-    if (this.#problem !== null) logger.info({ resources: served.length }, 'the resources of the upstream are known')
+    if (this.#problem !== null) logger.info({ resources: served.length }, 'discovered the resources of the upstream')
     this.#problem = null
   }
 

@@ -67,11 +67,11 @@ export class LiveConfig implements CurrentConfig {
       this.#current = next
       onLogLevel(next.logLevel)
       for (const listener of this.#listeners) listener(next)
-      logger.info({ changed: reloadable }, 'the configuration was loaded again')
+      logger.info({ changed: reloadable }, 'configuration reloaded')
       metrics.configLoaded(true, clock.now())
     } catch (error) {
       const problems = error instanceof ConfigError ? error.problems : [String(error)]
-      logger.error({ problems }, 'the configuration was not loaded again; the last one stays in force')
+      logger.error({ problems }, 'configuration not reloaded; the previous one stays in force')
       metrics.configLoaded(false, clock.now())
     }
   }

@@ -13,7 +13,8 @@ export function openDocuments({ config, clock, logger, closing }: Basis): Docume
     deadlineMs: DEADLINE_MS,
     maxHeapMegabytes: MAX_HEAP_MEGABYTES,
     clock,
-    onReplaced: (reason) => logger.warn({ reason }, 'a definition or an OpenAPI document was too much for its thread'),
+    onReplaced: (reason) =>
+      logger.warn({ reason }, 'a definition or an OpenAPI document exceeded the limits of its thread'),
   })
   const { etcdPrefix, enableWrites: writable } = config
   closing.add(() => threads.close())

@@ -80,7 +80,7 @@ function serveConfigured({ config, live, logger }: Basis, registry: ResourceRegi
     for (const { resource } of registry.set('configured', resources))
       logger.warn(
         { resource: resourceId(resource) },
-        'a custom resource of this name is served, so the configured one is not',
+        'configured resource is not served: a custom resource has its name',
       )
   }
   if (config.upstream !== null) return
@@ -105,7 +105,7 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
       metrics.unreadable()
       logger.warn(
         { key: keyToText(object.key), revision: object.modRevision, reason },
-        'object cannot be shown as JSON',
+        'object cannot be converted to JSON',
       )
     },
     onUnknownFields: ({ apiVersion, kind }, fields) => {
@@ -114,7 +114,7 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
         const name = `${apiVersion} ${kind} ${field}`
         if (loggedFields.has(name)) continue
         loggedFields.set(name, true)
-        logger.warn({ apiVersion, kind, field }, 'a stored field is newer than this release, and JSON lacks it')
+        logger.warn({ apiVersion, kind, field }, 'a stored field is newer than this release; JSON answers lack it')
       }
     },
   })

@@ -25,7 +25,7 @@ export function openWrites(
     clock,
     onReplaced: (reason) => {
       metrics.process.writeThreadReplaced(reason)
-      logger.warn({ reason }, 'a write was too much for its thread, which is replaced')
+      logger.warn({ reason }, 'a write exceeded the limits of its thread; replacing the thread')
     },
   })
   closing.add(() => threads.close())

@@ -36,7 +36,7 @@ export class OutageLog {
     const away = reasons()
     if (away.length > 0 && this.#sinceMs === null) {
       this.#sinceMs = clock.monotonic()
-      logger.warn({ resources: away.length, reason: away[0] }, 'upstream is away; what is cached stays served')
+      logger.warn({ resources: away.length, reason: away[0] }, 'upstream is away; serving from the cache')
     } else if (away.length === 0 && this.#sinceMs !== null) {
       logger.info({ seconds: (clock.monotonic() - this.#sinceMs) / 1000 }, 'upstream is back')
       this.#sinceMs = null

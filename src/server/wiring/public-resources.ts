@@ -28,7 +28,7 @@ export async function checkPublicResources(
       }
       if (isAllowed === true || signal.aborted) break
       if (clock.monotonic() - startedMs >= WAIT_MS) {
-        logger.warn({ resource }, 'rights cannot be read yet; until they are, caches may not keep answers')
+        logger.warn({ resource }, 'permissions cannot be read yet; until then, shared caches may not keep answers')
         break
       }
       await sleep(clock, POLL_MS, signal).catch(() => {})

@@ -237,7 +237,7 @@ void t.test(
     await caughtUp(etcd, [third, edge])
     t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
     t.equal(edge.sink.of('replace').length, 1, 'nobody has to list again')
-    t.ok(lines.includes('the stream is read once more'), 'what is in the stream now did not follow what was read')
+    t.ok(lines.includes('rereading the stream'), 'what is in the stream now did not follow what was read')
     t.equal(edge.metrics.broke, 0)
   },
 )

@@ -42,7 +42,7 @@ void t.test('the first failure is logged with all its reasons, and then one in a
   const { health, clock, judge, take } = watched(t)
   await judge(unavailable('the keys cannot be fetched', 'https://issuer.example/keys answered 406'))
   t.same(take(), [
-    'error callers cannot be judged: they get 503 {"webhook":"oidc","reason":"the keys cannot be fetched: https://issuer.example/keys answered 406","failures":1}',
+    'error the review server fails; callers get 503 {"webhook":"oidc","reason":"the keys cannot be fetched: https://issuer.example/keys answered 406","failures":1}',
   ])
   t.equal(health.problem, 'the keys cannot be fetched (0 s ago)', 'the rest is for the operator alone')
   for (let i = 0; i < 59; i++) {
@@ -56,7 +56,7 @@ void t.test('the first failure is logged with all its reasons, and then one in a
   clock.advance(5_000)
   t.equal(health.problem, 'away (5 s ago)')
   await judge('ann')
-  t.match(take(), [/^info callers can be judged again/])
+  t.match(take(), [/^info the review server answers again/])
   t.equal(health.problem, null)
 })
 

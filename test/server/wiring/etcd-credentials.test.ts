@@ -110,7 +110,7 @@ void t.test('new files that cannot be used leave the ones before in force, with 
   copyFileSync(second.cert, path('cert'))
   clock.advance(LOOK_MS * 5)
   t.equal(credentials.value, own, 'a certificate without its key')
-  t.same(lines, ['a changed file is not valid; its last good content stays in force'])
+  t.same(lines, ['a changed file is invalid; its previous content stays in force'])
   rmSync(path('key'))
   clock.advance(LOOK_MS * 5)
   t.equal(credentials.value, own, 'a key that is not there')

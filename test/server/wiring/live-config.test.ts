@@ -51,7 +51,7 @@ void t.test('limits, hosts and the log level change; the log and a metric say so
   t.match(live.current, { maxWatchers: 20, allowedHosts: ['a.example'], requestsPerSecond: 5 })
   t.same(levels, ['debug'])
   const { message, fields } = lines[0]!
-  t.equal(message, 'the configuration was loaded again')
+  t.equal(message, 'configuration reloaded')
   t.same((fields['changed'] as string[]).toSorted(), [
     '--allowed-hosts',
     '--log-level',
@@ -69,7 +69,7 @@ void t.test('a change that needs a restart is refused whole, by the name of its 
   t.same(levels, [])
   t.match(lines, [
     {
-      message: 'the configuration was not loaded again; the last one stays in force',
+      message: 'configuration not reloaded; the previous one stays in force',
       fields: {
         problems: [
           '--watch-cache-sizes cannot change without a restart',
@@ -149,7 +149,7 @@ void t.test('a running server takes a new limit and new hosts on SIGHUP', async 
   writeFileSync(file, 'maxWatchers: 1\nallowedHosts: [a.example]\n')
   process.kill(server.pid, 'SIGHUP')
   await until(hostIsAllowed, 'the new host is allowed')
-  t.match(server.log(), 'the configuration was loaded again')
+  t.match(server.log(), 'configuration reloaded')
   writeFileSync(file, 'maxWatchers: 1\nbindAddress: 127.0.0.2\n')
   process.kill(server.pid, 'SIGHUP')
   await until(() => server.log().includes('--bind-address cannot change without a restart'), 'it is refused')
@@ -313,7 +313,7 @@ void t.test(
 
     writeFileSync(file, 'resources: 5\n')
     process.kill(server.pid, 'SIGHUP')
-    await until(() => server.log().split('the configuration was not loaded again').length > 3, 'all three refuse it')
+    await until(() => server.log().split('configuration not reloaded').length > 3, 'all three refuse it')
     t.ok(await isSaid('routes', 200), 'what was in force stays')
   },
 )

@@ -331,7 +331,7 @@ class EtcdUpstream implements Upstream {
     const watches = [...this.#watches].filter((watch) => watch.endpoint === endpoint)
     if (watches.length === 0) return
     const fields = { endpoint: endpoint.url, why, watches: watches.length }
-    this.#logger.warn(fields, 'watches leave this etcd member and go on at another')
+    this.#logger.warn(fields, 'moving watches to another etcd member')
     for (const watch of watches) watch.leave(`etcd ${endpoint.url} ${why}`)
   }
 

@@ -224,7 +224,7 @@ export class EtcdWatch implements UpstreamWatch {
     const dropped = this.#assembler.droppedEvents - droppedBefore
     if (dropped > 0) {
       const fields = { endpoint: this.#name(), prefix: this.#options.prefix, dropped }
-      this.#context.logger.warn(fields, 'etcd repeated events that were delivered before; dropped')
+      this.#context.logger.warn(fields, 'dropped events that etcd sent twice')
     }
     return batches
   }

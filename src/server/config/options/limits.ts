@@ -37,7 +37,7 @@ export const limitsOptions = {
     default: 64 * MiB,
     min: 0,
     max: 64 * GiB,
-    doc: 'Memory for encoded lists that clients with equal requests share. With 0 the server encodes each list anew.',
+    doc: 'Memory for encoded lists that clients with equal requests share. With 0 the server encodes each list again.',
   }),
   memoryTarget: bytes({
     flag: '--memory-target',

@@ -213,7 +213,8 @@ export class ApiService implements RemoteGroupVersion {
     const isSame = this.#isCurrent && JSON.stringify(this.#resources) === JSON.stringify(resources)
     this.#resources = resources
     this.#isCurrent = true
-    if (this.#problem !== null) logger.info({ group, version, resources: resources.length }, 'aggregated API is there')
+    if (this.#problem !== null)
+      logger.info({ group, version, resources: resources.length }, 'aggregated API is available')
     this.#problem = null
     if (!isSame) onChange()
   }
@@ -221,7 +222,7 @@ export class ApiService implements RemoteGroupVersion {
   #lose(reason: string): void {
     const { group, version, logger, onChange } = this.#options
     if (this.#problem === null || this.#problem === '') {
-      logger.warn({ group, version, reason }, 'aggregated API does not say what it has')
+      logger.warn({ group, version, reason }, 'discovery of an aggregated API failed')
     }
     this.#problem = reason
     if (!this.#isCurrent) return

@@ -30,7 +30,7 @@ void t.test('SIGTERM drains from the moment when the first port is open', async 
 
 void t.test('SIGHUP is taken from the same moment', async (t) => {
   const server = await startServer(t, { flags: [], environment: before(whenItListens('SIGHUP')) })
-  await until(() => server.log().includes('the configuration was loaded again'), 'it is loaded again')
+  await until(() => server.log().includes('configuration reloaded'), 'it is loaded again')
   t.equal((await fetch(`${server.url}/readyz`)).status, 200)
 })
 
@@ -47,7 +47,7 @@ void t.test('SIGHUP does not end a worker that is still starting, which reloads 
       server
         .log()
         .split('\n')
-        .filter((line) => line.includes('the configuration was loaded again'))
+        .filter((line) => line.includes('configuration reloaded'))
         .map((line) => (JSON.parse(line) as { worker?: number }).worker ?? 0),
     )
   await until(() => reloadedBy().size === 3, 'the primary and both workers have loaded it again')
