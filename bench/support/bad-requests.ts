@@ -150,11 +150,20 @@ export const preparations: readonly HttpRequest[] = [
     metadata: { name: 'victim' },
     spec: { containers: [{ name: 'main', image: 'x' }] },
   }),
-  definition('widgets', 'Widget', {
-    text: { type: 'string', pattern: '^([a-z0-9]+-?)+$' },
-    sizes: { type: 'array', items: { type: 'string', maxLength: 5 } },
-    parts: { type: 'array', uniqueItems: false, items: { type: 'object', properties: { size: { type: 'integer' } } } },
-  }),
+  definition(
+    'widgets',
+    'Widget',
+    {
+      text: { type: 'string', pattern: '^([a-z0-9]+-?)+$' },
+      sizes: { type: 'array', items: { type: 'string', maxLength: 5 } },
+      parts: {
+        type: 'array',
+        uniqueItems: false,
+        items: { type: 'object', properties: { size: { type: 'integer' } } },
+      },
+    },
+    { selectableFields: [{ jsonPath: '.spec.text' }] },
+  ),
   sending('POST', CONFIG_MAPS, JSON_TYPE, {
     apiVersion: 'v1',
     kind: 'ConfigMap',
@@ -433,8 +442,8 @@ export const badRequests: readonly BadRequest[] = [
     answers: [200, 400, 429],
   },
   {
-    name: 'list by a field that nobody has',
-    request: () => ({ method: 'GET', path: `/api/v1/pods?fieldSelector=spec.f${++made}%3Dx` }),
+    name: 'list by a node that nobody has',
+    request: () => ({ method: 'GET', path: `/api/v1/pods?fieldSelector=spec.nodeName%3Dx${++made}` }),
     answers: [200, 400],
   },
   {
@@ -596,7 +605,7 @@ export const badRequests: readonly BadRequest[] = [
   },
   {
     name: 'a custom object of 1 MB by a field that it may have',
-    request: () => ({ method: 'GET', path: `${WIDGETS}?fieldSelector=spec.parts%3Dx${++made}` }),
+    request: () => ({ method: 'GET', path: `${WIDGETS}?fieldSelector=spec.text%3Dx${++made}` }),
     answers: [200, 400],
   },
   {

@@ -29,7 +29,7 @@ export const selectionFlags = {
     kind: 'string',
     placeholder: 'SELECTOR',
     group,
-    doc: 'Field selector: metadata.name=web-0; with distributary, any scalar field, such as spec.nodeName=n1.',
+    doc: 'Field selector: metadata.name=web-0, spec.nodeName=n1; on a declared prefix, any scalar field.',
   },
   prefix: {
     kind: 'string',

@@ -48,8 +48,13 @@ const FIELDS: Readonly<Record<string, string>> = {
   'spec.nodeName=a\\,b\\=c\\\\d': 'd',
   'status.phase=Pending': 'c',
   'status.phase!=Pending,metadata.namespace=default': 'ab',
-  'spec.priority=5': 'a',
   'spec.hostNetwork=true': 'b',
+}
+
+/** Where any scalar path can be selected by. */
+const ANY_FIELDS: Readonly<Record<string, string>> = {
+  ...FIELDS,
+  'spec.priority=5': 'a',
   'spec.nothing=': 'abcd',
   'spec.nothing=x': '',
   'metadata.labels.app=web': 'a',
@@ -85,6 +90,15 @@ const BAD_LABELS = [
   '(a)',
 ]
 const BAD_FIELDS = ['a', 'a=b=c', 'a=\\', 'a=\\x', '!a', 'a,b=c', 'metadata.name>a', '=b', 'spec..x=1']
+/** What a typing error makes of a label would otherwise select everything. */
+const UNKNOWN_FIELDS = [
+  'spec.nodeNme!=x',
+  'spec.priority=5',
+  'metadata.labels.app=web',
+  'metadata.uid=',
+  'spec..x=1',
+  'a b=',
+]
 
 overEveryUpstream(t, 'selectors', { seeds: SEEDS }, async (t, w) => {
   await checkRows(t, w, [
@@ -102,6 +116,21 @@ overEveryUpstream(t, 'selectors', { seeds: SEEDS }, async (t, w) => {
       code: 400,
       has: status(400, 'BadRequest', /./),
     })),
+    ...UNKNOWN_FIELDS.map((selector) => {
+      const [label = ''] = selector.split(/!?=/)
+      return {
+        promise: `a field that pods cannot be selected by, ${label}, is 400`,
+        path: `${PODS}?fieldSelector=${encodeURIComponent(`metadata.name!=x,${selector}`)}`,
+        code: 400,
+        has: status(400, 'BadRequest', `field label not supported: ${label}`),
+      }
+    }),
+    {
+      promise: 'other options are looked at before field labels',
+      path: `${PODS}?fieldSelector=spec.nodeNme%3Dx&resourceVersionMatch=Exact`,
+      code: 422,
+      has: status(422, 'Invalid', /resourceVersionMatch is forbidden/),
+    },
     {
       promise: 'a bad selector is told its place',
       path: `${PODS}?labelSelector=${encodeURIComponent('app=web,a in')}`,
@@ -121,4 +150,8 @@ overEveryUpstream(t, 'selectors', { seeds: SEEDS }, async (t, w) => {
       names: [],
     },
   ])
+})
+
+overEveryUpstream(t, 'any field', { seeds: SEEDS, flags: ['--select-any-field'] }, async (t, w) => {
+  await checkRows(t, w, rowsOf('fieldSelector', ANY_FIELDS))
 })

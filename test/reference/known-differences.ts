@@ -111,21 +111,6 @@ export const knownDifferences: readonly Row[] = [
       isAbout(question, /\/(resize|ephemeralcontainers|approval|csinodes\/[^/]+\/status)\/?$/),
   },
   {
-    name: 'any path of an object can be selected by',
-    reason: 'The API server answers 400 to a field label that it does not know, so that a typing error is seen.',
-    matches: ({ where, theirs, ours }, { method, path }) =>
-      (where === 'code' &&
-        /field label (\\?".*" )?not supported|not a known field selector/.test(theirs) &&
-        /^(200|406|410|501|504)/.test(ours)) ||
-      (method === 'HEAD' &&
-        where === 'code' &&
-        theirs.startsWith('400') &&
-        ours.startsWith('200') &&
-        /fieldSelector=/.test(path)) ||
-      // Ours refuses something else that is wrong with the request.
-      (where === 'message' && /field label not supported|is not a known field selector/.test(theirs)),
-  },
-  {
     name: 'the annotation of a DaemonSet in its metadata alone',
     reason: 'It is made by the conversion to v1; PartialObjectMetadata and the rows of a Table have none.',
     matches: ({ where, theirs }, question) =>
@@ -135,7 +120,10 @@ export const knownDifferences: readonly Row[] = [
   {
     name: 'annotations of autoscaling/v1',
     reason: 'PartialObjectMetadata has none of them.',
-    matches: ({ where, theirs }) => theirs === '(absent)' && /\.metadata\.annotations\.autoscaling\.alpha\.kubernetes\.io\//.test(where),
+    matches: ({ where, theirs, ours }) =>
+      theirs === '(absent)' &&
+      (/\.metadata\.annotations\.autoscaling\.alpha\.kubernetes\.io\//.test(where) ||
+        (where.endsWith('.metadata.annotations') && ours.startsWith('{"autoscaling.alpha.kubernetes.io/'))),
   },
   {
     name: 'internalTrafficPolicy in the status of a service of another name',

@@ -33,12 +33,12 @@ const FORMS: readonly (readonly [name: string, headers: Readonly<Record<string, 
   ['Table, gzip', { accept: TABLE, 'accept-encoding': 'gzip' }],
   ['PartialObjectMetadata', { accept: PARTIAL }],
 ]
-const SELECTIONS = ['', '&labelSelector=app%3Dweb', '&fieldSelector=spec.node%3Dn1', '&includeObject=Object']
+const SELECTIONS = ['', '&labelSelector=app%3Dweb', '&fieldSelector=spec.nodeName%3Dn1', '&includeObject=Object']
 
 /** Large enough for lists to be compressed. */
 function marked(namespace: keyof typeof MARK, name: string): object {
   const mark = MARK[namespace]
-  const spec = { node: 'n1', mark, filler: `${mark} `.repeat(200) }
+  const spec = { nodeName: 'n1', mark, filler: `${mark} `.repeat(200) }
   return { ...pod(name, { namespace, labels: { app: 'web', mark }, spec }) }
 }
 
@@ -155,7 +155,12 @@ void t.test(
       refused.close()
       // Another name with the same beginning, the negated name, another field and another object do not name that
       // object.
-      for (const selector of ['metadata.name%3Dp10', 'metadata.name!%3Dp1', 'spec.node%3Dn1', 'metadata.name%3Dp2']) {
+      for (const selector of [
+        'metadata.name%3Dp10',
+        'metadata.name!%3Dp1',
+        'spec.nodeName%3Dn1',
+        'metadata.name%3Dp2',
+      ]) {
         // prettier-ignore
         const held = await hold(app.url, transport, `${base}&watch=1&fieldSelector=${selector}`, { token: 't-cid' })
         t.equal(held.status, 403, `${transport}: ${selector}`)

@@ -1,11 +1,16 @@
 /**
- * Field labels that the API server does not read from a field of the same path, by resource: a label may have another
- * path, a default for an absent field, or several fields of which the first non-empty one counts.
+ * What a field selector may name, by resource, and where its value is read.
  *
- * Every other label is read from the path of its name. Source: `ToSelectableFields` and the registered field label
- * conversions of Kubernetes.
+ * Kubernetes' own kinds and custom resources take the labels that the API server takes, so that a typing error is refused and
+ * does not select everything. A declared prefix takes any scalar path, and so do the others where `--select-any-field` says
+ * so.
+ *
+ * Source: the field label conversions that Kubernetes 1.37 registers (`AddFieldLabelConversionFunc`), and its
+ * `ToSelectableFields`.
  */
-import { type Resource, resourceId } from '../../engine/model/resource.js'
+import { apiVersion, type Resource, resourceId } from '../../engine/model/resource.js'
+import { BadRequestError } from '../../engine/model/status.js'
+import type { ServedResource } from './resource-registry.js'
 
 export interface FieldLabel {
   /** The paths to read: the first whose value is not '' counts. */
@@ -14,13 +19,19 @@ export interface FieldLabel {
   readonly otherwise: string
 }
 
-export type FieldLabels = ReadonlyMap<string, FieldLabel>
-
-const STATUS_REPLICAS = { 'status.replicas': [['status.replicas'], '0'] } as const
+export interface FieldLabels {
+  /**
+   * Null: the value is read from the path of the label's name.
+   *
+   * @throws BadRequestError when the resource cannot be selected by the label.
+   */
+  find(label: string): FieldLabel | null
+}
 
 type Table = Readonly<Record<string, readonly [paths: readonly string[], otherwise: string]>>
 
-const TABLES: Readonly<Record<string, Table>> = {
+/** Labels whose value does not lie at the path of their name, or reads as a default where there is none. */
+const COMPUTED: Readonly<Record<string, Table>> = {
   pods: {
     'spec.host': [['spec.nodeName'], ''],
     'spec.hostNetwork': [['spec.hostNetwork'], 'false'],
@@ -29,24 +40,90 @@ const TABLES: Readonly<Record<string, Table>> = {
     'spec.serviceAccountName': [['spec.serviceAccountName', 'spec.serviceAccount'], ''],
   },
   nodes: { 'spec.unschedulable': [['spec.unschedulable'], 'false'] },
-  namespaces: { name: [['metadata.name'], ''], 'status.phase': [['status.phase'], 'Active'] },
+  namespaces: { 'status.phase': [['status.phase'], 'Active'] },
   secrets: { type: [['type'], 'Opaque'] },
   services: { 'spec.type': [['spec.type'], 'ClusterIP'] },
   events: { source: [['source.component', 'reportingComponent'], ''] },
-  replicationcontrollers: STATUS_REPLICAS,
-  'replicasets.apps': STATUS_REPLICAS,
+  replicationcontrollers: { 'status.replicas': [['status.replicas'], '0'] },
   'jobs.batch': { 'status.successful': [['status.succeeded'], '0'] },
 }
 
-const NONE: FieldLabels = new Map()
+const OBJECT = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath']
+const NAMED = ['metadata.name', 'metadata.namespace']
 
-const LABELS: ReadonlyMap<string, FieldLabels> = new Map(
-  Object.entries(TABLES).map(([id, table]) => [
-    id,
-    new Map(Object.entries(table).map(([label, [paths, otherwise]]) => [label, { paths, otherwise }])),
-  ]),
-)
+/** Of the kinds that have labels of their own, all of them: not every one has a namespace among them. */
+const OWN: Readonly<Record<string, readonly string[]>> = {
+  pods: [
+    ...NAMED, 'spec.nodeName', 'spec.host', 'spec.restartPolicy', 'spec.schedulerName', 'spec.serviceAccountName', 'spec.hostNetwork',
+    'status.phase', 'status.podIP', 'status.podIPs', 'status.nominatedNodeName',
+  ],
+  nodes: ['metadata.name', 'spec.unschedulable'],
+  namespaces: ['metadata.name', 'status.phase'],
+  secrets: [...NAMED, 'type'],
+  services: [...NAMED, 'spec.clusterIP', 'spec.type'],
+  replicationcontrollers: [...NAMED, 'status.replicas'],
+  events: [...NAMED, ...OBJECT.map((name) => `involvedObject.${name}`), 'reason', 'reportingComponent', 'source', 'type'],
+  'events.events.k8s.io': [...NAMED, ...OBJECT.map((name) => `regarding.${name}`), 'reason', 'reportingController', 'type'],
+  'jobs.batch': [...NAMED, 'status.successful'],
+  'certificatesigningrequests.certificates.k8s.io': ['metadata.name', 'spec.signerName'],
+  'clustertrustbundles.certificates.k8s.io': ['metadata.name', 'spec.signerName'],
+  'podcertificaterequests.certificates.k8s.io': ['metadata.name', 'spec.signerName', 'spec.podName', 'spec.nodeName'],
+  'resourceslices.resource.k8s.io': ['metadata.name', 'spec.nodeName', 'spec.driver', 'spec.pool.name'],
+} // prettier-ignore
 
-export function fieldLabelsOf(resource: Resource): FieldLabels {
-  return LABELS.get(resourceId(resource)) ?? NONE
+export const ANY_FIELD: FieldLabels = { find: () => null }
+
+type Selected = Pick<ServedResource, 'resource' | 'origin' | 'definition' | 'selectableFields'>
+
+const known = new WeakMap<Selected, FieldLabels>()
+
+/** @param isAnySelectable whether Kubernetes' own kinds and custom resources can be selected by any scalar path. */
+export function fieldLabelsOf(served: Selected, isAnySelectable: boolean): FieldLabels {
+  if (isAnySelectable) return anyOf(served.resource)
+  let labels = known.get(served)
+  if (labels === undefined) known.set(served, (labels = labelsOf(served)))
+  return labels
+}
+
+function labelsOf({ resource, origin, definition, selectableFields }: Selected): FieldLabels {
+  // A custom resource of an upstream that does not show its definitions: nobody here knows its labels.
+  if (origin === 'declared' || resource.holds !== 'kubernetes' || (origin === 'custom' && definition === null))
+    return anyOf(resource)
+  const any = anyOf(resource)
+  const own = origin === 'custom' ? customLabels(resource, selectableFields) : OWN[resourceId(resource)]
+  const taken = new Set(own ?? NAMED)
+  return {
+    find(label) {
+      if (!taken.has(label)) throw new BadRequestError(refusal(resource, label, own === undefined))
+      return any.find(label)
+    },
+  }
+}
+
+function anyOf(resource: Resource): FieldLabels {
+  const computed = COMPUTED[resourceId(resource)]
+  if (computed === undefined) return ANY_FIELD
+  return {
+    find(label) {
+      if (!Object.hasOwn(computed, label)) return null
+      const [paths, otherwise] = computed[label]!
+      return { paths, otherwise }
+    },
+  }
+}
+
+function customLabels({ namespaced }: Resource, selectableFields: readonly string[]): readonly string[] {
+  const fields = selectableFields.map((path) => path.replace(/^\./, ''))
+  return ['metadata.name', ...(namespaced ? ['metadata.namespace'] : []), ...fields]
+}
+
+/** The API server's words, which differ by kind. */
+function refusal(resource: Resource, label: string, isDefault: boolean): string {
+  const quoted = JSON.stringify(label)
+  if (isDefault) return `${quoted} is not a known field selector: only "metadata.name", "metadata.namespace"`
+  const id = resourceId(resource)
+  if (id === 'jobs.batch') return `field label ${quoted} not supported for Job`
+  if (id === 'resourceslices.resource.k8s.io')
+    return `field label not supported for ${apiVersion(resource)}, Kind=${resource.kind}: ${label}`
+  return `field label not supported: ${label}`
 }

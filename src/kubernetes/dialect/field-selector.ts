@@ -1,14 +1,23 @@
 /**
  * Field selectors: `spec.nodeName=n1,status.phase!=Running`. The grammar is that of Kubernetes (`=`, `==`, `!=`; `\,`
- * `\=` `\\` in values), but the fields are not: where the API server allows a list of fields per kind, any scalar path
- * is allowed here. Paths are spelled as in engine/facts/field-path.ts. A path that is missing, or leads to an object or a
- * list, reads as '', unless the resource has a field label of that name (field-labels.ts).
+ * `\=` `\\` in values). Which fields there are is said by the resource (field-labels.ts). Paths are spelled as in
+ * engine/facts/field-path.ts. A path that is missing, or leads to an object or a list, reads as '', unless the resource
+ * has another value for it.
  */
 import { formatFieldPath, parseFieldPath } from '../../engine/facts/field-path.js'
 import { BadRequestError } from '../../engine/model/status.js'
 import type { EqualityTerm } from '../../engine/model/equality-term.js'
 import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
-import type { FieldLabel, FieldLabels } from './field-labels.js'
+import { ANY_FIELD, type FieldLabel, type FieldLabels } from './field-labels.js'
+
+/** A term as it is written: whether there is such a field is another question. */
+export interface FieldTerm {
+  readonly label: string
+  /** Where it begins in the selector. */
+  readonly at: number
+  readonly negated: boolean
+  readonly value: string
+}
 
 interface Term {
   /** The canonical path. */
@@ -39,12 +48,6 @@ export class FieldSelector {
       if ((valueOf(term, subject) === term.value) === term.negated) return false
     }
     return true
-  }
-
-  /** Returns the same selector for a resource that computes some of its field labels. */
-  withLabels(labels: FieldLabels): FieldSelector {
-    if (!this.terms.some(({ path }) => labels.has(path))) return this
-    return new FieldSelector(this.terms.map((term) => ({ ...term, label: labels.get(term.path) ?? null })))
   }
 
   /** Returns what every matching object has: these terms are necessary, not sufficient. */
@@ -85,13 +88,36 @@ function equalityOf({ path, label, negated, value }: Term): readonly EqualityTer
 export const EVERY_FIELD = new FieldSelector([])
 
 /** @throws BadRequestError that says what is wrong and where. */
-export function parseFieldSelector(text: string): FieldSelector {
+export function parseFieldSelector(text: string, labels: FieldLabels = ANY_FIELD): FieldSelector {
+  return selectFields(parseFieldTerms(text), labels)
+}
+
+/** @throws BadRequestError for the first label that the resource does not have. */
+export function selectFields(written: readonly FieldTerm[], labels: FieldLabels): FieldSelector {
+  const terms = new Map<string, Term>()
+  for (const { label, at, negated, value } of written) {
+    const found = labels.find(label)
+    const segments = parseFieldPath(label)
+    if (segments === null)
+      throw new BadRequestError(`field label not supported: ${JSON.stringify(label)} (character ${at + 1})`)
+    const term = { path: formatFieldPath(segments), label: found, negated, value }
+    terms.set(formatTerm(term), term)
+  }
+  if (terms.size === 0) return EVERY_FIELD
+  if (terms.size > MAX_SELECTOR_TERMS) {
+    throw new BadRequestError(`fieldSelector has ${terms.size} terms, at most ${MAX_SELECTOR_TERMS} are allowed`)
+  }
+  return new FieldSelector([...terms].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, term]) => term))
+}
+
+/** Reads the grammar alone. @throws BadRequestError that says what is wrong and where. */
+export function parseFieldTerms(text: string): readonly FieldTerm[] {
   if (text.length > MAX_SELECTOR_LENGTH) {
     throw new BadRequestError(
       `fieldSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are read`,
     )
   }
-  const terms = new Map<string, Term>()
+  const terms: FieldTerm[] = []
   let start = 0
   for (let i = 0; i <= text.length; i++) {
     if (i < text.length && text[i] === '\\') i++
@@ -99,7 +125,7 @@ export function parseFieldSelector(text: string): FieldSelector {
       // As in Kubernetes, an empty term is ignored.
       if (i > start) {
         const term = parseTerm(text.slice(start, i), start)
-        if (term !== null) terms.set(formatTerm(term), term)
+        if (term !== null) terms.push(term)
       }
       start = i + 1
     }
@@ -108,11 +134,7 @@ export function parseFieldSelector(text: string): FieldSelector {
   if (start < text.length && text.endsWith('\\') && endsInOpenEscape(text)) {
     throw new BadRequestError(`invalid field selector: invalid escape sequence: \\ (character ${text.length})`)
   }
-  if (terms.size === 0) return EVERY_FIELD
-  if (terms.size > MAX_SELECTOR_TERMS) {
-    throw new BadRequestError(`fieldSelector has ${terms.size} terms, at most ${MAX_SELECTOR_TERMS} are allowed`)
-  }
-  return new FieldSelector([...terms].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, term]) => term))
+  return terms
 }
 
 /** Returns `metadata.name=NAME`, which is what a watch on the path of a single object means. */
@@ -127,22 +149,16 @@ function endsInOpenEscape(text: string): boolean {
 }
 
 /** Returns null for a term without a field and a value (`=`), which the API server ignores. */
-function parseTerm(text: string, at: number): Term | null {
+function parseTerm(text: string, at: number): FieldTerm | null {
   const operatorAt = findOperator(text)
   if (operatorAt === -1) {
     throw new BadRequestError(`invalid field selector: can't understand '${text}' (character ${at + 1})`)
   }
   const operator = text.startsWith('!=', operatorAt) ? '!=' : text.startsWith('==', operatorAt) ? '==' : '='
   if (operatorAt === 0 && text.length === operator.length) return null
-  const segments = parseFieldPath(text.slice(0, operatorAt))
-  if (segments === null) {
-    throw new BadRequestError(
-      `field label not supported: ${JSON.stringify(text.slice(0, operatorAt))} (character ${at + 1})`,
-    )
-  }
   const valueAt = operatorAt + operator.length
   const value = unescape(text.slice(valueAt), at + valueAt)
-  return { path: formatFieldPath(segments), label: null, negated: operator === '!=', value }
+  return { label: text.slice(0, operatorAt), at, negated: operator === '!=', value }
 }
 
 /** Finds the first `=`, or the `!` of the first `!=`. */

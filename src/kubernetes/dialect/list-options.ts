@@ -13,11 +13,12 @@ import type { Resource } from '../../engine/model/resource.js'
 import { parseResourceVersion } from '../../engine/model/resource-version.js'
 import { BadRequestError, InvalidError, type StatusCause } from '../../engine/model/status.js'
 import { decodeContinueToken } from './continue-token.js'
+import { ANY_FIELD, type FieldLabels } from './field-labels.js'
 import { nameSelector } from './field-selector.js'
 import { parseKeyPrefix } from './key-prefix.js'
 import { type Projection, parseProjection } from './projection.js'
 import { type Query, flagParameter, integerParameter, parameter } from './query.js'
-import { Selector, parseSelector } from './selector.js'
+import { readSelector, Selector, selectorOf, type WrittenSelector } from './selector.js'
 
 /** How fresh an answer must be. */
 export type RequestedFreshness =
@@ -113,11 +114,12 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   integerParameter(query, 'timeoutSeconds')
   const { resourceVersion, match, continueText } = parameters
   checkListOptions(query, parameters)
+  const selector = selected(parameters, target)
 
   const limit = parameters.limit !== undefined && parameters.limit > 0 ? parameters.limit : null
   const rest = {
     keyPrefix: parameters.keyPrefix,
-    selector: parameters.selector,
+    selector,
     projection: parameters.projection,
     includeObject: parameter(query, 'includeObject') ?? '',
   }
@@ -134,7 +136,7 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
     const isWhole = parameter(query, 'resourceVersion') === '0' && !isUncachedThere(target)
     return { read: fresh, limit: isWhole ? null : limit, ...rest }
   }
-  const isPaged = limit !== null && !isOneObject(parameters.selector, target)
+  const isPaged = limit !== null && !isOneObject(selector, target)
   if (fresh.kind === 'not-older-than' && (match === 'Exact' || (match === '' && isPaged))) {
     return { read: { kind: 'exact', revision: fresh.revision }, limit, ...rest }
   }
@@ -179,8 +181,9 @@ function checkListOptions(query: Query, { match, continueText, sendInitialEvents
 export interface Target {
   /** The name in a path that names one object and still lists: it must not contradict the selector. */
   readonly name?: string
-  /** The resource, which may compute some of its field labels. */
   readonly resource?: Resource
+  /** Default: any scalar path. */
+  readonly fieldLabels?: FieldLabels
   /** '' or absent: all of them, or the resource has none. */
   readonly namespace?: string
 }
@@ -196,11 +199,13 @@ export interface WatchParameterSources extends Target {
 export function parseWatchParameters(query: Query, request: WatchParameterSources = {}): WatchParameters {
   const parameters = readParameters(query, request)
   const { resourceVersion } = parameters
+  const timeout = timeoutSeconds(query)
   const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
   // As in the API server, where the options are read before the path: it has those of a list.
   const isOld = request.legacyWatch === true && !isWatch(query)
   if (isOld) checkListOptions(query, parameters)
   const sendInitialEvents = isOld ? undefined : checkWatchOptions(query, parameters)
+  const selector = selected(parameters, request)
   const hasState = sendInitialEvents ?? (resourceVersion === '' || resourceVersion === '0')
   const lastEventId = request.lastEventId ?? ''
   return {
@@ -209,9 +214,9 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
         ? watchStart(freshness(resourceVersion), hasState, bookmarks && sendInitialEvents === true)
         : { kind: 'after', revision: parseResourceVersion(lastEventId) },
     bookmarks,
-    timeoutSeconds: timeoutSeconds(query),
+    timeoutSeconds: timeout,
     keyPrefix: parameters.keyPrefix,
-    selector: parameters.selector,
+    selector,
     projection: parameters.projection,
     compress: compress(query),
     includeObject: parameter(query, 'includeObject') ?? '',
@@ -256,12 +261,11 @@ interface Parameters {
   readonly sendInitialEvents: boolean | undefined
   readonly limit: number | undefined
   readonly keyPrefix: Key
-  readonly selector: Selector
+  readonly selector: WrittenSelector
   readonly projection: Projection | null
 }
 
-function readParameters(query: Query, { name, resource, namespace = '' }: Target): Parameters {
-  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'), resource)
+function readParameters(query: Query, { resource, namespace = '' }: Target): Parameters {
   return {
     resourceVersion: resourceVersionText(query),
     match: parameter(query, 'resourceVersionMatch') ?? '',
@@ -269,9 +273,15 @@ function readParameters(query: Query, { name, resource, namespace = '' }: Target
     sendInitialEvents: flagParameter(query, 'sendInitialEvents'),
     limit: integerParameter(query, 'limit'),
     keyPrefix: parseKeyPrefix(query, resource, namespace),
-    selector: name === undefined ? selector : selectName(selector, name),
+    selector: readSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector')),
     projection: projection(query),
   }
+}
+
+/** @throws BadRequestError for a label that the resource does not have. */
+function selected({ selector }: Parameters, { name, resource, fieldLabels = ANY_FIELD }: Target): Selector {
+  const found = selectorOf(selector, fieldLabels, resource)
+  return name === undefined ? found : selectName(found, name)
 }
 
 /**

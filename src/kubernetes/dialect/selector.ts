@@ -1,7 +1,7 @@
 /** The selector of a list or watch: labels and fields, both of which must match. */
 import type { Resource } from '../../engine/model/resource.js'
-import { fieldLabelsOf } from './field-labels.js'
-import { EVERY_FIELD, type FieldSelector, parseFieldSelector } from './field-selector.js'
+import { ANY_FIELD, type FieldLabels } from './field-labels.js'
+import { EVERY_FIELD, type FieldSelector, type FieldTerm, parseFieldTerms, selectFields } from './field-selector.js'
 import { EVERY_LABEL, type LabelSelector, parseLabelSelector } from './label-selector.js'
 import { restOfName } from '../../engine/model/key-name.js'
 import { BadRequestError } from '../../engine/model/status.js'
@@ -61,20 +61,39 @@ function requireNames(fields: FieldSelector): void {
 
 export const EVERYTHING = new Selector(EVERY_LABEL, EVERY_FIELD)
 
+/** A selector whose grammar is right. */
+export interface WrittenSelector {
+  readonly labels: LabelSelector
+  readonly fields: readonly FieldTerm[]
+}
+
 /**
  * Parses a selector; '' or undefined selects everything.
  *
- * @param resource the selected resource, which may compute some field labels.
+ * @param fieldLabels those of the selected resource. Default: any scalar path.
  * @throws BadRequestError
  */
 export function parseSelector(
   labelSelector: string | undefined,
   fieldSelector: string | undefined,
-  resource?: Resource,
+  fieldLabels: FieldLabels = ANY_FIELD,
+  resource?: Pick<Resource, 'holds'>,
 ): Selector {
-  const labels = parseLabelSelector(labelSelector ?? '')
-  const given = parseFieldSelector(fieldSelector ?? '')
-  const fields = resource === undefined ? given : given.withLabels(fieldLabelsOf(resource))
-  if (resource !== undefined && resource.holds !== 'kubernetes') requireNames(fields)
-  return labels.isEmpty && fields.isEmpty ? EVERYTHING : new Selector(labels, fields)
+  return selectorOf(readSelector(labelSelector, fieldSelector), fieldLabels, resource)
+}
+
+/** Reads the grammar alone: the API server checks other parameters before it looks at field labels. @throws BadRequestError */
+export function readSelector(labelSelector: string | undefined, fieldSelector: string | undefined): WrittenSelector {
+  return { labels: parseLabelSelector(labelSelector ?? ''), fields: parseFieldTerms(fieldSelector ?? '') }
+}
+
+/** @throws BadRequestError for a label that the resource does not have, or a name that no key has. */
+export function selectorOf(
+  { labels, fields }: WrittenSelector,
+  fieldLabels: FieldLabels,
+  resource?: Pick<Resource, 'holds'>,
+): Selector {
+  const selected = selectFields(fields, fieldLabels)
+  if (resource !== undefined && resource.holds !== 'kubernetes') requireNames(selected)
+  return labels.isEmpty && selected.isEmpty ? EVERYTHING : new Selector(labels, selected)
 }

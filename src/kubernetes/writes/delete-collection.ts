@@ -3,6 +3,7 @@
  */
 import { record } from '../codec/json-tree.js'
 import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
+import { fieldLabelsOf } from '../dialect/field-labels.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
 import { parseKeyPrefix } from '../dialect/key-prefix.js'
 import { parameter } from '../dialect/query.js'
@@ -86,7 +87,13 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
 
 async function select(context: WriteContext, { served, namespace, query, apart }: WriteRequest): Promise<Selected> {
   const { resource } = served
-  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'), resource)
+  const fieldLabels = fieldLabelsOf(served, context.isAnyFieldSelectable)
+  const selector = parseSelector(
+    parameter(query, 'labelSelector'),
+    parameter(query, 'fieldSelector'),
+    fieldLabels,
+    resource,
+  )
   const plan = planFacts(selector.paths)
   const isSelected = (stored: StoredObject): boolean => {
     if (selector.isEmpty && stored.encoding === 'json') return true

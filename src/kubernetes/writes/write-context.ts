@@ -22,6 +22,8 @@ export interface WriteContext {
   readonly clock: Clock
   /** Finds a resource that is served now. */
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
+  /** Whether field selectors may name any scalar path of Kubernetes' own kinds and custom resources. */
+  readonly isAnyFieldSelectable: boolean
   /** The schema of protobuf bodies. */
   readonly schema: Schema
   /** @returns the lease's id. @throws StatusError */

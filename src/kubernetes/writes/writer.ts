@@ -35,6 +35,8 @@ export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fil
   readonly etcdPrefix: string
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
   readonly resources: () => readonly ServedResource[]
+  /** As `--select-any-field`. Default: false. */
+  readonly isAnyFieldSelectable?: boolean
   readonly onRetry?: () => void
   /** Called with what a stored schema says that cannot be checked here. */
   readonly onUnusable?: (problem: string) => void
@@ -85,6 +87,7 @@ export class Writer {
         }),
       clock,
       schema: options.schema,
+      isAnyFieldSelectable: options.isAnyFieldSelectable ?? false,
       find,
       grantLease: async (seconds) => {
         try {

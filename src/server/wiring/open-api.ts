@@ -84,6 +84,7 @@ function contextOf(
     requestTimeoutMs: config.requestTimeout,
     compressesWatches: config.compress,
     hasPassthrough: config.passthrough !== null,
+    isAnyFieldSelectable: config.selectAnyField,
     isDraining,
   }
 }

@@ -43,6 +43,7 @@ export function openWrites(
     etcdPrefix: config.etcdPrefix,
     find: (group, version, plural) => registry.find(group, version, plural),
     resources: () => registry.list(),
+    isAnyFieldSelectable: config.selectAnyField,
     onUnusable: (problem) => logger.warn({ problem }, 'a pattern of a stored definition cannot be checked'),
   })
   return {

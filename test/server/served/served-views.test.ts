@@ -20,6 +20,7 @@ const definition = {
       name,
       served: true,
       storage: name === 'v1',
+      selectableFields: [{ jsonPath: '.spec.size' }],
       additionalPrinterColumns: [{ name: 'Size', type: 'integer', jsonPath: '.spec.size' }],
       schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
     })),
@@ -38,8 +39,9 @@ function widget(name: string, version: string, app: string, size = 1): object {
 const DEFINED = `apiextensions.k8s.io/customresourcedefinitions/widgets.${GROUP}`
 const keyOf = (name: string): string => `${GROUP}/widgets/a/${name}`
 
-async function start(t: Test): Promise<AppHarness> {
+async function start(t: Test, flags: readonly string[] = []): Promise<AppHarness> {
   const h = await startApp(t, {
+    flags,
     objects: {
       [DEFINED]: definition,
       [keyOf('new')]: widget('new', 'v1', 'web', 1),
@@ -98,9 +100,6 @@ void t.test('selectors find what is stored in any version, and leave every versi
       t.equal(await list(h, version, query), wanted, `${version} ${query}`)
     }
   }
-  // apiVersion is a field like any other: its value is the version of the answer.
-  t.equal(await list(h, 'v1alpha1', `fieldSelector=apiVersion=${ALPHA}`), `${ALPHA}: new ${ALPHA}, old ${ALPHA}`)
-  t.equal(await list(h, 'v1', `fieldSelector=apiVersion=${ALPHA}`), `${ONE}: `)
   for (const version of VERSIONS) {
     for (const name of ['new', 'old']) {
       const answer = await fetch(`${h.url}${path(version)}/${name}`)
@@ -128,6 +127,12 @@ void t.test('fields= and tables work in all versions too', async (t) => {
       `a table of ${version}`,
     )
   }
+})
+
+void t.test('where any field is selectable, apiVersion is one like any other: that of the answer', async (t) => {
+  const h = await start(t, ['--select-any-field'])
+  t.equal(await list(h, 'v1alpha1', `fieldSelector=apiVersion=${ALPHA}`), `${ALPHA}: new ${ALPHA}, old ${ALPHA}`)
+  t.equal(await list(h, 'v1', `fieldSelector=apiVersion=${ALPHA}`), `${ONE}: `)
 })
 
 void t.test('watches of both versions see the same transitions', async (t) => {
@@ -188,8 +193,13 @@ void t.test('fields of a built-in kind are those of the version that was asked f
   }
   t.same(await namesOf('/api/v1', 'involvedObject.name=p'), ['e'])
   t.same(await namesOf('/apis/events.k8s.io/v1', 'regarding.name=p'), ['e'])
-  t.same(await namesOf('/apis/events.k8s.io/v1', 'involvedObject.name=p'), [])
-  t.same(await namesOf('/api/v1', 'regarding.name=p'), [])
+  for (const [group, label] of [
+    ['/apis/events.k8s.io/v1', 'involvedObject.name'],
+    ['/api/v1', 'regarding.name'],
+  ] as const) {
+    const answer = await fetch(`${h.url}${group}/namespaces/a/events?fieldSelector=${label}=p`)
+    t.match(await answer.json(), { code: 400, message: `field label not supported: ${label}` })
+  }
 })
 
 void t.test('both versions of an autoscaler are served, whichever is stored', async (t) => {

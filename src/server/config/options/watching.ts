@@ -19,6 +19,12 @@ export const watchingOptions = {
     parseItem: publicResource,
     doc: 'Resources that anybody may read, with the time for which shared caches (a CDN, nginx) may answer gets and lists by themselves, and the time for which they may do so once more while they ask again: "flags.distributary.io=5s/30s". At most 60s in all. The server does not start unless its authorizer lets system:anonymous list each of them. Without it answers are private and are revalidated each time.',
   }),
+  selectAnyField: boolean({
+    flag: '--select-any-field',
+    group: 'Resources',
+    default: false,
+    doc: "Let field selectors name any scalar path of Kubernetes' own kinds and custom resources, not only the labels that the API server takes. A typing error in a label then selects by a field that nothing has, and is not refused. Declared prefixes always take any path.",
+  }),
   protoDescriptors: file({
     flag: '--proto-descriptors',
     group: 'Resources',

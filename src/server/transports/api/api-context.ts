@@ -50,6 +50,8 @@ export interface ApiContext {
   readonly compressesWatches: boolean
   /** Whether an API server answers what cannot be answered here (`--passthrough`). */
   readonly hasPassthrough: boolean
+  /** Whether field selectors may name any scalar path of Kubernetes' own kinds and custom resources. */
+  readonly isAnyFieldSelectable: boolean
   /** Whether the server is stopping, so that new watches are refused. */
   isDraining(): boolean
 }

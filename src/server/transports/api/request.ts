@@ -5,6 +5,7 @@
  */
 import { type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.js'
 import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
+import { fieldLabelsOf } from '../../../kubernetes/dialect/field-labels.js'
 import {
   type GetParameters,
   type ListParameters,
@@ -72,6 +73,7 @@ export function understandList(
   const name = nameOf(request)
   const options = parseListParameters(request.exchange.query, {
     resource: resource.served.resource,
+    fieldLabels: fieldLabelsOf(resource.served, context.isAnyFieldSelectable),
     namespace: request.path.namespace,
     ...(name === undefined ? {} : { name }),
   })
@@ -94,6 +96,7 @@ export function understandWatch(
   const options = parseWatchParameters(request.exchange.query, {
     resource: resource.served.resource,
     namespace: request.path.namespace,
+    fieldLabels: fieldLabelsOf(resource.served, context.isAnyFieldSelectable),
     ...(name === undefined ? {} : { name }),
     ...(lastEventId === undefined ? {} : { lastEventId }),
     legacyWatch: request.path.legacyWatch,

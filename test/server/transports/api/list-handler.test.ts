@@ -256,7 +256,7 @@ void t.test('a client that leaves in the middle leaves nothing behind', async (t
   const { dispatcher } = sourceOf(app)
   for (const encoding of ['identity', 'gzip']) {
     await new Promise<void>((resolve, reject) => {
-      const path = `${app.url}/api/v1/pods?fieldSelector=spec.by${encoding}!%3Dx`
+      const path = `${app.url}/api/v1/pods?fieldSelector=spec.nodeName!%3D${encoding}`
       const asked = get(path, { agent: false, headers: { 'accept-encoding': encoding } }, (response) => {
         response.once('data', () => asked.destroy())
         response.on('error', () => {})
