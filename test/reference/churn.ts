@@ -200,7 +200,7 @@ export async function letNamespacesEnd(world: World): Promise<void> {
     if (spec?.['service'] !== undefined) await send(world, 'DELETE', `${services}/${metadata!['name'] as string}`, '{}')
   const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
   for (const { metadata, spec } of await list(definitions)) {
-    if ((spec?.['conversion'] as { strategy: string }).strategy !== 'Webhook') continue
+    if ((spec?.['conversion'] as { strategy?: string } | undefined)?.strategy !== 'Webhook') continue
     const conversion = { strategy: 'None', webhook: null }
     await send(
       world,
@@ -227,7 +227,7 @@ async function stateOf(world: World, namespace: string): Promise<string> {
   for (const path of ['apps/v1/%/deployments', 'apps/v1/%/replicasets', 'apps/v1/%/statefulsets', 'apps/v1/%/daemonsets', 'batch/v1/%/jobs'])
     await list(`/apis/${path.replace('%', `namespaces/${namespace}`)}`, ({ status }) => status)
   await list(`/api/v1/namespaces/${namespace}/pods`, specAndStatus)
-  await list(`/api/v1/namespaces/${namespace}/events`, ({ type, reason, message }) => `${String(type)} ${String(reason)}: ${String(message)}`)
+  await list(`/api/v1/namespaces/${namespace}/events`, ({ type, reason, message }) => [type, reason, message])
   return [...lines, ...world.controllerLogs()].join('\n')
 } // prettier-ignore
 
