@@ -7,6 +7,7 @@ export type ConfigCheck = (options: {
   readonly argv: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly connects: boolean
+  readonly explains?: string
 }) => Promise<{
   readonly outcome: 'valid' | 'invalid' | 'unreachable'
   readonly lines: readonly string[]
@@ -26,6 +27,11 @@ export function createConfigCheckCommand(check: ConfigCheck): Command {
         kind: 'boolean',
         doc: 'Also contact etcd, NATS or the upstream, with the server’s credentials.',
       },
+      explain: {
+        kind: 'string',
+        placeholder: 'QUESTION',
+        doc: 'Say instead what the policy decides about "USER VERB PATH [GROUP...]", and by which rule, or what is missing in each rule for that user.',
+      },
     },
     examples: [
       { doc: 'before a restart', line: 'distributary config check --config /etc/distributary/config.yaml' },
@@ -33,12 +39,18 @@ export function createConfigCheckCommand(check: ConfigCheck): Command {
         doc: 'etcd too, with its certificates',
         line: 'distributary config check --connect --etcd-servers https://127.0.0.1:2379 --etcd-cafile ca.crt',
       },
+      {
+        doc: 'why may ann not do this?',
+        line: 'distributary config check --explain "ann list /api/v1/namespaces/web/pods team-web" --config /etc/distributary/config.yaml',
+      },
     ],
     async run({ args, flags, out, err, environment }) {
-      const { outcome, lines, problems } = await check({ argv: args, environment, connects: flags.connect })
+      const { connect: connects, explain } = flags
+      const explains = explain === null ? {} : { explains: explain }
+      const { outcome, lines, problems } = await check({ argv: args, environment, connects, ...explains })
       for (const line of lines) await out.line(line)
       for (const problem of problems) await err.line(problem)
-      if (outcome === 'valid') await out.line('the configuration is valid')
+      if (outcome === 'valid' && explain === null) await out.line('the configuration is valid')
       return outcome === 'valid' ? EXIT.done : outcome === 'invalid' ? EXIT.usage : EXIT.failed
     },
   })

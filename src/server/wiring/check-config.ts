@@ -19,6 +19,7 @@ import { systemClock as clock } from '../../support/clock.js'
 import { silentLogger as logger } from '../../support/log.js'
 import { Metrics } from '../metrics/metrics.js'
 import { describeAccess, describeReload, describeResources, describeSource, urlHost } from './describe-config.js'
+import { explainDecision } from './explain-decision.js'
 import { connectionOf } from './nats-fleet.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 import { openUpstream } from './open-upstream.js'
@@ -29,6 +30,8 @@ export interface CheckOptions {
   readonly environment: Readonly<Record<string, string | undefined>>
   /** Whether etcd, NATS or the upstream is asked too. */
   readonly connects: boolean
+  /** A question about a decision, as `explainDecision` reads it. */
+  readonly explains?: string
 }
 
 export interface CheckedConfig {
@@ -57,7 +60,7 @@ const AUTHORITIES = [
 ] as const
 const CONNECT_MS = 10_000
 
-export async function checkConfig({ argv, environment, connects }: CheckOptions): Promise<CheckedConfig> {
+export async function checkConfig({ argv, environment, connects, explains }: CheckOptions): Promise<CheckedConfig> {
   let loaded: Loaded
   try {
     loaded = load(argv, environment, (path) => readFileSync(path, 'utf8'))
@@ -72,6 +75,13 @@ export async function checkConfig({ argv, environment, connects }: CheckOptions)
   const problems = [...certificateProblems(config, certificates), ...fileProblems(config)]
   const lines = [...described(loaded), ...certificates]
   if (problems.length > 0) return { outcome: 'invalid', lines, problems }
+  if (explains !== undefined) {
+    try {
+      return { outcome: 'valid', lines: explainDecision(config, explains), problems }
+    } catch (error) {
+      return { outcome: 'invalid', lines: [], problems: [errorMessage(error)] }
+    }
+  }
   if (!connects) return { outcome: 'valid', lines, problems }
   for (const ask of [askEtcd, askNats, askUpstream]) {
     try {

@@ -1,23 +1,10 @@
 /**
- * The Policy mode: rules in a YAML file, for servers that have no API server to ask and no Roles to read.
- *
- *     rules:
- *       - name: web team reads its namespaces
- *         groups: [web]
- *         verbs: [get, list, watch]
- *         apiGroups: ["", apps]
- *         resources: [pods, deployments]
- *         namespaces: [web, "web-*"]
- *       - users: [prometheus]
- *         verbs: [get]
- *         paths: [/metrics]
+ * The Policy mode: rules in a YAML file, for servers that have no API server to ask and no Roles to read. `docs/policy.md`
+ * describes it, with examples.
  *
  * Rules only grant: a request that no rule allows is refused. A star stands for everything, or ends a name, a namespace
- * or a path. Other patterns were left out, because nobody can tell at a glance what they allow. A name with a slash is a
- * key under a declared prefix and stands for the name of that key; one such as `eu/*` also allows lists and watches of
- * `?prefix=eu/`. `namespaces` and `names` are optional and narrow a
- * rule; `verbs`, and `apiGroups` beside `resources`, are required, so that a forgotten line never grants more than was
- * meant.
+ * or a path. Other patterns were left out, because nobody can tell at a glance what they allow. `verbs`, and `apiGroups` beside
+ * `resources`, are required, so that a forgotten line never grants more than was meant.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../../support/yaml.js'
 
@@ -44,7 +31,7 @@ export function policy(rules: WatchedFiles<readonly PolicyFileRule[]>): Authoriz
   return {
     changesSilently: false,
     async authorize(user, attributes) {
-      const rule = rules.value.find((one) => isFor(one, user) && allows(one, attributes))
+      const rule = rules.value.find((one) => unmetBy(one, user, attributes) === null)
       return { allowed: rule !== undefined, reason: '', rule: rule === undefined ? null : `Policy: ${rule.name}` }
     },
     async rulesFor(user, namespace) {
@@ -77,17 +64,25 @@ function isFor(rule: PolicyFileRule, user: User): boolean {
   return everybody || rule.users.includes(user.name) || user.groups.some((group) => rule.groups.includes(group))
 }
 
-function allows(rule: PolicyFileRule, attributes: Attributes): boolean {
-  if (!covers(rule.verbs, attributes.verb)) return false
-  if (!attributes.isResourceRequest) return rule.paths.some((pattern) => covered(pattern, attributes.path))
-  const { resource, subresource, namespace, name } = attributes
+/** The parts of a rule that are asked for a decision, in their order. */
+export type RulePart = 'who' | 'verbs' | 'resources' | 'apiGroups' | 'namespaces' | 'names' | 'paths'
+
+/** Returns the first part of a rule that keeps it from allowing a request; null when the rule allows it. */
+export function unmetBy(rule: PolicyFileRule, user: User, attributes: Attributes): RulePart | null {
+  if (!isFor(rule, user)) return 'who'
+  if (!covers(rule.verbs, attributes.verb)) return 'verbs'
+  if (!attributes.isResourceRequest) {
+    return rule.paths.some((pattern) => covered(pattern, attributes.path)) ? null : 'paths'
+  }
+  const { group, resource, subresource, namespace, name, namesFrom } = attributes
   const wanted = subresource === '' ? resource : `${resource}/${subresource}`
-  return (
-    covers(rule.apiGroups, attributes.group) &&
-    rule.resources.some((one) => one === '*' || one === wanted || (subresource !== '' && one === `*/${subresource}`)) &&
-    (rule.namespaces === null || matchesOne(rule.namespaces, namespace)) &&
-    (rule.names === null || matchesOne(rule.names, name) || coversAll(rule.names, attributes.namesFrom))
-  )
+  const isResource = (one: string): boolean =>
+    one === '*' || one === wanted || (subresource !== '' && one === `*/${subresource}`)
+  if (!rule.resources.some(isResource)) return 'resources'
+  if (!covers(rule.apiGroups, group)) return 'apiGroups'
+  if (rule.namespaces !== null && !matchesOne(rule.namespaces, namespace)) return 'namespaces'
+  if (rule.names !== null && !matchesOne(rule.names, name) && !coversAll(rule.names, namesFrom)) return 'names'
+  return null
 }
 
 function covers(allowed: readonly string[], wanted: string): boolean {
