@@ -54,11 +54,6 @@ export const knownDifferences: readonly Row[] = [
     matches: ({ where }, question) => where === 'reason of a decision' && isOfNode(question),
   },
   {
-    name: 'reasons do not name their authorizer',
-    reason: 'Since 1.37 the API server puts the name of the mode before each of them.',
-    matches: ({ where, theirs, ours }) => where === 'reason of a decision' && theirs === `rbac: ${ours}`,
-  },
-  {
     name: 'discovery lacks groups, versions, resources and subresources',
     reason: 'Those that are not served, and those that are only written.',
     matches: ({ where }, question) =>

@@ -147,7 +147,7 @@ export function buildAuthorizer(
   { clock, logger, metrics, onJudge }: Surroundings,
   rbacRules: RbacRules | null,
 ): Authorizer {
-  const modes = options.authorizationMode.map((mode): Authorizer => {
+  const authorizerOf = (mode: AuthorizationOptions['authorizationMode'][number]): Authorizer => {
     switch (mode) {
       case 'AlwaysAllow':
         return alwaysAllow
@@ -173,8 +173,14 @@ export function buildAuthorizer(
       default:
         return mode satisfies never
     }
-  })
-  return unionAuthorizer(modes)
+  }
+  return unionAuthorizer(
+    options.authorizationMode.map((mode) => ({
+      // kube-apiserver calls the webhook of its flags "default".
+      name: mode === 'Webhook' ? 'default' : mode.toLowerCase(),
+      authorizer: authorizerOf(mode),
+    })),
+  )
 }
 
 function openHealth(

@@ -5,17 +5,24 @@
 import { ServiceUnavailableError } from '../../../engine/model/status.js'
 import type { Authorizer } from './authorizer.js'
 
-export function unionAuthorizer(authorizers: readonly Authorizer[]): Authorizer {
+/** An authorizer, and what the API server calls its mode: the name stands before its reasons. */
+export interface NamedAuthorizer {
+  readonly name: string
+  readonly authorizer: Authorizer
+}
+
+export function unionAuthorizer(named: readonly NamedAuthorizer[]): Authorizer {
+  const authorizers = named.map(({ authorizer }) => authorizer)
   return {
     changesSilently: authorizers.some((authorizer) => authorizer.changesSilently),
     async authorize(user, attributes) {
       const reasons: string[] = []
       let failure: unknown
-      for (const authorizer of authorizers) {
+      for (const { name, authorizer } of named) {
         try {
           const decision = await authorizer.authorize(user, attributes)
           if (decision.allowed) return decision
-          if (decision.reason !== '') reasons.push(decision.reason)
+          if (decision.reason !== '') reasons.push(`${name}: ${decision.reason}`)
         } catch (error) {
           failure = error
         }
@@ -24,7 +31,7 @@ export function unionAuthorizer(authorizers: readonly Authorizer[]): Authorizer 
       if (failure instanceof ServiceUnavailableError) throw failure
       if (failure !== undefined)
         throw new ServiceUnavailableError('authorization is not possible now', { cause: failure })
-      return { allowed: false, reason: reasons.join('; '), rule: null }
+      return { allowed: false, reason: reasons.join('\n'), rule: null }
     },
     async rulesFor(user, namespace) {
       const all = await Promise.all(authorizers.map((authorizer) => authorizer.rulesFor(user, namespace)))

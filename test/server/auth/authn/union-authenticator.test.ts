@@ -78,12 +78,16 @@ void t.test('one authorizer that allows is enough, and without any opinion the r
       return { allowed: outcome, reason, rule: outcome ? 'yes' : null }
     },
   })
-  const ask = (...authorizers: Authorizer[]) => unionAuthorizer(authorizers).authorize(ANN, pathAttributes('GET', '/'))
+  const ask = (...authorizers: Authorizer[]) =>
+    unionAuthorizer(authorizers.map((authorizer, i) => ({ name: `mode${i}`, authorizer }))).authorize(
+      ANN,
+      pathAttributes('GET', '/'),
+    )
   t.match(await ask(answers(false), answers(true)), { allowed: true, rule: 'yes' })
   t.match(await ask(answers(new Error('x')), alwaysAllow), { allowed: true, rule: 'AlwaysAllow' })
   t.same(await ask(answers(false, 'a'), answers(false), answers(false, 'b')), {
     allowed: false,
-    reason: 'a; b',
+    reason: 'mode0: a\nmode2: b',
     rule: null,
   })
   t.match(await ask(), { allowed: false })
