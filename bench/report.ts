@@ -24,6 +24,7 @@ export async function report(isLocal: boolean): Promise<void> {
   for (const section of [
     fanoutSection,
     selectorsSection,
+    prefixesSection,
     oneEventSection,
     objectsSection,
     memorySection,
@@ -217,6 +218,33 @@ async function fanoutSection(all: readonly Row[]): Promise<string> {
   return parts.join('\n\n')
 }
 
+/** How the cost of an event grows from a few selectors to many. */
+const GROWTH: Column = {
+  title: 'growth',
+  cell(row, rows) {
+    const first = rows.find((one) => label(one) === label(row))?.['cpuMicrosPerEventAboveIdle']
+    const own = row['cpuMicrosPerEventAboveIdle']
+    return typeof first === 'number' && typeof own === 'number' ? `${figure(own / first)} ×` : '–'
+  },
+}
+
+function selectorColumns(title: string): readonly Column[] {
+  return [
+    subjectColumn,
+    plain(title, 'selectors'),
+    plain('µs an event', 'cpuMicrosPerEvent'),
+    plain('above idle', 'cpuMicrosPerEventAboveIdle'),
+    GROWTH,
+    plain('p99 ms', 'p99Ms'),
+  ]
+}
+
+function prefixesSection(all: readonly Row[]): string {
+  const rows = latest(all, 'prefixes')
+  if (rows.length === 0) return ''
+  return `## Parts of a declared prefix: the same\n\nEach watcher has a \`?prefix=\` of its own; each event is for one.\n\n${table(rows, selectorColumns('parts'))}`
+}
+
 async function selectorsSection(all: readonly Row[]): Promise<string> {
   const rows = latest(all, 'selectors')
   if (rows.length === 0) return ''
@@ -229,22 +257,7 @@ async function selectorsSection(all: readonly Row[]): Promise<string> {
     'CPU of one event, µs, by distinct selectors',
   )
   await write('selectors.svg', chart)
-  const growth: Column = {
-    title: 'growth',
-    cell(row, rows) {
-      const first = rows.find((one) => label(one) === label(row))?.['cpuMicrosPerEventAboveIdle']
-      const own = row['cpuMicrosPerEventAboveIdle']
-      return typeof first === 'number' && typeof own === 'number' ? `${figure(own / first)} ×` : '–'
-    },
-  }
-  const columns = [
-    subjectColumn,
-    plain('selectors', 'selectors'),
-    plain('µs an event', 'cpuMicrosPerEvent'),
-    plain('above idle', 'cpuMicrosPerEventAboveIdle'),
-    growth,
-    plain('p99 ms', 'p99Ms'),
-  ]
+  const columns = selectorColumns('selectors')
   return `## Selectors: an event costs what it delivers\n\nEach watcher has a \`spec.nodeName\` of its own; each event is for one.\n\n${table(rows, columns)}\n\n![CPU of an event](charts/selectors.svg)`
 }
 

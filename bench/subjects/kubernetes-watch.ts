@@ -27,6 +27,7 @@ export function resourceWatch({ port, wire, resource, headers = [] }: Endpoint, 
     : wire.startsWith('sse')
       ? [['Accept: text/event-stream'], 'text/event-stream']
       : [[], 'application/json']
+  if (query.prefix !== undefined) parameters.push(`prefix=${query.prefix}`)
   return {
     port,
     path: `${resource.path}?${parameters.join('&')}`,

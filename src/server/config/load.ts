@@ -22,6 +22,8 @@ export interface Config extends Omit<Completed, 'resource'> {
   readonly resources: readonly ServedResource[]
   /** Ids of what is never served, whoever defines it: `--resource=-events`. */
   readonly leftOut: readonly string[]
+  /** Whether Kubernetes' resources are served only once something is stored there. */
+  readonly awaitsKubernetes: boolean
 }
 
 export type Loaded =
@@ -85,6 +87,14 @@ export function load(args: readonly string[], environment: Environment, readFile
   })
   const { problems: wrong, ...served } = resolved
   problems.push(...wrong)
+  const declared = served.resources.filter(({ origin }) => origin === 'declared')
+  const isOnlyDeclared = rest.kubernetesResources === 'never' && rest.upstream === null
+  if (isOnlyDeclared && declared.length === 0) {
+    problems.push('--kubernetes-resources=never leaves nothing to serve: declare a prefix as --resource NAME=/prefix/')
+  }
+  const namesKubernetes = [...yaml.resourceNames, ...resource].some((text) => !/^-|=/.test(text))
+  const awaitsKubernetes =
+    declared.length > 0 && !namesKubernetes && !given.has('etcdPrefix') && mayAwaitKubernetes(completed)
   const checked = rest.enableWrites ? served.leftOut.filter((id) => CHECKED_BY_WRITES.has(id)) : []
   if (checked.length > 0) problems.push(`--enable-writes checks ${checked.join(', ')}: it cannot be left out`)
   if (rest.upstream !== null && resolved.resources.some(({ origin }) => origin === 'declared')) {
@@ -94,8 +104,23 @@ export function load(args: readonly string[], environment: Environment, readFile
   }
   if (problems.length > 0) throw new ConfigError(problems)
 
-  const config: Config = { ...rest, etcdPassword: etcdPassword(completed, readFile), ...served }
+  const resources = isOnlyDeclared ? declared : served.resources
+  const config: Config = {
+    ...rest,
+    etcdPassword: etcdPassword(completed, readFile),
+    ...served,
+    resources,
+    awaitsKubernetes,
+  }
   return { kind: 'run', config: deepFreeze(config), sources: sourcesOf(given) }
+}
+
+/** Rights may be made from Kubernetes' resources, its first object may be written here, and others may share what is served. */
+function mayAwaitKubernetes(config: Completed): boolean {
+  const { kubernetesResources, etcdServers, natsServers, passthrough, apiservice, authorizationMode } = config
+  const isNeeded = authorizationMode.includes('RBAC') || config.enableWrites
+  const isAlone = natsServers.length === 0 && passthrough === null && apiservice.length === 0
+  return kubernetesResources === 'auto' && etcdServers.length > 0 && isAlone && !isNeeded
 }
 
 /** What is written depends on these. */

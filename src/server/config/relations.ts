@@ -270,6 +270,13 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['kubernetesResources', 'authorizationMode'],
+    check: (c) =>
+      c.kubernetesResources === 'never' && c.authorizationMode.includes('RBAC')
+        ? '--authorization-mode=RBAC reads Roles and bindings, which --kubernetes-resources=never leaves out'
+        : null,
+  },
+  {
     reads: ['publicCaching', 'watchCacheAge'],
     check: (c) => {
       const late = c.publicCaching.find((one) => (one.maxAgeSeconds + one.staleSeconds) * 1_000 >= c.watchCacheAge)

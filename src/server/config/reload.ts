@@ -41,8 +41,10 @@ export function changesBetween(before: Config, after: Config): ConfigChanges {
   const canChange = new Set<string>(reloadableNames(after))
   return {
     reloadable: changed.filter((name) => canChange.has(name)).map(flagOf),
-    // What follows from other options (embedded, enableWrites) has no flag of its own to name.
-    refused: changed.filter((name) => !canChange.has(name) && name !== 'embedded').map(flagOf),
+    // What follows from other options (embedded, awaitsKubernetes, enableWrites) has no flag of its own to name.
+    refused: changed
+      .filter((name) => !canChange.has(name) && name !== 'embedded' && name !== 'awaitsKubernetes')
+      .map(flagOf),
   }
 }
 

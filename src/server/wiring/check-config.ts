@@ -172,7 +172,7 @@ function described({ config, sources }: Run): string[] {
   return [
     `reads ${describeSource(config)}`,
     `listens on ${ports.join(', ')}${config.workers > 1 ? ` with ${config.workers} workers` : ''}`,
-    `serves ${describeResources(config)}`,
+    `serves ${config.awaitsKubernetes ? `${describeResources(config, false)}, and then ` : ''}${describeResources(config)}`,
     describeAccess(config),
     config.enableWrites
       ? 'accepts writes'

@@ -56,8 +56,10 @@ export class Cluster implements ReadyParts {
   }
 
   start(): void {
-    const { remote, resources } = this.stage
+    const { remote, resources, kubernetes } = this.stage
     const { closing } = this.#basis
+    closing.add(() => kubernetes?.stop())
+    kubernetes?.start()
     closing.add(() => resources.stop())
     resources.start()
     closing.add(() => remote?.stop())
@@ -69,7 +71,7 @@ export class Cluster implements ReadyParts {
   }
 
   checks(wasReady: boolean): HealthCheck[] {
-    const { remote } = this.stage
+    const { remote, kubernetes } = this.stage
     const checks: HealthCheck[] = [
       {
         name: 'definitions',
@@ -78,6 +80,7 @@ export class Cluster implements ReadyParts {
       },
     ]
     if (remote !== null) checks.push({ name: 'upstream-discovery', problem: () => remote.problem })
+    if (kubernetes !== null) checks.push({ name: 'stored-kubernetes', problem: () => kubernetes.problem })
     checks.push(...cacheChecks(this.pipelines(), wasReady))
     return checks
   }

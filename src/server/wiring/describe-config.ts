@@ -3,6 +3,7 @@ import type { Config, Sources } from '../config/load.js'
 import { type OptionName, optionNames } from '../config/options.js'
 import { AUTHENTICATORS, hasAuthenticator, isLoopback } from '../config/relations.js'
 import { flagOf, reloadableNames } from '../config/reload.js'
+import { resourceId } from '../../engine/model/resource.js'
 import type { Logger } from '../../support/log.js'
 
 /** Where objects come from: `http://127.0.0.1:2379`, … */
@@ -10,9 +11,17 @@ export function describeSource({ embedded, upstream, etcdServers, natsServers }:
   return embedded ? 'the in-process store' : (upstream ?? [...etcdServers, ...natsServers].join(', '))
 }
 
-/** What is served: `57 resources, and custom ones as they are defined`, or what a server further up serves. */
-export function describeResources(config: Config): string {
-  const { upstream, leftOut } = config
+/**
+ * What is served: `57 resources, and custom ones as they are defined`, or what a server further up serves.
+ * @param isKubernetesServed false: a server that waits for Kubernetes to store something has found nothing.
+ */
+export function describeResources(config: Config, isKubernetesServed = true): string {
+  const { upstream, leftOut, etcdPrefix, kubernetesResources } = config
+  const declared = config.resources.filter(({ origin }) => origin === 'declared')
+  if (upstream === null && (!isKubernetesServed || kubernetesResources === 'never')) {
+    const prefixes = `${declared.map(({ resource }) => resourceId(resource)).join(', ')} and nothing else`
+    return isKubernetesServed ? prefixes : `${prefixes} until something is stored under ${etcdPrefix}/`
+  }
   const without = leftOut.length === 0 ? '' : `, without ${leftOut.join(', ')}`
   if (upstream !== null) return `what the upstream serves${without}`
   return `${countResources(config)} resources, and custom ones as they are defined${without}`

@@ -14,7 +14,7 @@ import type { ResourceStage } from './open-resources.js'
 /** @returns whether all resources are known yet. @param services null: another server has the aggregated APIs. */
 export function followServed(
   { config, logger }: Basis,
-  { registry, resources, views, remote }: ResourceStage,
+  { registry, resources, views, remote, kubernetes }: ResourceStage,
   services: ApiServices | null,
   documents: DocumentThreads,
 ): KnownResources {
@@ -48,7 +48,7 @@ export function followServed(
     registry,
     hasReadDefinitions: () => definitions?.isSettled ?? true,
     cacheOf: (group, version, plural) => resources.findLive(group, version, plural)?.cache,
-    upstreamProblem: () => remote?.problem ?? null,
+    upstreamProblem: () => remote?.problem ?? kubernetes?.problem ?? null,
     followsApiServices: services !== null,
     logger,
   })

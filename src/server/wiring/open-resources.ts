@@ -8,11 +8,12 @@ import { BASIC_RESOURCES } from '../../kubernetes/dialect/declared-resource.js'
 import { keyValueObject } from '../../kubernetes/dialect/key-value-object.js'
 import { ResourceRegistry, type ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
-import { keyToText } from '../../engine/model/event.js'
+import { keyFromText, keyToText } from '../../engine/model/event.js'
 import { recentEntries } from '../../support/recent-entries.js'
 import { type Resource, resourceId } from '../../engine/model/resource.js'
 import { Resources } from '../../engine/pipeline/resources.js'
 import { RemoteDiscovery } from '../served/remote-discovery.js'
+import { StoredKubernetes } from '../served/stored-kubernetes.js'
 import { ServedViews } from '../served/served-views.js'
 import { HttpResource } from '../../kubernetes/upstream/http-resource.js'
 import type { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
@@ -42,6 +43,8 @@ export interface ResourceStage {
   readonly schema: Schema
   /** The resources that the server behind `--upstream` serves; null without one. */
   readonly remote: RemoteDiscovery | null
+  /** Whether Kubernetes stores anything; null where its resources are served, or not, whatever is stored. */
+  readonly kubernetes: StoredKubernetes | null
 }
 
 export function openResources(basis: Basis, pump: Pump, sources: Sources): ResourceStage {
@@ -50,7 +53,7 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
   const registry = new ResourceRegistry(config.leftOut)
   const objectViews = openViews(basis, schema)
   const views = new ServedViews(objectViews, registry)
-  serveConfigured(basis, registry)
+  const kubernetes = serveConfigured(basis, registry, sources.upstream)
   const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis))
   const { etcdPrefix, resources: named } = config
   const remote = server === null ? null : new RemoteDiscovery({ ...basis, server, registry, etcdPrefix, named })
@@ -71,21 +74,40 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
     resources.setRingBounds(ringBounds(changed))
   })
   if (sources.server === undefined) basis.closing.add(() => server?.close())
-  return { registry, resources, views, schema, remote }
+  return { registry, resources, views, schema, remote, kubernetes }
 }
 
-/** Now, and after every change of the configuration. With --upstream the server there knows what there is. */
-function serveConfigured({ config, live, logger }: Basis, registry: ResourceRegistry): void {
+/**
+ * Now, and after every change of the configuration. With --upstream the server there knows what there is.
+ * @returns what finds out whether Kubernetes' resources belong to it.
+ */
+function serveConfigured(
+  { config, live, clock, logger }: Basis,
+  registry: ResourceRegistry,
+  upstream: Upstream,
+): StoredKubernetes | null {
+  if (config.upstream !== null) return null
+  const kubernetes = config.awaitsKubernetes
+    ? new StoredKubernetes({
+        upstream,
+        prefix: keyFromText(`${config.etcdPrefix}/`),
+        clock,
+        logger,
+        onFound: () => serve(live.current),
+      })
+    : null
   const serve = ({ resources }: Config): void => {
-    for (const { resource } of registry.set('configured', resources))
+    const isServed = kubernetes?.isFound ?? true
+    const served = isServed ? resources : resources.filter(({ origin }) => origin === 'declared')
+    for (const { resource } of registry.set('configured', served))
       logger.warn(
         { resource: resourceId(resource) },
         'configured resource is not served: a custom resource has its name',
       )
   }
-  if (config.upstream !== null) return
   serve(config)
   live.onChange(serve)
+  return kubernetes
 }
 
 /** The bounds on the history of each cached resource, where `--watch-cache-sizes` does not name it. */

@@ -8,6 +8,8 @@ import { Primary } from '../../fleet/workers/primary.js'
 import { Supervisor } from '../../fleet/workers/supervisor.js'
 import { tellAccess } from './describe-config.js'
 import { greeting } from './greeting.js'
+import { isAnythingStored } from '../served/stored-kubernetes.js'
+import { keyFromText } from '../../engine/model/event.js'
 import { countedLimits } from './open-client-limits.js'
 import { ringBounds } from './open-resources.js'
 import type { Metrics } from '../metrics/metrics.js'
@@ -89,7 +91,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
       const { workers, embedded } = config
       tellAccess(config, logger)
       logger.info({ version, address, ...ports, embedded, workers }, 'serving')
-      print(greeting(config, ports))
+      void servesKubernetes(config, upstream).then((isServed) => print(greeting(config, ports, isServed)))
     },
     onGivenUp: () => {
       logger.error({}, 'no worker could start')
@@ -130,4 +132,10 @@ function feedLines(primary: Primary): readonly FeedFigures[] {
 /** The port itself; for 0 one that is free. */
 async function portOf(host: string, port: number | null): Promise<number | null> {
   return port === 0 ? await freePort(host) : port
+}
+
+/** The workers find that out for themselves; this is what the greeting says. */
+async function servesKubernetes({ awaitsKubernetes, etcdPrefix }: Config, upstream: Upstream): Promise<boolean> {
+  if (!awaitsKubernetes) return true
+  return await isAnythingStored(upstream, keyFromText(`${etcdPrefix}/`)).catch(() => false)
 }

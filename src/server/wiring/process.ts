@@ -61,6 +61,8 @@ export interface ProcessOptions extends Sources {
 }
 
 const READY_POLL_MS = 50
+/** How long a start waits for etcd to say whether Kubernetes stores anything: what is served is said when it listens. */
+const KNOWN_WITHIN_MS = 2_000
 
 export class Process {
   readonly metrics: Metrics
@@ -140,6 +142,11 @@ export class Process {
     return this.#cluster.pipelines()
   }
 
+  /** Whether Kubernetes' resources are served; false also while that is not known. */
+  get servesKubernetes(): boolean {
+    return this.#cluster.stage.kubernetes?.isFound ?? true
+  }
+
   get isReady(): boolean {
     return this.#readiness.isReady
   }
@@ -169,6 +176,9 @@ export class Process {
     closing.add(() => this.#limits.memory.stop())
     this.#limits.memory.start()
     this.#readiness.logWhenReady(startedMs)
+    const { kubernetes } = this.#cluster.stage
+    const isUnknown = (): boolean => kubernetes !== null && kubernetes.problem !== null && !this.#isStopped
+    while (isUnknown() && clock.monotonic() - startedMs < KNOWN_WITHIN_MS) await sleep(clock, READY_POLL_MS)
     const isWaiting = (): boolean => !this.isReady && !this.#isStopped
     while (isWaiting() && clock.monotonic() - startedMs < readyWithinMs) await sleep(clock, READY_POLL_MS)
     await checkPublicResources(this.#basis, { registry: this.registry, gate: this.#gate.gate }, this.#stopping.signal)

@@ -67,9 +67,10 @@ export async function serve(options: ServeOptions): Promise<void> {
     return await runPrimary({ config, live, upstream, logger, version, metrics, print, traces })
   }
   let ports: PortNumbers
+  let app: Process
   try {
     const { Process } = await import('./process.js')
-    const app = new Process({ config, live, upstream, logger, version, metrics, schema })
+    app = new Process({ config, live, upstream, logger, version, metrics, schema })
     takeSignals({ app, config, live, logger, traces })
     ports = await app.start()
   } catch (error) {
@@ -78,7 +79,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   }
   tellAccess(config, logger)
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
-  print(greeting(config, ports))
+  print(greeting(config, ports, app.servesKubernetes))
 }
 
 interface Running {

@@ -10,7 +10,8 @@ import { startServer } from '../../support/server-process.js'
 void t.test('the greeting, `config check` and the log tell the same number of resources', async (t) => {
   // Empty, since the log counts custom resources too.
   const { url } = await startEtcd(t)
-  const flags = [`--etcd-servers=${url}`, '--resource=flags=/demo/flags/', '--port=0']
+  const always = '--kubernetes-resources=always'
+  const flags = [`--etcd-servers=${url}`, '--resource=flags=/demo/flags/', always, '--port=0']
   const server = await startServer(t, { flags })
   const ready = server
     .log()

@@ -12,6 +12,13 @@ export const watchingOptions = {
     parseItem: (text) => text,
     doc: '"secrets" adds a known resource that is off by default; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource, because its objects are in another etcd, or too many: with --passthrough the API server answers for it, otherwise it is unknown here. Items are separated by commas, and the flag may be repeated. The YAML key resources takes more detail, and a prefix that contains a comma.',
   }),
+  kubernetesResources: choice({
+    flag: '--kubernetes-resources',
+    group: 'Resources',
+    choices: ['auto', 'always', 'never'],
+    default: 'auto',
+    doc: "Whether Kubernetes' own resources are served. auto: yes, but a server that declares prefixes over etcd, and finds nothing under the default prefix of Kubernetes, serves only those until something is stored there. An etcd prefix or a resource of Kubernetes that is named, writes, RBAC, NATS and servers that requests are passed on to mean always.",
+  }),
   publicCaching: list({
     flag: '--public-caching',
     group: 'Resources',

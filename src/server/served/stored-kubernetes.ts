@@ -1,0 +1,96 @@
+/**
+ * Whether Kubernetes stores anything where it would. A server of declared prefixes asks that when it starts, and serves
+ * nothing else until something is there: without Kubernetes its resources would be fifty empty caches, watches and rows.
+ *
+ * It asks once a second rather than watch, because a worker process has no watches of its own.
+ */
+import { type Key, keyToText } from '../../engine/model/event.js'
+import type { UpstreamReader } from '../../engine/upstream/upstream.js'
+import { type Clock, sleep } from '../../support/clock.js'
+import { errorMessage } from '../../support/error-message.js'
+import type { Logger } from '../../support/log.js'
+
+const ASK_MS = 1_000
+const ANSWER_MS = 5_000
+
+export interface StoredKubernetesOptions {
+  readonly upstream: Pick<UpstreamReader, 'read'>
+  /** Ends in '/'. */
+  readonly prefix: Key
+  readonly clock: Clock
+  readonly logger: Logger
+  /** Called once. */
+  readonly onFound: () => void
+}
+
+export class StoredKubernetes {
+  readonly #options: StoredKubernetesOptions
+  readonly #stopping = new AbortController()
+  #answer: 'unknown' | 'nothing' | 'something' = 'unknown'
+  #problem: string | null = null
+
+  constructor(options: StoredKubernetesOptions) {
+    this.#options = options
+  }
+
+  /** Why it is not known yet; null once it is. */
+  get problem(): string | null {
+    return this.#answer === 'unknown' ? (this.#problem ?? 'the storage has not been asked yet') : null
+  }
+
+  get isFound(): boolean {
+    return this.#answer === 'something'
+  }
+
+  start(): void {
+    void this.#ask()
+  }
+
+  stop(): void {
+    this.#stopping.abort()
+  }
+
+  async #ask(): Promise<void> {
+    const { upstream, prefix, clock, logger, onFound } = this.#options
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      try {
+        if (await isAnythingStored(upstream, prefix, signal)) {
+          if (this.#answer === 'nothing') logger.info({ prefix: keyToText(prefix) }, 'Kubernetes stores something now')
+          this.#answer = 'something'
+          return onFound()
+        }
+        this.#becomeNothing()
+      } catch (error) {
+        // Who may not read there cannot serve what is there.
+        if (isRefused(error)) this.#becomeNothing()
+        else this.#problem = errorMessage(error)
+      }
+      await sleep(clock, ASK_MS, signal).catch(() => {})
+    }
+  }
+
+  #becomeNothing(): void {
+    if (this.#answer === 'nothing') return
+    const { logger, prefix } = this.#options
+    this.#answer = 'nothing'
+    logger.info({ prefix: keyToText(prefix) }, 'Kubernetes stores nothing here: only the declared prefixes are served')
+  }
+}
+
+/** @throws UpstreamError */
+export async function isAnythingStored(
+  upstream: Pick<UpstreamReader, 'read'>,
+  prefix: Key,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const timeout = AbortSignal.timeout(ANSWER_MS)
+  const both = signal === undefined ? timeout : AbortSignal.any([signal, timeout])
+  const { keyValues } = await upstream.read({ prefix, limit: 1, keysOnly: true, signal: both })
+  return keyValues.length > 0
+}
+
+/** The upstream's error, by shape. */
+function isRefused(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'permission-denied'
+}
