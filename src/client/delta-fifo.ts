@@ -37,7 +37,7 @@ export interface KeyedDeltas<T> {
   readonly isOfFirstState: boolean
 }
 
-/** The objects that the reader of the queue knows: it has been told of them and not yet of their deletion. */
+/** The objects that the reader of the queue knows: it has received them, and not yet their deletion. */
 export interface KnownObjects<T> {
   get(key: string): T | undefined
   keys(): IterableIterator<string>
@@ -58,7 +58,7 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
    */
   readonly #pending = new Map<string, Delta<T> | Delta<T>[]>()
   /**
-   * A first state that nobody was told of, oldest first, from `#firstAt` on: its objects wait without places in `#pending`
+   * A first state that nobody has received yet, oldest first, from `#firstAt` on: its objects wait without places in `#pending`
    * until one of them changes.
    */
   #first: readonly T[] = []

@@ -21,7 +21,7 @@ export interface HandlerOptions {
    * most this many plus one per object wait. Default: 1,024.
    */
   readonly maxQueued?: number
-  /** Called with what a handler throws. Default: it is logged. The next notification follows all the same. */
+  /** Called with what a handler throws. Default: logs it. The next notification follows anyway. */
   onError?(error: unknown): void
 }
 

@@ -20,7 +20,7 @@ import { type Random, systemRandom } from '../support/random.js'
 import { requestJson } from './request-json.js'
 import { resourcePath } from './resource-path.js'
 
-/** Which Lease decides, who asks for it, and how long it is held. */
+/** The Lease, the identity of this process, and the times. */
 export interface LeaderElectionOptions {
   readonly transport: Transport
   readonly name: string

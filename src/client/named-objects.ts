@@ -113,7 +113,7 @@ function namespaceIn(key: string, slash: number): string | null {
   return slash === -1 ? null : key.slice(0, slash)
 }
 
-/** A slice of the key would keep all of it; so does whoever gives no object of Kubernetes. */
+/** A slice of the key would keep all of it alive. */
 function ownName(object: unknown, key: string, slash: number): string {
   const name = (object as { metadata?: { name?: unknown } } | null)?.metadata?.name
   return typeof name === 'string' && name.length === key.length - slash - 1 && key.endsWith(name)

@@ -6,15 +6,15 @@ import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
 import { type ResourceName, resourcePath } from './resource-path.js'
 import { type InformerOptions, SharedInformer } from './shared-informer.js'
 
-/** What all informers of a factory have in common. */
+/** Options shared by all informers of a factory. */
 export type FactoryOptions = Omit<InformerOptions, 'path' | 'indexes' | 'transform' | 'afterResourceVersion'>
 
-/** What one informer has of its own; it overrides what the factory says. */
+/** Options of one informer; they override the factory's. */
 export type FactoryInformerOptions<T extends ObjectLike = KubeObject> = Partial<Omit<InformerOptions<T>, 'path'>>
 
 interface Entry {
   readonly informer: SharedInformer<never>
-  /** What both the factory and the first caller said. */
+  /** The options of the factory and of the first caller together. */
   readonly options: InformerOptions<never>
 }
 

@@ -20,7 +20,7 @@ import type { Notification } from './handler-queue.js'
 import { Indexer, type IndexFunction } from './indexer.js'
 import { Lister, NAMESPACE_INDEX } from './lister.js'
 
-/** What an informer follows, and how; the rest is as in `ReflectorOptions`. */
+/** The resource that an informer follows, and how; the rest is as in `ReflectorOptions`. */
 export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit<
   ReflectorOptions<T>,
   'codec' | 'store' | 'onStatus'
@@ -214,12 +214,12 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     if (delta.type === 'Deleted') {
       const previous = this.store.delete(key)
       if (previous === undefined) return
-      // What was transformed stays transformed: the last state comes from the server as it is.
+      // Stored objects stay transformed; only the last state comes from the server unchanged.
       const { isFinalStateUnknown } = delta
       const object = isFinalStateUnknown ? previous : this.#transformed(delta.object)
       return this.#notify({ type: 'deleted', key, object, isFinalStateUnknown })
     }
-    // A relist brings mostly what is there already. (A resync is asked for to be told all the same.)
+    // A relist brings mostly known objects. (A resync reports them anyway.)
     const held = isNew || delta.type === 'Sync' ? undefined : this.store.get(key)
     if (held !== undefined && isSame(held, delta.object)) return
     const object = delta.type === 'Sync' ? delta.object : this.#transformed(delta.object)

@@ -28,7 +28,7 @@ export interface WorkOptions {
   onError?(error: unknown, key: string): void
 }
 
-/** Keys to work on: each once, never by two workers at a time, failures retried ever later. */
+/** Keys to work on: each once, never two workers at a time, failures retried with back-off. */
 export class WorkQueue {
   readonly #clock: Clock
   readonly #rateLimiter: RateLimiter
@@ -71,7 +71,7 @@ export class WorkQueue {
     taker(key)
   }
 
-  /** Of several delays of one key the shortest counts. */
+  /** The shortest of several delays of one key counts. */
   addAfter(key: string, delayMs: number): void {
     if (this.#isEnded) return
     if (delayMs <= 0) return this.add(key)

@@ -1,4 +1,4 @@
-/** What has to be undone when something ends: whoever begins it adds how to end it, and all of it ends in reverse order. */
+/** A stack of clean-up functions: each part adds how to end itself, and all end in reverse order. */
 export class Disposers {
   readonly #stack: (() => unknown)[] = []
 

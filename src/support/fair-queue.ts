@@ -7,7 +7,7 @@
  * ten thousand flows of one item each, which is a usual number of nodes, a ring costs the same as a plain queue.
  */
 
-/** What a flow may use in one round, milliseconds: some dozens of cheap items. */
+/** The time of one flow in one round, milliseconds: a few dozen cheap items. */
 const SHARE_MS = 0.5
 
 /** The longest debt, milliseconds: what takes longer is a pause of the machine, and nobody's. */

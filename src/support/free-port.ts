@@ -1,5 +1,5 @@
 /**
- * Ports for those that are told a port, and bind it later.
+ * Free ports for programs that are given a port and bind it later.
  *
  * A port of `listen(0)` does not stay free: it lies among those that the system gives to outgoing connections, to
  * anybody's, and to a client that tries again and again to reach a server that is down it may give that server's own.

@@ -10,7 +10,7 @@ export class Scratch {
     this.#bytes = bytes
   }
 
-  /** What it contains is arbitrary. Once the room is taken, a buffer of its own comes. */
+  /** Its content is arbitrary. Once the room is used up, it is a separate buffer. */
   take(length: number): Buffer {
     if (this.#used + length > this.#bytes) return Buffer.allocUnsafeSlow(length)
     this.#slab ??= Buffer.allocUnsafeSlow(this.#bytes)

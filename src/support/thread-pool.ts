@@ -40,11 +40,11 @@ export interface ThreadPoolOptions {
   readonly onReplaced: (reason: Exclude<ThreadEnd, 'closed'>) => void
 }
 
-/** The functions that a job may call, and what it is told. They answer with values, never by throwing. */
+/** The functions that a job may call, and its input. They return values and never throw. */
 export type JobCalls = Readonly<Record<string, (...values: readonly unknown[]) => Promise<unknown>>>
 
 export interface Job {
-  /** @param known what this thread was told by earlier jobs: the caller keeps it. */
+  /** @param known the input of this thread's earlier jobs; the caller keeps it. */
   message(known: Set<unknown>): unknown
   readonly calls: JobCalls
 }

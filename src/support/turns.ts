@@ -1,14 +1,14 @@
 /**
- * Work that takes longer than a few milliseconds is done in slices, so that nothing that is asked for delays a watch.
- * It is cut by time and not by count, because no number of objects says how long they take.
+ * Work that takes longer than a few milliseconds is done in slices, so that no request delays a watch. Slices are cut by time,
+ * because a number of objects does not say how long they take.
  *
- * One iteration of the event loop has one slice for all such work together, however many requests there are: who wants
- * to go on takes a turn, and turns come in the order in which they were asked for. What is due to watchers goes first.
+ * One iteration of the event loop has one slice for all such work together, however many requests there are. Work that is not
+ * done takes a turn, and turns come in the order in which they were requested. Events for watchers go first.
  */
 
 import { NestedFairQueue } from './fair-queue.js'
 
-/** Nobody feels it, and a turn of the event loop costs a thousandth of it. */
+/** Too short to notice, and a turn of the event loop costs a thousandth of it. */
 export const SLICE_MS = 5
 
 /** The slice of requests while watchers are being sent events: each of these may wait behind several slices. */
@@ -20,7 +20,7 @@ const BUSY_MS = 100
 /** Arrivals have a slice where they come and another where they go on, beside those of others. */
 const ARRIVALS_MS = 2
 
-/** What comes from the source has a slice beside that of requests. */
+/** Data from the source has its own slice beside that of requests. */
 const SOURCE_MS = 4
 
 /** A stretch of time that begins now. */
@@ -83,8 +83,8 @@ export interface ArrivalsOptions {
  * ones. A hundred small requests that come at once are not small together. What waits goes on in fair turns, so that nobody waits
  * behind another client's burst; arrivals of one connection begin in their order.
  *
- * What follows on a beginning without waiting for anything outside counts as its time: the next begins when no promise
- * is left to go on.
+ * Work that follows a beginning without waiting for anything outside counts as its time: the next begins when no promise
+ * is left to run.
  */
 export class Arrivals {
   readonly #slice: { readonly isOver: boolean }
@@ -209,7 +209,7 @@ export class Turns {
     this.#before = before
   }
 
-  /** The time of this iteration of the event loop is used up: whoever works must take a turn before going on. */
+  /** The time of this iteration of the event loop is used up: take a turn before going on. */
   get isOver(): boolean {
     return this.#slice === null || this.#slice.isOver
   }

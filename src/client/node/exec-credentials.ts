@@ -7,7 +7,7 @@
 import { spawn } from 'node:child_process'
 import type { ExecPlugin } from '../../support/kubeconfig.js'
 
-/** What a request shows: a token, a certificate, or both. */
+/** The credentials of a request: a token, a certificate, or both. */
 export interface Credentials {
   readonly authorization?: string
   /** PEM; either both are set or neither. */

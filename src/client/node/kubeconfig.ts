@@ -15,7 +15,7 @@ export interface KubeconfigOptions {
   readonly context?: string
 }
 
-/** What a context says: options of `nodeTransport`, and its namespace. */
+/** A context: options of `nodeTransport`, and its namespace. */
 export interface Kubeconfig extends NodeTransportOptions {
   /** The namespace of the context; '' when it names none. */
   readonly namespace: string

@@ -5,7 +5,7 @@
  */
 import type { StatusLike } from './failure.js'
 
-/** What happened to the object. */
+/** The kind of change. */
 export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED'
 
 /** One change of one object. */

@@ -28,7 +28,7 @@ export const HEALTHY_MS = 10_000
  */
 export const SILENT_WATCHES = 2
 
-/** What is known independently of the state, and carried along through all states. */
+/** Known in every state, and carried along through all of them. */
 export interface Known {
   /** The last resourceVersion that was committed or seen; null before the first. */
   readonly position: string | null

@@ -21,7 +21,7 @@ import { type Selection, watchQuery } from './requests.js'
 import type { Transport } from './transport.js'
 import { type WatchPosition, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
 
-/** What a reflector writes to. */
+/** The store that a reflector writes to. */
 export interface ReflectorStore<T> {
   /** The whole state at `resourceVersion`: an object that is not among `items` no longer exists. */
   replace(items: T[], resourceVersion: string): Promise<void> | void
@@ -42,7 +42,7 @@ export interface ReflectorStatus {
   readonly reason: string | null
 }
 
-/** What a reflector follows, and how. */
+/** The resource that a reflector follows, and how. */
 export interface ReflectorOptions<T> extends Selection {
   readonly transport: Transport
   readonly codec: ObjectCodec<T>
@@ -193,7 +193,7 @@ export class Reflector<T> {
     const options = pace === 'pace' ? PACE : (this.#options.backoff ?? BACKOFF)
     const waitMs = backoffMs(options, attempt, this.#random)
     if (retryAfterMs === null) return waitMs
-    // All clients were told the same time, and must not come back at once.
+    // All clients got the same time, and must not come back at once.
     const askedMs = Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)
     return Math.max(waitMs, askedMs + (this.#random.next() * askedMs) / 4)
   }

@@ -7,7 +7,7 @@ export interface Selection {
   readonly path: string
   readonly labelSelector?: string
   readonly fieldSelector?: string
-  /** Of a prefix that the server declares: only the objects whose keys, after that, begin with this text, such as `eu/`. */
+  /** Under a declared prefix: only objects whose keys continue with this text, such as `eu/`. */
   readonly prefix?: string
   /** Parameters sent unchanged with every request, such as distributary's `fields`. */
   readonly parameters?: Readonly<Record<string, string>>

@@ -26,10 +26,10 @@ const TURN_MS = 2
  */
 const PIECE_BYTES = 16 * 1024
 
-/** What a lagging cursor is written at once. */
+/** The events that a lagging cursor is sent in one write. */
 interface Piece {
   readonly unit: EventUnit
-  /** Of its last batch. */
+  /** The revision of its last batch. */
   readonly revision: Revision
   readonly batches: number
 }
@@ -62,7 +62,7 @@ export class CursorAdvance implements Advance {
     })
   }
 
-  /** Bounds the encoded batches anew. */
+  /** Changes the bound on encoded batches. */
   resizeReplays(maxBytes: number): void {
     this.#replays.resize(maxBytes)
   }
@@ -104,7 +104,7 @@ export class CursorAdvance implements Advance {
     metrics.delay((clock.monotonic() - receivedAtMs) / 1000)
     let slowest = log.endOffset
     for (const { offset } of members.active) if (offset < slowest) slowest = offset
-    // What nobody needs any more goes at once, also when events come faster than they leave, so that there is always a rest.
+    // Free what nobody needs at once, even when events come faster than they leave, so that there is always a rest.
     if (slowest >= log.endOffset) log.release(this.#cache.revision)
     else log.trim(slowest)
   }
@@ -203,7 +203,7 @@ export class CursorAdvance implements Advance {
     return { unit: joinedUnits(units), revision, batches }
   }
 
-  /** null: it cannot be encoded, which the cursor is told when it comes to it. */
+  /** null: it cannot be encoded; the cursor learns of it when it gets there. */
   #replayIfWritable(cursor: Cursor, batch: CacheBatch): EventUnit | null {
     try {
       return this.#replayOf(cursor, batch)

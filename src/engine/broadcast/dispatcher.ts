@@ -2,7 +2,7 @@
  * Broadcasts one resource: it receives every batch of the cache, finds the groups that it concerns by index, and lets
  * each encode it once. The rest is left to others: `advance.ts` moves cursors, `bookmarks.ts` keeps their times,
  * `endings.ts` ends them, `future-watchers.ts` holds those of a future revision, `groups.ts` what watchers share. All
- * of it is synchronous, but for the question whether etcd has had a future revision.
+ * of it is synchronous, except for asking etcd whether it has had a future revision.
  */
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -25,7 +25,7 @@ import { type GroupMatcher, type GroupRequest, Groups, matcherOf, mostWatchedFir
 import type { MatchedEvent } from './matcher.js'
 import type { Pump } from './pump.js'
 
-/** What encoded events may take. */
+/** Memory bounds for encoded events. */
 export interface DispatcherBounds {
   /** The most bytes of one group's log; beyond them slow watchers go on from the ring. */
   readonly logBytes: number
@@ -72,10 +72,10 @@ export interface CursorRequest extends GroupRequest {
   readonly onEnd: (reason: EndReason) => void
 }
 
-/** A peer that takes nothing for this long, and has fallen out of the ring, is cut off: it cannot even be told. */
+/** A peer that reads nothing for this long, and has fallen out of the ring, is cut off: it could not even read an error. */
 const STUCK_LIMIT_MS = 30_000
 const STUCK_CHECK_MS = 5_000
-/** Half a megabit a second on average: an initial state that is taken more slowly would hold its place for ever. */
+/** Half a megabit a second on average: a slower reader would hold the slot of its initial state forever. */
 const MIN_INITIAL_BYTES_PER_SECOND = 64 * 1024
 /** The rate is judged after this time. By default a list is cut off after it whatever its rate. */
 const SLOW_INITIAL_MS = 60_000
@@ -219,7 +219,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#stuckTimer.cancel()
   }
 
-  /** Bounds what encoded events may take anew. Logs beyond the new bounds are freed at once. */
+  /** Changes the bounds on encoded events, and frees logs beyond them at once. */
   setBounds(bounds: DispatcherBounds): void {
     this.#bounds = bounds
     this.#advance.resizeReplays(bounds.replayBytes)

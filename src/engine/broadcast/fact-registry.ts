@@ -2,18 +2,18 @@
  * Knows which facts of a resource's objects the selectors in use need, and extracts them once per object and version of
  * the resource.
  *
- * Names, namespaces and labels are the same in every version, and are read from what is stored. Other fields are as the
- * version has them that was asked for, so an object that is stored in another one is looked at twice.
+ * Names, namespaces and labels are the same in every version, and are read from the stored object. Other fields are read
+ * in the requested version, so an object that is stored in another version is read twice.
  *
- * The facts that are kept are a table of so many columns, because every object has room for each of them. One identity
- * brings at most a share of them; the fields that every cluster selects by do not count. What a selector needs beyond that
- * is read anew from each object that it looks at, which takes longer and keeps nothing.
+ * Kept facts form a table with a bounded number of columns, because every object has room for each column. One identity
+ * may add only a share of them; fields that every cluster selects by do not count. Facts beyond that are read again from
+ * each object, which takes longer and keeps nothing.
  *
- * Most objects have the values of many others (the node they run on, their phase), so a row of the table is shared by all that
- * have the same: kept for each, it would take as much memory as all else of a small object.
+ * Many objects have the same values (their node, their phase), so they share a row. A row per object would take as much
+ * memory as the rest of a small object.
  *
- * A new path is a new column at the end: what was extracted before stays, and an object that lacks the column is read for
- * the new ones alone when it is looked at for them. So a missing fact always means *look at the object*, never *no match*.
+ * A new path becomes a new column at the end. Extracted facts stay, and an object that lacks the column is read for the new
+ * columns only when a selector needs them. So a missing fact always means *look at the object*, never *no match*.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../facts/json-facts.js'
 import { labelKeyOfPath } from '../facts/field-path.js'
@@ -44,12 +44,12 @@ const NO_VALUES: Facts['values'] = []
 export const MAX_PATHS = 256
 /** The most paths that one identity may bring, so that others find room. */
 export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
-/** Columns that are out of use stay until the table has this many columns. Then it begins anew. */
+/** Unused columns stay until the table has this many columns. Then it starts over. */
 const MAX_COLUMNS = 2 * MAX_PATHS
 
 /** What rows that are looked for may take, of one resource: those of some thousand nodes. An object beyond them has a row of its own. */
 export const SHARED_ROWS_BYTES = 1024 * 1024
-/** A longer row is hardly that of another object, too. */
+/** Rows longer than this are unlikely to be shared. */
 export const SHARED_ROW_BYTES = 4 * 1024
 const ROW_OVERHEAD_BYTES = 200
 
@@ -107,7 +107,7 @@ class FactsOfVersion extends Facts {
   }
 }
 
-/** What is kept with an object. */
+/** The facts kept with an object. */
 class FactRow {
   /**
    * The fields of one object in other versions, of which there are as many as the resource has. null: the row may be shared.
@@ -136,7 +136,7 @@ export class FactRegistry {
   readonly #jsonOf: JsonOf
   #counted = 0
   #plan: FactPlan = planFacts([])
-  /** A new object whenever the columns begin anew. */
+  /** Replaced whenever the table starts over. */
   #table: object = {}
   /** By the values, joined. */
   readonly #rows = new ByteCache<string, FactRow>({ maxBytes: SHARED_ROWS_BYTES, sizeOf: rowBytes })

@@ -60,7 +60,7 @@ export class FrameLog {
   #floor: Revision
   #capacity = 0
   #nextSegmentBytes = SMALLEST_SEGMENT_BYTES
-  /** The last two, the newest first: a pass that meets a cut finds its cursors at two offsets by turns. */
+  /** The last two, newest first: after a cut, a pass finds its cursors alternating between two offsets. */
   #slices: readonly KnownSlice[] = []
 
   /** @param usage of all logs that share a bound. */
@@ -210,7 +210,7 @@ export class FrameLog {
     this.#slices = []
   }
 
-  /** Begins anew after `revision`, because the history has changed or nobody reads the log. */
+  /** Starts over after `revision`, because the history has changed or nobody reads the log. */
   reset(revision: Revision): void {
     this.#drop()
     this.#floor = revision

@@ -93,7 +93,7 @@ export class FutureWatchers {
       onNeverHad(cursor, revision)
     }
     if (this.#waiting.size === 0) return
-    // The others are of a revision that etcd has had: a quiet cache gets there by progress alone.
+    // etcd has had the revisions of the others: a quiet cache gets there by progress alone.
     cache.askProgress()
     const isLateComer = (cursor: Cursor): boolean => !judged.has(cursor)
     this.#readIn([...this.#waiting].some(isLateComer) ? 0 : REPEAT_MS)

@@ -18,7 +18,7 @@ import { type KeyParts, keyOf } from '../../support/key-of.js'
 export interface GroupContents {
   /** '' for all. */
   readonly namespace: string
-  /** What the keys begin with, absolute, where that is more than the namespace says; else null. */
+  /** The absolute prefix of the keys, if it is longer than the namespace's; else null. */
   readonly prefix: Key | null
   readonly selector: WatchSelector
   readonly encoder: BodyEncoder
@@ -40,7 +40,7 @@ export interface GroupRequest extends GroupContents {
 
 export class GroupMatcher extends Matcher {
   readonly groups = new Set<Group<Cursor>>()
-  /** Of all its groups. */
+  /** The sum over all its groups. */
   watchers = 0
   /** Events of the batch that is being dispatched. */
   matchedEvents: MatchedEvent[] = []

@@ -52,14 +52,14 @@ export class Matcher {
     facts: FactRegistry,
     apiVersion: string,
     identity = '',
-    /** What the keys begin with, absolute; null: the namespace says all. */
+    /** The absolute prefix of the keys; null: the namespace's. */
     readonly prefix: Key | null = null,
   ) {
     this.apiVersion = versionRead(selector, apiVersion)
     this.key = matcherKey(namespace, prefix, selector, apiVersion)
     this.facts = facts.use(selector.paths, identity)
     const terms = selector.equalityTerms()
-    // Without kept facts, an index would read each event anew for each such field.
+    // Without kept facts, an index would read each event again for each such field.
     this.indexTerm = chooseTerm(this.facts.isKept ? terms : terms.filter(({ path }) => isNamePath(path)))
   }
 

@@ -1,7 +1,7 @@
 /**
  * The watchers of one group: the active ones in the order of the pump's passes, and those that are parked at the head.
  *
- * A pass visits each active one once, while others come and go: whoever leaves is replaced in its slot, and nobody
+ * A pass visits each active watcher once while others come and go: one that leaves is replaced in its slot, and none
  * moves from one side of the pass to the other.
  */
 export interface Member {

@@ -1,16 +1,16 @@
 /**
  * Moves bytes from logs to sockets, fairly and in slices.
  *
- * A pass takes the dirty groups in turn and writes to each writable socket all that lies between its cursor and the
- * head, in one write. After a few milliseconds it yields to the event loop and goes on where it stopped, so that
+ * A pass takes the dirty groups in turn and writes to each writable socket everything between its cursor and the
+ * head, in one write. After a few milliseconds it yields to the event loop and continues where it stopped, so that
  * ingest, new connections and health checks stay alive with ten thousand watchers, and no watcher is always last.
  * Nothing waits on a timer: events that come while a pass runs gather in the logs and leave with the next write.
  *
- * Cursors that need more than the log (initial state, replay from the ring, a socket that has just drained) stand in a
- * queue of their own; each gets a bounded turn, in between the groups.
+ * Cursors that need more than the log (initial state, replay from the ring, a socket that has just drained) have their own
+ * queue; each gets a bounded turn between the groups.
  *
- * In both queues time is shared evenly between flows (`Group.flow`), so that whoever opens thousands of watches with
- * something of their own to encode delays those watches alone.
+ * Both queues share time evenly between flows (`Group.flow`), so that a client with thousands of watches that each need
+ * their own encoding delays only those watches.
  */
 import type { Cursor } from './cursor.js'
 import type { Group } from './group.js'

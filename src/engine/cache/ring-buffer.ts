@@ -55,7 +55,7 @@ export class RingBuffer<T extends RingItem> {
     return this.#bounds
   }
 
-  /** Bounds the history anew; what lies beyond the new bounds is evicted at once. @param nowMs monotonic milliseconds. */
+  /** Changes the bounds; what lies beyond them is evicted at once. @param nowMs monotonic milliseconds. */
   setBounds(bounds: RingBounds, nowMs: number): void {
     this.#bounds = bounds
     this.#evictBeyond(nowMs)

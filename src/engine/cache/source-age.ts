@@ -31,7 +31,7 @@ export class SourceAge {
     return this.#reason === null && ageMs <= this.#confirmedForMs ? 0 : ageMs
   }
 
-  /** The age before it is compared with its valid time, for whoever hands it on; milliseconds. */
+  /** The age in milliseconds, before it is compared with its valid time, for passing it on. */
   get reported(): { readonly ageMs: number; readonly validMs: number } {
     const isSilent = this.#reason === null && this.#confirmedForMs === Number.POSITIVE_INFINITY
     const ageMs = isSilent ? 0 : this.#clock.monotonic() - this.#confirmedAtMs

@@ -18,7 +18,7 @@ const MAX_VALUE_BYTES = SLAB_BYTES / 16
 interface Slab {
   readonly memory: Buffer
   used: number
-  /** Of objects that are still held. */
+  /** The bytes of objects that are still held. */
   held: number
   readonly objects: StoredObject[]
 }

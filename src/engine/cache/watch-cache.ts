@@ -30,7 +30,7 @@ import { Waiters } from './waiters.js'
 export interface CacheListener {
   /** The batch is in the ring, and `revision` is its own. */
   onBatch(batch: CacheBatch): void
-  /** Everything at or before `revision` has been told. Once after a run of batches, and on progress. */
+  /** Everything at or before `revision` has been delivered. Once after a run of batches, and on progress. */
   onAdvance(revision: Revision): void
   /** History before `revision` is gone: watchers below it cannot go on. */
   onReset(revision: Revision, isOtherHistory: boolean): void
@@ -41,7 +41,7 @@ export interface CacheListener {
 export type Readiness =
   | { readonly kind: 'pending' }
   | { readonly kind: 'ready' }
-  /** The source cannot be listed: clients are told why. */
+  /** The source cannot be listed; clients get the reason. */
   | { readonly kind: 'refused'; readonly reason: string }
 
 export interface WatchCacheOptions {
@@ -79,7 +79,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #toldCutMs = Number.NEGATIVE_INFINITY
   #revision: Revision = ZERO_REVISION
   #history = newHistory()
-  /** The revision at which objects were last read anew; null: they never were. */
+  /** The revision at which objects were last read again; null if they never were. */
   #rereadAt: Revision | null = null
   #readiness: Readiness = { kind: 'pending' }
   readonly #pendingSinceMs: number
@@ -298,7 +298,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     this.#readiness = { kind: 'refused', reason }
   }
 
-  // What readers ask; the rest is in `reads.ts`
+  // For readers; the rest is in `reads.ts`
 
   /** The state at `revision`; the same object until something changes. */
   snapshot(): Snapshot {
@@ -346,7 +346,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#ring.at(this.#ring.indexAfter(afterRevision))
   }
 
-  /** Bounds the history anew; what lies beyond the new bounds is evicted at once. */
+  /** Changes the bounds of the history; what lies beyond them is evicted at once. */
   setRingBounds(bounds: RingBounds): void {
     const cutBefore = this.#ring.cutShort
     this.#ring.setBounds(bounds, this.#options.clock.monotonic())
@@ -413,7 +413,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     }
   }
 
-  /** History begins anew after `revision`. */
+  /** History starts over after `revision`. */
   #reset(revision: Revision, isOtherHistory: boolean): void {
     this.#snapshot = null
     this.forgetKept()

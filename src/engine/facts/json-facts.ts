@@ -24,7 +24,7 @@ type PlanNode = KeyTree<Wanted>
 
 const nothingWanted = (): Wanted => ({ fieldSlot: -1, labelSlot: -1, slots: [], holdsLabels: false })
 
-/** What to read of objects. It only grows: `add` costs what it adds, however much is there. */
+/** The facts to read from objects. It only grows, and `add` costs only what it adds. */
 export class FactPlan {
   /** Slots by path. @internal */
   readonly slotOf: ReadonlyMap<string, number>

@@ -91,7 +91,7 @@ export type FeedState =
       readonly attempt: number
       readonly why: string
       readonly place: FeedPlace | null
-      /** What the next attempt does: list for this reason, or, when null, resume the watch. */
+      /** The reason for which the next attempt lists; null: it resumes the watch. */
       readonly relist: ListWish | null
     }
   /** etcd answers, but refuses or fails to list this prefix. */
@@ -139,7 +139,7 @@ export type FeedInput =
       readonly compactRevision: Revision
       readonly at: number
     }
-  /** What the watch has to catch up with comes in an answer that is too large. */
+  /** The events that the watch must catch up with exceed the largest message. */
   | { readonly kind: 'watch-too-large'; readonly message: string; readonly at: number }
   | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
   /** The member that served the watch was left for another one, which answers. */

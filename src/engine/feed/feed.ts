@@ -29,9 +29,9 @@ const PROGRESS_INTERVAL_MS = 100
 /** After this many unanswered requests the keys are compared as well. */
 const PROGRESS_REQUESTS = 50
 const COMPARE_RETRY_MS = 1_000
-/** How often the sink is told how old its content is, where the upstream can say; sooner when that is soon not valid any more. */
+/** How often the sink learns how old its content is, if the upstream knows; sooner if the last answer expires soon. */
 const CONFIRM_MS = 1_000
-/** The soonest, and after a loss, so that it is told early that all is well again. */
+/** The shortest interval, also used after a loss, so that recovery is reported early. */
 const CONFIRM_AGAIN_MS = 250
 
 interface OpenWatch {
@@ -122,7 +122,7 @@ export class Feed {
     return this.#history.clusterId
   }
 
-  /** The newest answer of etcd, whoever asked for it: see `UpstreamStatus`. */
+  /** As etcd's newest answer to anyone says; see `UpstreamStatus`. */
   get trustsProgress(): boolean {
     return this.#options.upstream.trustsProgress ?? this.#history.trustsProgress
   }
@@ -251,7 +251,7 @@ export class Feed {
     const age = this.#state.kind === 'watching' ? this.#watch?.watch?.age : undefined
     if (age === undefined) return
     if (age !== null) sink.confirmed?.(age.ageMs, age.validMs)
-    // Half of what is left: an answer that comes meanwhile is told before content that is well counts as old.
+    // Half of what is left, so that an answer arrives before fresh content counts as old.
     const leftMs = age === null ? 0 : (age.validMs - age.ageMs) / 2
     const delayMs = Math.min(CONFIRM_MS, Math.max(CONFIRM_AGAIN_MS, leftMs))
     this.#confirming = clock.setTimer(delayMs, () => this.#confirm())

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto'
 import { type Batch, inOwnMemory, type Key, type KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 
-/** A put without its value, as another process was told of it. */
+/** A put without its value, as another process received it. */
 export interface DigestedPut extends Pick<KeyValue, 'key' | 'createRevision' | 'modRevision' | 'version'> {
   /** The SHA-256 of the value. */
   readonly digest: Buffer

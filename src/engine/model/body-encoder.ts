@@ -16,7 +16,7 @@ export interface BodyEncoder {
   /**
    * The object with `revision` as its resourceVersion. null: it cannot be read, which has been counted and logged.
    * @param scratch where the bytes may be put.
-   * @throws StatusError when the stream cannot go on in this encoding: its watchers are told and ended.
+   * @throws StatusError when the stream cannot continue in this encoding: its watchers end with that error.
    */
   encode(object: StoredObject, revision: Revision, scratch?: Scratch): Buffer | null
   /** The first object a watcher is sent, where that differs (a Table's columns); else null. */

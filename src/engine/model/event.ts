@@ -28,10 +28,10 @@ export interface Batch {
   readonly events: readonly KeyEvent[]
 }
 
-/** What a pool of Node's takes is small enough to be shared. */
+/** Memory up to this size, such as Node's pool, is small enough to share. */
 const SHARED_BYTES = 16 * 1024
 
-/** The same, for whoever keeps it: its value is no slice of a message that is much larger than itself. */
+/** Returns the same with a value that does not keep a much larger message alive. */
 export function inOwnMemory(keyValue: KeyValue): KeyValue {
   const { value } = keyValue
   const held = value.buffer.byteLength

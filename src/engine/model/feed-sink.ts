@@ -43,6 +43,6 @@ export interface FeedSink {
    * only it tells the age: `apply`, `progress` and `synced` do not. `Infinity` takes that back.
    */
   confirmed?(ageMs: number, validMs: number): void
-  /** The resource cannot be listed at all (permission): clients are told why, and readiness does not wait for it. */
+  /** The resource cannot be listed at all (permission). Clients get the reason, and readiness does not wait for it. */
   refused(reason: string): void
 }

@@ -1,6 +1,6 @@
 /**
- * What the engine needs to know of the resources that are served. Who serves them knows more of each (columns, schemas,
- * versions): the engine hands that through, and never reads it.
+ * The part of a served resource that the engine knows. The server knows more (columns, schemas, versions); the engine passes
+ * that through and never reads it.
  */
 import type { Resource } from './resource.js'
 

@@ -30,7 +30,7 @@ export const SEMAPHORE_NAMES = [
 export type SemaphoreName = (typeof SEMAPHORE_NAMES)[number]
 export type IdentitySemaphores = Readonly<Record<SemaphoreName, IdentitySemaphore>>
 
-/** What one identity may use in a second. */
+/** The rates of one identity, per second. */
 export interface Rates {
   /** Counts a request. @throws TooManyRequestsError, at once or later. */
   countRequest(identity: string): void | Promise<void>
@@ -70,7 +70,7 @@ export interface SharedLimits {
   /** @param own counts what this process holds, and decides alone with the share of one process. */
   semaphore(name: SemaphoreName, own: IdentitySemaphore): IdentitySemaphore
   rates(own: CountedRates): Rates
-  /** @returns the function that tells of resets counted here. */
+  /** @returns the function that reports resets counted here. */
   resets(own: Resets): (network: string, resets: number) => void
 }
 

@@ -5,10 +5,10 @@
 import type { EndReason } from './end-reason.js'
 import type { ReplaceReason } from './feed-sink.js'
 
-/** Bound to the resource by whoever passes it in. */
+/** The caller binds it to the resource. */
 export interface FeedMetrics {
   received(batches: number, events: number): void
-  /** Events that had been handed over before: etcd has had duplicates. */
+  /** Events that etcd sent twice. */
   dropped(events: number): void
   /** The watch goes on after a lost connection. */
   reconnected(): void

@@ -1,4 +1,4 @@
-/** A served resource as requests meet it: cached, or opened anew for each request. */
+/** A served resource as requests see it: cached, or opened for each request. */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { Revision } from '../model/revision.js'
@@ -22,7 +22,7 @@ export interface UncachedResource<S extends Served> {
   open(request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource<S>>
 }
 
-/** What a request is going to read of a resource that is not cached. */
+/** The part of an uncached resource that a request will read. */
 export interface UncachedRequest {
   /** '' for all. */
   readonly namespace: string

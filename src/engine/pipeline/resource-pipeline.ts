@@ -18,7 +18,7 @@ import type { Random } from '../../support/random.js'
 import type { LiveResource } from './live-resource.js'
 import type { ResourceGauges } from './resource-gauges.js'
 
-/** What the pipelines count; each resource has its own part. */
+/** The metrics of the pipelines, by resource. */
 export interface PipelineMetrics {
   forResource(resource: Resource): ResourceMetrics
 }
@@ -107,7 +107,7 @@ export class ResourcePipeline {
     return { kind: 'live', served, cache, dispatcher, metrics }
   }
 
-  /** Shows the objects anew, because their definition has changed. */
+  /** Reads the objects again, because their definition has changed. */
   reread(): void {
     this.cache.reread()
     this.dispatcher.reread()
@@ -122,7 +122,7 @@ export class ResourcePipeline {
     this.dispatcher.close()
   }
 
-  /** Bounds the history and what is encoded of it anew; a smaller bound evicts at once. */
+  /** Changes the bounds of the history and its encoded events; a smaller bound evicts at once. */
   setRingBounds(ring: RingBounds): void {
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
     this.cache.setRingBounds({ keepAgeMs: KEPT_HISTORY_MS, ...ring })

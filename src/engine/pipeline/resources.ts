@@ -66,7 +66,7 @@ export class Resources<S extends Served> {
     for (const { pipeline } of this.#pipelines.values()) yield pipeline
   }
 
-  /** Bounds the history of every cached resource anew; a smaller bound evicts at once. */
+  /** Changes the bounds of every cached resource's history; a smaller bound evicts at once. */
   setRingBounds(ring: RingBounds): void {
     this.#ring = ring
     for (const pipeline of this.pipelines()) pipeline.setRingBounds(this.#ringOf(pipeline.resource))

@@ -26,7 +26,7 @@ export interface Page {
   readonly revision: Revision
   /** etcd's own newest revision when it answered. */
   readonly currentRevision: Revision
-  /** Sorted by key. Values may be slices of the answer: whoever keeps one copies it. */
+  /** Sorted by key. Values may be slices of the answer: copy one to keep it. */
   readonly keyValues: readonly KeyValue[]
   /** Whether keys remain after the last of this page. */
   readonly more: boolean

@@ -1,10 +1,9 @@
 /**
- * A connection whose requests to JetStream's API are answered by those who know.
+ * A connection on which only leaders answer requests to JetStream's API.
  *
- * Every server of a cluster gets such a request. The leader answers it, and the others keep quiet, unless they see no leader: of
- * all servers, or of the stream. Then they say so at once, or tell what they have of the stream themselves. A server that has lost
- * others sees none for as long as that takes, although everybody else is led well, and mostly its answer is the first. The library
- * takes the first.
+ * Every server of a cluster gets such a request. The leader answers, and the others stay silent unless they see no leader, of the
+ * cluster or of the stream. Then they say so at once, or describe their own part of the stream. A server that has lost others sees
+ * no leader while the rest work well, and its answer usually comes first. The library takes the first.
  */
 import { ErrorCode, type Msg, type NatsConnection, NatsError, type QueuedIterator } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'

@@ -32,8 +32,8 @@ export interface BucketsOptions {
 const CHUNK_TIMEOUT_MS = 5_000
 const CHUNK_BYTES = 128 * 1024
 /**
- * So much of an object is sent before the server has taken it. The library would hash and send all of it in one turn of the event
- * loop, and what is published meanwhile would stand behind 50 MB of a snapshot.
+ * The bytes of an object that may be sent before the server has taken them. The library would hash and send everything in one
+ * turn of the event loop, and messages published meanwhile would wait behind 50 MB of a snapshot.
  */
 const UNTAKEN_BYTES = 256 * 1024
 
@@ -65,7 +65,7 @@ export class Buckets {
     })
   }
 
-  /** Called when a value was not read or written in the time that its user had, which may be shorter than that of a request. */
+  /** Called when a value was not read or written within its caller's deadline, which may be shorter than a request's. */
   valueLate(bucket: string): void {
     this.#options.onUnanswered(`KV_${bucket}`)
   }
@@ -113,7 +113,7 @@ export class Buckets {
       const found = await store.get(name)
       if (found === null) return null
       const { info, data, error } = found
-      // The library would wait for the first chunk for ever.
+      // The library would wait for the first chunk forever.
       const isEmpty = info.size > 0 && !(await this.#hasSubject(`OBJ_${bucket}`, `$O.${bucket}.C.${info.nuid}`))
       void error.catch(() => {})
       const reader = data.getReader()
@@ -180,7 +180,7 @@ export class Buckets {
     })
   }
 
-  /** Forgets a bucket that fails, because it may have gone with its server: the next call opens or creates it anew. */
+  /** Forgets a bucket that fails, because it may be gone with its server: the next call opens or creates it again. */
   async #inBucket<T>(opened: Map<string, unknown>, bucket: string, work: () => Promise<T>): Promise<T> {
     const stream = opened === this.#kvs ? `KV_${bucket}` : `OBJ_${bucket}`
     this.#options.onUse(stream)

@@ -5,15 +5,15 @@
  * clocks of two machines are never compared. It is taken by compare-and-swap on that revision. Only a higher revision is a
  * renewal: a replica of NATS that lags, or has lost its latest writes, answers with an older one.
  *
- * The holder counts its time from before it asked for the renewal. Once that is over it does not know whether another has
- * taken the lease, and holds it in doubt: NATS may be electing a leader for the bucket, and then nobody else could take it
- * either. What makes a second publisher harmless is the fence in the stream, not the lease; so a holder in doubt writes on
- * until the stream refuses it, and takes no stream over. Giving up at once was rejected: each election in NATS ended what
- * went on well in all other streams.
+ * The holder counts its time from before it requested the renewal. After that time it does not know whether another has the
+ * lease, and holds it in doubt: NATS may be electing a leader for the bucket, and then nobody else could take it either. The
+ * fence in the stream, not the lease, makes a second publisher harmless. So a holder in doubt keeps writing until the stream
+ * refuses it, and takes over no other stream. Giving up at once was rejected: each election in NATS interrupted all other
+ * streams.
  *
- * An answer of NATS may be lost after the write was done. The lease then names a candidate that does not know, so its value
- * has a mark that no other process has: a candidate that finds its own mark goes on from there, instead of waiting
- * for its own lease to run out.
+ * An answer of NATS may be lost after the write was done. The lease then names a candidate that does not know it, so its
+ * value has a mark that no other process has. A candidate that finds its own mark continues from there instead of waiting for
+ * its own lease to run out.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -263,7 +263,7 @@ export class Election {
     return buckets.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
   }
 
-  /** @throws BrokerError `unavailable` when there is no answer in time; what was asked may be done all the same. */
+  /** @throws BrokerError `unavailable` when there is no answer in time; the request may still be carried out. */
   #answered<T>(asked: Promise<T>): Promise<T> {
     const { buckets, names, clock, leaseMs } = this.#options
     const late = (): Error => {

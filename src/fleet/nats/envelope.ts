@@ -1,17 +1,17 @@
 /**
  * Signs what replicas hand each other over NATS, so that access to NATS is not enough to forge it.
  *
- * The signature is an HMAC-SHA-256 with a key that all replicas hold and NATS does not: whoever may only use NATS, or runs a
- * leaf node in between, cannot make one. Ed25519 was rejected: every candidate needs the private key, too, since each can be
- * elected, so it would protect against edges alone, and it costs about forty times as much for each message and edge.
+ * The signature is an HMAC-SHA-256 with a key that all replicas hold and NATS does not: other users of NATS, or a leaf node in
+ * between, cannot make one. Ed25519 was rejected: every candidate can be elected and needs the private key, so it would protect
+ * against edges only, and it costs about forty times as much per message and edge.
  *
  *     magic 'S' │ format │ key id (4 bytes) │ HMAC-SHA-256 (32 bytes) │ data …
  *
  * The signature covers the kind of the data, the resource with its cluster, the place (for a message its sequence, for a
- * snapshot its name) and the data, which begins with epoch and revisions. So nothing can be moved elsewhere, either.
- * What a broker can still do is to withhold: that shows as age, because the statuses that confirm the age are signed as well.
- * Only a replica that holds nothing yet, or whose stream was made anew, can be shown an old stream with the statuses of its time.
- * The leases of the election are not signed: who may write them could stop the fleet anyway, and its content is safe.
+ * snapshot its name) and the data, which begins with epoch and revisions. So nothing can be moved elsewhere.
+ * A broker can still withhold data: that shows as age, because the statuses that confirm the age are signed too. Only a replica
+ * that holds nothing yet, or whose stream was recreated, can be shown an old stream with its old statuses. Leases are not signed:
+ * anyone who can write them could stop the fleet anyway, and the content is safe.
  *
  * Without keys nothing is signed, and what is signed cannot be read.
  */

@@ -1,11 +1,11 @@
 /**
  * Asks leaders of streams to hand over when two servers of NATS have lost each other, and a third hears both.
  *
- * The two elect themselves against each other for as long as neither is told, and meanwhile neither a lease nor an event can be
- * written: with many streams that takes NATS more than 30 s. A leader hands over at once when it is asked to, and the server that hears
- * all others keeps what it leads. But it has to be asked before the elections begin, 3 to 9 s after the cut: the servers
- * have a leader of their own, which is elected in the same way, and one that sees none hands nothing over. So candidates keep a
- * connection to every server, and send a few bytes through each four times a second (`server-watch.ts`).
+ * Otherwise the two keep electing themselves against each other, and meanwhile neither a lease nor an event can be written: with
+ * many streams that takes NATS more than 30 s. A leader hands over at once on request, and the server that hears all others keeps
+ * what it leads. But the request must come before the elections begin, 3 to 9 s after the cut: the cluster's own leader is elected
+ * in the same way, and a server that sees none hands nothing over. So candidates keep a connection to every server, and send a few
+ * bytes through each four times a second (`server-watch.ts`).
  *
  * From 2.11 on the successor can be named. An older NATS chooses itself, among the followers that it has heard within three
  * seconds: it is asked when the lost one is not among them any more, which still is before that one begins an election.

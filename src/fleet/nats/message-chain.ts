@@ -46,7 +46,7 @@ export type ChainEnd =
        */
       readonly isMisplaced?: true
     }
-  /** A whole state replaces everything; whoever reads its snapshot begins the chain anew. */
+  /** A whole state replaces everything: read its snapshot, and begin the chain there. */
   | { readonly kind: 'state'; readonly message: StateMessage; readonly sequence: number }
 
 export interface MessageChainOptions {
@@ -102,7 +102,7 @@ export class MessageChain {
     this.#expected = null
   }
 
-  /** A consumer begins to read anew after `place`: parts of a message that an earlier one delivered do not count. */
+  /** A new consumer begins to read after `place`: parts that an earlier one delivered do not count. */
   resume(): void {
     this.#parts.clear()
   }

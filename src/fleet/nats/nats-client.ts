@@ -73,11 +73,11 @@ interface StreamInfoAnswer {
   }
 }
 
-/** Resolves with whether that server has answered; may take for ever, and must not reject. */
+/** Resolves to true once the server has answered. May never resolve; never rejects. */
 export type ServerQuestion = (client: NatsClient) => Promise<boolean>
 
 const API_TIMEOUT_MS = 5_000
-/** A stream that elects its leader drops what it is asked, and may have one a moment later. */
+/** A stream without a leader drops requests, and may have a leader a moment later. */
 const ASK_AGAIN_MS = 1_000
 const ALIVE_MS = 1_000
 /** How long a leader may take to say who follows it: it is asked again soon. */
@@ -125,13 +125,13 @@ export class NatsClient {
   /**
    * Connects to this server and no other; a connection that is lost stays so.
    *
-   * @param server one of `options.servers`, or an address that a server has told.
+   * @param server one of `options.servers`, or an address that a server advertised.
    * @throws BrokerError
    */
   static async connectToOne(server: string, options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
     const { servers, tls } = options
     const single = { reconnect: false, ignoreClusterUpdates: true }
-    // An address that was told is in no certificate: there, too, the library expects the name of the server that told it.
+    // No certificate names an advertised address: the library expects the name of the server that advertised it.
     const isTold = !servers.includes(server) && (tls !== undefined || server.startsWith('tls://'))
     const servername = isTold ? hostNameOf(servers[0] ?? '') : null
     const more = servername === null ? single : { ...single, tls: { ...tls, servername } }
@@ -198,13 +198,13 @@ export class NatsClient {
 
   // Servers
 
-  /** What the server has said of itself; while there is no connection, what the last one has. */
+  /** The server's own description; without a connection, that of the last server. */
   get #info(): ServerInfo | undefined {
     this.#lastInfo = this.#connection.info ?? this.#lastInfo
     return this.#lastInfo
   }
 
-  /** The addresses of all servers that are known, given or told by the server. */
+  /** The addresses of all known servers, configured or advertised. */
   get servers(): readonly string[] {
     const scheme = this.#servers[0]?.match(/^[a-z]+:\/\//)?.[0] ?? ''
     const told = (this.#info?.connect_urls ?? []).map((address) => `${scheme}${address}`)
@@ -230,7 +230,7 @@ export class NatsClient {
     )
   }
 
-  /** Connects to the next server. Resolves when that is done, or seems to take for ever. */
+  /** Connects to the next server. Resolves when connected, or after a time limit. */
   async reconnect(signal: AbortSignal): Promise<void> {
     const waiting = new AbortController()
     const stop = (): void => waiting.abort()
@@ -304,7 +304,7 @@ export class NatsClient {
   /** Creates the stream if it is not there yet. It discards its oldest messages by bytes and age. @throws BrokerError */
   async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
     this.#usedStreams.add(name)
-    // A stream that is there can tell so without the leader of all servers, who makes streams.
+    // An existing stream can answer without the cluster's leader, which creates streams.
     if ((await this.streamState(name)) !== null) return
     try {
       const { streams } = await this.#manager()
@@ -509,8 +509,8 @@ export class NatsClient {
   }
 
   /**
-   * Asks again every second until one of the questions is answered, or the first has not been in time. Shorter timeouts were
-   * rejected: a NATS that is slow to answer would never be heard.
+   * Repeats the request every second until one is answered or the first times out. Shorter timeouts were rejected: a slow NATS
+   * would never be heard.
    */
   #askUntilAnswered<T>(ask: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -525,7 +525,7 @@ export class NatsClient {
         ask().then(
           (answer) => finish(() => resolve(answer)),
           (error: unknown) => {
-            // Why a repetition fails is told by the first, which fails no later than it would have alone.
+            // The first request reports why a repetition failed, no later than it would have alone.
             if (isFirst || !isUnanswered(asBrokerError(error))) finish(() => reject(error as Error))
           },
         )

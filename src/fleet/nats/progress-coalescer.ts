@@ -1,5 +1,5 @@
 /**
- * Passes progress on to a stream at a bounded rate: of many that come at once only the newest, and none that is no news.
+ * Passes progress on to a stream at a bounded rate: only the newest of many, and only if it is new.
  *
  * Every consistent read of every replica asks for progress, and each answer would be a message: a busy edge would fill the
  * stream of a quiet resource and push its history out. The first progress after a pause is passed on at once, so that a

@@ -1,7 +1,7 @@
 /**
- * What a publisher has taken from its feed and not yet written, in order. Batches that wait share a message, so that a
- * burst costs few messages; progress and states are messages of their own. Of progress only the newest waits, and none before
- * batches, which tell as much: one message is on its way at a time, and where NATS is far away many marks come meanwhile.
+ * Holds what a publisher has taken from its feed and not yet written, in order. Waiting batches share a message, so a burst costs
+ * few messages; progress and states are separate messages. Only the newest progress waits, and none before batches, which imply
+ * it: one message is in flight at a time, and many marks may come meanwhile if NATS is far away.
  */
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch } from '../../engine/model/event.js'

@@ -10,7 +10,7 @@
  * ones fail too: the next session reads the tail again, whoever wrote it. Retrying single messages was rejected, because a
  * retry can only guess whether the first try was written.
  *
- * `snapshot-taker.ts` decides when snapshots are taken; `status-sender.ts` tells the subscribers how old the stream is.
+ * `snapshot-taker.ts` decides when snapshots are taken; `status-sender.ts` reports how old the stream is.
  */
 import type { FeedStatus } from '../../engine/feed/feed-options.js'
 import type { FeedResume } from '../../engine/feed/history-reader.js'
@@ -326,7 +326,7 @@ export class Publisher {
     }
   }
 
-  /** Uploads the snapshot before it writes the mark, so that whoever reads the mark finds the snapshot. */
+  /** Uploads the snapshot before it writes the mark, so that every reader of the mark finds the snapshot. */
   async #publishState(item: QueuedState): Promise<void> {
     const { revision, reason, snapshot } = item
     const { names, clock } = this.#options

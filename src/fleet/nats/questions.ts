@@ -1,8 +1,8 @@
 /**
  * Reads of etcd through the publisher, for edges that have no route to etcd and whose cache cannot answer.
  *
- * Each question asks for one page, one key or one revision, so that the publisher keeps nothing between two questions. It
- * reads only keys of its resource, whoever asks, and few pages at a time: the others wait, until their edges give up.
+ * Each question asks for one page, one key or one revision, so the publisher keeps nothing between two questions. It reads only
+ * keys of its resource, and few pages at a time: other questions wait until their edges give up.
  *
  * A signed answer belongs to one question, which is never the same twice.
  */

@@ -1,12 +1,12 @@
 /**
  * Moves the connection to another server of NATS when this one cannot reach what the others reach.
  *
- * Servers of NATS pass on only what they hear themselves: when two of them have lost each other, a client of the one hears nothing
- * from the streams, leases and publishers behind the other, and its connection looks well for as long as that lasts. So whoever
- * waits in vain has it looked into, by short connections to all servers. The connection moves to a server that hears more of the
- * others. Where all hear the same, or that cannot be found out, the questions that were not answered are asked once more, of
- * this server and of all others at once, and it moves where more of them are answered. Where nobody answers (NATS elects,
- * or nobody publishes) nothing would be gained by moving, and later looks wait longer.
+ * NATS servers pass on only what they hear themselves. When two of them lose each other, a client of one hears nothing from the
+ * streams, leases and publishers behind the other, although its connection looks healthy. So a request that stays unanswered
+ * starts an investigation, with short connections to all servers. The connection moves to a server that hears more of the others.
+ * If all hear the same, or that cannot be found out, the unanswered requests are repeated at this server and all others at once,
+ * and the connection moves where more of them are answered. If nobody answers (NATS is electing, or nobody publishes), it stays,
+ * and later investigations wait longer.
  */
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
@@ -103,7 +103,7 @@ export class ServerChoice {
   /** @returns the id of the server to move to; null where nothing is gained by moving. */
   async #target(views: readonly NatsClient[]): Promise<string | null> {
     const { client, clock, random, logger } = this.#options
-    // What is seen once may be messages that were late.
+    // Require two sightings: a single one may just be a late message.
     const better = (await this.#better(views)).length === 0 ? [] : await this.#better(views)
     if (this.#stopping.signal.aborted) return null
     if (better.length > 0) {

@@ -30,8 +30,8 @@ export interface SnapshotEntry {
 }
 
 /**
- * Returns when etcd had the content of a snapshot, by its publisher's clock: as the index says, else not later than the time
- * in its name; null where neither tells.
+ * Returns when etcd had the content of a snapshot, by its publisher's clock: from the index, else from the time in its name;
+ * null if neither says.
  */
 export function takenAtOf({ name, takenAt }: Pick<SnapshotEntry, 'name' | 'takenAt'>): number | null {
   if (takenAt !== undefined) return takenAt
@@ -124,7 +124,7 @@ export class SnapshotStore {
   }
 
   /**
-   * Adds a snapshot to the index, and deletes the snapshots that are of no more use.
+   * Adds a snapshot to the index, and deletes snapshots that are no longer useful.
    *
    * @param replacesAll the snapshot is a whole state, after which no earlier one helps.
    * @throws BrokerError
@@ -151,7 +151,7 @@ export class SnapshotStore {
     }
   }
 
-  /** Deletes what processes that died have left behind: snapshots that no index lists, and stray chunks. @throws BrokerError */
+  /** Deletes what dead processes left behind: snapshots that no index lists, and stray chunks. @throws BrokerError */
   async sweep(minAgeMs: number): Promise<number> {
     const { snapshotBucket, snapshotPrefix } = this.#names
     const known = new Set((await this.index()).map(({ name }) => name))

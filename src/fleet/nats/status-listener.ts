@@ -1,6 +1,6 @@
 /**
- * Listens to the publisher's statuses, and tells the subscriber's sink how old its content is, when reads may be answered
- * (`synced`), and who is away.
+ * Listens to the publisher's statuses. Reports to the subscriber's sink how old its content is, when reads may be answered
+ * (`synced`), and what is away.
  *
  * Heartbeats of NATS say nothing about etcd: only the publisher's statuses count. A consumer may be alive and deliver nothing
  * (its server has lost touch with the others), so the place of the stream in each status is compared with what has come.
@@ -117,10 +117,10 @@ export class StatusListener {
       return sink.synced()
     }
     if (this.#told === 'stale') return
-    // There may be no publisher for long: what is held can be served with its age, for which only two machines' clocks are left.
+    // There may be no publisher for a long time. Serve what is held with its age, by the clocks of two machines if need be.
     if (this.#trouble === null && clock.monotonic() - this.#followingMs <= SILENT_MS) return
     this.#told = 'stale'
-    // Where that is not known either, the sink goes on counting from the last that it was told.
+    // If that is not known either, the sink keeps counting from its last confirmation.
     if (this.ageMs === null && this.#writtenAt !== null) {
       sink.confirmed?.(Math.max(0, clock.now() - this.#writtenAt), CONFIRMED_FOR_MS)
     }

@@ -1,10 +1,9 @@
 /**
- * Sends the publisher's status once a second, and when an edge asks: how far the stream is, how old that is, and whether etcd
- * is there.
+ * Sends the publisher's status once a second and on request: how far the stream is, how old that is, and whether etcd answers.
  *
- * The age counts from the newest question to etcd (`etcd-pulse.ts`) that was asked after the feed had caught up, and for which
- * everything that had come from etcd until its answer is in the stream. When an event arrived says nothing: it may have waited
- * while this process was stopped.
+ * The age counts from the newest question to etcd (`etcd-pulse.ts`) that was asked after the feed had caught up, once the stream
+ * has everything that etcd had sent before its answer. The arrival of an event proves nothing: it may have waited while this
+ * process was stopped.
  */
 import type { Key } from '../../engine/model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'

@@ -7,10 +7,10 @@
  * be taken after all; and a second fence, the message that each expects to follow (`Nats-Expected-Last-Msg-Id`), ends the stream
  * on every replica of a NATS of 2.15 when it refuses one. What comes meanwhile shares the next message.
  *
- * A write that is not answered for a second is sent again, and then more and more rarely: a NATS that is merely slow is not to
- * be given more to do. The fence and the message's id make that harmless: of two copies the stream takes one. Where the first
- * was taken the answer to it comes first; only when that was lost does the refusal of the second end the session, which then
- * finds its own message at the end of the stream.
+ * A write without an answer is sent again after a second, and then at growing intervals, so that a slow NATS does not get more
+ * work. The fence and the message's id make that harmless: the stream takes one of two copies. If it took the first, the answer
+ * to it comes first; only if that answer was lost does the refusal of the second end the session, and the next session finds its
+ * own message at the end of the stream.
  */
 import { createInbox, headers as createHeaders, type Msg, type NatsConnection, type Subscription } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'

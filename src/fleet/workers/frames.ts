@@ -24,7 +24,7 @@ export class FrameWriter extends ByteWriter {
   }
 }
 
-/** Reads the body of a frame. Values are slices of it, so whoever keeps one has to copy it, as `kubernetes/codec/ingest.ts` does. */
+/** Reads the body of a frame. Values are slices of it: copy one to keep it, as `kubernetes/codec/ingest.ts` does. */
 export class FrameReader extends ByteReader {
   readonly type: number
 

@@ -32,7 +32,7 @@ export class ReplayableState {
     this.#history = new RingBuffer(bounds, ZERO_REVISION, ({ batch }) => applyTo(this.#base, batch))
   }
 
-  /** Bounds the history anew; what lies beyond the new bounds is folded into the state. @param nowMs monotonic. */
+  /** Changes the bounds of the history; what lies beyond them is folded into the state. @param nowMs monotonic. */
   setBounds(bounds: RingBounds, nowMs: number): void {
     this.#history.setBounds(bounds, nowMs)
   }

@@ -21,7 +21,7 @@ export const LINK_DESCRIPTOR = 4
 export interface SupervisorOptions {
   readonly workers: number
   readonly primary: Primary
-  /** Returns what a worker is told first. @param isReplacement other workers serve already, so this one may take its time. */
+  /** Returns the first message for a worker. @param isReplacement other workers serve already, so this one may take its time. */
   readonly hello: (isReplacement: boolean) => string
   readonly logger: Logger
   readonly clock: Clock
@@ -117,7 +117,7 @@ export class Supervisor {
     link.hello(hello(isReplacement))
   }
 
-  /** @throws Error while nothing is served yet, because whoever started the server has to see it. */
+  /** @throws Error while nothing is served yet, so that the operator sees it. */
   #notMade(isReplacement: boolean): void {
     const { clock, logger, random } = this.#options
     if (!isReplacement && !this.#hasServed) throw new Error('a worker process could not be made')

@@ -2,8 +2,8 @@
  * A worker's end of the limits that hold for all workers together. The primary counts, and the worker asks it:
  *
  * - for each slot, before a client uses it;
- * - for requests of an identity, several at a time: what was granted and is not used within a second is given back with the next
- *   question, so that the sum over the workers is never above the rate, and hardly below it;
+ * - for requests of an identity, several at a time: grants not used within a second are returned with the next question, so the
+ *   sum over the workers is never above the rate, and barely below it;
  * - for bytes, after they were sent: the answer says how long the identity has to wait.
  *
  * While the primary does not answer, the worker decides by the share of one process, and tells the primary what it granted: the
@@ -214,7 +214,7 @@ export class WorkerLimits implements SharedLimits {
   }
 
   async #draw(identity: string, grant: Grant): Promise<Answer<'granted' | TooManyRequestsError>> {
-    // Whoever has used up the last grant in time gets a larger one; whoever has not gives back what is left.
+    // A grant used up in time is followed by a larger one; otherwise the rest is returned.
     const isUsedUp = grant.left === 0 && this.#options.clock.monotonic() <= grant.untilMs
     grant.spare = isUsedUp ? Math.min(MAX_SPARE, grant.spare * 2 + 1) : 0
     const unused = grant.left

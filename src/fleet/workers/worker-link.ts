@@ -54,7 +54,7 @@ const ROOM_BYTES = 1024 * 1024
 /** Beyond this many questions at once further ones fail; a worker asks fewer (`QUESTIONS_AT_ONCE`). */
 const MAX_QUESTIONS = 1_024
 const COLLECT_TIMEOUT_MS = 2_000
-/** A worker pings twice a second; one that is silent for so many seconds is stopped or stuck, and its clients wait in vain. */
+/** A worker pings twice a second; one that is silent for so many seconds is stopped or stuck, and its clients get no answer. */
 const TICK_MS = 1_000
 const SILENT_TICKS = 30
 

@@ -6,8 +6,8 @@
  * its last frame, and every question fails at once. It is back when it has answered a question that was asked after its
  * first frame since.
  *
- * A link that breaks is not mended. The worker has lost its place, and its process ends; the primary starts another,
- * which begins with the primary's state and history.
+ * A broken link is not repaired. The worker has lost its place, and its process ends; the primary starts another, which begins
+ * with the primary's state and history.
  */
 import type { Duplex } from 'node:stream'
 import type { Key, KeyValue } from '../../engine/model/event.js'

@@ -14,7 +14,7 @@ export function parseExactJson(json: Buffer): unknown {
   return LONG_NUMBER.test(text) ? exactCopy(parseJsonTree(json).value) : (JSON.parse(text) as unknown)
 }
 
-/** Of a tree. */
+/** The same for a tree. */
 export function exactCopy(value: Json): unknown {
   if (value instanceof JsonNumber) return /^-?\d+$/.test(value.text) ? BigInt(value.text) : Number(value.text)
   if (Array.isArray(value)) return value.map(exactCopy)

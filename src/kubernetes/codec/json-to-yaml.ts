@@ -90,7 +90,7 @@ type Block = Node[] | Map<string, Node>
 /** A list or an object whose end has not been read. */
 interface Open {
   readonly node: Block
-  /** Of the member that comes next. */
+  /** The key of the next member. */
   key: string
 }
 

@@ -55,7 +55,7 @@ export class ObjectViews {
     })
   }
 
-  /** Bounds what is kept anew; the least recently used beyond the bound is forgotten at once. */
+  /** Changes the bound; drops the least recently used beyond it at once. */
   resize(maxBytes: number): void {
     this.#views.resize(maxBytes)
   }

@@ -155,7 +155,7 @@ function coerceObject(object: JsonRecord): boolean {
     isChanged = true
   }
   const metadata = object['metadata']
-  // What is no object is passed through, as it is there.
+  // Values that are no objects pass through unchanged.
   if (!Object.hasOwn(object, 'metadata') || (metadata !== null && !isRecord(metadata))) return isChanged
   const orderly = orderlyMetadata(metadata ?? {})
   if (orderly === metadata) return isChanged

@@ -280,7 +280,7 @@ export class ObjectStore {
   }
 
   /**
-   * What is held, so that it can be removed whatever it is. What a kube-apiserver owns, as protobuf, as CBOR or
+   * The stored value, so that it can be removed whatever it is. What a kube-apiserver owns, as protobuf, as CBOR or
    * encrypted, is left to it, except under a declared prefix.
    */
   #heldOrRaw(place: ObjectLocation, keyValue: KeyValue | null): Held | null {

@@ -52,7 +52,7 @@ const MAX_BODY_BYTES = 8 * 1024
 const MAX_DENSE_BODY_BYTES = 512
 /** Bytes of the stored object that it is put over. */
 const MAX_HELD_BYTES = 32 * 1024
-/** Resources that a thread is told of; then it forgets all of them. */
+/** Resources that a thread remembers; beyond it, the thread forgets all of them. */
 const MAX_KNOWN = 200
 
 /** Functions of a request that a thread can call. */
@@ -78,7 +78,7 @@ export class OffLoopWriter {
     return this.#options.schema.messageOfKind(apiVersion(resource), resource.kind) !== undefined
   }
 
-  /** @param identity whoever asks, for a fair share of the threads. @throws StatusError */
+  /** @param identity the caller, for a fair share of the threads. @throws StatusError */
   async perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
     if (verb === 'deletecollection') return await this.#deleteCollection(request, identity, signal)
     if (!canLeave(verb, request)) return await this.#unbounded.perform(verb, request)
@@ -127,7 +127,7 @@ export class OffLoopWriter {
     }
   }
 
-  /** What the thread asks of this side. */
+  /** The functions that the thread may call. */
   #callsOf({ served, mayCreate, confirm }: WriteRequest, onWrite: () => void): JobCalls {
     const { upstream, onRetry, onUnusable } = this.#options
     const call =
@@ -236,7 +236,7 @@ function isSmall({ served, body, contentType = '' }: WriteRequest): boolean {
   return body.length <= (isPlain ? MAX_BODY_BYTES : MAX_DENSE_BODY_BYTES)
 }
 
-/** What is there is too much for the event loop. */
+/** The stored object is too large for the event loop. */
 class NotSmallError extends Error {
   override readonly name = 'NotSmallError'
 }

@@ -9,7 +9,7 @@ import type { OneAnswer, WriteContext } from './write-context.js'
 
 type Needs = Pick<WriteContext, 'store' | 'schema'>
 
-/** What is written is written: what cannot be said in protobuf is said in JSON. */
+/** The write is done, so an answer that protobuf cannot express is sent as JSON. */
 export function inProtobuf({ store, schema }: Needs, served: ServedResource, answer: OneAnswer): OneAnswer {
   if (answer.kind === 'protobuf') return answer
   const json = answer.kind === 'object' ? store.json(served, answer.stored) : answer.json

@@ -52,7 +52,7 @@ const matching =
   (text) =>
     text.length <= maxLength && expression.test(text)
 
-/** What is not among them says nothing. */
+/** Unknown formats are not checked. */
 export const FORMATS: ReadonlyMap<string, (text: string) => boolean> = new Map([
   ['date', isDate],
   ['date-time', isDateTime],

@@ -131,7 +131,7 @@ class Validation {
     this.#refuse(value, why)
   }
 
-  /** The problems that one branch would have, which nobody is told yet. */
+  /** The problems that one branch would have, not reported yet. */
   #try(branch: SchemaNode, value: Json): readonly FieldProblem[] {
     const outer = this.problems
     this.problems = []

@@ -38,7 +38,7 @@ export type LeaseChoice =
 
 /**
  * @param before null when the object is being created.
- * @param asked the seconds that the query asks for: 0 for ever, null when it says nothing.
+ * @param asked the seconds that the query asks for: 0 means no limit, null that none is given.
  */
 export function chooseLease(
   before: { readonly object: JsonRecord; readonly leaseId: string } | null,

@@ -14,7 +14,7 @@ export interface WriteOptions {
   readonly fieldValidation: FieldValidation
   /** Only an apply may be forced. */
   readonly force: boolean
-  /** The `ttl` parameter in seconds: 0 for ever, null when it is not given. */
+  /** The `ttl` parameter in seconds: 0 means no limit, null that none is given. */
   readonly ttlSeconds: number | null
 }
 

@@ -275,7 +275,7 @@ export class AccessGuard {
   /** Never rejects: a failure concerns only the entry it happened to. */
   async #pass(): Promise<void> {
     if (this.#passing) {
-      // What changed just now may have come after an entry was judged, so another pass follows.
+      // The change may have come after an entry was judged, so another pass follows.
       if (this.#settle === null && !this.#closed) this.#settleSoon()
       return
     }

@@ -35,7 +35,7 @@ export interface Watched<T> {
  */
 const MAX_FILE_BYTES = 16 * 2 ** 20
 
-/** A change is looked at once more after this. */
+/** A change is checked again after this. */
 const SETTLE_MS = 100
 
 /**
@@ -45,7 +45,7 @@ const SETTLE_MS = 100
 export class WatchedFiles<T> implements Watched<T> {
   #value: T
   #seen: readonly Buffer[]
-  /** What the last look found, where it is not what was taken last. */
+  /** The content found last, if it is not the one in force. */
   #changing: readonly Buffer[] | null = null
   #timer: Timer
   #isUnreadable = false

@@ -18,9 +18,9 @@ import { errorMessage } from '../../support/error-message.js'
 
 /** Durations in milliseconds, sizes in bytes, null for what is not given. */
 export interface Config extends Omit<Completed, 'resource'> {
-  /** What is served at start: the table's own, the file's `resources:` and `--resource` together. */
+  /** The resources served at start: the table's defaults, the file's `resources:` and `--resource`. */
   readonly resources: readonly ServedResource[]
-  /** Ids of what is never served, whoever defines it: `--resource=-events`. */
+  /** Ids of resources that are never served, even if a definition names them: `--resource=-events`. */
   readonly leftOut: readonly string[]
   /** Whether Kubernetes' resources are served only once something is stored there. */
   readonly awaitsKubernetes: boolean
@@ -72,7 +72,7 @@ export function load(args: readonly string[], environment: Environment, readFile
     const problem = relation.check(completed, (name) => given.has(name))
     if (problem !== null) problems.push(problem)
   }
-  // A configuration that names this port wants TLS, and a plain port in its place would be worse than none.
+  // A configuration that names this port requires TLS, and a plain port in its place would be worse than none.
   const securePort = given.get('securePort')
   const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
   if (securePort !== undefined && completed.securePort === null && !isTold) {
@@ -123,7 +123,7 @@ function mayAwaitKubernetes(config: Completed): boolean {
   return kubernetesResources === 'auto' && etcdServers.length > 0 && isAlone && !isNeeded
 }
 
-/** What is written depends on these. */
+/** Derived from these. */
 const CHECKED_BY_WRITES: ReadonlySet<string> = new Set(['namespaces', 'poddisruptionbudgets.policy'])
 
 interface Given {
@@ -139,7 +139,7 @@ function readYaml(path: string | undefined, readFile: ReadFile): YamlFile {
   try {
     return parseYamlFile(path, readFile(path))
   } catch {
-    // The same failure is told where every file option is checked.
+    // The check of all file options reports the same failure.
     return none
   }
 }

@@ -31,13 +31,13 @@ export interface OptionDoc {
   /** With its dashes: `--port`. The environment name and the YAML key follow from it. */
   readonly flag: string
   readonly group: OptionGroup
-  /** What it is for and what goes wrong with a bad value, in whole sentences. */
+  /** Its purpose, and what goes wrong with a bad value, in whole sentences. */
   readonly doc: string
 }
 
 export interface Option<T> extends OptionDoc {
   readonly kind: OptionKind
-  /** What the value is counted in once loaded: durations are milliseconds and sizes bytes, whatever was written. */
+  /** The unit of the loaded value: milliseconds for durations, bytes for sizes, whatever was written. */
   readonly unit: string | null
   readonly default: T
   readonly min: number | null

@@ -27,7 +27,7 @@ export const options = {
 
 export type OptionName = keyof typeof options
 
-/** What the table alone gives, before defaults that depend on other options are filled in. */
+/** The values before defaults that depend on other options are filled in. */
 export type OptionValues = { readonly [Name in OptionName]: ValueOf<(typeof options)[Name]> }
 
 export const optionNames = Object.keys(options) as readonly OptionName[]

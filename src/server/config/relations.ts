@@ -1,5 +1,5 @@
 /**
- * What holds between options: first the defaults that follow from other options, then the rules that one value alone
+ * Relations between options: first the defaults that follow from other options, then the rules that one value alone
  * cannot break. A rule names the options it reads, so that a value already found wrong is not complained about twice.
  */
 import { isIP } from 'node:net'
@@ -57,7 +57,7 @@ export function processesOf(workers: number): number {
 interface Relation {
   readonly reads: readonly OptionName[]
   /**
-   * What is wrong, as one sentence; null when it holds.
+   * Returns the problem as one sentence; null if there is none.
    * @param isGiven whether an option has a value that is not its default's.
    */
   check(config: Completed, isGiven: (name: OptionName) => boolean): string | null

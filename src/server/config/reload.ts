@@ -2,7 +2,7 @@
 import type { Config } from './load.js'
 import { options, type OptionName } from './options.js'
 
-/** Options whose new values hold at once: what reads them does so for each request, or is told of the change. */
+/** Options that take effect at once: they are read for each request, or their readers are notified. */
 export const RELOADABLE = [
   'logLevel',
   'allowedHosts',

@@ -81,7 +81,7 @@ export class BroadcastSeries {
     return [...delays].sort(([a], [b]) => a - b)
   }
 
-  /** Sets the gauges of every resource anew; those of a resource that is gone disappear. */
+  /** Sets the gauges of every resource; those of removed resources disappear. */
   readGauges(states: readonly LabelledGauges[]): void {
     for (const gauge of [this.#watchers, this.#groups, this.#logBytes, this.#blockedBytes]) gauge.reset()
     for (const [labels, state] of states) {

@@ -86,7 +86,7 @@ export class CacheSeries {
     return this.#events.total()
   }
 
-  /** Sets the gauges of every resource anew; those of a resource that is gone disappear. */
+  /** Sets the gauges of every resource; those of removed resources disappear. */
   readGauges(states: readonly LabelledGauges[]): void {
     const gauges = [
       this.#objects,

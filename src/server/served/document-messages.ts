@@ -1,4 +1,4 @@
-/** What goes between a process and the thread that reads its definitions and makes its OpenAPI documents. */
+/** Messages between a process and the thread that reads its definitions and makes its OpenAPI documents. */
 import type { OpenApiForm } from '../../kubernetes/dialect/openapi.js'
 import type { SharedResource } from '../../kubernetes/dialect/shared-resource.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'

@@ -49,7 +49,7 @@ export interface ProcessInput {
   readonly delays: Delays
 }
 
-/** What one process tells the one that answers the page. */
+/** The figures that one process sends to the one that serves the page. */
 export interface ProcessStatus extends Omit<ProcessFigures, 'watchers'> {
   readonly delays: Delays
   /** By transport and state. */

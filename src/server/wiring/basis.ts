@@ -16,7 +16,7 @@ export interface Basis {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
-  /** What ends with the process; each stage adds what it has opened. */
+  /** Ended with the process; each stage adds what it has opened. */
   readonly closing: Disposers
   /** Logs a fault of ours, which the client hears of only as a 500. */
   readonly onInternalError: (error: StatusError) => void

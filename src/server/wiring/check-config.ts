@@ -36,7 +36,7 @@ export interface CheckOptions {
 
 export interface CheckedConfig {
   readonly outcome: 'valid' | 'invalid' | 'unreachable'
-  /** What the server would do; empty for a configuration that cannot be read. */
+  /** Lines that describe what the server would do; empty if the configuration cannot be read. */
   readonly lines: readonly string[]
   readonly problems: readonly string[]
 }

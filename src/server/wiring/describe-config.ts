@@ -12,7 +12,7 @@ export function describeSource({ embedded, upstream, etcdServers, natsServers }:
 }
 
 /**
- * What is served: `57 resources, and custom ones as they are defined`, or what a server further up serves.
+ * Returns what is served: `57 resources, and custom ones as they are defined`, or the upstream's resources.
  * @param isKubernetesServed false: a server that waits for Kubernetes to store something has found nothing.
  */
 export function describeResources(config: Config, isKubernetesServed = true): string {

@@ -70,7 +70,7 @@ function contextOf(
     hasGroup: (group, version) => isOfReviews(group, version) || registry.hasGroup(group, version),
     whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
     forms: new ResourceForms(views, clock),
-    // What other processes read with --proto-descriptors of their own is not known here.
+    // Other processes may read more with their own --proto-descriptors.
     release: schema === kubernetesSchema() ? version : `${version} ${newHistory()}`,
     publicCachingOf: (resource) => caching.get(resourceId(resource)) ?? null,
     bodies: limits.bodies,

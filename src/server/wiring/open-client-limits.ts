@@ -25,7 +25,7 @@ export const SEMAPHORE_WAIT_MS = 3_000
 /** Requests that wait for each slot: they hold a connection and no object. */
 const WAITING_PER_SLOT = 16
 
-/** What one process counts. */
+/** The counters of one process. */
 export interface OwnLimits {
   readonly semaphores: IdentitySemaphores
   readonly watchers: WatcherQuota
@@ -33,7 +33,7 @@ export interface OwnLimits {
   readonly resets: RapidResets
 }
 
-/** What the clients of one process have to pass. */
+/** The limits on the clients of one process. */
 export interface ClientLimits extends Pick<OwnLimits, 'watchers' | 'resets'> {
   readonly semaphores: IdentitySemaphores
   /** The process's own count, or the primary's. */

@@ -5,7 +5,7 @@ import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { HealthCheck } from '../transports/server/health.js'
 
-/** What must be ready before the server is. */
+/** The parts that must be ready before the server is. */
 export interface ReadyParts {
   pipelines(): Iterable<ResourcePipeline>
   /** @param wasReady a resource that appears later answers 429 until it is listed, and makes no other unready. */

@@ -64,7 +64,7 @@ export class Leases {
     return new Map([...this.#leases].map(([leaseId, lease]) => [leaseId, lease.ttlSeconds]))
   }
 
-  /** Starts each lease anew with its full time, as a restored server does. The caller attaches the keys. */
+  /** Restarts each lease with its full time, as a restored server does. The caller attaches the keys. */
   restore(times: ReadonlyMap<string, number>): void {
     this.close()
     for (const [leaseId, ttlSeconds] of times) this.#start(leaseId, ttlSeconds)

@@ -61,7 +61,7 @@ export class EndpointPool {
     return (this.#suspectUntil.get(endpoint) ?? 0) > this.clock.monotonic()
   }
 
-  /** Of two suspects. */
+  /** Whether `one` is the better of two suspects. */
   #isBetter(one: GrpcEndpoint, other: GrpcEndpoint): boolean {
     const [isSilent, isOtherSilent] = [this.isSilent(one), this.isSilent(other)]
     if (isSilent !== isOtherSilent) return isOtherSilent

@@ -77,7 +77,7 @@ export class EtcdWatch implements UpstreamWatch {
   #hasRefreshedToken = false
   #isOpen = false
   #isOver = false
-  /** What came while a large answer is handed over, in order: no more than one read of the socket has. */
+  /** Messages that came while a large one is being delivered, in order: at most one read of the socket. */
   #waiting: Step[] = []
   #isSlicing = false
 
@@ -277,7 +277,7 @@ export class EtcdWatch implements UpstreamWatch {
   }
 }
 
-/** What one message, or the end of the stream, brings about; a promise when that takes several turns. */
+/** Handles one message, or the end of the stream; a promise if that takes several turns. */
 type Step = () => void | Promise<void>
 
 function weightOf({ events }: Batch): number {

@@ -49,7 +49,7 @@ export class GrpcConnection {
   #pauseMs = FIRST_PAUSE_MS
   #failure: string | null = null
   #timer: NodeJS.Timeout | null = null
-  /** Of the session, and of one before it that still has calls. */
+  /** The running calls of this session, and of an earlier one that still has some. */
   #calls = 0
   /** Callers that wait for the outcome of the attempt under way. */
   readonly #waiting = new Set<() => void>()

@@ -11,7 +11,7 @@ const HEAD_BYTES = 5
 /** A larger message is not copied behind its head: they are sent one after the other. */
 const MAX_COPIED_BYTES = 64 * 1024
 
-/** What is sent for a message, in order. */
+/** The pieces to send for a message, in order. */
 export function frameMessage(message: Uint8Array): readonly Uint8Array[] {
   const isCopied = message.length <= MAX_COPIED_BYTES
   const frame = Buffer.allocUnsafe(HEAD_BYTES + (isCopied ? message.length : 0))

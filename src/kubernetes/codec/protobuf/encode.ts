@@ -127,7 +127,7 @@ export function encodeWatchEvent(type: EventType, envelopedObject: Buffer): Buff
   return out
 }
 
-/** What a bookmark's object says of itself. */
+/** The metadata of a bookmark's object. */
 export interface BookmarkMetadata {
   readonly resourceVersion: string
   readonly annotations?: Readonly<Record<string, string>>

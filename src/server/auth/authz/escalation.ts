@@ -28,9 +28,9 @@ export interface RightsWrite {
   readonly namespace: string
   /** In the path; '' for a create. */
   readonly pathName: string
-  /** What is there now, as JSON; null: nothing. */
+  /** The current object as JSON; null if there is none. */
   readonly before: unknown
-  /** What will be there. */
+  /** The object after the write. */
   readonly after: unknown
 }
 

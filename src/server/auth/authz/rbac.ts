@@ -33,7 +33,7 @@ export interface RbacRulesOptions {
 export class RbacRules {
   #index: RbacIndex | null = null
   #changes = 0
-  /** What is being made, of the state after so many changes. */
+  /** The index being built, and the number of changes it includes. */
   #running: { readonly changes: number; readonly index: Promise<RbacIndex> } | null = null
   readonly #source: RbacSource
   readonly #isAggregating: boolean
@@ -54,7 +54,7 @@ export class RbacRules {
     return this.#source.unread
   }
 
-  /** Of what the source held at the call, or later; null while it cannot be read. */
+  /** The index of the source's state at the call, or later; null while it cannot be read. */
   async index(): Promise<RbacIndex | null> {
     if (this.unread !== null) return null
     if (this.#index !== null) return this.#index
@@ -112,7 +112,7 @@ function unread(rules: RbacRules): string {
   return `RBAC: ${rules.unread ?? NOT_YET_READ}`
 }
 
-/** What an answer lists at most: a person reads far fewer, and others may write as many as they like. */
+/** The most rules in an answer: a person reads far fewer, and callers can create any number. */
 const MAX_LISTED_RULES = 10_000
 
 function rulesOf(index: RbacIndex, user: User, namespace: string): UserRules {

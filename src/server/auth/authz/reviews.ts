@@ -180,7 +180,7 @@ function subjectOf(spec: unknown): User {
   }
 }
 
-/** An authorizer that cannot decide now is told of in the answer: it is no failure of the review. */
+/** If an authorizer cannot decide now, the answer says so; the review itself has not failed. */
 async function decide(judge: ReviewJudge, user: User, attributes: Attributes): Promise<object> {
   try {
     const { allowed, reason, rule } = await judge.decide(user, attributes)

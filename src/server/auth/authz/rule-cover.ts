@@ -110,7 +110,7 @@ function coversResource({ resources }: CompiledRule, resource: string): boolean 
   return slash !== -1 && resources.has(`*${resource.slice(slash)}`)
 }
 
-/** What one comparison may cost. */
+/** The budget of one comparison. */
 class Budget {
   #steps = 0
   #turns = 0

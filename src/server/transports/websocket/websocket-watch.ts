@@ -53,7 +53,7 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
   socket.setKeepAlive(true, KEEPALIVE_MS)
   const webSocket = upgrade(exchange)
   boundMessages(webSocket, socket)
-  // Whoever listens for the end of the answer is told when the watch ends.
+  // Listeners for the end of the response are called when the watch ends.
   if (response.listenerCount('close') > 0) webSocket.once('close', () => response.emit('close'))
   const framing = form.stream === 'protobuf-frames' ? webSocketProtobuf : webSocketJson
   return { wire: wireOf(framing, 'websocket'), output: new WebSocketOutput(webSocket, socket) }
