@@ -142,7 +142,7 @@ const ROWS: readonly Row[] = [
     '/openapi/v4',
     '/openapi/v3/apis/nothing/v1',
     '/api/v1//pods',
-    '/api/v1/namespaces//pods',
+    '/api/v1/namespaces//nodes',
     '/api//v1/pods',
     '/api/v1/../v1/pods',
     '/api/v1/%2e%2e/pods',
@@ -178,6 +178,12 @@ const ROWS: readonly Row[] = [
     path: '/apis/edge.example.com/v1/namespaces//caches',
     code: 200,
     has: { kind: 'CacheList' },
+  },
+  {
+    promise: 'and for lists of built-in kinds',
+    path: '/api/v1/namespaces//pods',
+    code: 200,
+    has: { kind: 'PodList' },
   },
   {
     promise: 'a subresource that a kubelet answers says so',

@@ -144,9 +144,4 @@ export const knownDifferences: readonly Row[] = [
     matches: ({ where, theirs }, question) =>
       where === 'header warning' && theirs === '(absent)' && isAbout(question, /\/endpoints\b/),
   },
-  {
-    name: 'an empty namespace in a path',
-    reason: 'The API server takes it for all of them.',
-    matches: ({ where, ours }, { path }) => where === 'code' && path.includes('/namespaces//') && ours.startsWith('404'),
-  },
 ] // prettier-ignore

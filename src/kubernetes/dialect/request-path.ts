@@ -122,8 +122,10 @@ function openApiPath(segments: readonly string[]): RequestPath {
 function resourcePath(group: string, version: string, names: readonly string[], find: FindResource): ResourcePath {
   const { isNamespaced, hasEmptyNamespace, namespace, plural, name, subresource, legacyWatch } = partsOf(group, names)
   const found = find(group, version, fixed(plural))
-  // For custom resources alone an empty namespace means all of them, as in the API server.
-  if (hasEmptyNamespace && found?.origin !== 'custom') throw unknownResource()
+  // In a list an empty namespace means all of them, as in the API server; for custom resources it does so in every path.
+  const isEmptyTaken =
+    found?.origin === 'custom' || (found?.origin === 'well-known' && found.resource.namespaced && name === '')
+  if (hasEmptyNamespace && !isEmptyTaken) throw unknownResource()
   if (/[\0\uFFFD]/.test(namespace + name))
     throw new BadRequestError(`${quote(namespace + name)} is no UTF-8, or has a NUL`)
   if (isDots(namespace) || subresource.split('/').some(isDots)) throw ambiguous(`${namespace}/${name}/${subresource}`)

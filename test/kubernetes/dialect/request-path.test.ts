@@ -157,7 +157,9 @@ void t.test('a path that could be read in two ways is refused', async (t) => {
     // A path with an empty segment leads nowhere, as in the API server.
     '/api/v1//pods',
     '/api//v1/pods',
-    '/api/v1/namespaces//pods',
+    '/api/v1/namespaces//pods/web',
+    '/api/v1/namespaces//nodes',
+    '/apis/distributary.io/v1/namespaces//routes',
     '/apis//apps/v1',
     '/apis/apps//v1',
     '/apis//',
