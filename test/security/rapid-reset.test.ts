@@ -1,10 +1,11 @@
 /**
- * HTTP/2 requests that are given up as soon as they are made, over new connections again and again: the address is refused for
- * a while, and clients of other addresses notice nothing.
+ * HTTP/2 requests that are given up as soon as they are made, over new connections again and again: the connections of the attacker
+ * end, and clients behind the same address notice nothing, nor do those of other addresses.
  */
-import { type EventEmitter, once } from 'node:events'
+import type { EventEmitter } from 'node:events'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from 'node:http2'
 import { connect } from 'node:net'
+import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { startApp } from '../support/app.js'
@@ -21,13 +22,12 @@ interface Target {
   readonly isSecure: boolean
 }
 
-interface Attacked {
-  /** Requests that were sent before their connection ended. */
-  readonly sent: number
-  /** The codes of the GOAWAY frames. */
-  readonly told: readonly number[]
-  /** Connections that were closed without a word of HTTP/2. */
-  readonly refused: number
+/** The codes of the GOAWAY frames. */
+type Told = readonly number[]
+
+interface Options {
+  readonly address?: string
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 function open({ port, isSecure }: Target, localAddress: string): ClientHttp2Session {
@@ -46,25 +46,22 @@ function event(emitter: EventEmitter, name: string): Promise<unknown> {
 }
 
 /** Opens connections one after the other, and gives up fifty requests on each. */
-async function attack(target: Target): Promise<Attacked> {
-  let sent = 0
-  let refused = 0
+async function attack(target: Target, { headers = {} }: Options = {}): Promise<Told> {
   const told: number[] = []
   for (let round = 0; round < ROUNDS; round++) {
     const session = open(target, ATTACKER)
     session.on('goaway', (code) => told.push(code))
     const closed = event(session, 'close')
-    const isThere = await Promise.race([event(session, 'remoteSettings').then(() => true), closed.then(() => false)])
-    if (!isThere) {
-      refused++
-      continue
+    await Promise.race([event(session, 'remoteSettings'), closed])
+    if ('authorization' in headers) {
+      const stream = session.request({ ':path': '/api/v1/pods', ...headers }).resume()
+      await event(stream, 'close')
     }
     const ended: Promise<unknown>[] = []
     for (let i = 0; i < RESETS && !session.closed && !session.destroyed; i++) {
-      const stream = session.request({ ':path': '/api/v1/pods?watch=true' })
+      const stream = session.request({ ':path': '/api/v1/pods?watch=true', ...headers })
       stream.on('error', () => {})
       ended.push(event(stream, 'close'))
-      sent++
       // The frames of the request leave before those of its end.
       await new Promise((resolve) => setImmediate(resolve))
       stream.close(constants.NGHTTP2_CANCEL)
@@ -72,60 +69,84 @@ async function attack(target: Target): Promise<Attacked> {
     await Promise.race([Promise.all(ended), closed])
     session.destroy()
   }
-  return { sent, told, refused }
+  return told
 }
 
-/** A client that watches and makes requests until it is told to stop. @returns the codes of all answers. */
-async function behave(target: Target, until: AbortSignal): Promise<readonly (number | undefined)[]> {
-  const session = open(target, '127.0.0.1')
+/**
+ * Clients that come one after the other, each with two requests on a connection of its own, beside one that watches, until they
+ * are told to stop. @returns the codes of all answers; undefined for none.
+ */
+async function behave(
+  target: Target,
+  until: AbortSignal,
+  { address = '127.0.0.1', headers = {} }: Options = {},
+): Promise<readonly (number | undefined)[]> {
   const codes: (number | undefined)[] = []
-  const ask = async (path: string): Promise<ClientHttp2Stream> => {
-    const stream = session.request({ ':path': path })
-    const [headers] = (await once(stream, 'response')) as [Readonly<Record<string, number>>]
-    codes.push(headers[':status'])
+  const ask = async (session: ClientHttp2Session, path: string): Promise<ClientHttp2Stream> => {
+    const stream = session.request({ ':path': path, ...headers })
+    stream.on('error', () => {})
+    let code: number | undefined
+    stream.on('response', (answer) => (code = answer[':status']))
+    await Promise.race([event(stream, 'response'), event(stream, 'close')])
+    codes.push(code)
     return stream
   }
-  const watch = await ask('/api/v1/pods?watch=true')
+  const watching = open(target, address)
+  const watch = await ask(watching, '/api/v1/pods?watch=true')
   while (!until.aborted) {
-    for (const path of ['/api/v1/pods', '/livez']) (await ask(path)).resume()
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    const session = open(target, address)
+    for (const path of ['/api/v1/pods', '/livez']) (await ask(session, path)).resume()
+    session.close()
   }
   codes.push(watch.closed ? undefined : 200)
-  session.destroy()
+  watching.destroy()
   return codes
 }
 
-/** @param isTold whether the connection that exceeds the bound is told so: of several workers, another one may count to the end. */
-async function check(t: Test, target: Target, isTold = true): Promise<void> {
+async function check(t: Test, target: Target, options: Options = {}, honest: Options = options): Promise<Told> {
   const done = new AbortController()
-  const honest = behave(target, done.signal)
-  const { sent, told, refused } = await attack(target)
+  const others = [behave(target, done.signal, honest), behave(target, done.signal, { ...honest, address: ATTACKER })]
+  const told = await attack(target, options)
   done.abort()
-  const codes = await honest
-  t.ok(sent < 500, `${sent} of ${ROUNDS * RESETS} requests were taken`)
-  if (isTold) t.ok(told.includes(constants.NGHTTP2_ENHANCE_YOUR_CALM), `told ${told.join()}`)
-  t.ok(refused > ROUNDS / 2, `${refused} connections were refused`)
-  t.ok(codes.length > 0, `${codes.length} answers`)
-  t.same([...new Set(codes)], [200], 'the client beside it is answered')
+  const [elsewhere = [], neighbours = []] = await Promise.all(others)
+  for (const [name, codes] of Object.entries({ elsewhere, neighbours })) {
+    t.ok(codes.length > 20, `${codes.length} answers`)
+    t.same([...new Set(codes)], [200], `the clients ${name} are answered`)
+  }
+  return told
 }
 
 const objects = { 'pods/default/a': pod('a') }
 
 for (const isSecure of [false, true]) {
   void t.test(
-    `an address that gives up its requests is refused, ${isSecure ? 'over TLS' : 'in the open'}`,
+    `the connections of a client that gives up its requests end, and its neighbours’ do not, ${isSecure ? 'over TLS' : 'in the open'}`,
     async (t) => {
       const flags = isSecure ? secureFlags() : []
       const { app, url, secureUrl } = await startApp(t, { flags, objects })
       const port = Number(new URL(isSecure ? secureUrl : url).port)
-      await check(t, { port, isSecure })
+      const told = await check(t, { port, isSecure })
+      t.ok(told.includes(constants.NGHTTP2_ENHANCE_YOUR_CALM), `told ${told.join()}`)
       const { text } = await app.metrics.expose()
-      t.ok(Number(/distributary_http_rejected_total\{limit="resets"\} (\d+)/.exec(text)?.[1]) > ROUNDS / 2)
+      const ended = Number(/distributary_http_rejected_total\{limit="resets"\} (\d+)/.exec(text)?.[1])
+      t.ok(ended > ROUNDS / 2, `${ended} connections have been ended`)
     },
   )
 }
 
-void t.test('it is refused by all workers, whichever of them it reached', async (t) => {
+void t.test('a client that has authenticated is counted by its name, on all of its connections', async (t) => {
+  const folder = t.testdir({ 'tokens.csv': 'bad-token,bad,1\ngood-token,good,2\n' })
+  const flags = [`--token-auth-file=${join(folder, 'tokens.csv')}`, '--requests-per-second=100000']
+  const { app, url } = await startApp(t, { flags, objects })
+  const target = { port: Number(new URL(url).port), isSecure: false }
+  const headers = (token: string): Options => ({ headers: { authorization: `Bearer ${token}` } })
+  await check(t, target, headers('bad-token'), headers('good-token'))
+  const { text } = await app.metrics.expose()
+  const ended = Number(/distributary_http_rejected_total\{limit="resets"\} (\d+)/.exec(text)?.[1])
+  t.ok(ended > ROUNDS / 2, `${ended} connections have been ended`)
+})
+
+void t.test('all workers suspect it, whichever of them it reached', async (t) => {
   const { port } = await startServer(t, { flags: ['--workers', '3'], ready: false })
-  await check(t, { port, isSecure: false }, false)
+  await check(t, { port, isSecure: false })
 })

@@ -56,11 +56,11 @@ export interface Draw {
   readonly unused: number
 }
 
-/** The addresses whose connections are refused for a while. */
+/** The clients, by network or identity, that are suspect for a while. */
 export interface Resets {
   /** Counts requests that clients of another process gave up at once. */
-  countOf(network: string, resets: number): void
-  refuse(network: string): void
+  countOf(client: string, resets: number): void
+  suspect(client: string): void
 }
 
 /** How one process has its limits counted. */

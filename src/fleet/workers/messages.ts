@@ -5,7 +5,7 @@
  *     worker → primary   subscribe, unsubscribe, request-progress, ask, cancel, collected, started,
  *                        enter, hold, leave, draw-requests, spend-bytes, resets
  *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, confirmed, disconnected,
- *                        refused, answer, collect, drain, entered, drawn, spent, refuse-network
+ *                        refused, answer, collect, drain, entered, drawn, spent, suspect-network
  */
 import type { Batch, KeyValue } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
@@ -33,7 +33,7 @@ export const ToWorker = {
   entered: 15,
   drawn: 16,
   spent: 17,
-  refuseNetwork: 18,
+  suspectNetwork: 18,
 } as const
 
 export const ToPrimary = {

@@ -117,9 +117,9 @@ export class Primary {
     return this.#checks.run()
   }
 
-  /** Makes all workers refuse the connections of a network for a while. */
-  refuse(network: string): void {
-    for (const link of this.#links) link.refuse(network)
+  /** Tells all workers that a client is suspect for a while. */
+  suspect(client: string): void {
+    for (const link of this.#links) link.suspect(client)
   }
 
   async stop(): Promise<void> {

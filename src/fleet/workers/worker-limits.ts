@@ -141,8 +141,8 @@ export class WorkerLimits implements SharedLimits {
         this.#waitUntil.set(identity, this.#options.clock.monotonic() + reader.number())
         return
       }
-      case ToWorker.refuseNetwork:
-        return this.#resets?.refuse(reader.text())
+      case ToWorker.suspectNetwork:
+        return this.#resets?.suspect(reader.text())
       default:
         throw new RangeError(`no message has the type ${reader.type}`)
     }

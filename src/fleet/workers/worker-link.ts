@@ -111,9 +111,9 @@ export class WorkerLink implements RelaySubscriber {
     this.#write(new FrameWriter(ToWorker.drain).done())
   }
 
-  /** Tells the worker to refuse the connections of a network for a while. */
-  refuse(network: string): void {
-    this.#write(new FrameWriter(ToWorker.refuseNetwork).text(network).done())
+  /** Tells the worker that a client is suspect for a while. */
+  suspect(client: string): void {
+    this.#write(new FrameWriter(ToWorker.suspectNetwork).text(client).done())
   }
 
   /** Resolves with the worker's metrics or status as JSON; with null when the worker has none, or does not answer in time. */

@@ -282,7 +282,7 @@ export class WorkerChannel {
       case ToWorker.entered:
       case ToWorker.drawn:
       case ToWorker.spent:
-      case ToWorker.refuseNetwork:
+      case ToWorker.suspectNetwork:
         return this.limits.heard(reader)
       default:
         // The feed may have been stopped meanwhile.

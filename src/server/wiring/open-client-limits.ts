@@ -66,7 +66,7 @@ export function openClientLimits(basis: LimitsBasis, shared: SharedLimits): Clie
 export function countedLimits(
   basis: LimitsBasis,
   processes: number,
-  onResets: Pick<ConstructorParameters<typeof RapidResets>[0], 'onCounted' | 'onRefused'>,
+  onResets: Pick<ConstructorParameters<typeof RapidResets>[0], 'onCounted' | 'onSuspected'>,
 ): OwnLimits {
   const { config, live, clock, metrics } = basis
   const share = (most: number): number => Math.ceil(most / processes)

@@ -50,7 +50,9 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     securePort: await portOf(address, config.securePort),
     metricsPort: metricsBindAddress && (await portOf(metricsBindAddress.host, metricsBindAddress.port)),
   }
-  const limits = countedLimits({ config, live, clock, metrics }, 1, { onRefused: (network) => primary.refuse(network) })
+  const limits = countedLimits({ config, live, clock, metrics }, 1, {
+    onSuspected: (client) => primary.suspect(client),
+  })
   const primary: Primary = new Primary({
     limits,
     openFeed: chooseFeeds({

@@ -174,20 +174,20 @@ void t.test('the bytes of an identity are counted over all workers', async (t) =
   t.equal(rates[1].spendInitialBytes('b', 0), 0)
 })
 
-void t.test('requests that are given up are counted over all workers, and all refuse the network', async (t) => {
+void t.test('requests that are given up are counted over all workers, and all suspect the network', async (t) => {
   const limits = countedLimits()
   const h = primaryHarness(t, { limits })
   const [first, second] = [await h.worker(), await h.worker()]
   const refused: string[] = []
   const own = (name: string) => ({
     countOf: () => {},
-    refuse: (network: string) => void refused.push(`${name} ${network}`),
+    suspect: (network: string) => void refused.push(`${name} ${network}`),
   })
   const tell = first.channel.limits.resets(own('first'))
   second.channel.limits.resets(own('second'))
   for (let i = 0; i < 5; i++) tell('192.0.2.1', 1)
   await until(() => limits.resetsOf.get('192.0.2.1') === 5, 'the primary is told')
-  h.primary.refuse('192.0.2.1')
+  h.primary.suspect('192.0.2.1')
   await until(() => refused.length === 2, 'both are told')
   t.same(refused.sort(), ['first 192.0.2.1', 'second 192.0.2.1'])
 })

@@ -23,6 +23,7 @@ import { ALL_UNAUTHENTICATED, ANONYMOUS, identityKey, type User } from '../../au
 import { type StatusError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Exchange, Judgement } from '../server/exchange.js'
 import { identityTurn } from './arrivals.js'
+import { noteIdentity } from './rapid-resets.js'
 
 export interface RequestGateOptions {
   /** null: nobody is authenticated, and everything is allowed. */
@@ -126,7 +127,7 @@ export class RequestGate {
       address,
     }
     const found = this.#judgementOf(exchange, attributes, address)
-    const user = await this.#authenticate(guard, asked, address)
+    const user = await this.#authenticate(guard, asked, address, request)
     found.client = { user, impersonator: null }
     const acting = await this.#actingAs(guard, user, asked, address, found)
     found.client = acting
@@ -157,9 +158,16 @@ export class RequestGate {
    * A refused credential counts as a request of its address, because it has no other name: 401s have a rate.
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
-  async #authenticate(guard: AccessGuard, asked: AuthenticationRequest, address: string): Promise<Authenticated> {
+  async #authenticate(
+    guard: AccessGuard,
+    asked: AuthenticationRequest,
+    address: string,
+    request: IncomingMessage,
+  ): Promise<Authenticated> {
     try {
-      return await guard.authenticate(asked)
+      const user = await guard.authenticate(asked)
+      if (!user.groups.includes(ALL_UNAUTHENTICATED)) noteIdentity(request, user.name)
+      return user
     } catch (error) {
       if (error instanceof UnauthorizedError) await this.#options.countRequest(address)
       throw error
@@ -212,7 +220,7 @@ export class RequestGate {
     }
     const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request) }
     const found = this.#judgementOf(exchange, attributes, address)
-    const user = await this.#authenticate(guard, asked, address)
+    const user = await this.#authenticate(guard, asked, address, request)
     found.client = { user, impersonator: null }
     const acting = await this.#actingAs(guard, user, asked, address, found)
     found.client = acting
@@ -236,7 +244,7 @@ export class RequestGate {
       address,
     }
     const found = this.#judgementOf(exchange, attributes, address)
-    const user = guard === null ? null : await this.#authenticate(guard, asked, address)
+    const user = guard === null ? null : await this.#authenticate(guard, asked, address, request)
     if (user !== null) found.client = { user, impersonator: null }
     await this.#count(found, user === null ? address : identityOf(user, address), address)
     found.rule = 'passed on'

@@ -19,7 +19,7 @@ import {
   createSecureServer,
 } from 'node:http2'
 import type { Socket } from 'node:net'
-import { RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
+import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { endSocket } from '../watch/linger.js'
 
@@ -86,7 +86,6 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     follow(socket, sockets)
     sniff(socket, (isHttp2) => {
       if (!isHttp2) return accept.call(http1, socket)
-      if (isRefused(socket, limits)) return
       // A client of HTTP/1.1 may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
       socket.allowHalfOpen = false
       http2.emit('connection', socket)
@@ -128,8 +127,6 @@ export function createSecureListener(
   const [accept] = server.listeners('connection') as [(socket: Socket) => void]
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {
-    // Before the handshake, which is the dearest part of a connection.
-    if (isRefused(socket, limits)) return
     follow(socket, sockets)
     socket.setNoDelay(true)
     accept.call(server, socket)
@@ -206,13 +203,6 @@ function sniff(socket: Socket, then: (isHttp2: boolean) => void): void {
   socket.on('data', onData)
 }
 
-/** Closes a new connection of an address that is refused. */
-function isRefused(socket: Socket, { resets }: ListenerLimits): boolean {
-  if (resets?.refuses(socket.remoteAddress ?? '') !== true) return false
-  socket.destroy()
-  return true
-}
-
 /** Ends idle HTTP/2 connections: a client that disappears without closing its connection would hold it forever. */
 function followSessions(
   server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
@@ -251,11 +241,12 @@ function followSessions(
 function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream: ServerHttp2Stream) => void {
   // A session that has ended does not know its address any more.
   const address = session.socket.remoteAddress ?? ''
+  let given = 0
   return (stream) => {
     const openedMs = performance.now()
     stream.once('aborted', () => {
-      if (performance.now() - openedMs > RAPID_MS || !resets.count(address) || session.destroyed) return
-      resets.refuses(address)
+      if (performance.now() - openedMs > RAPID_MS) return
+      if (!resets.count(address, identityOfSession(session), ++given) || session.destroyed) return
       session.destroy(new Error('too many requests were given up at once'), constants.NGHTTP2_ENHANCE_YOUR_CALM)
     })
   }

@@ -15,49 +15,63 @@ function limits(options: Partial<RapidResetsOptions> = {}) {
   return { clock, resets, rejected: () => rejected }
 }
 
-void t.test('an address that gives up more requests than others ever do is refused for ten seconds', async (t) => {
+const A = '192.0.2.1'
+
+void t.test('an address that gives up more requests than others ever do is suspect for ten seconds', (t) => {
   const { clock, resets, rejected } = limits()
-  for (let i = 0; i < 199; i++) t.notOk(resets.count('192.0.2.1'))
-  t.notOk(resets.refuses('192.0.2.1'))
-  t.ok(resets.count('192.0.2.1'), 'the two hundredth')
-  t.ok(resets.refuses('192.0.2.1'))
-  t.ok(resets.refuses('::ffff:192.0.2.1'), 'in either notation')
-  t.notOk(resets.refuses('192.0.2.2'))
+  for (let i = 1; i <= 199; i++) t.notOk(resets.count(A, null, i))
+  t.ok(resets.count(A, null, 200), 'the two hundredth ends its connection')
+  for (let i = 1; i <= 4; i++) t.notOk(resets.count('::ffff:192.0.2.1', null, i), 'another connection has four')
+  t.ok(resets.count('::ffff:192.0.2.1', null, 5), 'in either notation')
+  t.notOk(resets.count('192.0.2.2', null, 5), 'another address is not suspect')
   t.equal(rejected(), 2)
   clock.advance(10_001)
-  t.notOk(resets.refuses('192.0.2.1'))
-  t.notOk(resets.count('192.0.2.1'), 'with a new allowance')
+  t.notOk(resets.count(A, null, 5), 'with a new allowance')
+  t.end()
 })
 
-void t.test('twenty a second go on without end', async (t) => {
+void t.test('twenty a second go on without end', (t) => {
   const { clock, resets } = limits()
   for (let second = 0; second < 60; second++) {
-    for (let i = 0; i < 20; i++) if (resets.count('192.0.2.1')) t.fail('refused')
+    for (let i = 0; i < 20; i++) if (resets.count(A, null, 20 * second + i)) t.fail('ended')
     clock.advance(1_000)
   }
-  t.notOk(resets.refuses('192.0.2.1'))
+  t.end()
 })
 
-void t.test('a proxy carries the requests of many clients, and is not counted', async (t) => {
+void t.test('who is authenticated is counted by name: not against its neighbours, and not by what they do', (t) => {
   const { resets } = limits()
-  for (let i = 0; i < 1_000; i++) resets.count('10.1.2.3')
-  t.notOk(resets.refuses('10.1.2.3'))
+  for (let i = 1; i <= 200; i++) resets.count(A, 'ann', i)
+  t.ok(resets.count('192.0.2.9', 'ann', 5), 'ann is suspect wherever she comes from')
+  t.notOk(resets.count(A, null, 5), 'her address is not')
+  t.notOk(resets.count(A, 'bob', 5))
+  for (let i = 1; i <= 200; i++) resets.count(A, null, i)
+  t.ok(resets.count(A, null, 5))
+  t.notOk(resets.count(A, 'bob', 100), 'bob is not suspect with his address')
+  t.end()
 })
 
-void t.test('what other processes count comes on top, and a refusal is told once', async (t) => {
-  const refused: string[] = []
+void t.test('a proxy carries the requests of many clients, and is not counted', (t) => {
+  const { resets } = limits()
+  for (let i = 1; i <= 1_000; i++) if (resets.count('10.1.2.3', null, i)) t.fail('ended')
+  t.end()
+})
+
+void t.test('what other processes count comes on top, and a suspicion is told once', (t) => {
+  const suspected: string[] = []
   const counted: string[] = []
   const { resets } = limits({
-    onRefused: (network) => refused.push(network),
-    onCounted: (network) => counted.push(network),
+    onSuspected: (client) => suspected.push(client),
+    onCounted: (client) => counted.push(client),
   })
-  resets.countOf('192.0.2.1', 150)
-  for (let i = 0; i < 60; i++) resets.count('192.0.2.1')
-  t.ok(resets.refuses('192.0.2.1'))
-  t.same(refused, ['192.0.2.1'])
-  t.equal(counted.length, 60, 'its own are told')
-  resets.refuse('192.0.2.9')
-  t.ok(resets.refuses('192.0.2.9'), 'as another process says')
+  resets.countOf(A, 150)
+  for (let i = 1; i <= 60; i++) resets.count(A, null, i)
+  t.ok(resets.count(A, null, 5))
+  t.same(suspected, [A])
+  t.equal(counted.length, 61, 'its own are told')
+  resets.suspect('192.0.2.9')
+  t.ok(resets.count('192.0.2.9', null, 5), 'as another process says')
+  t.end()
 })
 
 void t.test('an IPv6 client counts by its network, which it may use all of', async (t) => {
