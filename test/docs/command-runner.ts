@@ -133,7 +133,7 @@ const acts: Readonly<Record<Extract<How, string>, (scene: Scene, command: string
   async streams(scene, command, t) {
     const { child, output } = scene.run(command)
     await Promise.race([once(child.stdout!, 'data'), once(child, 'close')])
-    t.match(output.text, /"type":"(ADDED|MODIFIED)"|^NAMESPACE|^NAME/, command)
+    t.match(output.text, /"type":"(ADDED|MODIFIED)"|^NAMESPACE|^NAME|\bADDED +\d/, command)
     process.kill(-child.pid!, 'SIGKILL')
   },
   async prometheus(scene, command, t) {

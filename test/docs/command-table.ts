@@ -38,6 +38,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/^etcdutl /, { not: "etcd's own, from its manual" }],
   [/^openssl /, { not: "OpenSSL's own, from its manual" }],
   [/^etcdutl /, { not: 'of a newer etcd than is here; test/etcd/restore.test.ts restores with the same flags' }],
+  [/^python3 -m http\.server /, { not: "Python's own; test/docs/flags-page.test.ts serves the page" }],
   [/^npm audit signatures$/, { not: 'asks a registry' }],
   [/^npm (i|install) /, { not: 'asks a registry; test/ops/package.test.ts installs the package' }],
   [/^npx (?!distributary)/, { not: 'asks a registry' }],
@@ -52,7 +53,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/^npm start -- --help$|^distributary --/, 'ends'],
   [/^distributary --\S+ .*/, 'server'],
   [/^distributary watch |^curl (-\w+ )*-N |^kubectl .* (-w|--watch)$/, 'streams'],
-  [/^(curl|kubectl|etcdctl|distributary|promtool) /, 'ends'],
+  [/^(curl|kubectl|etcdctl|distributary|printf|promtool) /, 'ends'],
   [/^prometheus /, 'prometheus'],
 ]
 

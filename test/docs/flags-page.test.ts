@@ -1,0 +1,87 @@
+/** The page and the script of the guide to plain prefixes, as they stand there. */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { keyFromText } from '../../src/engine/model/event.js'
+import { startHttpFaults } from '../client/reflector/http-faults.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { openPage } from '../support/chromium.js'
+import { until } from '../support/until.js'
+import { readText } from './repository.js'
+
+/** @throws Error when the guide has not exactly one block of the language. */
+function blockOf(language: string): string {
+  const blocks = [...readText('docs/plain-prefixes.md').matchAll(/^```(\w+)\n([^]*?)^```$/gm)]
+  const [block, another] = blocks.filter(([, name]) => name === language)
+  if (block === undefined || another !== undefined) throw new Error(`one block of ${language}`)
+  return block[2]!
+}
+
+function put(app: AppHarness, key: string, value: string | null): void {
+  const stored = keyFromText(`/config/flags/${key}`)
+  app.upstream.commit([
+    value === null ? { type: 'delete', key: stored } : { type: 'put', key: stored, value: Buffer.from(value) },
+  ])
+}
+
+/** At a port of its own, which is the origin. */
+async function servePage(t: Test): Promise<{ readonly origin: string; show(html: string): void }> {
+  let page = ''
+  const server = http.createServer((_request, response) => response.setHeader('content-type', 'text/html').end(page))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, show: (html) => void (page = html) }
+}
+
+void t.test('the page shows each flag as it is now, through a cut and a 410', async (t) => {
+  const { origin, show } = await servePage(t)
+  const app = await startApp(t, {
+    flags: ['--resource', 'flags=/config/flags/', '--cors-allowed-origins', origin],
+    config: { defaultWatchCacheSize: 1, watchCacheAge: 0 },
+  })
+  put(app, 'eu/checkout', '{"on":true,"share":0.25}')
+  put(app, 'banner', '<b>Hello</b>')
+  const faults = await startHttpFaults(t, app.port)
+  show(blockOf('html').replace('http://127.0.0.1:8001', faults.url))
+  const browser = await openPage(t, origin)
+  const shows = async (expected: string): Promise<void> =>
+    await until(async () => (await browser.innerText('ul')) === expected, expected, 60_000)
+  await shows('banner: <b>Hello</b>\neu:checkout: {"on":true,"share":0.25}')
+  put(app, 'banner', 'Hello again')
+  put(app, 'new', '[1]')
+  await shows('banner: Hello again\neu:checkout: {"on":true,"share":0.25}\nnew: [1]')
+  put(app, 'eu/checkout', null)
+  await shows('banner: Hello again\nnew: [1]')
+  faults.cut()
+  // More than is kept: the deletion is forgotten when the browser is back.
+  put(app, 'new', null)
+  for (let i = 0; i < 5; i++) put(app, 'banner', `${i}`)
+  await shows('banner: 4')
+  const metrics = await (await fetch(`${app.url}/metrics`)).text()
+  t.match(metrics, /^distributary_watch_resumes_expired_total\{[^}]*resource="flags"\} [1-9]/m, 'by way of a 410')
+})
+
+void t.test('the script follows the part that it asks for', async (t) => {
+  const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
+  put(app, 'eu/checkout', '{"on":true}')
+  put(app, 'us/checkout', '{"on":true}')
+  const folder = mkdtempSync(join(tmpdir(), 'flags-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const client = new URL('../../src/client/index.js', import.meta.url).href
+  const script = blockOf('js').replace('distributary/client', client).replace('http://127.0.0.1:8001', app.url)
+  writeFileSync(join(folder, 'flags.mjs'), script)
+  const child = spawn(process.execPath, [join(folder, 'flags.mjs')], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  let printed = ''
+  child.stdout.on('data', (text: Buffer) => (printed += text.toString()))
+  await until(() => printed === '+ /config/flags/eu/checkout { on: true }\n', 'what is there')
+  put(app, 'us/checkout', null)
+  put(app, 'eu/checkout', '{"on":false}')
+  put(app, 'eu/checkout', null)
+  await until(() => printed.endsWith('- /config/flags/eu/checkout\n'), 'and what becomes of it')
+  t.notMatch(printed, /us/)
+})
