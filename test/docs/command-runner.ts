@@ -177,10 +177,18 @@ const acts: Readonly<Record<Extract<How, string>, (scene: Scene, command: string
   },
 }
 
+const NAMESPACE = { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'default', uid: '1' } }
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64')
+}
+
 /** One test for each of the pages that `isOurs`. They repeat each other: what only asks is asked once. */
 export async function runCommandsOf(t: Test, isOurs: (page: string) => boolean): Promise<void> {
   const servers = new Servers(t)
   const [etcd, demo] = await Promise.all([startEtcd(t), servers.url('', 8001)])
+  // The documents are about an etcd with Kubernetes in it: over another one a server serves the prefixes that it is given.
+  await etcd.call('kv/put', { key: base64('/registry/namespaces/default'), value: base64(JSON.stringify(NAMESPACE)) })
   const all = documentedCommands().filter(({ page }) => isOurs(page))
   const done = new Set<string>()
   for (const page of new Set(all.map((command) => command.page))) {
