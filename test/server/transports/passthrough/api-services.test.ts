@@ -391,6 +391,27 @@ void t.test(
   },
 )
 
+void t.test('a redirect is not followed: the client gets it, and discovery learns nothing from it', async (t) => {
+  const authority = createAuthority(t)
+  const pair = authority.server()
+  const tls = { cert: readFileSync(pair.cert), key: readFileSync(pair.key) }
+  const [behind, elsewhere] = [await startApiServer(t, tls), await startApiServer(t, tls)]
+  behind.answer = (request, response) => {
+    response.writeHead(307, { location: `${elsewhere.url}${request.url}` }).end()
+  }
+  const flags = ['--apiservice', `other.io/v1=${behind.url}`, '--apiservice-cafile', authority.ca]
+  const h = await startApp(t, { flags })
+  await until(() => behind.seen.length > 0, 'asked by the server itself', ROUNDS_MS)
+  const answer = await fetch(`${h.url}/apis/other.io/v1/things`, {
+    redirect: 'manual',
+    headers: { authorization: 'Bearer sesame' },
+  })
+  t.equal(answer.status, 307)
+  t.equal(answer.headers.get('location'), `${elsewhere.url}/apis/other.io/v1/things`)
+  t.same(await aggregated(h, 'other.io'), [{ version: 'v1', resources: [], freshness: 'Stale' }])
+  t.same(elsewhere.seen, [], 'nothing, and no token, was sent there')
+})
+
 void t.test('too many requests at once are refused, and an upgrade becomes a tunnel', async (t) => {
   const authority = createAuthority(t)
   const pair = authority.server()
