@@ -29,7 +29,7 @@ function put(app: AppHarness, key: string, value: string | null): void {
 }
 
 /** At a port of its own, which is the origin. */
-async function servePage(t: Test): Promise<{ readonly origin: string; show(html: string): void }> {
+async function servePage(t: Test): Promise<{ readonly origin: string; readonly show: (html: string) => void }> {
   let page = ''
   const server = http.createServer((_request, response) => response.setHeader('content-type', 'text/html').end(page))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

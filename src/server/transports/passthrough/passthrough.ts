@@ -85,7 +85,6 @@ export class Passthrough {
   #agents: { readonly own: http.Agent; readonly proxy: http.Agent | null }
   readonly #tunnels = new Set<Duplex>()
   readonly #isStripped: (key: string) => boolean
-  #running = 0
 
   constructor(options: PassthroughOptions) {
     this.#options = options
@@ -108,7 +107,6 @@ export class Passthrough {
     // Without an authenticator nobody is asked here who they are, so the other server asks.
     const passesToken = asUser === null && (caller.user === null || caller.byToken)
     const leave = await this.#options.semaphore.acquire(this.#options.url, exchange.signal)
-    this.#running++
     const startedMs = performance.now()
     const onHead = (code: number): void => this.#options.onAnswered?.(code, (performance.now() - startedMs) / 1000)
     try {
@@ -117,7 +115,6 @@ export class Passthrough {
       onHead(StatusError.from(error).code)
       throw error
     } finally {
-      this.#running--
       leave()
     }
   }
