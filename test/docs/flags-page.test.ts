@@ -59,8 +59,14 @@ void t.test('the page shows each flag as it is now, through a cut and a 410', as
   faults.cut()
   // More than is kept: the deletion is forgotten when the browser is back.
   put(app, 'new', null)
-  for (let i = 0; i < 5; i++) put(app, 'banner', `${i}`)
-  await shows('banner: 4')
+  const { cache } = [...app.app.sources].find(({ resource }) => resource.plural === 'flags')!
+  const forgotten = app.upstream.revision
+  let last = 0
+  await until(() => {
+    put(app, 'banner', `${++last}`)
+    return cache.floorRevision > forgotten
+  }, 'the history is gone')
+  await shows(`banner: ${last}`)
   const metrics = await (await fetch(`${app.url}/metrics`)).text()
   t.match(metrics, /^distributary_watch_resumes_expired_total\{[^}]*resource="flags"\} [1-9]/m, 'by way of a 410')
 })
