@@ -140,6 +140,7 @@ export class Comparison {
       const answers = await Promise.all([tryAsk(this.#world.theirs, theirs), tryAsk(this.#world.ours, ours)])
       const [a, b] = answers.map(({ body }) => /"resourceVersion":"(\d+)"/.exec(body.toString())?.[1])
       if (a === b || look === 20) return answers
+      await delay(look * 10)
     }
   }
 
