@@ -1,6 +1,5 @@
 /**
- * Elects one of several processes by a Lease: the holder renews it, and another takes it over when it was not renewed for
- * as long as the holder said.
+ * Elects one of several processes by a Lease: the holder renews it, and another takes over if it was not renewed within its duration.
  *
  * Times are measured on this machine's own monotonic clock, from when a change of the Lease was observed; the times that
  * the Lease contains are for people. Clocks of several machines therefore need not agree, only run at about the same pace.

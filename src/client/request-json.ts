@@ -1,4 +1,4 @@
-/** One request for JSON, for what a controller does besides watching: reading one object, creating, updating, deleting. */
+/** One JSON request, for everything besides watching: read one object, create, update, delete. */
 import { failureOf } from './reflector/list-pages.js'
 import { readBody, type Transport } from './reflector/transport.js'
 

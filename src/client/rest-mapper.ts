@@ -1,7 +1,6 @@
 /**
- * Maps names and kinds to resources and paths, by what the server says it serves. The answer is kept, and asked for again
- * when something unknown is looked for (a definition may have been created since), but not more often than every few
- * seconds, so that a wrong name in a loop does not become a load.
+ * Maps names and kinds to resources and paths, from the server's discovery. It repeats discovery when it meets an unknown name (a
+ * definition may have been created since), but at most every few seconds, so that a wrong name in a loop causes no load.
  */
 import { activeClock } from './reflector/active-clock.js'
 import { WatchFailure } from './reflector/failure.js'

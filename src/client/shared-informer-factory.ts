@@ -1,6 +1,6 @@
 /**
- * The informers of a program: one for each resource and selection, however many of its parts ask for it, so that the server
- * is watched once and the objects are held once. They start and stop together.
+ * The informers of a program: one per resource and selection, shared by all its parts, so that the server is watched once and objects
+ * are held once. They start and stop together.
  */
 import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
 import { type ResourceName, resourcePath } from './resource-path.js'

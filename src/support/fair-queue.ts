@@ -1,9 +1,9 @@
 /**
- * A queue of several flows, such as those of different clients, that shares time evenly between them: whoever queues
- * five thousand items waits for them, and nobody else does.
+ * A queue of several flows, such as those of different clients, that shares time evenly between them: a client that queues five thousand
+ * items delays only itself.
  *
- * It is deficit round robin. The flows stand in a ring; each that comes to the front goes on until it has used its share,
- * and what one item took beyond it is made up for in the next rounds. A heap by the time used was rejected: with
+ * It is deficit round robin. The flows form a ring; the one at the front runs until it has used its share, and time taken beyond it is
+ * deducted in the next rounds. A heap by the time used was rejected: with
  * ten thousand flows of one item each, which is a usual number of nodes, a ring costs the same as a plain queue.
  */
 

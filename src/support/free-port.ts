@@ -1,8 +1,8 @@
 /**
  * Free ports for programs that are given a port and bind it later.
  *
- * A port of `listen(0)` does not stay free: it lies among those that the system gives to outgoing connections, to
- * anybody's, and to a client that tries again and again to reach a server that is down it may give that server's own.
+ * A port from `listen(0)` does not stay free: the system may give it to any outgoing connection, even to that of a client that keeps
+ * trying to reach the server which should have it.
  * Those here lie below (Linux begins at 32768, others at 49152), and below Kubernetes' node ports, which begin at 30000.
  */
 import { randomInt } from 'node:crypto'

@@ -1,7 +1,7 @@
 /**
- * A bounded number of slots, which identities get in turn. A client that asks for a hundred slots waits behind one that
- * asks for a single slot, and no identity holds all slots, however slowly it reads. The queue has three bounds: in
- * total, for each identity, and in time. A request beyond a bound is answered with 429.
+ * A bounded number of slots, shared fairly between identities. A client that requests a hundred slots waits behind one that requests
+ * a single slot, and no identity holds all slots, however slowly it reads. The queue is bounded in total, per identity, and in
+ * time. A request beyond a bound gets 429.
  */
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../engine/model/status.js'

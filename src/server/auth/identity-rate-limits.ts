@@ -1,7 +1,7 @@
 /**
  * Rate limits for one identity: requests a second, and bytes of lists and initial states a second. A noisy tenant gets
  * 429 before others notice it. Running watches are counted where they run (`server/transports/limits/watcher-quota.ts`);
- * slots for requests that cost memory go round between identities in `fair-semaphore.ts`.
+ * `fair-semaphore.ts` shares the slots for requests that cost memory.
  *
  * Buckets are kept in a bounded table. When there are more identities, the coldest bucket is forgotten, which only
  * means that this identity starts with a full bucket again.

@@ -1,7 +1,7 @@
 /**
- * Tells the operator that a server which judges callers for this one cannot: an issuer, or an API server that reviews. Its
- * callers get a 503 that says no more, and only the operator can change what is wrong there. One line says that it fails and
- * why, at most one a minute that it still does, and one that it is over.
+ * Logs when a review server (an issuer, or an API server that authenticates or authorizes) fails. Callers get a 503 without details,
+ * and only the operator can fix the cause. One line says that it fails and why, at most one a minute that it still does, and one
+ * that it has recovered.
  */
 import type { Webhook } from '../../engine/model/request-metrics.js'
 import { ServiceUnavailableError, StatusError } from '../../engine/model/status.js'

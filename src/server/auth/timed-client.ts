@@ -1,4 +1,4 @@
-/** A client of a server that decides for this one, with the time of each exchange told to the metrics. */
+/** A client of a review server that reports the duration of each exchange to the metrics. */
 import type { AccessMetrics, Webhook } from '../../engine/model/request-metrics.js'
 import type { JsonAnswer, JsonClient } from './https-json.js'
 

@@ -1,6 +1,6 @@
 /**
- * The files with which this server authenticates to others, read again when they change. New ones are taken only when TLS can use
- * them, so that a certificate that is renewed before its key leaves the pair before in force.
+ * The files with which this server authenticates to others, read again when they change. New ones take effect only when TLS can use
+ * them: if a certificate is renewed before its key, the previous pair stays in force.
  */
 import { readFileSync } from 'node:fs'
 import { assertUsable, type TlsClientOptions } from '../../support/https-agent.js'

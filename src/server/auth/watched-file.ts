@@ -3,8 +3,8 @@
  * system: Kubernetes swaps mounted secrets by renaming a symbolic link two levels up, which `fs.watch` on the file
  * never sees, and a missed change means that a revoked permission stays in force.
  *
- * Whoever writes a file in place empties it first. So a change is taken once the file has been read twice with the same content:
- * what is half written would be half a policy, or a configuration of nothing but defaults.
+ * A program that writes a file in place empties it first. So a change takes effect once the file was read twice with the same
+ * content: half a file would be half a policy, or a configuration with only defaults.
  */
 import { readFileSync } from 'node:fs'
 

@@ -1,6 +1,6 @@
 /**
- * Splits the arguments into the texts given for each option. Node's own `parseArgs` is used in its lenient mode and
- * read token by token: its strict mode, like commander, stops at the first mistake, and we report all of them.
+ * Splits the arguments into the texts given for each option. It reads the tokens of Node's `parseArgs` in lenient mode: the strict
+ * mode, like commander, stops at the first mistake, and we report all of them.
  */
 import { parseArgs } from 'node:util'
 

@@ -1,6 +1,4 @@
-/**
- * Presents the option table as `--help`.
- */
+/** Presents the option table as `--help`. */
 import { formatBytes, formatDuration, type Option, type OptionGroup } from './option.js'
 import { environmentName, type OptionName, optionNames, options } from './options.js'
 

@@ -1,9 +1,9 @@
 /**
  * Every option of the server, once: flag, default, bounds, and what goes wrong with a bad value. The environment name,
- * the YAML key, `--help`, the docs and the schema of the Helm values are all made from this table.
+ * the YAML key, `--help`, the docs and the schema of the Helm values are made from this table.
  *
  * To add an option, add its entry here *with the code that reads it*: an option that nothing reads does not exist.
- * Flags that kube-apiserver has too mean here what they mean there. How options depend on each other is `relations.ts`.
+ * Flags that kube-apiserver has too mean the same here. `relations.ts` says how options depend on each other.
  */
 import type { ValueOf } from './option.js'
 import { upstreamOptions } from './options/upstream.js'

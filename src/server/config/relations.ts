@@ -1,6 +1,6 @@
 /**
  * Relations between options: first the defaults that follow from other options, then the rules that one value alone
- * cannot break. A rule names the options it reads, so that a value already found wrong is not complained about twice.
+ * cannot break. A rule names the options it reads, so that a value already found wrong is reported only once.
  */
 import { isIP } from 'node:net'
 

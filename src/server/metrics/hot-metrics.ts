@@ -1,7 +1,6 @@
 /**
- * Metrics that every event moves. prom-client looks a labelled value up, checks it and allocates for each observation,
- * which was a tenth of what an event costs; here it is an addition to a number, and prom-client's form is made at a
- * scrape.
+ * Metrics that every event changes. prom-client looks up a labelled value, checks it and allocates for each observation, a tenth of
+ * the cost of an event. Here an observation adds to a number, and prom-client's form is made at a scrape.
  */
 import type { Metric, Registry } from 'prom-client'
 

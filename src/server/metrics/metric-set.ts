@@ -1,6 +1,5 @@
 /**
- * One registry of prom-client, and how metrics are made in it: under our prefix, and with their sums over worker
- * processes.
+ * A prom-client registry whose metrics have our prefix and add up over worker processes.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'

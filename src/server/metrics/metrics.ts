@@ -1,6 +1,6 @@
 /**
- * Every metric of the server in one registry. The families of each stage stand in a file of their own beside this one,
- * and each stage gets only the narrow part that it feeds.
+ * Every metric of the server in one registry. Each stage's families have a file beside this one, and each stage
+ * gets only the part that it feeds.
  *
  * Label values are chosen by the operator or the code (group, resource, transport, reason), never by a client.
  */

@@ -2,11 +2,11 @@
  * Follows CustomResourceDefinitions: each version that one of them serves becomes a resource as soon as the definition
  * has been read, and is removed with it.
  *
- * A small definition is read at once. A large one is read in a thread, and one for which there is no time is read in a
- * later turn of the event loop: both wait, in the order in which they came, and the last state of each counts.
+ * A small definition is read at once, or in a later turn of the event loop if there is no time; a large one is read in a thread.
+ * Waiting definitions are read in the order in which they came, in their last state.
  *
- * Some group versions are reserved, because their paths are answered otherwise: those of access reviews, and those that
- * `--apiservice` names, as in the API server. Whoever may write a definition could otherwise take them over.
+ * Some group versions are reserved: those of access reviews, and those that `--apiservice` names, as in the API server. Otherwise
+ * anyone who can write a definition could take them over.
  */
 import { DefinedSchema } from '../../kubernetes/codec/defined-schema.js'
 import { parseExactJson } from '../../kubernetes/codec/exact-json.js'

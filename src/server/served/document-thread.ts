@@ -1,6 +1,6 @@
 /**
- * The program of the thread that reads large definitions and makes OpenAPI documents: both take as long as schemas are
- * large, which is bounded by nothing but etcd.
+ * The program of the thread that reads large definitions and makes OpenAPI documents. Both take time in proportion to the schemas,
+ * whose size only etcd limits.
  */
 import type { TransferListItem } from 'node:worker_threads'
 import { parseExactJson } from '../../kubernetes/codec/exact-json.js'

@@ -1,6 +1,6 @@
 /**
- * Threads for what takes as long as schemas are large: reading definitions, and making OpenAPI documents. Each is done
- * one after the other, so that there are two threads at most; they start when there is first something for them.
+ * The threads for work that grows with schemas: one reads definitions, one makes OpenAPI documents. Each starts with its first job
+ * and does one job at a time.
  */
 import type { Document } from '../../kubernetes/dialect/discovery.js'
 import type { OpenApiForm } from '../../kubernetes/dialect/openapi.js'

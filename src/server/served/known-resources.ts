@@ -1,7 +1,7 @@
 /**
- * Says whether all resources are known yet. While a server starts, the definitions of custom resources are still to be
- * read, and a client that gets a 404 for a resource that exists takes its objects as deleted: until then it is asked to
- * come again. Definitions that may not be read at all are logged once, and are not waited for.
+ * Says whether all resources are known yet. While a server starts, it has not read all definitions of custom resources, and a client
+ * that gets a 404 for an existing resource takes its objects as deleted. Until then clients are asked to retry. Definitions that
+ * cannot be read are logged once and not waited for.
  */
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'

@@ -1,7 +1,7 @@
 /**
- * Serves what the server behind `--upstream` serves: its discovery is read again now and then, and what can be listed
- * and watched there becomes a resource here. Custom resources are not taken from it where their definitions can be
- * read: those are followed (`definitions.ts`), which brings their columns too.
+ * Serves what the server behind `--upstream` serves: reads its discovery at intervals, and makes a resource of everything that can be
+ * listed and watched there. If the definitions of custom resources can be read, those are followed instead (`definitions.ts`), with
+ * their columns.
  *
  * A resource is served in the version that the server prefers; other versions, and Secrets, are served by name
  * (`--resource`). Each is fed by one watch; the same objects under a second group (`events.k8s.io`) are left out.

@@ -1,6 +1,6 @@
 /**
- * A policy rule prepared for questions. Rules are written by others, who may repeat a verb a hundred thousand times or end a
- * path in as many stars: after one linear pass over the rule, a question costs a few look-ups whatever the rule looks like.
+ * A policy rule, compiled so that a decision costs a few look-ups whatever the rule looks like. Users write rules, and may repeat
+ * a verb a hundred thousand times or end a path in as many stars; compiling is one linear pass.
  */
 import type { Attributes } from './authorizer.js'
 import type { PolicyRule } from './rbac-types.js'

@@ -1,7 +1,7 @@
 /**
- * All roles and bindings of one moment, indexed by subject, so that a decision costs what the caller has and not what the
- * cluster has. Nothing is computed for a role before somebody who is bound to it asks: what others write, and however
- * they aggregate it, costs nobody else anything. What one object says is parsed and compiled once for as long as it lives.
+ * All roles and bindings at one moment, indexed by subject, so that a decision costs in proportion to the caller's roles, not the
+ * cluster's. Nothing is computed for a role before a caller bound to it asks, so other people's roles cost nothing. Each object is
+ * parsed and compiled once.
  */
 import { inTurns, LoopSlice, turns } from '../../../support/turns.js'
 import type { User } from '../user.js'

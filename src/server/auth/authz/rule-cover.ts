@@ -1,9 +1,9 @@
 /**
- * Whether the rules that somebody has cover the rules that they want to give. The wanted rules are taken apart into single
- * permissions, each of which one of the held rules must cover; what none covers is told in the API server's words.
+ * Checks whether a caller's rules cover the rules that it wants to grant. The wanted rules are split into single permissions, each
+ * of which one held rule must cover; the others are reported in the API server's words.
  *
- * A rule of a thousand verbs, resources and groups is a thousand million permissions: the comparison makes way for other
- * work every few thousand steps, and gives up past a bound.
+ * A rule of a thousand verbs, resources and groups is a thousand million permissions: the comparison yields to other work every few
+ * thousand steps, and gives up beyond a bound.
  *
  * Source: `Covers` of k8s.io/component-helpers, and what kube-apiserver makes of its result.
  */

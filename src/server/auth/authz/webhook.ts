@@ -1,6 +1,6 @@
 /**
- * The Webhook mode: asks an API server to decide (SubjectAccessReview, `authorization.k8s.io/v1`). Its answers are
- * cached, grants and refusals for times of their own, and equal questions at one time are asked once.
+ * The Webhook mode: asks an API server to decide (SubjectAccessReview, `authorization.k8s.io/v1`). Answers are
+ * cached, grants and refusals for different times, and concurrent equal questions are sent once.
  */
 import { ServiceUnavailableError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'

@@ -1,8 +1,7 @@
 /**
- * Makes the body of a list once and shares it. A body that is being made is shared by all requests that come meanwhile;
- * finished bodies are kept in an LRU bounded by bytes. The number of different bodies that are made or sent at one time is
- * bounded by slots that identities take in turns, so that a storm of different lists costs its sender a 429 and not our
- * memory.
+ * Makes the body of a list once and shares it. Requests that come while a body is being made share it; finished bodies are kept in an
+ * LRU bounded by bytes. Fairly shared slots bound the number of different bodies made or sent at one time, so a storm of different
+ * lists costs its sender a 429, and us no memory.
  */
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { ByteCache } from '../../../support/byte-cache.js'

@@ -1,7 +1,7 @@
 /**
- * The body of a large answer, in pieces of bytes. Each piece is made once, when the first reader needs it, and shared by all
- * clients that are sent the same. No answer is ever one giant string. When the bytes of all bodies are too many, it keeps only the
- * pieces that one of its readers still has to take, and nobody new can join.
+ * The body of a large response, in pieces, never as one giant string. Each piece is made once, when the first reader needs it, and
+ * shared by all its readers. If all bodies together exceed their budget, it keeps only the pieces that a reader still needs, and no
+ * new reader can join.
  */
 import { turns } from '../../../support/turns.js'
 import type { BodyBudget } from './body-budget.js'

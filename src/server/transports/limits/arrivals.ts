@@ -1,6 +1,6 @@
 /**
- * The requests to all ports of this process. Each begins in its turn: first by address, and behind it by connection, because nobody
- * is authenticated yet; then by identity, so that one user at a thousand addresses waits for itself.
+ * Gives turns to the requests to all ports of this process: before authentication by address, and within it by connection; after
+ * authentication by identity, so that one user at a thousand addresses delays only itself.
  */
 import type { ServerHttp2Stream } from 'node:http2'
 import { Arrivals, type ArrivalSource } from '../../../support/turns.js'

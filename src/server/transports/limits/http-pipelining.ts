@@ -1,10 +1,8 @@
 /**
- * Bounds the requests of one HTTP/1.1 connection that wait for their answers. Node parses all requests of one arrival at once, some
- * five hundred of them, and each that is begun takes its time of the event loop; answers wait for those before them. No
- * client in use pipelines more than a few.
+ * Bounds the pipelined requests of one HTTP/1.1 connection. Node parses all requests in one packet at once, some five hundred of them,
+ * and each costs time on the event loop, while responses wait for those before them. No client in use pipelines more than a few.
  *
- * The answers to those that are in time are sent, and then the connection ends; a client asks for the others again, as it does
- * whenever a connection ends.
+ * Requests within the bound are answered, and then the connection ends; a client repeats the others, as after any lost connection.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

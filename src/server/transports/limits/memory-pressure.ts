@@ -1,12 +1,12 @@
 /**
- * Keeps the process near `--memory-target`: well before it caches shrink, and beyond it nothing new is begun that holds
- * memory (lists, watches), which is answered with 429. What runs goes on.
+ * Keeps the process near `--memory-target`: well before it, caches shrink; beyond it, new lists and watches get 429. Running requests
+ * continue.
  *
  *     0 ────────────────────── 85 % ─────────────── target ─────────▶ resident memory
  *          as configured         │  caches shrink     │  and 429
  *
- * It looks at what the system counts as resident, because that is what a container is killed for. Ending running watches
- * was rejected: each would come back with a list, the dearest request there is.
+ * It looks at resident memory, because that is what a container is killed for. Ending running watches was rejected: each client would
+ * come back with a list, the most expensive request.
  */
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import type { Clock, Timer } from '../../../support/clock.js'

@@ -3,8 +3,8 @@
  * `Connection: close` on every answer from then on, and, once the drain begins, by closing connections after answers whose heads
  * were out before.
  *
- * Running streams and answers are not cut. Without the drain, a client whose watch has ended would ask again on its open
- * connection, be answered with 503, and ask again there for as long as the server drains.
+ * Running streams and responses are not cut. Without this, a client whose watch has ended would retry on its open connection, get 503,
+ * and retry there for as long as the server drains.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { ServerHttp2Session } from 'node:http2'

@@ -1,6 +1,6 @@
 /**
- * Protects requests that change something from foreign pages. A browser sends the form or fetch of any page to a server on
- * loopback without asking, and though the page cannot read the answer, the change would have been made.
+ * Protects requests that change something from foreign pages. A browser sends any page's form or fetch to a server on loopback without a
+ * preflight, and although the page cannot read the response, the change would be made.
  */
 import { ForbiddenError } from '../../../engine/model/status.js'
 import type { Exchange } from './exchange.js'

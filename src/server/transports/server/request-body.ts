@@ -1,10 +1,10 @@
 /**
- * Holds the body of a request in little memory until somebody reads it. Node hands on every chunk, frame or packet as a
- * buffer, and keeps those that nobody reads up to 64 KB: sent a byte at a time, they take 10 MB for each request that waits
- * for its turn, its authentication or its slot, and for as long as a watch lives.
+ * Holds the unread body of a request in little memory. Node keeps every chunk, frame or packet as a buffer, up to 64 KB in all: sent one
+ * byte at a time, these take 10 MB per request that waits for its turn, its authentication or its slot, and for as long as a watch
+ * lives.
  *
- * So what comes before somebody reads is gathered into one buffer. Pieces are counted as well, because a reader may be slow, or
- * keep them: a body in very small pieces is refused.
+ * So bytes that come before anyone reads are gathered into one buffer. Pieces are counted too, because a reader may be slow or keep them:
+ * a body in very small pieces is refused.
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'

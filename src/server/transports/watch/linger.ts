@@ -1,6 +1,6 @@
 /**
- * Bounds how long an ended stream waits for its peer to take the last bytes. A peer that reads nothing would keep the socket
- * and the bytes for ever, so its stream is destroyed after half a minute, or later where the bytes are many.
+ * Bounds how long an ended stream waits for its peer to read the last bytes. A peer that reads nothing would keep the socket and the
+ * bytes forever, so its stream is destroyed after half a minute, or later if there are many bytes.
  */
 import type { ServerResponse } from 'node:http'
 import { type ServerHttp2Stream, constants } from 'node:http2'

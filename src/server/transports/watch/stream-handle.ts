@@ -1,6 +1,6 @@
 /**
- * Writes to a TCP socket or to an HTTP/2 stream by the handle under it, past the work that `stream.write` does per call
- * (a queue, events, a turn of nextTick), which is a fifth to a seventh of all that a delivery costs.
+ * Writes to a TCP socket or an HTTP/2 stream through its handle. That skips the work of `stream.write` per call (a queue, events, a
+ * nextTick), a seventh to a fifth of the cost of a delivery.
  *
  * The handles and their methods are private to Node and may change with any version. So no handle is given out until
  * `check-stream-handles.ts` has seen one of its kind deliver what was written; without a handle the caller writes to the

@@ -1,7 +1,7 @@
 /**
- * Bounds how long a client may take for one message. The library keeps what it has of a message, and with it everything that
- * the socket read together with it, until the message ends; it has no limit on that time, and does not say when a message
- * begins. So the frames are followed here: only their headers, and not what they contain.
+ * Bounds how long a client may take for one message. The library keeps an incomplete message, and everything the socket read with it,
+ * until the message ends. It has no limit on that time and does not report when a message begins, so this file follows the frames by
+ * their headers.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 
