@@ -35,7 +35,7 @@ async function watchedMember(members: readonly EtcdProcess[]): Promise<number> {
 async function judge(t: Test, s: Scenario, watches: Awaited<ReturnType<Scenario['watchAll']>>): Promise<void> {
   const last = await s.settle()
   t.same(ends(watches), [`open ×${watches.length}`])
-  t.equal(await s.relists(), 0, 'nothing was listed anew')
+  t.equal(await s.relists(), 0, 'nothing was relisted')
   await s.judge(t, last)
 }
 
@@ -80,7 +80,7 @@ void t.test('an etcd that compacts itself takes nothing from those who follow', 
   const last = await s.settle()
   // Resources without any change are listed again: what etcd last said of them is compacted as well.
   t.same(ends(watches), [`open ×${watches.length}`])
-  t.equal(await s.count('feed_relists_total', 'resource="pods"'), 0, 'pods were not listed anew')
+  t.equal(await s.count('feed_relists_total', 'resource="pods"'), 0, 'pods were not relisted')
   await s.judge(t, last)
 })
 

@@ -88,7 +88,7 @@ for (const [name, fault] of Object.entries(faults)) {
     await fault(s)
     const last = await s.settle()
     t.same(ends(watches), [`open ×${watches.length}`])
-    t.equal(await s.relists(), 0, 'nothing was listed anew')
+    t.equal(await s.relists(), 0, 'nothing was relisted')
     await s.judge(t, last)
   })
 }
@@ -114,7 +114,7 @@ void t.test('watches and reads go on at another member when the one that our wat
   await s.members[at]!.kill('SIGCONT')
   const settled = await s.settle()
   t.same(ends(watches), [`open ×${watches.length}`])
-  t.equal(await s.relists(), 0, 'nothing was listed anew')
+  t.equal(await s.relists(), 0, 'nothing was relisted')
   await s.judge(t, settled)
 })
 
@@ -155,7 +155,7 @@ for (const [role, which] of cuts) {
     await list.arrayBuffer()
     const settled = await s.settle()
     t.same(ends(watches), [`open ×${watches.length}`])
-    t.equal(await s.relists(), 0, 'nothing was listed anew')
+    t.equal(await s.relists(), 0, 'nothing was relisted')
     await s.judge(t, settled)
   })
 }

@@ -70,7 +70,7 @@ for (const [name, fault] of Object.entries(harmless)) {
     await fault(s)
     const last = await s.settle()
     t.same(ends(watches), [`open ×${watches.length}`])
-    t.equal(await s.relists(), 0, 'nothing was listed anew')
+    t.equal(await s.relists(), 0, 'nothing was relisted')
     await s.judge(t, last)
   })
 }

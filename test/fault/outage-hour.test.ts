@@ -107,7 +107,7 @@ void t.test('an hour without etcd costs clients nothing but fresh data', async (
   const settled = await s.settle()
   await until(async () => (await age()) === 0, 'it is fresh again')
   t.equal((await fetch(pods)).status, 200, 'a consistent list')
-  t.equal(await s.relists(), relists, 'nothing was listed anew, because etcd has the history')
+  t.equal(await s.relists(), relists, 'nothing was relisted, because etcd has the history')
   t.same(
     lines.slice(logged).map(({ message }) => message),
     ['upstream is back'],

@@ -56,7 +56,7 @@ for (const chain of ['sse', 'json'] as const) {
     }
     const last = await s.settle()
     t.same(ends(watches), running)
-    t.equal(await s.relists(), 0, 'nothing was listed anew')
+    t.equal(await s.relists(), 0, 'nothing was relisted')
     for (const source of s.h.app.sources) {
       t.match(await source.feed.checkConsistency?.(), { kind: 'equal' }, `${source.resource.plural} are what etcd has`)
     }

@@ -70,7 +70,7 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
     t.equal(await s.count('consistency_check_failures_total', 'resource="pods"'), 1)
     t.equal(await s.count('consistency_checks_total', 'outcome="different"'), 1)
     t.equal(await s.count('consistency_check_failures_total', 'resource="nodes"'), 0)
-    await until(() => s.podSource.feed.status.state === 'watching', 'it is listed anew')
+    await until(() => s.podSource.feed.status.state === 'watching', 'it is relisted')
     const list = await s.recorder.list({ target: pods, resourceVersion: '0' })
     t.equal(list.items.find(({ id }) => id === 'a/odd')?.revision, odd)
     const last = await s.settle()
@@ -185,7 +185,7 @@ void t.test('POST /consistency-check compares now, and answers with the result o
     { outcome: 'equal', differences: 0, rebuilt: false },
   )
 
-  await until(() => s.podSource.feed.status.state === 'watching', 'it is listed anew')
+  await until(() => s.podSource.feed.status.state === 'watching', 'it is relisted')
   const together = await Promise.all([ask(url), ask(url), ask(url), ask(url)])
   t.same(
     together.map(({ outcome }) => outcome),
