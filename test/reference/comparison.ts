@@ -138,7 +138,8 @@ export class Comparison {
   async #askAtOnce(theirs: Question, ours: Question): Promise<readonly [Answer, Answer]> {
     for (let look = 1; ; look++) {
       const answers = await Promise.all([tryAsk(this.#world.theirs, theirs), tryAsk(this.#world.ours, ours)])
-      const [a, b] = answers.map(({ body }) => /"resourceVersion":"(\d+)"/.exec(body.toString())?.[1])
+      // Not by a pattern: in lists of custom resources the items precede the metadata.
+      const [a, b] = answers.map((answer) => listMetaOf(answer).resourceVersion)
       if (a === b || look === 20) return answers
       await delay(look * 10)
     }
@@ -159,7 +160,10 @@ export class Comparison {
           const [theirs, ours] = await this.#askAtOnce(at(theirToken), at(ourToken))
           this.#report.add(at(theirToken), compareAnswers(at(theirToken), theirs, ours))
           if (page > 0) for (const token of [theirToken, ourToken]) await this.#compare(at(token))
-          ;[theirToken, ourToken] = [tokenOf(theirs), tokenOf(ours)]
+          ;[theirToken, ourToken] = [theirs, ours].map((answer) => listMetaOf(answer).continue ?? '') as [
+            string,
+            string,
+          ]
           if (theirToken === '' || ourToken === '') break
         }
       }
@@ -294,11 +298,11 @@ function unserved(definition: Definition): Definition {
   return { ...definition, versions: definition.versions.map((version) => ({ ...version, served: false })) }
 }
 
-function tokenOf({ body }: Answer): string {
+function listMetaOf({ body }: Answer): { readonly continue?: string; readonly resourceVersion?: string } {
   try {
-    return (JSON.parse(body.toString()) as { metadata?: { continue?: string } }).metadata?.continue ?? ''
+    return (JSON.parse(body.toString()) as { metadata?: object }).metadata ?? {}
   } catch {
-    return ''
+    return {}
   }
 }
 
