@@ -16,6 +16,8 @@ const UNSERVED = [
 function isUnserved({ path }: Question): boolean {
   const plain = path
     .toLowerCase()
+    // All namespaces.
+    .replace('/namespaces//', '/')
     .replaceAll(/\/{2,}/g, '/')
     .replace('/watch/', '/')
     .replace(/\/namespaces\/[^/]+(?=\/)/, '')
