@@ -132,6 +132,11 @@ void t.test('requests are counted against their sender, and anonymous ones again
   t.ok(codes.includes(429), 'one address is told to wait')
   t.equal(await from('203.0.113.8'), 200, 'another is not')
   t.equal(await from('203.0.113.7', 't-quiet'), 200, 'and who says who it is has limits of its own')
+  for (const token of [null, 'a guess']) {
+    const sixth: number[] = []
+    for (let i = 0; i < 15; i++) sixth.push(await from(`2001:db8:0:${token === null ? 1 : 2}::${i}`, token))
+    t.ok(sixth.includes(429), `the addresses of one IPv6 network are one client: ${sixth.join()}`)
+  }
 })
 
 void t.test('a user at a hundred addresses waits for itself, and another user does not wait for it', async (t) => {

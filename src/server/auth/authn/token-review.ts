@@ -9,6 +9,7 @@ import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/mode
 import type { Clock } from '../../../support/clock.js'
 import { type JsonClient, member, refusal, textOf, textsOf } from '../https-json.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
+import { networkOf } from '../client-address.js'
 import { FairSemaphore } from '../fair-semaphore.js'
 import type { JudgeHealth } from '../judge-health.js'
 import type { User } from '../user.js'
@@ -71,7 +72,7 @@ export function tokenReview({
     changesSilently: true,
     close: () => client.close(),
     async judge(token, { address, isKnownToken }) {
-      const leave = await (isKnownToken ? known.acquire('') : unknown.acquire(address))
+      const leave = await (isKnownToken ? known.acquire('') : unknown.acquire(networkOf(address)))
       const reviewing = review(client, token).finally(leave)
       return await (health?.note(reviewing) ?? reviewing)
     },

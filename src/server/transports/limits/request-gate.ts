@@ -10,7 +10,7 @@ import type { ServerHttp2Stream } from 'node:http2'
 import { TLSSocket } from 'node:tls'
 import type { AccessGuard, Acting } from '../../auth/access-guard.js'
 import type { AuditLog } from '../../auth/audit-log.js'
-import { type TrustedProxies, clientAddress } from '../../auth/client-address.js'
+import { type TrustedProxies, clientAddress, networkOf } from '../../auth/client-address.js'
 import { alwaysAllow } from '../../auth/authz/always-allow.js'
 import type { Attributes } from '../../auth/authz/authorizer.js'
 import type { ReviewJudge } from '../../auth/authz/reviews.js'
@@ -100,12 +100,13 @@ export class RequestGate {
     if (guard === null) {
       if (audit !== null) this.#judgementOf(exchange, attributes, address)
       refuseImpersonation(exchange.request.rawHeaders)
+      const identity = identityOf(null, address)
       return {
-        identity: address,
+        identity,
         rights: '',
         isAnybody: () => Promise.resolve(true),
         confirm: nothing,
-        pace: (bytes) => spendInitialBytes(address, bytes),
+        pace: (bytes) => spendInitialBytes(identity, bytes),
         authorize: allowed,
         confirmRights: allowed,
         keep: () => nothing,
@@ -169,7 +170,7 @@ export class RequestGate {
       if (!user.groups.includes(ALL_UNAUTHENTICATED)) noteIdentity(request, user.name)
       return user
     } catch (error) {
-      if (error instanceof UnauthorizedError) await this.#options.countRequest(address)
+      if (error instanceof UnauthorizedError) await this.#options.countRequest(networkOf(address))
       throw error
     }
   }
@@ -246,7 +247,7 @@ export class RequestGate {
     const found = this.#judgementOf(exchange, attributes, address)
     const user = guard === null ? null : await this.#authenticate(guard, asked, address, request)
     if (user !== null) found.client = { user, impersonator: null }
-    await this.#count(found, user === null ? address : identityOf(user, address), address)
+    await this.#count(found, identityOf(user, address), address)
     found.rule = 'passed on'
     const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
     return { user, isAnonymous, byToken: user?.byToken === true, address }
@@ -330,9 +331,9 @@ const EVERYTHING: ReviewJudge = {
   rulesFor: (user, namespace) => alwaysAllow.rulesFor(user, namespace),
 }
 
-/** The name that a request is counted under. */
-function identityOf(user: User, address: string): string {
-  return user.groups.includes(ALL_UNAUTHENTICATED) ? address : user.name
+/** The name that a request is counted under: a client without a name has all the addresses of its IPv6 network. */
+function identityOf(user: User | null, address: string): string {
+  return user === null || user.groups.includes(ALL_UNAUTHENTICATED) ? networkOf(address) : user.name
 }
 
 /** As `AccessGuard.confirm`; the access log says if the request is refused after all. */
