@@ -1,5 +1,5 @@
 /** Tests of what a sink is told when statuses of the publisher come, or something else comes in their place. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { StatusListener } from '../../../src/fleet/nats/status-listener.js'
 import { namesOf } from '../../../src/fleet/nats/names.js'
 import { takenAtOf } from '../../../src/fleet/nats/snapshot-store.js'
@@ -7,9 +7,27 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 import { things, unsigned } from '../nats-harness.js'
 import { RecordingSink } from '../../engine/feed/recording-sink.js'
 
-void t.test('anything but a status is ignored, and the next status counts', async (t) => {
-  const sink = new RecordingSink()
+/** A listener at message 7 of epoch 1, whose messages are the test's. */
+function listen(t: Test): {
+  readonly clock: VirtualClock
+  readonly sink: RecordingSink
+  readonly listener: StatusListener
+  /** The confirmed ages, in order, milliseconds. */
+  readonly ages: readonly number[]
+  /** The times that these are counted from. */
+  readonly asOf: readonly number[]
+  readonly hear: (data: Buffer) => void
+  /** A status of now. */
+  readonly status: (epoch: number, sequence: number, ageMs?: number | null) => Buffer
+} {
   const clock = new VirtualClock()
+  const ages: number[] = []
+  const asOf: number[] = []
+  const confirmed = (ageMs: number): void => {
+    ages.push(ageMs)
+    asOf.push(clock.monotonic() - ageMs)
+  }
+  const sink = Object.assign(new RecordingSink(), { confirmed })
   let hear: (data: Buffer) => void = () => {}
   const listener = new StatusListener({
     client: {
@@ -30,13 +48,20 @@ void t.test('anything but a status is ignored, and the next status counts', asyn
   })
   t.teardown(() => listener.stop())
   listener.start()
+  const status = (epoch: number, sequence: number, ageMs: number | null = 0): Buffer =>
+    Buffer.from(JSON.stringify({ epoch, sequence, at: clock.monotonic(), ageMs, trouble: null }))
+  return { clock, sink, listener, ages, asOf, hear: (data) => hear(data), status }
+}
+
+void t.test('anything but a status is ignored, and the next status counts', async (t) => {
+  const { sink, hear, status } = listen(t)
   const others = ['hello', '', 'null', '3', '[]', '{}', '{"epoch":"1","sequence":7,"trouble":null}']
   others.push('{"epoch":1,"sequence":7,"at":{},"trouble":null}', '{"epoch":1,"sequence":7,"trouble":"gone"}')
   for (const other of others) {
     t.doesNotThrow(() => hear(Buffer.from(other)), other)
     t.equal(sink.isSynced, false, other)
   }
-  hear(Buffer.from(JSON.stringify({ epoch: 1, sequence: 7, at: 0, ageMs: 0, trouble: null })))
+  hear(status(1, 7))
   t.equal(sink.isSynced, true)
   await Promise.resolve()
 })
@@ -46,23 +71,7 @@ for (const { what, writtenAgoMs, told } of [
   { what: 'content of an unknown age is never called fresh', writtenAgoMs: null, told: [] },
 ]) {
   void t.test(`without a publisher, ${what}`, (t) => {
-    const sink = new RecordingSink()
-    const clock = new VirtualClock()
-    const ages: number[] = []
-    const confirmed = (ageMs: number): void => void ages.push(ageMs)
-    const listener = new StatusListener({
-      client: { subscribe: () => ({ close: () => {} }), doubtSubject: () => {} },
-      subject: 'status',
-      envelope: unsigned,
-      sink: Object.assign(sink, { confirmed }),
-      clock,
-      position: () => ({ sequence: 7, epoch: 1 }),
-      isFollowing: () => true,
-      isCurrent: () => true,
-      onStuck: () => {},
-    })
-    t.teardown(() => listener.stop())
-    listener.start()
+    const { clock, listener, ages } = listen(t)
     listener.moved({ sequence: 7, epoch: 1 }, writtenAgoMs === null ? null : clock.now() - writtenAgoMs)
     listener.following()
     for (let i = 0; i < 8; i++) clock.advance(500)
@@ -72,31 +81,8 @@ for (const { what, writtenAgoMs, told } of [
 }
 
 void t.test('once the next publisher is heard, the one before it is not listened to any more', (t) => {
-  const clock = new VirtualClock()
-  const ages: number[] = []
-  let hear: (data: Buffer) => void = () => {}
-  const listener = new StatusListener({
-    client: {
-      subscribe: (_subject, onMessage) => {
-        hear = onMessage
-        return { close: () => {} }
-      },
-      doubtSubject: () => {},
-    },
-    subject: 'status',
-    envelope: unsigned,
-    sink: Object.assign(new RecordingSink(), { confirmed: (ageMs: number) => void ages.push(ageMs) }),
-    clock,
-    position: () => ({ sequence: 7, epoch: 1 }),
-    isFollowing: () => true,
-    isCurrent: () => true,
-    onStuck: () => {},
-  })
-  t.teardown(() => listener.stop())
-  listener.start()
-  const say = (epoch: number, sequence: number, ageMs: number | null = 0): void => {
-    hear(Buffer.from(JSON.stringify({ epoch, sequence, at: clock.monotonic(), ageMs, trouble: null })))
-  }
+  const { clock, ages, hear, status } = listen(t)
+  const say = (epoch: number, sequence: number, ageMs: number | null = 0): void => hear(status(epoch, sequence, ageMs))
   say(1, 7)
   t.same(ages, [0])
   clock.advance(400)
@@ -110,47 +96,21 @@ void t.test('once the next publisher is heard, the one before it is not listened
 })
 
 void t.test('a broker that holds back the stream and replays the last statuses of two epochs hides no age', (t) => {
-  const clock = new VirtualClock()
-  const sink = new RecordingSink()
+  const { clock, sink, listener, asOf, hear, status } = listen(t)
   const startedMs = clock.monotonic()
-  let youngestAt = 0
-  let hear: (data: Buffer) => void = () => {}
-  const listener = new StatusListener({
-    client: {
-      subscribe: (_subject, onMessage) => {
-        hear = onMessage
-        return { close: () => {} }
-      },
-      doubtSubject: () => {},
-    },
-    subject: 'status',
-    envelope: unsigned,
-    sink: Object.assign(sink, {
-      confirmed: (ageMs: number) => void (youngestAt = Math.max(youngestAt, clock.monotonic() - startedMs - ageMs)),
-    }),
-    clock,
-    position: () => ({ sequence: 7, epoch: 1 }),
-    isFollowing: () => true,
-    isCurrent: () => true,
-    onStuck: () => {},
-  })
-  t.teardown(() => listener.stop())
-  listener.start()
-  const status = (epoch: number, ageMs: number | null = 0): Buffer =>
-    Buffer.from(JSON.stringify({ epoch, sequence: 7, at: clock.monotonic(), ageMs, trouble: null }))
-  hear(status(1))
+  hear(status(1, 7))
   t.equal(sink.isSynced, true)
   clock.advance(1_000)
-  const last = status(1)
+  const last = status(1, 7)
   hear(last)
   clock.advance(2_000)
-  const next = status(2, null)
+  const next = status(2, 7, null)
   hear(next)
   for (let i = 0; i < 150; i++) {
     clock.advance(4_000)
     hear(i % 2 === 0 ? last : next)
   }
-  t.equal(youngestAt, 1_000, 'nothing younger than the last true status was ever reported')
+  t.equal(Math.max(...asOf) - startedMs, 1_000, 'nothing younger than the last true status was ever reported')
   t.equal(listener.ageMs, clock.monotonic() - startedMs - 1_000, 'ten minutes later the age is ten minutes')
   t.ok(listener.ageMs! > 600_000)
   t.end()
