@@ -7,7 +7,7 @@
  * the way, so that a status that a stopped server delivers late does not make old data young.
  *
  * NATS may deliver a signed status again, as often as it likes. A status counts once, and only if it is newer than the last of its
- * epoch; what is known of an epoch's clock stays known while statuses of another one come in between.
+ * publisher; what is known of a publisher's clock stays known while statuses of another one come in between.
  */
 import type { PublisherStatus } from './publisher-status.js'
 
@@ -21,11 +21,13 @@ interface Waiting {
 const MOST_WAITING = 64
 /** Two clocks drift apart by less than this share of the time that passes. */
 const DRIFT = 0.0005
-/** The most epochs whose clocks are known, one for each publisher elected; statuses of those before do not count any more. */
-const MOST_EPOCHS = 64
+/** The most publishers whose clocks are known; statuses of those before them do not count any more. */
+const MOST_PUBLISHERS = 64
+
+type Publisher = Pick<PublisherStatus, 'epoch' | 'session'>
 
 /** The clock of one publisher. */
-interface EpochClock {
+interface PublisherClock extends Publisher {
   /** The time in its last status. */
   readonly at: number
   /** The least difference of the two clocks, and when it was seen. */
@@ -35,9 +37,9 @@ interface EpochClock {
 
 export class Confirmations {
   #waiting: Waiting[] = []
-  readonly #clocks = new Map<number, EpochClock>()
-  /** Statuses of epochs up to this one do not count. */
-  #forgottenEpoch = Number.NEGATIVE_INFINITY
+  readonly #clocks = new Map<string, PublisherClock>()
+  /** Statuses of publishers up to this one do not count. */
+  #forgotten: Publisher | null = null
   #confirmedMs: number | null = null
 
   /** The replica holds everything that etcd had at this time, by the monotonic clock; null before the first confirmation. */
@@ -46,10 +48,12 @@ export class Confirmations {
   }
 
   /** @returns false for a status that counts for nothing, because it has been there before, or one after it has. */
-  heard({ epoch, sequence, at, ageMs }: PublisherStatus, nowMs: number): boolean {
-    const clock = this.#clocks.get(epoch)
-    if (epoch <= this.#forgottenEpoch || (clock !== undefined && at <= clock.at)) return false
-    const lateMs = this.#late(epoch, at, nowMs)
+  heard(status: PublisherStatus, nowMs: number): boolean {
+    const { epoch, sequence, at, ageMs } = status
+    const clock = this.#clocks.get(keyOf(status))
+    const isForgotten = this.#forgotten !== null && order(status, this.#forgotten) <= 0
+    if (isForgotten || (clock !== undefined && at <= clock.at)) return false
+    const lateMs = this.#late(status, clock, nowMs)
     if (ageMs === null) return true
     if (this.#waiting.length === MOST_WAITING) this.#waiting.pop()
     this.#waiting.push({ sequence, epoch, confirmedMs: nowMs - lateMs - ageMs })
@@ -70,20 +74,28 @@ export class Confirmations {
   forget(): void {
     this.#waiting = []
     this.#clocks.clear()
-    this.#forgottenEpoch = Number.NEGATIVE_INFINITY
+    this.#forgotten = null
   }
 
   /** Returns for how long a status was on its way, as far as that can be known. */
-  #late(epoch: number, at: number, nowMs: number): number {
-    const clock = this.#clocks.get(epoch)
+  #late({ epoch, session, at }: PublisherStatus, clock: PublisherClock | undefined, nowMs: number): number {
     const differenceMs = nowMs - at
     const expectedMs =
       clock === undefined ? differenceMs : Math.min(differenceMs, clock.differenceMs + (nowMs - clock.seenMs) * DRIFT)
-    this.#clocks.set(epoch, { at, differenceMs: expectedMs, seenMs: nowMs })
-    if (this.#clocks.size > MOST_EPOCHS) {
-      this.#forgottenEpoch = Math.min(...this.#clocks.keys())
-      this.#clocks.delete(this.#forgottenEpoch)
+    this.#clocks.set(keyOf({ epoch, session }), { epoch, session, at, differenceMs: expectedMs, seenMs: nowMs })
+    if (this.#clocks.size > MOST_PUBLISHERS) {
+      this.#forgotten = [...this.#clocks.values()].reduce((first, one) => (order(one, first) < 0 ? one : first))
+      this.#clocks.delete(keyOf(this.#forgotten))
     }
     return differenceMs - expectedMs
   }
+}
+
+function keyOf({ epoch, session }: Publisher): string {
+  return `${epoch} ${session}`
+}
+
+/** Negative when `a` was the publisher before `b`. */
+function order(a: Publisher, b: Publisher): number {
+  return a.epoch - b.epoch || a.session - b.session
 }

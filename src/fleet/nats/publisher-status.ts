@@ -1,6 +1,11 @@
 /** The status that a publisher sends every second, as JSON on a subject of its own. */
 export interface PublisherStatus {
   readonly epoch: number
+  /**
+   * When this publisher began to send statuses, by its wall clock, in milliseconds. One that ends before it has written anything
+   * leaves its epoch to the next, and each has a clock of its own.
+   */
+  readonly session: number
   /** The stream has everything up to this message. */
   readonly sequence: number
   /** When this was written, by a clock that only the publisher knows. */
@@ -23,8 +28,9 @@ export function readPublisherStatus(data: Buffer): PublisherStatus | null {
     return null
   }
   if (typeof value !== 'object' || value === null) return null
-  const { epoch, sequence, at, ageMs, trouble } = value
-  const areNumbers = [epoch, sequence, at, ageMs === null ? 0 : ageMs].every((number) => typeof number === 'number')
+  const { epoch, session, sequence, at, ageMs, trouble } = value
+  const numbers = [epoch, session, sequence, at, ageMs === null ? 0 : ageMs]
+  const areNumbers = numbers.every((number) => typeof number === 'number')
   return areNumbers && (trouble === null || isTrouble(trouble)) ? (value as unknown as PublisherStatus) : null
 }
 

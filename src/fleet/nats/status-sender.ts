@@ -50,6 +50,7 @@ export class StatusSender {
   readonly #stopping = new AbortController()
   #timer: Timer | null = null
   #saidMs = Number.NEGATIVE_INFINITY
+  readonly #session: number
   #trouble: PublisherStatus['trouble'] = null
   /** Whether the feed has proven that it has caught up with etcd. Continuing a stream does not prove it. */
   #isCaughtUp = false
@@ -66,6 +67,7 @@ export class StatusSender {
 
   constructor(options: StatusSenderOptions) {
     this.#options = options
+    this.#session = options.clock.now()
   }
 
   get trouble(): PublisherStatus['trouble'] {
@@ -177,6 +179,7 @@ export class StatusSender {
     this.#saidMs = clock.monotonic()
     const status: PublisherStatus = {
       epoch,
+      session: this.#session,
       sequence,
       at: this.#saidMs,
       ageMs: this.ageMs,

@@ -10,6 +10,7 @@ import { things } from '../nats-harness.js'
 
 const word = (more: Partial<PublisherStatus>): PublisherStatus => ({
   epoch: 1,
+  session: 1,
   sequence: 10,
   at: 0,
   ageMs: 0,
@@ -71,6 +72,23 @@ void t.test('a status counts once, and the clock of an epoch stays known while s
   t.equal(before, late, 'nor does one of the epoch before make anything younger')
   for (let epoch = 3; epoch <= 66; epoch++) hear(0, 600_080, epoch)
   t.equal(hear(2_000_000, 600_090, 2), null, 'of old epochs only so many are remembered, and the others do not count')
+  await Promise.resolve()
+})
+
+void t.test('two publishers of one epoch, which the first left without a message, each have a clock', async (t) => {
+  const confirmations = new Confirmations()
+  const hear = (session: number, at: number, nowMs: number): number | null => {
+    if (!confirmations.heard(word({ at, session }), nowMs)) return null
+    confirmations.reached(10, 1)
+    return confirmations.confirmedMs
+  }
+  t.equal(hear(1, 3_600_000, 50), 50)
+  t.equal(hear(2, 2_000, 5_050), 5_050, 'that of the next process began later')
+  t.equal(hear(2, 2_000, 6_050), null, 'and what it says counts once as well')
+  for (let session = 3; session <= 200; session++) {
+    t.equal(hear(session, 10, 10_000 + session), 10_000 + session, 'however often one is started')
+  }
+  t.equal(hear(2, 9_000, 20_000), null, 'of those before only so many are remembered')
   await Promise.resolve()
 })
 

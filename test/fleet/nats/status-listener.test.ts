@@ -49,7 +49,7 @@ function listen(t: Test): {
   t.teardown(() => listener.stop())
   listener.start()
   const status = (epoch: number, sequence: number, ageMs: number | null = 0): Buffer =>
-    Buffer.from(JSON.stringify({ epoch, sequence, at: clock.monotonic(), ageMs, trouble: null }))
+    Buffer.from(JSON.stringify({ epoch, session: 1, sequence, at: clock.monotonic(), ageMs, trouble: null }))
   return { clock, sink, listener, ages, asOf, hear: (data) => hear(data), status }
 }
 

@@ -148,7 +148,7 @@ void t.test('no replica has a hole, whatever is wrong with what NATS stores', { 
     const admin = await natsAdmin(t, nats)
     const sequence = (await admin.lastSequence(names.stream)) + 3
     const status = (): Buffer =>
-      Buffer.from(JSON.stringify({ epoch: 9, sequence, at: performance.now(), ageMs: null, trouble: null }))
+      Buffer.from(JSON.stringify({ epoch: 9, session: 1, sequence, at: performance.now(), ageMs: null, trouble: null }))
     const isGivenUp = (): boolean => edge.sink.calls.some((call) => call.includes(`message ${sequence} was written`))
     while (!isGivenUp()) {
       admin.connection.publish(names.status, status())

@@ -171,7 +171,7 @@ void t.test('forged statuses do not make what is held young, and forged answers 
   await candidate.stop()
   await until(() => edge.sink.of('disconnected').length > 0, 'the edge misses the publisher')
   const before = edge.metrics.refusals
-  const status = { epoch: 9, sequence: 1, at: 0, ageMs: 0, trouble: null }
+  const status = { epoch: 9, session: 1, sequence: 1, at: 0, ageMs: 0, trouble: null }
   const seen = edge.sink.of('synced').length
   for (let i = 0; i < 20; i++) {
     admin.connection.publish(names.status, Buffer.from(JSON.stringify({ ...status, at: i * 100 })))
