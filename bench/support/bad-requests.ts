@@ -31,7 +31,7 @@ export interface BadRequest {
 export type User = 'admin' | 'mallory'
 
 /** The tokens are the names. A line of a token file: token, user, uid, groups. */
-export const TOKEN_FILE = 'admin,admin,1,system:masters\nmallory,mallory,2\n'
+export const TOKEN_FILE = 'admin,admin,1,system:masters\nmallory,mallory,2\nneighbour,neighbour,3,system:masters\n'
 
 const PODS = '/api/v1/namespaces/bad/pods'
 const VICTIM = `${PODS}/victim`

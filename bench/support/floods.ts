@@ -178,7 +178,10 @@ export const bursts: readonly Burst[] = [
   { name: "4,000 requests without a credential: another user's get", isFromManyAddresses: false, isKnown: false },
 ]
 
-/** @returns the median time of the other user's gets, one after the other, milliseconds. The server trusts the proxy 127.0.0.1. */
+/**
+ * The server trusts the proxy 127.0.0.1.
+ * @returns the median time of the other user's gets, one after the other, milliseconds. @throws Error when one is refused.
+ */
 export async function sendBurst({ isFromManyAddresses, isKnown }: Burst, port: number): Promise<number> {
   const url = `http://127.0.0.1:${port}`
   const sessions = Array.from({ length: BURST_CONNECTIONS + 1 }, () => connectHttp2(url))
@@ -195,7 +198,8 @@ export async function sendBurst({ isFromManyAddresses, isKnown }: Burst, port: n
     const took: number[] = []
     do {
       const beganMs = performance.now()
-      await ask(other, PATH, 'mallory', '203.0.113.254')
+      const status = await ask(other, PATH, 'neighbour', '203.0.113.254')
+      if (status !== 200) throw new Error(`the other user was answered with ${status}`)
       took.push(performance.now() - beganMs)
     } while (!isOver)
     return took.toSorted((a, b) => a - b)[took.length >> 1]!
@@ -206,9 +210,14 @@ export async function sendBurst({ isFromManyAddresses, isKnown }: Burst, port: n
 
 const LIST = '/api/v1/namespaces/bad/pods?resourceVersion=0&labelSelector=is%3Dnowhere'
 
-async function ask(session: ClientHttp2Session, path: string, user: string | null, address: string): Promise<void> {
+/** @returns the status. */
+async function ask(session: ClientHttp2Session, path: string, user: string | null, address: string): Promise<number> {
   const credential = user === null ? {} : { authorization: `Bearer ${user}` }
   const asked = session.request({ ':path': path, ...credential, 'x-forwarded-for': address })
   asked.resume()
-  await once(asked, 'close')
+  const [[headers]] = (await Promise.all([once(asked, 'response'), once(asked, 'close')])) as [
+    [{ ':status'?: number }],
+    unknown,
+  ]
+  return headers[':status'] ?? 0
 }

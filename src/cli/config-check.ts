@@ -1,6 +1,6 @@
 /** `distributary config check`: says what a server with these flags would do, and what is wrong with them. */
 import { type Command, defineCommand } from './command.js'
-import { EXIT } from './exit-code.js'
+import { EXIT, UsageError } from './exit-code.js'
 
 /** As the server reports it: see `server/wiring/check-config.ts`. A command loads no code of the server, so it is handed in. */
 export type ConfigCheck = (options: {
@@ -46,6 +46,8 @@ export function createConfigCheckCommand(check: ConfigCheck): Command {
     ],
     async run({ args, flags, out, err, environment }) {
       const { connect: connects, explain } = flags
+      if (connects && explain !== null)
+        throw new UsageError('--explain contacts nobody, so it does not go with --connect')
       const explains = explain === null ? {} : { explains: explain }
       const { outcome, lines, problems } = await check({ argv: args, environment, connects, ...explains })
       for (const line of lines) await out.line(line)

@@ -85,7 +85,8 @@ export async function chooseSeveral(
   }
   if (word.startsWith('/')) {
     if (more.length > 0) throw new UsageError('a path stands alone: the name belongs to it')
-    if (word.includes('?')) throw new UsageError('a path has no query here: choose by --selector and --field-selector')
+    if (word.includes('?'))
+      throw new UsageError('a path has no query here: choose by --selector, --field-selector and --prefix')
     const selection = { path: word.replace(/\/+$/, ''), ...selectors }
     return [{ resource: null, selection, names: [], isAcross: !word.includes('/namespaces/'), place: '' }]
   }

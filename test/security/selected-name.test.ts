@@ -145,3 +145,11 @@ function overHttp2(t: Test, app: AppHarness): Send {
       stream.end(body === null ? undefined : JSON.stringify(body))
     })
 }
+
+void t.test('a deletion in no namespace is not one in all of them', async (t) => {
+  const app = await startApp(t, { objects: OBJECTS, flags: ['--enable-writes'] })
+  const empty = `${app.url}/api/v1/namespaces//pods`
+  t.equal((await fetch(empty, { method: 'DELETE' })).status, 404)
+  const list = (await (await fetch(empty)).json()) as { readonly items: readonly object[] }
+  t.equal(list.items.length, 2, 'a list of it has all of them, which are still there')
+})

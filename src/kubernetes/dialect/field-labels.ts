@@ -66,8 +66,6 @@ const OWN: Readonly<Record<string, readonly string[]>> = {
   'events.events.k8s.io': [...NAMED, ...OBJECT.map((name) => `regarding.${name}`), 'reason', 'reportingController', 'type'],
   'jobs.batch': [...NAMED, 'status.successful'],
   'certificatesigningrequests.certificates.k8s.io': ['metadata.name', 'spec.signerName'],
-  'clustertrustbundles.certificates.k8s.io': ['metadata.name', 'spec.signerName'],
-  'podcertificaterequests.certificates.k8s.io': ['metadata.name', 'spec.signerName', 'spec.podName', 'spec.nodeName'],
   'resourceslices.resource.k8s.io': ['metadata.name', 'spec.nodeName', 'spec.driver', 'spec.pool.name'],
 } // prettier-ignore
 
@@ -86,10 +84,10 @@ export function fieldLabelsOf(served: Selected, isAnySelectable: boolean): Field
 }
 
 function labelsOf({ resource, origin, definition, selectableFields }: Selected): FieldLabels {
+  const any = anyOf(resource)
   // A custom resource of an upstream that does not show its definitions: nobody here knows its labels.
   if (origin === 'declared' || resource.holds !== 'kubernetes' || (origin === 'custom' && definition === null))
-    return anyOf(resource)
-  const any = anyOf(resource)
+    return any
   const own = origin === 'custom' ? customLabels(resource, selectableFields) : OWN[resourceId(resource)]
   const taken = new Set(own ?? NAMED)
   return {

@@ -16,9 +16,14 @@ export function parseQuery(text: string): URLSearchParams {
   if (!UNREADABLE.test(text)) return new URLSearchParams(text)
   const readable = text
     .split('&')
-    .map((pair) => (pair.startsWith('prefix=') && UNREADABLE.test(pair) ? 'prefix=%EF%BF%BD' : pair))
+    .map((pair) => (isPrefix(pair) && UNREADABLE.test(pair) ? 'prefix=%EF%BF%BD' : pair))
     .filter((pair) => !UNREADABLE.test(pair))
   return new URLSearchParams(readable.join('&'))
+}
+
+/** However the name is spelled. */
+function isPrefix(pair: string): boolean {
+  return new URLSearchParams(pair.split('=', 1)[0]).has('prefix')
 }
 
 const UNREADABLE = /%(?![\dA-Fa-f]{2})|;/

@@ -42,6 +42,8 @@ export interface ResourcePath {
   readonly served: ServedResource | undefined
   /** '' for a cluster-scoped resource, and for a list over all namespaces. */
   readonly namespace: string
+  /** The path has a place for a namespace, and nothing in it. */
+  readonly hasEmptyNamespace: boolean
   /** '' for a collection. */
   readonly name: string
   /** What follows the name, such as `status`, `log` or `proxy/a/b`; '' for the object itself. */
@@ -122,7 +124,7 @@ function openApiPath(segments: readonly string[]): RequestPath {
 function resourcePath(group: string, version: string, names: readonly string[], find: FindResource): ResourcePath {
   const { isNamespaced, hasEmptyNamespace, namespace, plural, name, subresource, legacyWatch } = partsOf(group, names)
   const found = find(group, version, fixed(plural))
-  // In a list an empty namespace means all of them, as in the API server; for custom resources it does so in every path.
+  // An empty namespace means all of them in a path without a name, as in the API server; for custom resources, in every path.
   const isEmptyTaken =
     found?.origin === 'custom' || (found?.origin === 'well-known' && found.resource.namespaced && name === '')
   if (hasEmptyNamespace && !isEmptyTaken) throw unknownResource()
@@ -143,16 +145,19 @@ function resourcePath(group: string, version: string, names: readonly string[], 
     plural,
     served: isScopeRight && isNamed && isPlace ? found : undefined,
     namespace,
+    hasEmptyNamespace,
     name,
     subresource,
     legacyWatch,
   }
 }
 
-interface Parts extends Pick<ResourcePath, 'namespace' | 'plural' | 'name' | 'subresource' | 'legacyWatch'> {
+interface Parts extends Pick<
+  ResourcePath,
+  'namespace' | 'hasEmptyNamespace' | 'plural' | 'name' | 'subresource' | 'legacyWatch'
+> {
   /** Whether the path names one. */
   readonly isNamespaced: boolean
-  readonly hasEmptyNamespace: boolean
 }
 
 function partsOf(group: string, rest: readonly string[]): Parts {

@@ -67,7 +67,7 @@ export interface ServedResource extends Served {
   readonly schema: DefinedSchema | undefined
   /** null for what no definition defines. */
   readonly definition: CustomDefinition | null
-  /** Paths that a field selector may name beyond those every resource has. Only discovery uses them. */
+  /** Paths that a field selector may name beyond those every resource has. Discovery shows them; what else a selector may name is in `field-labels.ts`. */
   readonly selectableFields: readonly string[]
   /** The parts of an object that are written by themselves, where writes are served. */
   readonly subresources: Subresources

@@ -16,6 +16,7 @@ const POLICY = `rules:
   - {users: [ann], verbs: ["*"], apiGroups: ["*"], resources: ["*"]}
   - {users: [bob], verbs: [get, list, watch], apiGroups: [distributary.io], resources: [flags], names: ["eu/*"]}
   - {users: [eve], verbs: [list], apiGroups: [distributary.io], resources: [flags], names: ["~*", "eu"]}
+  - {users: [eve], verbs: [list], apiGroups: [distributary.io], resources: [flags], names: [".*", "ü:*"]}
 `
 
 async function startFlags(t: Test, flags: readonly string[] = []) {
@@ -129,6 +130,7 @@ void t.test('a part is refused where it has no meaning, and never forgotten', as
     [`${routes}?prefix=eu/`, /one namespace/],
     [`${FLAGS}?prefix=%zz`, /no UTF-8/],
     [`${FLAGS}?prefix=a;b`, /no UTF-8/],
+    [`${FLAGS}?%70refix=%zz`, /no UTF-8/],
     [`${FLAGS}?prefix=%ff`, /no UTF-8/],
     [`${FLAGS}?prefix=%00`, /NUL/],
     [`${FLAGS}?prefix=${'a'.repeat(5_000)}`, /longer than 4096/],
@@ -179,6 +181,13 @@ void t.test('Policy allows a part by the keys in it; other modes judge it as the
     ['?prefix=us/&prefix=eu/', 200, 403, 403],
     ['?prefix=eu/%zz', 400, 403, 403],
     ['?prefix=%2525', 200, 403, 200],
+    // The key `.` is named ~2e, and a key that is not UTF-8 begins with ~.
+    ['?prefix=.', 200, 403, 403],
+    ['?prefix=..', 200, 403, 403],
+    ['?prefix=.x', 200, 403, 200],
+    ['?prefix=-', 200, 403, 200],
+    ['?prefix=ü/', 200, 403, 403],
+    ['?prefix=.aü', 200, 403, 200],
     ['?watch=1&prefix=eu/', 200, 200, 403],
     ['?watch=1&prefix=us/', 200, 403, 403],
     ['/eu:a', 200, 200, 403],

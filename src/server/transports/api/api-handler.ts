@@ -100,6 +100,8 @@ async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePat
     counted.resource = path.plural
   }
   begin(options, counted, verb)
+  // Readers may mean all namespaces by it. One who deletes means a variable that has turned out empty.
+  if (path.hasEmptyNamespace && verb === 'deletecollection') throw unknownResource()
   try {
     await answerResource(options, { exchange, path, verb })
   } catch (error) {

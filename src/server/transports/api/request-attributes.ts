@@ -67,12 +67,15 @@ export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb
   return { ...attributes, name: selectedName(asked.query), ...(namesFrom === '' ? {} : { namesFrom }) }
 }
 
-/** What the names begin with when the keys begin with `?prefix=`; '' for all names, or when it is malformed, which is refused later. */
+/**
+ * What every name begins with when the keys begin with `?prefix=`; '' where that can be anything, or the prefix is malformed, which is
+ * refused later. Only ASCII is spelled alike in all of them: a key that is not UTF-8 is spelled byte by byte, as `.` and `..` are.
+ */
 function prefixOfNames(query: URLSearchParams, { served, namespace }: ResourcePath): string {
   if (served === undefined || served.resource.holds === 'kubernetes') return ''
   try {
-    const prefix = parseKeyPrefix(query, served.resource, namespace)
-    return prefix === '' ? '' : nameOfRest(prefix)
+    const [ascii] = /^[\0-\x7f]*/.exec(parseKeyPrefix(query, served.resource, namespace))!
+    return ['', '.', '..'].includes(ascii) ? '' : nameOfRest(ascii)
   } catch {
     return ''
   }
