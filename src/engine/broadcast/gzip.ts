@@ -4,8 +4,8 @@
  *     header │ block │ block │ block │ … │ last block (empty) │ CRC-32, length
  *      own   │ shared by the group       │        own
  *
- * A block is compressed by itself, or stored as it is, and ends on a byte, by a full flush: it refers to nothing before it, so a watcher may
- * begin with any. Only the checksum differs, and it follows from those of the blocks. A gzip member for each batch was
+ * A block is compressed by itself, or stored as it is, and ends on a byte, with a full flush: it refers to nothing before it, so a
+ * watcher may begin with any, and decoders hand it out at once. Only the checksum differs, and it follows from those of the blocks. A gzip member for each batch was
  * rejected: browsers drop all after the first member, curl fails on it, and Go delays each event by one.
  *
  * Source: RFC 1951, RFC 1952.
@@ -22,7 +22,13 @@ const LEVEL = 3
 /** The longest stored block: its length is written in two bytes. */
 const MOST_STORED = 0xff_ff
 
-/** The same bytes uncompressed, which costs five bytes for each 64 KB and next to no time. */
+/**
+ * The end of a full flush, an empty stored block. Go's decoder hands out what is stored only when such a block comes, or its
+ * window of 32 KB is full: without it a watcher would wait for its events.
+ */
+const FLUSH = Buffer.from([0, 0, 0, 0xff, 0xff])
+
+/** The same bytes uncompressed, which costs ten bytes and next to no time. */
 export function storedBlocks(bytes: Buffer): Buffer[] {
   const blocks: Buffer[] = []
   for (let at = 0; at < bytes.length; at += MOST_STORED) {
@@ -32,6 +38,7 @@ export function storedBlocks(bytes: Buffer): Buffer[] {
     head.writeUInt16LE(~stored.length & 0xff_ff, 3)
     blocks.push(head, stored)
   }
+  blocks.push(FLUSH)
   return blocks
 }
 

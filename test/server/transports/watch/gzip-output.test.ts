@@ -8,6 +8,8 @@ import { connect } from 'node:http2'
 import { promisify } from 'node:util'
 import { createGunzip, gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { writeUnit } from '../../../../src/engine/broadcast/wire-format.js'
+import { framings, wireOf } from '../../../../src/server/transports/framing/framings.js'
 import { type AppHarness, startApp } from '../../../support/app.js'
 import { curlBinary } from '../../../support/curl.js'
 import { pod } from '../../../support/pod.js'
@@ -172,6 +174,19 @@ void t.test('of a watch that lists the state is compressed, and events are store
     t.ok(body.length > eventBytes, 'no event was compressed, although each would have been easy to')
     t.ok(body.length < eventBytes + stateBytes / 4, 'the state was')
   }
+})
+
+void t.test('each write ends with a flush, because Go holds back what is stored until one comes', (t) => {
+  for (const compression of ['initial-state', 'everything'] as const) {
+    const wire = wireOf(framings['json-lines'], 'http2', compression)
+    for (const length of [0, 1, 70_000]) {
+      for (const isInitialState of [true, false]) {
+        const { bytes } = writeUnit(wire, [Buffer.alloc(length, 'x')], isInitialState)
+        t.equal(bytes.subarray(-4).toString('hex'), '0000ffff', `${length} bytes, ${compression}`)
+      }
+    }
+  }
+  t.end()
 })
 
 void t.test('a compressed watch works over HTTP/2', async (t) => {
