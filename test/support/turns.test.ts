@@ -273,11 +273,12 @@ void t.test('items come in their order, and a turn is taken only when the time i
     taken++
     return take()
   }
-  const slice = { isOver: false }
+  let isOver = false
+  Object.defineProperty(turns, 'isOver', { get: () => isOver })
   const seen: number[] = []
-  for await (const item of inTurns([1, 2, 3, 4], turns, slice)) {
+  for await (const item of inTurns([1, 2, 3, 4], turns)) {
     seen.push(item)
-    slice.isOver = item === 2
+    isOver = item === 2
   }
   t.same([seen, taken], [[1, 2, 3, 4], 1])
 })

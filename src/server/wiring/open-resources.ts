@@ -96,8 +96,8 @@ function serveConfigured(
         onFound: () => serve(live.current),
       })
     : null
-  const serve = ({ resources }: Config): void => {
-    const isServed = kubernetes?.isFound ?? true
+  const serve = ({ resources, awaitsKubernetes }: Config): void => {
+    const isServed = !awaitsKubernetes || (kubernetes?.isFound ?? true)
     const served = isServed ? resources : resources.filter(({ origin }) => origin === 'declared')
     for (const { resource } of registry.set('configured', served))
       logger.warn(

@@ -1,6 +1,6 @@
 /** A server of declared prefixes serves Kubernetes' resources only where Kubernetes stores something. */
 import { execFile } from 'node:child_process'
-import { mkdtempSync } from 'node:fs'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -83,6 +83,22 @@ void t.test('an option has them served, or not, whatever is stored', async (t) =
   t.match(never.printed(), 'distributary serves flags.distributary.io, routes.distributary.io and nothing else, from')
   const refused = await runServer(t, [`--etcd-servers=${etcd.url}`, '--kubernetes-resources=never'])
   t.match(refused, { code: 2, stderr: /leaves nothing to serve/ })
+})
+
+void t.test('a reload that names a resource of Kubernetes has it served, as a start does', async (t) => {
+  const etcd = await startEtcd(t)
+  const file = join(t.testdir(), 'config.yaml')
+  const declared = 'resources:\n- name: flags\n  prefix: /config/flags/\n'
+  writeFileSync(file, declared)
+  const server = await startServer(t, { flags: ['--config', file, `--etcd-servers=${etcd.url}`] })
+  const status = async (path: string): Promise<number> => (await fetch(server.url + path)).status
+  t.equal(await status('/api/v1/configmaps'), 404)
+  writeFileSync(file, `${declared}- name: configmaps\n`)
+  process.kill(server.pid, 'SIGHUP')
+  await until(async () => (await status('/api/v1/configmaps')) === 200, 'it is served')
+  writeFileSync(file, declared)
+  process.kill(server.pid, 'SIGHUP')
+  await until(async () => (await status('/api/v1/configmaps')) === 404, 'and no longer when it is not named')
 })
 
 void t.test('only a server of declared prefixes over etcd, of which nothing says more, waits for Kubernetes', (t) => {

@@ -3,7 +3,7 @@
  * cluster's. Nothing is computed for a role before a caller bound to it asks, so other people's roles cost nothing. Each object is
  * parsed and compiled once.
  */
-import { inTurns, LoopSlice, turns } from '../../../support/turns.js'
+import { LoopSlice, turns } from '../../../support/turns.js'
 import type { User } from '../user.js'
 import { CompiledRule } from './compiled-rule.js'
 import {
@@ -48,7 +48,10 @@ export class RoleRules {
 
   async compile(): Promise<readonly CompiledRule[]> {
     const compiled: CompiledRule[] = []
-    for await (const rule of inTurns(this.rules, turns, slice)) compiled.push(new CompiledRule(rule))
+    for (const rule of this.rules) {
+      if (slice.isOver) await turns.take()
+      compiled.push(new CompiledRule(rule))
+    }
     return (this.#compiled = compiled)
   }
 }
@@ -89,10 +92,12 @@ export class RbacIndex {
       if (role.namespace !== '') index.#roles.set(`Role ${role.namespace}/${role.name}`, role)
     }
     let order = 0
-    for await (const binding of inTurns(await each(objects.clusterRoleBindings, bindingOf), turns, slice)) {
+    for (const binding of await each(objects.clusterRoleBindings, bindingOf)) {
+      if (slice.isOver) await turns.take()
       order = index.#add({ ...binding, namespace: '' }, order)
     }
-    for await (const binding of inTurns(await each(objects.roleBindings, bindingOf), turns, slice)) {
+    for (const binding of await each(objects.roleBindings, bindingOf)) {
+      if (slice.isOver) await turns.take()
       // Without a namespace, a RoleBinding would be as strong as a ClusterRoleBinding.
       if (binding.namespace !== '') order = index.#add(binding, order)
     }
@@ -204,7 +209,8 @@ function rulesOfRole(role: Role): RoleRules {
 
 async function each<T>(objects: readonly unknown[], read: (object: unknown) => T | null): Promise<T[]> {
   const found: T[] = []
-  for await (const object of inTurns(objects, turns, slice)) {
+  for (const object of objects) {
+    if (slice.isOver) await turns.take()
     const one = read(object)
     if (one !== null) found.push(one)
   }

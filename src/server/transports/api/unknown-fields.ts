@@ -10,7 +10,7 @@ import { UnshowableError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Negotiated } from '../../../kubernetes/dialect/accept.js'
 import type { Selector } from '../../../kubernetes/dialect/selector.js'
-import { inTurns } from '../../../support/turns.js'
+import { turns } from '../../../support/turns.js'
 import type { ApiContext } from './api-context.js'
 import type { ReadRequest } from './request.js'
 import type { FormOptions } from './resource-forms.js'
@@ -44,7 +44,8 @@ export async function checkObjects(
   let isWhole = true
   const matcher = new Matcher('', selector, dispatcher.facts, apiVersion, read.caller.identity)
   try {
-    for await (const object of inTurns(snapshot.objects(prefix))) {
+    for (const object of snapshot.objects(prefix)) {
+      if (turns.isOver) await turns.take()
       if (context.forms.unknownFields(object).length === 0) continue
       isWhole = false
       const field = missingField(context, read, object)

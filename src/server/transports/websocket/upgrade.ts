@@ -1,11 +1,9 @@
 /** Checks a request with `Upgrade: websocket` on the URL of a watch. Every refusal comes before the upgrade, as an ordinary answer. */
 import { BadRequestError, ForbiddenError, UnauthorizedError } from '../../../engine/model/status.js'
+import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
 import { isOwnOrigin } from '../server/own-origin.js'
-
-/** A browser, which cannot set headers, sends its token as a subprotocol with this prefix; it is never echoed. */
-export const TOKEN_PROTOCOL = 'base64url.bearer.authorization.k8s.io.'
 
 export function isWebSocket({ request, requestHeaders }: Exchange): boolean {
   return upgradeHead(request) !== undefined && requestHeaders.upgrade?.toLowerCase() === 'websocket'
@@ -34,7 +32,7 @@ export function checkHandshake({ request, requestHeaders }: Exchange): void {
     throw new BadRequestError('Sec-WebSocket-Version must be 13')
   }
   const protocols = protocolsOf(requestHeaders['sec-websocket-protocol'])
-  const others = protocols.filter((protocol) => !protocol.startsWith(TOKEN_PROTOCOL))
+  const others = protocols.filter((protocol) => !protocol.startsWith(BEARER_PROTOCOL_PREFIX))
   // As in the API server: a browser that names protocols accepts no answer without one of them, and the token is never echoed.
   if (others.length < protocols.length && others.length === 0) {
     throw new UnauthorizedError('a bearer token as a subprotocol needs another subprotocol beside it, to be echoed')

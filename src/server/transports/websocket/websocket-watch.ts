@@ -15,7 +15,7 @@ import { webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.
 import { upgradeHead } from '../server/listeners.js'
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import { MessageDeadline } from './message-deadline.js'
-import { TOKEN_PROTOCOL } from './upgrade.js'
+import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import { WebSocketOutput } from './websocket-output.js'
 
 /** Messages of clients are read and dropped; a larger one ends the connection (1009). */
@@ -35,7 +35,8 @@ const server = new WebSocketServer({
   maxFragments: MAX_FRAGMENTS,
   maxBufferedChunks: MAX_CHUNKS,
   skipUTF8Validation: true,
-  handleProtocols: (protocols) => [...protocols].find((protocol) => !protocol.startsWith(TOKEN_PROTOCOL)) ?? false,
+  handleProtocols: (protocols) =>
+    [...protocols].find((protocol) => !protocol.startsWith(BEARER_PROTOCOL_PREFIX)) ?? false,
 })
 
 export function webSocketWatch(exchange: Exchange, form: Negotiated): WatchTransport {
