@@ -1,7 +1,7 @@
 /**
  * Moves the watchers of one resource forward when the pump calls: through their initial state, through the ring batch
- * by batch, and into their group's log. A cursor is checked and joined in one step, so that nothing can come in
- * between: no hole, no overlap.
+ * by batch, and into their group's log. Checking a cursor and joining it to the log is one synchronous step, so there
+ * is no hole and no overlap.
  */
 import type { CacheBatch } from '../cache/cache-batch.js'
 import type { WatchCache } from '../cache/watch-cache.js'
@@ -16,17 +16,17 @@ import type { Group } from './group.js'
 import type { Advance } from './pump.js'
 import { type EventUnit, joinedUnits } from './wire-format.js'
 
-/** The most work that is done for one cursor in one turn of the pump. */
+/** Limits on the work done for one cursor in one turn of the pump. */
 const TURN_BYTES = 256 * 1024
 const TURN_BATCHES = 512
 const TURN_MS = 2
 /**
- * The most of several batches that goes to a lagging watcher in one write, copied for it. A write costs as much as copying
- * ten times this; a watcher whose socket is full holds it until the socket takes it.
+ * Consecutive batches are copied into one write to a lagging watcher up to this size. A write costs as much as copying
+ * ten times this. If the socket is full, the copy stays in memory until the socket drains.
  */
 const PIECE_BYTES = 16 * 1024
 
-/** The events that a lagging cursor is sent in one write. */
+/** The events sent to a lagging cursor in one write. */
 interface Piece {
   readonly unit: EventUnit
   /** The revision of its last batch. */
@@ -41,7 +41,7 @@ export interface CursorAdvanceOptions {
   readonly metrics: BroadcastMetrics
   /** The most bytes of encoded ring batches kept for lagging cursors. */
   readonly replayBytes: number
-  /** Called when a cursor begins to wait for a future revision. */
+  /** Called when a cursor starts waiting for a future revision. */
   readonly onWaiting: (cursor: Cursor) => void
 }
 
@@ -49,7 +49,7 @@ export class CursorAdvance implements Advance {
   readonly #options: CursorAdvanceOptions
   readonly #cache: WatchCache
   readonly #endings: Endings
-  /** The encoded events of each batch of the ring for each group, shared by lagging cursors. */
+  /** Encoded events per ring batch and group, shared by lagging cursors. */
   readonly #replays: ByteCache<string, EventUnit>
 
   constructor(options: CursorAdvanceOptions) {
@@ -62,17 +62,20 @@ export class CursorAdvance implements Advance {
     })
   }
 
-  /** Changes the bound on encoded batches. */
+  /** Changes the byte limit for encoded batches. */
   resizeReplays(maxBytes: number): void {
     this.#replays.resize(maxBytes)
   }
 
-  /** Drops the encoded batches, because the history they are of has ended. */
+  /** Drops the encoded batches because their history has ended. */
   forgetReplays(): void {
     this.#replays.clear()
   }
 
-  /** Places a cursor: in the ring, or outside until its revision comes. Ends it with 410 when its revision is gone. */
+  /**
+   * Places a cursor in the ring, or parks it outside until the cache reaches its revision. Ends it with 410 if its
+   * revision is gone.
+   */
   follow(cursor: Cursor): void {
     if (cursor.revision > this.#cache.revision) {
       cursor.wait()
@@ -104,7 +107,7 @@ export class CursorAdvance implements Advance {
     metrics.delay((clock.monotonic() - receivedAtMs) / 1000)
     let slowest = log.endOffset
     for (const { offset } of members.active) if (offset < slowest) slowest = offset
-    // Free what nobody needs at once, even when events come faster than they leave, so that there is always a rest.
+    // Trim now instead of waiting for the end of a pass: under constant load there may be no end.
     if (slowest >= log.endOffset) log.release(this.#cache.revision)
     else log.trim(slowest)
   }
@@ -129,7 +132,7 @@ export class CursorAdvance implements Advance {
   #advanceInitial(cursor: Cursor): boolean {
     if (cursor.isPaced) return false
     if (cursor.initial!.revision < this.#cache.floorRevision) {
-      // The events since then are gone, so the rest of the state would be of no use.
+      // The events since then are gone, so the rest of the state would be useless.
       this.#endings.expire(cursor)
       return false
     }
@@ -137,7 +140,8 @@ export class CursorAdvance implements Advance {
     if (unit === null) {
       cursor.completeInitial()
       if (hasEnded(cursor)) return false
-      // A state read from the source itself may be ahead of the cache: what it holds already must not be sent again.
+      // A state read from the source itself may be ahead of the cache. Events that it already contains must not be sent
+      // again.
       this.follow(cursor)
       return !hasEnded(cursor)
     }
@@ -155,7 +159,7 @@ export class CursorAdvance implements Advance {
     const slice = new Slice(TURN_MS)
     let bytes = 0
     let batches = 0
-    // A parked cursor is at the head, however old the revision that it was written last.
+    // A parked cursor is at the head, however old the last revision written to it.
     if (cursor.isAtHead) cursor.passTo(cache.revision)
     while (batches < TURN_BATCHES && bytes < TURN_BYTES) {
       if (cursor.revision < cache.floorRevision) {
@@ -184,7 +188,7 @@ export class CursorAdvance implements Advance {
     return true
   }
 
-  /** The next batch for the cursor, and with it, where they are small, those after it. */
+  /** Returns the cursor's next batch, together with the following ones if they are small. */
   #pieceOf(cursor: Cursor, batch: CacheBatch, slice: Slice): Piece {
     const first = this.#replayOf(cursor, batch)
     const units = first.events > 0 ? [first] : []
@@ -203,7 +207,7 @@ export class CursorAdvance implements Advance {
     return { unit: joinedUnits(units), revision, batches }
   }
 
-  /** null: it cannot be encoded; the cursor learns of it when it gets there. */
+  /** Returns null for a batch that cannot be encoded; the cursor gets the error when it reaches that batch. */
   #replayIfWritable(cursor: Cursor, batch: CacheBatch): EventUnit | null {
     try {
       return this.#replayOf(cursor, batch)
@@ -212,7 +216,7 @@ export class CursorAdvance implements Advance {
     }
   }
 
-  /** A cursor that lacks no event is where the cache is, and so is the log of a group without active members. */
+  /** A cursor that has every event is level with the cache, and so is the log of a group without active members. */
   #settleAtHead(cursor: Cursor): void {
     const { members, log } = cursor.group
     const { revision } = this.#cache
@@ -223,7 +227,7 @@ export class CursorAdvance implements Advance {
 
   /** Whether the group's log has everything after the cursor's revision. */
   #canJoin({ group: { members, log }, revision, needsFirst }: Cursor): boolean {
-    // Without active members nothing was written to the log.
+    // A group without active members writes nothing to its log.
     if (members.active.length === 0 && this.#cache.batchAfter(revision) !== undefined) return false
     return revision >= log.floorRevision && !needsFirst
   }
@@ -241,7 +245,7 @@ export class CursorAdvance implements Advance {
   }
 }
 
-/** Checked again after everything that may have ended the cursor. */
+/** Checked again after every call that may have ended the cursor. */
 function hasEnded(cursor: Cursor): boolean {
   return cursor.state === 'ended'
 }

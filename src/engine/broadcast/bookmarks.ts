@@ -1,8 +1,8 @@
 /**
- * Bookmarks, marks and deadlines of all watchers of a resource. A bookmark is written to a watcher at the head, with
- * the cache's revision; a watcher that is not there gets it on arrival. Shortly before, the source is asked for its
- * progress, so that the bookmarks of a quiet resource move: once for all watchers, since they share one stream of the
- * source.
+ * Bookmarks, marks and deadlines of all watchers of a resource. A watcher at the head gets a bookmark with the cache's
+ * revision; one that lags gets it when it catches up. Shortly before, the dispatcher asks the source for its progress,
+ * so that bookmarks of a quiet resource advance too. One request serves all watchers because they share one stream from
+ * the source.
  */
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../../support/clock.js'
@@ -13,19 +13,16 @@ import { Schedule } from './schedule.js'
 export interface BookmarksOptions {
   readonly clock: Clock
   readonly random: Random
-  /** The time between two bookmarks to one watcher, in milliseconds; jittered by a tenth. */
+  /** Milliseconds between two bookmarks to one watcher, ±10 % jitter. */
   readonly intervalMs: number
   /** The revision up to which everything has been dispatched. */
   readonly headRevision: () => Revision
-  /** Asks the source for its progress, where that can be trusted; the request may go unanswered. */
+  /** Asks the source for its progress if that can be trusted; the request may go unanswered. */
   readonly askProgress: () => void
   readonly onDeadline: (cursor: Cursor) => void
 }
 
-/**
- * The least time between two requests for progress: thousands of bookmarks of one resource fall due within a few
- * seconds.
- */
+/** Minimum gap between progress requests: thousands of bookmarks of one resource fall due within a few seconds. */
 const PROGRESS_GAP_MS = 500
 
 export class Bookmarks {
@@ -42,7 +39,7 @@ export class Bookmarks {
     this.#schedule = new Schedule(options.clock, (cursor, nowMs) => this.#due(cursor, nowMs))
   }
 
-  /** The number of watchers that wait for a bookmark or their end. */
+  /** The number of watchers with a pending bookmark or deadline. */
   get size(): number {
     return this.#schedule.size
   }

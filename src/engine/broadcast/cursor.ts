@@ -1,7 +1,7 @@
 /**
- * One watcher: a place in a group's stream, never a queue. It owns its state (see `cursor-state.ts`) and keeps its
- * group's members in step with it; `advance.ts` decides where it goes next. A transport tells it when its socket drains
- * or closes.
+ * One watcher: a position in a group's stream, never a queue. A cursor owns its state (see `cursor-state.ts`) and keeps
+ * its group's member lists in step with it; `advance.ts` decides where it goes next. The transport reports when the
+ * socket drains or closes.
  */
 import type { EndReason } from '../model/end-reason.js'
 import type { Revision } from '../model/revision.js'
@@ -14,45 +14,45 @@ import { Timetable } from './timetable.js'
 import type { EventUnit, WriteUnit } from './wire-format.js'
 
 /**
- * A connection, as the broadcast sees it. The bytes it is given are shared and never change afterwards. On a compressed
- * wire they come with the checksum of their uncompressed content, otherwise with null.
+ * A connection, as the broadcast sees it. The bytes passed to it are shared and never change afterwards. With
+ * compression they come with the checksum of the uncompressed bytes, otherwise with null.
  */
 export interface WatchOutput {
-  /** Takes framed bytes. Returns false when it is full: it is given no more until `cursor.drained()`. */
+  /** Takes framed bytes. Returns false when full: nothing more is written until `cursor.drained()`. */
   write(bytes: Buffer, checksum: Checksum | null): boolean
   /** Writes the last bytes, then ends the stream cleanly. @param error the error that the last bytes carry, if any. */
   end(bytes: Buffer | null, error: Status | null, checksum: Checksum | null): void
-  /** Cuts off a peer that takes nothing any more. */
+  /** Cuts off a peer that has stopped reading. */
   destroy(): void
-  /** The bytes that it has taken from us and the peer has not taken yet. */
+  /** Bytes accepted from us that the peer has not read yet. */
   readonly pendingBytes: number
 }
 
 export interface CursorOptions {
-  /** Who watches, for the status page: the user, or the address of a caller without a name. */
+  /** The watcher's identity for the status page: the user name, or the address of an anonymous caller. */
   readonly identity: string
-  /** The client asked for bookmarks. */
+  /** Whether the client asked for bookmarks. */
   readonly bookmarks: boolean
   /** Monotonic milliseconds at which the stream ends cleanly. */
   readonly deadlineMs: number
-  /** Called with the bytes of initial state that were sent. @returns milliseconds to wait before sending more. */
+  /** Called with the number of initial-state bytes sent. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
-  /** Called at most once, before `onEnd`, when the whole initial state has been handed over. */
+  /** Called at most once, before `onEnd`, when the whole initial state has been written. */
   readonly onInitialComplete: () => void
-  /** Called once. */
+  /** Called exactly once. */
   readonly onEnd: (reason: EndReason) => void
 }
 
 /** The functions of the dispatcher that a cursor needs. */
 export interface CursorOwner {
-  /** Called when the cursor can go on: its socket drained, or it has something to do. */
+  /** Called when the cursor can continue: its socket drained, or it has something to do. */
   wake(cursor: Cursor): void
   finish(cursor: Cursor, reason: EndReason): void
-  /** Counts events handed to a connection, and their bytes. */
+  /** Counts events and bytes written to a connection. */
   count(events: number, bytes: number): void
 }
 
-/** The error that an ending cursor still has to send. */
+/** The error that an ending cursor has yet to send. */
 export interface LastError {
   readonly error: StatusError
   readonly reason: EndReason
@@ -60,7 +60,8 @@ export interface LastError {
 
 export class Cursor {
   readonly timetable: Timetable
-  // Written by the structure it stands in, and by nobody else: the pump's queue, the group's members, the schedule.
+  // Each of these is written only by the structure that holds the cursor: the pump's queue, the group's members, the
+  // schedule.
   isQueued = false
   slot = -1
   dueTick = -1
@@ -96,47 +97,47 @@ export class Cursor {
     return this.#state
   }
 
-  /** All bytes that were handed to its connection, before compression. */
+  /** Bytes written to the connection, before compression. */
   get sentBytes(): number {
     return this.#sentBytes
   }
 
-  /** Everything at or before it has been written; while active, as of the last write. */
+  /** Everything up to this revision has been written; for an active cursor, as of the last write. */
   get revision(): Revision {
     return this.#revision
   }
 
-  /** Its place in the group's log; meaningful while active. */
+  /** The position in the group's log; only meaningful while active. */
   get offset(): number {
     return this.#offset
   }
 
-  /** The socket is full. */
+  /** Whether the socket is full. */
   get isBlocked(): boolean {
     return this.#isBlocked
   }
 
-  /** The error that it will be sent, while `ending`. */
+  /** The error to be sent while `ending`. */
   get lastError(): LastError | null {
     return this.#lastError
   }
 
-  /** The next event must be encoded as a first one (a Table's columns). */
+  /** Whether the next event must be encoded as a first one (with a Table's columns). */
   get needsFirst(): boolean {
     return this.#needsFirst
   }
 
-  /** The initial state that it is being sent. */
+  /** The initial state being sent. */
   get initial(): InitialFrames | null {
     return this.#initial
   }
 
-  /** Its initial state rests until a timer ends. */
+  /** Whether sending the initial state is paused until a timer fires. */
   get isPaced(): boolean {
     return this.#isPaced
   }
 
-  /** Nothing that concerns it is left to be written, so a bookmark may be. */
+  /** Whether everything relevant has been written, so that a bookmark may follow. */
   get isAtHead(): boolean {
     if (this.#state === 'active') return this.#offset === this.group.log.endOffset
     return this.#state === 'lagging' && this.group.members.parked.has(this)
@@ -144,7 +145,7 @@ export class Cursor {
 
   // Transitions
 
-  /** @param marksEnd whether a bookmark marks the end of the state. */
+  /** @param marksEnd whether a bookmark marks the end of the initial state. */
   beginInitial(frames: InitialFrames, marksEnd: boolean, nowMs: number): void {
     this.#step('begin-initial')
     this.#initialSinceMs = nowMs
@@ -153,7 +154,7 @@ export class Cursor {
     this.#marksInitialEnd = marksEnd
   }
 
-  /** All of the state is written; a bookmark or a mark says so where the client asked for it. */
+  /** Called when the whole initial state is written; sends the bookmark or mark for it if the client asked. */
   completeInitial(): void {
     this.#step('complete-initial')
     const { group } = this
@@ -168,20 +169,20 @@ export class Cursor {
     this.#step('wait')
   }
 
-  /** It goes on from the ring, after its revision. */
+  /** Continues from the ring, after the cursor's revision. */
   lag(): void {
     this.#step('lag')
     this.#leaveLog()
     this.owner.wake(this)
   }
 
-  /** The log is about to lose what lies before it: it goes on from the ring. */
+  /** Falls back to the ring because the log is about to drop what the cursor needs next. */
   lagFromLog(headRevision: Revision): void {
     this.#revision = this.group.log.revisionAt(this.#offset, headRevision)
     this.lag()
   }
 
-  /** It stands in the log from now on, just after its revision. */
+  /** Reads from the log from now on, starting just after the cursor's revision. */
   join(): void {
     this.#step('join')
     this.#offset = this.group.log.offsetAfter(this.#revision)
@@ -189,7 +190,7 @@ export class Cursor {
   }
 
   /**
-   * From now on it is written nothing but an error, in a turn of the pump. Its hold on a state or a log ends at once.
+   * Nothing but an error is written from now on, in a turn of the pump. Releases the initial state and the log at once.
    */
   endSoon(lastError: LastError): void {
     this.#step('end-soon')
@@ -198,7 +199,7 @@ export class Cursor {
     this.owner.wake(this)
   }
 
-  /** @returns whether it had not ended before. */
+  /** @returns false if it had ended before. */
   end(): boolean {
     if (this.#state === 'ended') return false
     this.#step('end')
@@ -206,26 +207,26 @@ export class Cursor {
     return true
   }
 
-  // Its place while it lags
+  // Position while lagging
 
-  /** It is at the head and waits for its first event. */
+  /** Waits at the head for the first event. */
   park(): void {
     this.group.members.parked.add(this)
   }
 
-  /** The next event that concerns its group follows this revision. */
+  /** The next relevant event for the group comes after this revision. */
   unpark(revision: Revision): void {
     this.group.members.parked.delete(this)
     this.#revision = revision
     this.owner.wake(this)
   }
 
-  /** Everything up to this revision has been looked at, and nothing of it is left to be written. */
+  /** Everything up to this revision has been examined, and nothing of it remains to be written. */
   passTo(revision: Revision): void {
     this.#revision = revision
   }
 
-  // What is written
+  // Writing
 
   /** Writes an active cursor up to the head, unless its socket is full. */
   writeLog(headRevision: Revision): void {
@@ -248,7 +249,7 @@ export class Cursor {
     return this.write(unit)
   }
 
-  /** Returns the next unit of its initial state: null when that is complete, an empty one when nothing is ready yet. */
+  /** Returns the next unit of the initial state: null when complete, an empty unit when nothing is ready yet. */
   nextInitialUnit(): EventUnit | null {
     return this.#initial!.unit(this.#initialAt)
   }
@@ -261,7 +262,7 @@ export class Cursor {
     return this.writeEvents(unit)
   }
 
-  /** Its initial state rests until `resume`. The rest does not count when its rate is judged. */
+  /** Pauses the initial state until `resume`. The pause does not count towards its rate. */
   pause(ms: number): void {
     this.#isPaced = true
     this.#initialSinceMs += ms
@@ -283,7 +284,7 @@ export class Cursor {
     this.write(this.group.mark(revision))
   }
 
-  /** @returns whether more can be written: the socket may be full, or have closed over it. */
+  /** @returns whether more can be written: the socket may be full or may have closed during the write. */
   write({ bytes, checksum }: WriteUnit): boolean {
     this.#sentBytes += bytes.length
     if (!this.output.write(bytes, checksum)) this.#isBlocked = true
@@ -292,7 +293,7 @@ export class Cursor {
 
   // The connection
 
-  /** The transport's socket can take more. */
+  /** Called by the transport when the socket can take more. */
   drained(): void {
     if (this.#state === 'ended' || !this.#isBlocked) return
     this.#isBlocked = false
@@ -300,14 +301,14 @@ export class Cursor {
     this.owner.wake(this)
   }
 
-  /** The transport's connection is gone. */
+  /** Called by the transport when the connection is gone. */
   closed(): void {
     this.owner.finish(this, 'closed')
   }
 
   /**
-   * Whether it has been blocked for `limitMs` below the ring's floor, where it cannot even be told that it has expired,
-   * or while it holds one of the few slots for initial states.
+   * Whether the cursor has been blocked for `limitMs` below the ring's floor, where it cannot even receive the error,
+   * or while it occupies one of the few slots for initial states.
    */
   isStuck(nowMs: number, floorRevision: Revision, headRevision: Revision, limitMs: number): boolean {
     const isHolding = this.#state === 'initial'
@@ -320,8 +321,8 @@ export class Cursor {
   }
 
   /**
-   * Whether it has taken its initial state more slowly than so many bytes a second, after a time in which that is allowed: it
-   * holds one of the few places for initial states.
+   * Whether the cursor reads its initial state more slowly than `bytesPerSecond`, after a grace period: it occupies one
+   * of the few slots for initial states.
    */
   isTooSlow(nowMs: number, bytesPerSecond: number, allowedMs: number): boolean {
     if (this.#state !== 'initial' || !this.#isBlocked) return false

@@ -1,8 +1,8 @@
 /**
- * Broadcasts one resource: it receives every batch of the cache, finds the groups that it concerns by index, and lets
- * each encode it once. The rest is left to others: `advance.ts` moves cursors, `bookmarks.ts` keeps their times,
- * `endings.ts` ends them, `future-watchers.ts` holds those of a future revision, `groups.ts` what watchers share. All
- * of it is synchronous, except for asking etcd whether it has had a future revision.
+ * Broadcasts one resource: for every batch of the cache it finds the affected groups by index and lets each encode the
+ * batch once. The rest lies elsewhere: `advance.ts` moves cursors, `bookmarks.ts` schedules them, `endings.ts` ends
+ * them, `future-watchers.ts` holds those of a future revision, `groups.ts` holds what watchers share. Everything is
+ * synchronous except asking etcd whether it has ever had a future revision.
  */
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -27,11 +27,11 @@ import type { Pump } from './pump.js'
 
 /** Memory bounds for encoded events. */
 export interface DispatcherBounds {
-  /** The most bytes of one group's log; beyond them slow watchers go on from the ring. */
+  /** Byte limit for one group's log; beyond it slow watchers fall back to the ring. */
   readonly logBytes: number
-  /** The most bytes of all logs together; beyond them a log keeps nothing for slow watchers. */
+  /** Byte limit for all logs together; beyond it a log keeps nothing for slow watchers. */
   readonly allLogBytes: number
-  /** The most bytes of encoded ring batches kept for lagging cursors. */
+  /** Byte limit for encoded ring batches kept for lagging cursors. */
   readonly replayBytes: number
 }
 
@@ -42,9 +42,9 @@ export interface DispatcherOptions extends DispatcherBounds {
   readonly clock: Clock
   readonly random: Random
   readonly metrics: BroadcastMetrics
-  /** The time between two bookmarks to one watcher, in milliseconds; jittered by a tenth. */
+  /** Milliseconds between two bookmarks to one watcher, ±10 % jitter. */
   readonly bookmarkIntervalMs: number
-  /** Called when an encoder failed because of a bug of ours. */
+  /** Called when an encoder failed because of a bug. */
   readonly onInternalError: (error: StatusError) => void
 }
 
@@ -55,9 +55,9 @@ export type CursorStart =
   | {
       readonly kind: 'initial'
       readonly snapshot: Snapshot
-      /** The oldest revision of a shared state that will do; null when only the snapshot itself will. */
+      /** The oldest acceptable revision of a shared state; null accepts only the snapshot itself. */
       readonly minRevision: Revision | null
-      /** Whether a bookmark marks the end of the state (`k8s.io/initial-events-end`). */
+      /** Whether a bookmark marks the end of the initial state (`k8s.io/initial-events-end`). */
       readonly marksEnd: boolean
     }
 
@@ -66,18 +66,21 @@ export interface CursorRequest extends GroupRequest {
   readonly bookmarks: boolean
   /** Monotonic milliseconds. */
   readonly deadlineMs: number
-  /** Called with the bytes of initial state that were sent. @returns milliseconds to wait before sending more. */
+  /** Called with the number of initial-state bytes sent. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
   readonly onInitialComplete: () => void
   readonly onEnd: (reason: EndReason) => void
 }
 
-/** A peer that reads nothing for this long, and has fallen out of the ring, is cut off: it could not even read an error. */
+/**
+ * A peer that has read nothing for this long and has fallen out of the ring is cut off, since it could not even receive
+ * an error.
+ */
 const STUCK_LIMIT_MS = 30_000
 const STUCK_CHECK_MS = 5_000
-/** Half a megabit a second on average: a slower reader would hold the slot of its initial state forever. */
+/** Half a megabit per second on average: a slower reader would hold its initial-state slot forever. */
 const MIN_INITIAL_BYTES_PER_SECOND = 64 * 1024
-/** The rate is judged after this time. By default a list is cut off after it whatever its rate. */
+/** The rate is judged only after this time, after which a list is cut off by default whatever its rate. */
 const SLOW_INITIAL_MS = 60_000
 
 export class Dispatcher implements CacheListener, CursorOwner {
@@ -139,7 +142,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     return this.#cursors.size
   }
 
-  /** Events handed to connections since the start, and their bytes. */
+  /** Events and bytes written to connections since the start. */
   get sent(): { readonly events: number; readonly bytes: number } {
     return { events: this.#sentEvents, bytes: this.#sentBytes }
   }
@@ -149,7 +152,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     return this.#groups.matchers
   }
 
-  /** The number of ends and bookmarks that are still to fall due. */
+  /** The number of deadlines and bookmarks still scheduled. */
   get scheduled(): number {
     return this.#bookmarks.size
   }
@@ -163,7 +166,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   }
 
   /**
-   * Opens a watcher. Nothing is written before this returns, only from the pump's next turn on.
+   * Opens a watcher. Nothing is written before this returns; the pump starts with its next turn.
    * @throws ExpiredError when the revision is gone; ServiceUnavailableError when the resource is no longer served.
    */
   open(request: CursorRequest, output: WatchOutput): Cursor {
@@ -188,7 +191,10 @@ export class Dispatcher implements CacheListener, CursorOwner {
     return cursor
   }
 
-  /** Ends a watcher: a last bookmark if asked for, then a clean end; an ERROR if its initial state is not complete. */
+  /**
+   * Ends a watcher with a last bookmark, if the client asked for bookmarks; with an ERROR if its initial state is
+   * incomplete.
+   */
   drain(cursor: Cursor): void {
     this.#endings.drain(cursor)
   }
@@ -205,7 +211,9 @@ export class Dispatcher implements CacheListener, CursorOwner {
     }
   }
 
-  /** Objects are read differently from now on: every watcher ends cleanly, and selectors read all objects again. */
+  /**
+   * Objects are interpreted differently from now on: every watcher ends cleanly, and selectors read all objects again.
+   */
   reread(): void {
     for (const cursor of this.#cursors) this.#endings.endUnserved(cursor)
     this.facts.forget()
@@ -219,7 +227,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#stuckTimer.cancel()
   }
 
-  /** Changes the bounds on encoded events, and frees logs beyond them at once. */
+  /** Changes the limits for encoded events, and frees logs beyond them at once. */
   setBounds(bounds: DispatcherBounds): void {
     this.#bounds = bounds
     this.#advance.resizeReplays(bounds.replayBytes)
@@ -227,7 +235,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     for (const group of this.#groups.all()) if (isOver || group.log.capacity > bounds.logBytes) this.#free(group)
   }
 
-  /** Frees the logs: watchers that have not come to the head go on from the ring. */
+  /** Frees the logs: watchers that are not at the head fall back to the ring. */
   relieveMemory(): void {
     for (const group of this.#groups.all()) this.#free(group)
   }
@@ -261,7 +269,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#advance.forgetReplays()
     for (const group of this.#groups.all()) group.log.reset(revision)
     for (const cursor of this.#cursors) {
-      // A watcher of a future revision has lost nothing, unless that revision is of another history.
+      // A watcher of a future revision has lost nothing unless that revision belongs to another history.
       if (cursor.state === 'waiting' && !isOtherHistory && cursor.revision >= revision) continue
       this.#endSoon(cursor, this.#endings.expired(cursor), 'expired')
     }
@@ -283,13 +291,13 @@ export class Dispatcher implements CacheListener, CursorOwner {
     cursor.options.onEnd(reason)
   }
 
-  /** Sums of plain numbers on the hot path; a counter with labels costs several times as much per write. */
+  /** Plain sums on the hot path: a labelled counter costs several times as much per write. */
   count(events: number, bytes: number): void {
     this.#sentEvents += events
     this.#sentBytes += bytes
   }
 
-  /** Gives each matcher the events that it matches. For those that are late there was no time, so they may lack some. */
+  /** Gives each matcher its matching events. The `late` ones ran out of time, so their events may be incomplete. */
   #matchAll(batch: CacheBatch): {
     readonly touched: readonly GroupMatcher[]
     readonly late: ReadonlySet<GroupMatcher>
@@ -316,7 +324,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     return { touched, late }
   }
 
-  /** Appends what was matched to the log of each group. Groups for which there is no time go on from the ring. */
+  /** Appends the matched events to the log of each group. Groups without time left fall back to the ring. */
   #appendToAll(touched: readonly GroupMatcher[], late: ReadonlySet<GroupMatcher>, batch: CacheBatch): void {
     const { dispatchSlice, unslicedGroups } = this.#options.pump
     const groups = touched.flatMap((matcher) => (late.has(matcher) ? [] : [...matcher.groups]))
@@ -328,7 +336,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     for (const matcher of late) for (const group of matcher.groups) this.#lagBefore(group, batch)
   }
 
-  /** Returns null also when the selector cannot be evaluated: then its watchers are ended. */
+  /** Also returns null when the selector cannot be evaluated, after ending its watchers. */
   #match(matcher: GroupMatcher, event: CacheEvent, batch: CacheBatch): MatchedEvent | null {
     try {
       return matcher.match(event)
@@ -362,7 +370,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
       return
     }
     if (log.capacity > logBytes) {
-      // Half of it, so that a while passes until the next time; only those far behind have to go on from the ring.
+      // Trim to half, so that this does not recur soon; only watchers far behind fall back to the ring.
       const offset = log.offsetKeeping(logBytes / 2)
       this.#lagBelow(group, offset, before)
       log.trim(offset)
@@ -370,14 +378,14 @@ export class Dispatcher implements CacheListener, CursorOwner {
     pump.enqueueGroup(group, this.#advance)
   }
 
-  /** There was no time left for the group: its watchers go on from the ring, before the batch. */
+  /** The group ran out of time: its watchers fall back to the ring, before this batch. */
   #lagBefore(group: Group<Cursor>, batch: CacheBatch): void {
     const before = (batch.revision - 1) as Revision
     for (const cursor of group.members.parked) cursor.unpark(before)
     for (const cursor of group.members.active.slice()) cursor.lagFromLog(before)
   }
 
-  /** The log is about to be trimmed up to `offset`: cursors that have not come so far go on from the ring. */
+  /** The log is about to be trimmed up to `offset`: cursors below that fall back to the ring. */
   #lagBelow({ members }: Group<Cursor>, offset: number, headRevision: Revision): void {
     for (const cursor of members.active.filter((cursor) => cursor.offset < offset)) cursor.lagFromLog(headRevision)
   }
@@ -392,7 +400,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     const { floorRevision, revision } = this.#cache
     this.#cache.evictByAge()
     for (const { isDirty, members, log } of this.#groups.all()) {
-      // The log was kept for blocked cursors, which have since come to the head outside a pass.
+      // The log was kept for blocked cursors, which have since reached the head outside a pass.
       if (!isDirty && members.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(revision)
     }
     for (const cursor of this.#cursors) {
@@ -409,7 +417,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   }
 }
 
-/** Returns the part of a request that the cursor keeps, which does not include the snapshot. */
+/** Returns the options that the cursor keeps, without the snapshot. */
 function optionsOf({
   identity,
   bookmarks,

@@ -1,4 +1,4 @@
-/** Ends watchers, with the last bytes that each of them is sent: a bookmark, a mark, an error, or nothing. */
+/** Ends watchers, with the last bytes for each: a bookmark, a mark, an error, or nothing. */
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { EndReason } from '../model/end-reason.js'
 import type { Revision } from '../model/revision.js'
@@ -9,7 +9,7 @@ import type { WriteUnit } from './wire-format.js'
 export interface EndingsOptions {
   readonly cache: WatchCache
   readonly owner: Pick<CursorOwner, 'finish'>
-  /** Called when an encoder failed because of a bug of ours. */
+  /** Called when an encoder failed because of a bug. */
   readonly onInternalError: (error: StatusError) => void
 }
 
@@ -24,7 +24,7 @@ export class Endings {
     this.#onInternalError = onInternalError
   }
 
-  /** The stream ends without an error, after a last bookmark or mark where the watcher stands at the head. */
+  /** Ends the stream without an error, after a last bookmark or mark if the watcher is at the head. */
   endCleanly(cursor: Cursor, reason: EndReason): void {
     if (cursor.lastError !== null) return this.endWithError(cursor, cursor.lastError.error, cursor.lastError.reason)
     let last: WriteUnit | null = null
@@ -45,9 +45,7 @@ export class Endings {
     cursor.output.end(bytes, status, checksum)
   }
 
-  /**
-   * Ends a watcher in its turn of the pump, for when thousands end at one time. Of several errors it is sent the first.
-   */
+  /** Ends a watcher in its turn of the pump, since thousands may end at once. The first of several errors is sent. */
   endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
     if (cursor.state !== 'ending') cursor.endSoon({ error, reason })
   }
@@ -75,14 +73,14 @@ export class Endings {
     this.endWithError(cursor, error, 'timeout')
   }
 
-  /** The resource, or the version of it that was asked for, is no longer served. */
+  /** The resource, or the requested version of it, is no longer served. */
   endUnserved(cursor: Cursor): void {
     if (cursor.state === 'initial') this.endWithError(cursor, noLongerServed(), 'removed')
     else this.endCleanly(cursor, 'removed')
   }
 
   /**
-   * Returns the error for the streams that wait for an event which cannot be encoded. They end: a hole would be worse.
+   * Returns the error for streams that need an event which cannot be encoded. They end, because a hole would be worse.
    */
   unwritable(error: unknown): StatusError {
     const status = StatusError.from(error)

@@ -1,19 +1,19 @@
 /**
- * Knows which facts of a resource's objects the selectors in use need, and extracts them once per object and version of
- * the resource.
+ * Knows which facts of a resource's objects the selectors in use need, and extracts them once per object and API
+ * version.
  *
- * Names, namespaces and labels are the same in every version, and are read from the stored object. Other fields are read
- * in the requested version, so an object that is stored in another version is read twice.
+ * Names, namespaces and labels are the same in every version, and are read from the stored object. Other fields are
+ * read in the requested version, so an object that is stored in another version is read twice.
  *
  * Kept facts form a table with a bounded number of columns, because every object has room for each column. One identity
- * may add only a share of them; fields that every cluster selects by do not count. Facts beyond that are read again from
- * each object, which takes longer and keeps nothing.
+ * may add only a share of them; fields that every cluster selects by do not count. Facts beyond the limit are read from
+ * each object every time, which is slower and keeps nothing.
  *
  * Many objects have the same values (their node, their phase), so they share a row. A row per object would take as much
  * memory as the rest of a small object.
  *
- * A new path becomes a new column at the end. Extracted facts stay, and an object that lacks the column is read for the new
- * columns only when a selector needs them. So a missing fact always means *look at the object*, never *no match*.
+ * A new path becomes a new column at the end. Extracted facts stay, and an object without the column is read for it
+ * only when a selector needs it. So a missing fact always means *look at the object*, never *no match*.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../facts/json-facts.js'
 import { labelKeyOfPath } from '../facts/field-path.js'
@@ -21,18 +21,18 @@ import type { StoredObject } from '../model/stored-object.js'
 import { ByteCache } from '../../support/byte-cache.js'
 
 /**
- * Returns the object as JSON, or of an object that is not stored as JSON only its metadata, where that is enough.
- * Returns null when the object cannot be read.
+ * Returns the object as JSON; for an object not stored as JSON, only its metadata if `onlyMetadata` allows it. Returns
+ * null when the object cannot be read.
  *
- * @param apiVersion the version to read it as; '': as it is stored.
+ * @param apiVersion the version to read it as; '' means as stored.
  */
 export type JsonOf = (object: StoredObject, onlyMetadata: boolean, apiVersion: string) => Buffer | null
 
 /** How a selector sees objects. */
 export interface FactUse {
-  /** The facts are kept with the objects: an index may ask for them at every event. */
+  /** Whether the facts are kept with the objects, so that an index may read them at every event. */
   readonly isKept: boolean
-  /** @param apiVersion the version that was asked for; '': none of the paths differs between versions. */
+  /** @param apiVersion the requested version; '' if all the paths are the same in every version. */
   subject(object: StoredObject, apiVersion: string): Facts
   release(): void
 }
@@ -40,20 +40,23 @@ export interface FactUse {
 const EMPTY = Buffer.from('{}')
 const NO_VALUES: Facts['values'] = []
 
-/** Controllers of a busy cluster use some twenty. At this many an object whose row nobody shares takes 2 KB more. */
+/** Controllers of a busy cluster use about twenty. At this limit an object with a row of its own takes 2 KB more. */
 export const MAX_PATHS = 256
-/** The most paths that one identity may bring, so that others find room. */
+/** The limit for one identity, so that others find room. */
 export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
 /** Unused columns stay until the table has this many columns. Then it starts over. */
 const MAX_COLUMNS = 2 * MAX_PATHS
 
-/** What rows that are looked for may take, of one resource: those of some thousand nodes. An object beyond them has a row of its own. */
+/**
+ * Byte budget for one resource's shared-row table; enough for a few thousand nodes. Objects beyond it get separate
+ * rows.
+ */
 export const SHARED_ROWS_BYTES = 1024 * 1024
 /** Rows longer than this are unlikely to be shared. */
 export const SHARED_ROW_BYTES = 4 * 1024
 const ROW_OVERHEAD_BYTES = 200
 
-/** The facts that the key itself gives. */
+/** Facts known from the key itself. */
 export const NAMESPACE_PATH = 'metadata.namespace'
 export const NAME_PATH = 'metadata.name'
 
@@ -88,7 +91,7 @@ export function isSameInEveryVersion(path: string): boolean {
   return path === NAME_PATH || path === NAMESPACE_PATH || labelKeyOfPath(path) !== null
 }
 
-/** The facts of an object in another version than the stored one: its fields are read when the first is needed. */
+/** The facts of an object in a version other than the stored one. Fields are read when first needed. */
 class FactsOfVersion extends Facts {
   #fields: Facts | null = null
 
@@ -110,14 +113,14 @@ class FactsOfVersion extends Facts {
 /** The facts kept with an object. */
 class FactRow {
   /**
-   * The fields of one object in other versions, of which there are as many as the resource has. null: the row may be shared.
+   * The fields of this object in other versions, at most one entry per served version. null if the row may be shared.
    */
   others: FactsOfVersion[] | null = null
 
   constructor(
-    /** The table that the facts belong to. */
+    /** The table to which the facts belong. */
     readonly table: object,
-    /** By column. */
+    /** Indexed by column. */
     readonly values: Facts['values'],
   ) {}
 }
@@ -125,40 +128,40 @@ class FactRow {
 /** A path that a selector uses. */
 interface Column {
   users: number
-  /** The identity that brought it; null: it counts for nobody. */
+  /** The identity that added the path; null if it counts towards nobody's share. */
   readonly identity: string | null
 }
 
 export class FactRegistry {
   readonly #inUse = new Map<string, Column>()
-  /** The number of columns that count, by the identity that brought them. */
+  /** The number of columns counted for each identity. */
   readonly #shares = new Map<string, number>()
   readonly #jsonOf: JsonOf
   #counted = 0
   #plan: FactPlan = planFacts([])
-  /** Replaced whenever the table starts over. */
+  /** Replaced when the table starts over. */
   #table: object = {}
-  /** By the values, joined. */
+  /** Keyed by the joined values. */
   readonly #rows = new ByteCache<string, FactRow>({ maxBytes: SHARED_ROWS_BYTES, sizeOf: rowBytes })
-  /** The plan of what an object still lacks, by the number of columns that it has. */
+  /** Plans for the missing columns, by the number of columns that an object has. */
   readonly #additions = new Map<number, FactPlan>()
 
   constructor(jsonOf: JsonOf) {
     this.#jsonOf = jsonOf
   }
 
-  /** Labels and fields in use that are kept with objects. */
+  /** The number of labels and fields in use whose facts are kept with objects. */
   get pathsInUse(): number {
     return this.#inUse.size
   }
 
-  /** @param identity the caller that selects: it has a share of what is kept. */
+  /** @param identity the caller with the selector, which has a share of the kept facts. */
   use(paths: readonly string[], identity = ''): FactUse {
     const wanted = [...new Set(paths)]
     return this.#hasRoomFor(wanted, identity) ? this.#keep(wanted, identity) : this.#readEachTime(wanted)
   }
 
-  /** Drops what was extracted: each object is read again when it is next looked at. */
+  /** Drops all extracted facts; each object is read again when next needed. */
   forget(): void {
     this.#plan = planFacts(this.#inUse.keys())
     this.#additions.clear()
@@ -194,7 +197,7 @@ export class FactRegistry {
       },
       release: () => {
         for (const path of paths) this.#leave(path)
-        // Columns stay in the table until there are too many: an object keeps what was extracted.
+        // Columns stay in the table until there are too many, so that objects keep what was extracted.
       },
     }
   }
@@ -228,7 +231,7 @@ export class FactRegistry {
     this.#additions.clear()
   }
 
-  /** The use of a selector that found no room in the table. */
+  /** Serves a selector that found no room in the table. */
   #readEachTime(paths: readonly string[]): FactUse {
     const plan = planFacts(paths)
     return {
@@ -242,7 +245,7 @@ export class FactRegistry {
     }
   }
 
-  /** @param columns the number of columns that are needed. */
+  /** @param columns the number of columns needed. */
   #subject(object: StoredObject, apiVersion: string, columns: number): Facts {
     const { facts } = object
     let row = facts instanceof FactRow && facts.table === this.#table ? facts : null
@@ -263,13 +266,13 @@ export class FactRegistry {
     if (rowBytes(row) > SHARED_ROW_BYTES) return row
     const key = values.join('\n')
     const found = this.#rows.get(key)
-    // An absent label and an empty one read alike in the key, and a value may contain what separates them there.
+    // The key does not distinguish an absent label from an empty one, and a value may contain the separator.
     if (found !== undefined && isSameRow(found.values, values)) return found
     if (found === undefined) this.#rows.set(key, row)
     return row
   }
 
-  /** Extracts all columns of an object. @param before the values that it has. */
+  /** Extracts all columns of an object. @param before the values extracted so far. */
   #complete(object: StoredObject, before: Facts['values']): Facts['values'] {
     const from = before.length
     let addition = this.#additions.get(from)
@@ -303,7 +306,7 @@ export class FactRegistry {
   }
 }
 
-/** Bytes of a row and of its key, about. */
+/** Approximate bytes of a row and its key. */
 function rowBytes({ values }: FactRow): number {
   return values.reduce((bytes, value) => bytes + 8 + 2 * (value?.length ?? 0), ROW_OVERHEAD_BYTES)
 }
@@ -312,7 +315,7 @@ function isSameRow(a: Facts['values'], b: Facts['values']): boolean {
   return a.length === b.length && a.every((value, i) => value === b[i])
 }
 
-/** A value that does not say its version has whatever version is served. */
+/** A value that does not state its version has whatever version is served. */
 function isStoredAs(object: StoredObject, apiVersion: string): boolean {
   return apiVersion === '' || object.apiVersion === '' || object.apiVersion === apiVersion
 }

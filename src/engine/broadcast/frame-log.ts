@@ -1,14 +1,14 @@
 /**
- * One group's stream as bytes, already framed for its wire, in segments; and which revision ends at which offset.
+ * One group's stream as bytes, framed for its wire and held in segments, with the offset at which each revision ends.
  *
- *      floorRevision
- *      startOffset ▼                                   ▼ endOffset
- *                  [ r4 | r7 r7 | r9 ][ r12 | r15 | r15 ]
- *                  └── segment ──────┘└── segment ──────┘
+ *     floorRevision
+ *     startOffset ▼                                   ▼ endOffset
+ *                 [ r4 | r7 r7 | r9 ][ r12 | r15 | r15 ]
+ *                 └── segment ──────┘└── segment ──────┘
  *
- * Offsets count bytes since the group began and never repeat. Bytes once written never change, because sockets hold
+ * Offsets count bytes since the group began and never repeat. Bytes never change once written, because sockets hold
  * slices of them. A revision never straddles two segments, so every slice ends on a revision boundary. The log may be
- * dropped at any time: a cursor below `startOffset` goes on from the ring instead.
+ * dropped at any time: a cursor below `startOffset` falls back to the ring.
  */
 import type { Revision } from '../model/revision.js'
 import { type Checksum, EMPTY_CHECKSUM, joined } from '../../support/crc32.js'
@@ -20,12 +20,15 @@ interface Segment {
   used: number
 }
 
-/** Memory held by several logs together. */
+/** Memory shared by several logs. */
 export interface LogUsage {
   bytes: number
 }
 
-/** The bytes that a cursor writes next. Afterwards it is at `endOffset` and has seen everything up to `revision`. */
+/**
+ * The bytes that a cursor writes next. Afterwards the cursor is at `endOffset` and has seen everything up to
+ * `revision`.
+ */
 export interface LogSlice extends WriteUnit {
   readonly endOffset: number
   readonly revision: Revision
@@ -34,36 +37,36 @@ export interface LogSlice extends WriteUnit {
 
 interface KnownSlice {
   readonly at: number
-  /** It goes to the end of the log: it is no longer the one when the log or the head have moved on. */
+  /** The slice reaches the end of the log, so it is stale once the log or the head has advanced. */
   readonly isHead: boolean
   readonly slice: LogSlice
 }
 
-/** One write of this size keeps a fast socket busy for about 20 µs of memory copy and a slow one for a while. */
+/** One write of this size costs about 20 µs of memory copy and keeps a slow socket busy for a while. */
 const SLICE_BYTES = 128 * 1024
 const SMALLEST_SEGMENT_BYTES = 2 * 1024
 const LARGEST_SEGMENT_BYTES = 256 * 1024
 
 export class FrameLog {
   #segments: Segment[] = []
-  /** Per appended revision, ascending: the revision and the offset just after it. */
+  /** For each appended revision, ascending: the revision and its end offset. */
   #revisions: Revision[] = []
   #ends: number[] = []
   #start = 0
   #end = 0
-  /** Events appended before the log began, and up to each end. */
+  /** Events appended before the log's start, and up to each end offset. */
   #counts: number[] = []
-  /** Per appended revision, on a compressed wire; empty on the others. */
+  /** One per appended revision on a compressed wire, otherwise empty. */
   #checksums: Checksum[] = []
   #startCount = 0
   #count = 0
   #floor: Revision
   #capacity = 0
   #nextSegmentBytes = SMALLEST_SEGMENT_BYTES
-  /** The last two, newest first: after a cut, a pass finds its cursors alternating between two offsets. */
+  /** The last two, newest first: after a cut, the cursors of a pass alternate between two offsets. */
   #slices: readonly KnownSlice[] = []
 
-  /** @param usage of all logs that share a bound. */
+  /** @param usage shared by all logs under one limit. */
   constructor(
     revision: Revision,
     readonly usage: LogUsage = { bytes: 0 },
@@ -71,7 +74,7 @@ export class FrameLog {
     this.#floor = revision
   }
 
-  /** A cursor that has seen everything up to a revision at or above this can be given an offset. */
+  /** Cursors that have seen everything up to at least this revision can get an offset. */
   get floorRevision(): Revision {
     return this.#floor
   }
@@ -84,12 +87,12 @@ export class FrameLog {
     return this.#end
   }
 
-  /** The bytes of memory that the log holds. */
+  /** Bytes of memory held by the log. */
   get capacity(): number {
     return this.#capacity
   }
 
-  /** Returns the offset from which on the newest segments take at most so many bytes; the newest always counts. */
+  /** Returns the offset from which the newest segments fit into `bytes`; the newest always counts. */
   offsetKeeping(bytes: number): number {
     let i = this.#segments.length - 1
     let kept = this.#segments[i]?.buffer.length ?? 0
@@ -134,7 +137,7 @@ export class FrameLog {
 
   /**
    * Returns the revision up to which a cursor at `offset` has seen everything: just before the first frame it lacks.
-   * The event that it was written last may be far older.
+   * The last event written to it may be far older.
    *
    * @param offset at or above `startOffset`.
    */
@@ -165,7 +168,7 @@ export class FrameLog {
       const cut = this.#boundaryAtOrAfter(Math.min(endOffset, offset + SLICE_BYTES))
       endOffset = this.#ends[cut]!
       countAtEnd = this.#counts[cut]!
-      // At the end of the log everything up to the head has been seen, whether or not it left a frame.
+      // A cursor at the end of the log has seen everything up to the head, whether or not that added a frame.
       if (endOffset < this.#end) revision = this.#revisions[cut]!
     }
     const bytes = segment.buffer.subarray(offset - segment.start, endOffset - segment.start)
@@ -177,11 +180,11 @@ export class FrameLog {
     return slice
   }
 
-  /** Frees the log, because every cursor is at the head, `headRevision`. */
+  /** Frees the log because every cursor is at the head, `headRevision`. */
   release(headRevision: Revision): void {
     if (this.#segments.length === 0) return
     const [only] = this.#segments
-    // A segment that was more than half full was no larger than it had to be: half of it would take two writes.
+    // A segment that is more than half full was not too large: at half the size it would take two writes.
     if (this.#segments.length === 1 && only!.used * 2 <= only!.buffer.length) {
       this.#nextSegmentBytes = Math.max(SMALLEST_SEGMENT_BYTES, this.#nextSegmentBytes >> 1)
     }
@@ -189,7 +192,7 @@ export class FrameLog {
     this.#floor = headRevision
   }
 
-  /** Frees the segments that end at or before `offset`: no cursor stands in them any more. */
+  /** Frees the segments that end at or before `offset`; no cursor needs them any more. */
   trim(offset: number): void {
     let dropped = 0
     let bytes = 0
@@ -259,7 +262,7 @@ export class FrameLog {
   }
 
   #newSegment(length: number): Segment {
-    // Doubling while cursors lag, halving when they keep up: a quiet group of one watcher holds no 256 KB.
+    // Doubles while cursors lag, halves when they keep up, so a quiet group of one watcher does not hold 256 KB.
     if (this.#segments.length > 0) this.#nextSegmentBytes = Math.min(LARGEST_SEGMENT_BYTES, this.#nextSegmentBytes * 2)
     const buffer = Buffer.allocUnsafeSlow(Math.max(length, this.#nextSegmentBytes))
     const segment = { buffer, start: this.#end, used: 0 }

@@ -1,11 +1,11 @@
 /**
- * Watchers of a revision that the cache has not reached. Either the cache is behind, and they go on when it gets there,
- * or etcd has never had that revision, because it was restored or began with an empty data directory. In that case
- * waiting would leave their clients with old data for good, so they end with 410.
+ * Watchers of a revision that the cache has not reached. Either the cache is behind and will get there, or etcd has
+ * never had that revision because it was restored or began with an empty data directory. In the second case waiting
+ * would leave clients with old data for good, so their watchers end with 410.
  *
- * The cache cannot tell one from the other, but a linearizable read of etcd's revision can, as long as it starts after
- * the watcher has come: its client may have learned the revision just before. One read at a time judges all watchers
- * that came before it started, and later watchers wait for the next one. A watcher stays open until a read succeeds.
+ * The cache cannot tell the two apart, but a linearizable read of etcd's revision can, as long as it starts after the
+ * watcher has arrived: its client may have learned the revision just before. One read at a time judges all watchers
+ * that arrived before it started, and later watchers wait for the next one. A watcher stays open until a read succeeds.
  */
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { Revision } from '../model/revision.js'
@@ -17,17 +17,17 @@ export interface FutureWatchersOptions {
   readonly clock: Clock
   /** Called when the cache has reached a watcher's revision. */
   readonly onReached: (cursor: Cursor) => void
-  /** Called when etcd is only at `revision`, below the watcher's own. */
+  /** Called when etcd is only at `revision`, below the watcher's revision. */
   readonly onNeverHad: (cursor: Cursor, revision: Revision) => void
 }
 
-/** The least time between the starts of two reads, however many watchers come. */
+/** Minimum gap between the starts of two reads, however many watchers arrive. */
 const READ_GAP_MS = 200
-/** The time until the next read after one that nobody answered. */
+/** The delay after a read without an answer. */
 const RETRY_MS = 1_000
 /**
- * A watcher that waits for the cache is judged again and again: etcd may be restored meanwhile, and a quiet cache far
- * behind its revision does not notice that. Where progress cannot be trusted such a wait may take minutes, for each of
+ * A watcher that waits for the cache is judged again periodically: etcd may be restored meanwhile, and a quiet cache
+ * far behind its revision would not notice. Where progress cannot be trusted such a wait may take minutes, for each of
  * some fifty resources, so the reads are rare.
  */
 const REPEAT_MS = 30_000
@@ -70,7 +70,7 @@ export class FutureWatchers {
   #readIn(delayMs: number): void {
     this.#timer?.cancel()
     this.#timer = null
-    // The end of a read plans the next one.
+    // The read in progress schedules the next one when it ends.
     if (this.#isReading || this.#waiting.size === 0) return
     const { clock } = this.#options
     const waitMs = Math.max(delayMs, this.#readMs + READ_GAP_MS - clock.monotonic())
@@ -93,7 +93,7 @@ export class FutureWatchers {
       onNeverHad(cursor, revision)
     }
     if (this.#waiting.size === 0) return
-    // etcd has had the revisions of the others: a quiet cache gets there by progress alone.
+    // etcd has reached the other watchers' revisions; a quiet cache gets there through progress alone.
     cache.askProgress()
     const isLateComer = (cursor: Cursor): boolean => !judged.has(cursor)
     this.#readIn([...this.#waiting].some(isLateComer) ? 0 : REPEAT_MS)

@@ -1,6 +1,7 @@
 /**
- * Watchers that want the same bytes: one matcher, one encoding, one wire. An event is encoded and framed once for all
- * of them and appended to the group's log; what differs per watcher goes around the log, on revision boundaries.
+ * Watchers that want the same bytes: one matcher, one encoding, one wire. Each event is encoded and framed once for all
+ * of them and appended to the group's log. What differs between watchers is written outside the log, on revision
+ * boundaries.
  */
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -26,16 +27,16 @@ import {
   writeUnit,
 } from './wire-format.js'
 
-/** An initial state that began this recently is shared by watchers that may be given a state of that age. */
+/** An initial state that began this recently is shared with watchers that accept a state of that age. */
 const INITIAL_SHARE_MS = 2_000
 
-/** Frames of events, in parts, one after the other. */
+/** Frames of events, in consecutive parts. */
 interface Frames {
   readonly parts: readonly Buffer[]
   readonly events: number
 }
 
-/** Numbers of watchers within a factor of two are one level; more watchers are a higher one. */
+/** Watcher counts within a factor of two share a level; larger counts have higher levels. */
 export function watchersLevel(watchers: number): number {
   return 32 - Math.clz32(watchers)
 }
@@ -43,7 +44,7 @@ export function watchersLevel(watchers: number): number {
 export class Group<M extends Member = Member> {
   readonly log: FrameLog
   readonly members = new Members<M>()
-  /** Whether the pump has the group in its queue; only the pump writes this. */
+  /** Whether the group is in the pump's queue; written only by the pump. */
   isDirty = false
   #watchers = 0
   #identity: string | null = null
@@ -65,33 +66,31 @@ export class Group<M extends Member = Member> {
     this.log = new FrameLog(revision, logUsage)
   }
 
-  /** Watchers in any state. */
+  /** The number of watchers, in any state. */
   get watchers(): number {
     return this.#watchers
   }
 
   /**
-   * The flow among which the pump shares its time: the groups of one caller that have about as many watchers. What many
-   * callers share belongs to none of them. So thousands of groups of one watcher delay neither those of other callers nor a
-   * group that a hundred watch.
+   * The flow among which the pump shares its time: one caller's groups with about as many watchers each. Groups shared
+   * by several callers count for no caller. So thousands of groups of one watcher delay neither other callers' groups
+   * nor a group with a hundred watchers.
    */
   get flow(): string {
     return this.#flow
   }
 
-  /** A watcher comes. */
   enter(identity: string): void {
     if (this.#watchers === 0) this.#identity = identity
     else if (this.#identity !== identity) this.#identity = null
     this.#setWatchers(this.#watchers + 1)
   }
 
-  /** A watcher has left. */
   leave(): void {
     this.#setWatchers(this.#watchers - 1)
   }
 
-  /** Returns the frames of one revision's events; null when there is nothing to deliver. */
+  /** Returns the frames of one revision's events, or null when there is nothing to deliver. */
   framesOf(matchedEvents: readonly MatchedEvent[], revision: Revision, isFirst = false): Frames | null {
     const shown =
       this.encoder.isSame === null ? matchedEvents : matchedEvents.filter((matchedEvent) => this.#isShown(matchedEvent))

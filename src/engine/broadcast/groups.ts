@@ -1,6 +1,7 @@
 /**
- * The groups of one resource, made for their first watcher and let go with their last; and the matchers they share,
- * found by index, so that an event costs what it delivers and not how many watchers there are.
+ * The groups of one resource, created with their first watcher and removed with their last, and the matchers they
+ * share. An index finds the matchers, so an event's cost depends on what it delivers and not on how many watchers there
+ * are.
  */
 import type { BodyEncoder } from '../model/body-encoder.js'
 import type { Key } from '../model/event.js'
@@ -14,11 +15,11 @@ import { MatcherIndex } from './matcher-index.js'
 import type { WireFormat } from './wire-format.js'
 import { type KeyParts, keyOf } from '../../support/key-of.js'
 
-/** All that decides the bytes of a watch: watchers that agree in it form one group. */
+/** Everything that determines the bytes of a watch: watchers with equal contents form one group. */
 export interface GroupContents {
-  /** '' for all. */
+  /** '' for all namespaces. */
   readonly namespace: string
-  /** The absolute prefix of the keys, if it is longer than the namespace's; else null. */
+  /** The absolute prefix of the keys if it is longer than the namespace's, otherwise null. */
   readonly prefix: Key | null
   readonly selector: WatchSelector
   readonly encoder: BodyEncoder
@@ -34,20 +35,20 @@ const GROUP_KEY: KeyParts<GroupContents> = {
 }
 
 export interface GroupRequest extends GroupContents {
-  /** Whoever asks, for a share of the facts that are kept for selectors. */
+  /** The caller, which has a share of the facts kept for selectors. */
   readonly identity: string
 }
 
 export class GroupMatcher extends Matcher {
   readonly groups = new Set<Group<Cursor>>()
-  /** The sum over all its groups. */
+  /** The sum over all groups of this matcher. */
   watchers = 0
-  /** Events of the batch that is being dispatched. */
+  /** Matching events of the batch being dispatched. */
   matchedEvents: MatchedEvent[] = []
 }
 
 export class Groups {
-  /** Memory of all logs together. */
+  /** Memory used by all logs together. */
   readonly logUsage: LogUsage = { bytes: 0 }
   readonly index: MatcherIndex<GroupMatcher>
   readonly #facts: FactRegistry
@@ -64,7 +65,7 @@ export class Groups {
     return this.#groups.size
   }
 
-  /** Different selectors in use. */
+  /** The number of different selectors in use. */
   get matchers(): number {
     return this.#matchers.size
   }
@@ -73,7 +74,7 @@ export class Groups {
     return this.#groups.values()
   }
 
-  /** A watcher enters its group. @param headRevision where the log of a new group begins. */
+  /** Adds a watcher to its group. @param headRevision where the log of a new group begins. */
   enter(request: GroupRequest, headRevision: Revision): Group<Cursor> {
     const group = this.#groupFor(request, headRevision)
     group.enter(request.identity)
@@ -81,7 +82,7 @@ export class Groups {
     return group
   }
 
-  /** A watcher has left its group; the last one takes the group along. */
+  /** Removes a watcher from its group, and the group with its last watcher. */
   leave(group: Group<Cursor>, headRevision: Revision): void {
     group.leave()
     matcherOf(group).watchers--
@@ -94,7 +95,7 @@ export class Groups {
     if (existing !== undefined) return existing
     const { encoder, wire } = request
     const matcher = this.#matcherFor(request)
-    // A short key of its own: frames are cached under it, and no later group with the same long key may find them.
+    // A short unique key: frames are cached under it, and a later group with the same long key must not find them.
     const group = new Group<Cursor>(String(++this.#sequence), matcher, encoder, wire, headRevision, this.logUsage)
     matcher.groups.add(group)
     this.#groups.set(key, group)
@@ -125,14 +126,14 @@ export class Groups {
   }
 }
 
-/** Every group of a resource has one that was made here. */
+/** Every group of a resource has a matcher created here. */
 export function matcherOf(group: Group<Cursor>): GroupMatcher {
   return group.matcher as GroupMatcher
 }
 
 /**
- * Those with the most watchers first, by powers of two and otherwise in the given order: what is done for many costs the
- * same as what is done for one. Linear in the number of items.
+ * Returns the items with the most watchers first, by powers of two and otherwise in the given order: work for many
+ * watchers costs the same as work for one. Linear in the number of items.
  */
 export function mostWatchedFirst<T extends { readonly watchers: number }>(items: readonly T[]): readonly T[] {
   const levels: T[][] = []

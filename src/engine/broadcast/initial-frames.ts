@@ -1,6 +1,7 @@
 /**
- * The initial state of one group at one revision, as framed write units of about 64 KB, encoded once while the first
- * watcher takes them and shared by all that start at the same state. It lives as long as somebody is being sent it.
+ * The initial state of one group at one revision, as framed write units of about 64 KB. Each unit is encoded once, when
+ * the first watcher needs it, and shared by all watchers that start at the same state. It lives as long as some watcher
+ * is receiving it.
  */
 import type { Snapshot } from '../cache/store.js'
 import type { Key } from '../model/event.js'
@@ -12,10 +13,11 @@ import { type EventUnit, NO_EVENTS, type WriteUnit } from './wire-format.js'
 
 const UNIT_BYTES = 64 * 1024
 /**
- * The time for one unit: a selector that matches nothing looks at all objects, and no unit says how long its own take.
+ * The time limit for one unit: a selector that matches nothing examines all objects, and the size of a unit does not
+ * bound that.
  */
 const UNIT_MS = 2
-/** A unit is made in one go, and its parts are copied into it. */
+/** A unit is built in one synchronous step, and its parts are copied into it. */
 const scratch = new Scratch(2 * UNIT_BYTES)
 
 export class InitialFrames {
@@ -39,15 +41,14 @@ export class InitialFrames {
     this.#objects = snapshot.objects(prefix)
   }
 
-  /** One of its objects could not be encoded, so no further watcher may share it. */
+  /** Whether one of the objects could not be encoded; no further watcher may share the state then. */
   get hasFailed(): boolean {
     return this.#failure !== null
   }
 
   /**
    * Returns null when the state is complete, and an empty unit when nothing is ready yet: ask again in the next turn.
-   * @throws the encoder's error, to every watcher that comes so far: the objects taken for that unit cannot be had
-   * again.
+   * @throws the encoder's error, to every watcher that gets this far: the objects taken for that unit are gone.
    */
   unit(index: number): EventUnit | null {
     if (index < this.#units.length) return this.#units[index]!

@@ -1,7 +1,7 @@
 /**
- * Finds the matchers an event may concern through maps, so that an event costs what it delivers and not how many
- * watchers there are: namespace, or what the key begins with → field → value → matchers. The previous version is looked up too: a change can move an
- * object out of a selector.
+ * Finds the matchers an event may concern through maps, so that an event's cost depends on what it delivers and not on
+ * the number of watchers: namespace or key prefix → field → value → matchers. The previous version is looked up too,
+ * because a change can move an object out of a selector.
  */
 import type { CacheEvent } from '../cache/cache-batch.js'
 import { labelKeyOfPath } from '../facts/field-path.js'
@@ -9,10 +9,10 @@ import type { StoredObject } from '../model/stored-object.js'
 import { NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 import type { Matcher } from './matcher.js'
 
-/** The matchers that are found by one field of one version, by its value. */
+/** Matchers indexed by the value of one field in one version. */
 interface Field<M> {
   readonly path: string
-  /** '' when it is the same in every version. */
+  /** '' when the field is the same in every version. */
   readonly apiVersion: string
   readonly byValue: Map<string, Set<M>>
 }
@@ -21,9 +21,9 @@ function fieldKey({ apiVersion }: Matcher, path: string): string {
   return `${apiVersion}\n${path}`
 }
 
-/** The matchers of one namespace, of all, or of the keys that begin alike. */
+/** The matchers of one namespace, of all namespaces, or of one key prefix. */
 class ScopeIndex<M extends Matcher> {
-  /** Those without an equality term. */
+  /** Matchers without an equality term. */
   readonly unindexed = new Set<M>()
   readonly fields = new Map<string, Field<M>>()
 
@@ -66,9 +66,9 @@ class ScopeIndex<M extends Matcher> {
 export class MatcherIndex<M extends Matcher> {
   /** By namespace; '' for those that see all. */
   readonly #namespaces = new Map<string, ScopeIndex<M>>()
-  /** By what the keys begin with. */
+  /** By key prefix. */
   readonly #prefixes = new Map<string, ScopeIndex<M>>()
-  /** How many of those have each length: an event looks up the beginning of its key once for each of them. */
+  /** The number of prefixes of each length: an event looks up its key's prefix once per length. */
   readonly #lengths = new Map<number, number>()
   readonly #found: M[] = []
 
@@ -96,11 +96,11 @@ export class MatcherIndex<M extends Matcher> {
     else this.#lengths.set(prefix.length, others)
   }
 
-  /** Each candidate once; valid until the next call. */
+  /** Returns each candidate once; the array is valid until the next call. */
   candidates(event: CacheEvent): readonly M[] {
     this.#found.length = 0
     this.#findIn(this.#namespaces.get(''), event)
-    // Both versions have one key, and so one namespace.
+    // Both versions have the same key, and therefore the same namespace.
     const { namespace, key } = (event.object ?? event.previous)!
     if (namespace !== '') this.#findIn(this.#namespaces.get(namespace), event)
     for (const length of this.#lengths.keys()) {
@@ -119,7 +119,7 @@ export class MatcherIndex<M extends Matcher> {
         value = event.object === null ? undefined : this.#valueOf(event.object, field)
         before = event.previous === null ? undefined : this.#valueOf(event.previous, field)
       } catch {
-        // The object cannot be read in that version: each of these matchers finds that out, and its watchers end.
+        // The object cannot be read in that version: each of these matchers will find out, and its watchers end.
         for (const matchers of field.byValue.values()) for (const matcher of matchers) this.#found.push(matcher)
         continue
       }
@@ -142,7 +142,7 @@ export class MatcherIndex<M extends Matcher> {
   }
 }
 
-/** One of the matchers of a field, all of which read it alike. */
+/** Returns any matcher of a field, since all of them read it the same way. */
 function anyOf<M extends Matcher>(byValue: ReadonlyMap<string, ReadonlySet<M>>): M {
   for (const matchers of byValue.values()) for (const matcher of matchers) return matcher
   throw new RangeError('a field without matchers')

@@ -1,6 +1,6 @@
 /**
- * Decides which events of a resource a set of watchers sees, by one namespace (or all), what the keys begin with, and one
- * selector. It is evaluated once per event, however many watchers and encodings share it.
+ * Decides which events of a resource a set of watchers sees, by namespace (one or all), key prefix and selector. It is
+ * evaluated once per event, however many watchers and encodings share it.
  */
 import type { ChangeType } from '../model/event-type.js'
 import type { CacheEvent } from '../cache/cache-batch.js'
@@ -10,12 +10,12 @@ import type { Key } from '../model/event.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { type FactRegistry, type FactUse, isSameInEveryVersion, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 
-/** The dialect's selectors satisfy it by shape. */
+/** The dialect's selectors have this shape. */
 export interface WatchSelector {
   /** Equal selectors have equal text. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** The facts that it needs. */
+  /** The facts needed to match. */
   readonly paths: readonly string[]
   matches(subject: Facts): boolean
   /** The terms that every match satisfies. */
@@ -23,7 +23,7 @@ export interface WatchSelector {
 }
 
 /**
- * The meaning of an event for watchers of one selector. When the object leaves the selection, its previous version is
+ * The meaning of an event for watchers with one selector. When the object leaves the selection, its previous version is
  * shown.
  */
 export interface MatchedEvent {
@@ -34,25 +34,25 @@ export interface MatchedEvent {
 
 export class Matcher {
   readonly key: string
-  /** The one term it is found by, beside its namespace; null: every event there is tried. */
+  /** The one term that the index uses beside the namespace; null if every event must be tried. */
   readonly indexTerm: EqualityTerm | null
-  /** The version its fields are read as; '' when it reads none that differs between versions. */
+  /** The version in which fields are read; '' if none of them differs between versions. */
   readonly apiVersion: string
-  /** How the selector sees objects; an index reads the fact of `indexTerm` from it. */
+  /** The facts seen by the selector; the index reads the fact of `indexTerm` here. */
   readonly facts: FactUse
 
   /**
-   * @param apiVersion the version that was asked for.
-   * @param identity the caller that asks for it first.
+   * @param apiVersion the requested version.
+   * @param identity the first caller with this selector.
    */
   constructor(
-    /** '' for all. */
+    /** '' for all namespaces. */
     readonly namespace: string,
     readonly selector: WatchSelector,
     facts: FactRegistry,
     apiVersion: string,
     identity = '',
-    /** The absolute prefix of the keys; null: the namespace's. */
+    /** The absolute prefix of the keys; null for the namespace's prefix. */
     readonly prefix: Key | null = null,
   ) {
     this.apiVersion = versionRead(selector, apiVersion)
@@ -63,7 +63,7 @@ export class Matcher {
     this.indexTerm = chooseTerm(this.facts.isKept ? terms : terms.filter(({ path }) => isNamePath(path)))
   }
 
-  /** Takes the facts that it needed out of use. */
+  /** Releases the facts used by the selector. */
   close(): void {
     this.facts.release()
   }
@@ -74,7 +74,10 @@ export class Matcher {
     return this.selector.isEmpty || this.selector.matches(this.facts.subject(object, this.apiVersion))
   }
 
-  /** out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object; null: not seen at all. */
+  /**
+   * out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object. Returns null if the watchers do not see
+   * the event.
+   */
   match(event: CacheEvent): MatchedEvent | null {
     const { object, previous } = event
     const isIn = object !== null && this.matches(object)
@@ -84,7 +87,7 @@ export class Matcher {
   }
 }
 
-/** Watchers of several versions share a matcher that reads only what the versions have in common. */
+/** Watchers of several versions share a matcher if it reads only what all versions have in common. */
 export function matcherKey(namespace: string, prefix: Key | null, selector: WatchSelector, apiVersion: string): string {
   return JSON.stringify([versionRead(selector, apiVersion), namespace, prefix, selector.canonical])
 }
@@ -97,7 +100,10 @@ function versionRead({ paths }: WatchSelector, apiVersion: string): string {
   return paths.every(isSameInEveryVersion) ? '' : apiVersion
 }
 
-/** A name beats another field, a field a label, any of them a namespace: the fewer objects share a value the better. */
+/**
+ * Prefers a name to another field, a field to a label, any of them to a namespace: the fewer objects share a value the
+ * better.
+ */
 function chooseTerm(terms: readonly EqualityTerm[]): EqualityTerm | null {
   return (
     terms.find(({ path }) => path === NAME_PATH) ??

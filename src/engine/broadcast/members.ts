@@ -1,28 +1,29 @@
 /**
- * The watchers of one group: the active ones in the order of the pump's passes, and those that are parked at the head.
+ * The watchers of one group: the active ones in the order of the pump's passes, and those parked at the head.
  *
- * A pass visits each active watcher once while others come and go: one that leaves is replaced in its slot, and none
- * moves from one side of the pass to the other.
+ * A pass visits each active watcher once while others come and go: when one leaves, another takes its slot, but none
+ * moves from the visited to the unvisited side or back.
  */
 export interface Member {
-  /** Index among the active ones, written here alone; -1 when it is not. */
+  /** Index among the active members, written only here; -1 if not active. */
   slot: number
 }
 
 export class Members<M extends Member> {
-  /** The order is the pump's. */
+  /** In the order of the pump. */
   readonly active: M[] = []
-  /** Lagging watchers at the head that still wait for their first event. */
+  /** Lagging watchers at the head that have not had an event yet. */
   readonly parked = new Set<M>()
   /**
-   * Where the pass over `active` stands: on the way up the visited are below it, on the way down those still to come.
+   * The position of the pass over `active`: going up, the visited ones are below it; going down, the unvisited ones
+   * are.
    */
   #passIndex = 0
   #isUpward = false
 
   /**
-   * Every other pass goes the other way, so that nobody is always last. One that follows the last without a rest goes the same way: so
-   * each waits for one pass, and nobody for two.
+   * Every other pass goes the other way, so that nobody is always last. A pass that follows at once keeps the
+   * direction, so that nobody waits for two passes.
    */
   beginPass(followsAtOnce = false): void {
     if (!followsAtOnce) this.#isUpward = !this.#isUpward
@@ -33,7 +34,7 @@ export class Members<M extends Member> {
     return this.#passIndex === (this.#isUpward ? this.active.length : 0)
   }
 
-  /** The next active watcher of the pass. */
+  /** Returns the next active watcher of the pass. */
   nextInPass(): M | undefined {
     if (this.isPassComplete) return undefined
     return this.active[this.#isUpward ? this.#passIndex++ : --this.#passIndex]

@@ -1,15 +1,15 @@
 /**
  * Moves bytes from logs to sockets, fairly and in slices.
  *
- * A pass takes the dirty groups in turn and writes to each writable socket everything between its cursor and the
- * head, in one write. After a few milliseconds it yields to the event loop and continues where it stopped, so that
- * ingest, new connections and health checks stay alive with ten thousand watchers, and no watcher is always last.
- * Nothing waits on a timer: events that come while a pass runs gather in the logs and leave with the next write.
+ * A pass takes the dirty groups in turn and writes to each writable socket everything between its cursor and the head,
+ * in one write. After a few milliseconds it yields to the event loop and then continues where it stopped, so that
+ * ingest, new connections and health checks stay responsive with ten thousand watchers, and no watcher is always last.
+ * Nothing waits on a timer: events that arrive during a pass accumulate in the logs and leave with the next write.
  *
- * Cursors that need more than the log (initial state, replay from the ring, a socket that has just drained) have their own
- * queue; each gets a bounded turn between the groups.
+ * Cursors that need more than the log (initial state, replay from the ring, a socket that has just drained) have their
+ * own queue; each gets a bounded turn between the groups.
  *
- * Both queues share time evenly between flows (`Group.flow`), so that a client with thousands of watches that each need
+ * Both queues share time evenly between flows (`Group.flow`), so a client with thousands of watches that each need
  * their own encoding delays only those watches.
  */
 import type { Cursor } from './cursor.js'
@@ -18,40 +18,40 @@ import { FairQueue } from '../../support/fair-queue.js'
 import { beforeTurns, LoopSlice } from '../../support/turns.js'
 
 export interface PumpOptions {
-  /** The length of one slice of work between two turns of the event loop, in milliseconds. */
+  /** Milliseconds of work between two turns of the event loop. */
   readonly sliceMs?: number
-  /** How long events may be handed to groups in one iteration of the event loop, milliseconds. */
+  /** Milliseconds per iteration of the event loop for appending events to groups. */
   readonly dispatchMs?: number
-  /** So many groups get a batch at once however long the others took. */
+  /** The number of groups that get a batch at once even if the time is up. */
   readonly unslicedGroups?: number
   readonly metrics: { passSlice(seconds: number): void }
 }
 
-/** The operations of the pump on cursors; each dispatcher supplies them for its own. */
+/** The pump's operations on cursors, supplied by each dispatcher for its own. */
 export interface Advance {
   /** Writes an active cursor up to the head, unless it is blocked. */
   advanceActive(cursor: Cursor): void
   /** One bounded turn of any other work. @returns whether there is more to do right away. */
   advanceOther(cursor: Cursor): boolean
-  /** A pass over the group is complete. */
+  /** Called when a pass over the group is complete. */
   passed(group: Group<Cursor>): void
 }
 
-/** The loop delay that a pass may add: well below what anybody feels, well above the cost of a turn of the loop. */
+/** The loop delay that a pass may add: imperceptible, but much longer than one turn of the loop costs. */
 const SLICE_MS = 4
-/** Reading the clock costs about as much as three cursors at the head. */
+/** Reading the clock costs about as much as advancing three cursors at the head. */
 const CURSORS_PER_CLOCK_READ = 16
 const UNSLICED_GROUPS = 16
 
 export class Pump {
   /**
-   * The time for handing events to groups, of all resources together. Watchers of the groups that have had no turn when
-   * it is over go on from the ring, in slices of the pump.
+   * The time for appending events to groups, over all resources. Groups without a turn when it ends fall back to the
+   * ring, in slices of the pump.
    */
   readonly dispatchSlice: { readonly isOver: boolean }
   /**
-   * So many groups get every batch at once: a burst of events to one large group costs no more than reading the burst, and
-   * its watchers would go on one by one from the ring, which is dearer for all.
+   * This many groups get every batch at once. Appending a burst to one large group costs no more than reading it from
+   * the ring, and replaying it to each watcher from the ring costs more.
    */
   readonly unslicedGroups: number
   readonly #sliceMs: number
@@ -105,7 +105,7 @@ export class Pump {
     if (this.#isStopped) return
     const started = performance.now()
     const end = started + this.#sliceMs
-    // Half of the slice for each, so that a storm of replays does not hold up live events, nor they the storm.
+    // Half the slice for each, so that a storm of replays does not hold up live events, or the other way round.
     const hasCursors = this.#cursors.size > 0
     this.#passGroups(started, hasCursors ? started + this.#sliceMs / 2 : end)
     if (hasCursors) this.#turnCursors(end)
@@ -126,7 +126,7 @@ export class Pump {
     }
   }
 
-  /** @returns the time at which it ended: later than `end` when some of the group may be left. */
+  /** @returns the end time; if later than `end`, the group may be unfinished. */
   #passGroup(group: Group<Cursor>, advance: Advance, end: number): number {
     let untilClock = CURSORS_PER_CLOCK_READ
     const { members } = group
@@ -137,7 +137,7 @@ export class Pump {
       if (nowMs >= end) return nowMs
       untilClock = CURSORS_PER_CLOCK_READ
     }
-    // A pass over few cursors reads the clock once, so that ten thousand groups of one are sliced as well.
+    // A pass over few cursors reads the clock once, so that ten thousand groups of one watcher are sliced too.
     return performance.now()
   }
 
@@ -151,7 +151,7 @@ export class Pump {
 
   #turnCursors(end: number): void {
     let nowMs = performance.now()
-    // At most as many turns as there were cursors: those queued meanwhile have theirs in the next slice.
+    // At most as many turns as there were cursors: those queued meanwhile wait for the next slice.
     for (let left = this.#cursors.size; left > 0; left--) {
       const { cursor, advance } = this.#cursors.take()!
       const beganMs = nowMs

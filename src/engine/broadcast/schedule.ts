@@ -1,29 +1,29 @@
 /**
- * Calls thousands of cursors when their bookmarks and ends fall due, with one timer and buckets of a quarter of a
- * second. A timer per watcher was rejected: it costs memory and the event loop's time.
+ * Calls thousands of cursors when their bookmarks and deadlines fall due, with one timer and buckets of a quarter of a
+ * second. A timer per watcher was rejected: it costs memory and event-loop time.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 
 const TICK_MS = 250
-/** Thousands that were opened together end together: a turn of the event loop takes some milliseconds of them. */
+/** Thousands of watchers opened together also end together; this many take some milliseconds of a turn. */
 const DUE_PER_TURN = 500
 
-/** Something that stands in a schedule. */
+/** An item of a schedule. */
 export interface Scheduled {
-  /** Its bucket, written here alone; -1: none. */
+  /** The item's bucket, written only here; -1 for none. */
   dueTick: number
 }
 
 export class Schedule<T extends Scheduled> {
   readonly #clock: Clock
   readonly #due: (item: T, nowMs: number) => void
-  /** By tick, each above `#tick`. */
+  /** Keyed by tick, all later than `#tick`. */
   readonly #buckets = new Map<number, Set<T>>()
-  /** The last one whose bucket was emptied. */
+  /** The last tick whose bucket was emptied. */
   #tick: number
-  /** The only timer, set while anything waits. */
+  /** The only timer, set while any item waits. */
   #timer: Timer | null = null
-  /** Due, and not yet called. */
+  /** Items that are due and not called yet. */
   #overdue: T[] = []
   #overdueAt = 0
 
@@ -39,9 +39,9 @@ export class Schedule<T extends Scheduled> {
     return size
   }
 
-  /** Calls `due` once at or after `dueMs` (monotonic). An item stands in it at most once. */
+  /** Calls `due` once at or after `dueMs` (monotonic). An item can be scheduled only once at a time. */
   add(item: T, dueMs: number): void {
-    // Without buckets the ticks up to now can be skipped. With one waiting, its own tick might be among those skipped.
+    // Without buckets the ticks up to now can be skipped. With buckets, one of the skipped ticks might be theirs.
     if (this.#buckets.size === 0) this.#tick = this.#tickOf(this.#clock.monotonic())
     const tick = Math.max(this.#tick + 1, Math.ceil(dueMs / TICK_MS))
     const bucket = this.#buckets.get(tick)
@@ -51,7 +51,9 @@ export class Schedule<T extends Scheduled> {
     this.#timer ??= this.#clock.setTimer(TICK_MS, () => this.#run())
   }
 
-  /** An ended watcher is let go at once: its deadline may be an hour away, and it holds a connection's memory. */
+  /**
+   * An ended watcher is removed at once: its deadline may be an hour away, and it keeps a connection's memory alive.
+   */
   remove(item: T): void {
     const bucket = this.#buckets.get(item.dueTick)
     bucket?.delete(item)
@@ -68,7 +70,7 @@ export class Schedule<T extends Scheduled> {
   }
 
   #run(): void {
-    // Set first, so that what is put in again meanwhile finds it.
+    // Set first, so that items added during this run find a timer.
     this.#timer = this.#clock.setTimer(TICK_MS, () => this.#run())
     const nowMs = this.#clock.monotonic()
     const until = this.#tickOf(nowMs)
@@ -86,7 +88,7 @@ export class Schedule<T extends Scheduled> {
         return
       }
       const item = this.#overdue[this.#overdueAt++]!
-      // Removed since.
+      // Removed in the meantime.
       if (item.dueTick === -1) continue
       item.dueTick = -1
       this.#due(item, nowMs)

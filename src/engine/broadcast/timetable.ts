@@ -1,6 +1,6 @@
 /**
- * Says when one watcher gets bookmarks and marks, and when its stream ends. Times are monotonic milliseconds. What is
- * due is written by `bookmarks.ts`, which also looks again at the right time.
+ * Computes when one watcher gets bookmarks and marks, and when its stream ends. Times are monotonic milliseconds.
+ * `bookmarks.ts` writes what is due and calls again at the right time.
  *
  *     … ──────────┬───────────────┬──────────────┬───────────────┬──────────────┐
  *          progress is asked   bookmark   progress is asked   final bookmark   deadline
@@ -10,8 +10,8 @@
 export const FINAL_BOOKMARK_MS = 2_000
 
 /**
- * The source is asked for its progress this long before a bookmark: a quiet resource has moved on without an event, and
- * a bookmark that stands still is compacted sooner or later. Long enough for an answer over several hops.
+ * The source is asked for its progress this long before a bookmark, enough for an answer over several hops. A quiet
+ * resource moves on without events, and a bookmark that never advances is compacted sooner or later.
  */
 export const PROGRESS_LEAD_MS = 1_000
 
@@ -25,20 +25,20 @@ export class Timetable {
 
   constructor(
     readonly deadlineMs: number,
-    /** The client asked for bookmarks. */
+    /** Whether the client asked for bookmarks. */
     private readonly bookmarks: boolean,
-    /** The longest silence where the wire has marks; null where it has none. */
+    /** The longest silence on a wire with marks; null on others. */
     private readonly markEveryMs: number | null,
   ) {}
 
-  /** A bookmark fell due while the watcher was not at the head: it is written as soon as it gets there. */
+  /** Whether a bookmark fell due while the watcher was behind the head. It is written when the watcher gets there. */
   get owesBookmark(): boolean {
     return this.#owesBookmark
   }
 
   /**
-   * The last bookmark of a watch that ends before it would be due is written as soon as the watch has caught up: its
-   * client opened it to learn from where it can resume.
+   * A watch too short for its last bookmark gets it as soon as it has caught up: its client opened it to learn a
+   * revision to resume from.
    */
   opened(nowMs: number): void {
     if (!this.bookmarks || this.deadlineMs - nowMs > FINAL_BOOKMARK_MS) return
@@ -50,7 +50,7 @@ export class Timetable {
     this.#owesBookmark = false
   }
 
-  /** Returns what is due now. A bookmark that is due stays owed until it is written. */
+  /** Returns what is due now. A due bookmark remains due until written. */
   due(nowMs: number): Due {
     if (nowMs >= this.deadlineMs) return 'end'
     const bookmarkMs = this.#bookmarkMs()
@@ -68,7 +68,7 @@ export class Timetable {
     return this.markEveryMs === null ? 'nothing' : 'mark'
   }
 
-  /** Returns when to look again. @param bookmarkAfterMs the time until the next bookmark, if none is planned yet. */
+  /** Returns when to check again. @param bookmarkAfterMs the time until the next bookmark, if none is scheduled yet. */
   nextMs(nowMs: number, bookmarkAfterMs: () => number): number {
     const { deadlineMs, markEveryMs } = this
     const dueMs = markEveryMs === null ? deadlineMs : Math.min(deadlineMs, nowMs + markEveryMs)

@@ -1,6 +1,6 @@
 /**
- * Frames events for one kind of connection, once their object is encoded. A wire is stateless, so that a group can
- * frame an event once for all of its watchers.
+ * Frames encoded events for one kind of connection. A wire is stateless, so a group can frame an event once for all its
+ * watchers.
  */
 import type { EventType } from '../model/event-type.js'
 import type { Revision } from '../model/revision.js'
@@ -11,41 +11,45 @@ import { deflateBlock, storedBlocks } from './gzip.js'
 export type TransportKind = 'http1' | 'http2' | 'websocket' | 'sse'
 
 /**
- * What a gzip stream compresses, once for the group. An initial state is large and shared; a single event is small, and may
- * be for one watcher alone: it is only compressed for those that ask for it, and otherwise stored in the stream as it is.
+ * What a gzip stream compresses, once for the group. An initial state is large and shared. A single event is small and
+ * may have only one watcher, so it is compressed only for clients that ask for it, and otherwise stored uncompressed in
+ * the gzip stream.
  */
 export type Compression = 'none' | 'initial-state' | 'everything'
 
 export interface WireFormat {
-  /** Distinct per framing: part of a group's key. */
+  /** Unique per framing; part of a group's key. */
   readonly key: string
-  /** For metrics. */
+  /** The transport's name in metrics. */
   readonly transport: TransportKind
   /**
    * @param body the encoded object.
    * @param resumeAfter the revision after which a client that has this event may resume; null in the middle of a
    * revision, in the initial state and on an error.
-   * @returns the event in parts, one after the other.
+   * @returns the event in consecutive parts.
    */
   frame(type: EventType, body: Buffer, resumeAfter: Revision | null): readonly Buffer[]
   /** The bytes around the frames of one write unit (all events of a revision): an HTTP/1.1 chunk, or nothing. */
   readonly envelope: Envelope | null
   /**
-   * Returns the bytes after an ERROR that tell the client how to come back (SSE's `retry:` and `id:`); null for none.
+   * Returns the bytes after an ERROR that tell the client how to reconnect (SSE's `retry:` and `id:`); null for none.
    */
   afterError(status: Status): Buffer | null
   /**
-   * The mark that a quiet watcher without bookmarks gets, also after its initial state; null where it would be an
-   * event.
+   * The mark for a quiet watcher without bookmarks, also sent after its initial state; null if the client would see it
+   * as an event.
    */
   readonly mark: Mark | null
   readonly compression: Compression
 }
 
-/** Tells a watcher how far it has come, in bytes that are no event to it (SSE's `id:`), or is a mere sign of life. */
+/**
+ * Bytes that are not an event to the client but tell it how far it has come (SSE's `id:`), or merely keep the
+ * connection alive.
+ */
 export interface Mark {
   frame(revision: Revision): Buffer
-  /** The longest silence, milliseconds: proxies close connections that say nothing. */
+  /** The longest silence in milliseconds: proxies close idle connections. */
   readonly everyMs: number
 }
 
@@ -60,22 +64,22 @@ export const chunkEnvelope: Envelope = {
   after: Buffer.from('\r\n', 'latin1'),
 }
 
-/** The bytes that are written in one step, or as part of one. */
+/** Bytes written in one step, or as part of one. */
 export interface WriteUnit {
   readonly bytes: Buffer
   /** The checksum of the uncompressed bytes; null when nothing was compressed. */
   readonly checksum: Checksum | null
 }
 
-/** One write unit and how many events are in it. */
+/** A write unit and its number of events. */
 export interface EventUnit extends WriteUnit {
   readonly events: number
 }
 
-/** Nothing to write: the watcher sees no event of a batch, or no object of a state is ready yet. */
+/** Nothing to write: the watcher sees none of a batch's events, or no object of a state is ready yet. */
 export const NO_EVENTS: EventUnit = { bytes: Buffer.alloc(0), checksum: null, events: 0 }
 
-/** Parts of frames as one write unit, in parts that are not yet put together. */
+/** Wraps parts of frames as one write unit, still in parts. */
 export function packed(
   { compression, envelope }: WireFormat,
   frames: readonly Buffer[],
@@ -92,7 +96,7 @@ export function writeUnit(wire: WireFormat, frames: readonly Buffer[], isInitial
   return { bytes: Buffer.concat(parts), checksum }
 }
 
-/** Several units as one; a single one as it is. */
+/** Joins several units into one; returns a single one unchanged. */
 export function joinedUnits(units: readonly EventUnit[]): EventUnit {
   if (units.length < 2) return units[0] ?? NO_EVENTS
   let checksum: Checksum | null = null
@@ -104,7 +108,7 @@ export function joinedUnits(units: readonly EventUnit[]): EventUnit {
   return { bytes: Buffer.concat(units.map(({ bytes }) => bytes)), checksum, events }
 }
 
-/** An ERROR with all that follows it on this wire. @param body the encoded Status. */
+/** Returns an ERROR with everything that follows it on this wire. @param body the encoded Status. */
 export function errorUnit(wire: WireFormat, body: Buffer, status: Status): WriteUnit {
   const frame = wire.frame('ERROR', body, null)
   const after = wire.afterError(status)

@@ -3,18 +3,18 @@ import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { RingItem } from './ring-buffer.js'
 
-/** Rough cost of the objects around the bytes, for the ring's bound. */
+/** Rough size of the JavaScript objects around the bytes, for the ring's limit. */
 const EVENT_OVERHEAD_BYTES = 256
 
 export class CacheEvent {
-  /** Encoded bodies, filled by the broadcast's groups while the event is new and let go after its dispatch. */
+  /** Encoded bodies, filled by the broadcast's groups during dispatch and released afterwards. */
   bodies: Map<string, Buffer | null> | null = null
 
   constructor(
     readonly revision: Revision,
-    /** null when it was deleted, or can no longer be served. */
+    /** null if it was deleted or can no longer be served. */
     readonly object: StoredObject | null,
-    /** null when it was created, or could not be served before. Never both null. */
+    /** null if it was created or could not be served before. At most one of the two is null. */
     readonly previous: StoredObject | null,
   ) {}
 }
@@ -28,8 +28,7 @@ export class CacheBatch implements RingItem {
     readonly receivedAtMs: number,
   ) {
     let bytes = EVENT_OVERHEAD_BYTES
-    // A version is counted once, where it is replaced: until then the store holds it, and the batch that brought it
-    // shares it.
+    // A version counts where it is replaced: until then the store holds it, and the batch that brought it shares it.
     for (const { previous } of events) bytes += EVENT_OVERHEAD_BYTES + (previous?.size ?? 0)
     this.bytes = bytes
   }

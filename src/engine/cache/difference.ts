@@ -1,7 +1,7 @@
 /**
- * A gap turned into events (`--on-gap=coalesce`): what lies between two states, so that level-triggered watchers stay
- * connected. Puts go out at their own mod revisions, deletes at the newer state's revision; an object that was deleted
- * and created again in between (another create revision) is a delete and a put at its mod revision.
+ * Turns a gap into events (`--on-gap=coalesce`): the difference between two states, so that level-triggered watchers
+ * stay connected. Puts have their own mod revisions, deletes the newer state's revision. An object that was deleted and
+ * created again in between (another create revision) becomes a delete and a put, both at its mod revision.
  */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -19,7 +19,8 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, prefix: Key,
   for (const object of newer.objects(prefix)) {
     const previous = older.get(object.key) ?? null
     if (previous?.modRevision === object.modRevision) continue
-    // A value that became servable only by a change of ours keeps a mod revision the older state had passed already.
+    // A value that became servable only through a change on our side keeps a mod revision that the older state had
+    // passed.
     const revision = object.modRevision > older.revision ? object.modRevision : newer.revision
     if (previous !== null && previous.createRevision !== object.createRevision) {
       add(new CacheEvent(revision, null, previous))

@@ -1,6 +1,6 @@
 /**
- * The contents of a cache by key: an object that can be served, or the mark of a value that cannot. A whole state is
- * built beside the one in use and replaces it at once.
+ * The contents of a cache by key: an object that can be served, or a marker for a value that cannot. A new state is
+ * built beside the current one and replaces it in one step.
  */
 import { type Key, type KeyValue, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -14,10 +14,10 @@ import { recentEntries } from '../../support/recent-entries.js'
 const ENCRYPTED =
   "its values are encrypted at rest, and the key is the API server's (--encryption-provider-config there)"
 
-/** A key that cannot be served is logged once; the memory of that has a bound. */
+/** A key that cannot be served is logged once, up to this many keys. */
 const LOGGED_KEYS = 1_000
 
-/** Turns stored values into objects, and logs once for each key that it cannot be served. */
+/** Converts stored values into objects, and logs each key that cannot be served once. */
 export class Ingester {
   readonly #loggedKeys = recentEntries<Key, true>(LOGGED_KEYS)
 
@@ -37,7 +37,7 @@ export class Ingester {
 export class HeldObjects {
   readonly store = new Store()
   readonly #unservable = new Map<Key, Revision>()
-  /** Keys of values for whose sake nothing of the resource is served. */
+  /** Keys of values because of which nothing of the resource is served. */
   readonly #encrypted = new Set<Key>()
   readonly #unreadable = new Map<Key, string>()
   readonly #slabs = new ValueSlabs()
@@ -45,7 +45,7 @@ export class HeldObjects {
 
   constructor(private readonly ingester: Ingester) {}
 
-  /** Keys whose values cannot be served, with the revision of that value. */
+  /** Keys whose values cannot be served, with each value's revision. */
   get unservable(): ReadonlyMap<Key, Revision> {
     return this.#unservable
   }
@@ -54,14 +54,14 @@ export class HeldObjects {
     return this.#encrypted.size
   }
 
-  /** Why nothing of the resource can be served; null when it can. */
+  /** Why nothing of the resource can be served; null if it can. */
   get withheldReason(): string | null {
     if (this.#encrypted.size > 0) return ENCRYPTED
     for (const reason of this.#unreadable.values()) return `one of its values cannot be read here: ${reason}`
     return null
   }
 
-  /** As `put`, for the values of a list, which share their memory. After the last, call `listed`. */
+  /** Like `put`, for the values of a list, which share memory. Call `listed` after the last. */
   list(keyValue: KeyValue): void {
     const { scratch } = this.#slabs
     scratch.reset()
@@ -73,7 +73,7 @@ export class HeldObjects {
     this.#slabs.seal()
   }
 
-  /** @returns the object; null for a value that cannot be served. */
+  /** @returns the object, or null for a value that cannot be served. */
   put(keyValue: KeyValue, scratch?: Scratch): StoredObject | null {
     const { key } = keyValue
     const object = this.ingester.ingest(keyValue, scratch)
@@ -90,7 +90,7 @@ export class HeldObjects {
     return null
   }
 
-  /** Takes an object that has been read already. */
+  /** Adds an object that has already been read. */
   keep(object: StoredObject): void {
     if (this.#unservable.size > 0) this.#unservable.delete(object.key)
     this.#admit(object.key)
@@ -116,9 +116,8 @@ export class HeldObjects {
   }
 
   /**
-   * Returns a key of this later state that cannot belong to the history of `earlier`: it was created at or before
-   * `revision` and was not held then, or it was last written at or before `revision` and differs from what was held.
-   * null when there is none.
+   * Returns a key of this later state that cannot belong to the history of `earlier`: created at or before `revision`
+   * but not held then, or last written at or before `revision` but different from what was held. null if there is none.
    */
   strangerTo(earlier: HeldObjects, revision: Revision, prefix: Key): Key | null {
     for (const { key, modRevision, createRevision, bytes } of this.store.snapshot(revision, 0).objects(prefix)) {

@@ -1,7 +1,6 @@
 /**
  * The reads of a cache, for lists, gets and watches: the present state, a state as fresh as a linearizable read, a
- * state not older than a revision, or the state at exactly a revision. `watch-cache.ts` is the other half, which is
- * fed.
+ * state not older than a revision, or the state at exactly a revision. `watch-cache.ts` is the write side.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -15,11 +14,11 @@ import { HeldObjects, type Ingester } from './held-objects.js'
 import type { Snapshot } from './store.js'
 import type { Waiters } from './waiters.js'
 
-/** Pages of a list hold on to their snapshot; more than a few pagings of different revisions at once are rare. */
+/** Pages of a list hold on to their snapshot. More than a few paged lists of different revisions at once are rare. */
 const KEPT_SNAPSHOTS = 16
 const KEPT_SNAPSHOT_MS = 5 * 60_000
 
-/** With an etcd whose progress cannot be trusted, how long a read waits for events before it goes to etcd itself. */
+/** How long a read waits for events before it goes to etcd, if etcd's progress cannot be trusted. */
 const UNTRUSTED_WAIT_MS = 200
 
 const withoutSlot = (): Promise<() => void> => Promise.resolve(() => {})
@@ -30,21 +29,21 @@ export abstract class CacheReads {
   abstract readonly name: string
   abstract readonly revision: Revision
   abstract readonly history: string
-  /** Why the source is away; null while it is there. */
+  /** Why the source is disconnected; null while it is connected. */
   abstract readonly disconnectedReason: string | null
   protected abstract readonly source: FreshnessSource
   protected abstract readonly waiters: Waiters
   protected abstract readonly held: HeldObjects
   protected abstract readonly ingester: Ingester
   readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
-  /** Reads at one time are handed the same state of the source, which is sorted once. */
+  /** Concurrent reads share one state of the source, which is sorted once. */
   readonly #states = new WeakMap<StateAtRevision, Promise<Snapshot>>()
 
   /** The state at `revision`; the same object until something changes. */
   abstract snapshot(): Snapshot
   /**
-   * The state at an earlier revision, by walking the ring back in turns of the event loop; null where it does not
-   * reach.
+   * Returns the state at an earlier revision by walking the ring back in turns of the event loop, or null if the ring
+   * does not reach that far.
    */
   protected abstract rebuild(revision: Revision): Promise<Snapshot | null>
 
@@ -54,15 +53,15 @@ export abstract class CacheReads {
    * @throws TooLargeResourceVersionError after the limit.
    */
   async waitUntil(revision: Revision, signal?: AbortSignal): Promise<void> {
-    // The revision may exist in etcd with nothing for this prefix in it: only a progress mark gets us there.
+    // etcd may have reached the revision without an event for this prefix: only a progress mark gets us there then.
     const reached = await this.waiters.wait(revision, { signal, asksProgress: true })
     if (!reached) throw new TooLargeResourceVersionError(revision, this.revision)
   }
 
   /**
-   * Returns etcd's revision, by a linearizable read that starts after this call.
+   * Returns etcd's revision from a linearizable read that starts after this call.
    *
-   * @throws TimeoutError when the source does not answer in time, or has not reached what is here.
+   * @throws TimeoutError when the source does not answer in time, or is behind this cache.
    */
   sourceRevision(): Promise<Revision> {
     return this.#freshRevision(undefined)
@@ -91,7 +90,7 @@ export abstract class CacheReads {
 
   /**
    * Returns a state not older than `revision`.
-   * @throws TooLargeResourceVersionError when etcd itself has not reached it after the wait limit.
+   * @throws TooLargeResourceVersionError when etcd itself has not reached it within the wait limit.
    */
   async snapshotNotOlderThan(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
     if (revision <= this.revision) return this.snapshot()
@@ -99,20 +98,21 @@ export abstract class CacheReads {
       await this.waitUntil(revision, signal)
       return this.snapshot()
     }
-    // Without trusted progress a quiet prefix stays where it is; what etcd has now may well be new enough.
+    // Without trusted progress the cache of a quiet prefix does not advance; etcd's present state may well be new
+    // enough.
     const reached = await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })
     if (reached) return this.snapshot()
     const state = await this.#readState(null, signal).catch(() => null)
     if (state !== null && state.revision >= revision) return state
-    // etcd had not reached it when it was read, and may do so before the limit.
+    // etcd had not reached the revision when it was read, but may do so before the limit.
     await this.waitUntil(revision, signal)
     return this.snapshot()
   }
 
   /**
    * Returns the state at exactly `revision`: kept, rebuilt by walking the ring back, or read from etcd.
-   * @param enter takes a slot for what has to be rebuilt or read. @returns what gives it back.
-   * @throws ExpiredError when it is gone everywhere; TooLargeResourceVersionError when it is still to come.
+   * @param enter takes a slot for a state that has to be rebuilt or read. @returns a function that releases it.
+   * @throws ExpiredError when it is gone everywhere; TooLargeResourceVersionError when it is still in the future.
    */
   async snapshotAt(
     revision: Revision,
@@ -127,7 +127,7 @@ export abstract class CacheReads {
     if (here !== undefined) return here
     const leave = await enter()
     try {
-      // Meanwhile it may have been made for somebody else.
+      // Another request may have built it in the meantime.
       return this.#hereAt(revision) ?? (await this.#makeAt(revision, signal))
     } finally {
       leave()
@@ -146,41 +146,44 @@ export abstract class CacheReads {
       return rebuilt
     }
     const read = await this.#readState(revision, signal)
-    // Meanwhile the cache may have gone over to another history, whose pages are not to be filled up from this one.
+    // The cache may have switched to another history meanwhile, and pages of that one must not come from this state.
     if (this.history === history) this.#kept.set(revision, read)
     return read
   }
 
-  /** Keeps a snapshot for the further pages of a list. */
+  /** Keeps a snapshot for the remaining pages of a list. */
   keep(snapshot: Snapshot): void {
     this.#kept.set(snapshot.revision, snapshot)
   }
 
-  /** The states that were kept are no longer of the history that is served, or cannot be read any more. */
+  /** Called when the kept states belong to a history that is no longer served, or can no longer be read. */
   protected forgetKept(): void {
     this.#kept.clear()
   }
 
   /**
-   * The revision that a consistent read must have reached.
+   * Returns the revision that a consistent read must have reached.
    *
-   * @throws TimeoutError when the source is away or behind us.
+   * @throws TimeoutError when the source is unreachable or behind this cache.
    */
   async #freshRevision(signal: AbortSignal | undefined): Promise<Revision> {
     const before = this.revision
     const revision = await this.#fromSource(this.source.currentRevision(signal))
     if (revision >= before) return revision
-    // The source has not reached what was here when it was asked: it may be an older copy, whose state is not ours.
+    // The source is behind what was here when it was asked: it may be an older copy, with a different state.
     throw new TimeoutError(`Timeout: ${this.name}: the storage is at revision ${revision}`, RETRY_SOON)
   }
 
-  /** Waits until the watch has brought `revision`. Does not wait while the watch is away: then etcd itself is read. */
+  /**
+   * Waits until the watch has delivered `revision`. Returns false at once while the watch is disconnected: then etcd
+   * itself is read.
+   */
   async #reachesSoon(revision: Revision, signal: AbortSignal | undefined): Promise<boolean> {
     if (this.disconnectedReason !== null) return false
     return await this.waiters.wait(revision, { signal, asksProgress: true })
   }
 
-  /** Waits for a revision to come. @returns the state read from etcd where only etcd has come so far, else null. */
+  /** Waits for a revision. @returns the state read from etcd if only etcd has reached it, else null. */
   async #reach(revision: Revision, signal: AbortSignal | undefined): Promise<Snapshot | null> {
     if (!this.source.trustsProgress) {
       if (await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })) return null
@@ -194,7 +197,7 @@ export abstract class CacheReads {
   async #readObject(key: Key, signal: AbortSignal | undefined): Promise<StoredObject | undefined> {
     const keyValue = await this.#fromSource(this.source.readKey(key, signal))
     if (keyValue === null) return undefined
-    // The very version we hold; while the source is away it may be of another history.
+    // The same version as ours; while the source is disconnected it may be from another history.
     const held = this.disconnectedReason === null ? this.held.store.get(key) : undefined
     if (held !== undefined && held.modRevision === keyValue.modRevision) return held
     const state = new HeldObjects(this.ingester)
@@ -213,16 +216,16 @@ export abstract class CacheReads {
   }
 
   /**
-   * @param isHeld whether an equal mod revision means an equal version; while the source is away it may not, because
-   * etcd's history may be another one.
-   * @throws NotImplementedError when something in it withholds the rest.
+   * @param isHeld whether an equal mod revision means an equal version. While the source is disconnected it may not,
+   * because etcd's history may be another one.
+   * @throws NotImplementedError when some value makes the whole state unservable.
    */
   async #snapshotOf({ revision, keyValues }: StateAtRevision, isHeld: boolean): Promise<Snapshot> {
     const { history } = this
     const state = new HeldObjects(this.ingester)
     for (const keyValue of keyValues) {
       if (turns.isOver) await turns.take()
-      // The very version we hold: share its bytes.
+      // The same version as ours: share its bytes.
       const held = isHeld && this.history === history ? this.held.store.get(keyValue.key) : undefined
       if (held !== undefined && held.modRevision === keyValue.modRevision) state.keep(held)
       else state.put(keyValue)
@@ -231,7 +234,7 @@ export abstract class CacheReads {
     return state.store.snapshot(revision, state.unservable.size, isHeld ? history : newHistory())
   }
 
-  /** A list without a value that cannot be read would be a lie, and a 404 for one would be, too. @throws NotImplementedError */
+  /** A list that omits an unreadable value would be wrong, and so would a 404 for one. @throws NotImplementedError */
   #assertWhole({ withheldReason }: HeldObjects): void {
     if (withheldReason !== null) throw new NotImplementedError(`${this.name} cannot be served: ${withheldReason}`)
   }
@@ -247,12 +250,12 @@ export abstract class CacheReads {
   }
 }
 
-/** A name that no other cache, here or in another process, gives to its history. */
+/** Returns a name that no other cache, here or in another process, gives to its history. */
 export function newHistory(): string {
   return randomBytes(12).toString('base64url')
 }
 
-/** The upstream's error, by shape: the cache does not import the upstream. */
+/** Checks the upstream's error by shape: the cache does not import the upstream. */
 function isCompacted(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'compacted'
 }

@@ -1,19 +1,19 @@
 /**
- * Bounded history: items in ascending order of revision, the oldest evicted when bytes or age exceed their bounds, or
- * the count does and they have been kept for their time. History is bought in time, because what a reader needs of it
- * is to bridge a bookmark interval and a reconnect, however fast it grows meanwhile. The ring knows nothing about its
- * items.
+ * Bounded history: items in ascending order of revision. The oldest are evicted when bytes or age exceed their limits,
+ * or when there are too many and they have been kept for their minimum time. The minimum is a time because a reader
+ * needs history to bridge a bookmark interval and a reconnect, however fast it grows meanwhile. The ring knows nothing
+ * about its items.
  *
  *      floor ┐  oldest            newest
  *            ▼  ▼                 ▼
  *     … gone │ [r1] [r2] … [r(n)] │ next append
  *
- * `floorRevision` is the highest revision of which something is gone: everything *after* it is here, so a reader that
- * has seen all up to r can go on if and only if r >= floor.
+ * `floorRevision` is the highest revision of which something is gone. Everything *after* it is here, so a reader that
+ * has seen all up to r can continue if and only if r >= floor.
  */
 import type { Revision } from '../model/revision.js'
 
-/** The API server keeps at least as much: a bookmark interval and a reconnect. */
+/** The API server keeps at least as much: enough for a bookmark interval and a reconnect. */
 export const KEPT_HISTORY_MS = 75_000
 
 export interface RingItem {
@@ -24,17 +24,17 @@ export interface RingItem {
 }
 
 export interface RingBounds {
-  /** Items beyond this count are evicted as soon as they are older than `keepAgeMs`. */
+  /** Items beyond this count are evicted once they are older than `keepAgeMs`. */
   readonly maxItems: number
-  /** This bound takes precedence over the others; only the newest item alone may be larger. */
+  /** This limit takes precedence over the others; only a single newest item may exceed it. */
   readonly maxBytes: number
   readonly maxAgeMs: number
-  /** Items are kept this long whatever their count, within the bytes. Default: 0. */
+  /** Items are kept at least this long whatever their count, within the byte limit. Default: 0. */
   readonly keepAgeMs?: number
 }
 
 export class RingBuffer<T extends RingItem> {
-  /** The length is a power of two, so that an index is one mask away; it grows to the bound and no further. */
+  /** The length is a power of two, so that an index needs only a mask; it grows up to the limit. */
   #slots: (T | undefined)[] = Array.from({ length: 64 })
   #head = 0
   #length = 0
@@ -44,7 +44,7 @@ export class RingBuffer<T extends RingItem> {
   #bounds: RingBounds
   #cutShort = 0
 
-  /** @param onEvicted called for each item that a bound evicts, oldest first, but not for those that a reset drops. */
+  /** @param onEvicted called for each evicted item, oldest first, but not for those that a reset drops. */
   constructor(bounds: RingBounds, floor: Revision, onEvicted?: (item: T) => void) {
     this.#bounds = bounds
     this.#floor = floor
@@ -55,7 +55,7 @@ export class RingBuffer<T extends RingItem> {
     return this.#bounds
   }
 
-  /** Changes the bounds; what lies beyond them is evicted at once. @param nowMs monotonic milliseconds. */
+  /** Changes the limits and evicts what exceeds them at once. @param nowMs monotonic milliseconds. */
   setBounds(bounds: RingBounds, nowMs: number): void {
     this.#bounds = bounds
     this.#evictBeyond(nowMs)
@@ -73,7 +73,7 @@ export class RingBuffer<T extends RingItem> {
     return this.#bytes
   }
 
-  /** The number of items that the bound on bytes evicted before they were `keepAgeMs` old, since the beginning. */
+  /** The number of items evicted by the byte limit before they were `keepAgeMs` old, since the start. */
   get cutShort(): number {
     return this.#cutShort
   }
@@ -82,12 +82,12 @@ export class RingBuffer<T extends RingItem> {
     return this.#length === 0 ? undefined : this.at(this.#length - 1)
   }
 
-  /** Index 0 is the oldest. Returns undefined outside. */
+  /** Index 0 is the oldest. Returns undefined when out of range. */
   at(index: number): T | undefined {
     return index < 0 || index >= this.#length ? undefined : this.#slots[(this.#head + index) & (this.#slots.length - 1)]
   }
 
-  /** @throws RangeError when the revision does not ascend: that would mean a gap or a repetition. */
+  /** @throws RangeError when the revision does not ascend, which would mean a gap or a repetition. */
   append(item: T): void {
     const newest = this.newest
     if (item.revision <= (newest?.revision ?? this.#floor)) {
@@ -111,7 +111,7 @@ export class RingBuffer<T extends RingItem> {
     this.evictOlderThan(nowMs - maxAgeMs)
   }
 
-  /** Evicts what was received before `timeMs`. */
+  /** Evicts items received before `timeMs`. */
   evictOlderThan(timeMs: number): void {
     for (let oldest = this.at(0); oldest !== undefined && oldest.receivedAtMs < timeMs; oldest = this.at(0))
       this.#evict()
@@ -122,7 +122,7 @@ export class RingBuffer<T extends RingItem> {
     while (this.#length > 0 && this.#bytes > maxBytes) this.#evict()
   }
 
-  /** Drops everything; history begins after `floor`. */
+  /** Drops everything; history restarts after `floor`. */
   reset(floor: Revision): void {
     this.#slots = Array.from({ length: 64 })
     this.#head = 0

@@ -2,8 +2,8 @@
 import type { Clock } from '../../support/clock.js'
 
 /**
- * A peer that falls silent is noticed after this time at the latest: before, the connection was alive, and the cache
- * had everything. etcd allows keepalive pings no more often than every 5 s.
+ * A silent peer is detected after this time at the latest; before that, the connection was alive and the cache
+ * complete. etcd allows keepalive pings no more often than every 5 s.
  */
 const NOTICED_WITHIN_MS = 9_000
 
@@ -12,7 +12,7 @@ export class SourceAge {
   #reason: string | null = null
   #confirmedAtMs: number
   #toldAtMs: number
-  /** How long a confirmation is valid; for good where the end of the connection is noticed. */
+  /** How long a confirmation is valid; infinite if the end of the connection is always noticed. */
   #confirmedForMs = Number.POSITIVE_INFINITY
 
   constructor(clock: Clock) {
@@ -20,7 +20,7 @@ export class SourceAge {
     this.#confirmedAtMs = this.#toldAtMs = clock.monotonic()
   }
 
-  /** Why the source is away; null while it is there. */
+  /** Why the source is disconnected; null while it is connected. */
   get disconnectedReason(): string | null {
     return this.#reason
   }
@@ -31,25 +31,25 @@ export class SourceAge {
     return this.#reason === null && ageMs <= this.#confirmedForMs ? 0 : ageMs
   }
 
-  /** The age in milliseconds, before it is compared with its valid time, for passing it on. */
+  /** The age in milliseconds and how long it is valid, not yet compared, for passing on. */
   get reported(): { readonly ageMs: number; readonly validMs: number } {
     const isSilent = this.#reason === null && this.#confirmedForMs === Number.POSITIVE_INFINITY
     const ageMs = isSilent ? 0 : this.#clock.monotonic() - this.#confirmedAtMs
     return { ageMs, validMs: this.#confirmedForMs }
   }
 
-  /** @returns whether it was there before. */
+  /** @returns whether it was connected before. */
   disconnected(reason: string): boolean {
     const wasThere = this.#reason === null
     if (wasThere && this.#confirmedForMs === Number.POSITIVE_INFINITY) {
-      // The source may have been away for as long as it takes to notice that.
+      // The source may have been away for as long as detection takes.
       this.#confirmedAtMs = Math.max(this.#toldAtMs, this.#clock.monotonic() - NOTICED_WITHIN_MS)
     }
     this.#reason = reason
     return wasThere
   }
 
-  /** The source has sent something. @returns whether it was away before. */
+  /** The source has sent something. @returns whether it was disconnected before. */
   connected(): boolean {
     this.#toldAtMs = this.#clock.monotonic()
     const wasAway = this.#reason !== null

@@ -1,6 +1,6 @@
 /**
- * The latest object of every key, sorted by key, with snapshots that cost next to nothing: the tree is copied on write,
- * so a list and its pages stay consistent while writes go on.
+ * The latest object of every key, sorted by key, with snapshots that cost almost nothing: the tree is copy-on-write, so
+ * a list and its pages stay consistent during writes.
  */
 import BTreeModule from 'sorted-btree'
 import { type Key, prefixEnd } from '../model/event.js'
@@ -16,11 +16,11 @@ function compareKeys(a: Key, b: Key): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** Some microseconds of counting. */
+/** A few microseconds of counting. */
 const KEYS_PER_YIELD = 256
 
 /**
- * The number of objects stored as protobuf, by `apiVersion kind`: one entry for each storage version there has been.
+ * The number of objects stored as protobuf, by `apiVersion kind`: one entry for each storage version that has occurred.
  */
 export type ProtobufKinds = ReadonlyMap<string, number>
 
@@ -35,10 +35,10 @@ export class Snapshot implements ObjectState {
   constructor(
     readonly revision: Revision,
     tree: Tree,
-    /** Keys present in etcd that could not be served at that time. */
+    /** The number of keys in etcd that could not be served at that time. */
     readonly unservableCount: number,
     readonly protobufKinds: ProtobufKinds,
-    /** The name of the history that the revision belongs to; '' for a state that is only compared with others. */
+    /** The name of the history to which the revision belongs; '' for a state that is only used for comparison. */
     readonly history: string,
   ) {
     this.#tree = tree
@@ -52,7 +52,7 @@ export class Snapshot implements ObjectState {
     return this.#tree.get(key)
   }
 
-  /** Objects whose key starts with `prefix`, from `startKey` (inclusive) on, in key order. */
+  /** Yields the objects whose key starts with `prefix`, from `startKey` (inclusive) on, in key order. */
   *objects(prefix: Key, startKey: Key = prefix): Generator<StoredObject, void, void> {
     const end = prefixEnd(prefix)
     for (const [key, object] of this.#tree.entries(startKey < prefix ? prefix : startKey)) {
@@ -61,7 +61,7 @@ export class Snapshot implements ObjectState {
     }
   }
 
-  /** How many keys lie in [startKey, end of prefix). O(n) in that number; it yields every few hundred. */
+  /** Counts the keys in [startKey, end of prefix). O(n); yields every few hundred. */
   *count(prefix: Key, startKey: Key = prefix): Generator<void, number, void> {
     if (startKey <= prefix && this.#tree.size > 0 && this.#tree.minKey()!.startsWith(prefix)) {
       if (this.#tree.maxKey()!.startsWith(prefix)) return this.#tree.size
@@ -75,7 +75,7 @@ export class Snapshot implements ObjectState {
     return count
   }
 
-  /** A store that starts as this state and leaves it untouched. */
+  /** Returns a store that starts as this state and leaves the snapshot untouched. */
   toStore(): Store {
     return new Store(this.#tree.clone(), new Map(this.protobufKinds))
   }

@@ -1,11 +1,11 @@
 /**
- * Memory that the values of a listed state share. An ArrayBuffer for each object takes 88 bytes of the heap and more
- * outside, and is marked and swept for as long as the object lives; of values of 1 KiB, sixty share one.
+ * Memory shared by the values of a listed state. A separate ArrayBuffer per object takes 88 bytes of the heap and more
+ * outside, and is marked and swept for as long as the object lives; sixty values of 1 KiB share one.
  *
- * Only what a list brings lies in slabs: most of it stays for long. What events bring has memory of its own. So a slab only
- * loses objects, and once they leave it less than a quarter used, the others are given memory of their own, too: often they are
- * replaced soon after their neighbours, and what is moved sooner than that is moved in vain. Nothing is freed here, and no memory is
- * used again: whoever holds bytes of a slab keeps all of it alive.
+ * Only listed values go into slabs, since most of them stay for long. Values from events have separate memory. So a
+ * slab only loses objects, and once less than a quarter of it is used, the remaining ones move to separate memory too.
+ * Moving them sooner would often be wasted, because they are likely to be replaced soon after their neighbours. Nothing
+ * is freed explicitly, and no memory is reused: any reference to bytes of a slab keeps all of it alive.
  */
 import type { Key } from '../model/event.js'
 import type { StoredObject } from '../model/stored-object.js'
@@ -18,18 +18,18 @@ const MAX_VALUE_BYTES = SLAB_BYTES / 16
 interface Slab {
   readonly memory: Buffer
   used: number
-  /** The bytes of objects that are still held. */
+  /** Bytes of objects still held. */
   held: number
   readonly objects: StoredObject[]
 }
 
 export class ValueSlabs {
-  /** For the bytes of an object that is added next: what has no room here is too large for a slab. */
+  /** Scratch memory for the object to be added next; a value that does not fit is too large for a slab. */
   readonly scratch = new Scratch(MAX_VALUE_BYTES)
   readonly #slabs = new Map<ArrayBufferLike, Slab>()
   #newest: Slab | null = null
 
-  /** The number of slabs that are held. */
+  /** The number of slabs held. */
   get size(): number {
     return this.#slabs.size
   }
@@ -46,7 +46,7 @@ export class ValueSlabs {
     slab.objects.push(object)
   }
 
-  /** The list is complete: the newest slab is made as small as what lies in it. */
+  /** Called when the list is complete: shrinks the newest slab to its contents. */
   seal(): void {
     const newest = this.#newest
     if (newest === null) return
@@ -61,7 +61,7 @@ export class ValueSlabs {
     this.#slabs.set(memory.buffer, { ...newest, memory })
   }
 
-  /** @param current the object that is held under a key now: the one that leaves no more. */
+  /** @param current returns the object now held under a key, which is not the one that left. */
   leave(object: StoredObject, current: (key: Key) => StoredObject | undefined): void {
     if (this.#slabs.size === 0) return
     const slab = this.#slabs.get(object.buffer)

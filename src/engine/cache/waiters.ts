@@ -1,4 +1,4 @@
-/** Reads that wait for a revision, and the requests for progress that make it arrive sooner. */
+/** Reads that wait for a revision, and the progress requests that make it arrive sooner. */
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'
 import type { WatchCacheMetrics } from '../model/stage-metrics.js'
@@ -15,14 +15,14 @@ export interface WaitersOptions {
 
 export interface WaitOptions {
   readonly signal?: AbortSignal | undefined
-  /** Whether the source is asked for its progress, again and again. */
+  /** Whether to ask the source for its progress repeatedly. */
   readonly asksProgress: boolean
   readonly limitMs?: number
 }
 
-/** A trusted etcd drops a progress request in silence while a watcher is behind: ask again. */
+/** Even a trusted etcd silently drops a progress request while a watcher is behind, so ask again. */
 const PROGRESS_REPEAT_MS = 100
-/** The least time between two requests for progress, in milliseconds, however many reads wait. */
+/** Minimum milliseconds between two progress requests, however many reads wait. */
 const PROGRESS_GAP_MS = 5
 
 interface Waiter {

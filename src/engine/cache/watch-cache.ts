@@ -1,9 +1,9 @@
 /**
- * Everything this process knows of one resource, under one revision: the latest objects (store) and the recent past
+ * Everything this process knows about one resource, under one revision: the latest objects (store) and the recent past
  * (ring). A feed writes to it as its `FeedSink`, the dispatcher listens, and lists and watches read (`reads.ts`).
  *
- * `revision` is the position up to which every event has arrived. It moves only by what the source has said: a batch, a
- * progress mark, a whole state.
+ * `revision` is the position up to which every event has arrived. Only the source advances it: with a batch, a progress
+ * mark, or a whole state.
  */
 import { type Batch, type Key, type KeyValue, keyToText } from '../model/event.js'
 import type { FeedSink, Replacement, ReplaceReason } from '../model/feed-sink.js'
@@ -26,15 +26,15 @@ import { SourceAge } from './source-age.js'
 import type { Snapshot } from './store.js'
 import { Waiters } from './waiters.js'
 
-/** The listener is called synchronously, in order of revision. */
+/** Called synchronously, in order of revision. */
 export interface CacheListener {
-  /** The batch is in the ring, and `revision` is its own. */
+  /** The batch is in the ring, and `revision` is the batch's. */
   onBatch(batch: CacheBatch): void
-  /** Everything at or before `revision` has been delivered. Once after a run of batches, and on progress. */
+  /** Everything up to `revision` has been delivered. Called once after a run of batches, and on progress. */
   onAdvance(revision: Revision): void
-  /** History before `revision` is gone: watchers below it cannot go on. */
+  /** History before `revision` is gone: watchers below it cannot continue. */
   onReset(revision: Revision, isOtherHistory: boolean): void
-  /** Called when following events cannot be read: nothing is reported until a reset. */
+  /** Called when later events cannot be read: nothing is reported until a reset. */
   onUnreadable?(error: NotImplementedError): void
 }
 
@@ -59,10 +59,10 @@ export interface WatchCacheOptions {
   readonly waitLimitMs?: number
 }
 
-/** The time between two log lines that say that a resource's history is too short for its writes. */
+/** Minimum time between two log lines about a resource whose history is too short for its write rate. */
 const CUT_LOG_GAP_MS = 3_600_000
 
-/** The API server lets a read wait just as long. */
+/** The API server lets a read wait equally long. */
 const WAIT_LIMIT_MS = 3_000
 
 export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
@@ -79,7 +79,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #toldCutMs = Number.NEGATIVE_INFINITY
   #revision: Revision = ZERO_REVISION
   #history = newHistory()
-  /** The revision at which objects were last read again; null if they never were. */
+  /** The revision at which objects were last reread; null if never. */
   #rereadAt: Revision | null = null
   #readiness: Readiness = { kind: 'pending' }
   readonly #pendingSinceMs: number
@@ -103,7 +103,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#options.freshness()
   }
 
-  /** Adds a listener for good. To be called before the first state arrives. */
+  /** Adds a listener for good. Must be called before the first state arrives. */
   listen(listener: CacheListener): void {
     this.#listeners.push(listener)
   }
@@ -118,8 +118,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   /**
-   * The name of the history: the same revision means another state in another history. It is random, so that what is kept under
-   * it by others, such as the ETag of a list, never means a state of another process.
+   * The name of the history: the same revision means another state in another history. It is random, so that names
+   * derived from it, such as the ETag of a list, never refer to another process's state.
    */
   get history(): string {
     return this.#history
@@ -135,7 +135,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.held.store.size
   }
 
-  /** Everything that is held is stored as protobuf, and something is. */
+  /** Whether everything held is stored as protobuf, and there is something. */
   get isAllProtobuf(): boolean {
     let count = 0
     for (const objects of this.held.store.protobufKinds.values()) count += objects
@@ -152,12 +152,12 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.source.trustsProgress
   }
 
-  /** Asks the source for its progress, where that can be trusted. It comes as `progress`, or not at all. */
+  /** Asks the source for its progress if that can be trusted. The answer arrives as `progress`, or not at all. */
   askProgress(): void {
     if (this.trustsProgress && this.#readiness.kind === 'ready') this.source.requestProgress()
   }
 
-  /** The number of values that are encrypted at rest. While there is one, nothing of the resource is served. */
+  /** The number of values encrypted at rest. While there is one, nothing of the resource is served. */
   get encryptedCount(): number {
     return this.held.encryptedCount
   }
@@ -179,7 +179,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.waiters.size
   }
 
-  /** Why the source is away; null while it is there. */
+  /** Why the source is disconnected; null while it is connected. */
   get disconnectedReason(): string | null {
     return this.#age.disconnectedReason
   }
@@ -189,7 +189,10 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#age.ageMs
   }
 
-  /** The age as the next server of a chain is told it: with the time for which it is well. `Infinity`: while nothing is said. */
+  /**
+   * The age as reported to the next server of a chain, with the time for which it is valid. `Infinity` while nothing is
+   * known.
+   */
   get reportedAge(): { readonly ageMs: number; readonly validMs: number } {
     return this.#age.reported
   }
@@ -250,7 +253,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     const receivedAtMs = this.#options.clock.monotonic()
     let events = 0
     for (const batch of batches) {
-      // The feed drops what is not above its position; this guards the ring's order whatever the source.
+      // The feed drops what is not above its position; this protects the ring's order whatever the source.
       if (batch.revision <= this.#revision) continue
       events += batch.events.length
       const wasWhole = this.held.withheldReason === null
@@ -307,8 +310,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   /**
-   * The same objects are shown differently from now on. Watches cannot resume from before: their clients hold objects
-   * as they are no longer shown, and are told to list again.
+   * The same objects are presented differently from now on. Watches cannot resume from before: their clients hold
+   * objects in the old form, and must list again.
    */
   reread(): void {
     this.#history = newHistory()
@@ -327,7 +330,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#oldestInstead(afterRevision) === null
   }
 
-  /** The oldest revision from which events can be had; null when all that follow this one can. */
+  /** Returns the oldest revision to resume from, or null if the given one is resumable. */
   #oldestInstead(afterRevision: Revision): Revision | null {
     if (this.#rereadAt !== null && afterRevision <= this.#rereadAt) return nextRevision(this.#rereadAt)
     const floor = this.#ring.floorRevision
@@ -336,7 +339,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return gap === undefined ? null : nextRevision(gap.until)
   }
 
-  /** Whether every event after `revision` is held, or still to come. */
+  /** Whether every event after `revision` is held or still to come. */
   canResumeAfter(revision: Revision): boolean {
     return revision >= this.#ring.floorRevision && this.#gaps.around(revision) === undefined
   }
@@ -346,19 +349,19 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#ring.at(this.#ring.indexAfter(afterRevision))
   }
 
-  /** Changes the bounds of the history; what lies beyond them is evicted at once. */
+  /** Changes the limits of the history and evicts what exceeds them at once. */
   setRingBounds(bounds: RingBounds): void {
     const cutBefore = this.#ring.cutShort
     this.#ring.setBounds(bounds, this.#options.clock.monotonic())
     this.#noteCuts(cutBefore)
   }
 
-  /** Gives memory back: history only, never the latest objects. */
+  /** Frees memory: history only, never the latest objects. */
   shrinkRing(maxBytes: number): void {
     this.#ring.shrinkTo(maxBytes)
   }
 
-  /** Evicts history by age; called from a slow timer, because a quiet resource appends nothing. */
+  /** Evicts history by age. Called from a slow timer, because a quiet resource appends nothing. */
   evictByAge(): void {
     this.#ring.evictOlderThan(this.#options.clock.monotonic() - this.#ring.bounds.maxAgeMs)
   }
@@ -366,8 +369,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   // CheckedCache
 
   /**
-   * Returns everything at the cache's own revision, sorted by key, with values that cannot be served; null at any
-   * other.
+   * Returns everything at the cache's own revision, sorted by key, including values that cannot be served; null for any
+   * other revision.
    */
   stateAt(revision: Revision): Iterable<CheckedKey> | null {
     if (revision !== this.#revision || revision === ZERO_REVISION) return null
@@ -377,7 +380,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return merged(this.snapshot().objects(this.prefix), unservable)
   }
 
-  /** Returns the bytes that the cache would hold of a value; null for one that cannot be served. */
+  /** Returns the bytes that the cache would hold for a value; null if it cannot be served. */
   comparable(keyValue: KeyValue): Buffer | null {
     const object = this.ingester.ingest(keyValue)
     return isUnservable(object) ? null : object.bytes
@@ -397,13 +400,13 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
         if (previous !== null) events.push(new CacheEvent(batch.revision, null, previous))
       }
     }
-    // A list that grew has room for seventeen, and most batches are one event: what is kept has room for what it holds.
+    // A grown array has room for seventeen and most batches are one event, so keep an exact copy.
     return new CacheBatch(batch.revision, events.slice(), receivedAtMs)
   }
 
   /**
    * While a value cannot be read no events are sent: an object that can no longer be read is not gone, and a list
-   * without it would be wrong. When all values can be read again, nobody can resume in between.
+   * without it would be wrong. When all values can be read again, no watch can resume from in between.
    */
   #appendUnread(batch: CacheBatch, wasWhole: boolean): void {
     if (wasWhole) this.#tellWithheld()
@@ -413,7 +416,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     }
   }
 
-  /** History starts over after `revision`. */
+  /** Restarts history after `revision`. */
   #reset(revision: Revision, isOtherHistory: boolean): void {
     this.#snapshot = null
     this.forgetKept()
@@ -422,7 +425,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     for (const listener of this.#listeners) listener.onReset(revision, isOtherHistory)
   }
 
-  /** Tells of what the bound on bytes has evicted before its time. */
+  /** Logs when the byte limit has evicted items before their time. */
   #noteCuts(cutBefore: number): void {
     const batches = this.#ring.cutShort - cutBefore
     if (batches === 0) return
@@ -480,11 +483,11 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     const present = this.snapshot()
     const { unservableCount, history } = present
     const store = present.toStore()
-    // All batches at or before it are still in `store`.
+    // All batches up to this revision are still applied in `store`.
     let position = present.revision
     while (true) {
       if (turns.isOver) await turns.take()
-      // Meanwhile the ring may have let go of what is needed, or be another one.
+      // The ring may have evicted what is needed in the meantime, or belong to another history.
       if (this.#history !== history || !this.canResumeAfter(revision)) return null
       const batch = this.#ring.at(this.#ring.indexAfter(position) - 1)
       if (batch === undefined || batch.revision <= revision) return store.snapshot(revision, unservableCount, history)

@@ -9,8 +9,8 @@
 export const MAX_PATH_SEGMENTS = 32
 
 /**
- * @returns the keys from the top, none empty; null when it is not a path (empty key, unescaped bracket, unknown escape,
- * white space at an end of a key, too many segments).
+ * @returns the keys from the top, none empty; null if malformed (empty key, unescaped bracket, unknown escape, white
+ * space at either end of a key, too many segments).
  */
 export function parseFieldPath(text: string): readonly string[] | null {
   const segments: string[] = []

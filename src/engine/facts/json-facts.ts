@@ -1,9 +1,9 @@
 /**
- * Picks the few scalars of an object that selectors in use ask for out of its JSON text, in one walk.
+ * Picks the few scalars that selectors in use need out of an object's JSON text, in one walk.
  *
- * Other values are skipped, none is parsed, and numbers stay as they are written: `JSON.parse` would build the whole
- * tree and round integers above 2^53. Keys are compared with a compiled plan and never become property names, so
- * `__proto__` is a key like any other. Of duplicate keys the last counts, whole subtrees included.
+ * Other values are skipped, none is parsed, and numbers keep their text: `JSON.parse` would build the whole tree and
+ * round integers above 2^53. Keys are compared with a compiled plan and never become property names, so `__proto__` is
+ * a key like any other. The last of duplicate keys counts, as a whole subtree.
  */
 import { labelKeyOfPath, parseFieldPath } from './field-path.js'
 import { goNumber, printedNumber } from './numbers.js'
@@ -24,7 +24,7 @@ type PlanNode = KeyTree<Wanted>
 
 const nothingWanted = (): Wanted => ({ fieldSlot: -1, labelSlot: -1, slots: [], holdsLabels: false })
 
-/** The facts to read from objects. It only grows, and `add` costs only what it adds. */
+/** The facts to read from objects. A plan only grows, and `add` costs only what it adds. */
 export class FactPlan {
   /** Slots by path. @internal */
   readonly slotOf: ReadonlyMap<string, number>
@@ -54,7 +54,7 @@ export class FactPlan {
     return this.#onlyLabels
   }
 
-  /** Facts that were extracted before lack it. @throws RangeError when the path is malformed. */
+  /** Adds a path. Facts extracted earlier lack it. @throws RangeError when the path is malformed. */
   add(path: string): void {
     if (this.#slotOf.has(path)) return
     const label = labelKeyOfPath(path)
@@ -74,7 +74,7 @@ export class FactPlan {
   }
 }
 
-/** The name that the caller knows from the key. It takes precedence over the object's own metadata. */
+/** The name known from the key. It takes precedence over the object's own metadata. */
 export interface KnownName {
   readonly namespace: string
   readonly name: string
@@ -96,7 +96,7 @@ export function planFacts(paths: Iterable<string>, options: { allLabels?: boolea
 
 /**
  * The facts of one object, for selectors to match. They cover the plan's paths and, with `allLabels`, every label.
- * Asking for another path is an error, because the answer would be a guess.
+ * Asking for another path is an error because the answer would be a guess.
  */
 export class Facts {
   constructor(
@@ -128,7 +128,7 @@ export class Facts {
     return this.#valueAt(this.plan.slotOf.get(path), path) ?? ''
   }
 
-  /** The plan may have grown since: what it knows is not always here. */
+  /** The plan may have grown since, so not every planned path has a value here. */
   #valueAt(slot: number | undefined, name: string): string | undefined {
     if (slot === undefined || slot >= this.values.length) throw new RangeError(`no fact was extracted for ${name}`)
     return this.values[slot]
@@ -136,7 +136,7 @@ export class Facts {
 }
 
 /**
- * @param json one valid JSON object (`scanObject` has passed it); white space between tokens is allowed.
+ * @param json one valid JSON object (checked by `scanObject`); white space between tokens is allowed.
  * @param known the name from the key, for objects whose own metadata does not count.
  */
 export function extractFacts(json: Buffer, plan: FactPlan, known: KnownName | null = null): Facts {
@@ -161,7 +161,7 @@ function readObject(json: Buffer, at: number, node: PlanNode, into: Reading): nu
     const byte = json[i]!
     if (byte === 0x7d) return i + 1
     if (byte !== 0x22) {
-      // This byte is a comma or white space.
+      // A comma or white space.
       i++
       continue
     }
@@ -205,8 +205,8 @@ function readWanted(json: Buffer, at: number, node: PlanNode, into: Reading): nu
 }
 
 /**
- * A number as it is written, but for a whole one that is written as a fraction or with an exponent: the API server decodes
- * `1.0` to 1, and only whole numbers are selectable there.
+ * Returns a number as written, except that a whole number written as a fraction or with an exponent is normalized: the
+ * API server decodes `1.0` to 1, and only whole numbers are selectable there.
  */
 function comparedText(scalar: string): string {
   if (!/^-?\d+(\.\d+)?([eE][-+]?\d+)?$/.test(scalar) || /^-?\d+$/.test(scalar)) return scalar

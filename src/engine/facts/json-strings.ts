@@ -20,7 +20,7 @@ export function stringEquals(json: Buffer, start: number, end: number, text: str
   const length = end - start - 2
   for (let i = 0; i < length; i++) {
     const byte = json[start + 1 + i]!
-    // Up to here both are equal, so only an escape can still stand for the text's next character.
+    // Equal so far, so only an escape can still stand for the text's next character.
     if (byte === BACKSLASH) return decodeString(json, start, end) === text
     if (byte !== textBytes[i]) return false
   }

@@ -1,6 +1,6 @@
 /**
- * The keys that lead to some places of an object, compiled so that a walk over JSON text needs only a few byte
- * comparisons to see whether a key leads anywhere. Keys never become property names, so `__proto__` is a key like any
+ * The keys on the way to certain places of an object, compiled so that a walk over JSON text needs only a few byte
+ * comparisons to tell whether a key leads anywhere. Keys never become property names, so `__proto__` is a key like any
  * other.
  */
 import { decodeString, stringEquals } from './json-strings.js'
@@ -11,7 +11,7 @@ const MAX_COMPARED_CHILDREN = 8
 export class KeyTree<Data> {
   readonly children: KeyTree<Data>[] = []
   /**
-   * The number of the last walk that met this key: meeting it again in the same walk means a duplicate. See `nextWalk`.
+   * The number of the last walk that met this key; meeting it again in the same walk means a duplicate. See `nextWalk`.
    */
   seenInWalk = 0
   private readonly keyBytes: Buffer
@@ -46,7 +46,7 @@ export class KeyTree<Data> {
 
 let walk = 0
 
-/** Returns a number that no walk had before. Walks are synchronous, so only one at a time marks a tree. */
+/** Returns a number that no earlier walk had. Walks are synchronous, so only one at a time marks a tree. */
 export function nextWalk(): number {
   walk++
   return walk

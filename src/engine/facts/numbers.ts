@@ -1,4 +1,4 @@
-/** Reads JSON numbers as Go's decoder does: as an integer where the text is one of 64 bits, otherwise as a float. */
+/** Reads JSON numbers as Go's decoder does: as an integer if the text is a 64-bit integer, otherwise as a float. */
 export type GoNumber =
   | { readonly kind: 'int'; readonly int: bigint }
   | { readonly kind: 'float'; readonly float: number }

@@ -1,12 +1,14 @@
-/** Adds to a state that nobody sees yet, in slices of time: reading a page of 8 MB takes dozens. */
+/** Adds to a state that nobody sees yet, in time slices: reading a page of 8 MB takes dozens. */
 import type { KeyValue } from '../model/event.js'
 import { inTurns, partsOf, sourceTurns } from '../../support/turns.js'
 
-/** Bytes of values, or keys of a hundred bytes, that are added between two looks at the clock. */
+/** Bytes added between two looks at the clock: values, or keys at a hundred bytes each. */
 const PART_BYTES = 64 * 1024
 const KEY_BYTES = 100
 
-/** @param add is called for an empty page as well. @throws the signal's reason, as soon as it has aborted: the rest is not added. */
+/**
+ * @param add also called for an empty page. @throws the signal's reason as soon as it aborts: the rest is not added.
+ */
 export async function addInTurns(
   keyValues: readonly KeyValue[],
   add: (part: readonly KeyValue[]) => void,

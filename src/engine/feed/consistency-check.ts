@@ -1,13 +1,13 @@
 /**
  * Compares the cache with etcd from time to time: keys and mod revisions at one revision, and a sample of the values.
  *
- * The rest of the code is meant to make a difference impossible; this check finds out. It only reports: the caller
- * logs, counts and rebuilds. What it reads never answers a request. Comparing all values was rejected: it would read
- * the whole of etcd, and a wrong value under a right mod revision is a fault of memory, which a sample finds as well in
- * time.
+ * The rest of the code should make a difference impossible; this check verifies that. It only reports: the caller logs,
+ * counts and rebuilds. What it reads never answers a request. Comparing all values was rejected: it would read the
+ * whole of etcd, and a wrong value under a right mod revision means corrupted memory, which a sample finds in time as
+ * well.
  *
- * When etcd has compacted the cache's revision, which a quiet resource rarely moves, the present is compared instead.
- * Keys written since then are ignored, and a missing key proves nothing, since it may have been deleted since.
+ * When etcd has compacted the cache's revision, which a quiet resource rarely advances, the present is compared
+ * instead. Keys written since then are ignored, and a missing key proves nothing, since it may have been deleted since.
  */
 import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
 import type { Key, KeyValue } from '../model/event.js'
@@ -56,7 +56,7 @@ export interface ConsistencyCheckOptions {
   readonly onOutcome: (outcome: CheckOutcome) => void
 }
 
-/** The most differences that are named. */
+/** At most this many differences are named. */
 const EXAMPLES = 10
 
 export class ConsistencyCheck {
@@ -173,7 +173,7 @@ export class ConsistencyCheck {
       const theirs = await withDeadline(clock, pageTimeoutMs, signal, late, (inner) =>
         upstream.readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
       )
-      // When the present was read, this key was written or deleted since.
+      // This key was written or deleted after the state was taken, before the present was read.
       if (revision === null && theirs?.modRevision !== modRevision) continue
       if (theirs === null || comparable(theirs)?.equals(value) !== true) {
         comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })
@@ -182,7 +182,7 @@ export class ConsistencyCheck {
   }
 }
 
-/** Merges two sorted sequences: ours advances as the keys of etcd come in. */
+/** Merges two sorted sequences: ours advances as etcd's keys arrive. */
 class Comparison {
   readonly #ours: Iterator<CheckedKey>
   #next: CheckedKey | null

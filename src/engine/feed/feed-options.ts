@@ -26,7 +26,7 @@ export interface FeedOptions {
   readonly listSlots: Semaphore
   /**
    * Wakes the feed when etcd is back. All feeds of one etcd share it; without it each waits for the end of its own
-   * backoff.
+   * back-off.
    */
   readonly outage?: Outage
   /** How many revisions of history to replay at the start; 0 lists the present. */
@@ -35,7 +35,7 @@ export interface FeedOptions {
   readonly backoff: BackoffOptions
   /** The most keys in one page of a list. */
   readonly pageKeys: number
-  /** The time limit of one read, and of etcd's accepting a watch. */
+  /** The time limit of one read, and for etcd to accept a watch. */
   readonly requestTimeoutMs: number
   /** The time between attempts to list after a refusal. */
   readonly refusedRetryMs: number

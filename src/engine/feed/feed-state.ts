@@ -43,15 +43,15 @@ export interface FeedPlace {
 }
 
 export type FeedState =
-  /** It has not started, or it was stopped. */
+  /** Not started, or stopped. */
   | { readonly kind: 'idle' }
-  /** It reads every page of a state. */
+  /** Reads every page of a state. */
   | {
       readonly kind: 'listing'
       readonly reason: ReplaceReason
       /** The first revision that can be read, if a compaction has reported one. */
       readonly floor: Revision | null
-      /** How often in a row a compaction has made this list start again. */
+      /** How many times in a row a compaction has restarted this list. */
       readonly restarts: number
       /** How many revisions the watch after the list may replay; null means no limit. */
       readonly replay: number | null
@@ -91,7 +91,7 @@ export type FeedState =
       readonly attempt: number
       readonly why: string
       readonly place: FeedPlace | null
-      /** The reason for which the next attempt lists; null: it resumes the watch. */
+      /** Why the next attempt lists; null if it resumes the watch. */
       readonly relist: ListWish | null
     }
   /** etcd answers, but refuses or fails to list this prefix. */
@@ -331,7 +331,7 @@ function fromVerifying(
         const { state, effects } = verifyFrom(nextRevision(place.position), after, place, attempt)
         return { state, effects: [{ kind: 'close-watch' }, ...effects] }
       }
-      // The loss has already been waited for: clients are not kept waiting a second time after a long outage.
+      // The loss has already had its wait, so clients do not wait a second time after a long outage.
       const isWaited = after === 'loss'
       const attempts = isWaited ? attempt : attemptAfter(state, input.at)
       return gap(place, attempts, input.compactRevision, rules, isWaited)
@@ -377,7 +377,7 @@ function verifyFrom(startRevision: Revision, after: 'list' | 'loss', place: Feed
   }
 }
 
-/** The same by another watch, at once: the loss says nothing about how the next attempt will do. */
+/** Verifies again with another watch at once: the loss says nothing about the next attempt. */
 function verifyAnew(after: 'list' | 'loss', place: FeedPlace, attempt: number, why: string): Transition {
   return disconnected(why, verify(after, place, attempt))
 }
@@ -387,8 +387,9 @@ function disconnected(reason: string, { state, effects }: Transition): Transitio
 }
 
 /**
- * Whether nothing that was compacted is missing here, and a watch from our position has not been tried yet. etcd accepts a watch
- * from before a compaction, and ends it only afterwards, perhaps long after the comparison that began with it.
+ * Whether nothing here is missing because of the compaction, and a watch from our position has not been tried yet. etcd
+ * accepts a watch from before a compaction, and ends it only later, perhaps long after the comparison that began with
+ * it.
  */
 function isBehindUs(
   { position }: FeedPlace,

@@ -16,7 +16,7 @@ export interface DigestedPut extends Pick<KeyValue, 'key' | 'createRevision' | '
 
 export type KnownPut = KeyValue | DigestedPut
 
-/** All that a fingerprint knows. */
+/** Everything that a fingerprint knows. */
 export interface KnownHistory {
   /** At most 16, in ascending order of mod revision, one per key. */
   readonly puts: readonly KnownPut[]
@@ -66,7 +66,7 @@ export class HistoryFingerprint implements KnownHistory {
     return this.#wasListed && this.#isCountKnown ? this.#keyCount : null
   }
 
-  /** A fingerprint that goes on from what an earlier one of the same history knew. */
+  /** Creates a fingerprint that continues from an earlier one of the same history. */
   static recalled({ puts, lastDelete, keyCount }: KnownHistory): HistoryFingerprint {
     const fingerprint = new HistoryFingerprint()
     fingerprint.#puts = [...puts]
@@ -77,7 +77,7 @@ export class HistoryFingerprint implements KnownHistory {
     return fingerprint
   }
 
-  /** All that is known, without the values. It costs a SHA-256 of each. */
+  /** Returns everything known, with digests instead of values. Costs one SHA-256 per value. */
   digested(): DigestedHistory {
     const { puts, lastDelete, keyCount } = this
     return { puts: puts.map(digestOf), lastDelete, keyCount }

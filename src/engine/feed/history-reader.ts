@@ -1,7 +1,6 @@
 /**
- * Reads etcd's state and history for one feed: lists the state into the sink, and compares the history with the one
- * that was delivered. It remembers by what that history is known: the cluster, and the fingerprint of what was
- * delivered.
+ * Reads etcd's state and history for one feed: lists the state into the sink, and compares etcd's history with the one
+ * that was delivered. It identifies that history by the cluster id and the fingerprint of what was delivered.
  */
 import type { Revision } from '../model/revision.js'
 import { withDeadline } from '../../support/deadline.js'
@@ -76,7 +75,8 @@ export class HistoryReader {
       span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
 
       const fingerprint = new HistoryFingerprint()
-      // The present is read without a revision: a source over HTTP has cheaper ways to it than to an exact revision.
+      // The present is read without a revision: a source over HTTP has cheaper ways to read that than an exact
+      // revision.
       const at = plan.revision === now ? null : plan.revision
       const from = { upstream, prefix, revision: at, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
       for await (const page of readPages(from)) {
@@ -86,7 +86,7 @@ export class HistoryReader {
         fingerprint.listed(page.keyValues)
       }
       signal.throwIfAborted()
-      // This comes first, for a sink that passes the state on together with its origin.
+      // Learn this first, for a sink that passes the state on together with its origin.
       this.#learned(status)
       replacement?.commit()
       replacement = null
@@ -171,8 +171,8 @@ export class HistoryReader {
 }
 
 /**
- * Lifts anything caught. An error that is not the upstream's is our bug: it is logged, and the feed goes on as after
- * any.
+ * Lifts anything caught. An error that is not the upstream's is a bug: it is logged, and the feed recovers as from any
+ * other.
  */
 export function asUpstreamError(cause: unknown, { logger, name }: Pick<FeedOptions, 'logger' | 'name'>): UpstreamError {
   if (cause instanceof UpstreamError) return cause

@@ -6,18 +6,13 @@ import type { UpstreamWatch, UpstreamWatcher } from '../upstream/upstream.js'
 import type { ReplaceReason } from '../model/feed-sink.js'
 import type { FeedPlace } from './feed-state.js'
 
-/**
- * The most bytes that a watch should replay after a list, as far as that can be estimated: as much as a ring holds by
- * default.
- */
+/** Estimated limit for the bytes that a watch replays after a list: as much as a ring holds by default. */
 const REPLAY_BYTES = 64 * 1_048_576
 
-/** The number of keys that are read to estimate the size of values. */
+/** The number of keys read to estimate the size of values. */
 export const SAMPLE_KEYS = 16
 
-/**
- * Returns how many revisions a replay may have with values of this size. Older revisions are read as a state, in pages.
- */
+/** Returns how many revisions to replay with values of this size. Older revisions are read as a state, in pages. */
 export function affordableReplay(sample: readonly KeyValue[]): number {
   let bytes = 0
   for (const { value } of sample) bytes += value.length
@@ -34,7 +29,7 @@ export interface ListPlanInput {
   readonly now: Revision
   /** The first revision that can be read, as far as known. */
   readonly floor: Revision | null
-  /** How often in a row a compaction made the list start again. */
+  /** How many times in a row a compaction has restarted the list. */
   readonly restarts: number
   readonly backfillRevisions: number
   readonly reason: ReplaceReason
@@ -44,9 +39,8 @@ export interface ListPlanInput {
 
 /**
  * The revision is max(compacted, now − backfill), and never before what was already delivered of the same history. With
- * every restart the backfill halves, and when not even the floor could be learned, the present is listed. After a
- * change of history the present is listed too: watchers go from the old state to the present and never through the
- * past.
+ * every restart the backfill halves, and if not even the floor is known, the present is listed. After a change of
+ * history the present is listed too: watchers go from the old state to the present and never through the past.
  */
 export function planList(input: ListPlanInput): ListPlan {
   const { now, floor, restarts, place } = input

@@ -1,11 +1,11 @@
 /**
- * The slot in which a feed lists and replays: etcd serves only so many of them at once. It is given back when the feed
- * watches, or when its replay takes too long to keep the next feed from starting.
+ * The slot in which a feed lists and replays: etcd serves only a few of them at once. The feed returns it when it
+ * starts watching, or when its replay has held up the next feed for too long.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Semaphore } from '../../support/semaphore.js'
 
-/** A replay that takes longer no longer keeps the next feed from starting. */
+/** A replay that takes longer stops holding up the next feed. */
 const REPLAY_MS = 30_000
 
 export class ListSlot {
@@ -30,7 +30,7 @@ export class ListSlot {
     this.#giveBack = giveBack
   }
 
-  /** A replay has begun: from now on the slot is kept for a limited time. */
+  /** Called when a replay begins: the slot is kept for a limited time from now on. */
   limit(): void {
     this.#timer ??= this.#clock.setTimer(REPLAY_MS, () => this.release())
   }

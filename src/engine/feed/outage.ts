@@ -1,9 +1,9 @@
 /**
  * Wakes every feed of one etcd at the first sign of life after an outage, so that none waits for the end of its own
- * backoff.
+ * back-off.
  *
- * While a feed sleeps, etcd is asked for its revision four times a second, once for all feeds. An answer wakes them only if
- * the question before it had none: a feed whose watch fails although etcd answers keeps to its own backoff.
+ * While a feed sleeps, etcd is asked for its revision four times a second, once for all feeds. An answer wakes them
+ * only if the previous request had none: a feed whose watch fails although etcd answers keeps its own back-off.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
@@ -57,7 +57,7 @@ export class Outage {
     this.#plan()
   }
 
-  /** A refusal is an answer, too. */
+  /** A refusal is also an answer. */
   async #answers(signal: AbortSignal): Promise<boolean> {
     const late = (): Error => new UpstreamError('unavailable', `no answer within ${PROBE_TIMEOUT_MS} ms`)
     try {

@@ -22,7 +22,7 @@ export interface PagesOptions {
 }
 
 /**
- * Yields pages of one revision, one after the other, at least one. While the caller works on a page, the next one is read: at
+ * Yields consecutive pages of one revision, at least one. While the caller works on a page, the next one is read: at
  * most one is ahead.
  *
  * @throws UpstreamError, or the signal's reason.
@@ -53,7 +53,7 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
       ahead = null
       if (page.more && last !== undefined) {
         ahead = readPage(options, { revision, startKey: (last.key + '\0') as Key, signal })
-        ahead.catch(noop) // its failure is thrown when its turn comes
+        ahead.catch(noop) // thrown when this page's turn comes
       }
       yield page
     }
@@ -72,7 +72,7 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
   }
 }
 
-/** Where a page begins; null: with the first key, and at the present revision. */
+/** Where a page begins; null for the first key at the present revision. */
 interface PagePlace {
   readonly revision: Revision | null
   readonly startKey: Key | null

@@ -22,7 +22,7 @@ export interface ResourceFeed {
 }
 
 export interface FeedRequest {
-  /** One of the resources served from the prefix: it gives the prefix, and names for logs and metrics. */
+  /** One of the resources served from the prefix; provides the prefix, and names for logs and metrics. */
   readonly resource: Resource
   readonly sink: FeedSink
   readonly metrics: FeedMetrics
@@ -30,5 +30,5 @@ export interface FeedRequest {
   readonly checked?: CheckedCache
 }
 
-/** Makes one feed per etcd prefix, which is not started yet. */
+/** Creates one feed per etcd prefix, not started yet. */
 export type OpenFeed = (request: FeedRequest) => ResourceFeed

@@ -27,7 +27,7 @@ export interface UpstreamFeedOptions {
   readonly onGap: 'expire' | 'coalesce'
 }
 
-/** The most: etcd's upstream asks for fewer where values are large. */
+/** The upper limit: etcd's upstream requests smaller pages for large values. */
 const PAGE_KEYS = 10_000
 const REQUEST_TIMEOUT_MS = 15_000
 const REVISION_TIMEOUT_MS = 3_000

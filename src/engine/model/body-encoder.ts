@@ -9,19 +9,20 @@ import type { Status } from './status.js'
 import type { StoredObject } from './stored-object.js'
 
 export interface BodyEncoder {
-  /** Distinct per encoding, transform and projection: part of a group's key. */
+  /** Unique per encoding, transform and projection; part of a group's key. */
   readonly key: string
-  /** The version of the resource it writes. */
+  /** The version of the resource in which objects are written. */
   readonly apiVersion: string
   /**
-   * The object with `revision` as its resourceVersion. null: it cannot be read, which has been counted and logged.
-   * @param scratch where the bytes may be put.
+   * Encodes the object with `revision` as its resourceVersion. Returns null if it cannot be read, which has been
+   * counted and logged.
+   * @param scratch optional memory for the bytes.
    * @throws StatusError when the stream cannot continue in this encoding: its watchers end with that error.
    */
   encode(object: StoredObject, revision: Revision, scratch?: Scratch): Buffer | null
-  /** The first object a watcher is sent, where that differs (a Table's columns); else null. */
+  /** Encodes the first object sent to a watcher, if that differs (a Table's columns); otherwise null. */
   readonly encodeFirst: ((object: StoredObject, revision: Revision) => Buffer | null) | null
-  /** Only for projections: whether a watcher would see no difference. */
+  /** Only for projections: whether both versions look the same to a watcher. */
   readonly isSame: ((older: StoredObject, newer: StoredObject) => boolean) | null
   bookmark(bookmark: Bookmark): Buffer
   status(status: Status): Buffer

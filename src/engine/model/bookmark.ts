@@ -1,8 +1,8 @@
-/** A position in the stream that a watcher may resume from: nothing at or before it is still to come. */
+/** A position from which a watcher may resume: it has received everything up to there. */
 import type { Revision } from './revision.js'
 
 export interface Bookmark {
   readonly revision: Revision
-  /** It marks the end of the initial state. */
+  /** Whether it marks the end of the initial state. */
   readonly endsInitialEvents: boolean
 }

@@ -1,25 +1,29 @@
-/** The interface of a cache that the consistency check compares with etcd. */
+/** A cache as seen by the consistency check, which compares it with etcd. */
 import type { Key, KeyValue } from './event.js'
 import type { Revision } from './revision.js'
 
-/** The part of one key that is compared. */
+/** The compared part of one key. */
 export interface CheckedKey {
   readonly key: Key
   readonly modRevision: Revision
-  /** The value as `comparable` makes it of etcd's; absent where the cache holds none, and then it is not sampled. */
+  /**
+   * The value in the form that `comparable` gives etcd's value; absent where the cache holds none, and then not
+   * sampled.
+   */
   readonly value?: Buffer
 }
 
 export interface CheckedCache {
-  /** The cache holds what etcd held at this revision; null before the first list. */
+  /** The revision of etcd whose state the cache holds; null before the first list. */
   readonly revision: Revision | null
   /**
-   * What the cache held at exactly that revision, sorted by key; null when it cannot tell any more, or yet. A snapshot:
-   * it is gone through while etcd's pages come in, and writes go on meanwhile.
+   * Returns what the cache held at exactly that revision, sorted by key; null when it no longer knows, or does not know
+   * yet. It is a snapshot, because it is traversed while etcd's pages arrive and writes continue.
    */
   stateAt(revision: Revision): Iterable<CheckedKey> | null
   /**
-   * The bytes that the cache would hold of a value of etcd's; null when it would hold none. Default: the value itself.
+   * Returns the bytes that the cache would hold for one of etcd's values; null if it would hold none. Default: the
+   * value itself.
    */
   comparable?(keyValue: KeyValue): Buffer | null
 }

@@ -1,4 +1,4 @@
-/** The contents of etcd and their changes, with nothing of Kubernetes in them. */
+/** The contents of etcd and its changes, without anything of Kubernetes. */
 import type { Revision } from './revision.js'
 
 export type Key = string & { readonly __brand: 'Key' }
@@ -6,15 +6,15 @@ export type Key = string & { readonly __brand: 'Key' }
 export interface KeyValue {
   readonly key: Key
   /**
-   * Of an event: its own copy, or a slice of a message no larger than a few times itself. Of a page of a list: a slice of the
-   * answer, which it keeps in memory; see `inOwnMemory`.
+   * In an event: a separate copy, or a slice of a message no larger than a few times its size. In a page of a list: a
+   * slice of the answer, which it keeps in memory; see `inOwnMemory`.
    */
   readonly value: Buffer
   readonly createRevision: Revision
   readonly modRevision: Revision
   /** Writes since the key was created, 1 for the first. */
   readonly version: number
-  /** Decimal text, '0' for none: lease ids exceed 2^53. */
+  /** Decimal text, '0' for none; lease ids exceed 2^53. */
   readonly leaseId: string
 }
 
@@ -28,10 +28,10 @@ export interface Batch {
   readonly events: readonly KeyEvent[]
 }
 
-/** Memory up to this size, such as Node's pool, is small enough to share. */
+/** Memory up to this size, such as Node's pool, may be shared. */
 const SHARED_BYTES = 16 * 1024
 
-/** Returns the same with a value that does not keep a much larger message alive. */
+/** Returns a key-value whose value does not keep a much larger message alive. */
 export function inOwnMemory(keyValue: KeyValue): KeyValue {
   const { value } = keyValue
   const held = value.buffer.byteLength
@@ -50,12 +50,15 @@ export function keyToBytes(key: Key): Buffer {
   return Buffer.from(key, 'latin1')
 }
 
-/** Bytes that are not UTF-8 become U+FFFD: for showing, not for going back. */
+/** Bytes that are not UTF-8 become U+FFFD, so the text is for display only. */
 export function keyToText(key: Key): string {
   return Buffer.from(key, 'latin1').toString('utf8')
 }
 
-/** The first key after every key that starts with `prefix`: etcd's `range_end`. '\0' (to the end) for no such key. */
+/**
+ * Returns the first key after every key that starts with `prefix`: etcd's `range_end`. '\0' (to the end) if there is
+ * none.
+ */
 export function prefixEnd(prefix: Key): Key {
   for (let i = prefix.length - 1; i >= 0; i--) {
     const unit = prefix.charCodeAt(i)

@@ -1,17 +1,16 @@
 /**
- * The spelling of a key under a declared prefix as the name of an object. Every key has exactly one spelling and every
- * spelling is that of one key, so that two keys never become one object, and a name that was authorized is the key that
- * is read.
+ * Spells a key under a declared prefix as the name of an object. Every key has exactly one spelling and every spelling
+ * means exactly one key, so two keys never become one object, and the name that was authorized is the key that is read.
  *
  *     eu/checkout     eu:checkout      a slash is a colon
  *     web/10.0.0.1:80 web:10.0.0.1~3a80  other characters that paths, selectors or terminals treat specially are ~XX
  *                     ~                the key that is the prefix itself
  *
- * Kubernetes' clients refuse `/`, `%`, `.` and `..` as a name, whatever its encoding, so these never appear. Letters of
- * any language stay as they are. Bytes that are not UTF-8 are written as ~XX, one by one. The set of characters is fixed
- * here rather than taken from Unicode's classes, which grow from one version of Node to the next.
+ * Kubernetes' clients refuse `/`, `%`, `.` and `..` in a name, whatever its encoding, so these never appear. Letters of
+ * any language stay as they are. Bytes that are not UTF-8 are written as ~XX, one by one. The set of characters is
+ * fixed here rather than taken from Unicode's classes, which grow from one version of Node to the next.
  *
- * It uses nothing of Node, because the client also runs in browsers.
+ * Nothing of Node is used, because the client also runs in browsers.
  */
 
 const PLAIN_REST = /^(?!\.\.?$)[A-Za-z0-9._@/][-A-Za-z0-9._@/]*$/
@@ -19,8 +18,8 @@ const PLAIN_NAME = /^(?!\.\.?$)[A-Za-z0-9._@:][-A-Za-z0-9._@:]*$/
 const ONLY_DOTS = /^\.\.?$/
 const ASCII_KEPT = /[-A-Za-z0-9._@]/
 /**
- * The first and last code points of what cannot be seen or turns the text around it: controls, spaces of all widths,
- * joiners, directions, fillers.
+ * The first and last code points of invisible characters, and of those that change the text around them: controls,
+ * spaces of all widths, joiners, directions, fillers.
  */
 const HIDDEN: readonly (readonly [first: number, last: number])[] = [
   [0x80, 0xa0],
@@ -48,7 +47,7 @@ const EMPTY = '~'
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** @param rest the key after its prefix: a character for each byte, as in `Key`. */
+/** @param rest the key after its prefix, one character per byte as in `Key`. */
 export function nameOfRest(rest: string): string {
   if (PLAIN_REST.test(rest)) return rest.replaceAll('/', ':')
   if (rest === '') return EMPTY
@@ -61,7 +60,7 @@ export function nameOfRest(rest: string): string {
   }).join('')
 }
 
-/** The opposite; null when no key is spelled like that. */
+/** The inverse; null if no key has this spelling. */
 export function restOfName(name: string): string | null {
   if (PLAIN_NAME.test(name)) return name.replaceAll(':', '/')
   if (name === EMPTY) return ''
@@ -72,9 +71,9 @@ export function restOfName(name: string): string | null {
 }
 
 /**
- * Returns the name of an object under a declared prefix from its key there: `eu/checkout` is named `eu:checkout`.
+ * Returns the name of an object under a declared prefix from its key: `eu/checkout` is named `eu:checkout`.
  *
- * @param key what follows the prefix, and the namespace where there is one.
+ * @param key the key after the prefix and, if there is one, the namespace.
  */
 export function keyName(key: string): string {
   return nameOfRest(bytesOf(key))
@@ -84,7 +83,7 @@ function isHidden(code: number): boolean {
   return HIDDEN.some(([first, last]) => code >= first && code <= last)
 }
 
-/** A hyphen at the start would be taken for a flag. */
+/** A hyphen at the start would look like a flag. */
 function asciiSpelled(char: string, at: number): string | null {
   if (char === '/') return ':'
   return ASCII_KEPT.test(char) && !(char === '-' && at === 0) ? char : null
@@ -98,7 +97,7 @@ function bytesOf(text: string): string {
   return Array.from(encoder.encode(text), (byte) => String.fromCharCode(byte)).join('')
 }
 
-/** null when it is not UTF-8. */
+/** Returns null for bytes that are not UTF-8. */
 function textOf(bytes: string): string | null {
   try {
     return decoder.decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)))

@@ -1,7 +1,4 @@
-/**
- * Checks label keys and values by Kubernetes' rules. The checks loop over characters, so they are linear for every
- * text.
- */
+/** Checks label keys and values by Kubernetes' rules, in linear time for every text. */
 
 /** Both limits are the API server's. */
 const MAX_NAME_LENGTH = 63

@@ -1,10 +1,10 @@
 /**
- * The requirements of label selectors, from the grammar of Kubernetes: `a=b`, `a==b`, `a!=b`, `a in (x,y)`,
- * `a notin (x)`, `a`, `!a`, `a>1`, `a<1`, joined by commas; or from an object with `matchLabels` and `matchExpressions`. As
- * there, `!=` and `notin` hold for an object that does not have the label.
+ * The requirements of label selectors, in the grammar of Kubernetes: `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin
+ * (x)`, `a`, `!a`, `a>1`, `a<1`, joined by commas; or from an object with `matchLabels` and `matchExpressions`. As
+ * there, an object without the label satisfies `!=` and `notin`.
  *
  * The parser is one pass of a hand-written lexer, linear in the length of the text, without a regular expression that
- * could backtrack. Server and client read selectors with it.
+ * could backtrack. Server and client both use it.
  */
 import { checkLabelKey, checkLabelValue } from './label-names.js'
 import { BadRequestError } from './status.js'
@@ -14,13 +14,13 @@ type Operator = '=' | '!=' | 'in' | 'notin' | 'exists' | '!' | '>' | '<'
 export interface Requirement {
   readonly key: string
   readonly operator: Operator
-  /** The values, sorted and without duplicates. */
+  /** Sorted, without duplicates. */
   readonly values: readonly string[]
   readonly valueSet: ReadonlySet<string>
 }
 
 /**
- * Returns the requirements sorted and without repetitions; none for a text that selects everything.
+ * Returns the requirements sorted and without duplicates; none for a text that selects everything.
  *
  * @throws BadRequestError that says what was expected and where.
  */
@@ -29,7 +29,7 @@ export function parseRequirements(text: string): readonly Requirement[] {
   return [...byText].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, requirement]) => requirement)
 }
 
-/** The `LabelSelector` of the API, as in a Deployment or a Service's policy. */
+/** The API's `LabelSelector`, as in a Deployment or a NetworkPolicy. */
 export interface LabelSelectorObject {
   readonly matchLabels?: Readonly<Record<string, string>>
   readonly matchExpressions?: readonly {
@@ -40,7 +40,10 @@ export interface LabelSelectorObject {
   }[]
 }
 
-/** All of the requirements must hold; none selects everything. @throws BadRequestError that names the member. */
+/**
+ * Returns the requirements, all of which must hold; none selects everything. @throws BadRequestError that names the
+ * member.
+ */
 export function requirementsOf({
   matchLabels = {},
   matchExpressions = [],
@@ -81,7 +84,7 @@ function checked(member: string, key: string, operator: Operator, values: readon
   return newRequirement(key, operator, values)
 }
 
-/** Whether an object with this value of the label meets it; undefined when the object does not have the label. */
+/** @param value the object's value of the label; undefined when the object does not have the label. */
 export function holds(requirement: Requirement, value: string | undefined): boolean {
   switch (requirement.operator) {
     case '=':
@@ -115,7 +118,7 @@ function parseInt64(text: string): bigint | null {
   return value <= MAX_INT64 ? value : null
 }
 
-/** In one spelling: equal requirements have equal text. */
+/** Canonical: equal requirements have equal text. */
 export function formatRequirement({ key, operator, values }: Requirement): string {
   switch (operator) {
     case 'exists':
@@ -133,7 +136,7 @@ export function formatRequirement({ key, operator, values }: Requirement): strin
 function newRequirement(key: string, operator: Operator, values: readonly string[]): Requirement {
   const valueSet = new Set(values)
   const unique = [...valueSet].toSorted()
-  // `a in (x)` and `a=x` are the same selector: they share a group and an index entry.
+  // `a in (x)` and `a=x` are the same selector, so they share a group and an index entry.
   const single = unique.length === 1
   const simplest = single && operator === 'in' ? '=' : single && operator === 'notin' ? '!=' : operator
   return { key, operator: simplest, values: unique, valueSet }
@@ -204,7 +207,7 @@ class Parser {
     }
   }
 
-  /** When nothing precedes a comma or the end, the value is empty. */
+  /** Before a comma or the end, the value is empty. */
   private parseValue(): string {
     const ahead = this.peek()
     if (ahead.kind === 'end' || ahead.kind === ',') return ''

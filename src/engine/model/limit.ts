@@ -1,4 +1,4 @@
-/** The limits by which requests are refused: values of the label `limit` of `distributary_http_rejected_total`. */
+/** The limits that can reject requests: values of the label `limit` of `distributary_http_rejected_total`. */
 export const LIMITS = [
   'watchers',
   'watchers-per-client',

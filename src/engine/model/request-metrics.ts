@@ -1,26 +1,26 @@
-/** The metrics of requests that the stages count; `src/server/metrics` implements these interfaces. */
+/** Request metrics counted by the stages; `src/server/metrics` implements these interfaces. */
 
 export type RequestKind = 'read' | 'write' | 'passed'
 
 export interface AnsweredRequest {
   readonly verb: string
-  /** Empty, as `resource`, for what is not served here. */
+  /** Empty, like `resource`, for what is not served here. */
   readonly group: string
   readonly resource: string
   readonly code: number
   /** null for a watch, and for what another server answered. */
   readonly seconds: number | null
-  /** Whether the verb changes something, and was performed or refused here. */
+  /** Whether the verb is a write that was performed or refused here. */
   readonly isWrite: boolean
-  /** The reason of the Status that was the answer; null for a success. */
+  /** The reason in the Status returned; null for a success. */
   readonly reason: string | null
 }
 
-/** The metrics of the authenticators and authorizers in front of every request. Times are in seconds. */
+/** Metrics of the authenticators and authorizers that every request passes. Times are in seconds. */
 export interface AccessMetrics {
   authenticated(result: 'success' | 'failure' | 'error', seconds: number): void
   authorized(result: 'allowed' | 'denied' | 'error', seconds: number): void
-  /** A server that decides for this one was asked. @param code its HTTP status; 0: it did not answer. */
+  /** Counts a request to a webhook. @param code its HTTP status; 0 without an answer. */
   asked(webhook: Webhook, code: number, seconds: number): void
 }
 

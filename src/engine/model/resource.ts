@@ -1,7 +1,7 @@
 /**
- * A served resource: how clients name it and which etcd keys hold it. This file knows the shape and the way between a
- * key and (namespace, name); which resources there are is data elsewhere (`kubernetes/dialect/well-known-resources.ts`, the
- * config).
+ * A served resource: how clients name it and which etcd keys hold it. This file defines the shape and converts between
+ * a key and (namespace, name); which resources exist is data elsewhere (`kubernetes/dialect/well-known-resources.ts`,
+ * the config).
  */
 import { type Key, keyFromText } from './event.js'
 import { nameOfRest, restOfName } from './key-name.js'
@@ -10,7 +10,7 @@ export interface Resource {
   /** '' for the core group. */
   readonly group: string
   readonly version: string
-  /** Plural, lower case: the path segment. */
+  /** Plural, lower case; the path segment. */
   readonly plural: string
   readonly singular: string
   readonly kind: string
@@ -24,9 +24,9 @@ export interface Resource {
 }
 
 /**
- * What lies under the prefix. `kubernetes`: what a kube-apiserver stores, each name a segment of the key. Otherwise the
- * prefix is declared, and the name is a spelling of the whole rest of the key (`key-name.ts`): `values` of any kind,
- * each served as a member of an object made here; or whole `objects`, each of which names itself as its key does.
+ * The contents of the prefix. `kubernetes`: what a kube-apiserver stores, with a name per key segment. Otherwise the
+ * prefix is declared, and the name spells the rest of the key (`key-name.ts`): `values` of any kind, each served as a
+ * member of an object created here; or whole `objects`, whose own names match their keys.
  */
 export type Holding = 'kubernetes' | 'values' | 'objects'
 
@@ -36,7 +36,7 @@ export interface ObjectName {
   readonly name: string
 }
 
-/** `pods`, `deployments.apps`: unique among served resources of one version; used in logs, metrics and flags. */
+/** `pods`, `deployments.apps`; unique among the served resources of one version. Used in logs, metrics and flags. */
 export function resourceId(resource: Pick<Resource, 'group' | 'plural'>): string {
   return resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`
 }
@@ -46,7 +46,7 @@ export function apiVersion(resource: Pick<Resource, 'group' | 'version'>): strin
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`
 }
 
-/** Returns null for a stray key under the prefix, which does not have the shape of the resource's keys. */
+/** Returns null for a stray key under the prefix that does not have the shape of the resource's keys. */
 export function nameOfKey(resource: Resource, key: Key): ObjectName | null {
   const bytes = key.slice(resource.etcdPrefix.length)
   if (resource.holds !== 'kubernetes') {
@@ -65,25 +65,28 @@ export function nameOfKey(resource: Resource, key: Key): ObjectName | null {
   return { namespace: rest.slice(0, slash), name }
 }
 
-/** Whether there can be such a key. Under a declared prefix each key has one spelling, and other names have no key. */
+/** Whether such a key can exist. Under a declared prefix each key has one spelling, and other names have no key. */
 export function hasKey(resource: Resource, { namespace, name }: ObjectName): boolean {
   if (resource.holds === 'kubernetes') return true
   return isNamespaceSpelled(resource, namespace) && restOfName(name) !== null
 }
 
-/** Whether a namespace can be, for a resource that has them. */
+/** Whether such a namespace can exist, for a namespaced resource. */
 export function isNamespaceSpelled({ holds, namespaced }: Resource, namespace: string): boolean {
   if (holds === 'kubernetes' || !namespaced) return true
   return restOfName(namespace)?.includes('/') === false
 }
 
-/** @throws RangeError for what `hasKey` denies: it must never be taken for another key. */
+/** @throws RangeError if `hasKey` is false: such a name must never stand for another key. */
 export function keyOfName(resource: Resource, { namespace, name }: ObjectName): Key {
   const prefix = resource.namespaced ? namespacePrefix(resource, namespace) : resource.etcdPrefix
   return (prefix + (resource.holds === 'kubernetes' ? keyFromText(name) : spelledRest(name))) as Key
 }
 
-/** The prefix of one namespace, ending in '/': namespace `a` is a prefix of `ab`. @throws RangeError as `keyOfName`. */
+/**
+ * Returns the prefix of one namespace, ending in '/': namespace `a` is a prefix of `ab`. @throws RangeError like
+ * `keyOfName`.
+ */
 export function namespacePrefix(resource: Resource, namespace: string): Key {
   if (!isNamespaceSpelled(resource, namespace)) throw new RangeError(`no key is in namespace ${namespace}`)
   const segment = resource.holds === 'kubernetes' ? keyFromText(namespace) : spelledRest(namespace)
@@ -91,8 +94,8 @@ export function namespacePrefix(resource: Resource, namespace: string): Key {
 }
 
 /**
- * The prefix of what is listed or watched: the resource, one of its namespaces, or the part whose keys begin with `rest`.
- * @param namespace '' for all of them. @throws RangeError as `keyOfName`.
+ * Returns the prefix of a list or watch: the resource, one of its namespaces, or the part whose keys begin with `rest`.
+ * @param namespace '' for all of them. @throws RangeError like `keyOfName`.
  */
 export function listedPrefix(resource: Resource, namespace: string, rest = '' as Key): Key {
   return ((namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)) + rest) as Key

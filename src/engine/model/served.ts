@@ -1,12 +1,12 @@
 /**
- * The part of a served resource that the engine knows. The server knows more (columns, schemas, versions); the engine passes
- * that through and never reads it.
+ * The part of a served resource that the engine knows. The server knows more (columns, schemas, versions), which the
+ * engine passes through without reading it.
  */
 import type { Resource } from './resource.js'
 
 export interface Served {
   readonly resource: Resource
-  /** Whatever gives its objects their form; null when nothing does, so that a replaced entry shows them as before. */
+  /** The definition that shapes the objects; null without one, when a replaced entry shows objects as before. */
   readonly definition: object | null
 }
 
@@ -15,9 +15,9 @@ export interface ServedChange<S extends Served> {
   readonly removed: readonly S[]
 }
 
-/** The resources that are served now. */
+/** The resources served now. */
 export interface ServedList<S extends Served> {
   list(): readonly S[]
-  /** The listener is called synchronously, after the change. @returns a function that removes it. */
+  /** Calls the listener synchronously, after each change. @returns a function that removes it. */
   onChange(listener: (change: ServedChange<S>) => void): () => void
 }

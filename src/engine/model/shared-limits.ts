@@ -1,20 +1,23 @@
 /**
- * The limits on clients, which hold for the whole server however many processes it has. A process of several asks the one that
- * counts for all of them (`fleet/workers/shared-limits.ts`); a process alone counts for itself.
+ * Client limits that apply to the whole server however many processes it has. With several processes, each asks the one
+ * that counts for all (`fleet/workers/shared-limits.ts`); a single process counts for itself.
  */
 
-/** Slots that clients hold for as long as they use something. */
+/** Slots that clients hold while they use something. */
 export interface IdentitySemaphore {
-  /** The number of slots that clients of this process hold. */
+  /** The number of slots held by clients of this process. */
   readonly running: number
-  /** @returns a function that gives the slot back; null when none is free, or when that cannot be said at once. */
+  /**
+   * @returns a function that releases the slot; null when none is free, or when the answer takes a message to another
+   * process.
+   */
   tryAcquire(identity: string): (() => void) | null
   /**
-   * @returns a function that gives the slot back.
+   * @returns a function that releases the slot.
    * @throws TooManyRequestsError; the signal's reason when it aborts.
    */
   acquire(identity: string, signal?: AbortSignal): Promise<() => void>
-  /** Takes a slot that was granted elsewhere, whether one is free here or not. @returns a function that gives it back. */
+  /** Takes a slot that was granted elsewhere, even if none is free here. @returns a function that releases it. */
   hold(identity: string): () => void
 }
 
@@ -32,49 +35,52 @@ export type IdentitySemaphores = Readonly<Record<SemaphoreName, IdentitySemaphor
 
 /** The rates of one identity, per second. */
 export interface Rates {
-  /** Counts a request. @throws TooManyRequestsError, at once or later. */
+  /** Counts a request. @throws TooManyRequestsError, synchronously or later. */
   countRequest(identity: string): void | Promise<void>
-  /** Counts bytes of lists and initial states, which may go now. @returns the milliseconds to wait before sending more. */
+  /**
+   * Counts bytes of lists and initial states that are about to be sent. @returns milliseconds to wait before sending
+   * more.
+   */
   spendInitialBytes(identity: string, bytes: number): number
 }
 
-/** The rates as the process counts them that counts for all. */
+/** The rates in the process that counts for all. */
 export interface CountedRates extends Rates {
-  /** Whether bytes are limited at all. */
+  /** Whether there is a byte limit at all. */
   readonly limitsBytes: boolean
-  /** Takes requests for a process. @returns how many it may make, at least one. @throws TooManyRequestsError */
+  /** Takes requests for another process. @returns how many it may make, at least one. @throws TooManyRequestsError */
   drawRequests(identity: string, draw: Draw): number
 }
 
-/** Requests that a process asks for at once. */
+/** A number of requests that a process draws at once. */
 export interface Draw {
-  /** The number that wait already. */
+  /** The number of requests already waiting. */
   readonly needed: number
-  /** The number wanted for those to come; as many are granted as the identity's other processes can do without. */
+  /** Requests wanted for later; granted as far as the identity's other processes can spare them. */
   readonly spare: number
-  /** The number granted before that were not used in time, and are given back. */
+  /** The number granted earlier that were not used in time and are returned. */
   readonly unused: number
 }
 
-/** The clients, by network or identity, that are suspect for a while. */
+/** Clients, by network or identity, that are suspect for a while. */
 export interface Resets {
-  /** Counts requests that clients of another process gave up at once. */
+  /** Counts streams that clients of another process reset at once. */
   countOf(client: string, resets: number): void
   suspect(client: string): void
 }
 
-/** How one process has its limits counted. */
+/** How a process counts its limits together with others. */
 export interface SharedLimits {
-  /** The number of processes with clients. While a process has to decide alone, it grants its even share. */
+  /** The number of processes with clients. A process that has to decide alone grants its even share. */
   readonly processes: number
-  /** @param own counts what this process holds, and decides alone with the share of one process. */
+  /** @param own counts what this process holds, and decides alone within one process's share. */
   semaphore(name: SemaphoreName, own: IdentitySemaphore): IdentitySemaphore
   rates(own: CountedRates): Rates
-  /** @returns the function that reports resets counted here. */
+  /** @returns a function that reports resets counted here. */
   resets(own: Resets): (network: string, resets: number) => void
 }
 
-/** The limits of a process that is the whole server. */
+/** The limits of a single-process server. */
 export const UNSHARED: SharedLimits = {
   processes: 1,
   semaphore: (_name, own) => own,

@@ -1,16 +1,16 @@
 /**
- * The metrics that the stages of one resource count. `src/server/metrics` implements these interfaces and each stage gets its
- * own, so that no stage knows Prometheus and the metrics know no stage.
+ * Metrics counted by the stages of one resource. `src/server/metrics` implements these interfaces and each stage gets
+ * its own, so that no stage knows Prometheus and the metrics know no stage.
  */
 import type { EndReason } from './end-reason.js'
 import type { ReplaceReason } from './feed-sink.js'
 
-/** The caller binds it to the resource. */
+/** Bound to the resource by the caller. */
 export interface FeedMetrics {
   received(batches: number, events: number): void
   /** Events that etcd sent twice. */
   dropped(events: number): void
-  /** The watch goes on after a lost connection. */
+  /** The watch continues after a lost connection. */
   reconnected(): void
   /** A whole state replaced an earlier one. */
   relisted(reason: ReplaceReason): void
@@ -20,17 +20,17 @@ export interface FeedMetrics {
   initialised(seconds: number): void
   /** @param code the upstream's error code. */
   initialisationFailed(code: string): void
-  /** The cache was compared with etcd, or could not be. */
+  /** Counts a comparison of the cache with etcd, or an attempt. */
   checked(outcome: 'equal' | 'different' | 'skipped'): void
 }
 
 export interface WatchCacheMetrics {
-  /** Events put into the cache and dispatched, and how long that took. */
+  /** Events put into the cache and dispatched, and the time that took. */
   applied(events: number, seconds: number): void
   /** Events made from the difference of two states. */
   coalesced(events: number): void
   readWait(seconds: number): void
-  /** Batches of history that the bound on bytes has taken before their time. */
+  /** Batches of history that the byte limit has evicted before their time. */
   historyCut(batches: number): void
 }
 
@@ -40,12 +40,12 @@ export interface BroadcastMetrics {
   delay(seconds: number): void
 }
 
-/** All that is counted of one resource. */
+/** All metrics of one resource. */
 export interface ResourceMetrics {
   readonly feed: FeedMetrics
   readonly cache: WatchCacheMetrics
   readonly broadcast: BroadcastMetrics
   list(seconds: number, bytes: number): void
-  /** Counts a watch that asked for a revision that is gone. */
+  /** Counts a watch from a revision that is gone. */
   resumeExpired(): void
 }

@@ -1,6 +1,6 @@
 /**
  * Errors as Kubernetes names them: one class per thing a client does next. Before the headers are sent an error is an
- * HTTP reply, after them an ERROR event that carries the same Status object.
+ * HTTP reply; afterwards it is an ERROR event with the same Status object.
  */
 import type { Revision } from './revision.js'
 
@@ -29,13 +29,16 @@ export interface Status {
   }
   readonly status: 'Success' | 'Failure'
   readonly message: string
-  /** Absent where the API server has no word for it. */
+  /** Absent where the API server gives none. */
   readonly reason?: string
   readonly details?: StatusDetails
   readonly code: number
 }
 
-/** Errors repeat what the client sent, which may be megabytes. No legal name is as long, and a message has room for many problems. */
+/**
+ * Errors repeat what the client sent, which may be megabytes. No legal name is this long, and a message has room for
+ * many problems.
+ */
 const MAX_MESSAGE_CHARACTERS = 64 * 1024
 const MAX_NAME_CHARACTERS = 1_024
 
@@ -43,7 +46,7 @@ export abstract class StatusError extends Error {
   abstract readonly code: number
   abstract readonly reason: string
   readonly details: StatusDetails | undefined
-  /** Only an expired continue token has one: the token that goes on inconsistently. */
+  /** Only set on an expired continue token: the token for an inconsistent continuation. */
   readonly continueToken: string | undefined
 
   constructor(message: string, options: ErrorOptions & { details?: StatusDetails; continueToken?: string } = {}) {
@@ -67,7 +70,9 @@ export abstract class StatusError extends Error {
     }
   }
 
-  /** Lifts anything caught; what is not ours becomes an InternalError that keeps it as `cause` and does not send it. */
+  /**
+   * Lifts anything caught. A foreign error becomes an InternalError, which keeps it as `cause` and does not send it.
+   */
   static from(error: unknown): StatusError {
     return error instanceof StatusError ? error : new InternalError('an internal error occurred', { cause: error })
   }
@@ -85,8 +90,8 @@ export class ExpiredError extends StatusError {
   }
 
   /**
-   * For a resourceVersion that etcd, which is at `current`, has never had. The cause tells a client that a list not
-   * older than it fails as well.
+   * For a resourceVersion that etcd, which is at `current`, has never had. The cause tells the client that a list with
+   * `resourceVersionMatch=NotOlderThan` fails too.
    */
   static neverHad(requested: Revision, current: Revision): ExpiredError {
     return new ExpiredError(`resource version ${requested} has never existed here: the storage is at ${current}`, {
@@ -97,7 +102,7 @@ export class ExpiredError extends StatusError {
 
 const TOO_LARGE: StatusCause = { reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }
 
-/** The revision is ahead of what this replica has seen after the wait limit. */
+/** The revision is still ahead of this replica after the wait limit. */
 export class TooLargeResourceVersionError extends StatusError {
   override readonly name = 'TooLargeResourceVersionError'
   readonly code = 504
@@ -111,14 +116,14 @@ export class TooLargeResourceVersionError extends StatusError {
   }
 }
 
-/** The server that was to answer cannot be reached, or does not speak HTTP. */
+/** The server behind this one cannot be reached, or does not speak HTTP. */
 export class BadGatewayError extends StatusError {
   override readonly name = 'BadGatewayError'
   readonly code = 502
   readonly reason = 'BadGateway'
 }
 
-/** The answer was not available in time, for instance a consistent read while etcd is away. */
+/** The answer was not available in time, for instance a consistent read while etcd is unreachable. */
 export class TimeoutError extends StatusError {
   override readonly name = 'TimeoutError'
   readonly code = 504
@@ -131,7 +136,7 @@ export class TooManyRequestsError extends StatusError {
   readonly code = 429
   readonly reason = 'TooManyRequests'
 
-  /** @param retryAfterSeconds 0 leaves it to the client. */
+  /** @param retryAfterSeconds 0 leaves the delay to the client. */
   constructor(
     message: string,
     retryAfterSeconds: number,
@@ -146,7 +151,7 @@ export class TooManyRequestsError extends StatusError {
   }
 }
 
-/** This server is draining, or a part of it is away: the client tries another replica, or tries later. */
+/** This server is draining, or part of it is unavailable: the client tries another replica, or tries later. */
 export class ServiceUnavailableError extends StatusError {
   override readonly name = 'ServiceUnavailableError'
   readonly code = 503
@@ -215,17 +220,20 @@ export class UnsupportedMediaTypeError extends StatusError {
 
 /** The most causes in one answer: a body of 3 MB can be wrong in more places than an answer can list. */
 const MAX_CAUSES = 100
-/** The longest field of a cause: a path may have names of megabytes, and a message the values that a schema allows. */
+/**
+ * The longest field of a cause: a path may have names of megabytes, and a message may repeat all values that a schema
+ * allows.
+ */
 const MAX_FIELD_CHARACTERS = 1_024
 const MAX_CAUSE_CHARACTERS = 4_096
 
-/** A well-formed object with content that is not allowed; the causes name the fields. */
+/** A well-formed object with invalid content; the causes name the fields. */
 export class InvalidError extends StatusError {
   override readonly name = 'InvalidError'
   readonly code = 422
   readonly reason = 'Invalid'
 
-  /** As the API server words it: `KIND.GROUP "NAME" is invalid: FIELD: message`. */
+  /** In the API server's words: `KIND.GROUP "NAME" is invalid: FIELD: message`. */
   static forFields(kind: string, group: string, name: string, causes: readonly StatusCause[]): InvalidError {
     const told = causes.slice(0, MAX_CAUSES).map(shortened)
     const texts = told.map((cause) => `${cause.field}: ${cause.message}`)
@@ -246,17 +254,17 @@ function cut(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length)}...` : text
 }
 
-/** The data is there and cannot be read here, for instance a value encrypted at rest. */
+/** The data exists but cannot be read here, for instance a value encrypted at rest. */
 export class NotImplementedError extends StatusError {
   override readonly name = 'NotImplementedError'
   readonly code = 501
   readonly reason = 'NotImplemented'
 }
 
-/** One object cannot be shown in the version or form asked for: the API server itself may be able to. */
+/** One object cannot be shown in the requested version or form; the API server itself may be able to. */
 export class UnshowableError extends NotImplementedError {}
 
-/** An object whose scale cannot be had, because of what it holds: 500 in the API server as well, and no bug of ours. */
+/** The object's contents allow no scale: 500 in the API server as well, and not a bug. */
 export class NoScaleError extends StatusError {
   override readonly name = 'NoScaleError'
   readonly code = 500
@@ -268,14 +276,14 @@ export class NoScaleError extends StatusError {
   }
 }
 
-/** A pod with several disruption budgets, of which none can be asked alone: 500 in the API server as well, and no bug of ours. */
+/** A pod matches several disruption budgets, so none can decide: 500 in the API server as well, and not a bug. */
 export class SeveralBudgetsError extends StatusError {
   override readonly name = 'SeveralBudgetsError'
   readonly code = 500
   readonly reason = ''
 }
 
-/** Our bug: the cause is logged, not sent. */
+/** A bug on our side: the cause is logged, not sent. */
 export class InternalError extends StatusError {
   override readonly name = 'InternalError'
   readonly code = 500

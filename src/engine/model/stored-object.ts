@@ -1,7 +1,7 @@
 /**
- * One object version as the cache keeps it: its encoded bytes, where the resourceVersion goes, and nothing parsed but
- * the few facts that selectors in use need. A tree per object would cost several times its bytes and all of the garbage
- * collector's time.
+ * One version of an object as the cache keeps it: its encoded bytes, the offset for the resourceVersion, and nothing
+ * parsed except the few facts that selectors in use need. A parsed tree per object would cost several times its bytes
+ * and all of the garbage collector's time.
  */
 import type { Scratch } from '../../support/scratch.js'
 import type { Key, KeyValue } from './event.js'
@@ -9,18 +9,21 @@ import type { Revision } from './revision.js'
 
 export class StoredObject {
   /**
-   * The facts that selectors in use read. Only `engine/broadcast/fact-registry.ts` sets them, and it checks that they are
+   * The facts that selectors in use read. Set only by `engine/broadcast/fact-registry.ts`, which checks that they are
    * still valid.
    */
   facts: object | null = null
-  /** The rules of a definition, or the schema, that its bytes satisfy as they are, kept by `kubernetes/codec/object-views.ts` alone. */
+  /**
+   * The rules of a definition, or the schema, that the bytes already satisfy; set only by
+   * `kubernetes/codec/object-views.ts`.
+   */
   conformsTo: object | null = null
-  /** The number of its bytes. */
+  /** The number of bytes. */
   readonly size: number
-  /** What its bytes lie in, and where: a view of them for each object would take as much memory as all else of it. */
+  /** The memory and offset of the bytes: a Buffer view per object would take as much memory as the rest of it. */
   private memory: Buffer
   private offset = 0
-  /** Where the name begins in the key; the name itself where it stands there in another form. */
+  /** The offset of the name in the key, or the name itself if the key spells it differently. */
   private readonly named: string | number
 
   constructor(
@@ -32,11 +35,11 @@ export class StoredObject {
     readonly version: number,
     readonly leaseId: string,
     readonly encoding: 'json' | 'protobuf',
-    /** What the bytes say they are; '' when they do not. Shared strings: many objects have the same. */
+    /** As stated in the bytes; '' if they do not say. These strings are shared: many objects have the same. */
     readonly apiVersion: string,
     readonly kind: string,
     bytes: Buffer,
-    /** `json` only: offset just after the `{` of `metadata`, where `"resourceVersion":"N"` goes in. */
+    /** `json` only: the offset just after the `{` of `metadata`, where `"resourceVersion":"N"` is inserted. */
     readonly metadataOffset: number,
   ) {
     this.memory = bytes
@@ -50,21 +53,21 @@ export class StoredObject {
   }
 
   /**
-   * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored.
-   * Its own memory, or a slice of a slab that it shares with others of one list: never a slice of a message. Each call may
-   * make a new view, so take it once.
+   * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored. In
+   * its own memory, or in a slab shared with others of one list; never a slice of a message. Each call may create a new
+   * view, so call it once.
    */
   get bytes(): Buffer {
     const { memory, offset, size } = this
     return memory.length === size ? memory : memory.subarray(offset, offset + size)
   }
 
-  /** The memory that holds its bytes, which others may share. */
+  /** The memory that holds the bytes, which others may share. */
   get buffer(): ArrayBufferLike {
     return this.memory.buffer
   }
 
-  /** Copies its bytes into other memory, and lets go of those. Who has taken them before keeps them. */
+  /** Copies the bytes into other memory and drops the reference to the old. Views taken earlier keep the old memory. */
   moveTo(memory: Buffer, at: number): void {
     this.memory.copy(memory, at, this.offset, this.offset + this.size)
     this.memory = memory
@@ -73,14 +76,14 @@ export class StoredObject {
 }
 
 /**
- * A value that cannot be served: encrypted at rest, in an unknown encoding, over the size limit, a stray key. Counted,
- * logged once, never silent.
+ * A value that cannot be served: encrypted at rest, in an unknown encoding, over the size limit, or a stray key.
+ * Counted and logged once, never silently ignored.
  */
 export interface Unservable {
   readonly unservable: string
   /**
-   * Set for an object of Kubernetes': a list without it would be taken for all there is, and a watch would report it
-   * deleted, so nothing of the resource is served while it is there. `encrypted`: the key is the API server's.
+   * Set for a Kubernetes object: a list without it would look complete, and a watch would report it deleted, so nothing
+   * of the resource is served while it exists. `encrypted`: only the API server has the key.
    */
   readonly withholds?: 'encrypted' | 'unreadable'
 }
@@ -90,7 +93,7 @@ export function isUnservable(value: StoredObject | Unservable): value is Unserva
 }
 
 /**
- * Reads a stored value. @param scratch where the bytes of the object may be put, for a caller that moves them before it reads
- * the next; without it, they have memory of their own.
+ * Reads a stored value. @param scratch optional memory for the object's bytes, for a caller that moves them before it
+ * reads the next value; without it, they get separate memory.
  */
 export type Ingest = (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable

@@ -14,7 +14,7 @@ export interface LiveResource<S extends Served> {
   readonly metrics: ResourceMetrics
 }
 
-/** A resource that is not cached: each request opens a cache of its own, which lasts as long as the request. */
+/** A resource that is not cached: each request opens its own cache, which lives as long as the request. */
 export interface UncachedResource<S extends Served> {
   readonly kind: 'uncached'
   readonly served: S
@@ -24,7 +24,7 @@ export interface UncachedResource<S extends Served> {
 
 /** The part of an uncached resource that a request will read. */
 export interface UncachedRequest {
-  /** '' for all. */
+  /** '' for all namespaces. */
   readonly namespace: string
   readonly isWatch: boolean
   /** Where a watch without initial state starts; null for every other request. */

@@ -1,4 +1,4 @@
-/** The values of one resource that are read at a scrape, instead of being counted as they happen. */
+/** The values of one resource that are read at scrape time instead of being counted as they happen. */
 import type { Resource } from '../model/resource.js'
 
 export interface ResourceGauges {

@@ -25,14 +25,14 @@ export interface PipelineMetrics {
 
 export interface ResourcePipelineOptions {
   readonly openFeed: OpenFeed
-  /** Returns the JSON that selectors read; null when there is none. @param apiVersion as in `JsonOf`. */
+  /** Returns the JSON that selectors read; null if there is none. @param apiVersion as in `JsonOf`. */
   readonly jsonOf: (
     resource: Resource,
     object: StoredObject,
     onlyMetadata: boolean,
     apiVersion: string,
   ) => Buffer | null
-  /** Returns what reads the stored values of a resource. */
+  /** Returns the function that reads stored values of a resource. */
   readonly ingestOf: (resource: Resource) => Ingest
   readonly onInternalError: (error: StatusError) => void
   readonly pump: Pump
@@ -44,10 +44,7 @@ export interface ResourcePipelineOptions {
   readonly bookmarkIntervalMs: number
 }
 
-/**
- * The most that the log of one group, all logs, and the frames for lagging cursors may take, as shares of the ring's
- * bytes.
- */
+/** Limits for one group's log, all logs, and the frames for lagging cursors, as shares of the ring's bytes. */
 const LOG_SHARE = 1 / 8
 const ALL_LOGS_SHARE = 1 / 4
 const REPLAY_SHARE = 1 / 8
@@ -64,7 +61,7 @@ export class ResourcePipeline {
   readonly #clock: Clock
 
   /**
-   * @param resource one of those that share the pipeline: it gives names to logs and metrics, and the shape of keys.
+   * @param resource any of those that share the pipeline; provides names for logs and metrics, and the shape of keys.
    */
   constructor(
     readonly resource: Resource,
@@ -101,13 +98,13 @@ export class ResourcePipeline {
     this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache })
   }
 
-  /** @param served one of the resources that share this pipeline. */
+  /** @param served any of the resources that share this pipeline. */
   live<S extends Served>(served: S): LiveResource<S> {
     const { cache, dispatcher, metrics } = this
     return { kind: 'live', served, cache, dispatcher, metrics }
   }
 
-  /** Reads the objects again, because their definition has changed. */
+  /** Rereads the objects because their definition has changed. */
   reread(): void {
     this.cache.reread()
     this.dispatcher.reread()
@@ -122,14 +119,14 @@ export class ResourcePipeline {
     this.dispatcher.close()
   }
 
-  /** Changes the bounds of the history and its encoded events; a smaller bound evicts at once. */
+  /** Changes the limits of the history and its encoded events; a smaller limit evicts at once. */
   setRingBounds(ring: RingBounds): void {
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
     this.cache.setRingBounds({ keepAgeMs: KEPT_HISTORY_MS, ...ring })
     this.dispatcher.setBounds(dispatcherBounds(ring))
   }
 
-  /** Gives up a quarter of the history, but keeps a little, so that nobody has to list again after a short break. */
+  /** Drops a quarter of the history down to a minimum, so that clients need not relist after a short break. */
   relieveMemory(): void {
     const { cache } = this
     if (cache.ringStats.bytes > this.#keptBytes)

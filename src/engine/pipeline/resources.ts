@@ -1,7 +1,7 @@
 /**
- * The served resources with their pipelines. It follows the registry: a resource that appears is listed and watched at
- * once, and one that vanishes ends its watchers cleanly. Resources under one etcd prefix (versions of a kind, the two
- * kinds of events) share one pipeline.
+ * The served resources with their pipelines, in step with the registry: a resource that appears is listed and watched
+ * at once, and one that disappears ends its watchers cleanly. Resources under one etcd prefix (versions of a kind, the
+ * two kinds of events) share one pipeline.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
 import { type Resource, apiVersion } from '../model/resource.js'
@@ -13,24 +13,22 @@ import type { RingBounds } from '../cache/ring-buffer.js'
 import { UncachedResources } from './uncached-resources.js'
 
 export interface ResourcesOptions extends ResourcePipelineOptions {
-  /**
-   * Returns how many batches of history are kept for a resource: 0 when it is not cached, null for the size of `ring`.
-   */
+  /** Returns how many batches of history to keep for a resource: 0 means not cached, null means the size of `ring`. */
   readonly historySize: (resource: Resource) => number | null
-  /** Where a resource that is not cached is read and watched. */
+  /** Returns where to read and watch a resource that is not cached. */
   readonly directUpstream: (resource: Resource) => UpstreamReader & UpstreamWatcher
 }
 
 interface Shared {
   readonly pipeline: ResourcePipeline
-  /** Served resources that share it. */
+  /** The number of served resources that share it. */
   users: number
 }
 
 export class Resources<S extends Served> {
   readonly #options: ResourcesOptions
   #ring: RingBounds
-  /** By what `sourceOf` says. */
+  /** Keyed by `sourceOf`. */
   readonly #pipelines = new Map<string, Shared>()
   readonly #byPath = new Map<string, LiveResource<S> | UncachedResource<S>>()
   readonly #uncached: UncachedResources<S>
@@ -49,13 +47,13 @@ export class Resources<S extends Served> {
     return this.#byPath.get(`${group}/${version}/${plural}`)
   }
 
-  /** Returns undefined also for a resource that is not cached. */
+  /** Also returns undefined for a resource that is not cached. */
   findLive(group: string, version: string, plural: string): LiveResource<S> | undefined {
     const found = this.find(group, version, plural)
     return found?.kind === 'live' ? found : undefined
   }
 
-  /** The dispatchers of all watchers, those of uncached resources included. */
+  /** The dispatchers of all watchers, including those of uncached resources. */
   *dispatchers(): Generator<Dispatcher> {
     for (const { dispatcher } of this.pipelines()) yield dispatcher
     yield* this.#uncached.dispatchers()
@@ -66,7 +64,7 @@ export class Resources<S extends Served> {
     for (const { pipeline } of this.#pipelines.values()) yield pipeline
   }
 
-  /** Changes the bounds of every cached resource's history; a smaller bound evicts at once. */
+  /** Changes the history limits of every cached resource; a smaller limit evicts at once. */
   setRingBounds(ring: RingBounds): void {
     this.#ring = ring
     for (const pipeline of this.pipelines()) pipeline.setRingBounds(this.#ringOf(pipeline.resource))
@@ -140,8 +138,8 @@ export class Resources<S extends Served> {
 }
 
 /**
- * Tells pipelines apart. What is cached of a declared prefix is made as it is declared, so that another declaration of the
- * same prefix begins anew.
+ * Returns the identity of a pipeline. What is cached of a declared prefix depends on its declaration, so another
+ * declaration of the same prefix gets a new pipeline.
  */
 function sourceOf(resource: Resource): string {
   const { holds, etcdPrefix, kind, namespaced } = resource

@@ -1,5 +1,5 @@
 /**
- * The feed of a cache that lives for one request: it reads the state that the request begins with, and for a watch
+ * The feed of a cache that lives for one request: it reads the state with which the request begins, and for a watch
  * opens one watch on the upstream. It never reconnects: when the upstream's watch is lost, so is the client's, as in an
  * API server without a watch cache.
  */
@@ -30,7 +30,7 @@ export interface UncachedFeedOptions {
   readonly onLost: (error: StatusError) => void
 }
 
-/** The most: etcd's upstream asks for fewer where values are large. */
+/** The upper limit: etcd's upstream requests smaller pages for large values. */
 const PAGE_KEYS = 10_000
 const PAGE_TIMEOUT_MS = 15_000
 const FLOOR_TIMEOUT_MS = 2_000
@@ -47,7 +47,7 @@ export class UncachedFeed implements ResourceFeed {
     this.#options = options
     const { upstream } = options
     this.freshness = {
-      // The state was read after the request had come.
+      // The state was read after the request arrived.
       trustsProgress: true,
       currentRevision: () => Promise.resolve(this.#revision),
       requestProgress: () => this.#watch?.requestProgress(),
@@ -73,8 +73,8 @@ export class UncachedFeed implements ResourceFeed {
   }
 
   /**
-   * Loads the state that a watch after that revision begins with, or the oldest one where that cannot be read any more:
-   * then the cache refuses the revision as too old.
+   * Loads the state with which a watch after that revision begins, or the oldest readable one; then the cache rejects
+   * the revision as too old.
    * @throws StatusError
    */
   async loadAt(afterRevision: Revision, signal: AbortSignal): Promise<void> {
@@ -96,7 +96,7 @@ export class UncachedFeed implements ResourceFeed {
     }
   }
 
-  /** Watches from the loaded state on. */
+  /** Watches from the loaded state onwards. */
   watch(): void {
     const { upstream, prefix } = this.#options
     const { sink, metrics } = this.#request

@@ -1,6 +1,6 @@
 /**
  * Resources that are not cached (`--watch-cache-sizes=…#0`): every request reads the upstream for itself, into a small
- * pipeline that lasts as long as the request.
+ * pipeline that lives as long as the request.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
 import { type Resource, namespacePrefix } from '../model/resource.js'
@@ -15,7 +15,7 @@ export interface UncachedResourcesOptions extends Omit<ResourcePipelineOptions, 
   readonly upstreamOf: (resource: Resource) => UpstreamReader & UpstreamWatcher
 }
 
-/** The history behind one watch: it has a single reader, which is at the head. */
+/** The history for one watch, whose only reader is at the head. */
 const RING = { maxItems: 1_024, maxBytes: 4 * 2 ** 20, maxAgeMs: 5 * 60_000 }
 
 interface Opening {
@@ -25,7 +25,7 @@ interface Opening {
 
 export class UncachedResources<S extends Served> {
   readonly #options: UncachedResourcesOptions
-  /** The requests that run. */
+  /** The running requests. */
   readonly #open = new Set<Opening>()
 
   constructor(options: UncachedResourcesOptions) {
@@ -40,7 +40,7 @@ export class UncachedResources<S extends Served> {
     return { kind: 'uncached', served, open: (request, signal) => this.#openFor(served, request, signal) }
   }
 
-  /** Ends the requests to a resource that is no longer served. */
+  /** Ends the requests for a resource that is no longer served. */
   end(resource: Resource): void {
     for (const opening of this.#open) if (opening.resource === resource) this.#close(opening)
   }

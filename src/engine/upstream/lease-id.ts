@@ -1,7 +1,6 @@
 /**
- * The ids of leases. Each begins with three bytes of this project's, so that an object's lease is known to be one that
- * a write here has granted, by whichever replica, and may be ended when the object needs it no more. A lease that
- * anybody else has granted is never ended.
+ * Lease ids. Each begins with three bytes of this project's, which identifies a lease granted by a write here, on any
+ * replica, so that it may be ended when its object no longer needs it. Leases granted by others are never ended.
  */
 import { randomBytes } from 'node:crypto'
 

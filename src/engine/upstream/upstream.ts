@@ -6,13 +6,13 @@ import type { Batch, Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 
 export interface ReadOptions {
-  /** Reads every key that starts with it. */
+  /** Reads every key with this prefix. */
   readonly prefix: Key
-  /** The first key of the page, inclusive, for going on after an earlier page. Default: the start of the prefix. */
+  /** The first key of the page, inclusive, to continue after an earlier page. Default: the start of the prefix. */
   readonly startKey?: Key
   /** Reads exactly this revision. Default: linearizable, at a revision not older than the call. */
   readonly revision?: Revision
-  /** The most keys to return; a page may have fewer, to stay within message limits. Default: no other bound. */
+  /** The most keys to return; a page may have fewer, to stay within message limits. Default: no other limit. */
   readonly limit?: number
   /** Whether to leave the values empty. */
   readonly keysOnly?: boolean
@@ -20,9 +20,7 @@ export interface ReadOptions {
 }
 
 export interface Page {
-  /**
-   * The revision that the page shows: the requested one, or etcd's at the time of the read. Later pages must name it.
-   */
+  /** The revision of the page: the requested one, or etcd's at the time of the read. Later pages must name it. */
   readonly revision: Revision
   /** etcd's own newest revision when it answered. */
   readonly currentRevision: Revision
@@ -41,7 +39,7 @@ export interface UpstreamStatus {
   readonly serverVersions: readonly string[]
   /**
    * Whether an answer to `requestProgress` can be trusted: only from etcd 3.4.31 and 3.5.13 on (#15220, #17507), and
-   * only when every endpoint is that new.
+   * only if every endpoint is that new.
    */
   readonly trustsProgress: boolean
   /** Whether reading a past state is so expensive that only the present should be read, whatever the backfill. */
@@ -51,13 +49,13 @@ export interface UpstreamStatus {
 export interface UpstreamReader {
   /** @throws UpstreamError */
   read(options: ReadOptions): Promise<Page>
-  /** Reads one key, linearizable or at a revision; null when it does not exist. @throws UpstreamError */
+  /** Reads one key, linearizably or at a revision; null when it does not exist. @throws UpstreamError */
   readKey(key: Key, options?: { revision?: Revision; signal?: AbortSignal }): Promise<KeyValue | null>
-  /** Linearizable: not older than any write that had returned before the call. @throws UpstreamError */
+  /** Linearizable: not older than any write that had completed before the call. @throws UpstreamError */
   currentRevision(signal?: AbortSignal): Promise<Revision>
   /** @throws UpstreamError */
   status(signal?: AbortSignal): Promise<UpstreamStatus>
-  /** Set when it is determined again between two calls of `status`: it takes precedence over the last status. */
+  /** Set if it is redetermined between two calls of `status`; takes precedence over the last status. */
   readonly trustsProgress?: boolean
 }
 
@@ -69,8 +67,8 @@ export interface UpstreamWatchOptions {
 
 /**
  * Why a watch ended without being closed. A compaction loses history, anything else only the connection. `left`: the
- * member that served the watch is of no use, and another one answers, so there is nothing to wait for before the next
- * watch. A source says so at most once in a second.
+ * member that served the watch is unusable but another one answers, so the next watch need not wait. A source reports
+ * this at most once a second.
  */
 export type WatchEnd =
   | { readonly kind: 'compacted'; readonly compactRevision: Revision }
@@ -87,20 +85,19 @@ export interface WatchHandlers {
   onEnd(end: WatchEnd): void
 }
 
-/** How old what a watch has delivered can be. */
+/** The maximum age of what a watch has delivered. */
 export interface SourceAge {
-  /** Everything that the source had so many milliseconds ago has been delivered, or is on its way. */
+  /** Everything that the source had `ageMs` ago has been delivered, or is on its way. */
   readonly ageMs: number
-  /** How long this holds where everything is well: the source confirms it again within that time. */
+  /** How long this holds if all is well: the source confirms it again within that time. */
   readonly validMs: number
 }
 
 export interface UpstreamWatch {
-  /** null while nothing is known; absent where the end of the source is noticed at once. */
+  /** null while unknown; absent if the end of the source is always noticed at once. */
   readonly age?: SourceAge | null
   /**
-   * Asks for an `onProgress` soon. It does nothing where `trustsProgress` is false, and may go unanswered, so ask
-   * again.
+   * Asks for an `onProgress` soon. Does nothing where `trustsProgress` is false, and may go unanswered, so ask again.
    */
   requestProgress(): void
   close(): void
@@ -123,7 +120,7 @@ export type WriteOperation =
 
 export type WriteResult =
   | { readonly kind: 'written'; readonly revision: Revision }
-  /** The state of the compared keys, in the order of `compares`, when one of them did not compare equal. */
+  /** The current state of the compared keys, in the order of `compares`, when one of them did not match. */
   | { readonly kind: 'conflict'; readonly revision: Revision; readonly current: readonly (KeyValue | null)[] }
 
 export interface UpstreamWriter {
@@ -131,7 +128,7 @@ export interface UpstreamWriter {
   write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult>
   /** @returns the lease id as decimal text. @throws UpstreamError */
   grantLease(ttlSeconds: number): Promise<string>
-  /** Ends a lease that no key has; one that has keys, or is not there, is left alone. @throws UpstreamError */
+  /** Ends a lease without keys; one that has keys or does not exist is left alone. @throws UpstreamError */
   dropLease(leaseId: string): Promise<void>
 }
 
@@ -140,9 +137,9 @@ export interface Upstream extends UpstreamReader, UpstreamWatcher, UpstreamWrite
 }
 
 export type UpstreamErrorCode =
-  /** Nobody answered in time: try again, with backoff. */
+  /** No answer in time: retry with back-off. */
   | 'unavailable'
-  /** The revision is below the compaction: see `compactRevision`. */
+  /** The revision has been compacted; see `compactRevision`. */
   | 'compacted'
   /** The revision is above etcd's own: the replica is behind, or the history is another one. */
   | 'future-revision'

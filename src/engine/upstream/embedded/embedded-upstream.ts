@@ -3,7 +3,7 @@
  * where switches simulate faults that are hard to provoke in a real etcd.
  *
  * It does not replace etcd: nothing is kept on disk, and everything is lost when the process ends. Storage, watches and
- * leases are in files of their own; this file has the interface, the limits and the faults.
+ * leases have separate files; this one has the interface, the limits and the faults.
  */
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -32,7 +32,7 @@ export interface EmbeddedUpstreamOptions {
   /** Decimal text. Default: random. */
   readonly clusterId?: string
   /**
-   * Whether to behave like an etcd from 3.4.31 or 3.5.13 on, or like an older one that leaves progress requests
+   * Whether to behave like etcd from 3.4.31 or 3.5.13 on, or like an older one that leaves progress requests
    * unanswered. Default: true.
    */
   readonly trustsProgress?: boolean
@@ -56,12 +56,12 @@ export interface EmbeddedSnapshot {
   readonly revision: Revision
 }
 
-/** Controls that no etcd offers to its clients: faults, and a view of the inside. */
+/** Controls that no real etcd has: faults, and a view of the inside. */
 export interface EmbeddedControls {
   readonly revision: Revision
   readonly compactRevision: Revision
   readonly watchCount: number
-  /** Writes as another client would, which no fault of this client prevents. Returns null when nothing changed. */
+  /** Writes as another client would, unaffected by this client's faults. Returns null when nothing changed. */
   commit(operations: readonly WriteOperation[]): Batch | null
   /** Returns what is stored now under the prefix, sorted by key, whatever faults are set. */
   peek(prefix: Key): readonly KeyValue[]
@@ -90,7 +90,7 @@ export interface EmbeddedControls {
   snapshot(): EmbeddedSnapshot
   /**
    * Behaves like an etcd restored from a backup: the whole history is replaced, so the revision usually goes back, and
-   * every watch is cut. A restore makes a new cluster id unless the old one is forced; pass it to simulate that.
+   * every watch is cut. A restore creates a new cluster id unless the old one is forced; pass it to simulate that.
    */
   restore(snapshot: EmbeddedSnapshot, options?: { readonly clusterId?: string }): void
 }

@@ -18,7 +18,7 @@ export class Leases {
   readonly #leases = new Map<string, Lease>()
   readonly #leaseOfKey = new Map<Key, string>()
 
-  /** @param onExpired called with the sorted keys of a lease that ran out, when it has any. */
+  /** @param onExpired called with the sorted keys of an expired lease, if it has any. */
   constructor(clock: Clock, onExpired: (keys: readonly Key[]) => void) {
     this.#clock = clock
     this.#onExpired = onExpired
@@ -36,7 +36,7 @@ export class Leases {
     return leaseId
   }
 
-  /** Ends a lease that has no key. */
+  /** Ends a lease without keys. */
   drop(leaseId: string): void {
     const lease = this.#leases.get(leaseId)
     if (lease === undefined || lease.keys.size > 0) return
@@ -44,7 +44,7 @@ export class Leases {
     this.#leases.delete(leaseId)
   }
 
-  /** A put moves its key to its own lease, or to none with `'0'`. */
+  /** A put attaches its key to its own lease, or with `'0'` to none. */
   attach(key: Key, leaseId: string): void {
     this.detach(key)
     if (leaseId === '0') return

@@ -1,7 +1,7 @@
 /**
  * etcd's storage model in memory: one counter, every key's versions, and the log of what each revision did.
  *
- *     index (sorted by key)                    log (dense: one batch a revision)
+ *     index (sorted by key)                    log (dense: one batch per revision)
  *     a → [put@3, put@7, delete@9]             3: put a · 4: put b, put c · 5: delete b · … · 9: delete a
  *     b → [put@4, delete@5]                    ▲ first batch kept = the compact revision, the oldest that can be read
  *
@@ -19,9 +19,11 @@ import { createSortedMap, type SortedMap } from '../../../support/sorted-map.js'
 import { UpstreamError, type WriteOperation } from '../upstream.js'
 
 export interface MvccStoreOptions {
-  /** How many revisions of history are kept at least; older ones are compacted away. */
+  /** The minimum number of revisions of history to keep; older ones are compacted away. */
   readonly historyRevisions: number
-  /** About how many bytes of keys and values the history may hold, before older revisions are compacted away. */
+  /**
+   * The approximate limit for bytes of keys and values in the history; beyond it, older revisions are compacted away.
+   */
   readonly historyBytes: number
 }
 
@@ -42,7 +44,7 @@ type History = (KeyValue | Tombstone)[]
 /** The approximate memory of an event besides its key and value: objects, array slots, a Buffer's own header. */
 const eventOverheadBytes = 200
 
-/** Compaction runs once the history exceeds its bound by this share, so that its cost is spread over many writes. */
+/** Compaction runs once the history exceeds its limit by this share, so that its cost is spread over many writes. */
 const compactionSlack = 0.1
 
 export class MvccStore {
@@ -62,7 +64,7 @@ export class MvccStore {
     return this.#revision
   }
 
-  /** The oldest revision that can be read, and watched from; 0 before the first compaction. */
+  /** The oldest revision that can be read and watched from; 0 before the first compaction. */
   get compactRevision(): Revision {
     return this.#compactRevision
   }
@@ -133,8 +135,8 @@ export class MvccStore {
 
   /**
    * Drops the history that only reads and watches below `revision` need. The revision itself stays readable, and its
-   * events, a delete's too, stay watchable (etcd once lost those: #18089, #19179).
-   * @throws UpstreamError `compacted` when that was done before, `future-revision` above the newest.
+   * events, including deletes, stay watchable (etcd once lost those: #18089, #19179).
+   * @throws UpstreamError `compacted` if already compacted, `future-revision` above the newest.
    */
   compact(revision: Revision): void {
     if (revision <= this.#compactRevision) throw compactedError(revision, this.#compactRevision)
@@ -178,7 +180,7 @@ export class MvccStore {
     const exists = previous !== undefined && previous.value !== null
     const keyValue: KeyValue = {
       key,
-      // The caller's buffer may be a slice of a large one, or may be written to again.
+      // The caller's buffer may be a slice of a large one, or may be overwritten later.
       value: Buffer.from(value),
       createRevision: exists ? previous.createRevision : revision,
       modRevision: revision,

@@ -1,7 +1,7 @@
 /**
  * A small, believable Kubernetes cluster for a first run without etcd: five nodes, six namespaces, about fifty pods
  * with their owners, services and a custom resource under `/registry`, and a few keys that are not objects. All of it
- * is in sample-cluster.json; a gentle writer keeps changing it until it is stopped.
+ * is in sample-cluster.json; a slow writer keeps changing it until stopped.
  */
 import type { Key } from '../../model/event.js'
 import { type Clock, systemClock } from '../../../support/clock.js'
@@ -12,18 +12,18 @@ import { SampleWriter } from './sample-writer.js'
 
 export interface SampleClusterOptions {
   readonly clock?: Clock
-  /** Default: always the same changes. */
+  /** Default: the same changes on every run. */
   readonly random?: Random
   /** false fills the store and then leaves it alone. Default: true. */
   readonly writes?: boolean
 }
 
 export interface SampleCluster {
-  /** Stops writing; what is there stays. */
+  /** Stops writing; the contents stay. */
   stop(): void
 }
 
-/** A key has one of the three; text and bytes are for keys that are not Kubernetes objects. */
+/** Each entry has one of the three; text and bytes are for keys that are not Kubernetes objects. */
 interface Entry {
   readonly key: Key
   readonly object?: object
@@ -31,10 +31,10 @@ interface Entry {
   readonly base64?: string
 }
 
-/** The time at which the file was written: its times keep their distance from now. */
+/** The time at which the file was written; its times are shifted to keep their distance from now. */
 const WRITTEN_AT = Date.parse('2026-06-01T12:00:00Z')
 
-/** Fills the store at once, one key a revision, and starts writing. */
+/** Fills the store at once, one key per revision, and starts writing. */
 export function startSampleCluster(store: SampleStore, options: SampleClusterOptions = {}): SampleCluster {
   const { clock = systemClock, random = seededRandom(1), writes = true } = options
   for (const { key, object, text, base64 } of readEntries(clock.now())) {

@@ -1,8 +1,8 @@
-/** Reads the sample cluster's objects, and writes the changes to them as one revision. */
+/** Reads the sample cluster's objects, and writes changes to them as one revision. */
 import { type Batch, type Key, type KeyValue, keyFromText } from '../../model/event.js'
 import type { WriteOperation } from '../upstream.js'
 
-/** The part of the embedded upstream that is needed. */
+/** The required part of the embedded upstream. */
 export interface SampleStore {
   /** Returns what is stored under the prefix now, sorted by key. */
   peek(prefix: Key): readonly KeyValue[]
@@ -14,12 +14,12 @@ export interface Stored {
 }
 
 export class SampleTransaction {
-  /** null: deleted. */
+  /** null means deleted. */
   readonly #changes = new Map<Key, Stored | null>()
 
   constructor(private readonly store: SampleStore) {}
 
-  /** Returns what is stored under a path, with the changes so far, and without what is no object. */
+  /** Returns what is stored under a path including pending changes, skipping values that are not objects. */
   list<T extends Stored>(path: string): T[] {
     const prefix = keyFromText(`/registry/${path}/`)
     const stored = this.store.peek(prefix).map(({ key, value }) => [key, parse(value)] as const)
@@ -47,7 +47,7 @@ function keyOf(path: string, { metadata: { namespace, name } }: Stored): Key {
   return keyFromText(`/registry/${path}/${namespace}/${name}`)
 }
 
-/** Returns null for what is no object with a name. */
+/** Returns null if the value is not an object with a name. */
 function parse(value: Buffer): Stored | null {
   try {
     const object = JSON.parse(value.toString('utf8')) as Partial<Stored> | null

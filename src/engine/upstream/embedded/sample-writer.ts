@@ -4,7 +4,7 @@
  *
  * The store is the only state: the writer reads what is there and skips what it does not understand. The counts of a
  * pod's owners change in the same revision as the pod, so that an observer sees a consistent cluster at every revision.
- * It is no controller: what users delete stays deleted.
+ * It is not a controller: what users delete stays deleted.
  */
 import { keyFromText } from '../../model/event.js'
 import type { Clock, Timer } from '../../../support/clock.js'
@@ -18,7 +18,7 @@ const HEARTBEAT_MS = 10_000
 const GRACE_SECONDS = 30
 /** A real cluster forgets events after an hour. */
 const MAX_EVENTS = 100
-/** The letters from which Kubernetes generates names, which spell no words. */
+/** The letters from which Kubernetes generates names, chosen to spell no words. */
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789'
 
 interface Pod extends Stored {
@@ -79,7 +79,7 @@ export class SampleWriter {
     const action = this.#pick(['flag', 'crash', 'crash', 'replacement'])
     if (action === 'flag' || serving.length === 0) return this.#turnFlag()
     const pod = this.#pick(serving)
-    // A pod of a StatefulSet has a number, and keeps it.
+    // A pod of a StatefulSet keeps its number.
     if (action === 'crash' || /-\d+$/.test(pod.metadata.name)) this.#crash(pod)
     else this.#replace(pod)
   }
@@ -89,7 +89,7 @@ export class SampleWriter {
     this.store.commit([{ type: 'put', key, value: Buffer.from(this.#pick(['on', 'off'])) }])
   }
 
-  /** A pod that leaves is gone; one that starts, again or for the first time, is ready. */
+  /** Removes a terminating pod; makes a starting or restarting one ready. */
   #advance(pod: Pod, pods: readonly Pod[]): void {
     if (pod.metadata.deletionTimestamp !== undefined) return this.#transaction.remove('pods', pod)
     let host = 2
@@ -109,7 +109,7 @@ export class SampleWriter {
     this.#note(pod, 'Warning', 'BackOff', 'back-off restarting failed container')
   }
 
-  /** One pod begins to leave, and another one to start. */
+  /** Starts terminating one pod and creates its replacement. */
   #replace(pod: Pod): void {
     const { podIP: _, ...status } = structuredClone(pod.status)
     const name = pod.metadata.name.replace(/[^-]+$/, this.#word(5))
@@ -124,7 +124,7 @@ export class SampleWriter {
     this.#note(successor, 'Normal', 'Scheduled', `assigned to ${pod.spec.nodeName}`)
   }
 
-  /** Writes the pod, and the counts of its owners. */
+  /** Writes the pod and its owners' counts. */
   #setReady(pod: Pod, ready: boolean, state: object): void {
     for (const container of pod.status.containerStatuses) Object.assign(container, { ready, started: ready, state })
     for (const condition of pod.status.conditions) {
@@ -146,7 +146,7 @@ export class SampleWriter {
     }
   }
 
-  /** Writes an event about a pod; the oldest one makes room. */
+  /** Writes an event about a pod, and removes the oldest beyond the limit. */
   #note({ metadata: { name, namespace, uid } }: Pod, type: string, reason: string, message: string): void {
     const at = this.#time()
     const events = this.#transaction.list<Event>('events')
@@ -190,7 +190,7 @@ function isLease({ spec }: Partial<Lease>): boolean {
   return typeof spec?.renewTime === 'string'
 }
 
-/** Whether it has all that this writer reads; a pod that somebody else made may not. */
+/** Whether it has everything this writer reads; a pod created by a user may not. */
 function isWhole({ spec, status }: Partial<Pod>): boolean {
   return spec?.nodeName !== undefined && Array.isArray(status?.conditions) && Array.isArray(status.containerStatuses)
 }

@@ -1,10 +1,9 @@
 /**
  * The watches of an embedded store, and the delivery of events and progress to them.
  *
- * A watch is a cursor into the store's log, not a queue. A watch that is held therefore costs nothing and, as in etcd,
- * is ended with `compacted` when the history it still needs is gone. Handlers are never called from inside `watch()`, a
- * write or `close()`: a pass runs in a later turn of the event loop and delivers to each watch everything that has
- * accumulated since.
+ * A watch is a cursor into the store's log, not a queue. So a held watch costs nothing and, as in etcd, ends with
+ * `compacted` when the history it still needs is gone. Handlers are never called from inside `watch()`, a write or
+ * `close()`: a pass in a later turn of the event loop delivers to each watch everything accumulated since.
  */
 import type { Batch, Key, KeyEvent } from '../../model/event.js'
 import { nextRevision, type Revision, toRevision } from '../../model/revision.js'
@@ -22,14 +21,14 @@ export interface WatchHubOptions {
   readonly clock: Clock
   /** Whether `requestProgress` is answered. Periodic progress is always right. */
   readonly trustsProgress: boolean
-  /** How long a watch may be quiet before it is sent its progress, in milliseconds. */
+  /** How long a watch may be quiet before it gets a progress notification, in milliseconds. */
   readonly progressIntervalMs: number
 }
 
 interface Watch {
   readonly prefix: Key
   readonly handlers: WatchHandlers
-  /** The first revision that has not been delivered. */
+  /** The first revision not delivered yet. */
   next: Revision
   isOpen: boolean
   isClosed: boolean
@@ -40,8 +39,8 @@ interface Watch {
 }
 
 /**
- * How many revisions are examined for one watch before the others have their turn: a deep replay must not block the
- * event loop.
+ * How many revisions are examined for one watch before the next watch's turn: a deep replay must not block the event
+ * loop.
  */
 const scanRevisions = 4096
 
@@ -188,8 +187,8 @@ export class WatchHub {
   }
 
   /**
-   * Sends progress only at the head, and not to a watch of a future revision, which has not been given the events
-   * before its start.
+   * Sends progress only at the head, and not to a watch of a future revision, which has not received the events before
+   * its start.
    */
   #tellProgress(watch: Watch, revision: Revision): void {
     if (watch.isClosed || watch.end !== null || watch.next !== revision + 1) return
@@ -231,7 +230,7 @@ export class WatchHub {
   }
 }
 
-/** Returns the part of a batch that lies under a prefix, or the batch itself, uncopied, when that is all of it. */
+/** Returns the part of a batch under a prefix, or the batch itself, uncopied, if that is all of it. */
 function batchUnder(batch: Batch, prefix: Key): Batch | null {
   const { events } = batch
   if (events.length === 1) return isUnder(events[0] as KeyEvent, prefix) ? batch : null

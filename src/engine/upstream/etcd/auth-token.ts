@@ -1,7 +1,7 @@
 /**
- * The token that etcd gives for user and password. It expires, and a member forgets it on a restart. Either way a
- * request is refused, the token is dropped, and the next caller fetches another one. Only one such request runs at a
- * time.
+ * The token that etcd issues for user and password. It expires, and a member forgets it on a restart. In both cases
+ * etcd refuses a request, the token is dropped, and the next caller fetches another one. Only one such request runs at
+ * a time.
  */
 import { UpstreamError } from '../upstream.js'
 
@@ -32,7 +32,7 @@ export class AuthToken {
     return this.#user !== null
   }
 
-  /** Takes another password from now on: the token that is there stays until etcd refuses it. */
+  /** Uses another password from now on; the current token stays until etcd refuses it. */
   use(user: EtcdUser): void {
     if (this.#user !== null) this.#user = user
   }
@@ -55,7 +55,7 @@ export class AuthToken {
     try {
       this.#metadata = { token: await this.#authenticate(user) }
     } catch (error) {
-      // A configured password is no reason to fail on an etcd that does not ask for one.
+      // A configured password is no reason to fail if etcd has authentication disabled.
       if (!(error instanceof UpstreamError) || !error.message.includes('authentication is not enabled')) throw error
       this.#metadata = {}
     }

@@ -1,6 +1,6 @@
 /**
- * Encodes requests, and decodes rare answers, with protobuf-es's wire reader and writer, field by field. Generated code
- * was rejected: it would bring etcd's whole schema for the dozen fields used here.
+ * Encodes requests, and decodes infrequent answers, with protobuf-es's wire reader and writer, field by field.
+ * Generated code was rejected: it would bring etcd's whole schema for the dozen fields used here.
  *
  * Source: etcd api/etcdserverpb/rpc.proto, which defines the field numbers.
  */
@@ -23,7 +23,7 @@ export const paths = {
 
 export interface RangeRequest {
   readonly key: Key
-  /** The end is exclusive; it is absent for a single key. */
+  /** Exclusive; absent for a single key. */
   readonly rangeEnd?: Key
   readonly limit?: number
   readonly revision?: Revision
@@ -31,7 +31,7 @@ export interface RangeRequest {
   readonly countOnly?: boolean
 }
 
-/** `serializable` is never set: nobody here can use a read that may be older than a completed write. */
+/** `serializable` is never set: no caller can use a read that may be older than a completed write. */
 export function encodeRangeRequest(request: RangeRequest): Uint8Array {
   const writer = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(wireKey(request.key))
   if (request.rangeEnd !== undefined) writer.tag(2, WireType.LengthDelimited).bytes(keyToBytes(request.rangeEnd))
@@ -43,9 +43,8 @@ export function encodeRangeRequest(request: RangeRequest): Uint8Array {
 }
 
 /**
- * Requests progress notifications. It does not request previous values, since the store has them, or fragments, since
- * etcd (3.4 to 3.7) cuts an answer in time quadratic in its events, so that 200,000 deletes of one transaction never
- * arrive.
+ * Asks for progress notifications, but not for previous values, since the store has them, or for fragments: etcd (3.4
+ * to 3.7) splits an answer in time quadratic in its events, so that 200,000 deletes of one transaction never arrive.
  */
 export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revision): Uint8Array {
   return new BinaryWriter()
@@ -92,7 +91,10 @@ export function encodeTxnRequest(compares: readonly Compare[], operations: reado
   return Buffer.concat(parts)
 }
 
-/** The parts of a field that contains `parts`: a value of megabytes is copied once, and not for each message around it. */
+/**
+ * Returns the parts of a field that contains `parts`: a value of megabytes is copied once, not once per enclosing
+ * message.
+ */
 function nested(field: number, parts: readonly Uint8Array[]): Uint8Array[] {
   let length = 0
   for (const part of parts) length += part.length
@@ -133,12 +135,12 @@ export function encodeLeaseRevokeRequest(leaseId: string): Uint8Array {
   return new BinaryWriter().tag(1, WireType.Varint).int64(leaseId).finish()
 }
 
-/** Asks for the keys of a lease. */
+/** Requests the keys of a lease. */
 export function encodeLeaseTimeToLiveRequest(leaseId: string): Uint8Array {
   return new BinaryWriter().tag(1, WireType.Varint).int64(leaseId).tag(2, WireType.Varint).bool(true).finish()
 }
 
-/** Returns whether the lease runs and has no key. @throws UpstreamError 'protocol' */
+/** Returns whether the lease is alive and has no key. @throws UpstreamError 'protocol' */
 export function decodeIsEmptyLease(message: Buffer): boolean {
   let secondsLeft = 0
   let keys = 0
@@ -214,7 +216,7 @@ function decodeHeader(bytes: Uint8Array): { clusterId: string; revision: Revisio
   return { clusterId, revision: toRevision(revision) }
 }
 
-/** Calls `read` at every field. It takes the value from the reader or skips it. */
+/** Calls `read` at every field, which must take the value from the reader or skip it. */
 function eachField(bytes: Uint8Array, read: (number: number, reader: BinaryReader, wireType: WireType) => void): void {
   try {
     const reader = new BinaryReader(bytes)

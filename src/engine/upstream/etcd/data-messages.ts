@@ -2,7 +2,7 @@
  * Decodes etcd's two messages that carry keys and values, RangeResponse and WatchResponse, into our model.
  *
  * Source: etcd api/etcdserverpb/rpc.proto and api/mvccpb/kv.proto, which define the field numbers. Unknown fields are
- * skipped, as protobuf demands.
+ * skipped, as protobuf requires.
  */
 import type { Key, KeyEvent, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -10,7 +10,7 @@ import { UpstreamError } from '../upstream.js'
 import { WireCursor } from './wire-cursor.js'
 
 export interface RangeAnswer {
-  /** The store's revision when it answered, which may be newer than the one that was read. */
+  /** The store's revision when it answered, which may be newer than the one read. */
   readonly headerRevision: Revision
   readonly keyValues: readonly KeyValue[]
   readonly more: boolean
@@ -60,7 +60,7 @@ const KV_VERSION = field(4, VARINT)
 const KV_VALUE = field(5, BYTES)
 const KV_LEASE = field(6, VARINT)
 
-/** The bytes that are decoded in one part: some tenths of a millisecond. */
+/** Bytes decoded in one part, which takes some tenths of a millisecond. */
 const PART_BYTES = 64 * 1024
 
 /** @throws UpstreamError 'protocol' */
@@ -79,7 +79,7 @@ export class RangeDecoding {
   #count = 0
 
   /**
-   * @param isPage whether values are slices of the message, most of which they are: whoever keeps one has to copy it, as
+   * @param isPage whether values are slices of the message, since they make up most of it: to keep one, copy it, as
    * `kubernetes/codec/ingest.ts` does.
    */
   constructor(
@@ -105,7 +105,7 @@ export class RangeDecoding {
     return cursor.at < length
   }
 
-  /** To be read after the last part. */
+  /** Complete only after the last part. */
   get answer(): RangeAnswer {
     return {
       headerRevision: this.#headerRevision as Revision,
@@ -148,7 +148,7 @@ export class WatchDecoding {
     return cursor.at < length
   }
 
-  /** To be read after the last part. */
+  /** Complete only after the last part. */
   get message(): WatchMessage {
     return {
       headerRevision: this.#headerRevision as Revision,
@@ -276,12 +276,12 @@ const EMPTY_KEY_VALUE: KeyValue = {
   leaseId: '0',
 }
 
-/** Smaller values are cheaper in a slab that they share than in memory that is counted for each of them. */
+/** Smaller values are cheaper in a shared slab than in separate memory. */
 const OWN_MEMORY_BYTES = 2048
 
 /**
- * Returns a slice when the value is most of the memory that its message lies in, otherwise a copy: a slice keeps all of
- * that memory, which may be a whole read of the socket.
+ * Returns a slice if the value is most of the memory behind the message, otherwise a copy: a slice keeps all of that
+ * memory alive, which may be a whole read of the socket.
  */
 function ownBytes(message: Buffer, at: number, size: number): Buffer {
   if (size === 0) return EMPTY

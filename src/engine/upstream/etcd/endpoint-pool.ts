@@ -1,10 +1,10 @@
 /**
  * Chooses the endpoint for all calls. One endpoint is used as long as it answers. When it does not, whichever of the
- * others connects first is used, so that a dead endpoint does not cost anybody its connect timeout.
+ * others connects first is used, so a dead endpoint does not cost callers its connect timeout.
  *
- * A connection alone is not enough: a member that is cut off from its peers, or stopped, accepts connections and does
- * not answer usefully. A caller that meets such a member reports it, and for a few seconds it is among the last choices.
- * When all are, one that answers comes before one that is silent, and then the one whose report is the oldest.
+ * A connection alone is not enough: a member that is stopped or cut off from its peers accepts connections but gives no
+ * useful answers. A caller that meets such a member reports it, and for a few seconds it is a last resort. If all are
+ * suspects, responsive ones come before silent ones, then the one with the oldest report.
  */
 import type { Clock } from '../../../support/clock.js'
 import { UpstreamError } from '../upstream.js'
@@ -25,7 +25,7 @@ export class EndpointPool {
     readonly endpoints: readonly GrpcEndpoint[],
     readonly connectTimeoutMs: number,
     readonly clock: Clock,
-    /** Whether an endpoint leaves questions unanswered now: see `silent-members.ts`. */
+    /** Whether an endpoint leaves requests unanswered now; see `silent-members.ts`. */
     readonly isSilent: (endpoint: GrpcEndpoint) => boolean,
   ) {
     const [first] = endpoints
@@ -33,7 +33,7 @@ export class EndpointPool {
     this.#current = first
   }
 
-  /** Returns a connected endpoint, at once when there is one. @throws UpstreamError 'unavailable' */
+  /** Returns a connected endpoint, at once if there is one. @throws UpstreamError 'unavailable' */
   async pick(signal?: AbortSignal): Promise<GrpcEndpoint> {
     if (this.#isClosed) throw new UpstreamError('unavailable', 'the etcd client is closed')
     if (this.#isGood(this.#current)) return this.#current
@@ -43,7 +43,7 @@ export class EndpointPool {
     return chosen
   }
 
-  /** Reports an endpoint that is connected but did not answer, or said that it cannot. */
+  /** Reports an endpoint that is connected but did not answer, or said that it cannot serve. */
   suspect(endpoint: GrpcEndpoint): void {
     if (this.endpoints.length > 1) this.#suspectUntil.set(endpoint, this.clock.monotonic() + SUSPECT_MS)
   }
@@ -61,14 +61,14 @@ export class EndpointPool {
     return (this.#suspectUntil.get(endpoint) ?? 0) > this.clock.monotonic()
   }
 
-  /** Whether `one` is the better of two suspects. */
+  /** Compares two suspects. */
   #isBetter(one: GrpcEndpoint, other: GrpcEndpoint): boolean {
     const [isSilent, isOtherSilent] = [this.isSilent(one), this.isSilent(other)]
     if (isSilent !== isOtherSilent) return isOtherSilent
     return (this.#suspectUntil.get(one) ?? 0) < (this.#suspectUntil.get(other) ?? 0)
   }
 
-  /** Returns the endpoint that connects first, or a suspect when no other one connects within its head start. */
+  /** Returns the endpoint that connects first, or a suspect if no other one connects within its head start. */
   #connect(signal: AbortSignal | undefined): Promise<GrpcEndpoint> {
     return new Promise((resolve, reject) => {
       let fallback: GrpcEndpoint | null = null

@@ -19,7 +19,7 @@ import { RpcError } from './rpc-status.js'
 import { AbandonedError, type GrpcEndpoint } from './grpc-endpoint.js'
 
 export interface EtcdCallsOptions {
-  /** null: etcd is asked without a token. */
+  /** null for calls without a token. */
   readonly user: EtcdUser | null
   /** The time limit of one call to one endpoint, in milliseconds. */
   readonly requestTimeoutMs: number
@@ -27,7 +27,7 @@ export interface EtcdCallsOptions {
 }
 
 export interface CallOptions {
-  /** The call changes nothing: when one endpoint does not answer, the next one is asked. */
+  /** The call changes nothing, so if one endpoint does not answer, it is repeated at the next one. */
   readonly isRepeatable: boolean
   /** A shorter time limit for each endpoint but the last. */
   readonly attemptMs?: number
@@ -55,7 +55,7 @@ export class EtcdCalls {
       outcome = error instanceof UpstreamError ? error.code : 'error'
       throw error
     } finally {
-      // A caller that left says nothing about etcd.
+      // A call that the caller aborted says nothing about etcd.
       if (options.signal?.aborted !== true) {
         this.#options.metrics?.etcdAnswered(operationOf(path), outcome, (performance.now() - startedMs) / 1000)
       }
@@ -63,7 +63,7 @@ export class EtcdCalls {
   }
 
   /**
-   * Returns one endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the
+   * Returns the answer of one particular endpoint, whether or not it is in use. `timeoutMs` covers connecting and the
    * answer.
    *
    * @throws UpstreamError
@@ -87,7 +87,7 @@ export class EtcdCalls {
     }
   }
 
-  /** The status of one endpoint: see `callAt`. */
+  /** Returns the status of one endpoint; see `callAt`. */
   async statusOf(
     endpoint: GrpcEndpoint,
     timeoutMs: number,
@@ -101,8 +101,8 @@ export class EtcdCalls {
   }
 
   /**
-   * Each endpoint is asked once. An attempt that was ended because its endpoint had gone silent, or because the cluster
-   * got another leader, is not counted: another attempt can be answered now.
+   * Tries each endpoint once. An attempt that ended because its endpoint went silent or the cluster elected another
+   * leader does not count, because a retry can succeed now.
    *
    * @throws UpstreamError
    */
@@ -134,7 +134,7 @@ export class EtcdCalls {
     }
   }
 
-  /** Repeats the call once with a fresh token when etcd refused the old one, for then it has done nothing. */
+  /** Repeats the call once with a fresh token if etcd refused the old one, which means that it has done nothing. */
   async #withToken<T>(call: (metadata: Readonly<Record<string, string>>) => Promise<T>): Promise<T> {
     const metadata = await this.token.metadata()
     try {
@@ -162,7 +162,7 @@ export class EtcdCalls {
   }
 }
 
-/** `range` of `/etcdserverpb.KV/Range`. */
+/** Returns `range` for `/etcdserverpb.KV/Range`. */
 function operationOf(path: string): string {
   return path
     .slice(path.lastIndexOf('/') + 1)

@@ -7,7 +7,7 @@ import { UpstreamError, type UpstreamErrorCode } from '../upstream.js'
 import { RpcError, RpcStatus } from './rpc-status.js'
 import { errorMessage } from '../../../support/error-message.js'
 
-/** The first text that is contained in the message decides. Source: etcd api/v3rpc/rpctypes/error.go. */
+/** The first text contained in the message decides. Source: etcd api/v3rpc/rpctypes/error.go. */
 const TEXTS: readonly (readonly [text: string, code: UpstreamErrorCode])[] = [
   ['required revision has been compacted', 'compacted'],
   ['required revision is a future revision', 'future-revision'],
@@ -36,7 +36,7 @@ const CODES: Partial<Record<RpcStatus, UpstreamErrorCode>> = {
   [RpcStatus.DATA_LOSS]: 'protocol',
 }
 
-/** Converts anything caught. An unknown error becomes `unavailable`, so that the call is tried again. */
+/** Converts anything caught. An unknown error becomes `unavailable`, so that the call is retried. */
 export function toUpstreamError(caught: unknown, endpoint: string): UpstreamError {
   if (caught instanceof UpstreamError) return caught
   if (!(caught instanceof RpcError)) {
@@ -60,7 +60,7 @@ export function isTokenRejected(text: string): boolean {
   )
 }
 
-/** Whether the cluster got another leader while the member waited for an answer of the old one. It can answer now. */
+/** Whether the cluster elected another leader while the member waited for the old one. A retry can succeed now. */
 export function isLeaderChange(caught: unknown): boolean {
   return caught instanceof RpcError && caught.details.includes('leader changed')
 }

@@ -61,7 +61,10 @@ export interface EtcdCredentials {
 export interface EtcdUpstreamOptions extends EtcdCredentials {
   /** At least one `http://host:port` or `https://host:port`; the port defaults to 2379. */
   readonly endpoints: readonly string[]
-  /** Calls its listener whenever there are others. What runs keeps its connection; the next one is made with them. */
+  /**
+   * Calls its listener whenever the credentials change. Running calls keep their connection; the next connection uses
+   * the new ones.
+   */
   readonly followCredentials?: (listener: (credentials: EtcdCredentials) => void) => () => void
   /** The time limit of one call to one endpoint, in milliseconds. Default 10 s: etcd itself gives up after 7. */
   readonly requestTimeoutMs?: number
@@ -74,13 +77,11 @@ export interface EtcdUpstreamOptions extends EtcdCredentials {
   readonly keepAliveTimeMs?: number
   /** The time limit for the answer to a ping, in milliseconds. Default 3 s. */
   readonly keepAliveTimeoutMs?: number
-  /**
-   * The largest message that is accepted: a larger one is `too-large`, and is never read into memory. Default 160 MiB.
-   */
+  /** The largest accepted message; a larger one is `too-large` and is never read into memory. Default 160 MiB. */
   readonly maxReceivedBytes?: number
   /**
-   * A key that the user may read, used to ask for etcd's revision. Default: the last prefix that was read, so that a
-   * user with rights on one prefix needs no setting.
+   * A key that the user may read, used to read etcd's revision. Default: the last prefix read, so that a user with
+   * rights on one prefix needs no setting.
    */
   readonly probeKey?: Key
   readonly metrics?: EtcdRequestMetrics
@@ -91,20 +92,19 @@ export interface EtcdUpstreamOptions extends EtcdCredentials {
 /** The time limit for a member to report its version, in milliseconds. */
 const STATUS_TIMEOUT_MS = 2_000
 
-/** How often members are compared: a member that is behind the others by more than this is left. */
+/** How often members are compared. A member that is behind the others by more than this is abandoned. */
 const LAG_CHECK_MS = 2_000
 
 /**
- * A silent member is left after both of these at the worst: the watches go on elsewhere within 3 s, and a read that
- * waits for it is asked elsewhere. etcd answers the question from memory, without the other members and without its
- * disk.
+ * A silent member is abandoned after both of these at worst: watches continue elsewhere within 3 s, and a waiting read
+ * is retried elsewhere. etcd answers this request from memory, without the other members and without its disk.
  */
 const SILENCE_CHECK_MS = 750
 const SILENCE_MS = 1_250
 
 /**
- * The time limit for asking a member for its revision. The question is small, so the next member is tried sooner than
- * for a page.
+ * The time limit for reading a member's revision. The request is small, so the next member is tried sooner than for a
+ * page.
  */
 const REVISION_ATTEMPT_MS = 1_000
 
@@ -113,13 +113,13 @@ const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_TIME_MS = 6_000
 const KEEP_ALIVE_TIMEOUT_MS = 3_000
 /**
- * etcd does not limit its answers. A page or a revision may be larger than gRPC's 4 MB, but a watch that is behind is
- * sent 1,000 revisions in one answer, and with 1 MB each those would fill our memory. A message announces its size
+ * etcd does not limit its answers. A page or a revision may be larger than gRPC's 4 MB, but a watch that is behind
+ * receives 1,000 revisions in one answer, and with 1 MB each those would fill our memory. A message announces its size
  * first, so a larger one can be refused. The limit fits a first page of the largest values etcd accepts.
  */
 const MAX_RECEIVED_BYTES = 160 * 1_048_576
 
-/** Connects when it is first used, and again whenever needed. @throws TypeError when an endpoint is not a URL. */
+/** Connects on first use, and again whenever needed. @throws TypeError when an endpoint is not a URL. */
 export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
   return new EtcdUpstream(options)
 }
@@ -325,7 +325,7 @@ class EtcdUpstream implements Upstream {
     return Promise.resolve()
   }
 
-  /** Leaves a member: its watches and further calls go on at another one. */
+  /** Abandons a member: its watches and further calls continue at another one. */
   #leave(endpoint: GrpcEndpoint, why: string): void {
     this.#pool.suspect(endpoint)
     const watches = [...this.#watches].filter((watch) => watch.endpoint === endpoint)
@@ -344,7 +344,7 @@ class EtcdUpstream implements Upstream {
     return { key: this.#probeKey ?? keyFromText('\0'), countOnly: true }
   }
 
-  /** etcd decides about permission after it has made sure that the member is up to date, so a refusal confirms as well. */
+  /** etcd checks permissions only after making sure that the member is up to date, so a refusal confirms as well. */
   async #confirms(endpoint: GrpcEndpoint, deadlineMs: number): Promise<boolean> {
     try {
       await this.#calls.callAt(endpoint, paths.range, encodeRangeRequest(this.#probe()), deadlineMs)
@@ -379,7 +379,7 @@ class EtcdUpstream implements Upstream {
     return Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
   }
 
-  /** Returns one endpoint's own answer, whether or not it is the one in use. */
+  /** Returns the status of one particular endpoint, whether or not it is in use. */
   async #statusOf(
     endpoint: GrpcEndpoint,
     signal: AbortSignal | undefined,
@@ -391,8 +391,8 @@ class EtcdUpstream implements Upstream {
   }
 
   /**
-   * Called for every answer. A member that was away at the start is asked every two seconds, and may be the last one
-   * with an unknown version.
+   * Called for every answer. A member that was unreachable at the start is asked every two seconds, and may be the last
+   * one with an unknown version.
    */
   #learnVersion(endpoint: GrpcEndpoint, version: string): void {
     this.#versions.set(endpoint, version)

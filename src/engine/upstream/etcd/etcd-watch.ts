@@ -1,15 +1,15 @@
 /**
- * One watch on a gRPC stream of its own. All streams share the one connection of their endpoint.
+ * One watch on its own gRPC stream. All streams share the one connection of their endpoint.
  *
  * Several watches on one stream were rejected: etcd answers a progress request there only when *all* watchers of the
  * stream have caught up, so one lagging resource would delay every consistent read, and one slow consumer the whole
- * stream. A stream costs etcd two goroutines, which is next to nothing for as many streams as there are resources.
+ * stream. A stream costs etcd two goroutines, which is negligible for as many streams as there are resources.
  *
- * A large answer (a watch that is behind is sent a thousand revisions in one) is decoded and handed over in slices of time,
- * and the stream is not read meanwhile; what had been read follows in its order. A revision is always handed over whole.
+ * A large answer (a watch that is behind receives a thousand revisions in one) is decoded and delivered in time slices.
+ * The stream is not read meanwhile; messages already read follow in order. A revision is always delivered whole.
  *
- * A lost watch is not opened again here, because the feed decides whether to resume, to relist or to wait. Only the
- * opening itself is repeated, once and with a fresh token, when etcd refuses the old one.
+ * A lost watch is not reopened here, because the feed decides whether to resume, to relist or to wait. Only opening
+ * itself is retried, once and with a fresh token, when etcd refuses the old one.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 import { type Batch, prefixEnd } from '../../model/event.js'
@@ -37,12 +37,12 @@ export interface WatchContext {
   readonly token: AuthToken
   readonly clock: Clock
   readonly logger: Logger
-  /** The time from asking for a watch to etcd's `created`, in milliseconds. */
+  /** Milliseconds between requesting a watch and etcd's `created`. */
   readonly openTimeoutMs: number
   trustsProgress(): boolean
-  /** When a member last proved to be up to date, in monotonic milliseconds: see `member-pulse.ts`. */
+  /** When a member last proved to be up to date, in monotonic milliseconds; see `member-pulse.ts`. */
   readonly confirmedAtMs: (endpoint: GrpcEndpoint) => number | null
-  /** Called when the watch is over for any reason: nobody needs to close it any more. */
+  /** Called when the watch is over for any reason and need not be closed any more. */
   onOver(watch: UpstreamWatch): void
 }
 
@@ -51,13 +51,13 @@ const REQUIRE_LEADER = { hasleader: 'true' }
 
 const PROGRESS_REQUEST = encodeWatchProgressRequest()
 
-/** Less than two intervals of the pulse: one answer that is a little late makes nothing old. */
+/** Less than two intervals of the pulse, yet one slightly late answer does not make anything old. */
 const CONFIRMED_FOR_MS = 1_800
 
-/** An answer below it takes less than a slice. */
+/** An answer below this size takes less than a slice. */
 const SLICED_BYTES = 64 * 1024
 
-/** Bytes of values, or events of a hundred bytes, that are handed over between two looks at the clock. */
+/** Bytes delivered between two looks at the clock: values, or events at a hundred bytes each. */
 const PART_BYTES = 64 * 1024
 const EVENT_BYTES = 100
 
@@ -77,7 +77,7 @@ export class EtcdWatch implements UpstreamWatch {
   #hasRefreshedToken = false
   #isOpen = false
   #isOver = false
-  /** Messages that came while a large one is being delivered, in order: at most one read of the socket. */
+  /** Messages that arrived while a large one is being delivered, in order; at most one read of the socket. */
   #waiting: Step[] = []
   #isSlicing = false
 
@@ -93,12 +93,12 @@ export class EtcdWatch implements UpstreamWatch {
     void this.#open()
   }
 
-  /** Ends the watch, because its endpoint is unusable, while another one answers. */
+  /** Ends the watch because its endpoint is unusable while another one answers. */
   leave(reason: string): void {
     this.#end({ kind: 'left', error: new UpstreamError('unavailable', reason) })
   }
 
-  /** The member that serves it; null before one was chosen. */
+  /** The member that serves the watch; null before one was chosen. */
   get endpoint(): GrpcEndpoint | null {
     return this.#endpoint
   }
@@ -245,7 +245,7 @@ export class EtcdWatch implements UpstreamWatch {
     this.#fail(upstreamError)
   }
 
-  /** Returns true when etcd refused the token and the watch is being opened again with another one. */
+  /** Returns true if etcd refused the token and the watch is being reopened with another one. */
   #refreshToken(reason: string): boolean {
     const { token } = this.#context
     if (this.#isOpen || this.#hasRefreshedToken || !token.canRefresh || !isTokenRejected(reason)) return false

@@ -1,6 +1,6 @@
 /**
- * One HTTP/2 connection to an etcd endpoint with one set of credentials. It is opened when it is asked for, again after
- * a failure until it stands, and when it is asked for again after it was lost.
+ * One HTTP/2 connection to an etcd endpoint with one set of credentials. It connects on request, retries until it
+ * succeeds, and reconnects on the next request after a loss.
  *
  *     idle ──connect──▶ connecting ──settings──▶ ready ──lost──▶ idle
  *                         │    ▲
@@ -8,9 +8,9 @@
  *                         ▼    │
  *                       resting
  *
- * It is ready when the peer's settings have arrived: a stopped process has its connections accepted by the kernel, and
- * says nothing. While calls run it is pinged, and given up when a ping is not answered; without calls it is not, since etcd ends
- * such a connection.
+ * It is ready when the peer's settings have arrived: the kernel accepts connections for a stopped process, which says
+ * nothing. While calls run the connection is pinged, and abandoned when a ping goes unanswered. Without calls it is not
+ * pinged, since etcd ends such a connection.
  */
 import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
 import { errorMessage } from '../../../support/error-message.js'
@@ -31,15 +31,18 @@ export interface GrpcConnectionOptions {
 }
 
 const DEFAULT_PORT = '2379'
-/** HTTP/2's default of 64 KB delays every page of a list by round trips. */
+/** HTTP/2's default of 64 KB delays every page of a list by several round trips. */
 const WINDOW_BYTES = 4 * 1024 * 1024
 /**
- * A restarted etcd is found again within half a second, since watches are to go on within a second of its return.
- * Callers back off by themselves.
+ * A restarted etcd is found within half a second, since watches must continue within a second of its return. Callers
+ * back off by themselves.
  */
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 400
-/** A packet that was dropped while the endpoint was away is sent again ever more rarely; a new attempt is sooner there. */
+/**
+ * TCP retransmits a packet that was dropped while the endpoint was away at growing intervals; a new attempt gets
+ * through sooner.
+ */
 const ATTEMPT_MS = 5_000
 
 export class GrpcConnection {
@@ -51,31 +54,31 @@ export class GrpcConnection {
   #timer: NodeJS.Timeout | null = null
   /** The running calls of this session, and of an earlier one that still has some. */
   #calls = 0
-  /** Callers that wait for the outcome of the attempt under way. */
+  /** Callers that wait for the outcome of the current attempt. */
   readonly #waiting = new Set<() => void>()
 
   constructor(options: GrpcConnectionOptions) {
     this.#options = options
   }
 
-  /** The connection, when calls can be made on it. A peer that vanished silently is noticed only by a ping. */
+  /** The session, if calls can be made on it. Only a ping detects a peer that vanished silently. */
   get ready(): ClientHttp2Session | null {
     const session = this.#session
     if (this.#state !== 'ready' || session === null) return null
     if (!session.closed && !session.destroyed) return session
-    // The calls of a lost connection hear of it before its own event comes.
+    // The calls of a lost connection are notified before its own event arrives.
     this.#lost(session)
     return null
   }
 
-  /** Why the last attempt failed; null when none has since it stood. */
+  /** Why the last attempt failed; null after a success. */
   get failure(): string | null {
     return this.#failure
   }
 
   /**
-   * Connects if necessary. Resolves with false as soon as an attempt has failed, the time is over or the signal aborts;
-   * attempts go on by themselves.
+   * Connects if necessary. Resolves to false as soon as an attempt has failed, the time is over or the signal aborts;
+   * attempts continue in the background.
    */
   async connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     if (this.ready !== null) return true
@@ -84,7 +87,7 @@ export class GrpcConnection {
     return this.ready !== null
   }
 
-  /** A call begins; the result is to be called at its end. */
+  /** Called when a call begins; the caller must call the result at its end. */
   use(): () => void {
     this.#calls++
     return () => {
@@ -92,7 +95,7 @@ export class GrpcConnection {
     }
   }
 
-  /** Takes no more calls. Those that run go on, and the connection is closed after the last of them. */
+  /** Takes no more calls. Running calls continue, and the connection closes after the last of them. */
   retire(): void {
     this.#become('closed')
     const session = this.#session
@@ -106,7 +109,7 @@ export class GrpcConnection {
     const options: SecureClientSessionOptions = {
       ...tls,
       settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
-      // Pages and revisions are as large as they are; the size of one message is bounded by its reader.
+      // Pages and revisions may be of any size; the reader limits the size of one message.
       maxSessionMemory: Number.MAX_SAFE_INTEGER,
     }
     const session = connect(withPort(url), options)
@@ -134,7 +137,7 @@ export class GrpcConnection {
   #lost(session: ClientHttp2Session): void {
     if (this.#session !== session || this.#state === 'closed') return
     if (this.#state !== 'connecting') {
-      // The calls that run on it after a GOAWAY end as the peer sees fit.
+      // The peer decides how the remaining calls end after a GOAWAY.
       this.#session = null
       this.#become('idle')
       return
@@ -169,13 +172,13 @@ export class GrpcConnection {
     })
   }
 
-  /** Pings for as long as the session lives, also when it takes no more calls. */
+  /** Pings for as long as the session lives, even when it takes no more calls. */
   #keepAlive(session: ClientHttp2Session): void {
     const { keepAliveTimeMs, keepAliveTimeoutMs } = this.#options
     let timer: NodeJS.Timeout
     const plan = (): void => {
       timer = setTimeout(() => {
-        // A session that ended after a GOAWAY closes only with its socket, for which its peer may let it wait.
+        // After a GOAWAY a session closes only with its socket, which the peer may delay.
         if (session.destroyed) return
         if (this.#calls === 0) plan()
         else ping()
@@ -193,7 +196,7 @@ export class GrpcConnection {
   }
 }
 
-/** `URL` alone cannot tell a port that is the default of its scheme, as in `https://host:443`, from none. */
+/** `URL` drops a port that is the default of its scheme, as in `https://host:443`. */
 function withPort(url: string): string {
   const { protocol, hostname } = new URL(url)
   const [, port = DEFAULT_PORT] = /^[^/]*\/\/[^/]*:(\d+)(?:[/?#]|$)/.exec(url) ?? []

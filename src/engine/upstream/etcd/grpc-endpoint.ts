@@ -1,8 +1,8 @@
 /**
- * One etcd endpoint over gRPC, on HTTP/2 as Node has it. @grpc/grpc-js costs about 40 µs more for each event, and most of its
- * layers (name resolution, balancing, retries, filters) serve what etcd does not need.
+ * One etcd endpoint over gRPC, on Node's HTTP/2. @grpc/grpc-js costs about 40 µs more per event, and most of its layers
+ * (name resolution, balancing, retries, filters) serve what etcd does not need.
  *
- * It transports bytes: messages go in encoded and come out as whole Buffers. Each endpoint has a connection of its own,
+ * It transports bytes: messages go in encoded and come out as whole Buffers. Each endpoint has its own connection,
  * because we must choose the endpoint ourselves: a member that answers `no leader` or does not answer at all is still
  * connected.
  */
@@ -18,7 +18,7 @@ export interface GrpcEndpointOptions extends GrpcConnectionOptions {
 export interface CallOptions {
   readonly metadata: Readonly<Record<string, string>>
   readonly timeoutMs: number
-  /** `abandon` ends it: asking elsewhere does no harm. */
+  /** Whether `abandon` ends the call, because it is safe to repeat elsewhere. */
   readonly isRepeatable?: boolean
   readonly signal?: AbortSignal
 }
@@ -29,7 +29,7 @@ export interface StreamHandlers {
   onEnd(error: RpcError | null): void
 }
 
-/** A call that `abandon` has ended. */
+/** The error of a call ended by `abandon`. */
 export class AbandonedError extends RpcError {
   constructor() {
     super(RpcStatus.CANCELLED, 'the endpoint has gone silent')
@@ -39,8 +39,8 @@ export class AbandonedError extends RpcError {
 export interface GrpcStream {
   send(message: Uint8Array): void
   /**
-   * Reads no further until `resume`, and lets the server wait. What has been read still comes: messages that lie in the
-   * same chunk, and the end of the stream.
+   * Stops reading until `resume`, so that the server waits. What has been read still arrives: messages in the same
+   * chunk, and the end of the stream.
    */
   pause(): void
   resume(): void
@@ -51,7 +51,7 @@ export class GrpcEndpoint {
   readonly url: string
   readonly #options: GrpcEndpointOptions
   #connection: GrpcConnection
-  /** The running unary calls, each with whether it can be asked elsewhere. */
+  /** The running unary calls, and whether each can be repeated elsewhere. */
   readonly #calls = new Map<GrpcStream, { readonly isRepeatable: boolean; readonly fail: (error: RpcError) => void }>()
   #heard = 0
   #isClosed = false
@@ -66,14 +66,14 @@ export class GrpcEndpoint {
     this.#connection = new GrpcConnection(options)
   }
 
-  /** How many messages have come from it, of whatever kind. */
+  /** The number of messages received, of any kind. */
   get heard(): number {
     return this.#heard
   }
 
   /**
-   * Uses other credentials for whatever begins from now on. What runs goes on over the connection that it has, which is
-   * closed after the last of it.
+   * Uses other credentials for new calls. Running calls stay on the old connection, which closes after the last of
+   * them.
    */
   renew(tls: EtcdTls): void {
     if (!this.url.startsWith('https:') || this.#isClosed) return
@@ -81,20 +81,20 @@ export class GrpcEndpoint {
     this.#connection = new GrpcConnection({ ...this.#options, tls })
   }
 
-  /** Whether it is connected. A peer that vanished silently is noticed only by keepalive or by a deadline. */
+  /** Whether it is connected. Only keepalive or a deadline detects a peer that vanished silently. */
   isReady(): boolean {
     return this.#connection.ready !== null
   }
 
-  /** For messages: its URL, and why it is not connected, as far as that is known. */
+  /** For messages: the URL, and why it is not connected, as far as known. */
   described(): string {
     const { failure } = this.#connection
     return failure === null ? this.url : `${this.url} (${failure})`
   }
 
   /**
-   * Connects if necessary. Resolves with false as soon as an attempt has failed, the time is over or the signal aborts;
-   * attempts go on by themselves.
+   * Connects if necessary. Resolves to false as soon as an attempt has failed, the time is over or the signal aborts;
+   * attempts continue in the background.
    */
   connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     return this.#isClosed ? Promise.resolve(false) : this.#connection.connect(timeoutMs, signal)
@@ -136,21 +136,19 @@ export class GrpcEndpoint {
     })
   }
 
-  /** The endpoint should be ready: otherwise the stream ends at once, as unavailable. */
+  /** The endpoint should be ready; otherwise the stream ends at once as unavailable. */
   stream(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcStream {
     return this.#open(path, metadata, handlers)
   }
 
-  /** Fails the running calls that can be asked of another endpoint as well: this one has gone silent. */
+  /** Fails the running calls that can be repeated at another endpoint, because this one has gone silent. */
   abandon(): void {
     for (const { isRepeatable, fail } of this.#calls.values()) {
       if (isRepeatable) fail(new AbandonedError())
     }
   }
 
-  /**
-   * Fails the running unary calls; no call can be started afterwards. The owners of streams must cancel them before.
-   */
+  /** Fails the running unary calls and refuses new ones. The owners of streams must cancel them before. */
   close(): void {
     this.#isClosed = true
     for (const { fail } of this.#calls.values()) fail(new RpcError(RpcStatus.CANCELLED, 'the client was closed'))
@@ -190,7 +188,7 @@ class GrpcCall implements GrpcStream {
     this.#handlers = handlers
     this.#release = release
     this.#stream = session === null ? null : this.#request(session, head)
-    // The caller gets its stream before it hears of its end.
+    // The caller gets its stream before the stream's end is reported.
     if (this.#stream === null) queueMicrotask(() => this.#end(new RpcError(RpcStatus.UNAVAILABLE, 'not connected')))
   }
 
@@ -207,7 +205,7 @@ class GrpcCall implements GrpcStream {
     this.#stream?.resume()
   }
 
-  /** Nothing more is sent. */
+  /** Sends nothing more. */
   finish(): void {
     this.#stream?.end()
   }
@@ -217,7 +215,7 @@ class GrpcCall implements GrpcStream {
     this.#isOver = true
     this.#release()
     this.#stream?.close(constants.NGHTTP2_CANCEL)
-    // A stream that is not read never closes.
+    // An unread stream never closes.
     this.resume()
   }
 
@@ -232,7 +230,7 @@ class GrpcCall implements GrpcStream {
         [constants.HTTP2_HEADER_CONTENT_TYPE]: 'application/grpc',
       })
     } catch {
-      return null // the connection was lost in this turn, and its event is still to come
+      return null // the connection was lost in this turn, and its event has not arrived yet
     }
     const reader = new MessageReader(maxReceivedBytes, (message) => {
       if (!this.#isOver) this.#handlers.onMessage(message)

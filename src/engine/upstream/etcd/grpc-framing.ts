@@ -1,6 +1,6 @@
 /**
- * gRPC's messages within an HTTP/2 stream: a byte that says whether the message is compressed, which here it never is,
- * four bytes of length, and the message.
+ * gRPC's messages within an HTTP/2 stream: a byte for the compression flag, which is always 0 here, four bytes of
+ * length, and the message.
  *
  * Source: grpc/grpc doc/PROTOCOL-HTTP2.md, "Length-Prefixed-Message".
  */
@@ -8,10 +8,10 @@ import { RpcError, RpcStatus } from './rpc-status.js'
 
 const HEAD_BYTES = 5
 
-/** A larger message is not copied behind its head: they are sent one after the other. */
+/** A larger message is sent as a separate piece after its head instead of being copied behind it. */
 const MAX_COPIED_BYTES = 64 * 1024
 
-/** The pieces to send for a message, in order. */
+/** Returns the pieces to send for a message, in order. */
 export function frameMessage(message: Uint8Array): readonly Uint8Array[] {
   const isCopied = message.length <= MAX_COPIED_BYTES
   const frame = Buffer.allocUnsafe(HEAD_BYTES + (isCopied ? message.length : 0))
@@ -23,15 +23,15 @@ export function frameMessage(message: Uint8Array): readonly Uint8Array[] {
 }
 
 /**
- * Puts messages together from the chunks of a stream. A message that lies within one chunk is a slice of it; another is
- * copied into memory of its own, once, whatever the number of chunks.
+ * Assembles messages from the chunks of a stream. A message within one chunk is a slice of it; any other is copied once
+ * into separate memory, whatever the number of chunks.
  */
 export class MessageReader {
   readonly #maxBytes: number
   readonly #onMessage: (message: Buffer) => void
   readonly #head = Buffer.alloc(HEAD_BYTES)
   #headBytes = 0
-  /** The message under way; null between messages. */
+  /** The message being assembled; null between messages. */
   #message: Buffer | null = null
   #messageBytes = 0
 
@@ -40,7 +40,7 @@ export class MessageReader {
     this.#onMessage = onMessage
   }
 
-  /** @throws RpcError for a message that is too large, which is not read into memory, or compressed. */
+  /** @throws RpcError for a compressed message, or one that is too large, which is not read into memory. */
   take(chunk: Buffer): void {
     let at = 0
     while (at < chunk.length) {

@@ -1,10 +1,10 @@
 /**
- * Finds members that have fallen behind the others without saying so.
+ * Finds members that have silently fallen behind the others.
  *
- * A member that can receive but not send still hears its leader's heartbeats. It has a leader, answers pings and keeps
+ * A member that can receive but not send still gets its leader's heartbeats. It has a leader, answers pings and keeps
  * its watches open, but gets no more data, because the leader waits for answers that never come. A watch on such a
- * member stays silent, and the connection looks healthy. Only a comparison of the members' own revisions shows it: a
- * member is behind when, at one check, it has not yet reached the revision that another member had at the check before.
+ * member stays silent, and the connection looks healthy. Only comparing the members' own revisions reveals this: a
+ * member is behind if, at one check, it has not yet reached the revision that another member had at the check before.
  */
 import type { Revision } from '../../model/revision.js'
 import type { Clock, Timer } from '../../../support/clock.js'
@@ -12,7 +12,7 @@ import type { Clock, Timer } from '../../../support/clock.js'
 export interface LaggingMembersOptions<E> {
   readonly members: readonly E[]
   /**
-   * Returns the member's own revision, without asking other members; null when it does not answer, which is handled
+   * Returns the member's own revision without involving other members; null when it does not answer, which is handled
    * elsewhere.
    */
   readonly revisionOf: (member: E) => Promise<Revision | null>
@@ -25,7 +25,7 @@ export class LaggingMembers<E> {
   readonly #options: LaggingMembersOptions<E>
   #timer: Timer | null = null
   #isStopped = false
-  /** The newest revision that any member had at the last check. */
+  /** The highest revision of any member at the last check. */
   #newest: Revision | null = null
 
   constructor(options: LaggingMembersOptions<E>) {

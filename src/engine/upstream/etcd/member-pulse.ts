@@ -1,23 +1,24 @@
 /**
- * Finds out when each member that serves our watches last proved that it follows the cluster.
+ * Tracks when each member that serves our watches last proved that it follows the cluster.
  *
- * An open watch sends nothing while nothing changes, so its silence says nothing about its age: the member may be frozen,
- * cut off from us, or cut off from the other members while they take writes. Keepalive and a lost leader are noticed
- * seconds later. So each member in use is asked for one small linearizable read a second. Its answer shows that the member
- * had applied everything that was acknowledged when the question was sent, and a member tells its watches what it applies.
+ * An open watch sends nothing while nothing changes, so its silence says nothing about its age: the member may be
+ * frozen, cut off from us, or cut off from the other members while they take writes. Keepalive and the loss of a leader
+ * are noticed only seconds later. So each member in use gets one small linearizable read a second. Its answer shows
+ * that the member had applied everything acknowledged when the request was sent, and a member sends its watches what it
+ * applies.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 
 export interface MemberPulseOptions<E> {
-  /** The members that serve a watch now. */
+  /** The members that now serve a watch. */
   readonly inUse: () => Iterable<E>
-  /** One linearizable read at this very member; false when no answer came within `deadlineMs`. */
+  /** Makes one linearizable read at exactly this member; false if no answer came within `deadlineMs`. */
   readonly answers: (member: E, deadlineMs: number) => Promise<boolean>
   readonly clock: Clock
 }
 
 const INTERVAL_MS = 1_000
-/** A watch that has just gone over to another member does not wait for a whole interval. */
+/** A watch that has just moved to another member does not wait for a whole interval. */
 const CHECK_MS = 250
 const TIMEOUT_MS = 2_000
 
@@ -42,7 +43,9 @@ export class MemberPulse<E> {
     this.#timer?.cancel()
   }
 
-  /** When the newest question that this member has answered was sent, in monotonic milliseconds; null before the first. */
+  /**
+   * When the newest request that this member has answered was sent, in monotonic milliseconds; null before the first.
+   */
   confirmedAtMs(member: E): number | null {
     return this.#askedAt.get(member) ?? null
   }

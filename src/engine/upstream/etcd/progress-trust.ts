@@ -1,7 +1,7 @@
 /**
  * Decides whether etcd's answers to progress requests can be trusted.
  *
- * Before 3.4.31 and 3.5.13 the answer could overtake the events it covers (etcd #15220, #17507). After a failover, a
+ * Before 3.4.31 and 3.5.13 the answer could overtake the events it covers (etcd #15220, #17507). After a failover a
  * single old member is enough for a wrong answer, so every member counts, and the version of an absent member is
  * remembered.
  */

@@ -28,7 +28,7 @@ export type RpcStatus = (typeof RpcStatus)[keyof typeof RpcStatus]
 
 const names = new Map<number, string>(Object.entries(RpcStatus).map(([name, code]) => [code, name]))
 
-/** A status as the server or the transport gave it, before it is interpreted. */
+/** A status as given by the server or the transport, before interpretation. */
 export class RpcError extends Error {
   override readonly name = 'RpcError'
 
@@ -51,7 +51,7 @@ export function statusOfTrailers(trailers: Readonly<Record<string, unknown>>): R
   return new RpcError(names.has(number) ? (number as RpcStatus) : RpcStatus.UNKNOWN, details)
 }
 
-/** Returns the status of an HTTP answer that is not gRPC's, as of a proxy in between. */
+/** Returns the status for an HTTP answer that is not gRPC, such as a proxy's. */
 export function statusOfHttp(httpStatus: number): RpcError {
   const codes: Record<number, RpcStatus> = {
     400: RpcStatus.INTERNAL,

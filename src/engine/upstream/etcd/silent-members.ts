@@ -1,8 +1,8 @@
 /**
- * Finds members that have gone silent while their connection stands: stopped, frozen, or behind a network that drops.
+ * Finds members that have gone silent on an open connection: stopped, frozen, or behind a network that drops packets.
  *
- * gRPC's own pings would tell, but etcd takes more than one in 5 s for an attack, so they take 9 s to be sure. A small
- * question with a deadline may be asked as often as we like. A member is silent when it let the deadline pass, said
+ * gRPC's own pings would reveal them, but etcd takes more than one in 5 s for an attack, so they need 9 s to be sure. A
+ * small request with a deadline may be sent as often as we like. A member is silent if it let the deadline pass, sent
  * nothing else meanwhile, and another member has answered since: without that, the fault may be ours, or there is
  * nowhere to go.
  */
@@ -10,25 +10,25 @@ import type { Clock, Timer } from '../../../support/clock.js'
 
 export interface SilentMembersOptions<E> {
   readonly members: readonly E[]
-  /** A question that any member answers by itself; false when no answer came within `deadlineMs`. */
+  /** Sends a request that any member answers by itself; false if no answer came within `deadlineMs`. */
   readonly answers: (member: E, deadlineMs: number) => Promise<boolean>
-  /** How many messages have come from it, of whatever kind. */
+  /** The number of messages received from the member, of any kind. */
   readonly heardFrom: (member: E) => number
-  /** Called after every question that a silent member has left open. */
+  /** Called after every request that a silent member has left unanswered. */
   readonly onSilent: (member: E) => void
   readonly clock: Clock
-  /** From one question to the next. */
+  /** The interval between two requests. */
   readonly everyMs: number
   readonly deadlineMs: number
 }
 
-/** A deadline that is noticed later than this says that this process stood still, and nothing of the member. */
+/** A deadline that fires later than this means that this process stood still, and says nothing about the member. */
 const OWN_DELAY_MS = 250
 
 export class SilentMembers<E> {
   readonly #options: SilentMembersOptions<E>
   readonly #timers = new Map<E, Timer>()
-  /** When each answered last, in monotonic milliseconds. */
+  /** When each member last answered, in monotonic milliseconds. */
   readonly #answeredAt = new Map<E, number>()
   readonly #silent = new Set<E>()
   #isStarted = false
@@ -38,12 +38,12 @@ export class SilentMembers<E> {
     this.#options = options
   }
 
-  /** There is nowhere to go with one member. Calling it again does nothing. */
+  /** Does nothing with a single member, since there is nowhere to go, or when called again. */
   start(): void {
     const { members } = this.#options
     if (members.length < 2 || this.#isStarted || this.#isStopped) return
     this.#isStarted = true
-    // Each at its own pace: one that is silent must not hold up the questions to the others.
+    // Each member has its own schedule, so that a silent one does not hold up the requests to the others.
     for (const member of members) this.#plan(member)
   }
 
@@ -52,7 +52,7 @@ export class SilentMembers<E> {
     for (const timer of this.#timers.values()) timer.cancel()
   }
 
-  /** Whether it was silent when it was last asked. */
+  /** Whether the member was silent at the last request. */
   isSilent(member: E): boolean {
     return this.#silent.has(member)
   }

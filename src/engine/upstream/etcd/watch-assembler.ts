@@ -2,12 +2,11 @@
  * Turns watch messages into whole revisions. It is pure: it has no stream and no clock.
  *
  * etcd never splits a revision over two answers: a live answer is one transaction, and an answer that catches up stops
- * at the boundary of a revision (server/storage/mvcc/watcher_group.go, `eventBatch.add`; the same since 3.4). Only a
+ * at a revision boundary (server/storage/mvcc/watcher_group.go, `eventBatch.add`; the same since 3.4). Only a
  * *fragmented* answer may be cut anywhere, and fragments are not requested, so nothing ever has to be held back.
  *
  * An answer's header carries the store's revision, which is far ahead of the events while the watcher catches up. The
- * position is therefore the last event's revision, and the header counts only in an answer that is nothing but
- * progress.
+ * position is therefore the last event's revision, and the header counts only in a pure progress answer.
  */
 import type { Batch } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -20,7 +19,7 @@ export interface WatchAssembler {
    * older ones than a future start revision (#20221).
    */
   add(message: WatchMessage): readonly Batch[]
-  /** Whether everything up to `revision` counts as delivered; false when it lies before the position. */
+  /** Marks everything up to `revision` as delivered; returns false when it lies before the position. */
   advance(revision: Revision): boolean
   readonly droppedEvents: number
 }

@@ -1,6 +1,6 @@
 /**
- * Reads protobuf from a Buffer for the two messages that carry all of the data. It costs a fraction of a general
- * decoder: no object per field, no bigint, values by position. All other messages are decoded by `control-messages.ts`.
+ * Reads protobuf from a Buffer for the two messages that carry all of the data, at a fraction of the cost of a general
+ * decoder: no object per field, no bigint, values by position. `control-messages.ts` decodes all other messages.
  *
  * An int64 is read as a number and checked: one that a number cannot represent exactly is an error and is never
  * rounded.
@@ -69,8 +69,8 @@ export class WireCursor {
   }
 
   /**
-   * Reads the length of the following field and checks that it lies within the message. The cursor is then at its first
-   * byte.
+   * Reads the length of the following field and checks that it lies within the message. The cursor is then at the
+   * field's first byte.
    */
   length(): number {
     const length = this.#varint32()
