@@ -1,6 +1,6 @@
 /**
- * Splits the arguments into the texts given for each option. It reads the tokens of Node's `parseArgs` in lenient mode: the strict
- * mode, like commander, stops at the first mistake, and we report all of them.
+ * Splits the arguments into the texts given for each option. Uses the tokens of Node's `parseArgs` in lenient mode: the
+ * strict mode, like commander, stops at the first mistake, and we report all of them.
  */
 import { parseArgs } from 'node:util'
 
@@ -9,7 +9,7 @@ import { optionNames, options, type OptionName } from './options.js'
 import { nearestName } from '../../support/nearest-name.js'
 
 export interface CommandLine {
-  /** `--help` has the options that matter first, `--help all` every one; null when neither is given. */
+  /** `--help` starts with the options that matter, `--help all` lists every one; null when neither is given. */
   readonly help: 'first' | 'all' | null
   readonly version: boolean
   /** The texts in order; a bare boolean flag gives "true". */

@@ -1,7 +1,4 @@
-/**
- * Everything that is wrong with the configuration, found in one run: main prints one line for each problem and exits
- * with 2.
- */
+/** Every problem in the configuration, found in one run: main prints one line per problem and exits with 2. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 

@@ -2,7 +2,7 @@
 import { formatBytes, formatDuration, type Option, type OptionGroup } from './option.js'
 import { environmentName, type OptionName, optionNames, options } from './options.js'
 
-/** Returns a range such as `1s – 24h` or `expire | coalesce`; null when every value of the kind is allowed. */
+/** Returns a range such as `1s – 24h` or `expire | coalesce`; null if every value of the kind is allowed. */
 export function rangeOf(option: Option<unknown>): string | null {
   if (option.choices !== null) return option.choices.join(' | ')
   if (option.min === null || option.max === null) return null
@@ -13,7 +13,7 @@ export function rangeOf(option: Option<unknown>): string | null {
 const HELP_COLUMNS = 100
 const INDENT = '        '
 
-/** The options that most servers set, in `--help`; `--help all` has every one. */
+/** The options that most servers set, listed by `--help`; `--help all` lists every one. */
 const FIRST: ReadonlySet<OptionName> = new Set([
   'etcdServers',
   'etcdPrefix',

@@ -3,7 +3,7 @@
  *
  * A flag wins over the environment, the environment over the file, the file over the default. The resource table is the
  * exception: `--resource` adds to the file's `resources:`. Nothing here reads the process: arguments, environment and
- * file system come in, so that tests and `main.ts` do the same.
+ * file system are parameters, so that tests and `main.ts` do the same.
  */
 import { resolveResources } from '../../kubernetes/dialect/declared-resource.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
@@ -16,9 +16,9 @@ import { complete, type Completed, relations } from './relations.js'
 import { parseYamlFile, type YamlFile } from './yaml-file.js'
 import { errorMessage } from '../../support/error-message.js'
 
-/** Durations in milliseconds, sizes in bytes, null for what is not given. */
+/** Durations are in milliseconds, sizes in bytes; null means not given. */
 export interface Config extends Omit<Completed, 'resource'> {
-  /** The resources served at start: the table's defaults, the file's `resources:` and `--resource`. */
+  /** The resources served at the start: the table's defaults, the file's `resources:` and `--resource`. */
   readonly resources: readonly ServedResource[]
   /** Ids of resources that are never served, even if a definition names them: `--resource=-events`. */
   readonly leftOut: readonly string[]
@@ -28,20 +28,18 @@ export interface Config extends Omit<Completed, 'resource'> {
 
 export type Loaded =
   | { readonly kind: 'run'; readonly config: Config; readonly sources: Sources }
-  /** `--help`. */
   | { readonly kind: 'help'; readonly text: string }
-  /** `--version`. */
   | { readonly kind: 'version' }
 
 export type Source = 'flag' | 'environment' | 'file' | 'default'
 export type Sources = Readonly<Record<OptionName, Source>>
 
-/** Text of a file; throws as `node:fs` does. */
+/** Returns the text of a file; throws like `node:fs`. */
 export type ReadFile = (path: string) => string
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * @param args what follows the program's name.
+ * @param args the arguments after the program's name.
  * @throws ConfigError with every problem found.
  */
 export function load(args: readonly string[], environment: Environment, readFile: ReadFile): Loaded {
@@ -72,7 +70,7 @@ export function load(args: readonly string[], environment: Environment, readFile
     const problem = relation.check(completed, (name) => given.has(name))
     if (problem !== null) problems.push(problem)
   }
-  // A configuration that names this port requires TLS, and a plain port in its place would be worse than none.
+  // A configuration that names this port requires TLS, and a plain port instead would be worse than none.
   const securePort = given.get('securePort')
   const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
   if (securePort !== undefined && completed.securePort === null && !isTold) {
@@ -115,7 +113,10 @@ export function load(args: readonly string[], environment: Environment, readFile
   return { kind: 'run', config: deepFreeze(config), sources: sourcesOf(given) }
 }
 
-/** Rights may be made from Kubernetes' resources, its first object may be written here, and others may share what is served. */
+/**
+ * Whether Kubernetes' resources may wait until one is stored: not if permissions depend on them, the first may be
+ * written here, or other servers share them.
+ */
 function mayAwaitKubernetes(config: Completed): boolean {
   const { kubernetesResources, etcdServers, natsServers, passthrough, apiservice, authorizationMode } = config
   const isNeeded = authorizationMode.includes('RBAC') || config.enableWrites
@@ -123,13 +124,13 @@ function mayAwaitKubernetes(config: Completed): boolean {
   return kubernetesResources === 'auto' && etcdServers.length > 0 && isAlone && !isNeeded
 }
 
-/** Derived from these. */
+/** Resources that writes are checked against. */
 const CHECKED_BY_WRITES: ReadonlySet<string> = new Set(['namespaces', 'poddisruptionbudgets.policy'])
 
 interface Given {
   readonly source: Source
   readonly texts: readonly string[]
-  /** What to call it in a message. */
+  /** Its name in messages. */
   readonly place: string
 }
 
@@ -145,7 +146,7 @@ function readYaml(path: string | undefined, readFile: ReadFile): YamlFile {
 }
 
 /**
- * An empty variable is as good as none: compose files and charts set those. Kubernetes itself sets DISTRIBUTARY_PORT, to
+ * An empty variable counts as unset: compose files and charts set those. Kubernetes itself sets DISTRIBUTARY_PORT, to
  * something like tcp://10.0.0.1:8001, in every pod beside a service named distributary.
  */
 function environmentValue(environment: Environment, name: OptionName): string | null {
@@ -174,13 +175,13 @@ function parseValues(
       return [name, option.default]
     }
   })
-  // Name by name each value came from the option of that name, which is what the mapped type says.
+  // Each value came from the option of the same name, as the mapped type says.
   return { values: Object.fromEntries(entries) as OptionValues, broken }
 }
 
 function reasonOf(error: unknown): string {
   if (error instanceof OptionValueError) return error.message
-  // Node's message names the call and the path; the code is what matters first.
+  // Node's message names the call and the path; only the code matters here.
   return `cannot be read: ${errorMessage(error)}`
 }
 

@@ -1,10 +1,10 @@
 /**
- * The kinds of options: how each reads text, and says what is wrong with it. The options themselves are in `options.ts`;
- * `load.ts` finds their values.
+ * The kinds of options: how each parses text, and how it describes a wrong value. The options themselves are in
+ * `options.ts`; `load.ts` finds their values.
  *
- * A kind reads *text*, wherever the text came from. A second way in for YAML's own types was rejected: the same option
- * would then have two grammars. What YAML adds is only that a boolean must be written as one, and that a list may be a
- * sequence.
+ * A kind parses *text*, wherever the text came from. A second parser for YAML's own types was rejected, because the
+ * same option would then have two grammars. YAML adds only that a boolean must be written as one, and that a list may
+ * be a sequence.
  */
 
 export type OptionGroup =
@@ -22,30 +22,33 @@ export type OptionGroup =
 
 export type OptionKind = 'boolean' | 'integer' | 'bytes' | 'duration' | 'string' | 'choice' | 'file' | 'list' | 'secret'
 
-/** The message says what is wrong with the value and which bound it broke; the caller adds where it came from. */
+/** The message says what is wrong with the value and which limit it exceeds; the caller adds where it came from. */
 export class OptionValueError extends Error {
   override readonly name = 'OptionValueError'
 }
 
 export interface OptionDoc {
-  /** With its dashes: `--port`. The environment name and the YAML key follow from it. */
+  /** Includes the dashes: `--port`. The environment name and the YAML key follow from it. */
   readonly flag: string
   readonly group: OptionGroup
-  /** Its purpose, and what goes wrong with a bad value, in whole sentences. */
+  /** The purpose, and what goes wrong with a bad value, in whole sentences. */
   readonly doc: string
 }
 
 export interface Option<T> extends OptionDoc {
   readonly kind: OptionKind
-  /** The unit of the loaded value: milliseconds for durations, bytes for sizes, whatever was written. */
+  /** The unit of the loaded value: milliseconds for durations, bytes for sizes, however the value was written. */
   readonly unit: string | null
   readonly default: T
   readonly min: number | null
   readonly max: number | null
   readonly choices: readonly string[] | null
-  /** As a person would write the default, null when there is none. */
+  /** The default as a person would write it, null if there is none. */
   readonly defaultText: string | null
-  /** Every text given for it in one place, in order: a scalar takes the last, a list takes all. @throws OptionValueError */
+  /**
+   * Parses every text given for the option in one place, in order: a scalar takes the last, a list takes all. @throws
+   * OptionValueError
+   */
   parse(texts: readonly string[]): T
 }
 
@@ -77,7 +80,7 @@ function option<T>(
   }
 }
 
-/** Scalars: what is said last counts, as on kube-apiserver's command line, so that a wrapper's extra flags win. */
+/** The last text of a scalar wins, as on kube-apiserver's command line, so that a wrapper can append flags. */
 function last(texts: readonly string[]): string {
   return texts.at(-1) ?? ''
 }
@@ -121,7 +124,7 @@ export function integer<D extends number | null>(extra: Extra<D> & Bounds & { un
   )
 }
 
-/** A number that may also be `off`, which loads as null; so null cannot be its "not given", `undefined` is. */
+/** A number that may also be `off`, which loads as null; "not given" is therefore `undefined`. */
 export function port(extra: OptionDoc & { default: number | undefined }): Option<number | null | undefined> {
   const bounds = { min: 0, max: 65_535 }
   return option<number | null | undefined>(
@@ -182,7 +185,10 @@ export function bytes<D extends number | null>(extra: Extra<D> & Bounds): Option
 
 const DURATION_UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
 
-/** As Go writes them (`90s`, `1h30m`, `250ms`); a bare number is seconds, as kube-apiserver's `--min-request-timeout`. */
+/**
+ * In Go's format (`90s`, `1h30m`, `250ms`); a bare number means seconds, as in kube-apiserver's
+ * `--min-request-timeout`.
+ */
 export function duration<D extends number | null>(extra: Extra<D> & Bounds): Option<number | D> {
   return option<number | D>(
     'duration',
@@ -235,12 +241,12 @@ export function file(extra: OptionDoc): Option<string | null> {
   })
 }
 
-/** Text with a grammar of its own. */
+/** Text with its own grammar. */
 export function parsed<T>(extra: OptionDoc & { parse: (text: string) => T }): Option<T | null> {
   return option<T | null>('string', { ...extra, default: null }, (texts) => extra.parse(last(texts)))
 }
 
-/** From the environment only: a process's arguments are there for everyone on the machine to read. */
+/** From the environment only, because everyone on the machine can read a process's arguments. */
 export function secret(extra: OptionDoc): Option<string | null> {
   return option<string | null>('secret', { ...extra, default: null }, last)
 }
@@ -253,7 +259,7 @@ export function choice<const C extends string, D extends C | null>(
   })
 }
 
-/** For the items of a list of choices. @throws OptionValueError */
+/** Parses an item of a list of choices. @throws OptionValueError */
 export function pick<C extends string>(choices: readonly C[], text: string): C {
   const found = choices.find((one) => one === text)
   if (found === undefined) throw new OptionValueError(`${quote(text)} is none of ${choices.join(', ')}`)
@@ -267,7 +273,7 @@ interface ListExtra<T> extends OptionDoc {
   readonly choices?: readonly string[]
 }
 
-/** Commas within one value, and the flag may be repeated. */
+/** Items are separated by commas, and the flag may be repeated. */
 export function list<T>(extra: ListExtra<T>): Option<readonly T[]> {
   const format = extra.formatItem ?? String
   return option<readonly T[]>(
@@ -278,7 +284,7 @@ export function list<T>(extra: ListExtra<T>): Option<readonly T[]> {
         .flatMap((text) => text.split(','))
         .map((item) => item.trim())
         .filter((item) => item !== '')
-      // An unset variable in a script must not read as *nothing was asked for*.
+      // An unset variable in a script must not silently mean an empty list.
       if (texts.length > 0 && items.length === 0) throw new OptionValueError('is empty')
       return items.map(extra.parseItem)
     },
@@ -311,7 +317,7 @@ export function formatDuration(ms: number): string {
   return `${ms}ms`
 }
 
-/** Values are shown to find the mistake, not to be printed whole. */
+/** Long values are shortened: enough to find the mistake. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text)
 }

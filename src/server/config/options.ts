@@ -1,9 +1,9 @@
 /**
- * Every option of the server, once: flag, default, bounds, and what goes wrong with a bad value. The environment name,
- * the YAML key, `--help`, the docs and the schema of the Helm values are made from this table.
+ * Every option of the server, once: flag, default, limits, and what goes wrong with a bad value. The environment name,
+ * the YAML key, `--help`, the docs and the schema of the Helm values are generated from this table.
  *
  * To add an option, add its entry here *with the code that reads it*: an option that nothing reads does not exist.
- * Flags that kube-apiserver has too mean the same here. `relations.ts` says how options depend on each other.
+ * Flags shared with kube-apiserver have the same meaning. `relations.ts` defines how options depend on each other.
  */
 import type { ValueOf } from './option.js'
 import { upstreamOptions } from './options/upstream.js'
@@ -37,7 +37,10 @@ export function environmentName(name: OptionName): string {
   return `DISTRIBUTARY_${options[name].flag.slice(2).replaceAll('-', '_').toUpperCase()}`
 }
 
-/** null for those that have no place in the file: the file's own path, secrets, and what `resources:` says better. */
+/**
+ * null for options that have no place in the file: the file's own path, secrets, and what `resources:` expresses
+ * better.
+ */
 export function yamlKey(name: OptionName): string | null {
   return name === 'config' || name === 'resource' || options[name].kind === 'secret' ? null : name
 }

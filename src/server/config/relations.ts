@@ -1,20 +1,20 @@
 /**
- * Relations between options: first the defaults that follow from other options, then the rules that one value alone
- * cannot break. A rule names the options it reads, so that a value already found wrong is reported only once.
+ * Relations between options: first the defaults that follow from other options, then the rules about combinations. A
+ * rule names the options it reads, so that a value already found wrong is reported only once.
  */
 import { isIP } from 'node:net'
 
 import { formatDuration } from './option.js'
 import { options, type OptionName, type OptionValues } from './options.js'
 
-/** The values with nothing left open. */
+/** The values with every default filled in. */
 export interface Completed extends Omit<OptionValues, 'port' | 'securePort' | 'enableWrites'> {
-  /** null: no plain HTTP. */
+  /** null for no plain HTTP. */
   readonly port: number | null
-  /** null: no TLS. */
+  /** null for no TLS. */
   readonly securePort: number | null
   readonly enableWrites: boolean
-  /** No upstream was named: serve the in-process store. */
+  /** Whether no upstream was named and the in-process store is served. */
   readonly embedded: boolean
 }
 
@@ -35,7 +35,7 @@ export function isLoopback(address: string): boolean {
   return isIP(address) === 4 ? address.startsWith('127.') : address === '::1' || address === '0:0:0:0:0:0:0:1'
 }
 
-/** The options that have callers authenticated, in no order; anonymous alone is not an authenticator. */
+/** The options that authenticate callers, in no particular order; anonymous access alone does not. */
 export const AUTHENTICATORS = [
   'clientCaFile',
   'tokenAuthFile',
@@ -44,12 +44,12 @@ export const AUTHENTICATORS = [
   'requestheaderClientCaFile',
 ] as const satisfies readonly OptionName[]
 
-/** Whether anybody is asked who they are. */
+/** Whether callers are authenticated at all. */
 export function hasAuthenticator(config: Pick<Completed, (typeof AUTHENTICATORS)[number]>): boolean {
   return AUTHENTICATORS.some((name) => config[name] !== null)
 }
 
-/** The processes of a server: with workers, the primary is one more. */
+/** The number of processes of a server: with workers, the primary is one more. */
 export function processesOf(workers: number): number {
   return workers > 1 ? workers + 1 : 1
 }
@@ -58,12 +58,12 @@ interface Relation {
   readonly reads: readonly OptionName[]
   /**
    * Returns the problem as one sentence; null if there is none.
-   * @param isGiven whether an option has a value that is not its default's.
+   * @param isGiven whether an option has a value other than its default.
    */
   check(config: Completed, isGiven: (name: OptionName) => boolean): string | null
 }
 
-/** A process of less memory would refuse everything. */
+/** A process with less memory would refuse everything. */
 const MIN_PROCESS_BYTES = 128 * 1024 * 1024
 
 export const relations: readonly Relation[] = [
@@ -320,7 +320,8 @@ export const relations: readonly Relation[] = [
       new Set(c.authorizationMode).size < c.authorizationMode.length ? '--authorization-mode names a mode twice' : null,
   },
   {
-    // Whoever names callers, or an API server that judges them, expects that somebody judges what is read here too.
+    // Someone who identifies callers, or has an API server that authorizes them, expects reads here to be authorized
+    // too.
     reads: ['authorizationMode', 'passthrough', 'apiservice', ...AUTHENTICATORS],
     check: (c, isGiven) => {
       if (isGiven('authorizationMode')) return null

@@ -1,4 +1,4 @@
-/** Which options of a running server may change, and what changed between two configurations. */
+/** Which options may change while a server runs, and what changed between two configurations. */
 import type { Config } from './load.js'
 import { options, type OptionName } from './options.js'
 
@@ -20,35 +20,35 @@ export const RELOADABLE = [
 ] as const satisfies readonly OptionName[]
 
 export interface ConfigChanges {
-  /** Flags whose values may change while the server runs, and `resources`. */
+  /** Flags whose changed values need a new process; with --upstream also `resources`. */
   readonly reloadable: readonly string[]
   /** Flags whose values need a new process; over --upstream `resources` too. */
   readonly refused: readonly string[]
 }
 
-/** Keys of the file that a server with this configuration takes over while it runs. */
+/** Returns the keys of the file that a running server with this configuration adopts. */
 export function reloadableNames({ upstream }: Config): readonly (OptionName | 'resources')[] {
-  // Over --upstream they choose among what the server there serves, once.
+  // With --upstream they select once from what the server there serves.
   return upstream === null ? [...RELOADABLE, 'resources'] : RELOADABLE
 }
 
 export function changesBetween(before: Config, after: Config): ConfigChanges {
   const changed = (Object.keys(after) as (keyof Config)[]).filter((name) => {
-    // The password follows its file by itself.
+    // The password file is watched separately.
     if (name === 'etcdPassword' && after.etcdPasswordFile !== null) return false
     return JSON.stringify(before[name]) !== JSON.stringify(after[name])
   })
   const canChange = new Set<string>(reloadableNames(after))
   return {
     reloadable: changed.filter((name) => canChange.has(name)).map(flagOf),
-    // What follows from other options (embedded, awaitsKubernetes, enableWrites) has no flag of its own to name.
+    // Derived values (embedded, awaitsKubernetes, enableWrites) have no flag to name.
     refused: changed
       .filter((name) => !canChange.has(name) && name !== 'embedded' && name !== 'awaitsKubernetes')
       .map(flagOf),
   }
 }
 
-/** `--max-watchers` of `maxWatchers`; a name that is no option stays. */
+/** `--max-watchers` for `maxWatchers`; a name that is not an option is returned unchanged. */
 export function flagOf(name: string): string {
   if (name === 'leftOut') return 'what --resource leaves out'
   return Object.hasOwn(options, name) ? options[name as OptionName].flag : name

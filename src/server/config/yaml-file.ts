@@ -1,7 +1,7 @@
 /**
- * The YAML file → the texts given for each option and the entries of the resource table, every problem with its line and
- * column. The syntax tree is walked rather than turned into an object: positions survive, and a key such as `__proto__`
- * is an unknown key and nothing more.
+ * The YAML file → the texts given for each option and the entries of the resource table, every problem with its line
+ * and column. The syntax tree is walked instead of converted to an object, which keeps positions and makes a key such
+ * as `__proto__` just an unknown key.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../support/yaml.js'
 
@@ -18,13 +18,13 @@ export interface YamlValue {
 
 export interface YamlFile {
   readonly values: ReadonlyMap<OptionName, YamlValue>
-  /** Entries of `resources:` that are a name alone: known resources. */
+  /** Entries of `resources:` that are only the name of a known resource. */
   readonly resourceNames: readonly string[]
   readonly declarations: readonly ResourceDeclaration[]
   readonly problems: readonly string[]
 }
 
-/** The members of one entry of `resources:`, all of `ResourceDeclaration`, with their types. */
+/** The members of an entry of `resources:`, with the types from `ResourceDeclaration`. */
 export const RESOURCE_FIELDS = {
   name: 'string',
   prefix: 'string',
@@ -36,7 +36,7 @@ export const RESOURCE_FIELDS = {
   shortNames: 'strings',
 } as const satisfies Record<keyof ResourceDeclaration, 'string' | 'boolean' | 'strings'>
 
-/** A configuration is written by hand; more than this is a wrong file. */
+/** A configuration is written by hand; a longer file is the wrong one. */
 const MAX_FILE_CHARACTERS = 1_048_576
 
 const byKey = new Map<string, OptionName>(
@@ -155,7 +155,7 @@ class Reader implements YamlFile {
       if (read === null) this.problem(offsetOf(value ?? key), `resources: ${field} must be ${TYPE_NAMES[type]}`)
       else fields.set(field, read)
     }
-    // Every member was checked against RESOURCE_FIELDS, which is what the type is written from.
+    // Every member was checked against RESOURCE_FIELDS, which matches the type.
     return this.problems.length > problemsBefore ? null : (Object.fromEntries(fields) as Partial<ResourceDeclaration>)
   }
 
@@ -185,7 +185,7 @@ function readTyped(type: string, value: Node | null): string | boolean | readonl
   return isScalar(value) && typeof value.value === 'string' ? value.value : null
 }
 
-/** As it was written: `1.10` stays so, and `0644` is not made octal. */
+/** Returns the text as written: `1.10` stays unchanged, and `0644` is not octal. */
 function scalarText(node: Node | null): string | null {
   if (!isScalar(node)) return null
   if (typeof node.value === 'string') return node.value

@@ -1,9 +1,9 @@
-/** The metrics of the fan-out: watchers, the events they were sent, and the delay. */
+/** The metrics of the fan-out: watchers, events sent to them, and delays. */
 import type { Counter } from 'prom-client'
 import type { BroadcastMetrics } from '../../engine/model/stage-metrics.js'
 import { type LabelledGauges, type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'
 
-/** A part of an event's way: a value of the label `segment`. */
+/** A section of an event's path: a value of the label `segment`. */
 export type Segment = 'upstream-to-cache' | 'cache-to-socket' | 'publisher-to-replica'
 
 export class BroadcastSeries {
@@ -17,7 +17,7 @@ export class BroadcastSeries {
   readonly #groups
   readonly #logBytes
   readonly #blockedBytes
-  /** The totals that the counters of sent events and bytes have reached. */
+  /** The totals already added to the counters of sent events and bytes. */
   readonly #sentTotals = new Map<string, number>()
 
   constructor(set: MetricSet) {
@@ -64,7 +64,7 @@ export class BroadcastSeries {
     return { ended: (reason) => this.#ended.inc({ ...labels, reason }), delay }
   }
 
-  /** Returns the observer of the seconds that events take on one segment of their way. */
+  /** Returns a function that observes the seconds an event spends in one segment. */
   delayOf(labels: ResourceLabels, segment: Segment): (seconds: number) => void {
     return this.#delay.labels({ ...labels, segment })
   }
@@ -97,7 +97,7 @@ export class BroadcastSeries {
     }
   }
 
-  /** Raises a counter to a total that is kept elsewhere; a source that restarted counts from zero again. */
+  /** Raises a counter to a total kept elsewhere; after a restart of the source the total counts from zero again. */
   #raise(counter: Counter<keyof ResourceLabels>, what: string, labels: ResourceLabels, total: number): void {
     const key = `${labels.group}/${labels.resource} ${what}`
     const before = this.#sentTotals.get(key) ?? 0

@@ -67,7 +67,7 @@ export class CacheSeries {
     )
   }
 
-  /** @param arrived takes the seconds that a run of events took from its arrival until it was dispatched. */
+  /** @param arrived receives the seconds from the arrival of a run of events to its dispatch. */
   of(labels: ResourceLabels, arrived: (seconds: number) => void): WatchCacheMetrics {
     const events = this.#events.labels(labels)
     return {
@@ -81,7 +81,7 @@ export class CacheSeries {
     }
   }
 
-  /** Events that entered all caches since the start. */
+  /** The number of events that entered all caches since the start. */
   totalEvents(): number {
     return this.#events.total()
   }

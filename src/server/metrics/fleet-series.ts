@@ -72,7 +72,7 @@ export class FleetSeries {
     )
   }
 
-  /** @param hop takes the seconds from the publisher's writing to this replica. */
+  /** @param hop receives the seconds from the publisher's write to this replica. */
   of(labels: ResourceLabels, hop: (seconds: number) => void): FleetMetrics {
     return {
       hop,

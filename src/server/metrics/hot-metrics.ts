@@ -1,6 +1,7 @@
 /**
- * Metrics that every event changes. prom-client looks up a labelled value, checks it and allocates for each observation, a tenth of
- * the cost of an event. Here an observation adds to a number, and prom-client's form is made at a scrape.
+ * Metrics that every event changes. prom-client looks up a labelled value, checks it and allocates for each
+ * observation, a tenth of the cost of an event. Here an observation adds to a number, and prom-client's form is built
+ * at scrape time.
  */
 import type { Metric, Registry } from 'prom-client'
 
@@ -20,7 +21,7 @@ interface Series {
   readonly labels: Readonly<Record<string, string>>
 }
 
-/** The series of one metric, by their labels. */
+/** The series of one metric, keyed by labels. */
 class SeriesMap<S extends Series> {
   readonly #byKey = new Map<string, S>()
 
@@ -52,7 +53,7 @@ export class HotCounter<L extends string> {
     register(registry, this, options)
   }
 
-  /** Returns the function that counts. The series is shown from its first count on. */
+  /** Returns the counting function. The series appears with its first count. */
   labels(labels: Readonly<Record<L, string>>): (count: number) => void {
     const series = this.#series.of(labels, () => ({ labels, value: 0 }))
     return (count) => {
@@ -76,7 +77,7 @@ export class HotCounter<L extends string> {
 }
 
 interface HistogramSeries extends Series {
-  /** By bucket, and one more for what is above the last; not cumulative. */
+  /** One per bucket plus one above the last; not cumulative. */
   readonly counts: Float64Array
   sum: number
 }
@@ -98,7 +99,7 @@ export class HotHistogram<L extends string> {
     register(registry, this, options)
   }
 
-  /** Returns the function that observes. The series is shown from its first observation on. */
+  /** Returns the observing function. The series appears with its first observation. */
   labels(labels: Readonly<Record<L, string>>): (value: number) => void {
     const buckets = this.#buckets
     const create = (): HistogramSeries => ({ labels, counts: new Float64Array(buckets.length + 1), sum: 0 })
@@ -131,7 +132,7 @@ export class HotHistogram<L extends string> {
   }
 }
 
-/** A registry asks its metrics for their name and their values; the names of the labels are for the documentation. */
+/** A registry needs the names and values of its metrics; the label names are for the documentation. */
 function register(
   registry: Registry,
   metric: { get(): unknown },

@@ -1,6 +1,4 @@
-/**
- * A prom-client registry whose metrics have our prefix and add up over worker processes.
- */
+/** A prom-client registry whose metrics have our prefix and are aggregated over worker processes. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
 import { HotCounter, HotHistogram } from './hot-metrics.js'
@@ -8,7 +6,7 @@ import { HotCounter, HotHistogram } from './hot-metrics.js'
 /** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
 export const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
-/** The labels of everything that is counted for each resource. */
+/** The labels of all per-resource metrics. */
 export const RESOURCE = ['group', 'resource'] as const
 export type ResourceLabels = Record<(typeof RESOURCE)[number], string>
 export type LabelledGauges = readonly [labels: ResourceLabels, gauges: ResourceGauges]
@@ -20,7 +18,7 @@ export class MetricSet {
     return new Counter({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
   }
 
-  /** @param overWorkers how the values of several processes become one: their sum where each has its own share. */
+  /** @param overWorkers how to aggregate the values of several processes: as a sum if each has its own share. */
   gauge<L extends string>(
     name: string,
     help: string,
@@ -51,12 +49,12 @@ export class MetricSet {
     })
   }
 
-  /** A counter that every event moves. */
+  /** A counter incremented by every event. */
   hotCounter<L extends string>(name: string, help: string, labelNames: readonly L[]): HotCounter<L> {
     return new HotCounter(this.registry, { name: `distributary_${name}`, help, labelNames })
   }
 
-  /** A histogram that every event moves. */
+  /** A histogram observed by every event. */
   hotHistogram<L extends string>(name: string, help: string, labelNames: readonly L[]): HotHistogram<L> {
     return new HotHistogram(this.registry, { name: `distributary_${name}`, help, labelNames }, DELAY_BUCKETS)
   }

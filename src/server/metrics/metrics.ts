@@ -1,6 +1,6 @@
 /**
- * Every metric of the server in one registry. Each stage's families have a file beside this one, and each stage
- * gets only the part that it feeds.
+ * Every metric of the server in one registry. Each stage's metrics have a file beside this one, and each stage gets
+ * only its own part.
  *
  * Label values are chosen by the operator or the code (group, resource, transport, reason), never by a client.
  */
@@ -68,12 +68,12 @@ export class Metrics {
     return this.registry.contentType
   }
 
-  /** Sets what a scrape reads about each resource. */
+  /** Sets the source of the per-resource gauges. */
   observe(gauges: () => Iterable<ResourceGauges>): void {
     this.#gauges = gauges
   }
 
-  /** Observes the lists and initial states that are being sent. */
+  /** Sets the source of the number of lists and initial states being sent. */
   observeInitialStates(read: () => number): void {
     this.#readInitialStates = read
   }
@@ -95,9 +95,9 @@ export class Metrics {
     return await AggregatorRegistry.aggregate(all).metrics()
   }
 
-  /** Figures for the status page, which has no Prometheus to ask: totals over all resources since the start. */
+  /** Figures for the status page, which has no Prometheus to query: totals over all resources since the start. */
   figures(): {
-    /** Events that entered the caches: a worker's come from its primary process, a replica's from another one. */
+    /** Events that entered the caches: a worker gets them from its primary process, a replica from another one. */
     readonly takenEvents: number
     /** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
     readonly delays: readonly (readonly [upTo: number, count: number])[]
@@ -105,7 +105,7 @@ export class Metrics {
     return { takenEvents: this.#cache.totalEvents(), delays: this.#broadcast.delays() }
   }
 
-  /** Returns the narrow parts for one resource. */
+  /** Returns the metrics of one resource. */
   forResource({ group, plural }: Resource): ResourceMetrics & { readonly fleet: FleetMetrics } {
     const labels = { group, resource: plural }
     return {

@@ -60,7 +60,7 @@ export class ProcessSeries {
     this.configLoaded(true, Date.now())
   }
 
-  /** Sets when the certificate in `file` ends; `use` names whom it is shown to. */
+  /** Sets the expiry of the certificate in `file`; `use` names the peers to which it is shown. */
   certificateEnds(use: string, file: string, seconds: number): void {
     this.#certificates.set({ use, file }, seconds)
   }
@@ -71,7 +71,7 @@ export class ProcessSeries {
     if (isSuccess) this.#reloadSeconds.set(atMs / 1000)
   }
 
-  /** Observes the workers, in the process that has them. */
+  /** Sets the source of the workers' figures, in the process that has them. */
   observeWorkers(read: () => { readonly serving: number; readonly queuedBytes: number }): void {
     this.#readWorkers = read
   }
@@ -95,7 +95,7 @@ export class ProcessSeries {
   }
 }
 
-/** Without a limit the kernel's answer is a number larger than the machine. */
+/** Without a limit the kernel returns a number larger than the machine's memory. */
 function memoryLimit(): number {
   const limit = process.constrainedMemory() ?? 0
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem()

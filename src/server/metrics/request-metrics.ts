@@ -1,8 +1,8 @@
 /**
- * The metrics of requests: those of clients, and those that this server sends for them to authenticators, authorizers,
- * API servers and etcd.
+ * The metrics of requests: those from clients, and those that this server sends on their behalf to authenticators,
+ * authorizers, API servers and etcd.
  *
- * Labels are bounded: `group` and `resource` are set for resources that are served here, and empty for any other path.
+ * Labels are bounded: `group` and `resource` are set for resources served here, and empty for any other path.
  */
 import type {
   AccessMetrics,
@@ -89,7 +89,7 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
     )
   }
 
-  /** Sets the gauges, before a scrape. */
+  /** Sets the gauges before a scrape. */
   readGauges(): void {
     for (const [kind, count] of Object.entries(this.#inFlight)) this.#inFlightGauge.set({ kind }, count)
   }
@@ -125,7 +125,7 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
     this.#webhookSeconds.observe({ webhook, code: String(code) }, seconds)
   }
 
-  /** @param server a name of the operator's: `passthrough`, or the group version of an aggregated API. */
+  /** @param server a name from the configuration: `passthrough`, or the group version of an aggregated API. */
   passed(server: string, code: number, seconds: number): void {
     this.#passed.inc({ server, code: String(code) })
     this.#passedSeconds.observe({ server }, seconds)

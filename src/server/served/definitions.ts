@@ -2,11 +2,11 @@
  * Follows CustomResourceDefinitions: each version that one of them serves becomes a resource as soon as the definition
  * has been read, and is removed with it.
  *
- * A small definition is read at once, or in a later turn of the event loop if there is no time; a large one is read in a thread.
- * Waiting definitions are read in the order in which they came, in their last state.
+ * A small definition is read at once, or in a later turn of the event loop if there is no time; a large one is read in
+ * a thread. Waiting definitions are read in order of arrival, in their latest state.
  *
- * Some group versions are reserved: those of access reviews, and those that `--apiservice` names, as in the API server. Otherwise
- * anyone who can write a definition could take them over.
+ * Some group versions are reserved: those of access reviews, and those that `--apiservice` names, as in the API server.
+ * Otherwise anyone who can write a definition could take them over.
  */
 import { DefinedSchema } from '../../kubernetes/codec/defined-schema.js'
 import { parseExactJson } from '../../kubernetes/codec/exact-json.js'
@@ -23,20 +23,20 @@ import { LoopSlice, turns } from '../../support/turns.js'
 import type { SharedReading } from './document-messages.js'
 import type { ObjectFollower } from './followed-objects.js'
 
-/** Definitions as they are read here. */
+/** The form in which definitions are read here. */
 export const DEFINITION_VIEW: ViewTarget = { apiVersion: 'apiextensions.k8s.io/v1', convertsByName: false, rules: null }
 
-/** Bytes as stored. What is read of it at once takes a few milliseconds at most. */
+/** Size as stored, in bytes. Reading this much at once takes a few milliseconds at most. */
 export const MAX_DEFINITION_BYTES = 64 * 1024
 
 export interface DefinitionsOptions {
   readonly registry: ResourceRegistry
   readonly etcdPrefix: string
-  /** Says who answers for a group version that no definition may serve; null for any other. */
+  /** Returns the owner of a group version that no definition may serve; null for any other. */
   readonly reservedFor: (group: string, version: string) => string | null
   /** The definition as apiextensions.k8s.io/v1 JSON; null when it cannot be read. */
   readonly jsonOf: (object: StoredObject) => Buffer | null
-  /** Reads one in a thread; null: it was too much. */
+  /** Reads a definition in a thread; null if it took too much time or memory. */
   readonly readInThread: (object: StoredObject) => Promise<SharedReading | null>
   readonly logger: Logger
 }
@@ -44,9 +44,9 @@ export interface DefinitionsOptions {
 export class Definitions implements ObjectFollower {
   readonly #options: DefinitionsOptions
   readonly #slice = new LoopSlice()
-  /** By name, in order. As many as there are definitions in the cache, and no more. */
+  /** By name, in order; at most one entry per definition in the cache. */
   readonly #waiting = new Map<string, StoredObject>()
-  /** The one that is being read; null: none is, or what is read of it does not count any more. */
+  /** The definition being read; null if none is, or if its result no longer counts. */
   #reading: StoredObject | null = null
   #isReading = false
 
@@ -54,7 +54,7 @@ export class Definitions implements ObjectFollower {
     this.#options = options
   }
 
-  /** Whether every definition that was seen has been read. */
+  /** Whether every definition seen so far has been read. */
   get isSettled(): boolean {
     return this.#waiting.size === 0 && !this.#isReading
   }

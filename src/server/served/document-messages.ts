@@ -1,9 +1,9 @@
-/** Messages between a process and the thread that reads its definitions and makes its OpenAPI documents. */
+/** Messages between a process and the thread that reads its definitions and builds its OpenAPI documents. */
 import type { OpenApiForm } from '../../kubernetes/dialect/openapi.js'
 import type { SharedResource } from '../../kubernetes/dialect/shared-resource.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 
-/** The stored CustomResourceDefinition. The answer is a `SharedReading`. */
+/** A stored CustomResourceDefinition. The answer is a `SharedReading`. */
 export interface DefinitionMessage {
   readonly kind: 'definition'
   readonly object: Readonly<Pick<StoredObject, 'name' | 'encoding' | 'apiVersion' | 'kind' | 'metadataOffset'>> & {
@@ -16,7 +16,7 @@ export type SharedReading =
   | {
       readonly kind: 'defined'
       readonly resources: readonly SharedResource[]
-      /** By version: the structural form of its schema. */
+      /** The structural form of the schema, by version. */
       readonly structurals: Readonly<Record<string, readonly string[]>>
     }
   | { readonly kind: 'not-served'; readonly reason: string }
@@ -24,7 +24,7 @@ export type SharedReading =
 /** The answer is a `Document`. */
 export interface OpenApiMessage {
   readonly kind: 'openapi'
-  /** Those that the document is about. */
+  /** The resources in the document. */
   readonly resources: readonly SharedResource[]
   readonly form: OpenApiForm
   readonly writable: boolean

@@ -1,6 +1,6 @@
 /**
- * The program of the thread that reads large definitions and makes OpenAPI documents. Both take time in proportion to the schemas,
- * whose size only etcd limits.
+ * The program of the thread that reads large definitions and builds OpenAPI documents. Both take time in proportion to
+ * the schemas, whose size only etcd limits.
  */
 import type { TransferListItem } from 'node:worker_threads'
 import { parseExactJson } from '../../kubernetes/codec/exact-json.js'
@@ -54,7 +54,7 @@ function definitionOf({ object, etcdPrefix }: DefinitionMessage): SharedReading 
 
 function documentOf({ resources, form, writable }: OpenApiMessage): Document {
   const { body, etag } = makeOpenApi(fromShared(resources), form, { schemas: schema, writable })
-  // Buffers that share their memory cannot be transferred.
+  // Buffers with shared memory cannot be transferred.
   const own = body.byteLength === body.buffer.byteLength ? body : new Uint8Array(body)
   return { body: own as Buffer, etag }
 }

@@ -1,6 +1,6 @@
 /**
- * The threads for work that grows with schemas: one reads definitions, one makes OpenAPI documents. Each starts with its first job
- * and does one job at a time.
+ * Threads for work that grows with schemas: one reads definitions, one builds OpenAPI documents. Each starts with its
+ * first job and does one job at a time.
  */
 import type { Document } from '../../kubernetes/dialect/discovery.js'
 import type { OpenApiForm } from '../../kubernetes/dialect/openapi.js'
@@ -26,10 +26,10 @@ export class DocumentThreads {
     this.#options = options
   }
 
-  /** One at a time: its caller sees to that. @returns null when it was too much. */
+  /** The caller must read one at a time. @returns null if it took too much time or memory. */
   async readDefinition(object: StoredObject): Promise<SharedReading | null> {
     const { name, encoding, apiVersion, kind, metadataOffset } = object
-    // A slice would be sent with all of the memory that it lies in.
+    // A slice would be sent with all of its underlying memory.
     const bytes = new Uint8Array(object.bytes)
     const message: DefinitionMessage = {
       kind: 'definition',
@@ -44,10 +44,10 @@ export class DocumentThreads {
     }
   }
 
-  /** @throws ServiceUnavailableError when it was too much. */
+  /** @throws ServiceUnavailableError if it took too much time or memory. */
   async makeOpenApi(resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
     const { writable } = this.#options
-    // They are waited for by as many as ask for them, and there are two forms of each at most.
+    // The queue stays short: callers share a document in progress, and each has at most two forms.
     const making = this.#lastDocument.then(async () => {
       const message: OpenApiMessage = { kind: 'openapi', resources: resources.map(toShared), form, writable }
       return (await this.#run(message)) as Document

@@ -1,6 +1,7 @@
 /**
- * Follows the objects of one resource in its cache, for everything that is derived from objects: custom resources from
- * definitions, group versions from APIServices, rights from roles and bindings, further versions from what is stored.
+ * Follows the objects of one resource in its cache, for everything derived from objects: custom resources from
+ * definitions, group versions from APIServices, permissions from roles and bindings, further versions from what is
+ * stored.
  */
 import type { CacheBatch } from '../../engine/cache/cache-batch.js'
 import type { CacheListener, WatchCache } from '../../engine/cache/watch-cache.js'
@@ -9,9 +10,12 @@ import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 
 export interface ObjectFollower {
-  /** An object that is new or has changed. */
+  /** Called for an object that is new or has changed. */
   onPresent?(object: StoredObject): void
-  /** An object that was there and is gone. Names are kept for it, so it is for cluster-scoped kinds of few objects. */
+  /**
+   * Called for an object that is gone. It requires a list of names, so use it only for cluster-scoped kinds with few
+   * objects.
+   */
   onAbsent?(name: string): void
   /** Called once after each batch or reset. */
   onChange?(): void
@@ -26,9 +30,9 @@ export interface Registrations {
 }
 
 /**
- * Follows a resource that may come later, or come back with another cache.
+ * Follows a resource that may appear later, or return with another cache.
  *
- * @param find undefined while the resource is not served.
+ * @param find returns undefined while the resource is not served.
  */
 export function followResource(
   registry: Registrations,
@@ -47,7 +51,7 @@ export function followResource(
 }
 
 class Following implements CacheListener {
-  /** Names of the objects that were there, if anybody wants to hear of their end. */
+  /** The names of the present objects, kept only if `onAbsent` is set. */
   readonly #names = new Set<string>()
 
   constructor(

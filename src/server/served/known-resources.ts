@@ -1,14 +1,14 @@
 /**
- * Says whether all resources are known yet. While a server starts, it has not read all definitions of custom resources, and a client
- * that gets a 404 for an existing resource takes its objects as deleted. Until then clients are asked to retry. Definitions that
- * cannot be read are logged once and not waited for.
+ * Whether all resources are known yet. A starting server has not read all definitions of custom resources, and a client
+ * that gets a 404 for an existing resource would treat its objects as deleted. Until then clients are asked to retry.
+ * Definitions that cannot be read are logged once and not waited for.
  */
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
 import { ServiceUnavailableError } from '../../engine/model/status.js'
 import type { Logger } from '../../support/log.js'
 
-/** The resources whose objects name further resources. */
+/** Resources whose objects define further resources. */
 const SOURCES: readonly Source[] = [
   { group: 'apiextensions.k8s.io', plural: 'customresourcedefinitions', what: 'custom resources' },
   { group: 'apiregistration.k8s.io', plural: 'apiservices', what: 'API groups of other servers' },
@@ -17,19 +17,19 @@ const SOURCES: readonly Source[] = [
 interface Source {
   readonly group: string
   readonly plural: string
-  /** The things that are not served when the objects may not be read. */
+  /** What is not served when these objects cannot be read. */
   readonly what: string
 }
 
 export interface KnownResourcesOptions {
   readonly registry: ResourceRegistry
-  /** undefined: no such resource is served here, so it is not waited for. */
+  /** Returns undefined for a resource that is not served here, and so not waited for. */
   readonly cacheOf: (group: string, version: string, plural: string) => WatchCache | undefined
   /** Whether every definition in the cache has been read. */
   readonly hasReadDefinitions: () => boolean
-  /** Why it is not known what the server behind `--upstream` serves; null once it is. */
+  /** Why the resources of the server behind `--upstream` are unknown; null once known. */
   readonly upstreamProblem: () => string | null
-  /** Whether APIServices are followed, which name groups that are reached through this server. */
+  /** Whether to follow APIServices, which name groups reached through this server. */
   readonly followsApiServices: boolean
   readonly logger: Logger
 }
@@ -38,7 +38,7 @@ const RETRY_AFTER_SECONDS = 1
 
 export class KnownResources {
   readonly #options: KnownResourcesOptions
-  /** Sources that are loaded or refused, and are never waited for again. */
+  /** Sources that are loaded or refused, and never waited for again. */
   readonly #settled = new Set<Source>()
 
   constructor(options: KnownResourcesOptions) {
@@ -46,12 +46,12 @@ export class KnownResources {
     if (!options.followsApiServices) this.#settled.add(SOURCES[1]!)
   }
 
-  /** Whether every definition that was seen has been read. */
+  /** Whether every definition seen so far has been read. */
   get hasReadDefinitions(): boolean {
     return this.#options.hasReadDefinitions()
   }
 
-  /** null once all resources are known: then a group that is not served does not exist. */
+  /** null once all resources are known; from then on a group that is not served does not exist. */
   get problem(): ServiceUnavailableError | null {
     const upstream = this.#options.upstreamProblem()
     if (upstream !== null) return unavailable(upstream)
@@ -59,7 +59,7 @@ export class KnownResources {
     return pending === undefined ? null : unavailable(`the ${pending.plural} have not been read yet`)
   }
 
-  /** The same for one group. Built-in groups are known from the beginning, unless another server names them. */
+  /** The same for one group. Built-in groups are known from the start unless another server defines them. */
   problemOf(group: string): ServiceUnavailableError | null {
     const { problem } = this
     if (problem === null || this.#options.upstreamProblem() !== null) return problem

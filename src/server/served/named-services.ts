@@ -1,13 +1,13 @@
 /**
  * Follows the APIService objects in etcd, which name the group versions of other servers. Those without `spec.service`
- * are the API server's own and are passed over.
+ * are the API server's own and are skipped.
  */
 import { field, textAt } from '../../kubernetes/dialect/table/fields.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { ApiServices, NamedService } from '../transports/passthrough/api-services.js'
 import type { ObjectFollower } from './followed-objects.js'
 
-/** @param jsonOf the object as apiregistration.k8s.io/v1 JSON; null when it cannot be read. */
+/** @param jsonOf returns the object as apiregistration.k8s.io/v1 JSON; null when it cannot be read. */
 export function followApiServices(
   services: ApiServices,
   jsonOf: (object: StoredObject) => Buffer | null,
@@ -21,7 +21,7 @@ export function followApiServices(
   }
 }
 
-/** Returns null for an APIService that names no service. */
+/** Returns null for an APIService without a service. */
 function namedService(object: unknown): NamedService | null {
   const [group, version] = [textAt(object, 'spec', 'group'), textAt(object, 'spec', 'version')]
   const service = field(object, 'spec', 'service')

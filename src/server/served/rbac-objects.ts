@@ -1,5 +1,6 @@
 /**
- * The roles and bindings in the caches, as the RBAC authorizer reads them. It grants nothing before all of them are in.
+ * The roles and bindings in the caches, as read by the RBAC authorizer. Nothing is granted before all of them are
+ * loaded.
  */
 import type { RbacObjects } from '../auth/authz/rbac-index.js'
 import { NOT_YET_READ, type RbacSource } from '../auth/authz/rbac.js'
@@ -10,7 +11,7 @@ import { turns } from '../../support/turns.js'
 import { followObjects } from './followed-objects.js'
 
 const GROUP = 'rbac.authorization.k8s.io'
-/** A write that waits longer for etcd is refused. */
+/** A write that waits longer for etcd fails. */
 const REFRESH_MS = 10_000
 const KINDS = ['roles', 'clusterroles', 'rolebindings', 'clusterrolebindings'] as const
 
@@ -27,8 +28,8 @@ export interface FollowedRbacObjects extends RbacSource {
 }
 
 /**
- * @param find by group, version and plural.
- * @param jsonOf the object as the served version; null when it cannot be read, which grants nothing.
+ * @param find looks a resource up by group, version and plural.
+ * @param jsonOf returns the object in the served version; null when it cannot be read, which grants nothing.
  * @throws Error when one of the four kinds is not served.
  */
 export function followRbacObjects(
@@ -45,7 +46,7 @@ export function followRbacObjects(
     for (const listener of listeners) listener()
   }
   for (const { cache } of kinds) followObjects(cache, { onChange })
-  // An object that has not changed is parsed once, whatever else changes.
+  // An unchanged object is parsed only once.
   const parsed = new WeakMap<StoredObject, { readonly object: unknown }>()
   const parse = (live: LiveResource, stored: StoredObject): { readonly object: unknown } => {
     const json = jsonOf(live, stored)
@@ -73,7 +74,7 @@ export function followRbacObjects(
       return isRead ? null : NOT_YET_READ
     },
     async list(): Promise<RbacObjects> {
-      // All of one moment, however long it takes to read them.
+      // Snapshots of one moment, however long it takes to read them.
       const states = kinds.map((live) => [live, live.cache.snapshot()] as const)
       const lists: unknown[][] = []
       for (const state of states) lists.push(await objectsOf(...state))

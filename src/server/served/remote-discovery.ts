@@ -1,10 +1,10 @@
 /**
- * Serves what the server behind `--upstream` serves: reads its discovery at intervals, and makes a resource of everything that can be
- * listed and watched there. If the definitions of custom resources can be read, those are followed instead (`definitions.ts`), with
- * their columns.
+ * Serves what the server behind `--upstream` serves: polls its discovery, and creates a resource for everything that
+ * can be listed and watched there. If the definitions of custom resources can be read, those are followed instead
+ * (`definitions.ts`), with their columns.
  *
  * A resource is served in the version that the server prefers; other versions, and Secrets, are served by name
- * (`--resource`). Each is fed by one watch; the same objects under a second group (`events.k8s.io`) are left out.
+ * (`--resource`). Each has one watch; the same objects under a second group (`events.k8s.io`) are left out.
  */
 import { wellKnown } from '../../kubernetes/dialect/declared-resource.js'
 import {
@@ -32,14 +32,14 @@ export interface RemoteDiscoveryOptions {
   readonly server: RemoteApiServer
   readonly registry: ResourceRegistry
   readonly etcdPrefix: string
-  /** Resources that are named with `--resource`. */
+  /** Resources named with `--resource`. */
   readonly named: readonly ServedResource[]
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
 }
 
-/** Only aggregated APIs and upgrades of that server change its discovery, and nobody waits for those. */
+/** Only aggregated APIs and upgrades of that server change its discovery, and those are not urgent. */
 const INTERVAL_MS = 30_000
 const TIMEOUT_MS = 20_000
 const BACKOFF = { firstMs: 200, capMs: 5_000 }
@@ -60,7 +60,7 @@ export class RemoteDiscovery {
     this.#named = new Set(options.named.map(({ resource }) => qualifiedName(resource)))
   }
 
-  /** Why it is not known what the upstream serves; null from the first answer on, for good. */
+  /** Why the upstream's resources are unknown; null for good after the first answer. */
   get problem(): string | null {
     return this.#problem
   }
@@ -96,7 +96,7 @@ export class RemoteDiscovery {
   #take(discovered: Discovered, product: Product): void {
     const { registry, logger } = this.#options
     const served = this.#choose(discovered, product)
-    // Groups that did not answer this time stay as they were.
+    // Groups without an answer this time stay unchanged.
     for (const before of this.#served) {
       const { group, version, plural } = before.resource
       const isKnown = served.some(({ resource }) => resource.group === group && resource.plural === plural)
@@ -134,12 +134,13 @@ export class RemoteDiscovery {
     const { etcdPrefix } = this.#options
     const { group, plural, version } = one
     const row = rows.find(({ resource }) => resource.version === version) ?? rows[0]
-    // The prefix is only a name here: it tells pipelines apart, and a page of a list begins with it.
+    // The prefix is only a name here: it identifies the pipeline, and continue tokens begin with it.
     const prefix = `${normalizeEtcdPrefix(etcdPrefix)}/${group === '' ? '' : `${group}/`}${plural}/`
     const resource = {
       ...one,
       etcdPrefix: row?.resource.etcdPrefix ?? keyFromText(prefix),
-      // Another distributary's objects under a declared prefix come in the order of their keys, which their names spell.
+      // Another distributary's objects under a declared prefix arrive in the order of their keys, which their names
+      // spell.
       holds: row === undefined && isDistributary ? ('objects' as const) : ('kubernetes' as const),
     }
     return row === undefined ? servedResource(resource, 'custom') : wellKnown(resource)

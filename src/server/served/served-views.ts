@@ -1,6 +1,6 @@
 /**
- * The JSON of objects as the resources served here have them: one place knows which versions of a resource can be made
- * of what is stored, for answers and for all that reads objects in this process (definitions, permissions, writes,
+ * The JSON of objects in the versions served here. This is the one place that knows which versions can be made from
+ * what is stored, for answers and for everything that reads objects in this process (definitions, permissions, writes,
  * selectors).
  */
 import type { ObjectViews } from '../../kubernetes/codec/object-views.js'
@@ -21,8 +21,8 @@ export class ServedViews {
   }
 
   /**
-   * For answers. An object that cannot be shown is an error that names it: a list without it would be taken for all there
-   * is.
+   * Returns the view for answers. An object that cannot be shown is an error that names it: a list without it would
+   * look complete.
    */
   viewOf(served: ServedResource): JsonView {
     const target = viewTargetOf(served)
@@ -33,26 +33,26 @@ export class ServedViews {
     }
   }
 
-  /** Returns null for an object that has no JSON in that version, which has been logged. */
+  /** Returns null for an object without JSON in that version, which has been logged. */
   json(served: ServedResource, object: StoredObject): Buffer | null {
     return this.#views.json(object, viewTargetOf(served))?.bytes ?? null
   }
 
-  /** Whether objects stored as this kind and version can be shown as the served version at all. */
+  /** Whether objects stored as this kind and version can be shown in the served version at all. */
   canShow(served: ServedResource, object: StoredObject): boolean {
     return this.#views.canShow(object, viewTargetOf(served))
   }
 
-  /** The fields of a stored object that have no JSON. */
+  /** Returns the fields of a stored object that have no JSON form. */
   unknownFields(object: StoredObject): readonly string[] {
     return this.#views.unknownFields(object)
   }
 
   /**
-   * The JSON that selectors look at.
+   * Returns the JSON that selectors read.
    *
-   * @param resource one of those that the object may be shown as.
-   * @param version the one that was asked for; '': what all have in common, as it is stored.
+   * @param resource any of those that the object may be shown as.
+   * @param version the requested one; '' means what all versions have in common, as stored.
    */
   forSelectors(resource: Resource, object: StoredObject, onlyMetadata: boolean, version: string): Buffer | null {
     if (version !== '') {
@@ -61,7 +61,7 @@ export class ServedViews {
       return served === undefined ? null : (this.viewOf(served)(object)?.bytes ?? null)
     }
     if (onlyMetadata) return object.encoding === 'protobuf' ? metadataJson(object) : object.bytes
-    // Its fields are what its own version shows, where that is served.
+    // Fields are read in the object's own version if that is served.
     const [name = '', group = ''] = object.apiVersion.split('/').toReversed()
     const own = group === resource.group ? this.#registry.find(group, name, resource.plural) : undefined
     if (own?.origin === 'custom') return this.json(own, object)
@@ -81,7 +81,7 @@ function notShown({ resource, convertsByWebhook }: ServedResource, object: Store
   )
 }
 
-/** Label selectors need no more than this, at a fraction of the cost of the whole object. */
+/** Enough for label selectors, at a fraction of the cost of the whole object. */
 function metadataJson(object: StoredObject): Buffer {
   return Buffer.from(JSON.stringify({ metadata: { labels: Object.fromEntries(readMetadata(object.bytes).labels) } }))
 }

@@ -1,8 +1,9 @@
 /**
- * Whether Kubernetes stores anything where it would. A server of declared prefixes asks that when it starts, and serves
- * nothing else until something is there: without Kubernetes its resources would be fifty empty caches, watches and rows.
+ * Finds out whether Kubernetes stores anything under its prefix. A server of declared prefixes asks at the start, and
+ * serves no Kubernetes resources until there is something: without Kubernetes they would be fifty empty caches, watches
+ * and rows.
  *
- * It asks once a second rather than watch, because a worker process has no watches of its own.
+ * It polls once a second instead of watching, because a worker process has no watches.
  */
 import { type Key, keyToText } from '../../engine/model/event.js'
 import type { UpstreamReader } from '../../engine/upstream/upstream.js'
@@ -19,7 +20,7 @@ export interface StoredKubernetesOptions {
   readonly prefix: Key
   readonly clock: Clock
   readonly logger: Logger
-  /** Called once. */
+  /** Called at most once. */
   readonly onFound: () => void
 }
 
@@ -33,7 +34,7 @@ export class StoredKubernetes {
     this.#options = options
   }
 
-  /** Why it is not known yet; null once it is. */
+  /** Why the answer is unknown; null once it is known. */
   get problem(): string | null {
     return this.#answer === 'unknown' ? (this.#problem ?? 'the storage has not been asked yet') : null
   }
@@ -62,7 +63,7 @@ export class StoredKubernetes {
         }
         this.#becomeNothing()
       } catch (error) {
-        // Who may not read there cannot serve what is there.
+        // A server that may not read the prefix cannot serve it either.
         if (isRefused(error)) this.#becomeNothing()
         else this.#problem = errorMessage(error)
       }
@@ -90,7 +91,7 @@ export async function isAnythingStored(
   return keyValues.length > 0
 }
 
-/** The upstream's error, by shape. */
+/** Checks the upstream's error by shape. */
 function isRefused(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'permission-denied'
 }

@@ -2,9 +2,9 @@
  * Sends the figures of the status page to all open pages once a second, as server-sent events. The figures are computed
  * once for all of them, and not at all while no page is open.
  *
- * Like a watch, a stream ends when its reader's credential expires or its permission is revoked; its last event gives the
- * reason. A stream does not end because the figures are missing (a worker whose primary does not answer): it sends the reason,
- * and the server asks again a second later.
+ * Like a watch, a stream ends when its reader's credential expires or its permission is revoked; its last event gives
+ * the reason. Missing figures (a worker whose primary does not answer) do not end a stream: it sends the reason, and
+ * the server retries a second later.
  */
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { Resource } from '../../engine/model/resource.js'
@@ -21,7 +21,7 @@ import { errorMessage } from '../../support/error-message.js'
 export interface StatusStreamOptions {
   readonly status: () => Promise<ServerStatus>
   readonly clock: Clock
-  /** The places for open pages. */
+  /** Slots for open pages. */
   readonly places: Pick<IdentitySemaphore, 'acquire'>
 }
 
@@ -36,7 +36,7 @@ export class StatusStream {
     this.#options = options
   }
 
-  /** Begins the stream of one page with the figures of now. @throws TooManyRequestsError */
+  /** Opens a page's stream, starting with the current figures. @throws TooManyRequestsError */
   async open(exchange: Exchange, caller: Caller, headers: Readonly<Record<string, string>>): Promise<void> {
     const leave = await this.#options.places.acquire(caller.identity, exchange.signal)
     if (exchange.signal.aborted) return leave()
@@ -76,7 +76,7 @@ export class StatusStream {
       const status = await this.#options.status()
       for (const [page, caller] of pages) {
         const figures = await statusFor(status, readerOf(caller))
-        // The stream may have ended meanwhile.
+        // The stream may have ended in the meantime.
         if (this.#pages.has(page)) send(page, 'status', figures)
       }
     } catch (error) {
@@ -86,13 +86,13 @@ export class StatusStream {
   }
 }
 
-/** A page that does not read its last figures holds its place no longer than any other unread answer. */
+/** A page that does not read its last figures keeps its slot no longer than any other unread answer. */
 function end({ response }: Exchange): void {
   response.end()
   boundAnswer(response)
 }
 
-/** A page that does not read gets the next figures instead, because those of a second ago are of no use. */
+/** A page that does not read skips to the next figures, because older ones are useless. */
 function send({ response }: Exchange, event: 'status', data: ServerStatus): void
 function send({ response }: Exchange, event: 'trouble', data: Trouble): void
 function send({ response }: Exchange, event: string, data: ServerStatus | Trouble): void {
@@ -100,7 +100,7 @@ function send({ response }: Exchange, event: string, data: ServerStatus | Troubl
   response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
 }
 
-/** Permissions are checked again every second, so what a revoked one showed disappears from the next figures. */
+/** Permissions are checked again every second, so what a revoked one showed disappears with the next figures. */
 function readerOf(caller: Caller): Reader {
   const may = async (attributes: Attributes): Promise<boolean> => {
     try {

@@ -1,8 +1,8 @@
 /**
- * Computes the figures of the status page while one is open: each process describes what it holds and does now, and the
- * process that answers the page merges the descriptions of all processes of the server (`--workers`).
+ * Computes the figures of the status page while one is open: each process describes its current state, and the process
+ * that answers the page merges the descriptions of all processes of the server (`--workers`).
  *
- * Counters are not merged: the page takes the difference of each process's own, so that the restart of a worker does not
+ * Counters are not merged: the page computes the difference for each process, so that the restart of a worker does not
  * look like a drop of the total.
  */
 import type { Cursor } from '../../engine/broadcast/cursor.js'
@@ -32,9 +32,9 @@ export function feedFigures(status: {
 export interface StatusSource {
   gauges(): ResourceGauges
   readonly cursors: Iterable<Cursor>
-  /** The most bytes of history that the resource may keep. */
+  /** The byte limit for the resource's history. */
   readonly ringBytes: number
-  /** null: ready. */
+  /** null when ready. */
   readonly problem: string | null
   readonly feed: Omit<FeedFigures, 'resource'>
 }
@@ -49,7 +49,7 @@ export interface ProcessInput {
   readonly delays: Delays
 }
 
-/** The figures that one process sends to the one that serves the page. */
+/** The figures sent by one process to the one that serves the page. */
 export interface ProcessStatus extends Omit<ProcessFigures, 'watchers'> {
   readonly delays: Delays
   /** By transport and state. */
@@ -62,7 +62,10 @@ export interface ProcessStatus extends Omit<ProcessFigures, 'watchers'> {
   readonly slowCount: number
 }
 
-/** The lists of groups and slow watchers are no longer than this, and that of clients than twice this, whatever the number of watchers. */
+/**
+ * The maximum length of the lists of groups and slow watchers, and half that of clients, whatever the number of
+ * watchers.
+ */
 const TOP = 10
 
 export function processStatus(input: ProcessInput): ProcessStatus {
@@ -127,7 +130,7 @@ export function processStatus(input: ProcessInput): ProcessStatus {
   }
 }
 
-/** The status of the primary process: it reads the upstream for all workers and serves no clients. */
+/** The status of the primary process, which reads the upstream for all workers and serves no clients. */
 export function primaryStatus(feeds: readonly FeedFigures[]): ProcessStatus {
   return {
     ...thisProcess('primary'),
@@ -146,16 +149,16 @@ export function primaryStatus(feeds: readonly FeedFigures[]): ProcessStatus {
 }
 
 /**
- * The status without what the reader may not see. A selector names parts of objects (the node of a pod, a tenant's label),
- * so the selectors of a resource are shown only to readers who may list that resource in all namespaces. The names and
- * addresses of clients are shown only to readers who may get `CLIENTS_PATH`.
+ * Removes what the reader may not see from the status. A selector names parts of objects (the node of a pod, a tenant's
+ * label), so the selectors of a resource are shown only to readers who may list that resource in all namespaces. The
+ * names and addresses of clients are shown only to readers who may get `CLIENTS_PATH`.
  */
 export async function statusFor(status: ServerStatus, reader: Reader): Promise<ServerStatus> {
   const clients = (await reader.mayGet(CLIENTS_PATH)) ? status.clients : null
   return { ...status, clients, groups: await groupsFor(status, reader) }
 }
 
-/** Nothing is served at this path: rules name it to give the permission to see who watches. */
+/** Nothing is served at this path: rules name it to allow seeing the clients. */
 export const CLIENTS_PATH = '/ui/clients'
 
 export interface Reader {
@@ -177,7 +180,7 @@ function resourceOf({ path, plural }: ResourceFigures): Pick<Resource, 'group' |
   return { group, version, plural }
 }
 
-/** @param processes the process that reads the upstream comes first. */
+/** @param processes the process that reads the upstream must come first. */
 export function serverStatus(about: ServerAbout, processes: readonly ProcessStatus[]): ServerStatus {
   const serving = processes.filter(({ takenEvents }) => takenEvents !== null)
   return {
@@ -213,7 +216,7 @@ function largest<T extends { readonly watchers: number }>(all: readonly T[]): re
   return all.toSorted((a, b) => b.watchers - a.watchers).slice(0, TOP)
 }
 
-/** Those with the most watchers and those with the most bytes, the latter first. */
+/** Returns the clients with the most bytes, then those with the most watchers. */
 function largestClients(all: readonly ClientFigures[]): readonly ClientFigures[] {
   const byBytes = all.toSorted((a, b) => b.sentBytes - a.sentBytes)
   const chosen = new Set([...byBytes.slice(0, TOP), ...largest(all)])
@@ -249,7 +252,9 @@ function mergedGroups(groups: readonly GroupFigures[]): readonly GroupFigures[] 
   return [...merged.values()]
 }
 
-/** Each process holds all objects and a history of its own: the page shows what a client can count on wherever it connects. */
+/**
+ * Each process holds all objects and its own history: the page shows what a client can rely on wherever it connects.
+ */
 function mergedResources(lines: readonly ResourceFigures[]): readonly ResourceFigures[] {
   const merged = new Map<string, ResourceFigures>()
   for (const line of lines) {

@@ -1,8 +1,8 @@
 /**
- * `/ui/` serves the status page and its files; `/ui/events` sends its figures (`status-stream.ts`). The objects that the
- * page shows come over the API itself, as they would for any browser.
+ * `/ui/` serves the status page and its files; `/ui/events` sends its figures (`status-stream.ts`). The page gets its
+ * objects over the API itself, like any browser.
  *
- * Everything comes from this process: the page names no other host, and its policy would not let the browser ask one.
+ * Everything comes from this process: the page names no other host, and its content security policy forbids them.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -34,7 +34,7 @@ interface Asset {
 
 const require = createRequire(import.meta.url)
 
-/** The chart library lies beside the page in the published package, and is one of its own elsewhere. */
+/** The chart library is beside the page in the published package, and a separate package elsewhere. */
 function uPlot(name: string): Buffer {
   const packed = new URL(`page/${name}`, import.meta.url)
   return readFileSync(existsSync(packed) ? packed : join(dirname(require.resolve('uplot')), name))

@@ -1,4 +1,4 @@
-/** The values that every stage of the server is given. */
+/** What every stage of the server needs. */
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { StatusError } from '../../engine/model/status.js'
@@ -16,8 +16,8 @@ export interface Basis {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
-  /** Ended with the process; each stage adds what it has opened. */
+  /** Disposed with the process; each stage adds what it has opened. */
   readonly closing: Disposers
-  /** Logs a fault of ours, which the client hears of only as a 500. */
+  /** Logs a bug on our side, of which the client sees only a 500. */
   readonly onInternalError: (error: StatusError) => void
 }

@@ -1,7 +1,6 @@
 /**
- * Measures when the certificates end that this server shows to others. Each file is looked at again when it changes,
- * and like its users this keeps to the last content that could be read. Authorities are left out: a bundle of them may
- * well hold one that has ended.
+ * Measures when the certificates that this server presents expire. Each file is reread when it changes and, as in its
+ * users, the last readable content counts. Authorities are left out: a bundle may legitimately contain an expired one.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -13,20 +12,20 @@ import type { Metrics } from '../metrics/metrics.js'
 import type { Clock } from '../../support/clock.js'
 import { silentLogger } from '../../support/log.js'
 
-/** A certificate lives for days, and its users look more often. */
+/** Certificates last for days, and their users check more often. */
 const LOOK_MS = 10_000
 
 const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
 interface Held {
-  /** Whom it is shown to: the value of the label `use`. */
+  /** Who sees the certificate: the value of the label `use`. */
   readonly use: string
   readonly file: string | null
-  /** Its file is a kubeconfig, with the certificate in it or beside it. */
+  /** Whether the file is a kubeconfig with the certificate in it or beside it. */
   readonly isKubeconfig?: boolean
 }
 
-/** @returns a function that ends it. @throws Error for a file that cannot be read. */
+/** @returns a function that stops it. @throws Error for a file that cannot be read. */
 export function followCertificateExpiry(config: Config, clock: Clock, metrics: Metrics): () => void {
   const held: readonly Held[] = [
     { use: 'clients', file: config.tlsCertFile },
@@ -62,7 +61,8 @@ export function followCertificateExpiry(config: Config, clock: Clock, metrics: M
 }
 
 /**
- * The first end in a chain, in milliseconds since the epoch: without one of its certificates the others prove nothing.
+ * Returns the first expiry in a chain, in milliseconds since the epoch: without one of its certificates the others
+ * prove nothing.
  */
 function endOf(pem: string | Buffer | undefined): number | null {
   if (pem === undefined) return null

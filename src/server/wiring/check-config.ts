@@ -1,7 +1,7 @@
 /**
- * `distributary config check`: reads what a server would read, without starting one. Flags, environment and file are
- * loaded; files of keys and certificates are parsed by the code that uses them; and if wanted etcd, NATS or the
- * upstream is asked.
+ * `distributary config check`: reads what a server would read, without starting one. It loads flags, environment and
+ * file; parses files of keys and certificates with the code that uses them; and on request connects to etcd, NATS or
+ * the upstream.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -28,9 +28,9 @@ import { errorMessage } from '../../support/error-message.js'
 export interface CheckOptions {
   readonly argv: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Whether etcd, NATS or the upstream is asked too. */
+  /** Whether to connect to etcd, NATS or the upstream too. */
   readonly connects: boolean
-  /** A question about a decision, as `explainDecision` reads it. */
+  /** A question about a decision, for `explainDecision`. */
   readonly explains?: string
 }
 
@@ -94,7 +94,7 @@ export async function checkConfig({ argv, environment, connects, explains }: Che
   return { outcome: problems.length > 0 ? 'unreachable' : 'valid', lines, problems }
 }
 
-/** @param lines takes the end of each certificate. */
+/** @param lines receives the expiry of each certificate. */
 function certificateProblems(config: Config, lines: string[]): string[] {
   const problems: string[] = []
   const read = (flag: string, path: string | null, isOwn: boolean): void => {
@@ -124,7 +124,7 @@ function certificateProblems(config: Config, lines: string[]): string[] {
   return problems
 }
 
-/** Everything else that stages parse when they are made. */
+/** Checks the remaining files that stages parse when they are created. */
 function fileProblems(config: Config): string[] {
   const noRules = new RbacRules({
     unread: 'nothing is read',
@@ -190,7 +190,7 @@ async function askEtcd(config: Config): Promise<string | null> {
   try {
     const signal = AbortSignal.timeout(CONNECT_MS)
     const { revision, serverVersions } = await upstream.status(signal)
-    // The right to read is what matters; the status alone needs none.
+    // Permission to read is what matters; the status alone needs none.
     await upstream.read({ prefix: keyFromText(`${config.etcdPrefix}/`), limit: 1, keysOnly: true, signal })
     return `etcd ${serverVersions.join(', ')} answers, at revision ${revision}`
   } finally {

@@ -1,4 +1,4 @@
-/** Chooses the source of this process's resources by the configuration. */
+/** Chooses the source of this process's resources from the configuration. */
 import type { Config } from '../config/load.js'
 import type { FleetMetrics } from '../../fleet/fleet-metrics.js'
 import type { Resource } from '../../engine/model/resource.js'
@@ -13,10 +13,10 @@ import type { Random } from '../../support/random.js'
 import type { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
 
-/** A deep replay is expensive for etcd, so only so many resources list at once. The in-process store takes all. */
+/** A deep replay is expensive for etcd, so only this many resources list at once. The in-process store can take all. */
 const FEEDS_AT_ONCE = 8
 const EMBEDDED_FEEDS_AT_ONCE = 256
-/** A list costs another server little, and most of its time passes on the way. */
+/** A list costs another server little, and most of its time is network latency. */
 const HTTP_FEEDS_AT_ONCE = 16
 
 export interface FeedParts {
@@ -25,9 +25,9 @@ export interface FeedParts {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** The metrics of a replica that is fed by NATS. */
+  /** The metrics of a replica fed by NATS. */
   readonly fleetMetrics: (resource: Resource) => FleetMetrics
-  /** The server behind `--upstream`, where it is open already. */
+  /** The server behind `--upstream`, if already open. */
   readonly server?: RemoteApiServer | null
 }
 

@@ -1,6 +1,6 @@
 /**
- * One source with everything that is read from it: its resources and their registry, what its objects say is served, how fresh
- * it is and whether it can answer. A process serves a cluster; ports, limits and the gate belong to the process.
+ * One source with everything read from it: its resources and their registry, what its objects define, how fresh it is
+ * and whether it can answer. A process serves a cluster; ports, limits and the gate belong to the process.
  */
 import type { Pump } from '../../engine/broadcast/pump.js'
 import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
@@ -19,18 +19,18 @@ import { OutageLog } from './outage-log.js'
 import { cacheChecks, type ReadyParts } from './readiness.js'
 
 export interface ClusterOptions extends Sources {
-  /** false: another process logs when the source is away. */
+  /** false if another process logs outages of the source. */
   readonly logsOutages: boolean
   readonly pump: Pump
   readonly documents: DocumentThreads
-  /** The slots for requests to the servers of aggregated APIs. */
+  /** Slots for requests to the servers of aggregated APIs. */
   readonly passthroughSlots: IdentitySemaphore
 }
 
 export class Cluster implements ReadyParts {
   readonly upstream: Upstream
   readonly stage: ResourceStage
-  /** null: an API server behind this one has the aggregated APIs. */
+  /** null if an API server behind this one has the aggregated APIs. */
   readonly apiServices: ApiServices | null
   readonly known: KnownResources
   readonly #basis: Basis
@@ -85,7 +85,7 @@ export class Cluster implements ReadyParts {
     return checks
   }
 
-  /** Compares every cache with the source now; one comparison runs at a time. */
+  /** Compares every cache with the source; only one comparison runs at a time. */
   async checkConsistency(): Promise<ConsistencyReport> {
     return await this.#consistency.run()
   }

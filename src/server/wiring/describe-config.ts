@@ -1,4 +1,4 @@
-/** The words in which the greeting and `config check` tell what a configuration means. */
+/** Describes a configuration in words, for the greeting and `config check`. */
 import type { Config, Sources } from '../config/load.js'
 import { type OptionName, optionNames } from '../config/options.js'
 import { AUTHENTICATORS, hasAuthenticator, isLoopback } from '../config/relations.js'
@@ -6,14 +6,14 @@ import { flagOf, reloadableNames } from '../config/reload.js'
 import { resourceId } from '../../engine/model/resource.js'
 import type { Logger } from '../../support/log.js'
 
-/** Where objects come from: `http://127.0.0.1:2379`, … */
+/** Returns where objects come from: `http://127.0.0.1:2379`, … */
 export function describeSource({ embedded, upstream, etcdServers, natsServers }: Config): string {
   return embedded ? 'the in-process store' : (upstream ?? [...etcdServers, ...natsServers].join(', '))
 }
 
 /**
  * Returns what is served: `57 resources, and custom ones as they are defined`, or the upstream's resources.
- * @param isKubernetesServed false: a server that waits for Kubernetes to store something has found nothing.
+ * @param isKubernetesServed false while a server waits for Kubernetes to store something.
  */
 export function describeResources(config: Config, isKubernetesServed = true): string {
   const { upstream, leftOut, etcdPrefix, kubernetesResources } = config
@@ -28,8 +28,8 @@ export function describeResources(config: Config, isKubernetesServed = true): st
 }
 
 /**
- * The number of resources that are configured. Versions of one resource (`autoscaling/v1` and `v2`) share its keys, and
- * count once, as in the log line `ready` and in the metrics, which count custom resources too.
+ * Counts the configured resources. Versions of one resource (`autoscaling/v1` and `v2`) share its keys and count once,
+ * as in the log line `ready` and in the metrics, which also count custom resources.
  */
 function countResources({ resources }: Config): number {
   return new Set(resources.map(({ resource }) => resource.etcdPrefix)).size
@@ -43,7 +43,7 @@ const KNOWN_BY: Readonly<Record<(typeof AUTHENTICATORS)[number], string>> = {
   requestheaderClientCaFile: 'front proxies',
 }
 
-/** Who may read what: `callers known by client certificates may read what RBAC allows`. */
+/** Returns who may read what: `callers known by client certificates may read what RBAC allows`. */
 export function describeAccess(config: Config): string {
   const { authorizationMode: modes, enableWrites, anonymousAuth, passthrough, apiservice } = config
   const known = AUTHENTICATORS.filter((name) => config[name] !== null).map((name) => KNOWN_BY[name])
@@ -60,7 +60,7 @@ export function describeAccess(config: Config): string {
   return `${callers} ${verbs} ${what}${elsewhere}`
 }
 
-/** Logs that, as a warning where it is more than many would expect. */
+/** Logs that, as a warning if it may be more than expected. */
 export function tellAccess(config: Config, logger: Logger): void {
   const isOpen = config.authorizationMode.includes('AlwaysAllow')
   const isReached =
@@ -72,14 +72,14 @@ export function tellAccess(config: Config, logger: Logger): void {
   logger[level]({ authorizationMode: config.authorizationMode }, describeAccess(config))
 }
 
-/** As it stands in a URL: in brackets where it is of IPv6. */
+/** Returns the address as in a URL: IPv6 in brackets. */
 export function urlHost(address: string): string {
   return address.includes(':') ? `[${address}]` : address
 }
 
 /**
- * What can be changed while the server runs. A process keeps the flags and the environment that it was started with, so
- * that only the file of --config can change an option, and only one that neither of them gives.
+ * Describes what can be changed while the server runs. A process keeps its flags and environment, so only the file of
+ * --config can change an option, and only one that neither of them sets.
  */
 export function describeReload(config: Config, sources: Sources): string[] {
   const { config: file } = config

@@ -1,9 +1,9 @@
-/** Ends all watches, spread over a grace period, so that their clients do not come back all at once. */
+/** Ends all watches, spread over a grace period, so that their clients do not all reconnect at once. */
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { Resources } from '../../engine/pipeline/resources.js'
 import { type Clock, sleep } from '../../support/clock.js'
 
-/** The time between two steps, in each of which some watches end. */
+/** The time between two steps; each ends some watches. */
 const STEP_MS = 50
 
 export async function drainWatches(
@@ -18,7 +18,7 @@ export async function drainWatches(
   for (let steps = Math.max(1, Math.floor(graceMs / STEP_MS)); running.length > 0 && !isStopped(); steps--) {
     const now = Math.ceil(running.length / Math.max(1, steps))
     for (const { dispatcher, cursor } of running.slice(0, now)) dispatcher.drain(cursor)
-    // Watches that have ended meanwhile are not waited for.
+    // Skip watches that have ended meanwhile.
     running = running.slice(now).filter(({ cursor }) => cursor.state !== 'ended')
     if (running.length > 0) await sleep(clock, STEP_MS)
   }

@@ -1,7 +1,6 @@
 /**
- * The files with which this server authenticates to etcd: authorities, certificate, key, password. They are read again
- * when they change, and taken only when they can be used: a half-written or broken file leaves the ones before in
- * force.
+ * The files with which this server authenticates to etcd: authorities, certificate, key, password. They are reread when
+ * they change, and adopted only if usable: a half-written or broken file leaves the previous ones in force.
  */
 import { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
@@ -12,7 +11,7 @@ import type { EtcdCredentials } from '../../engine/upstream/etcd/etcd-upstream.j
 import type { EtcdTls } from '../../engine/upstream/etcd/grpc-connection.js'
 import { errorMessage } from '../../support/error-message.js'
 
-/** @throws Error for a file that cannot be used. */
+/** @throws Error for an unusable file. */
 export function watchEtcdCredentials(config: Config, clock: Clock, logger: Logger): WatchedFiles<EtcdCredentials> {
   const { etcdCafile, etcdCertfile, etcdKeyfile, etcdPasswordFile, etcdUsername } = config
   const files = [etcdCafile, etcdCertfile, etcdKeyfile, etcdPasswordFile]

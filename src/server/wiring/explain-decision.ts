@@ -8,7 +8,7 @@ import { parseQuery } from '../../kubernetes/dialect/query.js'
 import { parseRequestPath } from '../../kubernetes/dialect/request-path.js'
 import { attributesOf, type Verb } from '../transports/api/request-attributes.js'
 
-/** What the parts of a rule are called in the file. */
+/** What the file calls the parts of a rule. */
 const NAMED: Readonly<Record<RulePart, string>> = {
   who: 'it is for others',
   verbs: 'its verbs do not include this one',
@@ -20,9 +20,10 @@ const NAMED: Readonly<Record<RulePart, string>> = {
 }
 
 /**
- * @param question `USER VERB PATH [GROUP...]`, with a verb of Kubernetes: `ann list /api/v1/namespaces/web/pods team-web`.
+ * @param question `USER VERB PATH [GROUP...]`, with a verb of Kubernetes: `ann list /api/v1/namespaces/web/pods
+ * team-web`.
  * @returns lines; the first is the decision.
- * @throws Error for a question that cannot be read; StatusError for a path that no request may have.
+ * @throws Error for a malformed question; StatusError for a path that no request may have.
  */
 export function explainDecision(config: Config, question: string): readonly string[] {
   const [name, verb, target, ...groups] = question.split(/\s+/).filter((word) => word !== '')

@@ -1,10 +1,9 @@
 /**
- * OpenTelemetry's SDK and its exporter behind one file: spans leave over OTLP/HTTP. The packages are optional, and
- * loaded only when an endpoint is configured: a server without tracing neither needs nor reads them.
+ * OpenTelemetry's SDK and its exporter behind one file: spans leave over OTLP/HTTP. The packages are optional and
+ * loaded only when an endpoint is configured: a server without tracing does not need them.
  *
- * A collector that is away costs spans and one line in the log, never a request: at most QUEUED_SPANS wait for it. What
- * OpenTelemetry has environment variables for (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`) is left to
- * them.
+ * An unreachable collector costs spans and one line in the log, never a request: at most QUEUED_SPANS wait for it.
+ * OpenTelemetry's own environment variables (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`) apply.
  */
 import { hostname } from 'node:os'
 import { context, propagation, trace } from '@opentelemetry/api'
@@ -16,7 +15,7 @@ export interface TraceExport {
 }
 
 export interface TraceExportOptions {
-  /** The collector's base address, such as `http://127.0.0.1:4318`; null: no tracing. */
+  /** The collector's base address, such as `http://127.0.0.1:4318`; null for no tracing. */
   readonly endpoint: string | null
   /** The share of traced requests among those whose caller has not decided. */
   readonly samplesPerMillion: number
@@ -34,11 +33,11 @@ const PACKAGES = [
 const QUEUED_SPANS = 2_048
 const SEND_EVERY_MS = 1_000
 const EXPORT_TIMEOUT_MS = 5_000
-/** A client chooses its user agent and its path. */
+/** Clients choose their user agent and path, so values are cut. */
 const MAX_VALUE_LENGTH = 256
 const NOTHING: TraceExport = { stop: () => Promise.resolve() }
 
-/** @throws Error that says what to install, when the optional packages are not there. */
+/** @throws Error that says what to install if the optional packages are missing. */
 export async function exportTraces(options: TraceExportOptions): Promise<TraceExport> {
   const { endpoint, samplesPerMillion, version, logger } = options
   if (endpoint === null) return NOTHING
@@ -81,7 +80,7 @@ export async function exportTraces(options: TraceExportOptions): Promise<TraceEx
   return { stop: () => provider.shutdown().catch(() => {}) }
 }
 
-/** In the published bundle, a package in CommonJS that is imported late has nothing but `default`. */
+/** In the published bundle, a CommonJS package imported late has only `default`. */
 function exportsOf<T extends object>(module: T): T {
   return 'default' in module ? (module.default as T) : module
 }

@@ -1,6 +1,4 @@
-/**
- * Follows the objects in the caches that decide what is served: custom resources, and group versions of other servers.
- */
+/** Follows the cached objects that decide what is served: custom resources, and group versions of other servers. */
 import { isOfReviews } from '../auth/authz/reviews.js'
 import { Definitions } from '../served/definitions.js'
 import type { DocumentThreads } from '../served/document-threads.js'
@@ -11,7 +9,10 @@ import type { ApiServices } from '../transports/passthrough/api-services.js'
 import type { Basis } from './basis.js'
 import type { ResourceStage } from './open-resources.js'
 
-/** @returns whether all resources are known yet. @param services null: another server has the aggregated APIs. */
+/**
+ * @returns what knows whether all resources are known yet. @param services null if another server has the aggregated
+ * APIs.
+ */
 export function followServed(
   { config, logger }: Basis,
   { registry, resources, views, remote, kubernetes }: ResourceStage,

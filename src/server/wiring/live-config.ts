@@ -1,7 +1,7 @@
 /**
  * The configuration of a running server. On SIGHUP, and when the file of `--config` changes, flags, environment and
- * file are read again. A configuration that changes only what may change is taken; any other is refused whole, in
- * words, so that the server never runs with half of what somebody wrote.
+ * file are read again. A configuration that changes only reloadable options is adopted; any other is rejected as a
+ * whole with an explanation, so that the server never runs with half of a configuration.
  */
 import { WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
@@ -10,14 +10,14 @@ import { changesBetween } from '../config/reload.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 
-/** Where stages read the options that may change while they run. */
+/** Where stages read options that may change at run time. */
 export interface CurrentConfig {
   readonly current: Config
-  /** The listener is called after each change that was taken. */
+  /** Calls the listener after each adopted change. */
   onChange(listener: (config: Config) => void): void
 }
 
-/** For a server whose configuration stays as it is. */
+/** For a server whose configuration never changes. */
 export function fixedConfig(config: Config): CurrentConfig {
   return { current: config, onChange: () => {} }
 }
@@ -57,7 +57,7 @@ export class LiveConfig implements CurrentConfig {
     this.#listeners.push(listener)
   }
 
-  /** Never throws: a configuration that cannot be taken leaves everything as it is. */
+  /** Never throws: an unacceptable configuration changes nothing. */
   reload(): void {
     const { reread, logger, metrics, clock, onLogLevel } = this.#options
     try {

@@ -5,9 +5,7 @@ import { type Logger as Pino, destination, pino } from 'pino'
 export interface LoggerOptions {
   readonly level: string
   readonly format: 'json' | 'text'
-  /**
-   * The number of this worker, which stands in each of its lines; null in a server of one process and in the primary.
-   */
+  /** The number of this worker, added to each of its lines; null in a single-process server and in the primary. */
   readonly worker: number | null
 }
 

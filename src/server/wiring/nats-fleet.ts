@@ -13,7 +13,7 @@ import type { Key } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
 import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
 
-/** When NATS has been away for this long, a candidate goes on from etcd itself. */
+/** When NATS has been unreachable for this long, a candidate continues from etcd itself. */
 const FALLBACK_AFTER_MS = 5_000
 /** An edge replays at most about this many messages after a snapshot. */
 const SNAPSHOT_MESSAGES = 10_000
@@ -46,7 +46,7 @@ export function natsFleet(
   })
 }
 
-/** @throws Error for a file that cannot be used. */
+/** @throws Error for an unusable file. */
 function signingKeysOf(
   { natsSigningKeyFile: path }: Config,
   { clock, logger }: Pick<UpstreamFeedOptions, 'clock' | 'logger'>,
@@ -58,7 +58,7 @@ function signingKeysOf(
 export function connectionOf(config: Config): NatsConnectOptions {
   const { natsCafile, natsCertfile, natsKeyfile, natsUsername, natsPasswordFile, natsCredsFile, natsNkeyFile } = config
   const text = (path: string): string => readFileSync(path, 'utf8')
-  // A file that cannot be read is refused now; its content may change later.
+  // An unreadable file is rejected now; its content may change later.
   for (const path of [natsCafile, natsCertfile, natsKeyfile, natsPasswordFile, natsCredsFile, natsNkeyFile]) {
     if (path !== null) readFileSync(path)
   }
@@ -75,12 +75,12 @@ export function connectionOf(config: Config): NatsConnectOptions {
       : { user: { name: natsUsername, password: () => text(natsPasswordFile).replace(/\r?\n$/, '') } }),
     ...(natsCredsFile === null ? {} : { credentials: () => readFileSync(natsCredsFile) }),
     ...(natsNkeyFile === null ? {} : { nkeySeed: () => Buffer.from(text(natsNkeyFile).trim()) }),
-    // The scheme alone asks for TLS, with the certificates that the system knows.
+    // The scheme alone requests TLS, with the system's certificates.
     ...(Object.keys(tls).length === 0 && !config.natsServers.some((url) => url.startsWith('tls:')) ? {} : { tls }),
   }
 }
 
-/** Stands in for etcd where there is no route to one. */
+/** Takes the place of etcd where there is no route to one. */
 export function noUpstream(why: string): Upstream {
   const refuse = (): Promise<never> => Promise.reject(new UpstreamError('unavailable', why))
   return {

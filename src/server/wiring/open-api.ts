@@ -22,7 +22,7 @@ import type { ResourceStage } from './open-resources.js'
 
 export interface ApiParts {
   readonly version: string
-  /** null: nothing is written here. */
+  /** null if writes are disabled. */
   readonly writes: Writes | null
   readonly stage: ResourceStage
   readonly known: KnownResources
@@ -70,7 +70,7 @@ function contextOf(
     hasGroup: (group, version) => isOfReviews(group, version) || registry.hasGroup(group, version),
     whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
     forms: new ResourceForms(views, clock),
-    // Other processes may read more with their own --proto-descriptors.
+    // Other processes may know more kinds through their own --proto-descriptors.
     release: schema === kubernetesSchema() ? version : `${version} ${newHistory()}`,
     publicCachingOf: (resource) => caching.get(resourceId(resource)) ?? null,
     bodies: limits.bodies,

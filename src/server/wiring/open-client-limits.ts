@@ -1,6 +1,6 @@
 /**
- * The limits on clients that hold for the whole server. A server of one process counts for itself; of several, the primary
- * counts for all workers, and a worker decides by its even share only while the primary does not answer.
+ * Client limits that apply to the whole server. A single process counts for itself; with several, the primary counts
+ * for all workers, and a worker uses its even share only while the primary does not answer.
  */
 import { unknownTokenSemaphore } from '../auth/authn/token-review.js'
 import { trustedProxies } from '../auth/client-address.js'
@@ -16,13 +16,13 @@ import type { Basis } from './basis.js'
 
 type LimitsBasis = Pick<Basis, 'config' | 'live' | 'clock' | 'metrics'>
 
-/** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
+/** As many as an API server allows at once by default (`--max-mutating-requests-inflight`). */
 const MAX_WRITES = 200
-/** Each status page costs a connection, also one that is left open in a forgotten tab. */
+/** Each status page costs a connection, even in a forgotten tab. */
 const MAX_PAGES = 50
 /** How long a client may wait for its slot: as long as the API server lets a read wait for its state. */
 export const SEMAPHORE_WAIT_MS = 3_000
-/** Requests that wait for each slot: they hold a connection and no object. */
+/** The number of requests that may wait for each slot; each holds a connection and no object. */
 const WAITING_PER_SLOT = 16
 
 /** The counters of one process. */
@@ -36,7 +36,7 @@ export interface OwnLimits {
 /** The limits on the clients of one process. */
 export interface ClientLimits extends Pick<OwnLimits, 'watchers' | 'resets'> {
   readonly semaphores: IdentitySemaphores
-  /** The process's own count, or the primary's. */
+  /** The process's own counts, or the primary's. */
   readonly rates: Pick<CountedRates, 'countRequest' | 'spendInitialBytes'>
 }
 
@@ -61,7 +61,7 @@ export function openClientLimits(basis: LimitsBasis, shared: SharedLimits): Clie
 
 /**
  * @param processes the number of processes that share the limits; 1 in the process that counts for all.
- * @param onResets what happens to the resets that are counted.
+ * @param onResets receives the counted resets.
  */
 export function countedLimits(
   basis: LimitsBasis,
@@ -77,7 +77,7 @@ export function countedLimits(
   })
   const lists = fairSemaphore(basis, 'lists', share(config.maxInitialStates))
   const initialStates = fairSemaphore(basis, 'initial-states', share(config.maxInitialStates))
-  // Each server behind this one has all the slots, and nobody waits for them.
+  // Each server behind this one has all the slots, and requests do not wait for them.
   const passthroughBounds = ({ passthroughMaxRequests }: Config): FairSemaphoreBounds => ({
     ...NO_QUEUE,
     slots: Number.POSITIVE_INFINITY,
@@ -122,7 +122,8 @@ export function countedLimits(
         return initialBytesPerSecond === null ? null : initialBytesPerSecond / processes
       },
     }),
-    // An attack of one address is one however many workers it reaches, so that each of them counts with the whole allowance.
+    // Each worker counts with the whole allowance, because an attack from one address is a single attack however many
+    // workers it reaches.
     resets: new RapidResets({
       ...onResets,
       clock,

@@ -1,6 +1,4 @@
-/**
- * Opens the request gate as configured: authentication, authorization, limits for each identity, and the access log.
- */
+/** Opens the request gate as configured: authentication, authorization, limits per identity, and the access log. */
 import { buildAuthenticator, buildAuthorizer } from '../auth/access-control.js'
 import type { JudgeHealth } from '../auth/judge-health.js'
 import { AccessGuard } from '../auth/access-guard.js'
@@ -21,13 +19,13 @@ import type { ResourceStage } from './open-resources.js'
 
 export interface GateStage {
   readonly gate: RequestGate
-  /** Whether callers can be judged, for `/readyz`. */
+  /** Whether callers can be authenticated and authorized, for `/readyz`. */
   checks(): readonly HealthCheck[]
   /** For SIGHUP, after the platform has moved the access log. */
   reopenAuditLog(): void
 }
 
-/** @throws Error that names a file which is not what it should be. */
+/** @throws Error that names an unusable file. */
 export function openGate(basis: Basis, stage: ResourceStage, { rates, semaphores }: ClientLimits): GateStage {
   const { config } = basis
   const guarded = isOpenToAll(config) ? null : openGuard(basis, stage, semaphores['unknown-tokens'])
@@ -74,14 +72,15 @@ function openGuard(
   const authorizer = buildAuthorizer(config, surroundings, rules)
   const guard = new AccessGuard({ authenticator, authorizer, clock, logger, metrics: metrics.requests })
   const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
-  // Another replica asks the same judges, and callers whose answer is known are served: that is no reason to be unready.
+  // Another replica asks the same webhooks, and callers with cached answers are served, so this is no reason to be
+  // unready.
   const checks: HealthCheck[] = judges.map((health) => ({
     name: `judge-${health.webhook}`,
     problem: () => health.problem,
     isInformational: true,
     informs: 'cannot judge callers',
   }))
-  // Every caller gets 503: such a server must not get any.
+  // Every caller gets 503, so such a server must not receive any.
   if (config.authorizationMode.includes('RBAC'))
     checks.push({ name: 'authorization-rbac', problem: () => rules?.unread ?? null })
   return {
@@ -98,9 +97,9 @@ function openGuard(
 }
 
 /**
- * Follows the roles and bindings, which are read for two things: the RBAC mode decides by them, and in every mode a
- * caller who writes one may grant only what they hold.
- * @returns null where neither is needed, or where they are not served.
+ * Follows the roles and bindings, which have two uses: the RBAC mode decides by them, and in every mode callers who
+ * write one may grant only what they hold.
+ * @returns null if neither applies, or if they are not served.
  */
 function rbacObjects(
   { authorizationMode, enableWrites }: Config,

@@ -1,4 +1,4 @@
-/** The bounds of what runs at one time: those on clients, which all processes share, and those of this process. */
+/** Limits on concurrent work: those on clients, which all processes share, and those of this process. */
 import type { FairSemaphore } from '../auth/fair-semaphore.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
@@ -10,21 +10,23 @@ import type { Basis } from './basis.js'
 import { type ClientLimits, fairSemaphore, SEMAPHORE_WAIT_MS } from './open-client-limits.js'
 import { memoryTargetOf } from './memory-target.js'
 
-/** The most past states that a process rebuilds at one time: each walks through the history, in the event loop that all share. */
+/**
+ * The number of past states that a process rebuilds at once: each walks through the history in the shared event loop.
+ */
 const PAST_STATES = 4
-/** The number of threads for writes of a process. One identity has at most one of them, where identities are told apart. */
+/** The number of write threads per process. One identity has at most one of them, where identities are known. */
 const WRITE_THREADS = 2
-/** The share of the memory target for the bodies of lists that are being sent, and the bytes for them without a target. */
+/** The share of the memory target for list bodies being sent, and the limit in bytes without a target. */
 const SENT_SHARE = 1 / 4
 const SENT_BYTES = 512 * 1024 * 1024
 
 export interface Limits {
   readonly bodies: BodyCache
-  /** Slots for making states of the past. */
+  /** Slots for rebuilding past states. */
   readonly pastStates: FairSemaphore
   readonly initialStates: IdentitySemaphore
   readonly writes: IdentitySemaphore
-  /** Slots of the threads that compute the writes that are not small. */
+  /** Slots of the threads that compute larger writes. */
   readonly writeThreads: FairSemaphore
   readonly memory: MemoryPressure
   readonly watchers: IdentitySemaphore

@@ -1,4 +1,4 @@
-/** The servers that other requests are passed on to, from the configuration: `--passthrough`, or `--apiservice`. */
+/** The servers to which other requests are forwarded, from the configuration: `--passthrough`, or `--apiservice`. */
 import { watchCredentials } from '../auth/watched-credentials.js'
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
@@ -82,7 +82,7 @@ function credentialsOf(
   return watchCredentials({ ca, cert: config.proxyClientCertFile, key: config.proxyClientKeyFile }, { clock, logger })
 }
 
-/** The options that all servers behind this one share. */
+/** The options shared by all servers behind this one. */
 function sharedOptions(
   config: Config,
   clock: Clock,

@@ -1,4 +1,4 @@
-/** The resources of this process, from their sources to their watchers, from the configuration. */
+/** The resources of this process, from their sources to their watchers, as configured. */
 import type { Pump } from '../../engine/broadcast/pump.js'
 import { createIngest } from '../../kubernetes/codec/ingest.js'
 import { ObjectViews } from '../../kubernetes/codec/object-views.js'
@@ -23,14 +23,14 @@ import type { Basis } from './basis.js'
 import { chooseFeeds } from './choose-feeds.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 
-/** etcd refuses larger requests by default; a limit that was raised there is still bounded here. */
+/** etcd refuses larger requests by default; even with a raised limit there, values are limited here. */
 export const MAX_VALUE_BYTES = 8 * 1024 * 1024
 
 export interface Sources {
   readonly upstream: Upstream
-  /** Where the resources are fed from. Default: as the configuration says. */
+  /** Where the resources are fed from. Default: as configured. */
   readonly openFeed?: OpenFeed
-  /** The server behind `--upstream`. Default: as the configuration says. */
+  /** The server behind `--upstream`. Default: as configured. */
   readonly server?: RemoteApiServer
   /** The kinds that can be stored as protobuf. Default: those of Kubernetes. */
   readonly schema?: Schema
@@ -43,7 +43,7 @@ export interface ResourceStage {
   readonly schema: Schema
   /** The resources that the server behind `--upstream` serves; null without one. */
   readonly remote: RemoteDiscovery | null
-  /** Whether Kubernetes stores anything; null where its resources are served, or not, whatever is stored. */
+  /** Knows whether Kubernetes stores anything; null where that does not decide what is served. */
   readonly kubernetes: StoredKubernetes | null
 }
 
@@ -78,8 +78,8 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
 }
 
 /**
- * Now, and after every change of the configuration. With --upstream the server there knows what there is.
- * @returns what finds out whether Kubernetes' resources belong to it.
+ * Runs now, and after every change of the configuration. With --upstream the server there knows what exists.
+ * @returns what finds out whether Kubernetes' resources are included.
  */
 function serveConfigured(
   { config, live, clock, logger }: Basis,
@@ -110,12 +110,12 @@ function serveConfigured(
   return kubernetes
 }
 
-/** The bounds on the history of each cached resource, where `--watch-cache-sizes` does not name it. */
+/** The limits on the history of each cached resource that `--watch-cache-sizes` does not name. */
 export function ringBounds({ defaultWatchCacheSize, watchCacheBytes, watchCacheAge }: Config): RingBounds {
   return { maxItems: defaultWatchCacheSize, maxBytes: watchCacheBytes, maxAgeMs: watchCacheAge }
 }
 
-/** A field that no schema knows is logged once; the memory of that has a bound. */
+/** A field unknown to every schema is logged once, up to this many fields. */
 const LOGGED_FIELDS = 1_000
 
 function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectViews {
@@ -147,7 +147,7 @@ function chooseConfiguredFeeds(basis: Basis, upstream: Upstream, server: RemoteA
   return chooseFeeds({ ...basis, upstream, server, fleetMetrics: (resource) => metrics.forResource(resource).fleet })
 }
 
-/** `--watch-cache` and `--watch-cache-sizes`: null where neither says anything. */
+/** Combines `--watch-cache` and `--watch-cache-sizes`; returns null for a resource that neither concerns. */
 function historySizes({ watchCache, watchCacheSizes }: Config): (resource: Resource) => number | null {
   const named = new Map(watchCacheSizes.map(({ resource, batches }) => [resource, batches]))
   return (resource) => {

@@ -10,7 +10,7 @@ import type { Upstream } from '../../engine/upstream/upstream.js'
 import { watchEtcdCredentials } from './etcd-credentials.js'
 import { noUpstream } from './nats-fleet.js'
 
-/** @throws Error when a file cannot be used. */
+/** @throws Error for an unusable file. */
 export function openUpstream(config: Config, logger: Logger, metrics: Metrics): Upstream {
   if (config.embedded) {
     const upstream = createEmbeddedUpstream()

@@ -1,4 +1,4 @@
-/** Writes of one process, with the threads for those that are not small. */
+/** Writes of one process, with the threads for larger ones. */
 import { ThreadPool } from '../../support/thread-pool.js'
 import type { Writes } from '../transports/api/write-handler.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
@@ -7,9 +7,9 @@ import type { Basis } from './basis.js'
 import type { Limits } from './open-limits.js'
 import { MAX_VALUE_BYTES, type ResourceStage } from './open-resources.js'
 
-/** How long a write may compute in its thread. The largest that are meant to pass take a second or two. */
+/** How long a write may compute in its thread. The largest intended ones take a second or two. */
 const DEADLINE_MS = 10_000
-/** The heap of a thread: a body of 3 MB with its copies takes a third of it. */
+/** A thread's heap: a body of 3 MB with its copies takes a third of it. */
 const MAX_HEAP_MEGABYTES = 256
 
 export function openWrites(

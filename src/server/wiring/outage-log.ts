@@ -1,9 +1,9 @@
-/** Logs one line when the upstream goes away and one when it is back, however many resources come from it. */
+/** Logs one line when the upstream goes down and one when it is back, however many resources come from it. */
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 
 export interface OutageLogOptions {
-  /** The reason of each resource that is cut off. */
+  /** The reasons of all disconnected resources. */
   readonly reasons: () => readonly string[]
   readonly clock: Clock
   readonly logger: Logger

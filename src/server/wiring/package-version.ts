@@ -1,6 +1,6 @@
 import { readPackageFile } from '../../support/package-file.js'
 
-/** The version that package.json names. */
+/** The version in package.json. */
 export function packageVersion(): string {
   return (JSON.parse(readPackageFile('package.json').toString()) as { version: string }).version
 }

@@ -1,6 +1,4 @@
-/**
- * The ports that the configuration asks for: plain HTTP, HTTPS, or both, with the same routes; and that of the metrics.
- */
+/** The configured ports: plain HTTP, HTTPS, or both, with the same routes; and the metrics port. */
 import type { AddressInfo } from 'node:net'
 import type { Server } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -14,7 +12,7 @@ import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
 import type { CurrentConfig } from './live-config.js'
 
-/** null: the port is not asked for. */
+/** null if the port is not configured. */
 export interface PortNumbers {
   readonly port: number | null
   readonly securePort: number | null
@@ -53,7 +51,7 @@ export class Ports {
             // An HTTP/2 server has every method of a server that fastify uses.
             return listener as unknown as Server
           })
-    // These routes ask for no credentials, so only host names that were given are allowed.
+    // These routes require no credentials, so only the configured host names are allowed.
     const metrics = { ...server, allowedHosts: () => live.current.allowedHosts }
     this.#metrics =
       config.metricsBindAddress === null
@@ -71,12 +69,12 @@ export class Ports {
     }
   }
 
-  /** Ends connections after their next answers; each may be opened again. */
+  /** Ends connections after their next answers; clients may reconnect. */
   announceDrain(): void {
     for (const listener of this.#listeners()) listener.announceDrain()
   }
 
-  /** Sends clients elsewhere when their running requests end. Metrics and health are answered to the end. */
+  /** Ends connections when their running requests end. Metrics and health are answered to the end. */
   drain(): void {
     for (const listener of this.#listeners()) listener.beginDrain()
   }
@@ -102,7 +100,7 @@ async function listen(
 
 function openTls(config: Config, clock: Clock, logger: Logger): ServerTls {
   return new ServerTls({
-    // There is no secure port without them: see `config/relations.ts`.
+    // Without these there is no secure port; see `config/relations.ts`.
     certFile: config.tlsCertFile!,
     keyFile: config.tlsPrivateKeyFile!,
     minVersion: config.tlsMinVersion,

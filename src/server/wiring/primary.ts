@@ -1,4 +1,4 @@
-/** The primary process of a server with `--workers`: it has the upstream's watches and the workers, and no client. */
+/** The primary process of a server with `--workers`: it has the upstream's watches and the workers, and no clients. */
 import closeWithGrace from 'close-with-grace'
 import { KEPT_HISTORY_MS } from '../../engine/cache/ring-buffer.js'
 import { chooseFeeds } from './choose-feeds.js'
@@ -37,13 +37,13 @@ export interface PrimaryParts {
   readonly traces: TraceExport
 }
 
-/** How much longer the primary waits than workers give themselves. */
+/** How much longer the primary waits than workers allow themselves. */
 const GRACE_MS = 1_000
 
 export async function runPrimary(parts: PrimaryParts): Promise<void> {
   const { config, live, upstream, logger, version, metrics, print, traces } = parts
   const { bindAddress: address } = config
-  // Workers that pick a port for themselves would pick another after all of them had died.
+  // Workers that picked their own port would pick another one after all of them had died.
   const { metricsBindAddress } = config
   const ports: PortNumbers = {
     port: await portOf(address, config.port),
@@ -131,12 +131,12 @@ function feedLines(primary: Primary): readonly FeedFigures[] {
   }))
 }
 
-/** The port itself; for 0 one that is free. */
+/** Returns the port itself, or a free one for 0. */
 async function portOf(host: string, port: number | null): Promise<number | null> {
   return port === 0 ? await freePort(host) : port
 }
 
-/** The workers find that out for themselves; this is what the greeting says. */
+/** The workers find out for themselves; this is for the greeting. */
 async function servesKubernetes({ awaitsKubernetes, etcdPrefix }: Config, upstream: Upstream): Promise<boolean> {
   if (!awaitsKubernetes) return true
   return await isAnythingStored(upstream, keyFromText(`${etcdPrefix}/`)).catch(() => false)

@@ -1,6 +1,6 @@
 /**
- * The server of one process: its ports, limits, gate and metrics, in front of the cluster that it serves. `serve.ts` and
- * `worker.ts` run it; tests run the same.
+ * The server of one process: its ports, limits, gate and metrics, in front of the cluster that it serves. `serve.ts`
+ * and `worker.ts` run it, and so do tests.
  */
 import { Pump } from '../../engine/broadcast/pump.js'
 import type { Config } from '../config/load.js'
@@ -38,30 +38,32 @@ import { checkStreamHandles } from '../transports/watch/check-stream-handles.js'
 
 export interface ProcessOptions extends Sources {
   readonly config: Config
-  /** Default: no option changes. */
+  /** Default: a fixed configuration. */
   readonly live?: CurrentConfig
-  /** false: another process logs when the upstream is away. */
+  /** false if another process logs outages of the upstream. */
   readonly logsOutages?: boolean
-  /** The name of this process on the status page, where there are several. */
+  /** The name of this process on the status page, if there are several. */
   readonly name?: string
-  /** The status of all processes of the server. Default: that of this one. */
+  /** Returns the status of all processes of the server. Default: that of this one. */
   readonly statuses?: () => Promise<readonly ProcessStatus[]>
   /** Answers a scrape. Default: the metrics of this process. */
   readonly exposeMetrics?: () => Promise<{ readonly contentType: string; readonly text: string }>
-  /** How the limits on clients are counted. Default: this process is the whole server. */
+  /** How client limits are counted. Default: this process is the whole server. */
   readonly limits?: SharedLimits
-  /** Compares with etcd what this server holds. Default: what this process watches. */
+  /** Compares what this server holds with etcd. Default: what this process watches. */
   readonly checkConsistency?: () => Promise<ConsistencyReport>
   readonly logger: Logger
   readonly version: string
-  /** Default: metrics of this server alone. */
+  /** Default: metrics of this process alone. */
   readonly metrics?: Metrics
   readonly clock?: Clock
   readonly random?: Random
 }
 
 const READY_POLL_MS = 50
-/** How long a start waits for etcd to say whether Kubernetes stores anything: what is served is said when it listens. */
+/**
+ * How long the start waits for etcd to say whether Kubernetes stores anything, since the greeting says what is served.
+ */
 const KNOWN_WITHIN_MS = 2_000
 
 export class Process {
@@ -137,12 +139,12 @@ export class Process {
     return this.#cluster.stage.registry
   }
 
-  /** The pipelines that feed, cache and broadcast in this process: one for each etcd prefix. */
+  /** The pipelines of this process, one per cached etcd prefix. */
   get sources(): Iterable<ResourcePipeline> {
     return this.#cluster.pipelines()
   }
 
-  /** Whether Kubernetes' resources are served; false also while that is not known. */
+  /** Whether Kubernetes' resources are served; also false while that is unknown. */
   get servesKubernetes(): boolean {
     return this.#cluster.stage.kubernetes?.isFound ?? true
   }
@@ -156,7 +158,7 @@ export class Process {
     this.#gate.reopenAuditLog()
   }
 
-  /** Compares every cache with etcd now; one comparison runs at a time. */
+  /** Compares every cache with etcd; only one comparison runs at a time. */
   async checkConsistency(): Promise<ConsistencyReport> {
     const { checkConsistency } = this.#options
     return checkConsistency === undefined ? await this.#cluster.checkConsistency() : await checkConsistency()
@@ -171,7 +173,7 @@ export class Process {
   async #start(readyWithinMs: number): Promise<PortNumbers> {
     const { clock, closing } = this.#basis
     const startedMs = clock.monotonic()
-    // Its watches end before the ports close, because it was started after them.
+    // Started after the ports were added, so watches end before the ports close.
     this.#cluster.start()
     closing.add(() => this.#limits.memory.stop())
     this.#limits.memory.start()
@@ -187,9 +189,9 @@ export class Process {
   }
 
   /**
-   * Is not ready from now on, but serves on for the shutdown delay, so that load balancers notice; in its second half
-   * connections end after their next answer. Then it refuses new watches, and ends the running ones, spread over the grace
-   * period.
+   * Reports not ready from now on, but keeps serving for the shutdown delay, so that load balancers notice; in its
+   * second half connections end after their next answer. Then refuses new watches, and ends the running ones, spread
+   * over the grace period.
    */
   async drain(): Promise<void> {
     if (this.#isShuttingDown) return
@@ -215,12 +217,11 @@ export class Process {
     this.#isDraining = true
     this.#isStopped = true
     this.#stopping.abort()
-    // A port that is closed while it is being opened fails the start, and one that is opened later stays open.
+    // Wait for the start: closing a port while it opens would fail the start, and one opened later would stay open.
     await this.#starting?.catch(() => {})
     await this.#basis.closing.dispose()
   }
 
-  /** Returns the present state of this process. */
   async status(): Promise<ProcessStatus> {
     const { name = 'server' } = this.#options
     const { watchCacheBytes } = this.#basis.live.current
@@ -266,7 +267,7 @@ export class Process {
       answersAll: config.passthrough !== null,
       onInternalError,
       corsAllowedOrigins: config.corsAllowedOrigins,
-      // A foreign page has no credentials. Where they are required, the host name that it uses does not matter.
+      // A foreign page has no credentials. If they are required, the host name it uses does not matter.
       allowedHosts: () => {
         const { allowedHosts } = live.current
         return hasAuthenticator(config) && allowedHosts.length === 0 ? null : allowedHosts

@@ -1,4 +1,4 @@
-/** Checks at the start that what caches may hand to everybody (`--public-caching`) may be read by everybody. */
+/** Checks at the start that everybody may read what caches may serve to everybody (`--public-caching`). */
 import { resourceId } from '../../engine/model/resource.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
 import { sleep } from '../../support/clock.js'
@@ -6,7 +6,7 @@ import { type Attributes, resourceAttributes } from '../auth/authz/authorizer.js
 import type { RequestGate } from '../transports/limits/request-gate.js'
 import type { Basis } from './basis.js'
 
-/** How long a start waits for rights that cannot be read yet. Until they can, every answer is private. */
+/** How long a start waits for permissions that cannot be read yet. Until then, every answer is private. */
 const WAIT_MS = 10_000
 const POLL_MS = 50
 
@@ -36,7 +36,7 @@ export async function checkPublicResources(
   }
 }
 
-/** @param name its id, also that of a custom resource which is not defined yet. */
+/** @param name a resource id, possibly of a custom resource that is not defined yet. */
 function listOf(name: string, registry: ResourceRegistry): Attributes {
   const served = registry.list().find(({ resource }) => resourceId(resource) === name)?.resource
   const [plural = '', ...group] = name.split('.')

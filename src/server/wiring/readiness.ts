@@ -8,17 +8,22 @@ import type { HealthCheck } from '../transports/server/health.js'
 /** The parts that must be ready before the server is. */
 export interface ReadyParts {
   pipelines(): Iterable<ResourcePipeline>
-  /** @param wasReady a resource that appears later answers 429 until it is listed, and makes no other unready. */
+  /**
+   * @param wasReady whether the server has been ready: a resource that appears later answers 429 until it is listed,
+   * and does not make the server unready.
+   */
   checks(wasReady: boolean): readonly HealthCheck[]
 }
 
 export interface ReadinessOptions {
   readonly cluster: ReadyParts
-  /** `--max-staleness`, milliseconds; null: a server that can answer from its caches is ready, however old they are. */
+  /**
+   * `--max-staleness` in milliseconds; null if a server that can answer from its caches is ready however old they are.
+   */
   readonly maxStalenessMs: number | null
-  /** Whether callers can be judged. */
+  /** Whether callers can be authenticated and authorized. */
   readonly access: () => readonly HealthCheck[]
-  /** From SIGTERM on, while the server may still serve for a while. */
+  /** True from SIGTERM on, while the server may still serve for a while. */
   readonly isShuttingDown: () => boolean
   readonly clock: Clock
   readonly logger: Logger
@@ -55,12 +60,12 @@ export class Readiness {
     ]
   }
 
-  /** How old each resource is, by its id. */
+  /** The age of each resource, by its id. */
   *ages(): Generator<readonly [string, { readonly ageMs: number; readonly validMs: number }], void, void> {
     for (const { resource, cache } of this.#options.cluster.pipelines()) yield [resourceId(resource), cache.reportedAge]
   }
 
-  /** Looks until the server is ready, and logs that once. */
+  /** Polls until the server is ready, and logs that once. */
   logWhenReady(startedMs: number): void {
     const { clock, logger, cluster } = this.#options
     if (this.#isStopped) return
@@ -95,12 +100,12 @@ export function* cacheChecks(
   }
 }
 
-/** Why a cache cannot be read; null when it can. */
+/** Returns why a cache cannot be read; null if it can. */
 export function problemOf(readiness: ResourcePipeline['cache']['readiness']): string | null {
   return readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet'
 }
 
-/** The stalest source, if it is over the limit of `--max-staleness`; null when none is. */
+/** Returns the stalest source if it exceeds `--max-staleness`; otherwise null. */
 export function staleness(sources: Iterable<Pick<ResourcePipeline, 'cache'>>, limitMs: number): string | null {
   let worst: ResourcePipeline['cache'] | null = null
   for (const { cache } of sources) if (worst === null || cache.stalenessMs > worst.stalenessMs) worst = cache

@@ -26,8 +26,8 @@ export function openRemoteApiServer(
 }
 
 /**
- * Shows the credentials that the kubeconfig and its files have now. A request that runs, such as a watch, ends as whom it
- * began.
+ * Uses the current credentials of the kubeconfig and its files. A running request, such as a watch, keeps the ones it
+ * started with.
  */
 function followingTransport(access: Watched<JsonServer>, server: string): NodeTransport {
   const open = (value: JsonServer): NodeTransport => nodeTransport({ ...value, server })

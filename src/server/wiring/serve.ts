@@ -1,5 +1,5 @@
 /**
- * The server as a process: starts, drains on SIGTERM. Exit codes: 0 after a clean stop, 1 when it cannot go on, 2 when
+ * The server as a process: starts, drains on SIGTERM. Exit codes: 0 after a clean stop, 1 after a fatal error, 2 when
  * it cannot start as configured (a wrong flag, a port in use).
  */
 import cluster from 'node:cluster'
@@ -26,7 +26,7 @@ import { errorMessage } from '../../support/error-message.js'
 export interface ServeOptions {
   readonly argv: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** The other commands, a line each, for `--help`. */
+  /** One line for each of the other commands, for `--help`. */
   commands(): Promise<string>
 }
 
@@ -49,7 +49,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     clock: systemClock,
     logger,
   })
-  // Each role loads what it needs, and a command line that is refused nothing.
+  // Each role loads only what it needs, and a rejected command line loads nothing.
   if (cluster.isWorker) {
     const { runWorker } = await import('./worker.js')
     return await runWorker({ config, live, logger, version, metrics, schema, traces })
@@ -90,7 +90,10 @@ interface Running {
   readonly traces: TraceExport
 }
 
-/** Called before the server listens: without a listener a signal ends the process at once, and every connection with it. */
+/**
+ * Called before the server listens: without a listener a signal kills the process at once, and every connection with
+ * it.
+ */
 function takeSignals({ app, config, live, logger, traces }: Running): void {
   process.on('SIGHUP', () => {
     app.reopenLogs()
@@ -130,7 +133,7 @@ function readAgain({ argv, environment }: ServeOptions): Config {
 async function readSchema({ protoDescriptors }: Config): Promise<Schema> {
   if (protoDescriptors === null) return kubernetesSchema()
   try {
-    // Few need it, and it takes long to load.
+    // Loaded late because few need it, and it takes long.
     const { loadDescriptors } = await import('../../kubernetes/codec/protobuf/descriptors.js')
     return loadDescriptors(readFileSync(protoDescriptors), kubernetesSchema())
   } catch (error) {

@@ -1,11 +1,10 @@
 /**
  * A worker process: the whole server, except that its source is the primary.
  *
- * A worker ends with its link, because the batches that the link would have brought are lost; another takes its place
- * and begins afresh. A worker may get both a signal and the primary's request to drain, in either order (a service
- * manager signals every process), so the second is not taken for impatience. SIGINT, which a terminal sends to all
- * processes, and SIGUSR2, which asks for a consistency check, are left to the primary: without a listener they would
- * end the worker.
+ * A worker ends with its link, because the batches that the link would have brought are lost; a fresh one replaces it.
+ * A worker may get both a signal and the primary's request to drain, in either order (a service manager signals every
+ * process), so the second does not force an immediate exit. SIGINT, which a terminal sends to all processes, and
+ * SIGUSR2, which requests a consistency check, are left to the primary: without a listener they would end the worker.
  */
 import cluster from 'node:cluster'
 import { Socket } from 'node:net'
@@ -26,11 +25,11 @@ import type { Logger } from '../../support/log.js'
 import type { ProcessStatus } from '../ui/status.js'
 import { errorMessage } from '../../support/error-message.js'
 
-/** The first message of the primary. */
+/** The primary's first message. */
 export interface WorkerHello {
-  /** Whether other workers serve already. */
+  /** Whether other workers are already serving. */
   readonly isReplacement: boolean
-  /** The ports that all workers listen on. */
+  /** The ports on which all workers listen. */
   readonly ports: PortNumbers
 }
 
@@ -44,7 +43,7 @@ export interface WorkerParts {
   readonly traces: TraceExport
 }
 
-/** How long a worker that replaces another may fill its caches before it takes connections. */
+/** How long a replacement worker may fill its caches before it accepts connections. */
 const READY_WITHIN_MS = 10_000
 
 export async function runWorker({
@@ -134,7 +133,7 @@ function withPorts(config: Config, { port, securePort, metricsPort }: PortNumber
   return { ...config, port, securePort, metricsBindAddress }
 }
 
-/** The primary has the watches, and compares what it tells all workers. @throws ServiceUnavailableError */
+/** The primary has the watches, and compares what it relays to all workers. @throws ServiceUnavailableError */
 async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
   try {
     return JSON.parse(await channel.checkConsistency()) as ConsistencyReport

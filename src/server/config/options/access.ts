@@ -5,7 +5,7 @@ import { SECOND, MINUTE } from './units.js'
 
 export const AUTHORIZATION_MODES = ['AlwaysAllow', 'Policy', 'RBAC', 'Webhook'] as const
 
-/** Only asymmetric algorithms: with a symmetric one, anyone who can verify a token can make one. */
+/** Only asymmetric algorithms: with a symmetric one, anyone who can verify a token can create one. */
 export const SIGNING_ALGORITHMS = [
   'RS256',
   'RS384',

@@ -1,4 +1,4 @@
-/** Options that bound what one client and one process may use. */
+/** Options that limit what one client and one process may use. */
 import { bytes, integer, list } from '../option.js'
 import { addressRange } from './values.js'
 import { MiB, GiB } from './units.js'

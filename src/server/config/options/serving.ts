@@ -1,4 +1,4 @@
-/** Options for the addresses that the server listens on, and for its TLS. */
+/** Options for the server's addresses and TLS. */
 import { isIP } from 'node:net'
 import { boolean, choice, file, integer, list, parsed, port, string } from '../option.js'
 import { hostName, origin, socketAddress } from './values.js'

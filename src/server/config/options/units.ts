@@ -1,4 +1,4 @@
-/** The units in which bounds and defaults of options are written. */
+/** Units for the limits and defaults of options. */
 export const SECOND = 1_000
 export const MINUTE = 60 * SECOND
 export const HOUR = 60 * MINUTE

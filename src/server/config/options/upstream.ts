@@ -1,6 +1,4 @@
-/**
- * Options for the source of the objects: etcd, another server, and the API server that gets what is not served here.
- */
+/** Options for the source of the objects: etcd, another server, and the API server behind this one. */
 import { boolean, duration, file, integer, list, secret, string } from '../option.js'
 import { apiServiceAddress, headerPattern, problemOfUrl, url } from './values.js'
 import { SECOND, MINUTE, HOUR } from './units.js'

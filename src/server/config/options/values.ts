@@ -1,6 +1,4 @@
-/**
- * Parses values that have a grammar of their own. Each function throws an OptionValueError, unless it says otherwise.
- */
+/** Parses values that have their own grammar. Each function throws an OptionValueError unless it says otherwise. */
 import { isIP } from 'node:net'
 
 import { OptionValueError, quote } from '../option.js'
@@ -27,7 +25,7 @@ export interface PublicResource {
   readonly staleSeconds: number
 }
 
-/** Nobody who lists from a cache may be so late that his watch is refused: 75 s of history are kept. */
+/** A client that lists from a cache must not be too late to watch: 75 s of history are kept. */
 const MAX_PUBLIC_SECONDS = 60
 
 export function publicResource(text: string): PublicResource {
@@ -96,7 +94,7 @@ export function socketAddress(text: string): SocketAddress {
   return { host, port: Number(digits) }
 }
 
-/** Whether the text is an address to which paths are added. */
+/** Whether the text is a URL to which paths can be appended. */
 export function isUrl(text: string): boolean {
   return /^https?:\/\/[^/?#@]+(\/[^?#@]*[^/?#@])?$/.test(text) && URL.canParse(text)
 }

@@ -1,6 +1,6 @@
 /**
- * The values that all handlers of the API share: the resources, the limits and the settings of the process. `server/`
- * puts them together.
+ * What all handlers of the API share: the resources, the limits and the settings of the process. `server/` assembles
+ * it.
  */
 import type { FairSemaphore } from '../../auth/fair-semaphore.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
@@ -13,29 +13,32 @@ import type { BodyCache } from '../bodies/body-cache.js'
 import type { MemoryPressure } from '../limits/memory-pressure.js'
 import type { ResourceForms } from './resource-forms.js'
 
-/** How long caches that many users share may answer by themselves. */
+/** How long shared caches may answer without asking. */
 export interface PublicCaching {
   readonly maxAgeSeconds: number
-  /** For so long after that they may answer once more while they ask anew. */
+  /** How much longer they may serve a stale answer while they revalidate. */
   readonly staleSeconds: number
 }
 
 export interface ApiContext {
-  /** Returns a resource that is served here; undefined for any other. */
+  /** Returns a resource served here; undefined for any other. */
   find(group: string, version: string, plural: string): LiveResource | UncachedResource | undefined
-  /** Why the server does not know yet whether it serves a group (for null: which groups it serves); null when it knows. */
+  /**
+   * Returns why the server does not know yet whether it serves a group (for null: which groups it serves); null when it
+   * knows.
+   */
   whyUnknown(group: string | null): StatusError | null
   /** Whether any resource or review of that version is served here. */
   hasGroup(group: string, version: string): boolean
   readonly forms: ResourceForms
-  /** Equal in two processes that write the same bytes for the same object. */
+  /** Equal in two processes that encode the same object to the same bytes. */
   readonly release: string
-  /** How caches that everybody shares may keep a resource; null: they may not. */
+  /** How shared caches may keep a resource; null if they may not. */
   publicCachingOf(resource: Resource): PublicCaching | null
   readonly bodies: BodyCache
-  /** The slots for making states of the past, from which lists at an exact revision and later pages are read. */
+  /** Slots for rebuilding past states, from which lists at an exact revision and later pages are read. */
   readonly pastStates: FairSemaphore
-  /** The slots for initial states, each of which holds a state's bytes while it is sent. */
+  /** Slots for initial states, each of which holds a state's bytes while it is sent. */
   readonly initialStates: IdentitySemaphore
   readonly watchers: IdentitySemaphore
   /** Called before a list, a watch or a write begins. */
@@ -44,7 +47,7 @@ export interface ApiContext {
   readonly random: Random
   /** A watch without `timeoutSeconds` ends after a random time in [this, twice this), in milliseconds. */
   readonly minRequestTimeoutMs: number
-  /** The longest time that a list may take to be answered and a body to arrive, in milliseconds. */
+  /** The time limit for answering a list and for receiving a body, in milliseconds. */
   readonly requestTimeoutMs: number
   /** Whether watches are compressed for every client that accepts gzip, not only for those that ask. */
   readonly compressesWatches: boolean

@@ -1,6 +1,6 @@
 /**
- * Answers everything under `/api`, `/apis`, `/version` and `/openapi`: routes a request to discovery, to a resource or to
- * another server. Each request gets one answer; an error before the headers becomes a Status.
+ * Answers everything under `/api`, `/apis`, `/version` and `/openapi`: routes a request to discovery, to a resource or
+ * to another server. Each request gets one answer; an error before the headers becomes a Status.
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import {
@@ -27,7 +27,7 @@ export interface ApiOptions extends ResourceHandlerOptions, PassOnOptions, Revie
   readonly onInternalError: (error: StatusError) => void
 }
 
-/** @param refused why nothing is done for the request: it is answered and counted all the same. */
+/** @param refused the reason to reject the request, which is still answered and counted. */
 export type ApiHandler = (exchange: Exchange, refused?: StatusError) => Promise<void>
 
 export interface ApiMetrics {
@@ -72,7 +72,7 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
   )
   const pass = whoElseAnswers(options, exchange, path)
   if (pass !== null) {
-    // Proxies on the way might tidy it up, and the server behind them take it for another path.
+    // Proxies on the way might normalize it, and the server behind them would then see another path.
     if (path.kind === 'resource') checkName(path)
     begin(options, counted, 'passed')
     return await pass()
@@ -91,30 +91,33 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
   await answerDocument(options, exchange, path)
 }
 
-/** Answers from the resource; passes the request on to the API server, if there is one, when an object cannot be shown here. */
+/**
+ * Answers from the resource; forwards the request to the API server, if there is one, when an object cannot be shown
+ * here.
+ */
 async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePath, counted: Counted): Promise<void> {
   const verb = verbOf(exchange, path)
-  // Only served resources become labels, because clients may ask for any path.
+  // Only served resources become labels, because clients may request any path.
   if (path.served !== undefined) {
     counted.group = path.group
     counted.resource = path.plural
   }
   begin(options, counted, verb)
-  // Readers may mean all namespaces by it. One who deletes means a variable that has turned out empty.
+  // A reader may mean all namespaces; an empty namespace in a delete is more likely an empty variable.
   if (path.hasEmptyNamespace && verb === 'deletecollection') throw unknownResource()
   try {
     await answerResource(options, { exchange, path, verb })
   } catch (error) {
     const { passthrough } = options
     if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
-    // The body that goes with its headers has been dropped.
+    // The body that belongs to the headers has been dropped.
     if (bodyOf(exchange.request) !== 'none') throw error
     begin(options, counted, 'passed')
     await passOn(options, passthrough, exchange, path)
   }
 }
 
-/** Counts a request by its verb. One that turns out to be for another server is counted as `passed` from then on. */
+/** Counts a request by its verb. One that turns out to be for another server is counted as `passed` instead. */
 function begin({ metrics }: ApiOptions, counted: Counted, verb: Counted['verb']): void {
   if (counted.kind !== null) metrics.ended(counted.kind)
   counted.verb = verb

@@ -1,4 +1,4 @@
-/** Answers the documents that say what is served: discovery, OpenAPI and `/version`. */
+/** Answers the documents that describe what is served: discovery, OpenAPI and `/version`. */
 import { indentJson } from '../../../kubernetes/codec/json-indent.js'
 import { encodePlain } from '../../../kubernetes/codec/protobuf/encode-plain.js'
 import { kubernetesSchema } from '../../../kubernetes/codec/protobuf/schema.js'
@@ -53,14 +53,17 @@ export async function answerDocument(options: DocumentOptions, exchange: Exchang
       return exchange.sendTagged(contentType, body, etag)
     }
     case 'openapi-v3-index':
-      // Whatever was asked for, as in the API server.
+      // Whatever the Accept header says, as in the API server.
       return exchange.send(200, JSON_MEDIA_TYPE, openApi.index().body)
     case 'openapi-v3':
       return await sendOpenApi(exchange, openApi, path)
   }
 }
 
-/** Why a document cannot be answered yet: one that left out groups still to be read would say that they do not exist. */
+/**
+ * Returns why a document is not available yet: without the groups still to be read, it would claim that they do not
+ * exist.
+ */
 function whyIncomplete(
   { context }: DocumentOptions,
   path: Exclude<DocumentPath, { kind: 'version' }>,
@@ -81,7 +84,9 @@ function whyIncomplete(
   }
 }
 
-/** A document that is asked for by its hash never changes and may be cached for ever; an old hash is redirected to the present one. */
+/**
+ * A document requested by its hash never changes and may be cached forever; an old hash redirects to the current one.
+ */
 async function sendOpenApi(
   exchange: Exchange,
   openApi: OpenApi,
@@ -89,7 +94,7 @@ async function sendOpenApi(
 ): Promise<void> {
   const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v3')
   const hash = exchange.query.get('hash')
-  // Before the document is made, so that the hash of a later one is never taken for its own.
+  // Before the document is built, so that it never gets the hash of a later one.
   const current = openApi.hash(path.group, path.version)
   if (current === null) throw unknownResource()
   if (hash !== null && hash !== current) {
@@ -103,7 +108,7 @@ async function sendOpenApi(
   exchange.sendTagged(contentType, document.body, document.etag, forEver)
 }
 
-/** @param kind its kind in protobuf; null: it has none. */
+/** @param kind its kind in protobuf; null if it has none. */
 async function sendDocument(exchange: Exchange, document: Document | null, kind: string | null): Promise<void> {
   if (document === null) throw unknownResource()
   const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: kind !== null, hasObjects: false })

@@ -15,10 +15,10 @@ import { readObject } from './read-state.js'
 import type { ReadRequest } from './request.js'
 import { checkObject } from './unknown-fields.js'
 
-/** All that decides the bytes of one object's answer. */
+/** Everything that determines the bytes of one object's answer. */
 interface ObjectContents {
   readonly object: StoredObject
-  /** Says how objects are shown. */
+  /** Determines how objects are shown. */
   readonly served: ServedResource
   readonly encoder: ObjectEncoder
   readonly layout: Layout
@@ -27,7 +27,7 @@ interface ObjectContents {
 }
 
 const OBJECT_KEY: KeyParts<ObjectContents> = {
-  // Its bytes rather than its history, so that replicas agree.
+  // The bytes instead of the history, so that replicas agree.
   object: ({ modRevision, encoding, apiVersion, kind, bytes }) =>
     JSON.stringify([modRevision, encoding, apiVersion, kind, createHash('sha256').update(bytes).digest('base64url')]),
   served: fingerprintOf,
@@ -44,7 +44,7 @@ export async function handleGet(context: ApiContext, request: ReadRequest<GetPar
   const caching = await publicCachingOf(context, request)
   const confirming = caller.confirm()
   if (confirming !== undefined) await confirming
-  // The read may have waited for the very value that cannot be read.
+  // The read may have waited for the very value that is unreadable.
   cache.assertReadable()
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)
   checkObject(context, request, object)

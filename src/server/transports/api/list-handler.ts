@@ -22,16 +22,16 @@ import { readListState } from './read-state.js'
 import type { ReadRequest } from './request.js'
 import { checkObjects } from './unknown-fields.js'
 
-/** A longer wait is left to the client, because waiting there holds no connection. */
+/** A longer wait is left to the client, which holds no connection here meanwhile. */
 const MAX_DEBT_WAIT_MS = 5_000
 
 type ListRequest = ReadRequest<ListParameters>
 
-/** All that decides the bytes of a list. */
+/** Everything that determines the bytes of a list. */
 interface ListContents extends Omit<ListPage, 'matches'> {
   readonly snapshot: Snapshot
   readonly cache: Pick<WatchCache, 'name'>
-  /** Says how objects are shown: it may have changed since the list began. */
+  /** Determines how objects are shown, which may have changed since the list began. */
   readonly served: ServedResource
   readonly selector: Selector
   readonly layout: Layout
@@ -62,7 +62,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
     context.pastStates.acquire(caller.identity, exchange.signal),
   )
   const caching = await publicCachingOf(context, request)
-  // The read may have waited for the very value that cannot be read.
+  // The read may have waited for the very value that is unreadable.
   cache.assertReadable()
   const contents = contentsOf(context, request, snapshot, caching === null)
   const { prefix, selector, encoder } = contents
@@ -75,7 +75,8 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   if (unservable > 0) exchange.warn(`${unservable} objects of ${cache.name} are stored and cannot be served`)
   const headers = cacheHeaders(context, request, caching, key)
   const vary = `${headers.vary}, Accept-Encoding`
-  // A watch has to be able to begin where the list ends: a client whose watch has just been refused gets a list, not a 304.
+  // A watch must be able to start where the list ends: a client whose watch has just been rejected gets a list, not a
+  // 304.
   if (exchange.keeps(headers.etag) && cache.isResumable(snapshot.revision)) {
     exchange.sendNotModified({ ...headers, vary })
     live.metrics.list((performance.now() - exchange.startedMs) / 1000, 0)
@@ -120,7 +121,7 @@ function contentsOf(
     snapshot,
     prefix,
     startKey: options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix,
-    // A page that is larger than the state is the whole list.
+    // A limit above the number of objects means the whole list.
     limit: options.limit !== null && options.limit < snapshot.size ? options.limit : null,
     selector: options.selector,
     encoder: encoder(),
@@ -129,7 +130,7 @@ function contentsOf(
   }
 }
 
-/** The body is made from its contents alone: what is not in them cannot change it, and what is in them is in its key. */
+/** Builds the body from its contents alone: nothing else can affect it, and everything in them is in its key. */
 function useBody(
   { bodies }: ApiContext,
   { exchange, live, caller }: ListRequest,
@@ -142,7 +143,7 @@ function useBody(
   )
 }
 
-/** Waits until the identity is within its rate of bytes again. @throws TooManyRequestsError */
+/** Waits until the identity is within its byte rate again. @throws TooManyRequestsError */
 async function payDebt({ clock }: ApiContext, { caller, exchange }: ListRequest): Promise<void> {
   const waitMs = caller.pace(0)
   if (waitMs > MAX_DEBT_WAIT_MS) {
@@ -151,7 +152,7 @@ async function payDebt({ clock }: ApiContext, { caller, exchange }: ListRequest)
   if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
 }
 
-/** Keeps the selector's facts registered from the first piece to the last, or until nobody wants the rest. */
+/** Keeps the selector's facts registered from the first piece to the last, or until nobody needs the rest. */
 function* selectedPieces(
   contents: ListContents,
   facts: FactRegistry,

@@ -1,6 +1,6 @@
 /**
- * Hands requests to the server that answers them: with `--passthrough` everything that is not cached, with `--apiservice` the
- * group versions of aggregated APIs. The other server decides what the client may do.
+ * Forwards requests to the server that answers them: with `--passthrough` everything that is not cached, with
+ * `--apiservice` the group versions of aggregated APIs. The other server decides what the client may do.
  */
 import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
 import type { RequestPath } from '../../../kubernetes/dialect/request-path.js'
@@ -19,13 +19,13 @@ export interface PassOnOptions extends DocumentOptions {
   readonly gate: RequestGate
   /** Origins whose pages may open a WebSocket, besides the server's own. */
   readonly webSocketAllowedOrigins: readonly string[]
-  /** Answers everything that is not answered here; null: there is no such server. */
+  /** Answers everything that is not answered here; null without such a server. */
   readonly passthrough: Passthrough | null
-  /** Group versions of other servers, where there is no passthrough; null: there are none. */
+  /** Group versions of other servers, if there is no passthrough; null if there are none. */
   readonly apiServices: ApiServices | null
 }
 
-/** @returns a function that sends the request on; null when it is answered here. */
+/** @returns a function that forwards the request; null when it is answered here. */
 export function whoElseAnswers(
   options: PassOnOptions,
   exchange: Exchange,
@@ -40,8 +40,9 @@ export function whoElseAnswers(
 }
 
 /**
- * Passes a request on to the API server. Discovery is passed on too, because only the API server knows what can be written and
- * which groups are not cached. While it is away, this server answers with its own documents, so that readers can go on.
+ * Forwards a request to the API server. Discovery is forwarded too, because only the API server knows what can be
+ * written and which groups are not cached. While it is unreachable, this server answers with its own documents, so that
+ * readers can continue.
  */
 export async function passOn(
   options: PassOnOptions,
@@ -77,20 +78,23 @@ async function passToService(
   await service.pass(exchange, await options.gate.checkForwarded(exchange, attributes))
 }
 
-/** Whether this server answers: it does for gets, lists and watches, unless the resource cannot be cached (encrypted at rest). */
+/**
+ * Whether this server answers: it does for gets, lists and watches, unless the resource cannot be cached (encrypted at
+ * rest).
+ */
 function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
   if (!isRead(verbOf(exchange, path))) return false
   const { convertsByWebhook, storageVersion } = path.served
-  // Only the API server can ask the webhook for the objects of another version.
+  // Only the API server can ask the webhook to convert objects to another version.
   if (convertsByWebhook && path.version !== storageVersion) return false
   const found = context.find(path.group, path.version, path.plural)
   return found !== undefined && (found.kind === 'uncached' || found.cache.readiness.kind !== 'refused')
 }
 
 /**
- * Returns the server of an aggregated API; undefined where there is none. What is served here is never another server's, whatever an
- * APIService says; a definition serves nothing of a group version whose server is configured.
+ * Returns the server of an aggregated API; undefined if there is none. What is served here never belongs to another
+ * server, whatever an APIService says; a definition serves nothing in a group version whose server is configured.
  */
 function apiServiceOf(
   { apiServices, context }: PassOnOptions,

@@ -1,6 +1,6 @@
 /**
- * Reads the whole body of a request up to a bound, on HTTP/1.1 and HTTP/2: that of a write or a review to use it, that of a read
- * to drop it.
+ * Reads the whole body of a request up to a limit, on HTTP/1.1 and HTTP/2: for a write or a review to use, for a read
+ * to drop.
  */
 import {
   BadRequestError,
@@ -13,16 +13,16 @@ import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
 import { bodyOf, dropRest, piecesTooSmall, takeBody, upgradeWithBody } from '../server/request-body.js'
 
-/** The API server's limit. It is twice what etcd takes by default, so etcd itself refuses an object that is too large for it. */
+/** The API server's limit. It is twice etcd's default, so etcd itself rejects an object that is too large for it. */
 export const MAX_BODY_BYTES = 3 * 1024 * 1024
 
-/** The body of a read means nothing, and the API server ignores it. */
+/** The body of a read has no meaning, and the API server ignores it. */
 const MAX_IGNORED_BYTES = 64 * 1024
 
 /**
- * @param timeoutMs the longest that a client that sends slowly may hold its slot.
- * @throws RequestEntityTooLargeError, UnsupportedMediaTypeError, TimeoutError, BadRequestError when the client is gone, or
- * when the body comes in very small pieces.
+ * @param timeoutMs how long a slow client may hold its slot.
+ * @throws RequestEntityTooLargeError, UnsupportedMediaTypeError, TimeoutError, BadRequestError when the client is gone,
+ * or when the body comes in very small pieces.
  */
 export async function readBody(
   exchange: Exchange,
@@ -40,7 +40,7 @@ export async function readBody(
 }
 
 /**
- * Drops the body of a read, all of it before the read begins: whatever a client sends while a watch lives belongs to another
+ * Drops the whole body of a read before the read begins: whatever a client sends during a watch belongs to another
  * request.
  *
  * @returns null when there is no body.
@@ -101,11 +101,11 @@ function tooManyPieces(exchange: Exchange): BadRequestError {
   return piecesTooSmall()
 }
 
-/** Ends the connection with the answer, because the unread rest of the body would be taken for the next request. */
+/** Ends the connection with the answer, because the unread rest of the body would be parsed as the next request. */
 function endConnection({ response, request }: Exchange): void {
-  // Other streams of an HTTP/2 connection go on, and this one ends when the client has sent the rest.
+  // Other streams of an HTTP/2 connection continue, and this one ends when the client has sent the rest.
   if (request.httpVersionMajor !== 1) return dropRest(request)
   response.setHeader('connection', 'close')
-  // What is left of it would be handed on piece by piece for nobody.
+  // The rest would otherwise be delivered piece by piece, for nobody.
   request.pause()
 }

@@ -8,7 +8,7 @@ import { ExpiredError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { Arrivals } from '../../../support/turns.js'
 
-/** Hundreds may wait for one state, and would all go on in one iteration of the event loop. */
+/** Hundreds may wait for one state, and would otherwise all continue in one iteration of the event loop. */
 const goingOn = new Arrivals()
 
 /** @throws TooLargeResourceVersionError, StatusError */
@@ -34,7 +34,7 @@ async function inTurn(waited: Promise<Snapshot>): Promise<Snapshot> {
   return snapshot
 }
 
-/** Reads one object. A consistent read of it may cost the upstream one key instead of the whole prefix. */
+/** Reads one object. A consistent read may cost the upstream one key instead of the whole prefix. */
 export async function readObject(
   cache: WatchCache,
   key: Key,
@@ -47,7 +47,7 @@ export async function readObject(
 
 /**
  * Reads the state for a list, which may ask for an exact revision or continue an earlier page.
- * @param enter takes a slot for making a state of the past.
+ * @param enter takes a slot for rebuilding a past state.
  * @throws ExpiredError, TooManyRequestsError
  */
 export async function readListState(

@@ -1,13 +1,14 @@
 /**
- * Derives the attributes by which a request for a resource is authorized and logged. They are derived only here, so that every
- * authorizer and the access log see the request that is then performed.
+ * Derives the attributes by which a resource request is authorized and logged. They are derived only here, so that
+ * every authorizer and the access log see the request that is then performed.
  *
  * The verb comes from the method; only a read may turn into a watch. The name comes from the path. A field selector
- * `metadata.name=x` names an object for the verbs that apply selectors and for no other: a create takes its name from the
- * body, which nobody has read yet, so a selected name would let a caller choose the name that it is judged by.
+ * `metadata.name=x` names an object for the verbs that apply selectors and for no other: a create takes its name from
+ * the body, which has not been read yet, so a selected name would let callers choose the name that they are authorized
+ * for.
  *
- * Source: the request info resolver of kubernetes/apiserver. Unlike there, a selected name counts for `deletecollection`
- * too, which deletes no other object then.
+ * Source: the request info resolver of kubernetes/apiserver. Unlike there, a selected name also counts for
+ * `deletecollection`, which then deletes no other object.
  */
 import { type Attributes, resourceAttributes } from '../../auth/authz/authorizer.js'
 import { parseFieldSelector } from '../../../kubernetes/dialect/field-selector.js'
@@ -20,7 +21,7 @@ import type { WriteVerb } from '../../../kubernetes/writes/writer.js'
 
 export type Verb = 'get' | 'list' | 'watch' | WriteVerb | 'other'
 
-/** The parts of an exchange that attributes are derived from. */
+/** The parts of an exchange that determine the attributes. */
 export interface AskedRequest {
   readonly request: { readonly method?: string | undefined }
   /** Without the query. */
@@ -49,12 +50,14 @@ export function verbOf({ request: { method = '' }, query }: AskedRequest, path: 
   return isWatch(query) ? 'watch' : 'list'
 }
 
-/** @param verb the verb of the request, or another that it needs as well: a PUT that creates an object needs `create`. */
+/**
+ * @param verb the verb of the request, or another one that it also needs: a PUT that creates an object needs `create`.
+ */
 export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb): Attributes {
   const attributes = resourceAttributes({
     verb,
     resource: path,
-    // `pods/p/proxy/a/b` is the subresource `proxy`, and what follows is its own.
+    // In `pods/p/proxy/a/b` the subresource is `proxy`, and the rest is its own business.
     subresource: path.subresource.split('/', 1)[0] ?? '',
     namespace: path.namespace,
     name: path.name,
@@ -68,8 +71,9 @@ export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb
 }
 
 /**
- * What every name begins with when the keys begin with `?prefix=`; '' where that can be anything, or the prefix is malformed, which is
- * refused later. Only ASCII is spelled alike in all of them: a key that is not UTF-8 is spelled byte by byte, as `.` and `..` are.
+ * Returns the common prefix of all names under the key prefix `?prefix=`; '' if there is none, or if the prefix is
+ * malformed, which is rejected later. Only ASCII has the same spelling in all of them: a key that is not UTF-8 is
+ * spelled byte by byte, and so are `.` and `..`.
  */
 function prefixOfNames(query: URLSearchParams, { served, namespace }: ResourcePath): string {
   if (served === undefined || served.resource.holds === 'kubernetes') return ''
@@ -81,7 +85,7 @@ function prefixOfNames(query: URLSearchParams, { served, namespace }: ResourcePa
   }
 }
 
-/** Returns the name that a field selector requires; '' when it requires none, or is malformed, which is refused later. */
+/** Returns the name that a field selector requires; '' if it requires none or is malformed, which is rejected later. */
 function selectedName(query: URLSearchParams): string {
   const text = parameter(query, 'fieldSelector') ?? ''
   if (text === '') return ''

@@ -1,7 +1,6 @@
 /**
- * Describes a request for a resource as the API handlers pass it down. `Request` holds what is known once the request has passed
- * the gate; `ReadRequest` adds the live resource and everything that was negotiated and parsed, so that a handler looks
- * nothing up.
+ * A resource request as the API handlers pass it down. `Request` holds what is known after the gate; `ReadRequest` adds
+ * the live resource and everything negotiated and parsed, so that a handler looks nothing up.
  */
 import { type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.js'
 import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
@@ -39,8 +38,8 @@ export interface Understood<Options> {
   readonly form: Negotiated
   readonly options: Options
   /**
-   * As in the API server, whether what was read can be had in the form is asked after the read: what is wrong with the read
-   * is told first. @throws StatusError
+   * As in the API server, the form is checked after the read, so that errors of the read are reported first. @throws
+   * StatusError
    */
   readonly encoder: () => ObjectEncoder
 }
@@ -49,7 +48,7 @@ export interface ReadRequest<Options> extends Request, Understood<Options> {
   readonly live: LiveResource
 }
 
-/** @throws StatusError when the request would be refused as it stands. */
+/** @throws StatusError when the request is invalid. */
 export function understandGet(
   context: ApiContext,
   request: Request,
@@ -57,13 +56,13 @@ export function understandGet(
 ): Understood<GetParameters> {
   const shown = request.path.subresource === 'scale' ? context.forms.scalesOf(resource) : resource
   const form = negotiateRead(context, request, shown, 'get')
-  // The API server looks at the name before it looks at the options of the read.
+  // The API server checks the name before the options of the read.
   checkName(request.path)
-  // `fields=` is for lists and watches.
+  // `fields=` is only for lists and watches.
   return withEncoder(context, shown, form, { ...parseGetParameters(request.exchange.query), projection: null })
 }
 
-/** @throws StatusError when the request would be refused as it stands. */
+/** @throws StatusError when the request is invalid. */
 export function understandList(
   context: ApiContext,
   request: Request,
@@ -80,7 +79,7 @@ export function understandList(
   return withEncoder(context, resource, form, options)
 }
 
-/** @throws StatusError when the request would be refused as it stands. */
+/** @throws StatusError when the request is invalid. */
 export function understandWatch(
   context: ApiContext,
   request: Request,
@@ -106,8 +105,8 @@ export function understandWatch(
 }
 
 /**
- * A form in which a list could be had is refused after everything else that may be wrong, as in the API server. @throws
- * NotAcceptableError, BadRequestError
+ * A form that only lists have is rejected after every other error, as in the API server. @throws NotAcceptableError,
+ * BadRequestError
  */
 function negotiateWatch(
   context: ApiContext,
@@ -123,14 +122,14 @@ function negotiateWatch(
   }
 }
 
-/** A form, and why what is read cannot be had in it. */
+/** A form that is unavailable for what is read, and the error for it. */
 interface Misfit {
   readonly form: Negotiated
   readonly refusal: NotAcceptableError
 }
 
 /**
- * The metadata of a list as that of one object, or the other way round, is refused when it has been read, as in the API server.
+ * The metadata form of a list for one object, or the other way round, is rejected after the read, as in the API server.
  * @throws NotAcceptableError, BadRequestError
  */
 function negotiateRead(

@@ -1,4 +1,6 @@
-/** Decides in which forms a resource can be answered (JSON, YAML, protobuf, tables), and chooses the encoder of each. */
+/**
+ * Decides in which forms a resource can be answered (JSON, YAML, protobuf, tables), and chooses the encoder for each.
+ */
 import type { WatchCache } from '../../../engine/cache/watch-cache.js'
 import { hasSameMessage } from '../../../kubernetes/codec/versions/convert.js'
 import type { Negotiated, Servable } from '../../../kubernetes/dialect/accept.js'
@@ -13,7 +15,7 @@ import { NotAcceptableError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Clock } from '../../../support/clock.js'
 
-/** A resource, and the cache that a request reads; null where it reads none, as for a write. */
+/** A resource, and the cache that a request reads; null if it reads none, as for a write. */
 export interface FormedResource {
   readonly served: ServedResource
   readonly cache: WatchCache | null
@@ -28,9 +30,9 @@ export interface FormOptions {
 
 export interface JsonViews {
   viewOf(served: ServedResource): JsonView
-  /** Whether an object can be shown as the served version at all. */
+  /** Whether an object can be shown in the served version at all. */
   canShow(served: ServedResource, object: StoredObject): boolean
-  /** The fields of a stored object that have no JSON; empty for nearly every object. */
+  /** Returns the fields of a stored object that have no JSON form; empty for nearly every object. */
   unknownFields(object: StoredObject): readonly string[]
 }
 
@@ -45,14 +47,14 @@ export class ResourceForms {
     this.#clock = clock
   }
 
-  /** Returns the resource whose objects are the scales of these objects. */
+  /** Returns the resource of these objects' scales. */
   scalesOf({ served }: FormedResource): FormedResource {
     const { scale } = served.subresources
     if (scale === null) throw new RangeError(`${served.resource.plural} have no scale`)
     return { served: scaleResource(served), cache: null, view: scaleView(scale, this.#views.viewOf(served)) }
   }
 
-  /** The fields of an object that only protobuf can show. */
+  /** Returns the fields of an object that only protobuf can show. */
   unknownFields(object: StoredObject): readonly string[] {
     return this.#views.unknownFields(object)
   }
@@ -61,7 +63,8 @@ export class ResourceForms {
   servable({ served, cache }: FormedResource): Servable {
     if (cache === null || !cache.isAllProtobuf) return ONLY_JSON
     const version = apiVersion(served.resource)
-    // An object left in an older version that differs in more than its name would end lists and watches of the newer.
+    // An object left in an older version that differs in more than its name would end lists and watches of the newer
+    // version.
     const isSame = [...cache.protobufKinds].every((stored) => {
       const [from = '', kind = ''] = stored.split(' ')
       return hasSameMessage(from, version, kind)
@@ -69,7 +72,7 @@ export class ResourceForms {
     return { protobufObjects: isSame }
   }
 
-  /** @throws NotAcceptableError when the resource cannot be had in that form; BadRequestError. */
+  /** @throws NotAcceptableError when the resource is not available in that form; BadRequestError. */
   encoder(resource: FormedResource, form: Negotiated, { includeObject, projection }: FormOptions): ObjectEncoder {
     if (form.encoding !== 'protobuf') this.#assertHasJson(resource)
     const { served } = resource
@@ -77,7 +80,7 @@ export class ResourceForms {
     return chooseEncoder(parts, served, form, includeObject, projection)
   }
 
-  /** @throws NotAcceptableError when what is stored has no JSON here. */
+  /** @throws NotAcceptableError when the stored objects have no JSON form here. */
   #assertHasJson({ served, cache }: FormedResource): void {
     if (cache === null || !cache.isAllProtobuf) return
     for (const object of cache.snapshot().objects(cache.prefix)) {

@@ -1,6 +1,6 @@
 /**
- * Answers a request for a resource. `serve` has the steps in their order: identify and authorize the caller, find the resource,
- * understand what is asked of it, answer. Each step throws a StatusError when the request ends there.
+ * Answers a request for a resource. `serve` lists the steps in order: identify and authorize the caller, find the
+ * resource, understand the request, answer. Each step throws a StatusError when the request ends there.
  */
 import { unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import { EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
@@ -29,7 +29,7 @@ export interface ResourceHandlerOptions {
   readonly gate: RequestGate
   /** Origins whose pages may open a WebSocket, besides the server's own. */
   readonly webSocketAllowedOrigins: readonly string[]
-  /** null: this server does not write. */
+  /** null if writes are disabled. */
   readonly writes: Writes | null
 }
 
@@ -65,7 +65,7 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   const { context, gate, writes } = options
   const { exchange, path, verb } = asked
 
-  // Identify and authorize. What needs no waiting is not made to wait.
+  // Identify and authorize. Stay synchronous if possible.
   const checking = gate.check(exchange, attributesOf(exchange, path, verb))
   const caller = checking instanceof Promise ? await checking : checking
   const request: Request = { ...asked, caller, span }
@@ -96,7 +96,7 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   await handleWatch(context, watch, open(exchange, understood.form))
 }
 
-/** The resource of the path, with the subresource that it names. @throws StatusError where that is not served. */
+/** Returns the resource of the path, and its subresource if named. @throws StatusError if that is not served. */
 function find(context: ApiContext, request: Request): LiveResource | UncachedResource {
   const { exchange, path, verb } = request
   const found = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
@@ -112,7 +112,7 @@ function find(context: ApiContext, request: Request): LiveResource | UncachedRes
   return found
 }
 
-/** Opens a cache for this request alone. @returns null when the client has left meanwhile. */
+/** Opens a cache for this request alone. @returns null if the client has left meanwhile. */
 async function openUncached(
   context: ApiContext,
   request: Request,
@@ -147,7 +147,7 @@ function unservedError({ path }: Request, { served }: LiveResource | UncachedRes
   return known ?? unknownResource()
 }
 
-/** HEAD of a watch opens none: not here, and not upstream. */
+/** HEAD of a watch opens no watch, neither here nor upstream. */
 function answerHead(
   options: ResourceHandlerOptions,
   request: Request,
@@ -166,14 +166,14 @@ function answerHead(
   answerHeadOfWatch(exchange, understood.form, compressionOf(context, understood.options))
 }
 
-/** @throws ForbiddenError, BadRequestError, UnauthorizedError for a handshake that is refused. */
+/** @throws ForbiddenError, BadRequestError, UnauthorizedError for a rejected handshake. */
 function checkWebSocket({ webSocketAllowedOrigins }: ResourceHandlerOptions, exchange: Exchange): void {
   if (!isWebSocket(exchange)) return
   checkOrigin(exchange, webSocketAllowedOrigins)
   checkHandshake(exchange)
 }
 
-/** @throws StatusError when the request would be refused as it stands. */
+/** @throws StatusError when the request is invalid. */
 function uncachedRequest(context: ApiContext, request: Request, { served }: UncachedResource): UncachedRequest {
   const { namespace } = request.path
   if (request.verb !== 'watch') return { namespace, isWatch: false, afterRevision: null }
@@ -181,10 +181,10 @@ function uncachedRequest(context: ApiContext, request: Request, { served }: Unca
   return { namespace, isWatch: true, afterRevision: start.kind === 'after' ? start.revision : null }
 }
 
-/** Adds a header that says how old the answer may be, while the upstream is away. */
+/** Adds a header with the possible age of the answer while the upstream is unreachable. */
 function exposeStaleness(exchange: Exchange, { cache }: LiveResource): void {
   const { stalenessMs } = cache
-  // Another distributary that is about to feed itself from here has to know whether it can ask for bookmarks.
+  // Another distributary that is about to feed from here must know whether it can ask for bookmarks.
   if (exchange.requestHeaders['x-distributary-ask'] === 'progress') {
     exchange.headers['x-distributary-trusts-progress'] = String(cache.trustsProgress)
   }

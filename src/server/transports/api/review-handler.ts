@@ -1,4 +1,4 @@
-/** Answers POST of an access review from this server's own authorizer, and stores nothing. */
+/** Answers POST of an access review from this server's own authorizer, without storing anything. */
 import { answerReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
 import type { Schema } from '../../../kubernetes/codec/protobuf/schema.js'
 import { negotiate } from '../../../kubernetes/dialect/accept.js'
@@ -15,7 +15,7 @@ import { attributesOf, verbOf } from './request-attributes.js'
 export interface ReviewOptions {
   readonly context: Pick<ApiContext, 'clock' | 'requestTimeoutMs'>
   readonly gate: RequestGate
-  /** Reads bodies in protobuf. */
+  /** Decodes protobuf bodies. */
   readonly schema: Schema
 }
 

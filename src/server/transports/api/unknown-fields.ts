@@ -1,7 +1,7 @@
 /**
- * Fields of newer releases than ours, which JSON, YAML and tables cannot show: an answer without them says so in a
- * Warning, and where there is an API server it answers instead. A client that reads an object, changes it and writes it
- * back would otherwise erase the field. Protobuf has them, and is left alone.
+ * Fields of newer releases than ours, which JSON, YAML and tables cannot show. An answer without them says so in a
+ * Warning, or an API server behind this one answers instead: a client that reads an object, changes it and writes it
+ * back would otherwise erase the field. Protobuf keeps them and needs no check.
  */
 import { Matcher } from '../../../engine/broadcast/matcher.js'
 import type { Snapshot } from '../../../engine/cache/store.js'
@@ -17,20 +17,20 @@ import type { FormOptions } from './resource-forms.js'
 
 type Read = Pick<ReadRequest<FormOptions>, 'exchange' | 'live' | 'form' | 'caller' | 'options'>
 
-/** States of which every object can be shown whole. */
+/** States in which every object can be shown completely. */
 const whole = new WeakSet<Snapshot>()
 
-/** Looks at one object before it is answered. @throws UnshowableError when the API server is to answer. */
+/** Checks one object before it is answered. @throws UnshowableError when the API server should answer instead. */
 export function checkObject(context: ApiContext, read: Read, object: StoredObject): void {
   const field = missingField(context, read, object)
   if (field !== null) tell(context, read, object, field, true)
 }
 
 /**
- * Looks at the objects of a list, or of a watch's initial state, in slices of time.
+ * Checks the objects of a list, or of a watch's initial state, in time slices.
  *
- * @param isList a watch is never passed on: it would have to end when such an object appears.
- * @throws UnshowableError when the API server is to answer.
+ * @param isList a watch is never forwarded: it would have to end when such an object appears.
+ * @throws UnshowableError when the API server should answer instead.
  */
 export async function checkObjects(
   context: ApiContext,
@@ -59,12 +59,12 @@ export async function checkObjects(
   if (isWhole && prefix === cache.prefix) whole.add(snapshot)
 }
 
-/** Protobuf is the stored bytes; a Table, unlike what its cells are made of, has no protobuf form. */
+/** Protobuf is the stored bytes; a Table has no protobuf form, although its cells may come from one. */
 function isShownWhole({ encoding, transform }: Negotiated): boolean {
   return encoding === 'protobuf' && transform !== 'table'
 }
 
-/** The first field that the form would show and cannot; null for nearly every object. */
+/** Returns the first field that the form should show but cannot; null for nearly every object. */
 function missingField({ forms }: ApiContext, { form, options }: Read, object: StoredObject): string | null {
   if (isShownWhole(form)) return null
   const fields = forms.unknownFields(object)

@@ -1,9 +1,9 @@
 /**
- * Opens a watch: finds where it starts, holds a place for it, and hands it over to a cursor. This is the same for all
- * transports; what differs between them is a `WatchTransport`.
+ * Opens a watch: finds where it starts, takes a slot for it, and creates its cursor. This is the same for all
+ * transports; a `WatchTransport` covers the differences.
  *
- * The error for a revision that is gone or too far ahead comes in the stream, after a 200, because clients of the API server
- * look for it there. Every other refusal is an ordinary answer.
+ * The error for a revision that is gone or too far ahead comes in the stream, after a 200, because clients of the API
+ * server look for it there. Every other rejection is an ordinary answer.
  */
 import type { CursorRequest, CursorStart } from '../../../engine/broadcast/dispatcher.js'
 import type { Cursor } from '../../../engine/broadcast/cursor.js'
@@ -28,7 +28,9 @@ type Watch = Omit<ReadRequest<WatchParameters>, 'encoder'> & { readonly encoder:
 
 const nothing = (): void => {}
 
-/** What a watch occupies: its place among the watchers, the slot for its initial state, and the checks of its permission. */
+/**
+ * What a watch holds: its slot among the watchers, the slot for its initial state, and the checks of its permission.
+ */
 class Occupied {
   initialSlot: () => void = nothing
   checks: () => void = nothing
@@ -38,10 +40,10 @@ class Occupied {
     this.#leave = leave
   }
 
-  /** Bound, because a cursor calls it: it gives back the slot for the initial state. */
+  /** Bound, because the cursor calls it: releases the slot for the initial state. */
   readonly releaseInitial = (): void => this.initialSlot()
 
-  /** Also bound. It gives back everything, when the watch has ended. */
+  /** Also bound. Releases everything when the watch has ended. */
   readonly release = (): void => {
     this.initialSlot()
     this.#leave()
@@ -64,7 +66,7 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
     if (!(start instanceof StatusError) && start.kind === 'initial') await warnOfUnknown(context, request, start)
     const confirming = caller.confirm()
     if (confirming !== undefined) await confirming
-    // The read may have waited for the very value that cannot be read.
+    // The read may have waited for the very value that is unreadable.
     live.cache.assertReadable()
     if (exchange.signal.aborted) return held.release()
     // The definition, and with it the form of the objects, may have changed meanwhile.
@@ -92,12 +94,12 @@ function changedMeanwhile(): StatusError {
   return new TooManyRequestsError('the resource has changed while the watch was being opened', 1)
 }
 
-/** A function of its own, because its closure lives as long as the watch and must not keep the request alive for as long. */
+/** A separate function, because its closure lives as long as the watch and must not keep the request alive. */
 function keepChecking({ caller, live: { dispatcher } }: Watch, cursor: Cursor, held: Occupied): void {
   held.checks = caller.keep((error) => dispatcher.fail(cursor, error, 'revoked'))
 }
 
-/** @param start an error is sent in the stream. @returns null when the watch has ended with an error already. */
+/** @param start an error is sent in the stream. @returns null if the watch has already ended with an error. */
 function begin(
   context: ApiContext,
   request: Watch,
@@ -118,7 +120,9 @@ function begin(
   }
 }
 
-/** The result contains no function of this scope, which would keep everything of the request alive as long as the watch runs. */
+/**
+ * The result must contain no closure over this scope, which would keep the whole request alive as long as the watch.
+ */
 function watchRequest(
   context: ApiContext,
   { path, live, caller, options, encoder }: Watch,
@@ -179,7 +183,7 @@ async function startOf({ live: { cache }, options, exchange }: Watch): Promise<C
   }
 }
 
-/** The API server compresses a watch that lists, to clients that accept gzip, and no other. */
+/** The API server compresses only watches with an initial list, for clients that accept gzip. */
 export function compressionOf(context: ApiContext, { compress, start }: WatchParameters): Compression {
   if (compress || context.compressesWatches) return 'everything'
   return start.kind === 'initial-state' && start.endBookmark ? 'initial-state' : 'none'

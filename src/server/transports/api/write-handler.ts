@@ -26,13 +26,13 @@ import { attributesOf, isRead } from './request-attributes.js'
 export interface Writes {
   /** @param identity the caller's name, for a fair share of the threads. */
   perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
-  /** Whether the answer can be had in protobuf. */
+  /** Whether the answer is available in protobuf. */
   hasProtobuf(served: ServedResource): boolean
-  /** The slots for writes in progress, each of which holds its body. */
+  /** Slots for writes in progress, each of which holds its body. */
   readonly semaphore: Pick<IdentitySemaphore, 'acquire'>
 }
 
-/** @param writes null: this server does not write. @throws StatusError */
+/** @param writes null if writes are disabled. @throws StatusError */
 export async function handleWrite(
   context: ApiContext,
   writes: Writes | null,
@@ -43,13 +43,13 @@ export async function handleWrite(
   const [performer, verb] = requireWritable(writes, request)
   requireOwnOrigin(exchange, 'nothing is written')
   requireStoredVersion(served)
-  // An answer that cannot be sent must be refused before anything is written.
+  // An unacceptable form of the answer must be rejected before anything is written.
   const answered = verb === 'deletecollection' ? 'list' : 'get'
   const form = negotiate(exchange.requestHeaders.accept, answered, { protobufObjects: performer.hasProtobuf(served) })
   checkName(path)
   context.memory.admit()
   const answer = await perform(context, performer, verb, request, served, form)
-  // The slot is free again: a client that reads slowly holds none.
+  // The slot is released by now: a client that reads slowly holds none.
   await send(context, exchange, served, answer, form)
 }
 
@@ -85,7 +85,10 @@ async function perform(
   }
 }
 
-/** A write that changes only owners, finalizers and managed fields gives nothing away, so that garbage collectors need no rights. */
+/**
+ * A write that changes only owners, finalizers and managed fields grants nothing, so that garbage collectors need no
+ * extra permissions.
+ */
 function confirmRights({ caller, path: { plural, namespace, name } }: Request): ConfirmPut {
   return async (before, after) => {
     if (before !== null && isSameButOwnership(before, after)) return
@@ -93,7 +96,7 @@ function confirmRights({ caller, path: { plural, namespace, name } }: Request): 
   }
 }
 
-/** @throws MethodNotAllowedError for what is not written here. */
+/** @throws MethodNotAllowedError for what cannot be written here. */
 function requireWritable(writes: Writes | null, { exchange, path, verb }: Request): [Writes, WriteVerb] {
   if (writes === null || verb === 'other' || isRead(verb) || path.legacyWatch) {
     const { method } = exchange.request
@@ -106,7 +109,7 @@ function requireWritable(writes: Writes | null, { exchange, path, verb }: Reques
   return [writes, verb]
 }
 
-/** @throws NotImplementedError where a webhook would have to make the stored version of what is written. */
+/** @throws NotImplementedError where only a webhook can convert what is written to the stored version. */
 function requireStoredVersion(served: ServedResource): void {
   const written = apiVersion(served.resource)
   const stored = storedApiVersion(served)

@@ -1,6 +1,6 @@
 /**
- * Counts the bytes of all bodies that are being sent. Below the bound a body holds all its pieces, so that others can
- * share it. Above it no new body begins, and the bodies under way let go of the pieces that all their readers have taken.
+ * Counts the bytes of all bodies being sent. Below the limit a body keeps all its pieces, so that others can share it.
+ * Above the limit no new body begins, and the current bodies drop the pieces that all their readers have taken.
  */
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
@@ -33,7 +33,7 @@ export class BodyBudget {
     return this.#bytes >= this.#maxBytes
   }
 
-  /** Bodies under way go on under a lower bound; no new one begins until they are below it. */
+  /** With a lower limit current bodies continue; no new one begins until they are below it. */
   setMaxBytes(maxBytes: number): void {
     this.#maxBytes = maxBytes
     this.wake()
@@ -48,14 +48,14 @@ export class BodyBudget {
     if (bytes > 0) this.wake()
   }
 
-  /** Makes all who wait look again. */
+  /** Makes all waiting requests check again. */
   wake(): void {
     const waiting = [...this.#waiting]
     this.#waiting.clear()
     for (const look of waiting) look()
   }
 
-  /** Resolves when something has been given back. As many wait as there are requests under way. */
+  /** Resolves when bytes have been released. At most the requests in progress wait here. */
   change(): Promise<void> {
     return new Promise((resolve) => this.#waiting.add(resolve))
   }

@@ -1,7 +1,7 @@
 /**
- * Makes the body of a list once and shares it. Requests that come while a body is being made share it; finished bodies are kept in an
- * LRU bounded by bytes. Fairly shared slots bound the number of different bodies made or sent at one time, so a storm of different
- * lists costs its sender a 429, and us no memory.
+ * Builds the body of a list once and shares it. Requests that arrive while a body is being built share it; finished
+ * bodies stay in an LRU bounded by bytes. Fairly shared slots limit the number of different bodies built or sent at
+ * once, so a storm of different lists costs its sender a 429, and us no memory.
  */
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { ByteCache } from '../../../support/byte-cache.js'
@@ -16,13 +16,13 @@ interface Entry {
 
 export interface BodyUse {
   readonly body: BodyReader
-  /** The body itself, for a caller that reads it at a pace of its own. */
+  /** The body itself, for a caller that reads it at its own pace. */
   readonly shared: SharedBody
-  /** Gives the body back; the caller calls it when the answer is sent or given up. */
+  /** Releases the body; the caller must call it when the answer is sent or abandoned. */
   release(): void
 }
 
-/** The client that needs a slot to have a body made. */
+/** The client that needs a slot to have a body built. */
 export interface Asker {
   readonly identity: string
   readonly signal: AbortSignal
@@ -31,14 +31,16 @@ export interface Asker {
 export class BodyCache {
   readonly #finished: ByteCache<string, SharedBody>
   readonly #inUse = new Map<string, Entry>()
-  /** The first request of each identity that waits for a slot for a body; the identity's other requests wait behind it. */
+  /**
+   * For each identity and body, the first request that waits for a slot; the identity's other requests wait behind it.
+   */
   readonly #ahead = new Map<string, Promise<void>>()
-  /** The requests that wait for a slot, by the key of the body: they stop waiting when another has begun to make it. */
+  /** Requests waiting for a slot, by the key of the body. They stop waiting when another request begins to build it. */
   readonly #awaiting = new Map<string, Set<AbortController>>()
   readonly #semaphore: IdentitySemaphore
   readonly #budget: BodyBudget
 
-  /** @param options `budget` counts the bodies that are being sent. */
+  /** @param options `budget` counts the bodies being sent. */
   constructor(options: {
     readonly maxBytes: number
     readonly semaphore: IdentitySemaphore
@@ -53,18 +55,18 @@ export class BodyCache {
     })
   }
 
-  /** Bounds the finished bodies anew; the least recently used beyond the bound are forgotten at once. */
+  /** Sets a new limit for the finished bodies; the least recently used beyond it are dropped at once. */
   resize(maxBytes: number): void {
     this.#finished.resize(maxBytes)
   }
 
-  /** Forgets the bodies that are not being sent. */
+  /** Drops the bodies that are not being sent. */
   clear(): void {
     this.#finished.clear()
   }
 
   /**
-   * @param key everything that the bytes depend on.
+   * @param key everything that determines the bytes.
    * @throws TooManyRequestsError; the signal's reason when it aborts.
    */
   async use(key: string, asker: Asker, make: () => Pieces): Promise<BodyUse> {
@@ -84,7 +86,10 @@ export class BodyCache {
     }
   }
 
-  /** Waits for a slot; null when another request begins to make the body, or when one of the same identity waited in front. */
+  /**
+   * Waits for a slot; returns null when another request begins to build the body, or after waiting behind one of the
+   * same identity.
+   */
   async #waitFor(key: string, { identity, signal }: Asker): Promise<(() => void) | null> {
     const place = `${identity}\n${key}`
     const ahead = this.#ahead.get(place)
@@ -95,7 +100,7 @@ export class BodyCache {
     }
     const begun = new AbortController()
     const slot = this.#semaphore.acquire(identity, AbortSignal.any([signal, begun.signal]))
-    // Whether it succeeds or fails, the next one follows.
+    // The next one follows whether this one succeeds or fails.
     this.#ahead.set(place, slot.then(nothing, nothing))
     const awaiting = this.#awaiting.get(key) ?? new Set()
     this.#awaiting.set(key, awaiting.add(begun))
@@ -111,7 +116,7 @@ export class BodyCache {
     }
   }
 
-  /** Uses a body made from another that is in use, whose slot is enough for both. */
+  /** Uses a body derived from another one in use, whose slot covers both. */
   useDerived(key: string, make: () => Pieces): BodyUse {
     return this.#there(key) ?? this.#begin(key, make, nothing)
   }

@@ -1,4 +1,4 @@
-/** The layout of an answer that has been encoded as compact JSON: compact, indented, or YAML. */
+/** The layout of an answer encoded as compact JSON: compact, indented, or YAML. */
 import { type Negotiated, isPretty } from '../../../kubernetes/dialect/accept.js'
 import type { Query } from '../../../kubernetes/dialect/query.js'
 import { JsonIndenter } from '../../../kubernetes/codec/json-indent.js'
@@ -8,14 +8,14 @@ import type { Pieces } from './shared-body.js'
 
 export interface Layout {
   readonly key: string
-  /** A whole answer, in turns of the event loop where it is large. */
+  /** Lays out a whole answer, in turns of the event loop if it is large. */
   whole(body: Buffer): Promise<Buffer>
   /** @param source each piece but the last ends with a whole item of the list. */
   pieces(source: Generator<Buffer | null, void, void>): Pieces
 }
 
 const NEW_LINE = Buffer.from('\n')
-/** Indented in a millisecond or two. */
+/** Indenting this takes a millisecond or two. */
 const PART_BYTES = 64 * 1024
 
 const asItIs: Layout = { key: 'compact', whole: (body) => Promise.resolve(body), pieces: (source) => source }
@@ -42,7 +42,7 @@ const indented: Layout = {
       if (held !== null) yield held
       held = Buffer.concat(yield* inParts(indenter, piece))
     }
-    // A piece of its own would make a small answer look like a large one.
+    // As a separate piece it would make a small answer look like a large one.
     yield held === null ? NEW_LINE : Buffer.concat([held, NEW_LINE])
   },
 }
@@ -75,13 +75,13 @@ function* inParts(indenter: JsonIndenter, piece: Buffer): Generator<null, Buffer
   return parts
 }
 
-/** What of a request says whether its answer is for people to read. */
+/** The parts of a request that show whether its answer is for people to read. */
 interface Asked {
   readonly query: Query
   readonly requestHeaders: { readonly 'user-agent'?: string | undefined }
 }
 
-/** @param byUserAgent false: for whom it is does not matter, because everybody is sent the same. */
+/** @param byUserAgent false for a public answer, which must not depend on the client. */
 export function layOut({ query, requestHeaders }: Asked, form: Negotiated, byUserAgent = true): Layout {
   if (form.encoding === 'yaml') return yaml
   return isPretty(form, query, byUserAgent ? requestHeaders['user-agent'] : undefined) ? indented : asItIs

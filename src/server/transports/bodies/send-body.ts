@@ -7,24 +7,24 @@ import type { BodyCache, BodyUse } from './body-cache.js'
 import type { Exchange } from '../server/exchange.js'
 import type { BodyReader, Pieces, SharedBody } from './shared-body.js'
 
-/** The API server compresses from this size on: below it the network is cheaper than the CPU. */
+/** The API server compresses from this size on; below it the network is cheaper than the CPU. */
 const GZIP_FROM_BYTES = 128 * 1024
-/** The API server's choice: it takes a fraction of the default level's time for nearly its size. */
+/** The API server's choice: nearly as small as the default level in a fraction of the time. */
 const GZIP_LEVEL = 1
 
 export interface BodyAnswer {
   readonly contentType: string
   readonly acceptsGzip: boolean
   readonly headers: OutgoingHttpHeaders
-  /** Counts the bytes that are sent. @returns milliseconds to wait before more. */
+  /** Counts the bytes sent. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
   readonly clock: Clock
 }
 
 /**
- * Sends what `use` holds and releases it.
+ * Sends the body and releases it.
  * @returns bytes of the body before compression.
- * @throws what the body's source throws, if that is before the headers.
+ * @throws any error of the body's source that occurs before the headers are sent.
  */
 export async function sendBody(
   exchange: Exchange,
@@ -70,8 +70,8 @@ export async function sendBody(
 }
 
 /**
- * Sends a body that nobody shares, in turns of the event loop and at the client's pace.
- * @throws what the source throws, if that is before the headers.
+ * Sends an unshared body, in turns of the event loop and at the client's pace.
+ * @throws any error of the source that occurs before the headers are sent.
  */
 export async function sendPieces(exchange: Exchange, code: number, contentType: string, source: Pieces): Promise<void> {
   const first = await nextPiece(source)
@@ -126,7 +126,7 @@ async function drained({ response, signal }: Exchange): Promise<void> {
   })
 }
 
-/** A reader of its own: whoever asked first may be gone before the last. */
+/** A separate reader: the first client may be gone before the last. */
 function gzip(shared: SharedBody): AsyncGenerator<Buffer, void, void> {
   return gzipped(shared.open())
 }

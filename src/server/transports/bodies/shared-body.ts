@@ -1,29 +1,35 @@
 /**
- * The body of a large response, in pieces, never as one giant string. Each piece is made once, when the first reader needs it, and
- * shared by all its readers. If all bodies together exceed their budget, it keeps only the pieces that a reader still needs, and no
- * new reader can join.
+ * The body of a large response, in pieces, never as one giant string. Each piece is built once, when the first reader
+ * needs it, and shared by all readers. If all bodies together exceed their budget, it keeps only the pieces that a
+ * reader still needs, and no new reader can join.
  */
 import { turns } from '../../../support/turns.js'
 import type { BodyBudget } from './body-budget.js'
 
-/** The pieces in order. A null piece means that the next one is not ready: it is asked for again in another turn (`support/turns.ts`). */
+/**
+ * The pieces in order. A null piece means that the next one is not ready: request it again in another turn
+ * (`support/turns.ts`).
+ */
 export type Pieces = Iterator<Buffer | null, void, void> | AsyncIterator<Buffer | null, void, void>
 
 /** Takes the pieces of a body in order. */
 export interface BodyReader {
-  /** Made so far; all of it once complete. */
+  /** Bytes built so far; the total once complete. */
   readonly bytes: number
-  /** The piece at `index`, undefined after the last. Synchronous where it has been made. @throws what the source throws. */
+  /**
+   * Returns the piece at `index`, undefined after the last. Synchronous if already built. @throws any error of the
+   * source.
+   */
   piece(index: number): Buffer | undefined | Promise<Buffer | undefined>
 }
 
-/** How far ahead of its slowest reader a body is made when the bytes of all bodies are too many: 2 MB. */
+/** How many pieces may be built ahead of the slowest reader when all bodies together exceed their budget: 2 MB. */
 const MAX_AHEAD = 16
 
 export class SharedBody {
-  /** Pieces that were let go are null. */
+  /** Dropped pieces are null. */
   readonly #pieces: (Buffer | null)[] = []
-  /** The index of the first piece that is kept. */
+  /** The index of the first kept piece. */
   #kept = 0
   #source: Pieces | null
   #making: Promise<void> | null = null
@@ -35,24 +41,27 @@ export class SharedBody {
   readonly #onComplete: (body: SharedBody) => boolean
   #isCached = false
 
-  /** @param onComplete called once, when the last piece is made and none was let go. @returns whether it is kept for others. */
+  /**
+   * @param onComplete called once, when the last piece is built and none was dropped. @returns whether the body is kept
+   * for others.
+   */
   constructor(source: Pieces, budget: BodyBudget, onComplete: (body: SharedBody) => boolean = () => false) {
     this.#source = source
     this.#budget = budget
     this.#onComplete = onComplete
   }
 
-  /** Whether everything that was made is still there, so that it can be read from the beginning. */
+  /** Whether every piece built is still there, so that it can be read from the beginning. */
   get isWhole(): boolean {
     return this.#kept === 0
   }
 
-  /** Made so far; all of it once complete. */
+  /** Bytes built so far; the total once complete. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** A reader that begins at the first piece. */
+  /** Returns a reader that begins at the first piece. */
   open(): BodyReader & { close(): void } {
     const reader = { at: 0 }
     this.#readers.add(reader)
@@ -62,7 +71,7 @@ export class SharedBody {
         return made()
       },
       piece: (index) => {
-        // The piece before is kept, because a body is looked at before it is sent.
+        // Keep the previous piece, because a body is inspected before it is sent.
         reader.at = Math.max(reader.at, index - 1)
         if (this.#budget.isSpent) this.#letGo()
         return this.#piece(index)
@@ -75,13 +84,13 @@ export class SharedBody {
     }
   }
 
-  /** Its bytes no longer count among those that are being sent. */
+  /** The bytes no longer count as being sent. */
   settle(): void {
     this.#budget.remove(this.#heldBytes)
     this.#heldBytes = 0
   }
 
-  /** Ends the source, so that it releases what it holds, because nobody wants the rest. */
+  /** Ends the source, so that it releases its resources, because nobody needs the rest. */
   abandon(): void {
     const source = this.#source
     if (source === null) return
@@ -99,7 +108,7 @@ export class SharedBody {
 
   async #make(index: number): Promise<Buffer | undefined> {
     while (index >= this.#pieces.length && this.#source !== null) {
-      // One request makes the next piece, and the others wait for it.
+      // One request builds the next piece, and the others wait for it.
       this.#making ??= this.#makeOne(this.#source).finally(() => (this.#making = null))
       await this.#making
     }
@@ -135,7 +144,7 @@ export class SharedBody {
     }
   }
 
-  /** Lets go of what every reader has taken. */
+  /** Drops the pieces that every reader has taken. */
   #letGo(): void {
     if (this.#isCached) return
     let slowest = this.#pieces.length

@@ -1,6 +1,6 @@
 /**
- * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message) on a carrier (what
- * the frames travel in). Each pair is made once, so that the watchers of one pair share a group.
+ * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message) on a carrier
+ * (what the frames travel in). Each pair exists once, so that its watchers share a group.
  */
 import { type Compression, type WireFormat, chunkEnvelope } from '../../../engine/broadcast/wire-format.js'
 import type { Stream } from '../../../kubernetes/dialect/accept.js'
@@ -9,7 +9,7 @@ import { jsonLines } from './json-lines.js'
 import { protobufFrames } from './protobuf-frames.js'
 import { serverSentEvents } from './server-sent-events.js'
 
-/** `http1-chunked`: a socket that we write chunks to ourselves. `http1`: a response that Node writes. */
+/** `http1-chunked`: a socket to which we write chunks ourselves. `http1`: a response that Node writes. */
 export type Carrier = 'http1-chunked' | 'http1' | 'http2' | 'websocket'
 
 export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {

@@ -1,6 +1,6 @@
 /**
- * Writes each event as one WebSocket message in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf. Only clients
- * mask, so the bytes are the same for every client, and a group shares them.
+ * Writes each event as one WebSocket message in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf. Only
+ * clients mask, so the bytes are the same for every client, and a group shares them.
  */
 import { totalLength } from '../../../engine/broadcast/wire-format.js'
 import { encodeWatchEvent } from '../../../kubernetes/codec/protobuf/encode.js'
@@ -9,7 +9,9 @@ import { jsonEvent } from './json-lines.js'
 
 const TEXT = 0x81
 const BINARY = 0x82
-/** An empty ping, which keeps proxies from closing a quiet connection; the client's library answers it by itself. */
+/**
+ * An empty ping, which keeps proxies from closing a quiet connection; the client's library answers it automatically.
+ */
 const PING = Buffer.from([0x89, 0])
 /** Proxies close idle streams after 30 s at the earliest; most after 60. */
 const PING_EVERY_MS = 25_000

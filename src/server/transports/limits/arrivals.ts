@@ -1,6 +1,6 @@
 /**
- * Gives turns to the requests to all ports of this process: before authentication by address, and within it by connection; after
- * authentication by identity, so that one user at a thousand addresses delays only itself.
+ * Schedules the requests to all ports of this process: before authentication by address, and within an address by
+ * connection; after authentication by identity, so that one user with a thousand addresses delays only itself.
  */
 import type { ServerHttp2Stream } from 'node:http2'
 import { Arrivals, type ArrivalSource } from '../../../support/turns.js'
@@ -8,16 +8,16 @@ import { TooManyRequestsError } from '../../../engine/model/status.js'
 import { networkOf } from '../../auth/client-address.js'
 import type { Exchange } from '../server/exchange.js'
 
-/** Before authentication. */
+/** Requests before authentication. */
 const arriving = new Arrivals()
-/** After it. */
+/** Requests after authentication. */
 const identified = new Arrivals()
 
-/** A name for each connection, to tell apart those of one address. */
+/** A name for each connection, to distinguish those of one address. */
 const connections = new WeakMap<object, string>()
 let opened = 0
 
-/** Begins a request now or later; one too many is refused. */
+/** Begins a request now or later; rejects it when too many wait. */
 export function admitRequest(
   exchange: Exchange,
   address: string,
@@ -28,8 +28,8 @@ export function admitRequest(
 }
 
 /**
- * Waits for the turn of an identity where requests have to wait at all. What has to be done before the identity is known is little, so
- * a burst waits here.
+ * Waits for the identity's turn if requests have to wait at all. Little work is done before the identity is known, so a
+ * burst waits here.
  * @throws TooManyRequestsError
  */
 export async function identityTurn(identity: string, address: string): Promise<void> {

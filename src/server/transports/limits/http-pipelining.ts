@@ -1,13 +1,15 @@
 /**
- * Bounds the pipelined requests of one HTTP/1.1 connection. Node parses all requests in one packet at once, some five hundred of them,
- * and each costs time on the event loop, while responses wait for those before them. No client in use pipelines more than a few.
+ * Limits the pipelined requests of one HTTP/1.1 connection. Node parses all requests in one packet at once, some five
+ * hundred of them, and each costs time on the event loop, while responses wait for those before them. No client in use
+ * pipelines more than a few.
  *
- * Requests within the bound are answered, and then the connection ends; a client repeats the others, as after any lost connection.
+ * Requests within the limit are answered, and then the connection ends; a client repeats the others, as after any lost
+ * connection.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Requests without an answer; the next one is not begun. */
+/** The number of unanswered requests; the next one is not started. */
 export const MAX_PIPELINED = 100
 
 interface Pipeline {
@@ -15,7 +17,7 @@ interface Pipeline {
   isOver: boolean
 }
 
-/** @param onRejected called once for a connection. */
+/** @param onRejected called once per connection. */
 export function limitPipelined(handler: RequestListener, onRejected: () => void): RequestListener {
   const pipelines = new WeakMap<Socket, Pipeline>()
   const pipelineOf = (socket: Socket): Pipeline => {
@@ -24,14 +26,14 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
     return pipeline
   }
   return (request: IncomingMessage, response: ServerResponse): void => {
-    // Streams of HTTP/2 have a limit of their own.
+    // HTTP/2 streams have a separate limit.
     if (request.httpVersionMajor > 1) return handler(request, response)
     const { socket } = request
     const pipeline = pipelineOf(socket)
     if (pipeline.isOver) return
     if (pipeline.waiting >= MAX_PIPELINED) {
       pipeline.isOver = true
-      // What has arrived is parsed all the same; more is not read.
+      // What has arrived is still parsed; nothing more is read.
       socket.pause()
       endWithoutTraces(socket)
       return onRejected()
@@ -45,7 +47,9 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
   }
 }
 
-/** When a connection ends, Node makes an error for each request that it has parsed: five hundred stack traces that nobody reads. */
+/**
+ * When a connection ends, Node creates an error for each parsed request: five hundred stack traces that nobody reads.
+ */
 function endWithoutTraces(socket: Socket): void {
   let limit = Error.stackTraceLimit
   socket.prependOnceListener('close', () => {

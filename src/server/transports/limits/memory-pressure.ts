@@ -1,39 +1,39 @@
 /**
- * Keeps the process near `--memory-target`: well before it, caches shrink; beyond it, new lists and watches get 429. Running requests
- * continue.
+ * Keeps the process near `--memory-target`: well before it, caches shrink; beyond it, new lists and watches get 429.
+ * Running requests continue.
  *
  *     0 ────────────────────── 85 % ─────────────── target ─────────▶ resident memory
  *          as configured         │  caches shrink     │  and 429
  *
- * It looks at resident memory, because that is what a container is killed for. Ending running watches was rejected: each client would
- * come back with a list, the most expensive request.
+ * It measures resident memory, because a container is killed for that. Ending running watches was rejected: each client
+ * would come back with a list, the most expensive request.
  */
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import type { Clock, Timer } from '../../../support/clock.js'
 import { type Collections, countCollections } from '../../../support/collections.js'
 
 export interface MemoryPressureOptions {
-  /** null: there is no bound, and nothing is measured. */
+  /** null for no limit, in which case nothing is measured. */
   readonly targetBytes: number | null
   readonly residentBytes: () => number
   readonly clock: Clock
-  /** Gives back what can be read again; called at most every 10 s for as long as it is needed. */
+  /** Frees what can be read again; called at most every 10 s while needed. */
   readonly relieve: () => void
   readonly onRejected: () => void
-  /** Default: those of this process. */
+  /** Default: the garbage collections of this process. */
   readonly collections?: Pick<Collections, 'count'>
 }
 
 const CHECK_MS = 1_000
-/** A storm of requests is faster than the timer; looking costs some 10 µs. */
+/** A storm of requests is faster than the timer; a check costs some 10 µs. */
 const ADMIT_CHECK_MS = 50
 const RELIEF_SHARE = 0.85
 /**
- * What is given back is history, and whoever reconnects after it is gone lists anew, the dearest request there is: so it
- * goes in steps, and the next one only after a collection has shown what the last one gave.
+ * What is freed is history, and a client that reconnects after its position is gone lists again, the most expensive
+ * request of all. So it is freed in steps, and the next step waits until a collection has shown the effect of the last.
  */
 const RELIEF_GAP_MS = 10_000
-/** Freed memory goes back to the system slowly: who is told to come back sooner is only refused again. */
+/** Freed memory returns to the system slowly, so a client that retries sooner would only be rejected again. */
 const RETRY_AFTER_SECONDS = 5
 
 export class MemoryPressure {
@@ -57,7 +57,7 @@ export class MemoryPressure {
     return this.#isOver
   }
 
-  /** A new target holds at once; null: no bound from now on. */
+  /** A new target applies at once; null removes the limit. */
   setTarget(targetBytes: number | null): void {
     this.#targetBytes = targetBytes
     if (targetBytes === null) this.#stopMeasuring()

@@ -1,13 +1,15 @@
 /**
- * Bounds the HTTP/2 requests that a client opens and gives up at once ("rapid reset"), over all of its connections. Such a
- * request costs the server its work and the client nothing, and the bound of a connection starts afresh with every new one.
+ * Limits the HTTP/2 requests that a client opens and resets at once ("rapid reset"), over all of its connections. Such
+ * a request costs the server its work and the client nothing, and a per-connection limit starts over with every new
+ * connection.
  *
- * They are counted for the identity that its connection has authenticated as, and for the address before that. Beyond the bound the
- * client is suspect for a while: each of its connections may give up a few requests, and is ended at the next. Nobody is refused for
- * what others have done: thousands may share an address, and those who finish their requests notice nothing. Only requests count that
- * were given up young and unanswered: ending a watch, or giving up on a slow list, is normal.
+ * Resets are counted for the identity that the connection has authenticated as, and for the address before that. Beyond
+ * the limit the client is suspect for a while: each of its connections may reset a few requests, and is ended at the
+ * next. Nobody is rejected for what others have done: thousands may share an address, and those who finish their
+ * requests notice nothing. Only young, unanswered requests count: ending a watch, or giving up on a slow list, is
+ * normal.
  *
- * Clients are kept in bounded tables. When there are more, the one that was silent longest starts with a full allowance again.
+ * Clients are kept in bounded tables. When there are more, the least recently active one gets a full allowance again.
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
@@ -21,20 +23,22 @@ export interface RapidResetsOptions {
   readonly proxies: { has(address: string): boolean }
   /** Called for each connection that is ended. */
   readonly onRejected: () => void
-  /** Called with resets that were counted here, so that another process may count them as well. */
+  /** Called with resets counted here, so that another process may count them as well. */
   readonly onCounted?: (client: string, resets: number) => void
-  /** Called when a client is suspect from now on. */
+  /** Called when a client becomes suspect. */
   readonly onSuspected?: (client: string) => void
 }
 
-/** A request that lives longer is bounded by the number of streams of a connection. */
+/** Longer-lived requests are limited by the number of streams per connection. */
 export const RAPID_MS = 1_000
-/** The resets that may come at once, and the sustained rate: clients that behave have a few in an hour. */
+/** The burst of resets, and the sustained rate: well-behaved clients have a few in an hour. */
 const RESETS_BURST = 200
 const RESETS_PER_SECOND = 20
-/** How long a client is suspect after it has exceeded that. */
+/** How long a client is suspect after exceeding that. */
 const SUSPECT_MS = 10_000
-/** The requests that each connection of a suspect client may give up: those of a page that is left, or of a program that ends. */
+/**
+ * The resets allowed for each connection of a suspect client: enough for a page that is closed, or a program that ends.
+ */
 const SUSPECT_RESETS = 4
 const MAX_CLIENTS = 16_384
 
@@ -54,11 +58,11 @@ export class RapidResets {
   }
 
   /**
-   * Counts a request that was given up.
+   * Counts a reset request.
    *
-   * @param identity whom its connection has authenticated as; null before that.
-   * @param ofConnection the number of requests that its connection has given up, this one included.
-   * @returns whether that connection has to end.
+   * @param identity the identity of the connection; null before authentication.
+   * @param ofConnection the number of requests that the connection has reset, including this one.
+   * @returns whether the connection has to end.
    */
   count(address: string, identity: string | null, ofConnection: number): boolean {
     if (this.#options.proxies.has(address)) return false
@@ -70,7 +74,7 @@ export class RapidResets {
     return true
   }
 
-  /** Counts resets that another process saw. @param client a network, or an identity. */
+  /** Counts resets seen by another process. @param client a network, or an identity. */
   countOf(client: string, resets: number): void {
     const nowMs = this.#options.clock.monotonic()
     const bucket = this.#buckets.get(client) ?? { tokens: RESETS_BURST, atMs: nowMs }
@@ -97,10 +101,10 @@ export class RapidResets {
   }
 }
 
-/** Whom HTTP/2 connections have authenticated as at first; those that carry the requests of several stay with it. */
+/** The identity with which each HTTP/2 connection first authenticated; a connection shared by several keeps it. */
 const identities = new WeakMap<object, string>()
 
-/** Notes whom a connection belongs to, so that it is not counted against its neighbours. */
+/** Records the owner of a connection, so that it is not counted against its neighbours. */
 export function noteIdentity(request: IncomingMessage, identity: string): void {
   const { stream } = request as { stream?: ServerHttp2Stream }
   const session = stream?.session

@@ -1,8 +1,8 @@
 /**
- * The gate in front of every transport: it finds out a client's address, authenticates the client, counts its requests
- * and authorizes what it asks for; while a watch runs, it keeps checking that the watch is still allowed.
+ * The gate in front of every transport: it determines a client's address, authenticates the client, counts its requests
+ * and authorizes them; while a watch runs, it keeps checking that the watch is still allowed.
  *
- * A server that authenticates nobody and allows everything counts no requests, because an address is all that is known, and
+ * A server that authenticates nobody and allows everything counts no requests, because it knows only addresses, and
  * behind one proxy or NAT there are thousands of clients.
  */
 import type { IncomingMessage } from 'node:http'
@@ -26,11 +26,11 @@ import { identityTurn } from './arrivals.js'
 import { noteIdentity } from './rapid-resets.js'
 
 export interface RequestGateOptions {
-  /** null: nobody is authenticated, and everything is allowed. */
+  /** null if nobody is authenticated and everything is allowed. */
   readonly guard: AccessGuard | null
-  /** Judges writes of Roles and bindings; null together with `guard`. */
+  /** Checks writes of Roles and bindings; null together with `guard`. */
   readonly escalation: Pick<EscalationCheck, 'confirm'> | null
-  /** Counts a request of one identity. @throws TooManyRequestsError, at once or later. */
+  /** Counts a request of one identity. @throws TooManyRequestsError, synchronously or later. */
   readonly countRequest: (identity: string) => void | Promise<void>
   /** Counts bytes of lists and initial states of one identity. @returns milliseconds to wait. */
   readonly spendInitialBytes: (identity: string, bytes: number) => number
@@ -38,35 +38,43 @@ export interface RequestGateOptions {
   readonly audit: AuditLog | null
 }
 
-/** A request that was let in, and may have to wait before it is answered. */
+/** An admitted request that may have to wait before it is answered. */
 export interface Confirmable {
   /**
-   * Checks again that the request is allowed: to be called after a wait, before the answer begins.
-   * @returns undefined when nothing can have changed, so that a request that did not wait is not made to.
-   * @throws UnauthorizedError, which may be at once; ForbiddenError, ServiceUnavailableError
+   * Checks again that the request is allowed; call it after a wait, before the answer begins.
+   * @returns undefined when nothing can have changed, so that a request that did not wait stays synchronous.
+   * @throws UnauthorizedError, possibly synchronously; ForbiddenError, ServiceUnavailableError
    */
   confirm(): Promise<void> | undefined
 }
 
-/** The client of one request that has passed the gate. */
+/** The client of a request that has passed the gate. */
 export interface Caller extends Confirmable {
-  /** The name that its limits are counted under: the user, or the address of an anonymous client. */
+  /** The name under which limits count it: the user, or the address of an anonymous client. */
   readonly identity: string
-  /** Equal for callers with the same name, uid, groups and extra, whose rights are therefore the same; '' where nobody is authenticated. */
+  /**
+   * Equal for callers with the same name, uid, groups and extra, who therefore have the same rights; '' where nobody is
+   * authenticated.
+   */
   readonly rights: string
-  /** Whether anybody may do what this caller does; false while that cannot be said. */
+  /** Whether anybody may make this request; false while that is unknown. */
   isAnybody(): Promise<boolean>
-  /** Counts bytes of a list or initial state. @returns milliseconds to wait before more is sent. */
+  /** Counts bytes of a list or initial state. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
-  /** Checks a further permission, such as `create` for a PUT that would create. @throws ForbiddenError, ServiceUnavailableError */
+  /**
+   * Checks a further permission, such as `create` for a PUT that would create. @throws ForbiddenError,
+   * ServiceUnavailableError
+   */
   authorize(attributes: Attributes): Promise<void>
-  /** Refuses to write a Role or binding that gives away more than the caller has. @throws ForbiddenError, NotFoundError */
+  /**
+   * Rejects a write of a Role or binding that grants more than the caller has. @throws ForbiddenError, NotFoundError
+   */
   confirmRights(write: RightsWrite): Promise<void>
   /** Keeps checking a running request. @returns a function that ends the checks. */
   keep(revoked: (error: StatusError) => void): () => void
 }
 
-/** The client of an access review, and who answers it. */
+/** The client of an access review, and the judge that answers it. */
 export interface Reviewer extends Confirmable {
   readonly user: User
   readonly judge: ReviewJudge
@@ -74,10 +82,13 @@ export interface Reviewer extends Confirmable {
 
 /** The client of a request that another server answers. */
 export interface ForwardedCaller {
-  /** null: this server authenticates nobody. */
+  /** null if this server authenticates nobody. */
   readonly user: User | null
   readonly isAnonymous: boolean
-  /** Whether the caller's own Authorization is what it is known by: otherwise the other server would see somebody else. */
+  /**
+   * Whether the caller was authenticated by its own Authorization header; otherwise the other server would see somebody
+   * else.
+   */
   readonly byToken: boolean
   readonly address: string
 }
@@ -136,7 +147,7 @@ export class RequestGate {
     const grant = await guard.authorize(acting, attributes)
     found.rule = grant.decision.rule
     const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, attributes, grant)
-    // It has waited for its turn.
+    // The request has waited for its turn.
     await confirm()
     return {
       identity,
@@ -150,13 +161,13 @@ export class RequestGate {
     }
   }
 
-  /** Whether anybody may do this without a name. @throws ServiceUnavailableError when that cannot be said now. */
+  /** Whether anonymous callers may do this. @throws ServiceUnavailableError when that is unknown now. */
   async letsAnybody(attributes: Attributes): Promise<boolean> {
     return (await this.#options.guard?.letsAnybody(attributes)) ?? true
   }
 
   /**
-   * A refused credential counts as a request of its address, because it has no other name: 401s have a rate.
+   * A rejected credential counts as a request of its address, since there is no other name: 401s are rate-limited.
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
   async #authenticate(
@@ -176,8 +187,8 @@ export class RequestGate {
   }
 
   /**
-   * Counts the request for the user whose rights it uses, so that the users behind a gateway do not share one limit, and waits for
-   * the user's turn.
+   * Counts the request for the user whose rights it uses, so that users behind a gateway do not share one limit, and
+   * waits for that user's turn.
    */
   async #actingAs(
     guard: AccessGuard,
@@ -196,7 +207,7 @@ export class RequestGate {
     }
   }
 
-  /** A request that is answered otherwise than was meant at first passes the gate again, and is counted once. */
+  /** A request that is rerouted passes the gate again, but is counted only once. */
   async #count(found: Judgement, identity: string, address: string): Promise<void> {
     if (found.isCounted) return
     found.isCounted = true
@@ -205,8 +216,8 @@ export class RequestGate {
   }
 
   /**
-   * Lets a client ask for a review. What it may do itself anybody may ask who has a name; the rights of others, and those of
-   * anonymous clients, only who may `create` the review.
+   * Admits an access review. Every authenticated caller may ask about itself; asking about others, or anonymously,
+   * requires `create` on the review.
    *
    * @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError
    */
@@ -253,7 +264,7 @@ export class RequestGate {
     return { user, isAnonymous, byToken: user?.byToken === true, address }
   }
 
-  /** Returns the judgement of the request, which the access log will have. */
+  /** Returns the judgement of the request, which goes to the access log. */
   #judgementOf(exchange: Exchange, attributes: Attributes, address: string): Judgement {
     if (exchange.judgement === null) {
       exchange.judgement = { client: null, rule: null, isCounted: false }
@@ -262,7 +273,7 @@ export class RequestGate {
     return exchange.judgement
   }
 
-  /** Writes the line of the access log when the answer is complete, because its code and latency are known then. */
+  /** Writes the access log's line when the answer is complete, since its code and latency are known only then. */
   #audit(exchange: Exchange, attributes: Attributes, address: string, found: Judgement): void {
     const { audit, guard } = this.#options
     if (audit === null) return
@@ -300,7 +311,7 @@ export class RequestGate {
     })
   }
 
-  /** The client's address: its peer's, or what a trusted proxy says. */
+  /** Returns the client's address: the peer's, or the one that a trusted proxy reports. */
   addressOf(exchange: Pick<Exchange, 'request' | 'address'>): string {
     return (exchange.address ??= this.#findAddress(exchange.request))
   }
@@ -331,12 +342,12 @@ const EVERYTHING: ReviewJudge = {
   rulesFor: (user, namespace) => alwaysAllow.rulesFor(user, namespace),
 }
 
-/** The name that a request is counted under: a client without a name has all the addresses of its IPv6 network. */
+/** Returns the name under which a request is counted; an anonymous client counts for its whole IPv6 network. */
 function identityOf(user: User | null, address: string): string {
   return user === null || user.groups.includes(ALL_UNAUTHENTICATED) ? networkOf(address) : user.name
 }
 
-/** As `AccessGuard.confirm`; the access log says if the request is refused after all. */
+/** Like `AccessGuard.confirm`; the access log records a later rejection. */
 function confirmed(
   guard: AccessGuard,
   found: Judgement,
@@ -358,7 +369,7 @@ function confirmed(
 const nothing = (): undefined => {}
 const allowed = (): Promise<void> => Promise.resolve()
 
-/** An HTTP/2 request has a stand-in for the socket; the session of its stream has the real one. */
+/** An HTTP/2 request has a stand-in for the socket; its stream's session has the real one. */
 function tlsSocketOf(request: IncomingMessage): TLSSocket | null {
   const { stream } = request as { stream?: ServerHttp2Stream }
   const socket = stream === undefined ? request.socket : stream.session?.socket

@@ -1,4 +1,4 @@
-/** Bounds the number of watchers, in all and of one client; beyond a bound the answer is 429 with Retry-After. */
+/** Limits the number of watchers, in total and per client; beyond a limit the answer is 429 with Retry-After. */
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 
@@ -10,7 +10,7 @@ export interface WatcherQuotaOptions {
 
 export class WatcherQuota implements IdentitySemaphore {
   readonly #options: WatcherQuotaOptions
-  /** As many entries as there are watchers at the most. */
+  /** At most as many entries as watchers. */
   readonly #byClient = new Map<string, number>()
   #total = 0
 
@@ -26,7 +26,10 @@ export class WatcherQuota implements IdentitySemaphore {
     return this.#whyFull(client) === null ? this.hold(client) : null
   }
 
-  /** @param client the identity it counts for. @returns a function that gives the place back. @throws TooManyRequestsError */
+  /**
+   * @param client the identity that it counts for. @returns a function that releases the slot. @throws
+   * TooManyRequestsError
+   */
   async acquire(client: string): Promise<() => void> {
     const limit = this.#whyFull(client)
     if (limit === 'watchers') throw this.#refuse('watchers', `${this.#options.total()} watchers in all`)

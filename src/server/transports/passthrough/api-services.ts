@@ -1,11 +1,11 @@
 /**
- * Serves aggregated APIs without an API server in front: `/apis/{group}/{version}` is handed to the server that has it, whose
- * address is in the configuration. APIService objects name such servers too; a group version that only an object names is
- * answered with a 503 that says what is missing.
+ * Serves aggregated APIs without an API server in front: `/apis/{group}/{version}` is forwarded to its server, whose
+ * address is in the configuration. APIService objects name such servers too; a group version that only an object names
+ * is answered with a 503 that says what is missing.
  *
- * Each server is asked for its resources at intervals, so that discovery can be answered at once. While a server is away, its
- * last known resources stay listed and are marked as stale; requests are tried all the same. Addresses and authorities in the
- * objects are ignored, because whoever may write one could send our callers elsewhere.
+ * Each server's resources are polled, so that discovery can be answered at once. While a server is unreachable, its
+ * last known resources stay listed and are marked as stale; requests are still attempted. Addresses and authorities in
+ * the objects are ignored, because anyone who can write one could redirect our callers.
  */
 import { ALL_AUTHENTICATED, type User } from '../../auth/user.js'
 import {
@@ -30,7 +30,7 @@ export interface ApiServicesOptions {
   readonly logger: Logger
 }
 
-/** The part of an APIService object that is used here. */
+/** The part of an APIService object used here. */
 export interface NamedService {
   readonly group: string
   readonly version: string
@@ -38,13 +38,13 @@ export interface NamedService {
   readonly service: string
 }
 
-/** kube-aggregator reads the resources at the same interval. */
+/** kube-aggregator polls at the same interval. */
 const REFRESH_MS = 30_000
 const BACKOFF = { firstMs: 500, capMs: 5_000 }
 const ASK_TIMEOUT_MS = 5_000
 const MAX_DOCUMENT_BYTES = 4 * 2 ** 20
 
-/** The name that the API server's aggregator uses, but with no more rights than any authenticated user. */
+/** The name used by the API server's aggregator, but with no more rights than any authenticated user. */
 const ASKING: User = {
   name: 'system:kube-aggregator',
   uid: '',
@@ -56,7 +56,7 @@ const ASKING: User = {
 export class ApiServices implements RemoteGroups {
   readonly #options: ApiServicesOptions
   readonly #services: ReadonlyMap<string, ApiService>
-  /** The services that APIService objects name, by the name of the object. */
+  /** The services named by APIService objects, by object name. */
   readonly #named = new Map<string, NamedService>()
   readonly #stopping = new AbortController()
   #running: Promise<unknown> | null = null
@@ -81,12 +81,14 @@ export class ApiServices implements RemoteGroups {
     return [...this.#services.values()]
   }
 
-  /** Returns the server of a group version; undefined where none is configured. */
+  /** Returns the server of a group version; undefined if none is configured. */
   find(group: string, version: string): ApiService | undefined {
     return this.#services.get(`${group}/${version}`)
   }
 
-  /** Returns the error for a group version that an object names and no address is configured for; null for any other. */
+  /**
+   * Returns the error for a group version that an object names but no address is configured for; null for any other.
+   */
   missing(group: string, version: string): ServiceUnavailableError | null {
     if (this.#named.size === 0) return null
     for (const [name, named] of this.#named) {
@@ -99,7 +101,7 @@ export class ApiServices implements RemoteGroups {
     return null
   }
 
-  /** Notes what an APIService object names. @param named null when the object is gone, or names no service. */
+  /** Records what an APIService object names. @param named null if the object is gone or names no service. */
   name(object: string, named: NamedService | null): void {
     const before = this.#named.get(object)
     if (named === null) return void this.#named.delete(object)
@@ -136,7 +138,7 @@ export class ApiService implements RemoteGroupVersion {
   readonly #options: ApiServiceOptions
   #resources: readonly object[] = []
   #isCurrent = false
-  /** Why its resources are not known; '' before it was asked, null when they are. */
+  /** Why its resources are unknown; '' before the first poll, null once known. */
   #problem: string | null = ''
   #wake = new AbortController()
 
@@ -160,12 +162,12 @@ export class ApiService implements RemoteGroupVersion {
     return this.#isCurrent
   }
 
-  /** As `Passthrough.pass`. @throws ServiceUnavailableError while it is away. */
+  /** Like `Passthrough.pass`. @throws ServiceUnavailableError while the server is unreachable. */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
     try {
       await this.#options.passthrough.pass(exchange, caller)
     } catch (error) {
-      // The loss is known before the next refresh, which now comes sooner.
+      // The failure is known before the next poll, which is now moved forward.
       if (error instanceof ServiceUnavailableError && this.#isCurrent) {
         this.#lose(error.message)
         this.#wake.abort()

@@ -1,14 +1,14 @@
 /**
- * Chooses the headers of a request and of an answer that are passed on; others are meant for the next hop only (RFC 9110,
- * 7.6.1).
+ * Chooses the headers of a request and of an answer that are forwarded; others are meant for the next hop only (RFC
+ * 9110, 7.6.1).
  *
- * Identities that a caller claims (`X-Remote-*`) are never passed on: an API server that trusts our certificate would believe
- * them. It is told the identity that was authenticated here.
+ * Identities that a caller claims (`X-Remote-*`) are never forwarded: an API server that trusts our certificate would
+ * believe them. It gets the identity that was authenticated here.
  */
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import type { User } from '../../auth/user.js'
 
-/** Name, value, name, value… as in Node's `rawHeaders`, where repeated headers stay apart. */
+/** Name, value, name, value… as in Node's `rawHeaders`, which keeps repeated headers separate. */
 export type RawHeaders = readonly string[]
 
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -31,26 +31,26 @@ export interface PassedRequest {
   readonly rawHeaders: RawHeaders
   /** The client's address, added to X-Forwarded-For. */
   readonly address: string
-  /** The host of the server that it goes to. */
+  /** The host of the target server. */
   readonly host: string
-  /** The user that X-Remote-* headers name in place of any credential; null: none. */
+  /** The user for the X-Remote-* headers, which replace any credential; null for none. */
   readonly asUser: User | null
   /**
-   * Whether the caller's own token is passed on. A token that did not decide who the caller is never is: the other server would
-   * see somebody else than the one who was counted and logged here.
+   * Whether the caller's own token is forwarded. A token that did not determine the caller's identity never is: the
+   * other server would see somebody else than the one counted and logged here.
    */
   readonly passesToken: boolean
-  /** The protocol to upgrade to; null: none. */
+  /** The protocol to upgrade to; null for none. */
   readonly upgrade: string | null
   /** Whether the body has no declared length. */
   readonly isChunked: boolean
-  /** Matches the lower-case names of further headers that are not passed on. */
+  /** Matches the lower-case names of further headers to drop. */
   readonly isStripped: (key: string) => boolean
 }
 
 /**
- * Whether a header is passed on even if Connection lists it, because without it the other server would see another caller. A
- * gateway that adds Impersonate-User and forwards its client's Connection would act with its own rights.
+ * Whether a header is forwarded even if Connection lists it, because without it the other server would see another
+ * caller. A gateway that adds Impersonate-User and forwards its client's Connection would act with its own rights.
  */
 function isEndToEnd(key: string): boolean {
   return key === 'authorization' || key === PROTOCOLS || key.startsWith('impersonate-')
@@ -61,7 +61,7 @@ function isName(key: string): boolean {
   return REMOTE.test(key.replaceAll('_', '-'))
 }
 
-/** @param patterns names of headers in any case; a `*` at the end stands for any end. */
+/** @param patterns header names in any case; a `*` at the end matches any suffix. */
 export function headerMatcher(patterns: readonly string[]): (key: string) => boolean {
   const lower = patterns.map((pattern) => pattern.toLowerCase().replaceAll('_', '-'))
   const names = new Set(lower)
@@ -109,8 +109,8 @@ export function requestHeaders({
 }
 
 /**
- * Returns the trailers of the request that are passed on. None says who the caller is: that is judged from the headers, and the
- * next server may join trailers to them.
+ * Returns the trailers of the request to forward. None may identify the caller: the identity comes from the headers,
+ * and the next server may merge trailers into them.
  */
 export function requestTrailers(rawTrailers: RawHeaders, isStripped: (key: string) => boolean): [string, string][] {
   const passed: [string, string][] = []
@@ -124,20 +124,20 @@ export function requestTrailers(rawTrailers: RawHeaders, isStripped: (key: strin
   return passed
 }
 
-/** The header without the subprotocols that hold a token; nothing when there are no others. */
+/** Returns the header without the subprotocols that hold a token; empty if there are no others. */
 function withoutToken(name: string, value: string): string[] {
   const protocols = value.split(',').map((protocol) => protocol.trim())
   const others = protocols.filter((protocol) => protocol !== '' && !protocol.startsWith(BEARER_PROTOCOL_PREFIX))
   return others.length === 0 ? [] : [name, others.join(', ')]
 }
 
-/** Returns the headers of the answer that are passed on, in the order in which they came. */
+/** Returns the headers of the answer to forward, in their original order. */
 export function responseHeaders(rawHeaders: RawHeaders): string[] {
   const listed = listedInConnection(rawHeaders)
   const passed: string[] = []
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const key = rawHeaders[i]!.toLowerCase()
-    // A trailer has to be announced to be sent on.
+    // A trailer can only be forwarded if announced.
     if (key !== 'trailer' && (HOP_BY_HOP.has(key) || listed.has(key))) continue
     passed.push(rawHeaders[i]!, rawHeaders[i + 1]!)
   }
@@ -153,7 +153,10 @@ function listedInConnection(rawHeaders: RawHeaders): ReadonlySet<string> {
   return listed
 }
 
-/** Source: Kubernetes' request header authentication. The keys of extras are percent-encoded, because they become header names. */
+/**
+ * Source: Kubernetes' request header authentication. The keys of extras are percent-encoded, because they become header
+ * names.
+ */
 function remoteHeaders({ name, uid, groups, extra }: User): string[] {
   const headers = ['X-Remote-User', headerText(name)]
   if (uid !== '') headers.push('X-Remote-Uid', headerText(uid))
@@ -164,7 +167,7 @@ function remoteHeaders({ name, uid, groups, extra }: User): string[] {
   return headers
 }
 
-/** Encodes a header's value in UTF-8, as Go does. Node throws a TypeError for what no header may contain. */
+/** Encodes a header's value in UTF-8, as Go does. Node throws a TypeError for illegal characters. */
 function headerText(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1')
 }

@@ -1,13 +1,14 @@
 /**
- * Hands requests that are not answered here to another server, and its answers back. Both are streamed unchanged, each side read
- * only as fast as the other takes it. A request to upgrade becomes a tunnel once the other server has agreed (101).
+ * Forwards requests that are not answered here to another server, and returns its answers. Both are streamed unchanged,
+ * each side read only as fast as the other takes it. A request to upgrade becomes a tunnel once the other server has
+ * agreed (101).
  *
- * The other server authenticates the caller by the caller's own bearer token. Where the caller proved its identity here by
- * something that cannot be handed on (a certificate), it is authenticated by our proxy certificate with the caller's name in
- * headers. Connections with that certificate carry no other requests, because without a name in the headers the other server
- * might take the certificate itself for the caller. The other server also decides what the caller may do.
+ * The other server authenticates the caller by the caller's own bearer token. If the caller authenticated here with
+ * something that cannot be forwarded (a certificate), our proxy certificate is used, with the caller's name in headers.
+ * Connections with that certificate carry no other requests, because without a name in the headers the other server
+ * might treat the certificate itself as the caller. The other server also decides what the caller may do.
  *
- * A request is never sent twice, because nobody can know whether a write was done before the connection broke.
+ * A request is never sent twice, because nobody can know whether a write was performed before the connection broke.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -37,33 +38,39 @@ import {
 } from './passed-headers.js'
 
 export interface PassthroughOptions {
-  /** `https://…` or `http://…`; a path in it comes before the request's. */
+  /** `https://…` or `http://…`; a path in it is prepended to the request's. */
   readonly url: string
-  /** Names the other server in messages: `the API server`. */
+  /** The other server's name in messages: `the API server`. */
   readonly name: string
   /**
-   * The trusted authorities, by default those of the system; and our certificate, used only for requests in a user's name:
-   * without it callers without a bearer token cannot be passed on. Watched until `close`.
+   * The trusted authorities, by default those of the system; and our certificate, used only for requests in a user's
+   * name: without it callers without a bearer token cannot be forwarded. Watched until `close`.
    */
   readonly credentials: Watched<Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>>
-  /** Whether tokens are never handed on: with the proxy certificate every authenticated caller goes by its name. Default: false. */
+  /**
+   * Whether tokens are never forwarded: with the proxy certificate every authenticated caller is forwarded by name.
+   * Default: false.
+   */
   readonly keepsTokens?: boolean
-  /** The names of further headers that are not passed on; `*` at the end stands for any end. Default: none. */
+  /** Names of further headers to drop; `*` at the end matches any suffix. Default: none. */
   readonly stripHeaders?: readonly string[]
-  /** The code while the other server is away: 503 where it answers for a part of the API served here. Default: 502. */
+  /**
+   * The status while the other server is unreachable: 503 if it answers for a part of the API served here. Default:
+   * 502.
+   */
   readonly awayIs?: 502 | 503
   /** Slots for requests and tunnels, by the URL of the other server. */
   readonly semaphore: Pick<IdentitySemaphore, 'acquire'>
-  /** The longest time from the request to the head of the answer. A stream may then last as long as it likes. */
+  /** The time limit from the request to the head of the answer. A stream may then last indefinitely. */
   readonly responseTimeoutMs: number
   readonly clock: Clock
-  /** Called when the answer of the other server begins, or when there is none and the client is told so. */
+  /** Called when the other server's answer begins, or when the client is told that there is none. */
   readonly onAnswered?: (code: number, seconds: number) => void
 }
 
 export interface AskOptions {
   readonly maxBytes: number
-  /** The longest time from the request to the end of the answer. */
+  /** The time limit from the request to the end of the answer. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }
@@ -73,7 +80,7 @@ export interface Answered {
   readonly body: Buffer
 }
 
-/** Who a request is sent for, and by which of its credentials. */
+/** On whose behalf a request is sent, and with which credentials. */
 type Sender = Pick<PassedRequest, 'address' | 'asUser' | 'passesToken'>
 
 const KEEPALIVE_MS = 30_000
@@ -104,7 +111,7 @@ export class Passthrough {
    */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
     const asUser = this.#nameOf(caller)
-    // Without an authenticator nobody is asked here who they are, so the other server asks.
+    // Without an authenticator nobody is authenticated here, so the other server does it.
     const passesToken = asUser === null && (caller.user === null || caller.byToken)
     const leave = await this.#options.semaphore.acquire(this.#options.url, exchange.signal)
     const startedMs = performance.now()
@@ -120,7 +127,8 @@ export class Passthrough {
   }
 
   /**
-   * Reads a document of the other server for this server itself: as `asUser` with the proxy certificate, anonymously without it.
+   * Reads a document of the other server for this server itself: as `asUser` with the proxy certificate, anonymously
+   * without it.
    * @throws StatusError when there is no answer; Error when it is longer than `maxBytes`.
    */
   ask(path: string, asUser: User, { maxBytes, timeoutMs, signal }: AskOptions): Promise<Answered> {
@@ -174,7 +182,10 @@ export class Passthrough {
     this.#agents.proxy?.destroy()
   }
 
-  /** Returns the user whose name goes into the headers; null where the caller's own credentials are passed on, or there are none. */
+  /**
+   * Returns the user whose name goes into the headers; null if the caller's own credentials are forwarded, or there are
+   * none.
+   */
   #nameOf({ user, isAnonymous, byToken }: ForwardedCaller): User | null {
     const { proxy } = this.#agents
     if (user === null || isAnonymous) return null
@@ -189,7 +200,7 @@ export class Passthrough {
     const { request, response } = exchange
     const { clock, responseTimeoutMs, name } = this.#options
     const head = upgradeHead(request)
-    // Its end must be marked in the outgoing request too, whatever the method: the next server would take unframed bytes for
+    // The outgoing request must mark its end too, whatever the method: the next server would parse unframed bytes as
     // another request, on a connection that may carry our certificate.
     const body = bodyOf(request)
     if (head !== undefined && body !== 'none') throw upgradeWithBody()
@@ -207,7 +218,7 @@ export class Passthrough {
       const open = (): http.ClientRequest => {
         const opened = this.#open(exchange, sender, upgrade, body)
         opened.once('error', (error) => {
-          // The other server may close an idle connection just when it is used again.
+          // The other server may close an idle connection just when it is reused.
           const isStale = opened.reusedSocket && exchange.statusCode === 0 && !(error instanceof StatusError)
           if (isRead && isStale && !hasLeft) outgoing = open()
           else fail(error)
@@ -283,7 +294,7 @@ export class Passthrough {
     const { response, request } = exchange
     const code = incoming.statusCode ?? 502
     exchange.statusCode = code
-    // A header that repeats becomes one with several values.
+    // Repeated headers become one with several values.
     const headers = responseHeaders(incoming.rawHeaders)
     const grouped: Record<string, string | string[]> = {}
     for (let i = 0; i < headers.length; i += 2) {
@@ -297,13 +308,13 @@ export class Passthrough {
       if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
     }
     response.writeHead(code, grouped)
-    // A watch or a log may be silent for a long time, so its head is sent now.
+    // A watch or a log may be silent for a long time, so the head is sent now.
     response.flushHeaders()
     incoming.once('end', () => {
       const { trailers } = incoming
       if (Object.keys(trailers).length > 0) response.addTrailers(trailers as http.OutgoingHttpHeaders)
     })
-    // Not `pipeline`: it puts seven listeners for the end on the response, and with those of the server Node warns of a leak.
+    // Not `pipeline`: it adds seven end listeners to the response, and together with the server's Node warns of a leak.
     incoming.on('error', fail)
     incoming.pipe(response)
   }
@@ -340,7 +351,7 @@ export class Passthrough {
     if (clientBytes.length > 0) socket.write(clientBytes)
     this.#tunnels.add(client)
     this.#tunnels.add(socket)
-    // One direction may end first (standard input is at its end); an error ends both.
+    // One direction may end first (end of standard input); an error ends both.
     socket.pipe(client)
     client.pipe(socket)
     for (const one of [socket, client]) {
@@ -362,7 +373,7 @@ export class Passthrough {
     }
     const isUnsent = UNSENT.has(code)
     const message = `${name} cannot be reached: ${code === '' ? error.message : code}`
-    // Clients retry an answer that names a time, so only a request that cannot have been performed names one.
+    // Clients retry an answer with Retry-After, so only a request that cannot have been performed gets one.
     const why = { cause: error, ...(isUnsent ? { details: { retryAfterSeconds: 1 } } : {}) }
     return awayIs === 503 ? new ServiceUnavailableError(message, why) : new BadGatewayError(message, why)
   }

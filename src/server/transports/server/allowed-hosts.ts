@@ -1,17 +1,17 @@
 /**
- * Checks the Host of every request, because a page can make its own name resolve to our address (DNS rebinding): the browser
- * then takes this server for the page's own origin, sends whatever the page asks for, and lets it read the answers. An IP
- * address and a loopback name cannot be rebound; any other name has to be one that the operator allowed.
+ * Checks the Host of every request, because a page can make its own name resolve to our address (DNS rebinding): the
+ * browser then treats this server as the page's own origin, sends any request the page makes, and lets it read the
+ * answers. An IP address and a loopback name cannot be rebound; any other name must be allowed by the operator.
  *
- * Where clients are authenticated, a page has no credentials that work here, so any name is allowed by default.
+ * If clients are authenticated, a page has no credentials that work here, so any name is allowed by default.
  */
 import { isIP } from 'node:net'
 import type { IncomingMessage } from 'node:http'
 import { BadRequestError, ForbiddenError, type StatusError } from '../../../engine/model/status.js'
 
 /**
- * @param allowed names without port; `.example.com` allows every name under it, `*` every name; null: any name.
- * @returns why the request is refused; null: it is not.
+ * @param allowed names without port; `.example.com` allows every name under it, `*` every name; null allows any name.
+ * @returns why the request is rejected; null if it is not.
  */
 export function whyHostRefused(
   { headers, rawHeaders }: Pick<IncomingMessage, 'headers' | 'rawHeaders'>,
@@ -29,7 +29,7 @@ export function whyHostRefused(
   // Servers that choose differently between two hosts see two different requests.
   if (lines > 1 || hosts.size > 1) return new BadRequestError('the request names more than one host')
   const [host = ''] = hosts
-  // Browsers always name a host.
+  // Browsers always send a host.
   if (allowed === null || host === '' || isAllowed(nameOf(host), allowed)) return null
   const shown = JSON.stringify(host.slice(0, 256))
   return new ForbiddenError(`host ${shown} is not allowed: name it with --allowed-hosts`)
@@ -40,7 +40,7 @@ function isAllowed(name: string, allowed: readonly string[]): boolean {
   return allowed.some((one) => one === '*' || one === name || (one.startsWith('.') && name.endsWith(one)))
 }
 
-/** The host without its port, brackets and final dot, in lower case. */
+/** Returns the host without its port, brackets and final dot, in lower case. */
 function nameOf(host: string): string {
   const [, name = host] = /^\[([^\]]*)\](?::\d*)?$/.exec(host) ?? /^([^:]*)(?::\d*)?$/.exec(host) ?? []
   return name.toLowerCase().replace(/\.$/, '')

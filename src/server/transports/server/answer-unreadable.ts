@@ -17,12 +17,12 @@ const LIMITS: Readonly<Record<string, Limit>> = {
   ERR_TLS_HANDSHAKE_TIMEOUT: 'handshake-time',
 }
 
-/** Returns the limit that the error says was broken; undefined when the error has another cause. */
+/** Returns the exceeded limit; undefined if the error has another cause. */
 export function limitBroken({ code = '' }: { readonly code?: string }): Limit | undefined {
   return LIMITS[code]
 }
 
-/** Handles `clientError`. A broken TLS handshake raises it too, and has no layer through which an answer could go. */
+/** Handles `clientError`. A broken TLS handshake raises it too, but leaves no layer on which to answer. */
 export function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
   const { code: reason = '' } = error
   if ((!reason.startsWith('HPE_') && ANSWERS[reason] === undefined) || !socket.writable) return void socket.destroy()

@@ -1,5 +1,5 @@
 /**
- * The common part of all ports: the life cycle, the check of the host, and the answers to requests that cannot be read or
+ * The common part of all ports: the life cycle, the host check, and the answers to requests that cannot be read or
  * routed. Fastify routes, and answers the small documents.
  */
 import type { RequestListener, Server } from 'node:http'
@@ -15,16 +15,16 @@ import { gatherBody } from './request-body.js'
 import { boundAnswer } from '../watch/linger.js'
 
 export interface BaseServerOptions {
-  /** Called when a connection breaks a limit before there is a request, and when a host is refused. */
+  /** Called when a connection exceeds a limit before there is a request, and when a host is rejected. */
   readonly onRejected: (limit: Limit) => void
   readonly onInternalError: (error: StatusError) => void
-  /** The names by which clients may call this server, besides addresses and loopback names; null: any. */
+  /** The host names that clients may use, besides addresses and loopback names; null for any. */
   readonly allowedHosts: () => readonly string[] | null
 }
 
 const NO_CACHE = { 'cache-control': 'no-cache, private' }
 
-/** Makes the listener that a server stands on. */
+/** Creates the listener under a server. */
 export type MakeListener = (handler: RequestListener) => Server
 
 /** @param register adds the routes. */
@@ -33,7 +33,7 @@ export function createBaseServer(
   makeListener: MakeListener,
   register: (server: FastifyInstance) => void,
 ): FastifyInstance {
-  /** Refused sockets: whatever else arrives on one is unreadable again, and counts as the same refusal. */
+  /** Rejected sockets: anything else that arrives on one is unreadable again, and counts as the same rejection. */
   const refused = new WeakSet<object>()
   const server = fastify({
     logger: false,

@@ -1,25 +1,25 @@
 /**
- * Sends the clients of one port elsewhere when the server is about to end: over HTTP/2 by GOAWAY; over HTTP/1.1 by
- * `Connection: close` on every answer from then on, and, once the drain begins, by closing connections after answers whose heads
- * were out before.
+ * Moves the clients of one port elsewhere before the server ends: over HTTP/2 by GOAWAY; over HTTP/1.1 by `Connection:
+ * close` on every answer from then on, and, once the drain begins, by closing connections after answers whose heads
+ * were sent before.
  *
- * Running streams and responses are not cut. Without this, a client whose watch has ended would retry on its open connection, get 503,
- * and retry there for as long as the server drains.
+ * Running streams and responses are not cut. Without this, a client whose watch has ended would retry on its open
+ * connection, get 503, and retry there for as long as the server drains.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { ServerHttp2Session } from 'node:http2'
 
 export class ConnectionDrain {
-  /** HTTP/1.1 answers under way. */
+  /** HTTP/1.1 answers in progress. */
   readonly #answers = new Set<ServerResponse>()
   readonly #sessions = new Set<ServerHttp2Session>()
   #isAnnounced = false
   #hasBegun = false
 
   /**
-   * Ends every connection after its next answer. A client that asks all the time is moved by this alone, so that none of its
-   * requests meets a connection that is being closed. So an answer whose head is out already, and promised a connection to use
-   * again, is left alone: the one after it says the opposite.
+   * Ends every connection after its next answer. This alone moves a client that sends requests all the time, so that
+   * none of its requests meets a closing connection. An answer whose head has already promised a reusable connection is
+   * left alone: the next one says the opposite.
    */
   announce(): void {
     if (this.#isAnnounced) return
@@ -28,7 +28,7 @@ export class ConnectionDrain {
     for (const session of this.#sessions) session.close()
   }
 
-  /** @param closeIdle closes the HTTP/1.1 connections on which nothing is under way. */
+  /** @param closeIdle closes the HTTP/1.1 connections without a request in progress. */
   begin(closeIdle: () => void): void {
     if (this.#hasBegun) return
     this.#hasBegun = true
@@ -40,7 +40,7 @@ export class ConnectionDrain {
   follow(session: ServerHttp2Session): void {
     this.#sessions.add(session)
     session.once('close', () => this.#sessions.delete(session))
-    // A session that opens during the drain still gets one answer: a probe must not take it for a server that is not there.
+    // A session that opens during the drain still gets one answer: to a probe, the server must not look absent.
     session.once('stream', () => this.#isAnnounced && session.close())
   }
 
@@ -62,6 +62,6 @@ function endConnectionAfter(response: ServerResponse): void {
   response.shouldKeepAlive = false
   if (!response.headersSent) return
   const { socket } = response
-  // The head already promised a connection to use again, so it is closed after the last byte.
+  // The head already promised a reusable connection, so close it after the last byte.
   response.once('finish', () => socket?.end())
 }

@@ -1,11 +1,14 @@
 /**
- * Lets pages of the origins that the operator named read answers. Origins are compared whole, so that none slips through a
- * pattern. Without the option no header is sent, and browsers keep every answer from foreign pages.
+ * Lets pages of the configured origins read answers. Origins are compared whole, so that none slips through a pattern.
+ * Without the option no header is sent, and browsers hide every answer from foreign pages.
  */
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { Exchange } from './exchange.js'
 
-/** The methods and headers that a page may use beyond those that browsers always allow. Browsers cache the answer for a day. */
+/**
+ * The methods and headers that a page may use beyond those that browsers always allow. Browsers cache the answer for a
+ * day.
+ */
 const PREFLIGHT: OutgoingHttpHeaders = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
   'access-control-allow-headers': 'Authorization, Content-Type, Accept, Last-Event-ID, If-None-Match',
@@ -13,7 +16,7 @@ const PREFLIGHT: OutgoingHttpHeaders = {
   'content-length': '0',
 }
 
-/** @returns true when the request was a preflight and has been answered: browsers send it without credentials. */
+/** @returns true if the request was a preflight, which browsers send without credentials, and has been answered. */
 export function handleCors(exchange: Exchange, allowedOrigins: readonly string[]): boolean {
   if (allowedOrigins.length === 0) return false
   const { origin, 'access-control-request-method': asked } = exchange.requestHeaders

@@ -1,6 +1,6 @@
 /**
  * One HTTP request and its answer, on Node's own objects: the same on HTTP/1.1 and HTTP/2 (whose compatibility response
- * has the same methods). Answers sent from here are small and whole; lists and watches write for themselves.
+ * has the same methods). Answers sent from here are small and complete; lists and watches write their own.
  */
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Writable } from 'node:stream'
@@ -11,16 +11,16 @@ import type { User } from '../../auth/user.js'
 import type { StatusError } from '../../../engine/model/status.js'
 import { boundAnswer, breakOff, lingerMs } from '../watch/linger.js'
 
-/** The longest warning: every client bounds the sum of all headers. */
+/** The longest warning: every client limits the total size of headers. */
 const MAX_WARNING_CHARACTERS = 256
 
-/** One for all, because to make one takes its stack. */
+/** Shared, because creating one captures a stack trace. */
 const CLOSED = new DOMException('the request is over', 'AbortError')
 
 /** What the gate has found out about a request, for the access log. */
 export interface Judgement {
   client: { readonly user: User; readonly impersonator: User | null } | null
-  /** null: the request is refused. */
+  /** null if the request is rejected. */
   rule: string | null
   /** Whether it has been counted against its caller's rate. */
   isCounted: boolean
@@ -34,13 +34,13 @@ export class Exchange {
   /** The headers of every answer, unless the answer sets another value. */
   readonly headers: OutgoingHttpHeaders = { 'cache-control': 'no-cache, private' }
   statusCode = 0
-  /** The client's address, as the gate has found it. */
+  /** The client's address as determined by the gate. */
   address: string | null = null
   /** null before the gate has seen the request. */
   judgement: Judgement | null = null
   readonly #onClose = (): void => this.#abort?.abort(CLOSED)
 
-  /** @param untakenMs the longest time for which a client may leave so many last bytes of an answer untaken, in milliseconds. */
+  /** @param untakenMs returns how long, in milliseconds, a client may leave the given number of last bytes unread. */
   constructor(
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
@@ -61,7 +61,9 @@ export class Exchange {
     return this.request.method === 'HEAD'
   }
 
-  /** Aborts when the client is gone or the answer is complete. It is made at its first use, because most answers do without. */
+  /**
+   * Aborts when the client is gone or the answer is complete. Created on first use, because most answers do without.
+   */
   get signal(): AbortSignal {
     if (this.#abort === null) {
       this.#abort = new AbortController()
@@ -110,38 +112,41 @@ export class Exchange {
     this.end(this.isHead ? undefined : body)
   }
 
-  /** Ends the answer, with its last bytes, which the client has to take in a bounded time. */
+  /** Ends the answer with its last bytes, which the client must read within a time limit. */
   end(body?: Buffer): void {
     this.response.end(body)
     boundAnswer(this.response, this.untakenMs)
   }
 
-  /** Ends an answer whose headers are sent, because its rest cannot be. */
+  /** Ends an answer whose headers are sent, because the rest cannot be. */
   breakOff(): void {
     breakOff(this.response)
   }
 
-  /** Sends a document that the client caches under its ETag; a 304 when the client has this version. */
+  /** Sends a document that the client caches under its ETag; a 304 if the client has this version. */
   sendTagged(contentType: string, body: Buffer, etag: string, headers: OutgoingHttpHeaders = {}): void {
     const tagged = { etag, vary: 'Accept', ...headers }
     if (this.keeps(etag)) this.sendNotModified(tagged)
     else this.send(200, contentType, body, tagged)
   }
 
-  /** Whether the client has the version of that ETag (`If-None-Match`). */
+  /** Whether the client has the version with that ETag (`If-None-Match`). */
   keeps(etag: string): boolean {
     const kept = this.requestHeaders['if-none-match'] ?? ''
     return kept.trim() === '*' || kept.split(',').some((tag) => opaqueTag(tag) === opaqueTag(etag))
   }
 
-  /** Answers that the client's version is the present one. */
+  /** Answers that the client's version is current. */
   sendNotModified(headers: OutgoingHttpHeaders): void {
     if (this.isGone) return
     this.writeHead(304, headers)
     this.end()
   }
 
-  /** Sends the error as a Status in the form that the client reads, with Retry-After where it names a time. Only before the headers. */
+  /**
+   * Sends the error as a Status in the form that the client reads, with Retry-After if the error has one. Only before
+   * the headers.
+   */
   fail(error: StatusError): void {
     const { accept, 'user-agent': userAgent } = this.requestHeaders
     const pretty = wantsPretty(this.query, userAgent)
@@ -156,7 +161,10 @@ function opaqueTag(tag: string): string {
   return tag.trim().replace(/^W\//, '')
 }
 
-/** Writes the warn-text of RFC 9110 in UTF-8, as the API server does: Node takes each character of a header for one byte. */
+/**
+ * Writes the warn-text of RFC 9110 in UTF-8, as the API server does: Node writes each character of a header as one
+ * byte.
+ */
 function warningValue(text: string): string {
   const shown = Array.from(text.replaceAll(/\p{Cc}/gu, '?'))
     .slice(0, MAX_WARNING_CHARACTERS)

@@ -1,4 +1,4 @@
-/** Routes beside the API: each request passes the gate first, and what fails is answered as a Status. */
+/** Routes beside the API: each request passes the gate first, and failures are answered as a Status. */
 import type { Attributes } from '../../auth/authz/authorizer.js'
 import { InternalError, StatusError } from '../../../engine/model/status.js'
 import { systemClock } from '../../../support/clock.js'
@@ -6,16 +6,16 @@ import { dropBody } from '../api/read-body.js'
 import type { Confirmable } from '../limits/request-gate.js'
 import { Exchange } from './exchange.js'
 
-/** @typeParam Caller null where nobody is asked. */
+/** @typeParam Caller null where nobody is authenticated. */
 export interface GatedRouteOptions<Caller extends Confirmable | null> {
   readonly gate: {
-    /** @throws StatusError for a caller who is not let in. */
+    /** @throws StatusError for a caller who is not admitted. */
     check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller>
   }
   readonly onInternalError: (error: StatusError) => void
 }
 
-/** The longest time for a body, which these routes ignore. */
+/** The time limit for a body, which these routes ignore. */
 const BODY_MS = 20_000
 
 interface Incoming {
@@ -27,7 +27,7 @@ interface Reply {
   hijack(): unknown
 }
 
-/** A handler for Fastify that answers by `send` whoever may do what `attributes` says. */
+/** Returns a handler for Fastify that answers by `send` if the caller is allowed what `attributes` says. */
 export function gated<Caller extends Confirmable | null>(
   { gate, onInternalError }: GatedRouteOptions<Caller>,
   attributes: (request: Exchange['request']) => Attributes,

@@ -1,6 +1,6 @@
 /**
- * Answers `/livez`, `/readyz` and `/healthz`, each with `?verbose` and with one path per check, in the forms of the API server;
- * and `/readyz?ages`, by which the next server of a chain learns how old each resource is.
+ * Answers `/livez`, `/readyz` and `/healthz`, each with `?verbose` and with one path per check, in the API server's
+ * format; and `/readyz?ages`, from which the next server of a chain learns how old each resource is.
  */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 
@@ -18,7 +18,7 @@ export interface HealthCheck {
 export interface HealthOptions {
   readonly livez: () => readonly HealthCheck[]
   readonly readyz: () => readonly HealthCheck[]
-  /** The ages of all resources by their ids, in milliseconds. */
+  /** The ages of all resources by id, in milliseconds. */
   readonly ages: () => Iterable<readonly [resource: string, age: { readonly ageMs: number; readonly validMs: number }]>
 }
 
@@ -37,7 +37,7 @@ export function registerHealth(server: FastifyInstance, options: HealthOptions):
       url: `/${endpoint}`,
       handler: async (request, reply) => {
         if (endpoint === 'readyz' && queryValues(request.query, 'ages').length > 0) {
-          // JSON has no infinity: null.
+          // JSON has no infinity and writes null.
           return await reply.header('cache-control', 'no-store').send({ ages: Object.fromEntries(options.ages()) })
         }
         const { ok, text } = report(endpoint, checksOf(), new Set(queryValues(request.query, 'exclude')))

@@ -1,6 +1,6 @@
 /**
- * Makes the two kinds of port. A plain port speaks HTTP/1.1, and HTTP/2 with clients that know beforehand; the first bytes of
- * the connection tell which. A secure port speaks TLS, and prefers HTTP/2 to HTTP/1.1 by ALPN. Each is one of Node's own
+ * Creates the two kinds of port. A plain port speaks HTTP/1.1, and HTTP/2 with prior knowledge; the first bytes of the
+ * connection tell which. A secure port speaks TLS, and prefers HTTP/2 to HTTP/1.1 by ALPN. Each is one of Node's own
  * servers with its limits set, on which fastify listens and routes.
  *
  * A separate port for h2c was rejected, because a client's configuration has room for one address.
@@ -26,28 +26,39 @@ import { endSocket } from '../watch/linger.js'
 export interface ListenerLimits {
   /** Concurrent requests on one HTTP/2 connection. */
   readonly maxStreams: number
-  /** Counts the requests that clients give up at once. Default: they are not counted. */
+  /** Counts the requests that clients reset at once. Default: not counted. */
   readonly resets?: RapidResets
-  /** The longest time from the beginning of an HTTP/2 connection to its first request, in milliseconds. Default: as for headers. */
+  /**
+   * The time limit from the start of an HTTP/2 connection to its first request, in milliseconds. Default: as for
+   * headers.
+   */
   readonly firstRequestMs?: number
-  /** The longest silence on an HTTP/2 connection: then an idle one is closed, and a busy one is probed. Default: as for HTTP/1.1. */
+  /**
+   * The longest silence on an HTTP/2 connection, after which an idle one is closed and a busy one is probed. Default:
+   * as for HTTP/1.1.
+   */
   readonly idleMs?: number
 }
 
 /** The methods of a port besides listening. */
 export interface Listener {
   closeAllConnections(): void
-  /** Ends connections after their next answers: see `ConnectionDrain`. */
+  /** Ends connections after their next answers; see `ConnectionDrain`. */
   announceDrain(): void
-  /** Sends clients elsewhere from now on: see `ConnectionDrain`. */
+  /** Moves clients elsewhere from now on; see `ConnectionDrain`. */
   beginDrain(): void
 }
 
 /** Selectors travel in the URL, and kube-proxies and controllers write long ones. Node's default is 16 KB. */
 const MAX_HEADER_BYTES = 64 * 1024
-/** The longest TLS handshake, and the longest time for the headers of a request: a slow-loris client holds a socket no longer. */
+/**
+ * The time limit for a TLS handshake, and for the headers of a request, which also limits how long a slow-loris client
+ * holds a socket.
+ */
 const HEADERS_TIMEOUT_MS = 20_000
-/** The longest pause between two requests on one connection: longer than the idle time of usual load balancers (60 s). */
+/**
+ * The longest pause between two requests on one connection: longer than the idle time of usual load balancers (60 s).
+ */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 const CHECK_INTERVAL_MS = 5_000
 /** The longest wait for the answer to a PING. */
@@ -56,11 +67,11 @@ const PING_MS = 10_000
 const LAST_WORDS_MS = 1_000
 /** The first bytes of an HTTP/2 client (RFC 9113, 3.4); no HTTP/1.1 method begins with them. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
-/** The number of bytes of the preface that tell the protocols apart. */
+/** The number of preface bytes that distinguish the protocols. */
 const PREFACE_SIGN_BYTES = 4
 /**
- * The memory that one connection may hold, in megabytes: 250 watches with 128 KB each in flight. Beyond it new requests
- * are refused; Node's default of 10 would refuse them to a client with a hundred busy watches.
+ * The memory limit of one connection, in megabytes: 250 watches with 128 KB each in flight. Beyond it new requests are
+ * refused; Node's default of 10 would refuse them to a client with a hundred busy watches.
  */
 const MAX_SESSION_MEMORY_MB = 64
 
@@ -86,7 +97,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     follow(socket, sockets)
     sniff(socket, (isHttp2) => {
       if (!isHttp2) return accept.call(http1, socket)
-      // A client of HTTP/1.1 may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
+      // An HTTP/1.1 client may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
       socket.allowHalfOpen = false
       http2.emit('connection', socket)
     })
@@ -145,8 +156,8 @@ function follow(socket: Socket, sockets: Set<Socket>): void {
 }
 
 /**
- * Node's own `closeAllConnections` misses two kinds of connection: those that have sent nothing yet (browsers open spare ones),
- * and upgraded ones, which its HTTP/1.1 server no longer knows.
+ * Node's own `closeAllConnections` misses two kinds of connection: those that have sent nothing yet (browsers open
+ * spare ones), and upgraded ones, which its HTTP/1.1 server no longer knows.
  */
 function closeAll(sessions: { destroyAll(): void }, sockets: ReadonlySet<Socket>): void {
   sessions.destroyAll()
@@ -154,8 +165,8 @@ function closeAll(sessions: { destroyAll(): void }, sockets: ReadonlySet<Socket>
 }
 
 /**
- * Node's own bounds apply as well: Node counts invalid frames, refused streams, settings and pings in flight, and nghttp2
- * counts resets; a client that exceeds a bound loses its connection.
+ * Node's own limits apply as well: Node counts invalid frames, refused streams, settings and pings in flight, and
+ * nghttp2 counts resets; a client that exceeds a limit loses its connection.
  */
 function http2Options({ maxStreams }: ListenerLimits): ServerOptions {
   return {
@@ -172,16 +183,14 @@ function asHttp2Handler(
   return handler as unknown as (request: Http2ServerRequest, response: Http2ServerResponse) => void
 }
 
-/**
- * Calls back once, when the first bytes tell which protocol the client speaks; never for a client that stays silent.
- */
+/** Calls back once the first bytes tell which protocol the client speaks; never for a client that stays silent. */
 function sniff(socket: Socket, then: (isHttp2: boolean) => void): void {
   const giveUp = (): void => {
     socket.destroy()
   }
   socket.setTimeout(HEADERS_TIMEOUT_MS, giveUp)
   socket.on('error', giveUp)
-  // Half-open connections are allowed, so one whose client has left without a word has to be ended here.
+  // Half-open connections are allowed, so one whose client has left without sending anything must be ended here.
   socket.on('end', giveUp)
   let seen: Buffer | null = null
   const onData = (bytes: Buffer): void => {
@@ -237,9 +246,9 @@ function followSessions(
   }
 }
 
-/** Counts the streams that the client gives up at once, and ends the session when there are too many. */
+/** Counts the streams that the client resets at once, and ends the session when there are too many. */
 function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream: ServerHttp2Stream) => void {
-  // A session that has ended does not know its address any more.
+  // A session that has ended no longer knows its address.
   const address = session.socket.remoteAddress ?? ''
   let given = 0
   return (stream) => {
@@ -253,9 +262,9 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
 }
 
 /**
- * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame Node's session sends
- * GOAWAY, reads no more and stays open with its watches, although the peer has long closed; only the PING finds that out. A
- * peer that has not yet taken what was sent before is slow, which is allowed.
+ * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame Node's session
+ * sends GOAWAY, reads no more and stays open with its watches, although the peer has long closed; only the PING reveals
+ * that. A peer that has not yet taken what was sent before is slow, which is allowed.
  */
 function probe(session: ServerHttp2Session, idleMs: number): void {
   const isThere = (): void => {
@@ -286,15 +295,15 @@ function destroyLater(session: ServerHttp2Session, ms: number): void {
 /** The bytes that followed the heads of upgrade requests. */
 const upgradeHeads = new WeakMap<object, Buffer>()
 
-/** The bytes that followed the head of an upgrade request; undefined for any other request. */
+/** Returns the bytes that followed the head of an upgrade request; undefined for any other request. */
 export function upgradeHead(request: object): Buffer | undefined {
   return upgradeHeads.get(request)
 }
 
 /**
- * Hands a request to upgrade to the handler of all requests, so that it is authenticated, routed and refused like any other. A
- * handler that does not take the upgrade simply answers (RFC 9110, 7.8: an upgrade may be ignored, as we do with h2c); the
- * connection ends with that answer, because Node's parser has let go of it.
+ * Passes an upgrade request to the handler of all requests, so that it is authenticated, routed and rejected like any
+ * other. A handler that does not take the upgrade simply answers (RFC 9110, 7.8: an upgrade may be ignored, as we do
+ * with h2c); the connection ends with that answer, because Node's parser has let go of it.
  */
 function upgradeAsRequest(handler: RequestListener) {
   return (...[request, socket, head]: [Parameters<RequestListener>[0], Socket, Buffer]): void => {

@@ -1,6 +1,6 @@
 /**
- * The HTTP server of `--metrics-bind-address`: metrics and health, and nothing else. It authenticates nobody, so that a
- * server whose API is on loopback can be scraped and probed from elsewhere.
+ * The HTTP server of `--metrics-bind-address`: only metrics and health. It authenticates nobody, so that a server whose
+ * API is on loopback can be scraped and probed from elsewhere.
  */
 import type { FastifyInstance } from 'fastify'
 import { type BaseServerOptions, type MakeListener, createBaseServer } from './base-server.js'

@@ -1,11 +1,14 @@
 /**
- * Protects requests that change something from foreign pages. A browser sends any page's form or fetch to a server on loopback without a
- * preflight, and although the page cannot read the response, the change would be made.
+ * Protects requests that change something from foreign pages. A browser sends any page's form or fetch to a server on
+ * loopback without a preflight, and although the page cannot read the response, the change would happen.
  */
 import { ForbiddenError } from '../../../engine/model/status.js'
 import type { Exchange } from './exchange.js'
 
-/** @param what names the refused action in the message. @throws ForbiddenError for a page of another origin that the operator has not named. */
+/**
+ * @param what names the rejected action in the message. @throws ForbiddenError for a page of another origin that is not
+ * configured.
+ */
 export function requireOwnOrigin(exchange: Exchange, what: string): void {
   const { origin } = exchange.requestHeaders
   if (origin === undefined || exchange.headers['access-control-allow-origin'] === origin) return

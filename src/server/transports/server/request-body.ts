@@ -1,21 +1,24 @@
 /**
- * Holds the unread body of a request in little memory. Node keeps every chunk, frame or packet as a buffer, up to 64 KB in all: sent one
- * byte at a time, these take 10 MB per request that waits for its turn, its authentication or its slot, and for as long as a watch
- * lives.
+ * Holds the unread body of a request in little memory. Node keeps every chunk, frame or packet as a buffer, up to 64 KB
+ * in all: sent one byte at a time, these take 10 MB per request that waits for its turn, its authentication or its
+ * slot, and for as long as a watch lives.
  *
- * So bytes that come before anyone reads are gathered into one buffer. Pieces are counted too, because a reader may be slow or keep them:
- * a body in very small pieces is refused.
+ * So bytes that arrive before anyone reads are gathered into one buffer. Pieces are counted too, because a reader may
+ * be slow or keep them: a body in very small pieces is rejected.
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Readable } from 'node:stream'
 import { BadRequestError } from '../../../engine/model/status.js'
 
-/** From so many gathered bytes on no more is read from the connection; what one read has brought already is kept as well. */
+/**
+ * Once this many bytes are gathered, nothing more is read from the connection; what one read has already brought is
+ * kept too.
+ */
 const GATHERED_BYTES = 64 * 1024
 /**
- * The pieces that a body may come in: so many, and one more for so many bytes. Each takes some microseconds of
- * the event loop and hundreds of bytes.
+ * The number of pieces that a body may have: a minimum, plus one for each PIECE_BYTES. Each piece takes some
+ * microseconds of the event loop and hundreds of bytes.
  */
 const MIN_PIECES = 2_048
 const PIECE_BYTES = 32
@@ -37,22 +40,22 @@ export function piecesTooSmall(): BadRequestError {
   )
 }
 
-/** Node reads nothing of such a body: what follows the headers belongs to the protocol that was asked for. */
+/** Node does not read such a body: what follows the headers belongs to the requested protocol. */
 export function upgradeWithBody(): BadRequestError {
   return new BadRequestError('a request to upgrade has no body')
 }
 
 const bodies = new WeakMap<IncomingMessage, ArrivingBody>()
 
-/** Gathers the body from now on: to be called when the request arrives. */
+/** Gathers the body from now on; call it when the request arrives. */
 export function gatherBody(request: IncomingMessage): void {
   if (bodyOf(request) !== 'none') bodies.set(request, new ArrivingBody(request))
 }
 
 /**
- * Hands the body on to whoever reads the request from now on.
- * @param refuse called at most once, when the body comes in very small pieces. The rest of it is dropped, and its end means
- * nothing.
+ * Delivers the body to the request's reader from now on.
+ * @param refuse called at most once, when the body comes in very small pieces. The rest of it is dropped, and its end
+ * means nothing.
  */
 export function takeBody(request: IncomingMessage, refuse: () => void): void {
   if (bodyOf(request) === 'none') return
@@ -63,25 +66,25 @@ export function takeBody(request: IncomingMessage, refuse: () => void): void {
 
 const NOTHING = Buffer.alloc(0)
 
-/** Drops the rest of a body that was taken: nobody reads it, and the stream of HTTP/2 goes on with its answer. */
+/** Drops the rest of a body that was taken: nobody reads it, and an HTTP/2 stream continues with its answer. */
 export function dropRest(request: IncomingMessage): void {
   bodies.get(request)?.drop()
 }
 
 class ArrivingBody {
-  /** Node's, which makes a piece readable. */
+  /** Node's method that makes a piece readable. */
   readonly #push: (piece: Buffer | null) => boolean
   /** The first piece itself, which usually is the whole body; from the second on a copy, with room for more. */
   #gathered: Buffer = NOTHING
   #bytes = 0
   #pieces = 0
-  /** null: nobody reads yet, and the pieces are gathered. */
+  /** null while nobody reads and the pieces are gathered. */
   #refuse: (() => void) | null = null
   #isTooSmall = false
   #isDropped = false
 
   constructor(request: IncomingMessage) {
-    // The request of HTTP/2 reads from its stream, and that, like the request of HTTP/1.1, is what Node fills.
+    // An HTTP/2 request reads from its stream, which Node fills, as it does the HTTP/1.1 request.
     const source: Readable = (request as { stream?: ServerHttp2Stream }).stream ?? request
     this.#push = source.push.bind(source)
     source.push = (piece: Buffer | null) => this.#arrive(piece)

@@ -1,6 +1,6 @@
 /**
  * The HTTP server of a port for clients. The API itself is answered on Node's own request and response
- * (`reply.hijack()`), because lists and watches write for themselves.
+ * (`reply.hijack()`), because lists and watches write their own answers.
  */
 import type { FastifyInstance } from 'fastify'
 import type { ApiHandler } from '../api/api-handler.js'
@@ -19,12 +19,12 @@ export interface ServerOptions extends BaseServerOptions {
   readonly metrics: () => Promise<Exposition>
   /** Compares what is cached with etcd. */
   readonly checkConsistency: () => Promise<object>
-  /** Whether `api` gets every path that has no route, to pass it on. */
+  /** Whether `api` gets every path without a route, to forward it. */
   readonly answersAll?: boolean
   readonly corsAllowedOrigins: readonly string[]
   /** Further routes, on every port. */
   readonly routes?: (server: FastifyInstance) => void
-  /** Every route passes it except health, which reveals nothing. */
+  /** In front of every route except health, which reveals nothing. */
   readonly gate: RequestGate
 }
 

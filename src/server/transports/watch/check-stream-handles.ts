@@ -1,7 +1,8 @@
 /**
- * Tries Node's private stream handles before the server relies on them: writes by the handle of a TCP connection over the
- * loopback and of an HTTP/2 stream on another, more than the peer takes at once, between writes by the stream itself, and
- * compares what arrives with what was written. A kind of stream that fails is written to by its public API from then on.
+ * Tests Node's private stream handles before the server relies on them: writes through the handle of a TCP connection
+ * over loopback and of an HTTP/2 stream on another, more than the peer takes at once, between writes through the stream
+ * itself, and compares what arrives with what was written. A kind of stream that fails is written through its public
+ * API from then on.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -20,23 +21,23 @@ export interface HandleFinders {
 
 const nodeHandles: HandleFinders = { socket: findSocketHandle, http2: findHttp2Handle }
 
-/** Why each kind of handle cannot be used; null where it works. */
+/** Why each kind of handle is unusable; null if it works. */
 interface HandleProblems {
   readonly sockets: string | null
   readonly http2: string | null
 }
 
-/** The handles are tried once in a process, in which several servers may start one after the other. */
+/** The handles are tested once per process, in which several servers may start one after the other. */
 let nodeProblems: Promise<HandleProblems> | undefined
 
-/** The loopback takes a few milliseconds; a machine under load may take more. */
+/** Loopback takes a few milliseconds; a machine under load may take more. */
 const TIMEOUT_MS = 5_000
 const PIECE_BYTES = 256 * 1024
 /** 32 MiB: far beyond what the kernel buffers for one connection, so that some write has to wait. */
 const MAX_PIECES = 128
 
 /**
- * Decides how this process writes to its watchers, and logs it when the direct way cannot be used.
+ * Decides how this process writes to its watchers, and logs it if the handles are unusable.
  *
  * @param wanted `--stream-handles`
  */
@@ -59,7 +60,7 @@ async function problemsOf(finders: HandleFinders): Promise<HandleProblems> {
   return { sockets, http2 }
 }
 
-/** Null when the trial succeeds. */
+/** Returns null when the trial succeeds. */
 async function problemOf(trial: () => Promise<void>): Promise<string | null> {
   try {
     await trial()
@@ -105,7 +106,7 @@ async function tryStream(stream: Writable, handle: StreamHandle | null, reader: 
   const owner = { taken: (_bytes: Buffer, status: number): void => void (waiting -= status === 0 ? 1 : 0) }
   while (waiting < 2) {
     if (written.length === MAX_PIECES) throw new Error('no write had to wait')
-    // Every piece begins at another byte, so that two of them in the wrong order are noticed.
+    // Every piece begins at another byte, so that a wrong order is noticed.
     const bytes = random.subarray(written.length, written.length + PIECE_BYTES)
     const result = writeTo(handle, bytes, owner)
     if (result === 'failed') throw new Error('a write failed')
@@ -119,7 +120,7 @@ async function tryStream(stream: Writable, handle: StreamHandle | null, reader: 
   if (waiting !== 0) throw new Error('a write was never reported as taken')
 }
 
-/** Compares chunk by chunk, because together they are some megabytes. @throws Error when anything else arrives. */
+/** Compares chunk by chunk, because the total is some megabytes. @throws Error when anything else arrives. */
 async function expectBytes(reader: Readable, pieces: readonly Buffer[]): Promise<void> {
   let [index, offset] = [0, 0]
   for await (const chunk of reader as AsyncIterable<Buffer>) {
@@ -142,7 +143,7 @@ async function listen(listener: Pick<Server, 'listen' | 'address' | 'once'>): Pr
   return (listener.address() as AddressInfo).port
 }
 
-/** Runs `work`, and all it asked to have cleaned up, latest first, whether it ended or took too long. */
+/** Runs `work` and then its clean-up steps, latest first, whether it finished or took too long. */
 async function withDeadline(work: (cleanUp: (step: () => void) => void) => Promise<void>): Promise<void> {
   const steps: (() => void)[] = []
   let timer: NodeJS.Timeout | undefined

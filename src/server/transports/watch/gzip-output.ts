@@ -1,4 +1,6 @@
-/** A watch as one gzip stream over another output: adds its own header and trailer to blocks that its group shares. */
+/**
+ * A watch as one gzip stream over another output: adds its own header and trailer to the blocks that its group shares.
+ */
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { GZIP_HEADER, gzipTrailer } from '../../../engine/broadcast/gzip.js'
 import { type Envelope, enclosed } from '../../../engine/broadcast/wire-format.js'

@@ -15,7 +15,7 @@ import { SocketOutput, canWriteToSocket } from './socket-output.js'
 import { StreamOutput } from './stream-output.js'
 import type { OpenStream, WatchTransport } from './watch-transport.js'
 
-/** The codes at which an EventSource gives up for good, although another try could succeed. */
+/** Statuses after which an EventSource gives up for good, although a retry could succeed. */
 const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
 
 export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport {
@@ -23,7 +23,8 @@ export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport 
 }
 
 /**
- * Answers an EventSource with a stream that contains only the error, because it never reconnects after any status but 200.
+ * Answers an EventSource with a stream that contains only the error, because it never reconnects after any status but
+ * 200.
  * @returns false when the client or the error calls for an ordinary answer.
  */
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
@@ -49,14 +50,14 @@ function asksForEvents(exchange: Exchange): boolean {
   }
 }
 
-/** @returns what is compressed, since the client may not accept it. */
+/** @returns what is actually compressed, since the client may not accept it. */
 function sendHead(exchange: Exchange, form: Negotiated, wanted: Compression): Compression {
   const isGzip = wanted !== 'none' && acceptsGzip(exchange.requestHeaders['accept-encoding'])
   const isSse = form.stream === 'sse'
   exchange.writeHead(200, {
     'content-type': isSse ? `${form.contentType}; charset=utf-8` : form.contentType,
     'cache-control': 'no-cache, private',
-    // Without this nginx gathers small events until its buffer is full.
+    // Without this nginx buffers small events until its buffer is full.
     ...(isSse ? { 'x-accel-buffering': 'no' } : {}),
     ...(wanted !== 'none' ? { vary: 'Accept-Encoding' } : {}),
     ...(isGzip ? { 'content-encoding': 'gzip' } : {}),

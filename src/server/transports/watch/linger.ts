@@ -1,6 +1,6 @@
 /**
- * Bounds how long an ended stream waits for its peer to read the last bytes. A peer that reads nothing would keep the socket and the
- * bytes forever, so its stream is destroyed after half a minute, or later if there are many bytes.
+ * Limits how long an ended stream waits for its peer to read the last bytes. A peer that reads nothing would keep the
+ * socket and the bytes forever, so its stream is destroyed after half a minute, or later if there are many bytes.
  */
 import type { ServerResponse } from 'node:http'
 import { type ServerHttp2Stream, constants } from 'node:http2'
@@ -8,17 +8,20 @@ import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 
 const LINGER_MS = 30_000
-/** The least rate at which the last bytes are taken. */
+/** The minimum rate for reading the last bytes. */
 const MIN_BYTES_PER_SECOND = 16_000
-/** Long enough for the last bytes to arrive. Bytes that come from the peer meanwhile are ignored. */
+/** Long enough for the last bytes to arrive. Bytes from the peer are ignored meanwhile. */
 const CLOSE_MS = 5_000
 
-/** How long a peer may take for so many last bytes: milliseconds, in whole seconds, for which Node keeps few lists of timers. */
+/**
+ * How long a peer may take for this many last bytes, in milliseconds, rounded to whole seconds to keep Node's number of
+ * timer lists small.
+ */
 export function lingerMs(bytes: number): number {
   return LINGER_MS + Math.ceil(bytes / MIN_BYTES_PER_SECOND) * 1000
 }
 
-/** Destroys the stream if it does not finish in time. The caller has called `end()`. */
+/** Destroys the stream if it does not finish in time. The caller must have called `end()`. */
 export function lingerAtMost(
   stream: Pick<Writable, 'writableFinished' | 'destroyed' | 'once' | 'destroy'>,
   ms = LINGER_MS,
@@ -33,21 +36,21 @@ export function lingerAtMost(
 }
 
 /**
- * Bounds how long a client may take for the last bytes of an answer: past it, it loses the stream over HTTP/2 and its connection
- * over HTTP/1.1. Called when they are written.
+ * Limits how long a client may take for the last bytes of an answer: beyond it, the client loses the stream over HTTP/2
+ * and the connection over HTTP/1.1. Called when they are written.
  */
 export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => number = lingerMs): void {
-  // A pipelined answer has no socket before its turn, which the answers before it decide.
+  // A pipelined answer has no socket until the answers before it are done.
   if (response.socket === null) return
   // The compatibility response of HTTP/2 lacks some of a stream's state.
   const { stream } = response as { stream?: ServerHttp2Stream }
   const writable = stream ?? response
-  // A destroyed stream would say NO_ERROR, and its client take what it has for the whole answer.
+  // A destroyed stream would say NO_ERROR, and the client would take what it has for the whole answer.
   const giveUp = stream === undefined ? undefined : (): void => stream.close(constants.NGHTTP2_CANCEL)
   lingerAtMost(writable, msFor(writable.writableLength), giveUp)
 }
 
-/** Ends an answer in the middle, so that its client takes it for broken: see `boundAnswer`. */
+/** Aborts an answer in the middle, so that its client sees it as broken; see `boundAnswer`. */
 export function breakOff(response: ServerResponse): void {
   const { stream } = response as { stream?: ServerHttp2Stream }
   if (stream === undefined) response.destroy()

@@ -46,19 +46,19 @@ export abstract class Output {
 }
 
 /**
- * An output that writes to its stream as directly as it can. Bytes that have to wait are counted; from `highWaterBytes` on
- * the stream is full, until all of them are taken.
+ * An output that writes to its stream as directly as possible. Bytes that have to wait are counted; from
+ * `highWaterBytes` on the stream is full, until all of them are taken.
  */
 export abstract class DirectOutput extends Output implements WriteOwner {
   #handle: StreamHandle | null = null
   #queuedBytes = 0
   #isFull = false
 
-  /** The stream to write to where there is no handle. */
+  /** The stream to write to if there is no handle. */
   protected abstract readonly stream: Socket | ServerHttp2Stream
   protected abstract get highWaterBytes(): number
 
-  /** null also while bytes wait in the stream: they have to leave first, so such a stream is written to the slower way. */
+  /** Also null while bytes wait in the stream: they have to leave first, so the slower path is used. */
   protected abstract findHandle(): StreamHandle | null
 
   override attach(cursor: Cursor): void {

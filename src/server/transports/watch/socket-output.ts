@@ -1,10 +1,10 @@
 /**
- * The fast path of HTTP/1.1: after the headers, chunks that the broadcast has framed already go straight to the socket, which
- * saves the work of ServerResponse per write.
+ * The fast path of HTTP/1.1: after the headers, chunks already framed by the broadcast go straight to the socket, which
+ * saves ServerResponse's work per write.
  *
- * It holds only while this response owns the socket (`res.socket === req.socket`: with pipelined requests an earlier
- * answer may still be under way, and bytes would land inside it) and the client speaks HTTP/1.1 (1.0 has no chunks).
- * `canWriteToSocket` decides; everything else takes `ResponseOutput`.
+ * It requires that this response owns the socket (`res.socket === req.socket`: with pipelined requests an earlier
+ * answer may still be in progress, and bytes would land inside it) and that the client speaks HTTP/1.1 (1.0 has no
+ * chunks). `canWriteToSocket` decides; everything else uses `ResponseOutput`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -49,7 +49,7 @@ export class SocketOutput extends DirectOutput implements WatchOutput {
 
   end(bytes: Buffer | null): void {
     if (bytes !== null) this.writeStream(bytes)
-    // Node's own terminator: the connection can be used again.
+    // Node's own terminator keeps the connection reusable.
     this.#response.end()
     lingerAtMost(this.#response)
     this.detach()

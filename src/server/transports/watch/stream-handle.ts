@@ -1,22 +1,22 @@
 /**
- * Writes to a TCP socket or an HTTP/2 stream through its handle. That skips the work of `stream.write` per call (a queue, events, a
- * nextTick), a seventh to a fifth of the cost of a delivery.
+ * Writes to a TCP socket or an HTTP/2 stream through its handle. That skips the per-call work of `stream.write` (a
+ * queue, events, a nextTick), a seventh to a fifth of the cost of a delivery.
  *
- * The handles and their methods are private to Node and may change with any version. So no handle is given out until
- * `check-stream-handles.ts` has seen one of its kind deliver what was written; without a handle the caller writes to the
- * stream, which is always right. Both ways may be used on one stream: below them is one queue, and bytes leave in the
- * order of the calls.
+ * The handles and their methods are private to Node and may change with any version. So no handle is used until
+ * `check-stream-handles.ts` has seen one of its kind deliver what was written; without a handle the caller writes to
+ * the stream, which is always correct. Both ways may be mixed on one stream: they share one queue below, and bytes
+ * leave in the order of the calls.
  */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 
 /** The owner of writes that had to wait for the peer. */
 export interface WriteOwner {
-  /** @param status negative when the bytes were never sent. */
+  /** @param status negative if the bytes were never sent. */
   taken(bytes: Buffer, status: number): void
 }
 
-/** One write under way. Node wants a fresh object for each write that was not taken whole at once. */
+/** One write in progress. Node needs a fresh object for each write that was not taken completely at once. */
 interface WriteRequest {
   buffer?: Buffer
   owner?: WriteOwner
@@ -24,13 +24,13 @@ interface WriteRequest {
 }
 
 export interface StreamHandle {
-  /** @returns 0, or the negative code of an error; undefined when the handle is closed. */
+  /** @returns 0, or a negative error code; undefined when the handle is closed. */
   writeBuffer(request: WriteRequest, bytes: Buffer): number | undefined
 }
 
 interface StreamBinding {
   readonly WriteWrap: new () => WriteRequest
-  /** State that the last call left behind; at `kLastWriteWasAsync`: whether its bytes have to wait for the peer. */
+  /** State left by the last call; at `kLastWriteWasAsync`: whether its bytes have to wait for the peer. */
   readonly streamBaseState: Int32Array
   readonly kLastWriteWasAsync: number
 }
@@ -41,7 +41,7 @@ const asyncAt = binding?.kLastWriteWasAsync ?? 0
 let spare: WriteRequest = binding === null ? {} : new binding.WriteWrap()
 let http2HandleKey: symbol | undefined
 
-/** The kinds of stream that are written to by their handles. */
+/** The kinds of stream that are written through their handles. */
 export interface HandleUse {
   /** TCP sockets without TLS: HTTP/1.1 and WebSocket. */
   readonly sockets: boolean
@@ -49,10 +49,10 @@ export interface HandleUse {
   readonly http2: boolean
 }
 
-/** One for the whole process, because the handles are a property of the Node that runs it. */
+/** One for the whole process, because the handles are a property of its Node version. */
 let use: HandleUse = { sockets: false, http2: false }
 
-/** Takes effect on the watches that begin afterwards. */
+/** Applies to watches that begin afterwards. */
 export function setHandleUse(kinds: HandleUse): void {
   use = kinds
 }
@@ -61,23 +61,28 @@ export function handleUse(): HandleUse {
   return use
 }
 
-/** The handle of a plain socket on which nothing waits; null when the caller has to write to the socket itself. */
+/**
+ * Returns the handle of a plain socket without waiting bytes; null when the caller has to write to the socket itself.
+ */
 export function socketHandle(socket: Socket): StreamHandle | null {
   return use.sockets ? findSocketHandle(socket) : null
 }
 
-/** The handle of an HTTP/2 stream whose headers were sent; null when the caller has to write to the stream itself. */
+/**
+ * Returns the handle of an HTTP/2 stream whose headers were sent; null when the caller has to write to the stream
+ * itself.
+ */
 export function http2Handle(stream: ServerHttp2Stream): StreamHandle | null {
   return use.http2 ? findHttp2Handle(stream) : null
 }
 
-/** As `socketHandle`, whether or not this kind is in use. */
+/** Like `socketHandle`, whether or not this kind is in use. */
 export function findSocketHandle(socket: Socket): StreamHandle | null {
   if (socket.writableLength > 0 || 'encrypted' in socket) return null
   return usable((socket as { _handle?: unknown })._handle)
 }
 
-/** As `http2Handle`, whether or not this kind is in use. */
+/** Like `http2Handle`, whether or not this kind is in use. */
 export function findHttp2Handle(stream: ServerHttp2Stream): StreamHandle | null {
   if (stream.writableLength > 0 || stream.pending === true) return null
   http2HandleKey ??= Object.getOwnPropertySymbols(stream).find(({ description }) => description === 'kHandle')
@@ -90,7 +95,10 @@ function usable(handle: unknown): StreamHandle | null {
   return binding !== null && typeof writeBuffer === 'function' ? (handle as StreamHandle) : null
 }
 
-/** `queued`: the kernel or the HTTP/2 session has not taken all bytes yet; the owner hears when it has, or that it never will. */
+/**
+ * `queued`: the kernel or the HTTP/2 session has not taken all bytes yet; the owner is called when it has, or never
+ * will.
+ */
 export type WriteResult = 'taken' | 'queued' | 'failed'
 
 /** @param bytes must not change until they are taken. */

@@ -1,6 +1,6 @@
 /**
- * A watch on one stream of HTTP/2, written past Node's compatibility response. Flow control is the stream's own: a
- * reader that takes nothing fills its window, then this, and no other stream of the connection.
+ * A watch on one HTTP/2 stream, written past Node's compatibility response. Flow control is per stream: a reader that
+ * takes nothing fills its window, then this output, but no other stream of the connection.
  */
 import { type ServerHttp2Stream, constants } from 'node:http2'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
@@ -8,7 +8,7 @@ import { lingerAtMost } from './linger.js'
 import { DirectOutput } from './output.js'
 import { type StreamHandle, http2Handle } from './stream-handle.js'
 
-/** Most bytes that may wait in the session, which sends all writes of a turn at its end, so that some always wait. */
+/** The most bytes that may wait in the session. It sends all writes of a turn at its end, so some always wait. */
 const HIGH_WATER_BYTES = 64 * 1024
 
 export class StreamOutput extends DirectOutput implements WatchOutput {

@@ -1,4 +1,4 @@
-/** The differences between the connections that a watch can run on: how the head is sent and what takes the frames. */
+/** What differs between the connections that a watch can run on: how the head is sent and what takes the frames. */
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import type { Compression, WireFormat } from '../../../engine/broadcast/wire-format.js'
 
@@ -11,6 +11,6 @@ export interface OpenStream {
 export interface WatchTransport {
   /** Sends the head. @param compression if the client accepts gzip and the transport can compress. */
   open(compression: Compression): OpenStream
-  /** A cursor has taken over, so what belongs to the request alone may go. */
+  /** Called when a cursor has taken over, so that everything that belongs only to the request can be released. */
   begun(): void
 }

@@ -1,13 +1,13 @@
 /**
- * Bounds how long a client may take for one message. The library keeps an incomplete message, and everything the socket read with it,
- * until the message ends. It has no limit on that time and does not report when a message begins, so this file follows the frames by
- * their headers.
+ * Limits how long a client may take for one message. The library keeps an incomplete message, and everything the socket
+ * read with it, until the message ends. It has no time limit and does not report when a message begins, so this file
+ * follows the frames by their headers.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 
 export interface MessageDeadlineOptions {
   readonly clock: Clock
-  /** The longest time from the first byte of a message to its last. */
+  /** The time limit from the first byte of a message to its last, in milliseconds. */
   readonly ms: number
   /** Called once, when a message takes longer. */
   readonly onLate: () => void
@@ -16,18 +16,18 @@ export interface MessageDeadlineOptions {
 export class MessageDeadline {
   readonly #options: MessageDeadlineOptions
   #timer: Timer | null = null
-  /** The header of a frame of which some bytes are still to come. */
+  /** The header of a frame, received in part. */
   #header: number[] = []
-  /** The bytes of a frame's payload that are still to come. */
+  /** The remaining bytes of a frame's payload. */
   #left = 0
-  /** Whether further frames of the message are to come. Control frames may stand between them. */
+  /** Whether more frames of the message follow. Control frames may come between them. */
   #isFragmented = false
 
   constructor(options: MessageDeadlineOptions) {
     this.#options = options
   }
 
-  /** @param bytes the next ones that the client has sent. */
+  /** @param bytes the next ones sent by the client. */
   read(bytes: Buffer): void {
     for (let at = 0; at < bytes.length;) {
       if (this.#left === 0) this.#readHeader(bytes[at++]!)

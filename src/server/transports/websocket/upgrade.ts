@@ -1,4 +1,7 @@
-/** Checks a request with `Upgrade: websocket` on the URL of a watch. Every refusal comes before the upgrade, as an ordinary answer. */
+/**
+ * Checks a request with `Upgrade: websocket` on the URL of a watch. Every rejection comes before the upgrade, as an
+ * ordinary answer.
+ */
 import { BadRequestError, ForbiddenError, UnauthorizedError } from '../../../engine/model/status.js'
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import type { Exchange } from '../server/exchange.js'
@@ -10,7 +13,7 @@ export function isWebSocket({ request, requestHeaders }: Exchange): boolean {
 }
 
 /**
- * Checks the origin, because browsers send cookies and client certificates with a WebSocket without asking CORS first.
+ * Checks the origin, because browsers send cookies and client certificates with a WebSocket without a CORS check.
  *
  * @param allowedOrigins origins whose pages may connect, besides the server's own.
  * @throws ForbiddenError for a page of any other origin.
@@ -33,7 +36,8 @@ export function checkHandshake({ request, requestHeaders }: Exchange): void {
   }
   const protocols = protocolsOf(requestHeaders['sec-websocket-protocol'])
   const others = protocols.filter((protocol) => !protocol.startsWith(BEARER_PROTOCOL_PREFIX))
-  // As in the API server: a browser that names protocols accepts no answer without one of them, and the token is never echoed.
+  // As in the API server: a browser that offers protocols accepts no answer without one of them, and the token is never
+  // echoed.
   if (others.length < protocols.length && others.length === 0) {
     throw new UnauthorizedError('a bearer token as a subprotocol needs another subprotocol beside it, to be echoed')
   }

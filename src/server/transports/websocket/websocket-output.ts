@@ -1,7 +1,7 @@
 /**
- * A watch on a WebSocket: `ws` has made the handshake, reads what the client sends, and answers pings and closes; events
- * go to the socket past it, as frames made already. The two never tear each other's frames, because either writes whole
- * frames, and each in one synchronous step.
+ * A watch on a WebSocket: `ws` has done the handshake, reads what the client sends, and answers pings and closes;
+ * events bypass it and go to the socket as complete frames. The two never interleave within a frame, because each
+ * writes whole frames in one synchronous step.
  */
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
@@ -28,7 +28,7 @@ export class WebSocketOutput extends DirectOutput implements WatchOutput {
     super(socket, webSocket)
     this.stream = socket
     this.#webSocket = webSocket
-    // After an error of the client or of the connection `close` follows.
+    // `close` follows every error of the client or of the connection.
     webSocket.on('error', () => {})
   }
 

@@ -1,6 +1,6 @@
 /**
- * Opens a watch on a WebSocket. `upgrade.ts` has checked the request; the library makes the handshake and handles everything
- * that the client sends afterwards.
+ * Opens a watch on a WebSocket. `upgrade.ts` has checked the request; the library does the handshake and handles
+ * everything that the client sends afterwards.
  *
  * Events are not compressed: per-message deflate keeps a window for each client, so no bytes could be shared.
  */
@@ -20,11 +20,13 @@ import { WebSocketOutput } from './websocket-output.js'
 
 /** Messages of clients are read and dropped; a larger one ends the connection (1009). */
 const MAX_MESSAGE_BYTES = 64 * 1024
-/** Fragments of a message; more end the connection (1008). Clients that fragment do so by size, above the bound of a message. */
+/** Fragments of a message; more end the connection (1008). Clients fragment by size, above the limit of a message. */
 const MAX_FRAGMENTS = 16
-/** Parts in which the bytes of one frame may be read from the socket; more end the connection (1008). Full packets need 46. */
+/**
+ * The number of reads that may bring one frame from the socket; more end the connection (1008). Full packets need 46.
+ */
 const MAX_CHUNKS = 128
-/** The longest time for one message. */
+/** The time limit for one message. */
 const MESSAGE_MS = 30_000
 const KEEPALIVE_MS = 30_000
 const server = new WebSocketServer({
@@ -62,7 +64,7 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
 
 function upgrade({ request }: Exchange): WebSocket {
   let made: WebSocket | null = null
-  // The library calls back before it returns, because a valid request leaves nothing to wait for.
+  // The library calls back before it returns, because nothing asynchronous is left for a valid request.
   server.handleUpgrade(request, request.socket, upgradeHead(request)!, (webSocket) => (made = webSocket))
   if (made === null) throw new Error('a checked handshake was refused')
   return made

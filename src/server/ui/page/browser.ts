@@ -1,5 +1,5 @@
 /**
- * Shows the objects of a resource, which it lists and watches over the same API as every client. The watch is an
+ * Shows the objects of a resource, listed and watched over the same API that every client uses. The watch is an
  * EventSource, which resumes by itself after a break; when its position is gone (ERROR), the list is read again.
  */
 import { byId, button, cell, line } from './elements.js'
@@ -49,7 +49,7 @@ export class ObjectBrowser {
     })
   }
 
-  /** Fills the selection of resources, and begins with the one that the address of the page names. */
+  /** Fills the resource selector, starting with the one named in the page's address. */
   offer(resources: readonly ResourceFigures[]): void {
     const names = (all: readonly ResourceFigures[]): string => all.map(({ resource }) => resource).join()
     if (names(resources) === names(this.#resources)) return
@@ -196,7 +196,7 @@ export class ObjectBrowser {
   }
 }
 
-/** Most users look for pods; where there are none, another resource with objects is chosen. */
+/** Most users look for pods; without any, another resource with objects is chosen. */
 function worthSeeing(resources: readonly ResourceFigures[]): string {
   const filled = resources.filter(({ objects }) => objects > 0)
   return (filled.find(({ resource }) => resource === 'pods') ?? filled[0] ?? resources[0])?.resource ?? ''

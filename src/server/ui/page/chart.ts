@@ -1,15 +1,15 @@
-/** A chart of the last minutes, drawn by uPlot; it follows the width of the page and its theme. */
+/** A chart of the last minutes, drawn by uPlot, that follows the page's width and theme. */
 import type UPlot from 'uplot'
 import { byId } from './elements.js'
 
 declare const uPlot: typeof UPlot
 
-/** Five minutes, with one point a second. */
+/** Five minutes at one point a second. */
 const POINTS = 300
-/** Seconds that a chart shows at least: a single point alone would be drawn over years. */
+/** Minimum width of a chart in seconds: a single point would otherwise span years. */
 const LEAST_SECONDS = 5
 
-/** Returns the range from where the data begins, in seconds since the epoch. */
+/** Returns the visible range from the first data on, in seconds since the epoch. */
 function within(min: number | null, max: number | null): [number, number] {
   const end = max ?? Date.now() / 1000
   const begin = min ?? end
@@ -51,7 +51,7 @@ export function addChart(
       data as UPlot.AlignedData,
       parent,
     )
-    // The tiles show the content of the chart as text.
+    // The tiles show the chart's content as text.
     parent.querySelector('canvas')?.setAttribute('aria-hidden', 'true')
   }
   draw()

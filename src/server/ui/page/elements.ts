@@ -1,6 +1,6 @@
 /**
- * The few operations on elements that the page needs. Text is inserted as text and never as HTML, because names and values
- * come from whoever wrote the objects.
+ * The few DOM operations that the page needs. Text is inserted as text and never as HTML, because names and values come
+ * from the authors of objects.
  */
 
 export function byId<E extends HTMLElement>(id: string): E {
@@ -10,12 +10,12 @@ export function byId<E extends HTMLElement>(id: string): E {
 export interface Column<R> {
   readonly title: string
   readonly isNumber?: boolean
-  /** Whether the column is left out on a narrow screen. */
+  /** Whether a narrow screen hides the column. */
   readonly isWide?: boolean
   readonly cell: (row: R) => string | Node
 }
 
-/** Replaces the content of a table. @param none the text of a table without rows. */
+/** Replaces the content of a table. @param none the text for a table without rows. */
 export function fillTable<R>(
   table: HTMLElement,
   columns: readonly Column<R>[],

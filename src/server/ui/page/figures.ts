@@ -1,6 +1,6 @@
-/** The figures that `/ui/events` sends, as the server makes them and the page reads them: declarations only. */
+/** The types of the figures that the server sends over `/ui/events` and the page reads; declarations only. */
 
-/** The state of one resource's feed; `part` is its part in a fleet. */
+/** The state of one resource's feed; `part` is its role in a fleet. */
 export interface FeedFigures {
   readonly resource: string
   readonly state: string
@@ -17,29 +17,29 @@ export interface ResourceFigures {
   readonly revision: number
   readonly objects: number
   readonly watchers: number
-  /** The share of the bytes of history that are in use, 0 to 1. */
+  /** The share of the history's byte limit in use, 0 to 1. */
   readonly ringFill: number
   readonly ringBatches: number
   readonly ringAgeSeconds: number
   readonly stalenessSeconds: number
-  /** null: ready. */
+  /** null when ready. */
   readonly problem: string | null
 }
 
-/** Watchers that want the same bytes. */
+/** Watchers that receive the same bytes. */
 export interface GroupFigures {
   readonly resource: string
   readonly transport: string
-  /** '' for everything; null: hidden from a reader who may not list the resource. */
+  /** '' for everything; null if hidden from a reader who may not list the resource. */
   readonly selector: string | null
   readonly watchers: number
 }
 
 export interface ClientFigures {
-  /** The user, or the address of a caller whom nobody authenticated. */
+  /** The user name, or the address of an unauthenticated caller. */
   readonly client: string
   readonly watchers: number
-  /** Handed to its running watches since each began, before compression. */
+  /** Bytes written to its running watches since each began, before compression. */
   readonly sentBytes: number
 }
 
@@ -52,7 +52,7 @@ export interface SlowWatcherFigures {
   readonly pendingBytes: number
 }
 
-/** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
+/** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
 export type Delays = readonly (readonly [upTo: number, count: number])[]
 
 export interface ProcessFigures {
@@ -70,7 +70,7 @@ export interface ProcessFigures {
 
 export interface ServerAbout {
   readonly version: string
-  /** Addresses, or what stands for them. */
+  /** Addresses, or a description. */
   readonly upstream: string
   readonly fleet: { readonly servers: string; readonly role: string; readonly cluster: string } | null
 }
@@ -84,13 +84,13 @@ export interface ServerStatus extends ServerAbout {
   readonly watchers: Readonly<Record<string, number>>
   readonly resources: readonly ResourceFigures[]
   readonly groups: readonly GroupFigures[]
-  /** null: hidden from a reader who may not see who watches. */
+  /** null if hidden from a reader who may not see the clients. */
   readonly clients: readonly ClientFigures[] | null
   readonly slow: readonly SlowWatcherFigures[]
   readonly slowCount: number
 }
 
-/** Sent in place of a status that cannot be had. */
+/** Sent instead of a status that is unavailable. */
 export interface Trouble {
   readonly reason: string
 }

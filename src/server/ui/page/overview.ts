@@ -36,7 +36,9 @@ const RESOURCES: readonly Column<ResourceFigures>[] = [
   { title: 'Data age', isNumber: true, isWide: true, cell: (r) => formatSeconds(r.stalenessSeconds) },
 ]
 
-/** Shows how full the history is and how far back it goes, which is how long a client may be away and still resume. */
+/**
+ * Shows how full the history is and how far back it reaches, which is how long a client may be away and still resume.
+ */
 function history(resource: ResourceFigures): Node {
   const fill = `${Math.round(resource.ringFill * 100)} %`
   const meter = document.createElement('meter')
@@ -85,7 +87,7 @@ export function followStatus(onResources: (resources: readonly ResourceFigures[]
     byId('summary').replaceChildren(marked(`no figures: ${reason}`, 'bad'))
   })
   events.addEventListener('error', () => {
-    // A browser does not try again after an answer such as 401.
+    // A browser does not retry after an answer such as 401.
     const isOver = events.readyState === EventSource.CLOSED
     const text = isOver ? 'the server refused to send figures; reload the page' : 'no connection; trying again'
     byId('summary').replaceChildren(marked(text, 'bad'))
@@ -100,7 +102,7 @@ function findWatchers(resource: string): void {
   byId('groups-title').scrollIntoView()
 }
 
-/** Whether one of the texts contains what the user searches for; an empty search finds everything. */
+/** Whether one of the texts contains the search text; an empty search matches everything. */
 function isFound(...texts: readonly (string | null)[]): boolean {
   const wanted = byId<HTMLInputElement>('search').value.trim().toLowerCase()
   return wanted === '' || texts.some((text) => text?.toLowerCase().includes(wanted))
@@ -143,8 +145,8 @@ interface Rates {
 }
 
 /**
- * Returns the rates of events per second. Each process has its own counters, and one that restarted has no rate yet. All
- * processes take in the same events, so the highest rate is that of the server.
+ * Returns the rates of events per second. Each process has its own counters, and one that restarted has no rate yet.
+ * All processes receive the same events, so the highest rate is that of the server.
  */
 function ratesBetween(before: ServerStatus, after: ServerStatus, seconds: number): Rates {
   const old = new Map(before.processes.map((one) => [one.pid, one]))
@@ -169,7 +171,7 @@ const FEED_STATES: Readonly<Record<string, string>> = {
   refused: 'cannot be listed',
 }
 
-/** Shows where the data comes from, and whether it still comes. */
+/** Shows where the data comes from, and whether it is still arriving. */
 function upstream(status: ServerStatus): void {
   const { upstream: source, fleet, feeds } = status
   const states = new Map<string, number>()
@@ -193,7 +195,10 @@ function upstream(status: ServerStatus): void {
   fillList(byId('upstream'), values)
 }
 
-/** The age of the data shows best that the upstream is away: between two attempts a feed goes through many states. */
+/**
+ * The age of the data best shows that the upstream is unreachable: between two attempts a feed goes through many
+ * states.
+ */
 function awaySeconds({ resources }: ServerStatus): number {
   return Math.max(0, ...resources.map(({ stalenessSeconds }) => stalenessSeconds))
 }
@@ -223,7 +228,7 @@ function processes({ processes: all }: ServerStatus, outByPid: ReadonlyMap<numbe
   fillTable(byId('processes'), columns, all, 'none')
 }
 
-/** Fills the live region, and only when its text changes, because screen readers read it aloud. */
+/** Fills the live region only when its text changes, because screen readers read it aloud. */
 function summary(status: ServerStatus): void {
   const isAway = awaySeconds(status) > 0
   const state = `${status.ready ? 'ready' : 'not ready'}${isAway ? ' · upstream away' : ''}`
@@ -259,7 +264,7 @@ function showResources({ resources }: ServerStatus): void {
 
 /**
  * Returns a quantile between two readings of a cumulative histogram, as the upper bound of its bucket in milliseconds;
- * null when there was no event.
+ * null if there was no event.
  */
 function quantile(before: Delays, after: Delays, q: number): number | null {
   const old = new Map(before)

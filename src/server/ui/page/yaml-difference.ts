@@ -1,7 +1,6 @@
 /**
- * Finds the lines of a text that are new compared with an earlier one: those that are not part of a longest common
- * subsequence. Objects have a few hundred lines, so the plain table is fast enough; beyond MOST_LINES nothing is
- * marked.
+ * Finds the lines of a text that are new compared with an earlier text: those outside a longest common subsequence.
+ * Objects have a few hundred lines, so the plain table is fast enough; beyond MOST_LINES nothing is marked.
  */
 const MOST_LINES = 1_500
 
