@@ -21,7 +21,6 @@ const usual = [
   'distributary',
   'etcd',
   'grpc-proxy',
-  'kube-apiserver',
   'apiserver',
   'bare-node',
   'limit', // last: its sends are sized by what ours were

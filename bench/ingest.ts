@@ -7,13 +7,7 @@ import { measureStretch, stretchColumns } from './support/measure.js'
 import { withScene } from './support/scene.js'
 
 export const ingest: Question = async (choice) => {
-  const usual = [
-    'distributary/http1',
-    'etcd/grpc',
-    'grpc-proxy/grpc',
-    'kube-apiserver/http1-tls',
-    'apiserver/http1-tls',
-  ]
+  const usual = ['distributary/http1', 'etcd/grpc', 'grpc-proxy/grpc', 'apiserver/http1-tls']
   for (const target of targets(choice, usual)) {
     await attempt(choice, { question: 'ingest', subject: target.kind.name, wire: target.wire }, () =>
       one(choice, target),

@@ -8,13 +8,7 @@ import { withScene } from './support/scene.js'
 import { startWatchers } from './support/watchers.js'
 
 export const list: Question = async (choice) => {
-  const usual = [
-    'distributary/http1',
-    'distributary/http1-tls',
-    'etcd/grpc',
-    'kube-apiserver/http1-tls',
-    'apiserver/http1-tls',
-  ]
+  const usual = ['distributary/http1', 'distributary/http1-tls', 'etcd/grpc', 'apiserver/http1-tls']
   const counts = choice.watchers.length > 0 ? choice.watchers : choice.quick ? [5] : [50, 200]
   for (const askers of counts) {
     for (const target of targets(choice, usual)) {

@@ -15,8 +15,6 @@ const usual = [
   'distributary/sse',
   'etcd/grpc',
   'grpc-proxy/grpc',
-  'kube-apiserver/http1-tls',
-  'kube-apiserver/http2x100-tls',
   'apiserver/http1-tls',
   'apiserver/http2x100-tls',
 ]

@@ -13,7 +13,7 @@ const MANY = 200_000
 const SETTLE_MS = 10_000
 
 export const objects: Question = async (choice) => {
-  for (const target of targets(choice, ['distributary/http1', 'kube-apiserver/http1-tls', 'apiserver/http1-tls'])) {
+  for (const target of targets(choice, ['distributary/http1', 'apiserver/http1-tls'])) {
     await attempt(choice, { question: 'objects', subject: target.kind.name, wire: target.wire }, () =>
       both(choice, target),
     )

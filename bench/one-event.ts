@@ -36,7 +36,7 @@ const states: readonly State[] = [
 ]
 const quickStates: readonly State[] = [{ objects: 1_000, rings: 'fresh' }]
 
-const usual = ['distributary/http1', 'distributary/http1-tls', 'kube-apiserver/http1-tls', 'apiserver/http1-tls']
+const usual = ['distributary/http1', 'distributary/http1-tls', 'apiserver/http1-tls']
 
 export const oneEvent: Question = async (choice) => {
   for (const target of targets(choice, usual)) {

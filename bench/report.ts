@@ -3,6 +3,7 @@
  * fan-out: for each load) the whole latest run counts: ratios hold within one run only.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { type AgentsSummary, agentsSummaries, type Ratios } from './support/agent-rows.js'
 import { barChart, delayChart, lineChart } from './support/charts.js'
 import { repositoryRoot } from './support/native.js'
 import type { Row, Value } from './support/record.js'
@@ -22,6 +23,7 @@ export async function report(isLocal: boolean): Promise<void> {
   mkdirSync(`${benchDirectory}charts`, { recursive: true })
   const parts = [HEAD, targetsSection(rows)]
   for (const section of [
+    agentsSection,
     fanoutSection,
     selectorsSection,
     prefixesSection,
@@ -161,13 +163,82 @@ CPU is the server's user and system time from \`/proc\`. Delay is from just befo
 watcher's byte. *Limit* is a C program that sends the same bytes at the same pace, and as fast as it can where that is
 what is asked. In every row each watcher received every event it was owed, once and in order, or the row is a failure.`
 
+const agentsLoad = (row: Row): string => String(row['agents'])
+
+async function agentsSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'agents', agentsLoad)
+  if (rows.length === 0) return ''
+  const parts = [
+    `## Agents: what a delivery costs in the shape that node agents have
+
+Each agent has one connection of HTTP/2 over TLS with four watches in protobuf: the pods of its node (every tenth agent:
+all pods), services, endpoint slices, nodes. So an event is one frame on each connection, and nothing is sent together. All subjects
+take turns over one etcd; a ratio is that of two rows of one round, and of three rounds the middle one is told, with the
+least and the greatest.`,
+  ]
+  const summaries = agentsSummaries(rows)
+  for (const count of new Set(summaries.map(({ agents }) => agents))) {
+    const group = summaries.filter(({ agents }) => agents === count)
+    const first = rows.find((row) => row['agents'] === count)!
+    const apiServer = `API server ${String(first['apiServer'] ?? '')}`
+    const nameOf = ({ subject, runtime }: AgentsSummary): string =>
+      subject === 'apiserver' ? apiServer : `${subject} on ${runtime}`
+    const lines = group.map((one) => {
+      const cells = [
+        figure(one.cpuMicrosPerDelivery),
+        ratioCell(one.ofCpu),
+        figure(one.p50Ms),
+        figure(one.p99Ms),
+        ratioCell(one.ofP99),
+        figure(one.residentMb),
+        ratioCell(one.ofMemory),
+        figure(one.ended),
+        figure(one.deliveriesPerSecond),
+        figure(one.deliveriesPerWrite),
+        `${figure(one.clientCores * 100)} %`,
+        one.failed === 0 ? String(one.rounds) : `${one.rounds}, and ${one.failed} failed`,
+      ]
+      return `| ${[nameOf(one), ...cells].join(' | ')} |`
+    })
+    const chart = `agents-${count}.svg`
+    const bars = group.map((one) => ({
+      question: 'agents',
+      subject: one.subject,
+      wire: nameOf(one),
+      cpuMicrosPerDelivery: one.cpuMicrosPerDelivery,
+    }))
+    const title = `Server CPU of one delivery, µs, to ${figure(count)} node agents (less is better)`
+    await write(
+      chart,
+      barChart(bars, ({ wire }) => wire, 'cpuMicrosPerDelivery', title),
+    )
+    parts.push(
+      `### ${figure(count)} agents`,
+      [
+        '| who | µs CPU a delivery | × API server | p50 ms | p99 ms | × API server | resident MB | × API server | watches ended | deliveries/s | events a write | client, of its core | rounds |',
+        `| --- |${' ---: |'.repeat(12)}`,
+        ...lines,
+        '',
+        recordedOn(first),
+      ].join('\n'),
+      `![CPU of a delivery](charts/${chart})`,
+    )
+  }
+  return parts.join('\n\n')
+}
+
+const ratioCell = (ratios: Ratios | null): string =>
+  ratios === null ? '–' : `${figure(ratios.median)} × (${figure(ratios.least)}–${figure(ratios.most)})`
+
 const fanoutLoad = (row: Row): string => `${row['watchers']}/${row['rate']}`
 
 function targetsSection(all: readonly Row[]): string {
   const rowsOf: RowsOf = (question, watchers, rate) =>
-    question === 'fanout'
-      ? latest(all, question, fanoutLoad).filter((row) => fanoutLoad(row) === `${watchers}/${rate}`)
-      : latest(all, question)
+    question === 'agents'
+      ? latest(all, question, agentsLoad)
+      : question === 'fanout'
+        ? latest(all, question, fanoutLoad).filter((row) => fanoutLoad(row) === `${watchers}/${rate}`)
+        : latest(all, question)
   return `## What was asked, and what it is\n\n${targetsTable(rowsOf, (value) => figure(value))}`
 }
 
@@ -175,7 +246,7 @@ async function fanoutSection(all: readonly Row[]): Promise<string> {
   const rows = latest(all, 'fanout', fanoutLoad)
   if (rows.length === 0) return ''
   const loads = [...new Set(rows.map(fanoutLoad))]
-  const parts = ['## Fan-out: what a delivery costs, and how long it takes']
+  const parts = ['## Fan-out: one resource, watched by all']
   for (const load of loads) {
     const [watchers, rate] = load.split('/')
     const group = rows.filter((row) => fanoutLoad(row) === load)

@@ -3,6 +3,7 @@
  * is bounded in count and time; every process that was started is ended, also on Ctrl-C.
  */
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { agents } from './agents.js'
 import { cluster } from './cluster.js'
 import { fanout } from './fanout.js'
 import { informer } from './informer.js'
@@ -31,6 +32,10 @@ import { endAll, endAllOnSignals } from './support/processes.js'
 import { createRecorder } from './support/record.js'
 
 const questions: Record<string, { readonly ask: Question; readonly about: string }> = {
+  agents: {
+    ask: agents,
+    about: 'a delivery to node agents with a connection each: CPU, delay and memory, on each runtime',
+  },
   fanout: { ask: fanout, about: 'deliveries per CPU-second and delay, by watchers, rate and wire' },
   prefixes: { ask: prefixes, about: 'the same for watchers of distinct parts of a declared prefix' },
   selectors: { ask: selectors, about: 'cost of an event for one of N watchers with selectors of their own' },
@@ -62,7 +67,6 @@ interface Flags {
   nodes?: number
   seconds?: number
   peers: 'machine' | 'reference'
-  kubeApiserver?: string
   nodeFlag: string[]
   serverFlag: string[]
   request: string[]
@@ -87,7 +91,12 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
     .description(about)
     .option('--quick', 'a small version, in seconds', false)
     .option('--keep', 'add the rows to bench/results.jsonl, which the report is made from', false)
-    .option('--subjects <list>', 'who is measured: name or name/wire, comma-separated', words, [])
+    .option(
+      '--subjects <list>',
+      'who is measured: name, name/wire, or distributary@24 and @bun for another runtime; comma-separated',
+      words,
+      [],
+    )
     .option('--watchers <list>', 'how many, comma-separated', numbers, [])
     .option('--rate <list>', 'events per second, or "saturated"', numbers, [])
     .option('--nodes <n>', 'cluster: how many', Number)
@@ -97,7 +106,6 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
         .choices(['machine', 'reference'])
         .default('machine'),
     )
-    .option('--kube-apiserver <binary>', 'measure this kube-apiserver too')
     .option('--node-flag <flag>', 'for our own server, repeatable: --cpu-prof', another, [])
     .option('--server-flag <flag>', 'for our own server, repeatable', another, [])
     .option('--request <text>', 'loop: only requests with this in their name, repeatable', another, [])
@@ -122,7 +130,6 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
         nodes: flags.nodes,
         seconds: flags.seconds,
         resource,
-        kubeApiserver: flags.kubeApiserver,
         apiServer: peers?.apiServer,
         nodeFlags: flags.nodeFlag,
         serverFlags: flags.serverFlag,

@@ -15,7 +15,7 @@ const countsOf = ({ watchers, quick }: Choice): readonly number[] =>
 
 export const selectors: Question = async (choice) => {
   const counts = countsOf(choice)
-  for (const target of targets(choice, ['distributary/http1', 'kube-apiserver/http1-tls', 'apiserver/http1-tls'])) {
+  for (const target of targets(choice, ['distributary/http1', 'apiserver/http1-tls'])) {
     for (const count of counts) {
       await attempt(choice, { question: 'selectors', subject: target.kind.name, wire: target.wire }, () =>
         one(choice, target, count, {

@@ -14,13 +14,7 @@ const SOCKETS = { receiveBufferBytes: 32 * 1024, segmentBytes: 1448 }
 const ROUNDS = 3
 
 export const slow: Question = async (choice) => {
-  for (const target of targets(choice, [
-    'distributary/http1',
-    'etcd/grpc',
-    'grpc-proxy/grpc',
-    'kube-apiserver/http1-tls',
-    'apiserver/http1-tls',
-  ])) {
+  for (const target of targets(choice, ['distributary/http1', 'etcd/grpc', 'grpc-proxy/grpc', 'apiserver/http1-tls'])) {
     await attempt(choice, { question: 'slow', subject: target.kind.name, wire: target.wire }, () => one(choice, target))
   }
 }

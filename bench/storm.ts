@@ -7,7 +7,7 @@ import { resetPeak, sleep, usage } from './support/processes.js'
 import { withScene } from './support/scene.js'
 import { startWatchers } from './support/watchers.js'
 
-const usual = ['distributary/http1', 'distributary/http1-tls', 'kube-apiserver/http1-tls', 'apiserver/http1-tls']
+const usual = ['distributary/http1', 'distributary/http1-tls', 'apiserver/http1-tls']
 
 export const storm: Question = async (choice) => {
   for (const target of targets(choice, usual)) {

@@ -1,4 +1,5 @@
 /** Compares the targets of the fan-out with the recorded rows: each is met or not, and nothing is typed by hand. */
+import { type AgentsSummary, agentsSummaries } from './support/agent-rows.js'
 import type { Row } from './support/record.js'
 
 /** Returns the rows of the latest run of a question, for the fan-out those of one load. */
@@ -44,6 +45,10 @@ const LONE_EVENT_LATE =
   'V8 marks its heap every 40 s, which takes some 150 ms in steps, because the bytes of events that the history has let go of are freed by that alone'
 const STORED =
   'an object has a key, a buffer and objects of V8 beside its bytes, and all of them are read and decoded in one thread'
+const AGENTS =
+  "a frame is alone on its connection here, so each costs a pass through Node's streams, OpenSSL and the kernel, as it does the API server"
+const STARTED =
+  'Node and its modules hold some 130 MB before the first agent comes, and both servers hold the same objects'
 const QUEUE =
   'the writer is 200 events ahead of the average watcher, so the last one of a fair pass is 400 behind: it takes 1,600 events a second to write them in 250 ms'
 const SHARED =
@@ -68,6 +73,16 @@ const plain = '1,000 watchers × 20 events/s, HTTP/1.1'
 const saturated = 'saturated, 1,000 watchers'
 
 const targets: readonly Target[] = [
+  atMost('300 agents: CPU of a delivery on Node 24, as shipped, × API server', 0.65, ' ×', shipped('ofCpu'), AGENTS),
+  atMost('the same on the best runtime', 0.5, ' ×', best('ofCpu'), AGENTS),
+  atMost('the same: p99 on Node 24, × API server', 0.5, ' ×', shipped('ofP99'), AGENTS),
+  atMost('the same: memory on Node 24, × API server', 0.25, ' ×', shipped('ofMemory'), STARTED),
+  atMost('the same: watches that were ended, on any runtime', 0, '', (of) => {
+    const all = oursAmong(of)
+    return all.length === 0 ? undefined : all.reduce((sum, { ended, failed }) => sum + ended + failed, 0)
+  }),
+  atLeast('one stream over TLS, HTTP/1.1, on the best runtime: × API server', 2, ' ×', bestBeside('http1-tls'), AGENTS),
+  atLeast('one stream over TLS, HTTP/2, on the best runtime: × API server', 2, ' ×', bestBeside('http2-tls'), AGENTS),
   atLeast(
     `${plain}: × etcd`,
     3.4,
@@ -262,6 +277,31 @@ const targets: readonly Target[] = [
     value(of('watches'), ['distributary', 'http2x10'], 'p99Ms'),
   ),
 ]
+
+function oursAmong(of: RowsOf): AgentsSummary[] {
+  return agentsSummaries(of('agents')).filter(({ agents, subject }) => agents === 300 && subject === 'distributary')
+}
+
+/** On the Node of the container. */
+function shipped(name: 'ofCpu' | 'ofP99' | 'ofMemory'): Target['measured'] {
+  return (of) => oursAmong(of).find(({ runtime }) => runtime.startsWith('Node 24.'))?.[name]?.median
+}
+
+function best(name: 'ofCpu'): Target['measured'] {
+  return (of) => {
+    const ratios = oursAmong(of).flatMap((one) => (one[name] === null ? [] : [one[name].median]))
+    return ratios.length === 0 ? undefined : Math.min(...ratios)
+  }
+}
+
+function bestBeside(wire: string): Target['measured'] {
+  return (of) => {
+    const rows = of('fanout', 1_000, 20)
+    const names = new Set(rows.map(({ subject }) => subject).filter((name) => name.startsWith('distributary')))
+    const ratios = [...names].flatMap((name) => ratio(rows, [name, wire], ['apiserver', wire], PER_CPU) ?? [])
+    return ratios.length === 0 ? undefined : Math.max(...ratios)
+  }
+}
 
 /** The worst of the states in which the history is full. */
 function loneEvent(name: string): Target['measured'] {

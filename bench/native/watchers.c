@@ -8,7 +8,8 @@
  * The streams of a connection may each have a path of their own (`--path` again and again, each with what follows it).
  *
  * Exactness: watcher k is owed the sequences first + k % stride, first + k % stride + stride, … (its class). With a file of
- * classes, one number for each object that the writer writes in turn, it is owed those whose number its path has. Puts that are on
+ * classes, one number for each object that the writer writes in turn, it is owed those whose number its path has, or with `--until`
+ * those of a range of numbers, which is the same for all paths that have one. Puts that are on
  * their way together are ordered by etcd, not by their sequence, so the first watcher of a class that sees a sequence
  * gives it the class's next position, and every watcher must see the positions 0, 1, 2, … A lower one is a repetition or
  * out of order, a higher one means that something is missing, and a watcher has everything when it has as many as were
@@ -43,6 +44,7 @@ typedef struct {
 typedef struct {
   const char *path, *accept; /* `{i}` is the watcher's number, `{c}` the connection's */
   uint32_t class, is_each;   /* its class; with is_each the first connection's, and one more for each further one */
+  uint32_t until;            /* not 0: it is owed all classes from its own up to this one, which is not among them */
   uint32_t kind;
 } watch_path;
 
@@ -80,10 +82,13 @@ static uint32_t watcher_count, answered, ended, strays;
 static uint64_t delivered, delivered_since, bytes_since, reads_since, mark_ns, begin_ns;
 static volatile uint64_t *progress;
 static histogram delays, durations;
-static uint32_t *positions; /* by sequence - first; 0: not seen yet, else its position in its class + 1 */
+static struct {
+  uint32_t narrow, wide;
+} *positions; /* by sequence - first; 0: not seen yet, else its position + 1, in its class and in the range of classes */
 static uint64_t positions_room;
 static uint32_t *class_length, *class_owed; /* positions given so far; positions that `await` waits for */
 static uint32_t class_count;
+static uint32_t wide_from, wide_until, wide_length, wide_owed; /* the range of classes of the paths with `--until` */
 static uint32_t *object_class; /* of the n-th object of the writer's round, when there is a file of classes */
 static uint64_t object_count;
 static struct {
@@ -121,8 +126,10 @@ static int decode_base64(char c) {
 
 #define NO_CLASS UINT32_MAX /* owed to nobody */
 
+/* More paths than a connection has streams are those of several connections, in turn. */
 static const watch_path *path_of(const watcher *w) {
-  return &option.path[(uint32_t)(w - watchers) % (uint32_t)option.streams % option.paths];
+  uint32_t index = (uint32_t)(w - watchers), streams = (uint32_t)option.streams;
+  return &option.path[option.paths > streams ? index % option.paths : index % streams % option.paths];
 }
 
 static uint32_t class_of(const watcher *w) {
@@ -140,8 +147,10 @@ static uint32_t class_of_sequence(uint64_t sequence) {
 /* Its position in the watcher's class; 0, which counts as a repetition, for an event that is not the watcher's. */
 static uint64_t position_of(const watcher *w, uint64_t sequence) {
   uint64_t index = sequence - option.first;
-  uint32_t class = class_of(w);
-  if (sequence < option.first || class == NO_CLASS || class_of_sequence(sequence) != class || index > 1u << 30) {
+  uint32_t class = class_of(w), is_wide = path_of(w)->until;
+  uint32_t given = sequence < option.first ? NO_CLASS : class_of_sequence(sequence);
+  int is_owed = is_wide ? given >= wide_from && given < wide_until : given == class;
+  if (given == NO_CLASS || !is_owed || index > 1u << 30) {
     strays++;
     return 0;
   }
@@ -152,8 +161,9 @@ static uint64_t position_of(const watcher *w, uint64_t sequence) {
     memset(positions + positions_room, 0, (room - positions_room) * sizeof *positions);
     positions_room = room;
   }
-  if (!positions[index]) positions[index] = ++class_length[class];
-  return positions[index] - 1;
+  uint32_t *position = is_wide ? &positions[index].wide : &positions[index].narrow;
+  if (!*position) *position = is_wide ? ++wide_length : ++class_length[class];
+  return *position - 1;
 }
 
 static void take_mark(watcher *w, const char *at, uint64_t received_ns) {
@@ -682,9 +692,12 @@ static void end_stall(void) {
 static void begin_await(uint64_t sequence) {
   awaiting = 1;
   memset(class_owed, 0, class_count * sizeof *class_owed);
+  wide_owed = 0;
   for (uint64_t s = option.first; s < sequence; s++) {
     uint32_t class = class_of_sequence(s);
-    if (class != NO_CLASS) class_owed[class]++;
+    if (class == NO_CLASS) continue;
+    class_owed[class]++;
+    if (class >= wide_from && class < wide_until) wide_owed++;
   }
 }
 
@@ -720,7 +733,8 @@ static int has_everything(void) {
   for (uint32_t i = 0; i < watcher_count; i++) {
     watcher *w = &watchers[(from + i) % watcher_count];
     uint32_t class = class_of(w);
-    if (class != NO_CLASS && w->next < class_owed[class] && !w->ended) {
+    if (class == NO_CLASS || w->ended) continue;
+    if (w->next < (path_of(w)->until ? wide_owed : class_owed[class])) {
       from = (from + i) % watcher_count;
       return 0;
     }
@@ -786,7 +800,10 @@ static void read_options(int argc, char **argv) {
     else if (!strcmp(name, "--kind") && option.paths) option.path[option.paths - 1].kind = kind_named(value);
     else if (!strcmp(name, "--class") && option.paths)
       option.path[option.paths - 1].class = (uint32_t)strtoul(value, NULL, 10);
-    else if (!strcmp(name, "--each") && option.paths) option.path[option.paths - 1].is_each = (uint32_t)atoi(value);
+    else if (!strcmp(name, "--until") && option.paths) {
+      watch_path *path = &option.path[option.paths - 1];
+      path->until = wide_until = (uint32_t)atoi(value), wide_from = path->class;
+    } else if (!strcmp(name, "--each") && option.paths) option.path[option.paths - 1].is_each = (uint32_t)atoi(value);
     else if (!strcmp(name, "--classes")) read_classes(value);
     else if (!strcmp(name, "--method")) option.method = value;
     else if (!strcmp(name, "--authority")) option.authority = value;

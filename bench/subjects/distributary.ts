@@ -18,7 +18,7 @@ export const distributarySubject: SubjectKind = {
   wires: ['http1', 'http1-tls', 'http2-tls', 'http2x20-tls', 'http2x100-tls', 'websocket', 'sse'],
   etcd: 'behind',
   isAvailable: () => true,
-  async start({ workspace, wire, resource, etcdPort, nodeFlags = [], serverFlags = [] }) {
+  async start({ workspace, wire, resource, etcdPort, runtime, nodeFlags = [], serverFlags = [] }) {
     const plainPort = await freePort()
     const flags = [
       `--etcd-servers=http://127.0.0.1:${etcdPort}`,
@@ -33,10 +33,16 @@ export const distributarySubject: SubjectKind = {
       flags.push(`--secure-port=${port}`, `--tls-cert-file=${certFile}`, `--tls-private-key-file=${keyFile}`)
     }
     const core = serverFlags.some((flag) => flag.startsWith('--workers')) ? 'both' : 'server'
-    const child = start('distributary', core, [process.execPath, ...nodeFlags, program, ...flags, ...serverFlags])
+    const child = start('distributary', core, [
+      runtime?.program ?? process.execPath,
+      ...nodeFlags,
+      program,
+      ...flags,
+      ...serverFlags,
+    ])
     await awaitOk(child, `http://127.0.0.1:${plainPort}/readyz`, READY_MS)
     return {
-      name: 'distributary',
+      name: runtime === undefined ? 'distributary' : `distributary on ${runtime.name}`,
       wire,
       pid: child.pid,
       streams: streamsOf(wire),

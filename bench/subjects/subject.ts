@@ -50,12 +50,19 @@ export interface SubjectOptions {
   /** The number of connections, for a subject that waits for them. */
   readonly watchers: number
   /** Paths of the programs. */
-  readonly kubeApiserver?: string
   readonly apiServer?: string
+  /** The program that runs our own server. Default: the Node that runs the bench. */
+  readonly runtime?: Runtime
   /** Node flags for our own server, such as `--cpu-prof`. */
   readonly nodeFlags?: readonly string[]
   /** Flags for our own server. */
   readonly serverFlags?: readonly string[]
+}
+
+export interface Runtime {
+  /** `Node 24.21.0`, `Bun 1.4.5` */
+  readonly name: string
+  readonly program: string
 }
 
 export interface SubjectKind {
@@ -64,11 +71,7 @@ export interface SubjectKind {
   /** With `subject` etcd itself is measured, and gets the server's core. */
   readonly etcd: 'behind' | 'subject' | 'none'
   /** False when it cannot be had on this machine or in this run. */
-  isAvailable(options: {
-    readonly kubeApiserver?: string | undefined
-    readonly apiServer?: string | undefined
-    readonly resource: BenchResource
-  }): boolean
+  isAvailable(options: { readonly apiServer?: string | undefined; readonly resource: BenchResource }): boolean
   start(options: SubjectOptions): Promise<Subject>
 }
 

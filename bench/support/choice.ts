@@ -1,12 +1,13 @@
 /** The choices of the command line, and the subjects that they name. */
+import { execFileSync } from 'node:child_process'
 import { apiServerSubject } from '../subjects/api-server.js'
 import { bareNodeSubject } from '../subjects/bare-node.js'
 import { distributarySubject } from '../subjects/distributary.js'
 import { etcdSubject } from '../subjects/etcd.js'
 import { grpcProxySubject } from '../subjects/grpc-proxy.js'
-import { kubeApiserverSubject } from '../subjects/kube-apiserver.js'
 import { limitSubject } from '../subjects/limit.js'
-import type { SubjectKind } from '../subjects/subject.js'
+import type { Runtime, SubjectKind } from '../subjects/subject.js'
+import { runtimeProgram } from '../../test/support/runtime-program.js'
 import { hasOpenssl } from './native.js'
 import type { BenchResource } from './objects.js'
 import type { Recorder } from './record.js'
@@ -15,7 +16,7 @@ export interface Choice {
   readonly recorder: Recorder
   /** A small version of the question: seconds instead of minutes. */
   readonly quick: boolean
-  /** `name` or `name/wire`; empty for the question's own subjects. */
+  /** `name` or `name/wire`, or `distributary@RUNTIME`; empty for the question's own subjects. */
   readonly subjects: readonly string[]
   readonly watchers: readonly number[]
   /** Of the imagined cluster. */
@@ -25,7 +26,6 @@ export interface Choice {
   readonly seconds?: number | undefined
   /** What is written and watched. */
   readonly resource: BenchResource
-  readonly kubeApiserver?: string | undefined
   readonly apiServer?: string | undefined
   readonly nodeFlags: readonly string[]
   readonly serverFlags: readonly string[]
@@ -38,13 +38,14 @@ export type Question = (choice: Choice) => Promise<void>
 export interface Target {
   readonly kind: SubjectKind
   readonly wire: string
+  /** What runs our own server; unset for the Node that runs the bench. */
+  readonly runtime?: Runtime
 }
 
 const kinds: readonly SubjectKind[] = [
   distributarySubject,
   etcdSubject,
   grpcProxySubject,
-  kubeApiserverSubject,
   apiServerSubject,
   limitSubject,
   bareNodeSubject,
@@ -54,7 +55,10 @@ const kinds: readonly SubjectKind[] = [
 export function targets(choice: Choice, usual: readonly string[]): Target[] {
   const asked = choice.subjects.length > 0 ? choice.subjects : usual
   return asked.flatMap((text) => {
-    const [name, wire] = text.split('/')
+    const [named = '', wire] = text.split('/')
+    const [name, runtimeName] = named.split('@')
+    const runtime = runtimeName === undefined ? undefined : runtimeNamed(runtimeName)
+    if (runtime === null) return []
     const kind = kinds.find((one) => one.name === name)
     if (!kind) throw new Error(`no subject ${name}; there are ${kinds.map((one) => one.name).join(', ')}`)
     const wires = wire === undefined ? kind.wires : [wire]
@@ -62,9 +66,18 @@ export function targets(choice: Choice, usual: readonly string[]): Target[] {
       const isPossible = kind.isAvailable(choice) && (hasOpenssl() || !wire.endsWith('-tls'))
       if (!isPossible && choice.subjects.length > 0)
         process.stderr.write(`bench: ${kind.name}/${wire} is left out: not available here\n`)
-      return isPossible ? [{ kind, wire }] : []
+      return isPossible ? [{ kind, wire, ...(runtime === undefined ? {} : { runtime }) }] : []
     })
   })
+}
+
+/** @param name `24` for a Node, or `bun`. @returns null, with a line that says why, where it cannot be had. */
+function runtimeNamed(name: string): Runtime | null {
+  const isBun = name === 'bun'
+  const program = isBun ? runtimeProgram('bun', '1') : runtimeProgram('node', name)
+  if (program === null) return null
+  const version = execFileSync(program, ['--version']).toString().trim().replace(/^v/, '')
+  return { name: `${isBun ? 'Bun' : 'Node'} ${version}`, program }
 }
 
 /** A row that fails does not end the run: it is reported, recorded as failed, and the next is measured. */

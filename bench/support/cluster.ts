@@ -54,7 +54,7 @@ const SERVICE_WATCHERS = 2
 const own = customResource('nodesetting')
 const shared = customResource('policy')
 
-interface Change {
+export interface Change {
   readonly object: BenchObject
   readonly owed: number | null
 }
@@ -222,7 +222,7 @@ type PodStep = 'created' | 'bound' | 'started' | 'ready' | 'terminating' | 'dele
 type Members = Readonly<Record<string, unknown>>
 
 /** Makes objects as an API server stores them, each with an empty mark in an annotation. */
-class Maker {
+export class Maker {
   private readonly schema = kubernetesSchema()
   private readonly podTemplate: { readonly metadata: Members; readonly spec: Members; readonly status: Members }
   private serial = 0
@@ -252,7 +252,8 @@ class Maker {
     })
   }
 
-  node(node: number): BenchObject {
+  /** @param images those of its report. */
+  node(node: number, images = 30): BenchObject {
     const condition = (type: string) => ({
       type,
       status: type === 'Ready' ? 'True' : 'False',
@@ -272,7 +273,7 @@ class Maker {
         allocatable: capacity,
         conditions: ['MemoryPressure', 'DiskPressure', 'PIDPressure', 'Ready'].map(condition),
         addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],
-        images: Array.from({ length: 30 }, (_, i) => ({
+        images: Array.from({ length: images }, (_, i) => ({
           names: [`registry.example/team-${i}/image@sha256:${'0123456789abcdef'.repeat(4)}`],
           sizeBytes: 50_000_000,
         })),
@@ -298,14 +299,14 @@ class Maker {
       kind: 'Service',
       metadata: this.metadata(`service-${index}`, true),
       spec: {
-        clusterIP: '10.1.0.1',
+        clusterIP: 'None', // an API server looks after addresses
         selector: { app: `app-${index}` },
         ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }],
       },
     })
   }
 
-  slice(index: number): BenchObject {
+  slice(index: number, endpoints = ENDPOINTS): BenchObject {
     return this.stored(`/registry/endpointslices/bench/service-${index}-a`, {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
@@ -315,7 +316,7 @@ class Maker {
       },
       addressType: 'IPv4',
       ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-      endpoints: Array.from({ length: ENDPOINTS }, (_, i) => ({
+      endpoints: Array.from({ length: endpoints }, (_, i) => ({
         addresses: [`10.0.${i}.1`],
         conditions: { ready: true, serving: true, terminating: false },
         nodeName: `n${i}`,

@@ -3,7 +3,7 @@
  * itself. Every row gets a fresh scene, so that no row inherits another's history, heap or connections.
  */
 import { type Etcd, startEtcd } from '../subjects/etcd.js'
-import type { Subject, SubjectKind } from '../subjects/subject.js'
+import type { Runtime, Subject, SubjectKind } from '../subjects/subject.js'
 import { benchObjects, type BenchObject, type BenchResource, type ObjectOptions, writeObjectsFile } from './objects.js'
 import { endAll } from './processes.js'
 import { type EventSource, startWriter, writeAll } from './source.js'
@@ -17,8 +17,8 @@ export interface SceneOptions {
   readonly watchers: number
   readonly resource: BenchResource
   readonly objects: ObjectOptions | WrittenObjects
-  readonly kubeApiserver?: string | undefined
   readonly apiServer?: string | undefined
+  readonly runtime?: Runtime | undefined
   readonly nodeFlags?: readonly string[]
   readonly serverFlags?: readonly string[]
 }
@@ -80,8 +80,8 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       etcdPort: etcd?.port ?? 0,
       etcdPid: etcd?.child.pid ?? 0,
       watchers: options.watchers,
-      ...(options.kubeApiserver === undefined ? {} : { kubeApiserver: options.kubeApiserver }),
       ...(options.apiServer === undefined ? {} : { apiServer: options.apiServer }),
+      ...(options.runtime === undefined ? {} : { runtime: options.runtime }),
       ...(options.nodeFlags === undefined ? {} : { nodeFlags: options.nodeFlags }),
       ...(options.serverFlags === undefined ? {} : { serverFlags: options.serverFlags }),
     })

@@ -32,6 +32,8 @@ export interface WatchPath {
     readonly class: number
     /** Connection i is owed those of class `class + i`. */
     readonly isEach: boolean
+    /** It is owed those of all classes from `class` to the one before this; the same for all paths that have it. */
+    readonly until?: number
   }
 }
 
@@ -41,7 +43,7 @@ export interface WatchersOptions {
   readonly streams?: number
   /** The sequence of the first event that watcher 0 is owed. */
   readonly first?: number
-  /** What the streams of a connection watch, in turn, in place of the request's path. */
+  /** What the streams of a connection, or of several, watch in turn, in place of the request's path. */
   readonly paths?: readonly WatchPath[]
   /** A file that `writeClassesFile` wrote, in place of `stride`. */
   readonly classesFile?: string
@@ -215,6 +217,7 @@ function pathFlags({ path, accept, kind, owed }: WatchPath): [string, string | n
     ['path', path],
     ['class', owed?.class ?? NO_CLASS],
     ['each', owed?.isEach ? 1 : 0],
+    ...(owed?.until === undefined ? [] : [['until', owed.until] satisfies [string, number]]),
     ...(accept === undefined ? [] : [['accept', accept] satisfies [string, string]]),
     ...(kind === undefined ? [] : [['kind', kind] satisfies [string, string]]),
   ]

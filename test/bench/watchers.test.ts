@@ -5,8 +5,14 @@ import { createServer, type Server } from 'node:net'
 import t from 'tap'
 import { MAGIC } from '../../bench/support/objects.js'
 import { endAll } from '../../bench/support/processes.js'
-import { openWatchers, type WatchRequest, type WatchersReport, writeClassesFile } from '../../bench/support/watchers.js'
-import { createWorkspace } from '../../bench/support/workspace.js'
+import {
+  openWatchers,
+  type WatchRequest,
+  type WatchersOptions,
+  type WatchersReport,
+  writeClassesFile,
+} from '../../bench/support/watchers.js'
+import { createWorkspace, type Workspace } from '../../bench/support/workspace.js'
 
 t.teardown(endAll)
 
@@ -144,29 +150,8 @@ void t.test('the streams of a connection watch paths of their own, and are owed 
     { path: '/of/{c}', kind: 'own', owed: { class: 0, isEach: true } },
     { path: '/nothing' },
   ]
-  const served = async (bodies: Readonly<Record<string, readonly number[]>>): Promise<[WatchersReport, string[]]> => {
-    const { certFile, keyFile } = workspace.tls()
-    const server = createSecureServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) })
-    const asked: string[] = []
-    server.on('stream', (stream, headers) => {
-      asked.push(`${headers[':path']} ${headers['accept'] ?? ''}`)
-      stream.respond({ ':status': 200 })
-      stream.write((bodies[headers[':path'] ?? ''] ?? []).map(event).join(''))
-    })
-    server.on('sessionError', () => {})
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const address = server.address()
-    const port = address && typeof address === 'object' ? address.port : 0
-    try {
-      const request = { port, path: '/', tls: true, http2: true }
-      const watchers = await openWatchers(request, { connections: 2, streams: 3, classesFile, paths })
-      const report = await watchers.caughtUp(8, 1_000)
-      await watchers.end()
-      return [report, asked.toSorted()]
-    } finally {
-      server.close()
-    }
-  }
+  const served = (bodies: Bodies): Promise<[WatchersReport, string[]]> =>
+    servedByPath(workspace, bodies, 8, { connections: 2, streams: 3, classesFile, paths })
   const right = { '/all': [0, 4], '/of/0': [1, 5], '/of/1': [2, 6] }
   const [report, asked] = await served(right)
   t.match(report, { event: 'caught-up', received: 8, missing: 0, repeated: 0, strays: 0 })
@@ -176,3 +161,55 @@ void t.test('the streams of a connection watch paths of their own, and are owed 
   t.match((await served({ ...right, '/of/1': [2, 5, 6] }))[0], { strays: 1 }, "the other connection's event")
   t.match((await served({ ...right, '/nothing': [3] }))[0], { strays: 2 }, 'what nobody is owed')
 })
+
+void t.test('a watch of several classes is owed all of them, beside those of one', async (t) => {
+  const workspace = createWorkspace()
+  t.teardown(() => workspace.remove())
+  const classesFile = workspace.path('classes')
+  writeClassesFile(classesFile, [0, 1, 2])
+  const paths = [
+    { path: '/of/{c}', owed: { class: 0, isEach: true } },
+    { path: '/wide', owed: { class: 0, isEach: false, until: 2 } },
+  ]
+  // More paths than streams: the first connection has the first, the second one the second.
+  const served = async (bodies: Bodies): Promise<WatchersReport> =>
+    (await servedByPath(workspace, bodies, 6, { connections: 2, streams: 1, classesFile, paths }))[0]
+  const right = { '/of/0': [0, 3], '/wide': [0, 1, 3, 4] }
+  t.match(await served(right), { event: 'caught-up', received: 6, missing: 0, repeated: 0, strays: 0 })
+  t.match(await served({ ...right, '/wide': [0, 1, 3] }), { event: 'late' }, 'the last is missing')
+  t.match(await served({ ...right, '/wide': [0, 1, 2, 3, 4] }), { strays: 1 }, 'what it is not owed')
+  t.match(await served({ ...right, '/wide': [0, 1, 1, 3, 4] }), { repeated: 1 }, 'a repetition')
+})
+
+/** Sequences by path. */
+type Bodies = Readonly<Record<string, readonly number[]>>
+
+/** Answers each path with its events. Returns the report once all below `owed` are there, and what was asked. */
+async function servedByPath(
+  workspace: Workspace,
+  bodies: Bodies,
+  owed: number,
+  options: WatchersOptions,
+): Promise<[WatchersReport, string[]]> {
+  const { certFile, keyFile } = workspace.tls()
+  const server = createSecureServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) })
+  const asked: string[] = []
+  server.on('stream', (stream, headers) => {
+    asked.push(`${headers[':path']} ${headers['accept'] ?? ''}`)
+    stream.respond({ ':status': 200 })
+    stream.write((bodies[headers[':path'] ?? ''] ?? []).map(event).join(''))
+  })
+  server.on('sessionError', () => {})
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  const port = address && typeof address === 'object' ? address.port : 0
+  try {
+    const request = { port, path: '/', tls: true, http2: true }
+    const watchers = await openWatchers(request, options)
+    const report = await watchers.caughtUp(owed, 1_000)
+    await watchers.end()
+    return [report, asked.toSorted()]
+  } finally {
+    server.close()
+  }
+}

@@ -9,9 +9,34 @@ export function withCapacity(page: string, recorded: string): string {
   return withMade(page, capacity(parseRows(recorded)))
 }
 
-/** README.md with its short table: what a load of watchers takes. @throws Error when the place of the table is gone. */
+/**
+ * README.md with its chart and its short table: what a load of watchers takes. @throws Error when the place of either is
+ * gone.
+ */
 export function withLoads(page: string, recorded: string): string {
-  return withMade(page, loads(parseRows(recorded)))
+  const rows = parseRows(recorded)
+  return withMade(withMade(page, chart(rows), CHART), loads(rows))
+}
+
+const CHART = '<!-- Made from bench/results.jsonl by `npm run generate`: the chart. -->'
+
+/** That of node agents, once they were measured. */
+function chart(rows: readonly Row[]): string {
+  const agents = newest(rows.filter((row) => row.question === 'agents' && row['agents'] === 300))
+  return agents === undefined
+    ? [
+        'The chart shows deliveries per CPU-second of the server, with 1,000 watchers and 20 events of 1 KiB per second. All were measured in the same run. *Limit* is a',
+        'C program that sends the same bytes and does nothing else. [bench/RESULTS.md](bench/RESULTS.md) has every measurement.',
+        '',
+        '![Deliveries per CPU-second, beside etcd, its proxy, its gateway and the limit](bench/charts/fanout-1000-20.svg)',
+      ].join('\n')
+    : [
+        `The chart shows the CPU time that the server spends on one delivery to one of 300 node agents: beside Kubernetes' API server ${String(agents['apiServer'])},`,
+        'in turn over one etcd. Each agent has one HTTP/2 connection over TLS with four watches in protobuf. Where one connection carries many watches of the same',
+        'resource, a delivery costs far less; [bench/RESULTS.md](bench/RESULTS.md) has every measurement.',
+        '',
+        '![Server CPU of one delivery to a node agent, beside the API server](bench/charts/agents-300.svg)',
+      ].join('\n')
 }
 
 function capacity(rows: readonly Row[]): string {

@@ -27,11 +27,15 @@ export const WIRES: Readonly<Record<string, string>> = {
 
 export const NOT_YET = 'not measured yet'
 
-/** A page with its made part as it is made now. @throws Error when the place of that part is gone. */
-export function withMade(page: string, made: string): string {
-  const [before, rest] = split(page, BEGIN)
+/**
+ * A page with its made part as it is made now. @throws Error when the place of that part is gone.
+ *
+ * @param begin where it stands, for a page with another made part.
+ */
+export function withMade(page: string, made: string, begin = BEGIN): string {
+  const [before, rest] = split(page, begin)
   const [, after] = split(rest, END)
-  return `${before}${BEGIN}\n\n${made}\n\n${END}${after}`
+  return `${before}${begin}\n\n${made}\n\n${END}${after}`
 }
 
 export const recordedRows = (): string => readText('bench/results.jsonl')

@@ -3,13 +3,14 @@
  * Node that is supported and on the one of the container. npm's package `node` brings them; where the registry cannot be
  * asked, a line says what is skipped. The last line is `N passed, N failed`.
  */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { installPackage, makePackage, run } from './support/package.js'
 import { root, startServerProcess } from './support/server-process.js'
 import { imageNode, supportedNodes } from './support/versions.js'
+import { runtimeProgram } from '../support/runtime-program.js'
 
 async function main(): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-nodes-'))
@@ -18,7 +19,7 @@ async function main(): Promise<number> {
   try {
     const { tarball } = makePackage(folder)
     for (const version of [...supportedNodes(), imageNode()]) {
-      const node = nodeOf(version)
+      const node = runtimeProgram('node', version)
       if (node === null) continue
       try {
         await tryOn(node, tarball, join(folder, version))
@@ -54,27 +55,6 @@ async function tryOn(node: string, tarball: string, folder: string): Promise<voi
   } finally {
     for (const done of teardowns) await done()
   }
-}
-
-/** null, with a line that says why, where it cannot be had. */
-function nodeOf(version: string): string | null {
-  const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
-  const folder = join(cache, 'distributary', 'nodes', version)
-  const node = join(folder, 'node_modules/node/bin/node')
-  try {
-    mkdirSync(folder, { recursive: true })
-    writeFileSync(join(folder, 'package.json'), '{"private":true}')
-    // Newer patches come as they are published; without the registry, the one that was there before will do.
-    run(folder, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-online', `node@${version}`)
-  } catch (error) {
-    if (!existsSync(node)) {
-      const [why] = error instanceof Error ? error.message.split('\n') : ['']
-      process.stdout.write(`skipped: Node ${version}, since npm cannot bring it: ${why}\n`)
-      return null
-    }
-  }
-  run(folder, node, '--version')
-  return node
 }
 
 process.exitCode = await main()

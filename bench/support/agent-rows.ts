@@ -1,0 +1,78 @@
+/** What the rounds of `bench agents` come to: the medians of each subject, and of its ratios to the API server's in the same round. */
+import type { Row } from './record.js'
+
+export interface AgentsSummary {
+  readonly agents: number
+  /** `distributary` or `apiserver`. */
+  readonly subject: string
+  readonly runtime: string
+  readonly rounds: number
+  readonly failed: number
+  readonly cpuMicrosPerDelivery: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly residentMb: number
+  /** In all rounds. */
+  readonly ended: number
+  readonly deliveriesPerSecond: number
+  readonly deliveriesPerWrite: number
+  readonly clientCores: number
+  /** Ratios to the API server's, null without it. */
+  readonly ofCpu: Ratios | null
+  readonly ofP99: Ratios | null
+  readonly ofMemory: Ratios | null
+}
+
+export interface Ratios {
+  readonly median: number
+  readonly least: number
+  readonly most: number
+}
+
+/** @param rows of one run, for each number of agents. */
+export function agentsSummaries(rows: readonly Row[]): AgentsSummary[] {
+  const whoOf = (row: Row): string => `${String(row['agents'])} ${row.subject} ${String(row['runtime'])}`
+  return [...new Set(rows.map(whoOf))].flatMap((who) => {
+    const own = rows.filter((row) => whoOf(row) === who)
+    const good = own.filter((row) => row['failed'] === undefined)
+    const [first] = good
+    if (first === undefined) return []
+    const peers = rows.filter(
+      (row) => row.subject === 'apiserver' && row['agents'] === first['agents'] && row['failed'] === undefined,
+    )
+    const middle = (name: string): number => median(good.map((row) => Number(row[name])))
+    const ratios = (name: string): Ratios | null => {
+      const all = good.flatMap((row) => {
+        const peer = peers.find((one) => one['round'] === row['round'])
+        return peer === undefined || peer === row ? [] : [Number(row[name]) / Number(peer[name])]
+      })
+      return all.length === 0 ? null : { median: median(all), least: Math.min(...all), most: Math.max(...all) }
+    }
+    return [
+      {
+        agents: Number(first['agents']),
+        subject: first.subject,
+        runtime: String(first['runtime']),
+        rounds: good.length,
+        failed: own.length - good.length,
+        cpuMicrosPerDelivery: middle('cpuMicrosPerDelivery'),
+        p50Ms: middle('p50Ms'),
+        p99Ms: middle('p99Ms'),
+        residentMb: middle('residentMb'),
+        ended: good.reduce((sum, row) => sum + Number(row['ended']), 0),
+        deliveriesPerSecond: middle('deliveriesPerSecond'),
+        deliveriesPerWrite: middle('deliveriesPerWrite'),
+        clientCores: middle('clientCores'),
+        ofCpu: ratios('cpuMicrosPerDelivery'),
+        ofP99: ratios('p99Ms'),
+        ofMemory: ratios('residentMb'),
+      },
+    ]
+  })
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const half = sorted.length / 2
+  return sorted.length % 2 === 1 ? sorted[Math.floor(half)]! : (sorted[half - 1]! + sorted[half]!) / 2
+}

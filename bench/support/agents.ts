@@ -1,0 +1,100 @@
+/**
+ * Node agents as most of them are: a connection each, with one watch of the pods of its node, and watches of all services,
+ * endpoint slices and nodes. Every tenth watches all pods instead. So an event is one frame on each connection that gets it, and
+ * nothing is sent together.
+ *
+ * The objects are the cluster's (`cluster.ts`), stored as protobuf, in the sizes of small services: about 0.9 KB. Nothing
+ * is created or deleted while agents watch: what is measured is what a delivery costs.
+ */
+import { Maker, type Change } from './cluster.js'
+import type { BenchObject } from './objects.js'
+import type { WatchPath } from './watchers.js'
+
+export interface Agents {
+  /** In etcd before. */
+  readonly written: readonly BenchObject[]
+  /** The changes; after the last comes the first. */
+  readonly changes: readonly BenchObject[]
+  /** Of each change, who is owed it. */
+  readonly classes: readonly number[]
+  /** The watches of ten agents, one after the other. */
+  paths(afterRevision: number): readonly WatchPath[]
+}
+
+export const WATCHES_OF_AGENT = 4
+/** One of so many watches all pods. */
+export const WIDE_AGENTS = 10
+export const EVENTS_OF_ROUND = 40
+const COUNTS = { services: 4, slices: 18, nodes: 6, pods: 12 } as const
+const ROUNDS = 100
+const PODS_OF_NODE = 30
+const ENDPOINTS = 5
+const IMAGES = 3
+
+export function agentsOf(count: number): Agents {
+  const maker = new Maker()
+  const services = Math.max(20, Math.ceil(count / 4))
+  // Class n is what the watcher of node n's pods is owed.
+  const classes = { services: count, slices: count + 1, nodes: count + 2 }
+  const pod = (serial: number): BenchObject => {
+    const node = serial % count
+    return maker.pod(`standing-${node}-${Math.floor(serial / count) % PODS_OF_NODE}`, node, 'ready')
+  }
+  const make: Readonly<Record<keyof typeof COUNTS, (serial: number) => Change>> = {
+    services: (serial) => ({ object: maker.service(serial % services), owed: classes.services }),
+    slices: (serial) => ({ object: maker.slice(serial % services, ENDPOINTS), owed: classes.slices }),
+    nodes: (serial) => ({ object: maker.node((serial * 11) % count, IMAGES), owed: classes.nodes }),
+    pods: (serial) => ({ object: pod(serial * 13), owed: (serial * 13) % count }),
+  }
+  const kinds = Object.keys(COUNTS) as (keyof typeof COUNTS)[]
+  const changes = Array.from({ length: ROUNDS }, (_, round) => {
+    const all = kinds.flatMap((kind) =>
+      Array.from({ length: COUNTS[kind] }, (__, i) => ({
+        // Spread over the round, so that no moment has only slices.
+        at: (i + 0.5) / COUNTS[kind],
+        change: make[kind](round * COUNTS[kind] + i),
+      })),
+    )
+    return all.toSorted((a, b) => a.at - b.at).map(({ change }) => change)
+  }).flat()
+  return {
+    written: [
+      ...Array.from({ length: count * PODS_OF_NODE }, (_, serial) => pod(serial)),
+      ...Array.from({ length: count }, (_, node) => maker.node(node, IMAGES)),
+      ...Array.from({ length: services }, (_, i) => [maker.service(i), maker.slice(i, ENDPOINTS)]).flat(),
+    ],
+    changes: changes.map(({ object }) => object),
+    classes: changes.map(({ owed }) => owed ?? 0),
+    paths: (afterRevision) =>
+      Array.from({ length: WIDE_AGENTS }, (_, agent) => {
+        const isWide = agent === WIDE_AGENTS - 1
+        return [
+          watch('/api/v1/pods', 'pods', afterRevision, {
+            ...(isWide ? { class: 0, isEach: false, until: count } : { class: 0, isEach: true }),
+            selector: isWide ? '' : '&fieldSelector=spec.nodeName%3Dn{c}',
+          }),
+          watch('/api/v1/services', 'services', afterRevision, { class: classes.services }),
+          watch('/apis/discovery.k8s.io/v1/endpointslices', 'slices', afterRevision, { class: classes.slices }),
+          watch('/api/v1/nodes', 'node', afterRevision, { class: classes.nodes }),
+        ]
+      }).flat(),
+  }
+}
+
+function watch(
+  path: string,
+  kind: string,
+  afterRevision: number,
+  {
+    selector = '',
+    isEach = false,
+    ...owed
+  }: Partial<NonNullable<WatchPath['owed']>> & {
+    readonly class: number
+    readonly selector?: string
+  },
+): WatchPath {
+  const query = `watch=1&allowWatchBookmarks=true&timeoutSeconds=3600&resourceVersion=${afterRevision}`
+  const accept = 'application/vnd.kubernetes.protobuf;stream=watch'
+  return { path: `${path}?${query}${selector}`, accept, kind, owed: { ...owed, isEach } }
+}
