@@ -1,9 +1,10 @@
 /**
- * The schema of one version of a definition. It is kept as JSON text in memory that all threads share: handing it to
- * one costs no copy. Parsed, it is many times as large, so only threads that check writes or make documents do that.
+ * The schema of one version of a definition. It is kept as JSON text in memory that all threads share, so passing it to
+ * a thread costs no copy. Parsed, it is many times as large, so only threads that check writes or build documents parse
+ * it.
  *
- * Reads need its structural form alone. That comes with the schema where a thread has made it; else it is compiled when
- * an object is first read.
+ * Reads need only its structural form. That comes with the schema if a thread has compiled it; otherwise it is compiled
+ * when an object is first read.
  */
 import { exactText, parseExactJson } from './exact-json.js'
 import type { Structural } from './structural-change.js'
@@ -13,7 +14,7 @@ export class DefinedSchema {
   #parsed: OpenApiSchema | null = null
   #structural: Structural | null
 
-  /** @param json UTF-8. @param structural null: it is compiled when it is needed. */
+  /** @param json UTF-8. @param structural null to compile it when needed. */
   constructor(
     readonly json: SharedArrayBuffer,
     structural: Structural | null = null,
@@ -28,7 +29,7 @@ export class DefinedSchema {
     return new DefinedSchema(json)
   }
 
-  /** The same object each time. The time that this takes is bounded by the size of a definition alone. */
+  /** Always returns the same object. The time this takes is limited only by the size of a definition. */
   get parsed(): OpenApiSchema {
     this.#parsed ??= parseExactJson(Buffer.from(this.json)) as OpenApiSchema
     return this.#parsed

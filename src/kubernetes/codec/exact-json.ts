@@ -1,7 +1,7 @@
 /**
- * JSON as plain JavaScript values in which no integer loses a digit: one beyond 2^53 is a bigint, which threads can be sent
- * and `treeFrom` takes. For documents that are looked at member by member; what is changed and written again is a tree
- * (`json-tree.ts`).
+ * JSON as plain JavaScript values without loss of digits: an integer beyond 2^53 is a bigint, which can be sent to
+ * threads and is accepted by `treeFrom`. For documents that are read member by member; what is changed and written
+ * again is a tree (`json-tree.ts`).
  */
 import { isRecord, type Json, JsonNumber, jsonText, parseJsonTree, treeFrom } from './json-tree.js'
 
@@ -14,7 +14,7 @@ export function parseExactJson(json: Buffer): unknown {
   return LONG_NUMBER.test(text) ? exactCopy(parseJsonTree(json).value) : (JSON.parse(text) as unknown)
 }
 
-/** The same for a tree. */
+/** Converts a tree in the same way. */
 export function exactCopy(value: Json): unknown {
   if (value instanceof JsonNumber) return /^-?\d+$/.test(value.text) ? BigInt(value.text) : Number(value.text)
   if (Array.isArray(value)) return value.map(exactCopy)
@@ -22,7 +22,7 @@ export function exactCopy(value: Json): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, exactCopy(member)]))
 }
 
-/** The opposite: as `JSON.stringify`, which has no text for a bigint. */
+/** The inverse: like `JSON.stringify`, which rejects bigints. */
 export function exactText(value: unknown): string {
   let isPlain = true
   const text = JSON.stringify(value, (_name, member: unknown) => {

@@ -1,9 +1,8 @@
 /**
- * Turns a value from etcd into the object that the cache keeps. JSON objects are checked and made compact once.
- * Kubernetes' protobuf envelope is kept as it is. Any other value among Kubernetes' objects is one that this server cannot
- * read, and never something else in its place. A value of a declared prefix is wrapped in an object that is made of its
- * key, unless whole objects are declared: there the object must name itself as its key does, because clients go by what
- * it says.
+ * Turns a value from etcd into the object that the cache keeps. JSON objects are checked and compacted once.
+ * Kubernetes' protobuf envelope is kept as it is. Any other value among Kubernetes' objects counts as unreadable and is
+ * never replaced by something else. A value of a declared prefix is wrapped in an object built from its key, unless
+ * whole objects are declared: then the object's own name must match its key, because clients go by it.
  */
 import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../../engine/model/event.js'
@@ -18,15 +17,15 @@ import { type ScannedObject, type Spliceable, scanObject } from './json-scan.js'
 
 export interface IngestOptions {
   readonly resource: Resource
-  /** The size above which a value cannot be served. etcd's own default limit of a request is 1.5 MiB. */
+  /** The size above which a value cannot be served. etcd's default request limit is 1.5 MiB. */
   readonly maxValueBytes: number
-  /** Makes an object of a key and a value that is none. */
+  /** Builds an object from a key and a value that is not an object. */
   readonly wrap: (resource: Resource, name: ObjectName, keyValue: KeyValue) => Spliceable
 }
 
 const PROTOBUF_MAGIC = Buffer.from('k8s\0', 'latin1')
 const ENCRYPTED_MAGIC = Buffer.from('k8s:enc:', 'latin1')
-/** The tag of self-described CBOR (RFC 8949, 3.4.6), with which API servers begin the custom resources they store so. */
+/** The tag of self-described CBOR (RFC 8949, 3.4.6), with which API servers begin custom resources stored as CBOR. */
 const CBOR_MAGIC = Buffer.from([0xd9, 0xd9, 0xf7])
 const OPEN_BRACE = 0x7b
 
@@ -65,7 +64,7 @@ export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): 
 
 const NAME_PLAN = planFacts(['metadata.name', 'metadata.namespace'])
 
-/** Why an object is not the one of its key: two keys would become one object to every client. */
+/** Returns why an object does not match its key; otherwise two keys could be one object to every client. */
 function problemOf(scanned: ScannedObject, resource: Resource, { namespace, name }: ObjectName): string | null {
   const facts = extractFacts(scanned.bytes, NAME_PLAN)
   const is = (what: string, found: string, wanted: string): string | null =>
@@ -92,7 +91,8 @@ function isProtobuf(value: Buffer): boolean {
 }
 
 /**
- * Opens the envelope, so that a broken one is known at once. The object inside is decoded only when a client needs it.
+ * Opens the envelope, so that a broken one is detected at once. The object inside is decoded only when a client needs
+ * it.
  */
 function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {
   try {
@@ -128,7 +128,7 @@ function stored(keyValue: KeyValue, { namespace, name }: ObjectName, content: Co
   )
 }
 
-/** Thousands of objects share a few namespaces and kinds, so each is kept as one string, within a bound. */
+/** Thousands of objects share a few namespaces and kinds, so each is kept as one string, up to a limit. */
 const strings = new LRUCache<string, string>({ max: 10_000 })
 
 function shared(text: string): string {

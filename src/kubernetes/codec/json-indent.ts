@@ -1,16 +1,16 @@
 /**
- * Indents compact JSON for people, two spaces a level, while it streams by. Only white space is added between tokens;
- * strings and numbers are copied as they are.
+ * Indents compact JSON for people, two spaces per level, in a stream. Only white space is added between tokens; strings
+ * and numbers are copied unchanged.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** @param json valid, and without white space between tokens (`scanObject`'s output, or what JSON.stringify writes). */
+/** @param json valid, and without white space between tokens (output of `scanObject` or JSON.stringify). */
 export function indentJson(json: Buffer): Buffer {
   return new JsonIndenter().push(json)
 }
 
-/** Indents a text that comes in parts, cut anywhere. */
+/** Indents text that arrives in parts, cut anywhere. */
 export class JsonIndenter {
   #depth = 0
   #inString = false

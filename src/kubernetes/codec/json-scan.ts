@@ -1,12 +1,12 @@
 /**
- * Processes a JSON value once, when it comes in. It must be exactly one JSON object (RFC 8259, UTF-8). Insignificant
+ * Processes a JSON value once, when it arrives. It must be exactly one JSON object (RFC 8259, UTF-8). Insignificant
  * white space is removed, and the scan finds the place where `metadata.resourceVersion` is inserted when the object is
  * served. A resourceVersion in the stored text is removed, because etcd's mod revision is the true one. Every other
- * byte stays as it was written: numbers, escapes, duplicate keys, order.
+ * byte stays as written: numbers, escapes, duplicate keys, order.
  *
  * The scan is one pass over the bytes with an explicit stack of bits, without a tree or recursion. `JSON.parse` was
- * rejected: it changes integers above 2^53, and a tree written out again is another text. White space is removed by a
- * second, simpler loop that runs only when the first has seen some; API servers write none.
+ * rejected: it changes integers above 2^53, and serializing the tree gives a different text. White space is removed by
+ * a second, simpler loop that runs only when the first has seen some; API servers write none.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -16,8 +16,8 @@ import type { Scratch } from '../../support/scratch.js'
 import { decodeString } from '../../engine/facts/json-strings.js'
 
 /**
- * The greatest depth that is accepted, and the size of the scanner's stack. It is more than any API object has: CRDs
- * nest a few dozen levels.
+ * The maximum accepted depth, and the size of the scanner's stack. No API object comes close: CRDs nest a few dozen
+ * levels.
  */
 export const MAX_JSON_DEPTH = 512
 
@@ -26,9 +26,9 @@ export interface ScannedObject {
   readonly bytes: Buffer
   /** Index in `bytes` just after the `{` of the top-level `metadata`; -1 when there is none or it is not an object. */
   readonly metadataOffset: number
-  /** The text is '' when the member is absent or not a string. */
+  /** '' when the member is absent or not a string. */
   readonly apiVersion: string
-  /** The text is '' when the member is absent or not a string. */
+  /** '' when the member is absent or not a string. */
   readonly kind: string
 }
 
@@ -51,7 +51,7 @@ const KEY = 2
 const KEY_OR_END = 3
 const COMMA_OR_END = 4
 
-/** The member that is being read, at depth 1 (the first three) or directly in metadata (the last). */
+/** The current member, at depth 1 (the first three) or directly in metadata (the last). */
 const OTHER = 0
 const METADATA = 1
 const API_VERSION = 2
@@ -67,16 +67,16 @@ const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
 /**
  * Returns null when the value is not exactly one JSON object in UTF-8, or nests deeper than `MAX_JSON_DEPTH`.
  *
- * Of duplicate `kind`, `apiVersion` and `metadata` members the last counts, as in JSON.parse. Every `resourceVersion`
- * directly in a top-level `metadata` object is removed. @param scratch where the bytes may be put.
+ * The last of duplicate `kind`, `apiVersion` and `metadata` members counts, as in JSON.parse. Every `resourceVersion`
+ * directly in a top-level `metadata` object is removed. @param scratch optional memory for the bytes.
  */
 export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | null {
   return scan(value, OPEN_BRACE, scratch)
 }
 
 /**
- * Returns a value of any type without white space between tokens, otherwise as it is written; null when it is not exactly
- * one JSON value in UTF-8, or nests so deeply that an object that has it as a member would exceed `MAX_JSON_DEPTH`.
+ * Returns a value of any type without white space between tokens, otherwise unchanged; null when it is not exactly one
+ * JSON value in UTF-8, or nests so deeply that an object with this member would exceed `MAX_JSON_DEPTH`.
  */
 export function compactJson(value: Buffer): Buffer | null {
   let start = 0
@@ -92,8 +92,8 @@ export function compactJson(value: Buffer): Buffer | null {
 }
 
 /**
- * @param opening the bracket that the value must begin with. `ANY`: either, and the members of an object are not looked
- * at: nothing is removed.
+ * @param opening the bracket with which the value must begin. With `ANY` either may, the members of an object are not
+ * inspected, and nothing is removed.
  */
 function scan(value: Buffer, opening: number, scratch?: Scratch): ScannedObject | null {
   const end = value.length
@@ -117,7 +117,7 @@ function scan(value: Buffer, opening: number, scratch?: Scratch): ScannedObject 
   let kindEnd = -1
   let apiVersionStart = -1
   let apiVersionEnd = -1
-  // The start of the current member of metadata, and the end of the last member that is kept.
+  // The start of the current member of metadata, and the end of the last kept member.
   let memberStart = 0
   let keptEnd = 0
   let removed: number[] | null = null
@@ -258,7 +258,7 @@ function scan(value: Buffer, opening: number, scratch?: Scratch): ScannedObject 
         }
       }
     }
-    // Only a closing bracket can come here.
+    // Only a closing bracket is possible here.
     if (byte !== (containers[depth] === IN_OBJECT ? CLOSE_BRACE : CLOSE_BRACKET)) return null
     if (depth === 2 && inMetadata) inMetadata = false
     depth--
@@ -277,12 +277,12 @@ function scan(value: Buffer, opening: number, scratch?: Scratch): ScannedObject 
   return { bytes: compact.bytes, metadataOffset: compact.offset, apiVersion, kind }
 }
 
-/** The part of a scanned object that is needed to serve it. */
+/** What is needed to serve a scanned object. */
 export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
 
 /**
- * Returns the object's JSON as it is served, with its resourceVersion as the first member of metadata:
- * `…"metadata":{"resourceVersion":"N",…`. @param scratch where it may be put.
+ * Returns the object's JSON as served, with its resourceVersion as the first member of metadata:
+ * `…"metadata":{"resourceVersion":"N",…`. @param scratch optional memory for it.
  *
  * @throws RangeError when it has no metadata object: such a value is served wrapped.
  */
@@ -306,7 +306,7 @@ function insertion(bytes: Buffer, metadataOffset: number, revision: Revision): s
 const NOTHING: readonly number[] = []
 
 /**
- * @param removed ranges [start, end) of `value`, ascending, that are left out.
+ * @param removed ranges [start, end) of `value` to omit, ascending.
  * @param metadataStart an index of `value`, or -1; `offset` is the same place in the copy.
  */
 function copyCompact(
@@ -380,7 +380,7 @@ function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 
-/** @param at the backslash. @returns the index after the escape, or -1 when it is not a valid one. */
+/** @param at the backslash. @returns the index after the escape, or -1 if it is invalid. */
 function endOfEscape(value: Buffer, at: number): number {
   if (at + 1 >= value.length) return -1
   switch (value[at + 1]) {
@@ -403,7 +403,7 @@ function endOfEscape(value: Buffer, at: number): number {
   }
 }
 
-/** @param at the opening quote. @returns the index after the closing one, or -1 when it is not a valid string. */
+/** @param at the opening quote. @returns the index after the closing one, or -1 if the string is invalid. */
 function endOfCheckedString(value: Buffer, at: number): number {
   let i = at + 1
   while (i !== -1 && i < value.length) {
@@ -423,7 +423,7 @@ function isDigit(byte: number): boolean {
   return byte >= 0x30 && byte <= 0x39
 }
 
-/** Reads true, false, null or a number. @returns the index after it, or -1 when there is none of them. */
+/** Reads true, false, null or a number. @returns the index after it, or -1 if there is none of these. */
 function endOfScalar(value: Buffer, at: number): number {
   switch (value[at]) {
     case 0x74:

@@ -1,21 +1,21 @@
 /**
- * Writes JSON text as YAML, for answers in `application/yaml`. Numbers are copied as they are written, since a tree
- * from `JSON.parse` would round integers above 2^53, and so would a YAML library. A string is written plain only where
- * no YAML reader, 1.1 or 1.2, could read it as anything else; all others are double-quoted.
+ * Writes JSON text as YAML, for answers in `application/yaml`. Numbers are copied unchanged, since a tree from
+ * `JSON.parse` would round integers above 2^53, and so would a YAML library. A string is written plain only if no YAML
+ * reader, 1.1 or 1.2, could read it as anything else; all others are double-quoted.
  *
- * Of duplicate keys the last is kept, because YAML readers refuse them. The layout is kubectl's: two spaces, lists not
- * indented.
+ * The last of duplicate keys is kept, because YAML readers refuse duplicates. The layout is kubectl's: two spaces,
+ * lists not indented.
  *
- * All of it can stop anywhere, because a large object takes a tenth of a second: the generators yield after some tens
- * of microseconds of work, and go on when they are called again. None of them recurses.
+ * Everything can pause anywhere, because a large object takes a tenth of a second: the generators yield after some tens
+ * of microseconds of work, and continue when called again. None of them recurses.
  */
 import { decodeString } from '../../engine/facts/json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
 
-/** Values read, or lines written, between two places where the caller can make way for others. */
+/** Values read, or lines written, between two yields. */
 const STEPS_PER_YIELD = 256
 
-/** @param json one valid JSON value. @returns text that ends in a new line. */
+/** @param json one valid JSON value. @returns text that ends with a newline. */
 export function jsonToYaml(json: Buffer): string {
   const steps = yamlSteps(json)
   while (true) {
@@ -24,7 +24,7 @@ export function jsonToYaml(json: Buffer): string {
   }
 }
 
-/** The same in steps, for what may be large. */
+/** The same in steps, for large values. */
 export function* yamlSteps(json: Buffer): Generator<void, string, void> {
   const lines: string[] = []
   const node = yield* new Reader(json).read()
@@ -33,13 +33,13 @@ export function* yamlSteps(json: Buffer): Generator<void, string, void> {
   return `${lines.join('\n')}\n`
 }
 
-/** Writes an object with long lists as it comes, in parts that are cut between the items of its lists or not at all. */
+/** Writes an object with long lists incrementally, in parts that are cut only between the items of its lists. */
 export class YamlWriter {
   #hasStarted = false
   /** The member whose list is being written. */
   #list: { readonly name: string; isEmpty: boolean } | null = null;
 
-  /** @returns the lines of one more part. */
+  /** @returns the lines of another part. */
   *push(part: Buffer): Generator<void, Buffer, void> {
     const reader = new Reader(part)
     const lines: string[] = []
@@ -87,7 +87,7 @@ const COMMA = 0x2c
 type Node = string | Block
 type Block = Node[] | Map<string, Node>
 
-/** A list or an object whose end has not been read. */
+/** A list or an object that has not been read to its end. */
 interface Open {
   readonly node: Block
   /** The key of the next member. */
@@ -145,7 +145,7 @@ class Reader {
     }
   }
 
-  /** A scalar, or a list or an object that is still empty. */
+  /** Returns a scalar, or a list or an object that is still empty. */
   #begin(): Node {
     const { json } = this
     this.#toNext()
@@ -196,7 +196,7 @@ function inline(node: Node): string {
 /** A list or an object whose lines are being written. */
 interface Writing {
   readonly indent: string
-  /** What its next line begins with: the first line of an item begins with the dash of the item. */
+  /** The start of its next line: the first line of an item starts with the item's dash. */
   lead: string
   readonly items: Iterator<Node, void> | null
   readonly members: Iterator<[string, Node], void> | null
@@ -218,7 +218,7 @@ function* writeBlock(node: Block, lines: string[]): Generator<void, void, void> 
   }
 }
 
-/** Writes one line, or says which list or object has to be written before the next one. */
+/** Writes one line, or returns the list or object to be written before the next one. */
 function writeNext(writing: Writing, lines: string[]): Writing | 'line' | 'end' {
   const { indent, lead, items, members } = writing
   writing.lead = indent
@@ -247,8 +247,8 @@ function yamlString(text: string): string {
 }
 
 /**
- * A plain string starts with a letter, so that it is no number, date or indicator, and is none of the words with a
- * meaning.
+ * A plain string must start with a letter, so that it is no number, date or indicator, and must not be one of the words
+ * with a meaning.
  */
 function isPlain(text: string): boolean {
   const first = text.charCodeAt(0)

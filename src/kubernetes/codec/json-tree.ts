@@ -1,10 +1,10 @@
 /**
- * JSON as a tree that can be changed and written out again without loss, for writes and patches. Objects that are only
- * served are never parsed (`json-scan.ts`).
+ * JSON as a tree that can be changed and serialized without loss, for writes and patches. Objects that are only served
+ * are never parsed (`json-scan.ts`).
  *
  * A number that JavaScript would write differently (an integer above 2^53, `1.0`, `1e3`, `-0`) is a `JsonNumber` with
  * its text. Other numbers are plain, so that a schema validator can read them. Objects have no prototype, so
- * `__proto__` is a member like any other. Of duplicate members the last counts, and their paths are reported.
+ * `__proto__` is a member like any other. The last of duplicate members counts, and their paths are reported.
  */
 import { isUtf8 } from 'node:buffer'
 import { MAX_JSON_DEPTH } from './json-scan.js'
@@ -28,7 +28,7 @@ export type Json = null | boolean | number | string | JsonNumber | Json[] | Json
 
 export interface ParsedJson {
   readonly value: Json
-  /** Paths of members that were given more than once: `spec.replicas`. */
+  /** Paths of duplicate members: `spec.replicas`. */
   readonly duplicates: readonly string[]
 }
 
@@ -59,7 +59,7 @@ export function parseJsonTree(bytes: Buffer): ParsedJson {
   return new Reader(bytes).read()
 }
 
-/** The most duplicate paths reported for one body: their paths can be a hundred times as long as the body. */
+/** The most duplicate paths reported for one body: the paths can be a hundred times as long as the body. */
 export const MAX_DUPLICATES = 100
 
 class Reader {
@@ -209,7 +209,7 @@ export function plainCopy(value: Json): unknown {
   return copy
 }
 
-/** Converts plain JavaScript values, such as `JSON.parse`, `exact-json.ts` or a table of ours gives. */
+/** Converts plain JavaScript values, such as those from `JSON.parse`, `exact-json.ts` or our own tables. */
 export function treeFrom(value: unknown): Json {
   if (Array.isArray(value)) return value.map(treeFrom)
   if (typeof value === 'number' || typeof value === 'bigint') return numberFromText(String(value))
@@ -236,7 +236,7 @@ export function textMember(value: Json | undefined, ...path: readonly string[]):
   return typeof found === 'string' ? found : ''
 }
 
-/** Returns the object at `name`, which is created when there is none (or something else). */
+/** Returns the object at `name`, created if there is none (or something else). */
 export function ensureRecord(parent: JsonRecord, name: string): JsonRecord {
   const present = parent[name]
   if (isRecord(present)) return present

@@ -1,16 +1,16 @@
 /**
- * Metadata as its type has it: members that are unknown, empty or of another type than theirs are left out. API servers
- * write none of these; what stands in etcd may be older than their checks, or another's work.
+ * Metadata reduced to its type: members that are unknown, empty or of a wrong type are dropped. API servers write none
+ * of these; what is in etcd may predate their checks, or come from other programs.
  *
  * Source: ObjectMeta of k8s.io/apimachinery, and how k8s.io/apiextensions-apiserver reads it.
  */
 import { isNumber, isRecord, type Json, type JsonRecord, record } from './json-tree.js'
 
-/** @returns undefined to leave it out; the value itself when nothing is to be changed. */
+/** @returns undefined to drop the value; the value itself when nothing changes. */
 type Reading = (value: Json) => Json | undefined
 
 const text: Reading = (value) => (typeof value === 'string' && value !== '' ? value : undefined)
-/** Not left out when it is empty. */
+/** Kept even when empty. */
 const anyText: Reading = (value) => (typeof value === 'string' ? value : value === null ? '' : undefined)
 const flag: Reading = (value) => (typeof value === 'boolean' ? value : undefined)
 const integer: Reading = (value) => (isNumber(value) && /^-?\d+$/.test(String(value)) ? value : undefined)
@@ -25,7 +25,7 @@ const time: Reading = (value) => {
   return Number.isNaN(moment.getTime()) ? undefined : moment.toISOString().replace(/\.\d{3}Z$/, 'Z')
 }
 
-/** One item of another type, and the whole list is none. */
+/** One item of a wrong type invalidates the whole list. */
 function listOf(item: Reading): Reading {
   return (value) => {
     if (!Array.isArray(value) || value.length === 0) return undefined
@@ -106,7 +106,7 @@ const METADATA = members({
   ),
 })
 
-/** @returns the metadata itself when nothing is to be changed. */
+/** @returns the metadata itself when nothing changes. */
 export function orderlyMetadata(metadata: JsonRecord): JsonRecord {
   return METADATA(metadata) as JsonRecord
 }

@@ -1,8 +1,8 @@
 /**
- * The JSON of a stored object in one version of its resource. When the stored bytes are already in that form, they are
- * used as they are. Otherwise they are decoded from protobuf, converted between versions or changed as the schema of
- * their definition says, and the result is kept in an LRU with a bound on its bytes. Decoding is lazy: objects of a
- * resource that only protobuf clients watch are never decoded here.
+ * The JSON of a stored object in one version of its resource. Stored bytes that already have that form are used
+ * directly. Otherwise they are decoded from protobuf, converted between versions or changed as the schema of their
+ * definition says, and the result is kept in an LRU with a byte limit. Decoding is lazy: objects of a resource that
+ * only protobuf clients watch are never decoded here.
  */
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import { ByteCache } from '../../support/byte-cache.js'
@@ -16,11 +16,11 @@ import { canConvert, convert } from './versions/convert.js'
 import { JsonObject } from './versions/json-object.js'
 
 export interface ViewTarget {
-  /** The version that is served. */
+  /** The served version. */
   readonly apiVersion: string
   /** Whether versions differ only in name, as for custom resources without a conversion. */
   readonly convertsByName: boolean
-  /** How the objects of a definition are read; null when objects are shown as they are stored. */
+  /** How the objects of a definition are read; null when objects are shown as stored. */
   readonly rules: ReadRules | null
 }
 
@@ -29,7 +29,7 @@ export interface ObjectViewsOptions {
   readonly maxBytes: number
   /** Called once per object version and target when a value has no JSON form here. */
   readonly onUnreadable: (object: StoredObject, reason: string) => void
-  /** Called once per object version with the fields that the schema does not know: JSON clients do not see them. */
+  /** Called once per object version with the fields that the schema does not know, which JSON clients do not see. */
   readonly onUnknownFields: (object: StoredObject, fields: readonly string[]) => void
 }
 
@@ -55,14 +55,14 @@ export class ObjectViews {
     })
   }
 
-  /** Changes the bound; drops the least recently used beyond it at once. */
+  /** Changes the limit, and drops the least recently used beyond it at once. */
   resize(maxBytes: number): void {
     this.#views.resize(maxBytes)
   }
 
   /** Returns null when the object has no JSON in that version; `onUnreadable` has then been called. */
   json(object: StoredObject, target: ViewTarget): Spliceable | null {
-    // A value that does not name its version is taken to have the served one.
+    // A value without a version is assumed to have the served one.
     const isThatVersion = object.apiVersion === target.apiVersion || object.apiVersion === ''
     const rules = isThatVersion || target.convertsByName ? rulesFor(object, target) : null
     if (object.encoding === 'json' && isThatVersion && object.conformsTo === rules) return object
@@ -81,8 +81,8 @@ export class ObjectViews {
   }
 
   /**
-   * Returns the fields of an object that have no JSON here, as `unknownFields` of protobuf names them; they are looked
-   * for once per object version. Nothing is said of a value that cannot be read.
+   * Returns the fields of an object that have no JSON form, named as by protobuf's `unknownFields`; computed once per
+   * object version. Empty for an unreadable value.
    */
   unknownFields(object: StoredObject): readonly string[] {
     const { schema, onUnknownFields } = this.#options
@@ -151,7 +151,7 @@ export class ObjectViews {
   }
 }
 
-/** null also where a definition says nothing of such an object. */
+/** Also null where a definition says nothing about such an object. */
 function rulesFor(object: StoredObject, { rules }: ViewTarget): ReadRules | null {
   return rules?.appliesTo(object) === true ? rules : null
 }

@@ -3,8 +3,8 @@
  * written and filled in when it is read, or the reverse. They are changed once, when a value is read from etcd, so that
  * JSON, protobuf, tables, selectors and watches all show the same object.
  *
- * Other defaults are set before an object is written, so they are stored. Those of releases younger than the object are
- * left to these releases.
+ * Other defaults are set before an object is written, so they are stored. Defaults added by releases newer than the
+ * object are left to those releases.
  *
  * Source: kubernetes 1.37, pkg/apis/{core,batch,networking}/v1/defaults.go and pkg/registry/core/service/storage.
  */
@@ -34,13 +34,13 @@ const PARAMETERS_SCOPE: Path = [...PARAMETERS, ['scope', 4]]
 const CONTROLLER_SELECTOR: Path = [SPEC, ['selector', 2]]
 const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name'
 
-/** The members of an object in whatever form it is stored. */
+/** The members of an object, whatever its storage format. */
 interface Fields {
   /** Whether anything was changed. */
   readonly isChanged: boolean
-  /** '' when it is absent. */
+  /** Returns '' when absent. */
   text(path: Path): string
-  /** The entries of a map of texts; empty when it is absent. */
+  /** Returns the entries of a string map; empty when absent. */
   entries(path: Path): ReadonlyMap<string, string>
   setText(path: Path, text: string): void
   setEntries(path: Path, entries: ReadonlyMap<string, string>): void
@@ -67,7 +67,7 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
   [
     'networking.k8s.io/v1 IngressClass',
     (fields) => {
-      // Its parameters have had a scope since 1.21.
+      // The parameters have had a scope since 1.21.
       if (fields.text([...PARAMETERS, ['name', 3]]) === '' || fields.text(PARAMETERS_SCOPE) !== '') return
       fields.setText(PARAMETERS_SCOPE, 'Cluster')
     },
@@ -75,7 +75,7 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
   [
     'v1 Service',
     (fields) => {
-      // An ExternalName has no such policy, and releases of old stored one.
+      // An ExternalName service has no such policy, but old releases stored one.
       if (fields.text(SERVICE_TYPE) !== 'ExternalName' || fields.text(INTERNAL_TRAFFIC_POLICY) === '') return
       fields.remove(INTERNAL_TRAFFIC_POLICY)
     },
@@ -86,7 +86,7 @@ function fillPhase(fields: Fields, phase: string): void {
   if (fields.text(PHASE) === '') fields.setText(PHASE, phase)
 }
 
-/** An object made from a template gets the template's labels where it has none of its own. */
+/** An object created from a template gets the template's labels if it has none of its own. */
 function fillEntries(fields: Fields, from: Path, into: readonly Path[]): void {
   const missing = into.filter((path) => fields.entries(path).size === 0)
   const entries = missing.length === 0 ? null : fields.entries(from)
@@ -98,7 +98,7 @@ function templateLabels(templateNumber: number): Path {
   return [SPEC, ['template', templateNumber], ...LABELS]
 }
 
-/** Returns a stored protobuf value as it is read: itself, as nearly always, or a changed copy. @throws CodecError */
+/** Returns a stored protobuf value as it is read: nearly always itself, otherwise a changed copy. @throws CodecError */
 export function readProtobuf(value: Buffer, apiVersion: string, kind: string): Buffer {
   const rule = RULES.get(`${apiVersion} ${kind}`)
   if (rule === undefined) return value
@@ -109,7 +109,7 @@ export function readProtobuf(value: Buffer, apiVersion: string, kind: string): B
   return encodeEnvelope(apiVersion, kind, raw.length, (out, offset) => offset + raw.copy(out, offset))
 }
 
-/** The same of a stored JSON object. */
+/** The same for a stored JSON object. */
 export function readJson(object: ScannedObject): ScannedObject {
   const rule = RULES.get(`${object.apiVersion} ${object.kind}`)
   const root = rule === undefined ? null : JsonObject.parse(object.bytes)

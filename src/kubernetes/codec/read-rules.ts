@@ -1,7 +1,6 @@
 /**
- * How the objects of one definition are read: pruned and filled in as the version says in which they are stored, and
- * pruned once more as the one says in which they are shown. Defaults are those of the stored version alone, as in the
- * API server.
+ * How the objects of one definition are read: pruned and defaulted by the schema of the stored version, then pruned
+ * again by that of the shown version. Defaults come only from the stored version, as in the API server.
  */
 import type { DefinedSchema } from './defined-schema.js'
 import { type Spliceable, scanObject } from './json-scan.js'
@@ -9,10 +8,13 @@ import { encodeJsonTree, isRecord, type Json, type JsonRecord, parseJsonTree } f
 import { orderlyMetadata } from './object-metadata.js'
 import { coerceEmbedded, fillDefaults, pruneNulls, pruneUnknown, type Structural } from './structural-change.js'
 
-/** Finds numbers that may print otherwise than they are written: a fraction, an exponent, many digits, a negative zero. */
+/**
+ * Finds numbers that may print differently from how they are written: a fraction, an exponent, many digits, a negative
+ * zero.
+ */
 const SUSPECT_NUMBER = /(?:"\s*:|[,[])\s*((?:-0|-?\d{16}|-?\d+[.eE])[\d.eE+-]*)/g
 
-/** Whether `JSON.stringify` prints each number of the JSON as it is written there. */
+/** Whether `JSON.stringify` prints each number exactly as written in this JSON. */
 function hasUsualNumbers(json: string): boolean {
   for (const [, number] of json.matchAll(SUSPECT_NUMBER)) if (String(Number(number)) !== number) return false
   return true
@@ -22,10 +24,11 @@ export interface ReadRulesOptions {
   readonly group: string
   readonly kind: string
   /**
-   * By version, those that are not served included. undefined: the version has none, and keeps type and metadata alone.
+   * By version, including versions that are not served. undefined for a version without a schema, which keeps only type
+   * and metadata.
    */
   readonly schemas: Readonly<Record<string, DefinedSchema | undefined>>
-  /** Definitions of old may say so. */
+  /** Only old definitions can set this. */
   readonly preservesUnknownFields: boolean
 }
 
@@ -36,17 +39,17 @@ export class ReadRules {
     this.#options = options
   }
 
-  /** Whether objects of that type are read by them at all. */
+  /** Whether these rules apply to objects of that type at all. */
   appliesTo({ apiVersion, kind }: { readonly apiVersion: string; readonly kind: string }): boolean {
     return kind === this.#options.kind && apiVersion.startsWith(`${this.#options.group}/`)
   }
 
   /**
-   * Reads a whole object without a resourceVersion. Whether anything changes is found out without a lossless tree, at a
-   * fraction of its cost, and with usual numbers alone none is needed to change it either.
+   * Reads a whole object without a resourceVersion. Whether anything changes is determined without a lossless tree, at
+   * a fraction of the cost, and if all numbers are usual, changing it needs none either.
    *
-   * @param stored the apiVersion that it has. @param shown the one that it is to have.
-   * @returns the object as it is changed; null when nothing is but perhaps `apiVersion`: then the bytes stay what they
+   * @param stored its current apiVersion. @param shown the requested apiVersion.
+   * @returns the changed object; null when nothing changes except perhaps `apiVersion`: then the bytes stay as they
    * are.
    */
   readJson(json: Buffer, stored: string, shown: string): Spliceable | null {
@@ -69,13 +72,13 @@ export class ReadRules {
     isChanged = this.#tidy(object) || isChanged
     const schema = this.#schemaOf(stored)
     if (schema !== null) isChanged = fillDefaults(object, schema) || isChanged
-    // What was filled in may hold nulls.
+    // Defaults may contain nulls.
     return shown === stored ? isChanged : this.#prune(object, shown, true) || isChanged
   }
 
   #prune(object: JsonRecord, apiVersion: string, mayHoldNulls: boolean): boolean {
     const schema = this.#schemaOf(apiVersion)
-    // Definitions of v1 have a schema for every version; where there is none, nothing says what is unknown.
+    // Definitions of v1 have a schema for every version; without one, nothing says which fields are unknown.
     if (schema === null) return false
     let isChanged = false
     if (!this.#options.preservesUnknownFields) {
@@ -92,7 +95,7 @@ export class ReadRules {
     const hasGeneration = Object.hasOwn(orderly, 'generation')
     if (hasGeneration && orderly === metadata) return false
     object['metadata'] = orderly
-    // Very old objects have none.
+    // Very old objects have no generation.
     if (!hasGeneration) orderly['generation'] = 1
     return true
   }

@@ -1,54 +1,55 @@
 /**
- * What a structural schema does to an object, step by step and in place, for reads and writes alike: members that are
- * not declared go, nulls go where none may be, the metadata of embedded objects is put in order, and defaults are
+ * What a structural schema does to an object, step by step and in place, for reads and writes alike: undeclared members
+ * are removed, and so are nulls where none are allowed, the metadata of embedded objects is tidied, and defaults are
  * filled in.
  *
- * It works on a lossless tree, and as well on what `JSON.parse` gives, where that is only to be looked at: each step
- * says whether it changed anything.
+ * It works on a lossless tree, and also on the output of `JSON.parse` if that is only inspected: each step says whether
+ * it changed anything.
  *
  * Source: the packages `pruning`, `defaulting` and `objectmeta` of k8s.io/apiextensions-apiserver.
  */
 import { cloneTree, isRecord, type Json, joinPath, type JsonRecord } from './json-tree.js'
 import { orderlyMetadata } from './object-metadata.js'
 
-/** A schema as far as it changes objects; `structural-schema.ts` makes it. */
+/** The parts of a schema that change objects; created by `structural-schema.ts`. */
 export interface Structural {
   readonly properties: ReadonlyMap<string, Structural>
   /**
-   * Of all other members. `nothing`: they are allowed, and whatever is inside them is not. null: they are not allowed.
+   * The schema of all other members. `nothing`: they are allowed, but nothing inside them is. null: they are not
+   * allowed.
    */
   readonly additional: Structural | 'nothing' | null
   readonly items: Structural | null
   readonly keepsUnknown: boolean
-  /** It holds an object with a type and metadata of its own. */
+  /** Whether it holds an object with its own type and metadata. */
   readonly isEmbedded: boolean
   readonly isNullable: boolean
-  /** undefined: there is none. */
+  /** undefined without a default. */
   readonly defaultValue: Json | undefined
-  /** Members that have a default. */
+  /** The members with a default. */
   readonly defaulted: readonly (readonly [name: string, value: Json, isNullable: boolean])[]
   /** Anywhere inside. */
   readonly hasDefaults: boolean
-  /** Whether a default, of it or anywhere inside, has a number that only a lossless tree can hold. */
+  /** Whether a default, its own or anywhere inside, has a number that only a lossless tree can hold. */
   readonly hasLongNumbers: boolean
   readonly hasEmbedded: boolean
 }
 
 const META = new Set(['apiVersion', 'kind', 'metadata'])
 
-/** The paths of what was taken out. */
+/** The paths of removed members. */
 export interface UnknownFields {
   readonly path: string[]
   readonly found: string[]
 }
 
-/** Paths told of one object: a broken client must not get megabytes back. */
+/** The most paths reported for one object: a broken client must not get megabytes back. */
 const MAX_TOLD = 64
 
 /**
  * @param isRoot a whole object, whose type and metadata stay.
  *
- * @param unknown told of what goes. @returns whether something went.
+ * @param unknown receives the removed paths. @returns whether something was removed.
  */
 export function pruneUnknown(
   value: Json,
@@ -83,7 +84,7 @@ export function pruneUnknown(
   return isChanged
 }
 
-/** Under `x-kubernetes-preserve-unknown-fields`: what is declared is pruned inside, and everything else stays. */
+/** Under `x-kubernetes-preserve-unknown-fields`, declared members are pruned inside, and everything else stays. */
 function pruneDeclared(value: Json, schema: Structural, isRoot: boolean, unknown: UnknownFields | null): boolean {
   let isChanged = false
   if (Array.isArray(value)) {
@@ -107,7 +108,7 @@ function pruneDeclared(value: Json, schema: Structural, isRoot: boolean, unknown
   return isChanged
 }
 
-/** Takes out nulls where null is not allowed and nothing is filled in. */
+/** Removes nulls where null is not allowed and there is no default. */
 export function pruneNulls(value: Json, schema: Structural): boolean {
   let isChanged = false
   if (Array.isArray(value)) {
@@ -129,7 +130,7 @@ export function pruneNulls(value: Json, schema: Structural): boolean {
   return isChanged
 }
 
-/** Puts the type and the metadata of embedded objects in order. */
+/** Tidies the type and the metadata of embedded objects. */
 export function coerceEmbedded(value: Json, schema: Structural): boolean {
   if (!schema.hasEmbedded) return false
   let isChanged = false
@@ -155,7 +156,7 @@ function coerceObject(object: JsonRecord): boolean {
     isChanged = true
   }
   const metadata = object['metadata']
-  // Values that are no objects pass through unchanged.
+  // Values that are not objects pass through unchanged.
   if (!Object.hasOwn(object, 'metadata') || (metadata !== null && !isRecord(metadata))) return isChanged
   const orderly = orderlyMetadata(metadata ?? {})
   if (orderly === metadata) return isChanged
@@ -163,9 +164,7 @@ function coerceObject(object: JsonRecord): boolean {
   return true
 }
 
-/**
- * Fills in what the schema says of members that are not there; a null where null is not allowed counts as not there.
- */
+/** Fills in the defaults of absent members; a null where null is not allowed counts as absent. */
 export function fillDefaults(value: Json, schema: Structural): boolean {
   if (!schema.hasDefaults) return false
   let isChanged = false
@@ -199,7 +198,7 @@ export function fillDefaults(value: Json, schema: Structural): boolean {
   return isChanged
 }
 
-/** undefined: the member is not declared; null: it is, and nothing inside it is. */
+/** Returns undefined if the member is not declared; null if it is, but nothing inside it is. */
 function memberSchema(schema: Structural | null, name: string): Structural | null | undefined {
   if (schema === null) return undefined
   const declared = schema.properties.get(name)

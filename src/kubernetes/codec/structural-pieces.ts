@@ -1,15 +1,15 @@
 /**
- * The structural form of a large schema in pieces of text, for the way from the thread that compiles it to the event
- * loop, which puts it together in turns.
+ * Serializes the structural form of a large schema into pieces of text, for its way from the thread that compiles it to
+ * the event loop, which reassembles it in turns.
  *
- * Each piece is a JSON array of records, and a record says one node, by the numbers of those inside it, which come
- * before it. Nodes that say the same are one: most properties are a plain string or number, of which nothing is said.
+ * Each piece is a JSON array of records. A record describes one node by the numbers of the nodes inside it, which come
+ * before it. Equal nodes are shared: most properties are a plain string or number without further rules.
  */
 import { type Json, jsonText, parseJsonTree } from './json-tree.js'
 import { inTurns } from '../../support/turns.js'
 import type { Structural } from './structural-change.js'
 
-/** Names, each with the number of what it is. */
+/** Names, each followed by the number of its node. */
 type Properties = readonly (string | number)[]
 type NodeRecord = readonly [
   flags: number,
@@ -18,7 +18,7 @@ type NodeRecord = readonly [
   byDefault: string | null,
   ...properties: (string | number)[],
 ]
-/** A node; or more properties of the node before. */
+/** A node, or more properties of the preceding node. */
 type Piece = NodeRecord | Properties
 
 const HEAD_VALUES = 4
@@ -33,10 +33,12 @@ const HAS_EMBEDDED = 32
 const NONE = -1
 const NOTHING = -2
 
-/** Properties in one record, and about as many values in one piece: a fraction of a millisecond. */
+/**
+ * The most properties in one record, and roughly the most values in one piece, which take a fraction of a millisecond.
+ */
 const MAX_VALUES = 1_000
 
-/** @returns pieces that `structuralFrom` makes the same of. */
+/** @returns pieces from which `structuralFrom` rebuilds it. */
 export function structuralPieces(root: Structural): readonly string[] {
   const writer = new PieceWriter()
   writer.numberOf(root)
@@ -101,7 +103,7 @@ interface Node extends Structural {
   readonly defaulted: [name: string, value: Json, isNullable: boolean][]
 }
 
-/** Puts it together in turns. @param pieces of `structuralPieces`. */
+/** Rebuilds it in turns. @param pieces from `structuralPieces`. */
 export async function structuralFrom(pieces: readonly string[]): Promise<Structural> {
   const nodes: Node[] = []
   for await (const piece of inTurns(pieces)) {

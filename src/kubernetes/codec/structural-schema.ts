@@ -1,13 +1,13 @@
 /**
- * The schema of a definition as far as it changes objects: which members are kept, which nulls are, and what is filled
- * in where nothing is. Compiled once per schema. What a value must be to be valid is not looked at here.
+ * The parts of a definition's schema that change objects: which members and which nulls are kept, and what defaults are
+ * filled in. Compiled once per schema. It ignores whether values are valid.
  *
  * Source: k8s.io/apiextensions-apiserver, which calls this a structural schema.
  */
 import { isRecord, type Json, JsonNumber, treeFrom } from './json-tree.js'
 import { pruneUnknown, type Structural } from './structural-change.js'
 
-/** A schema as `JSON.parse` gives it. */
+/** A schema as parsed by `JSON.parse`. */
 export type OpenApiSchema = Readonly<Record<string, unknown>>
 
 const compiled = new WeakMap<OpenApiSchema, Structural>()

@@ -1,4 +1,6 @@
-/** Reads YAML bodies into a JSON tree. Numbers keep their digits, and anything that JSON cannot express is refused. */
+/**
+ * Parses YAML bodies into a JSON tree. Numbers keep their digits, and anything that JSON cannot express is rejected.
+ */
 import {
   createLineCounter,
   isAlias,
@@ -12,15 +14,15 @@ import {
 import { MAX_JSON_DEPTH } from './json-scan.js'
 import { joinPath, type Json, MAX_DUPLICATES, numberFromText, type ParsedJson, record } from './json-tree.js'
 
-/** The most aliases that are resolved in one document: a few lines of them can stand for gigabytes. */
+/** The most aliases resolved in one document: a few lines of them can stand for gigabytes. */
 const MAX_ALIASES = 100
 /** The most values that aliases may stand for in one document; a long text counts as several. */
 const MAX_ALIASED = 200_000
-/** The bytes of a text that count as one more value. */
+/** Bytes of text that count as one more value. */
 const BYTES_PER_VALUE = 64
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/
 
-/** @throws SyntaxError with the position, as far as it is known. */
+/** @throws SyntaxError with the position, as far as known. */
 export function parseYamlTree(text: string): ParsedJson {
   const documents = parseAllDocuments(text, { lineCounter: createLineCounter(), uniqueKeys: false, merge: true })
   const list = Array.isArray(documents) ? documents : []
@@ -32,10 +34,7 @@ export function parseYamlTree(text: string): ParsedJson {
   const duplicates: string[] = []
   let aliases = 0
   let aliased = 0
-  /**
-   * Anchors by name. Of a name given twice, the last one before the alias counts. The library's own lookup would walk
-   * the whole document.
-   */
+  /** Anchors by name. The last one before the alias counts. The library's own lookup would walk the whole document. */
   const anchors = new Map<string, Node>()
   let aliasDepth = 0
   const path: string[] = []

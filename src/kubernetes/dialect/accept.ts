@@ -1,10 +1,10 @@
 /**
  * Chooses the form of an answer. The clauses of Accept are tried best first, and the first that can be honoured wins. A
- * clause that asks for a form this verb does not have (a watch in YAML, a list as PartialObjectMetadata) is skipped, so
- * that `application/json;as=Table;…,application/json` degrades as its author meant. When none is left, the answer is a
- * 406 that lists the available media types.
+ * clause for a form that this verb does not have (a watch in YAML, a list as PartialObjectMetadata) is skipped, so that
+ * `application/json;as=Table;…,application/json` degrades as its author meant. If none is left, the answer is a 406
+ * that lists the available media types.
  *
- * Source: negotiation in kubernetes/apiserver. Two differences: q=0 refuses (RFC 9110), and a watch goes on to the next
+ * Source: negotiation in kubernetes/apiserver. Two differences: q=0 refuses (RFC 9110), and a watch tries the next
  * clause where the API server would answer 406.
  */
 import { NotAcceptableError } from '../../engine/model/status.js'
@@ -21,13 +21,13 @@ export const PROTOBUF_MEDIA_TYPE = 'application/vnd.kubernetes.protobuf'
 export const SSE_MEDIA_TYPE = 'text/event-stream'
 export const DISCOVERY_V2_MEDIA_TYPE = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 
-/** The versions of Table and PartialObjectMetadata, which differ in nothing but their name. */
+/** The versions of Table and PartialObjectMetadata, which differ only in name. */
 export type MetaVersion = 'meta.k8s.io/v1' | 'meta.k8s.io/v1beta1'
 
 export interface Negotiated {
   readonly encoding: Encoding
   readonly transform: Transform
-  /** What a transformed object says it is of. */
+  /** The version that a transformed object names. */
   readonly metaVersion: MetaVersion
   /** The stream is 'none' unless the verb is watch. */
   readonly stream: Stream
@@ -38,9 +38,12 @@ export interface Negotiated {
 }
 
 export interface Servable {
-  /** Whether the resource's objects can be written in protobuf. Default true; false for custom ones, as in Kubernetes. */
+  /**
+   * Whether the resource's objects can be written in protobuf. Default true; false for custom resources, as in
+   * Kubernetes.
+   */
   readonly protobufObjects?: boolean
-  /** Whether there are objects that can be transformed. Default true; false for documents, as of discovery. */
+  /** Whether there are objects that can be transformed. Default true; false for documents such as discovery. */
   readonly hasObjects?: boolean
 }
 
@@ -126,8 +129,8 @@ function transformOf(clause: AcceptClause, verb: 'get' | 'list' | 'watch'): Tran
 }
 
 /**
- * Returns the encoding of an error. It is never refused or transformed, and is JSON when the requested encoding is not
- * available.
+ * Returns the encoding of an error. An error is never refused or transformed, and is JSON if the requested encoding is
+ * unavailable.
  */
 export function negotiateStatus(accept: string | undefined): Encoding {
   try {
@@ -145,7 +148,7 @@ export interface NegotiatedDiscovery {
 }
 
 /**
- * Negotiates `/api` and `/apis`. Aggregated discovery is served as v2 in JSON only; v2beta1 is skipped. @throws as
+ * Negotiates `/api` and `/apis`. Aggregated discovery is served only as v2 in JSON; v2beta1 is skipped. @throws like
  * `negotiate`
  */
 export function negotiateDiscovery(accept: string | undefined): NegotiatedDiscovery {
@@ -169,8 +172,8 @@ export interface NegotiatedOpenApi {
 }
 
 /**
- * Negotiates `/openapi/v2` and the documents below `/openapi/v3`. The spelling with `@` is no legal media type: client-go
- * asks for it but cannot parse it in an answer. @throws as `negotiate`
+ * Negotiates `/openapi/v2` and the documents below `/openapi/v3`. The spelling with `@` is not a legal media type:
+ * client-go asks for it but cannot parse it in an answer. @throws like `negotiate`
  */
 export function negotiateOpenApi(accept: string | undefined, edition: 'v2' | 'v3'): NegotiatedOpenApi {
   const formats = [
@@ -199,20 +202,20 @@ export function isPretty(negotiated: Negotiated, query: Query, userAgent: string
   return negotiated.pretty || wantsPretty(query, userAgent)
 }
 
-/** Whether the User-Agent alone decides about that. */
+/** Whether only the User-Agent decides that. */
 export function isLaidOutByUserAgent(negotiated: Negotiated, query: Query): boolean {
   const isAsked = negotiated.pretty || (parameter(query, 'pretty') ?? '') !== ''
   return negotiated.encoding === 'json' && negotiated.stream === 'none' && !isAsked
 }
 
-/** Whether the request as a whole, be its answer an error, is one for people to read. */
+/** Whether a person reads the answer, even if it is an error. */
 export function wantsPretty(query: Query, userAgent: string | undefined): boolean {
   const text = parameter(query, 'pretty') ?? ''
   if (text !== '') return PRETTY_WORDS.has(text)
   return userAgent !== undefined && READ_BY_PEOPLE.some((prefix) => userAgent.startsWith(prefix))
 }
 
-/** The words that Go's ParseBool takes for true. */
+/** The words that Go's ParseBool accepts as true. */
 const PRETTY_WORDS: ReadonlySet<string> = new Set(['1', 't', 'T', 'TRUE', 'true', 'True'])
 const READ_BY_PEOPLE = ['curl', 'Wget', 'Mozilla/5.0']
 

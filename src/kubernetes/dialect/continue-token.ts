@@ -1,10 +1,10 @@
 /**
  * The token between two pages of a list: unpadded base64url of `{"v":"meta.k8s.io/v1","rv":N,"start":"key\u0000"}`, the
- * API server's own form. Clients send it back, so it is bounded and checked. `start` is relative to the listed prefix
- * and is only ever appended to it, so no token can name a key outside.
+ * API server's own form. Clients send it back, so its length is limited and it is checked. `start` is relative to the
+ * listed prefix and is only ever appended to it, so no token can name a key outside.
  *
  * A key may not be UTF-8, or may contain path segments such as `.`, `..` or empty ones, since any prefix may be served.
- * As text it could not be told apart from an attempt to leave the prefix, so it travels as base64 in `startBytes`
+ * As text it would be indistinguishable from an attempt to leave the prefix, so it travels as base64 in `startBytes`
  * beside the text.
  */
 import { type Key, keyFromText, keyToBytes, keyToText } from '../../engine/model/event.js'
@@ -76,9 +76,7 @@ export function startKeyOf(token: ContinueToken, prefix: Key): Key {
   return (prefix + token.start) as Key
 }
 
-/**
- * The revision of the token is gone. The error carries a token that goes on from the same key at the newest revision.
- */
+/** The token's revision is gone. The error carries a token that continues from the same key at the newest revision. */
 export function expiredTokenError(token: ContinueToken): ExpiredError {
   return new ExpiredError(
     'The provided continue parameter is too old to display a consistent list result. Start a new list without it, or go ' +

@@ -1,11 +1,11 @@
 /**
  * Reads a CustomResourceDefinition: one served resource per version, with its printer columns, short names, categories,
- * selectable fields and schema. These functions are pure: whoever watches the definitions puts the result into the
+ * selectable fields and schema. These functions are pure; the follower of the definitions puts the result into the
  * registry under `ownerOfDefinition`.
  *
  * Both apiextensions.k8s.io/v1 and v1beta1 are read, because API servers still store v1beta1. Conversion `None` only
- * changes the apiVersion. A conversion webhook cannot be called from here: its versions are served all the same, and an
- * object that is stored in another one is an error that says so.
+ * changes the apiVersion. A conversion webhook cannot be called from here: its versions are served anyway, and an
+ * object stored in another one becomes an error that says so.
  */
 import { createHash } from 'node:crypto'
 import { DefinedSchema } from '../codec/defined-schema.js'
@@ -28,11 +28,11 @@ export type DefinitionReading =
       readonly kind: 'defined'
       /** One resource per version, in the definition's order. All have the same etcd prefix. */
       readonly resources: readonly ServedResource[]
-      /** The version in which objects are written now; older objects may still be stored in another one. */
+      /** The version in which objects are written now; older objects may still be stored in another version. */
       readonly storageVersion: string
       readonly conversion: 'None' | 'Webhook'
     }
-  /** The API server does not serve it either (yet), or it is not a definition. */
+  /** The API server does not serve it (yet) either, or it is not a definition. */
   | { readonly kind: 'not-served'; readonly reason: string }
 
 /** Returns the owner for `ResourceRegistry.set`. @param name of the CustomResourceDefinition object. */
@@ -100,19 +100,19 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
   return { kind: 'defined', resources, storageVersion: stored.name, conversion }
 }
 
-/** The API server serves a resource anew when one of these changes, and not for anything else. */
+/** The API server reinstalls a resource when one of these changes, and for nothing else. */
 function fingerprintOf(definition: unknown): string {
   const said = [field(definition, 'spec'), field(definition, 'status', 'acceptedNames')]
   return createHash('sha256').update(exactText(said)).digest('hex')
 }
 
-/** In v1beta1 that is so unless it says otherwise. */
+/** True by default in v1beta1. */
 function preservesUnknownFields(definition: unknown): boolean {
   const given = field(definition, 'spec', 'preserveUnknownFields')
   return given === undefined ? textAt(definition, 'apiVersion').endsWith('/v1beta1') : given === true
 }
 
-/** The API server names a version to use instead where the definition gives no text. */
+/** If the definition gives no text, the API server names a version to use instead. */
 function deprecationOf(version: Version, all: readonly Version[], group: string, kind: string): string | null {
   const { name, isDeprecated, deprecationWarning } = version
   if (!isDeprecated) return null
@@ -146,7 +146,7 @@ interface Version {
   readonly served: boolean
   readonly storage: boolean
   readonly isDeprecated: boolean
-  /** null: the definition gives no text. */
+  /** null if the definition gives no text. */
   readonly deprecationWarning: string | null
   readonly printerColumns: readonly PrinterColumn[]
   readonly selectableFields: readonly string[]
@@ -154,7 +154,7 @@ interface Version {
   readonly subresources: Subresources
 }
 
-/** v1beta1 may have only one `version`, and columns and schema once for all versions. */
+/** v1beta1 may have only one `version`, with columns and schema once for all versions. */
 function versionsOf(spec: unknown): readonly Version[] {
   const given = listAt(spec, 'versions').filter((version) => LABEL.test(textAt(version, 'name')))
   const old = textAt(spec, 'version')

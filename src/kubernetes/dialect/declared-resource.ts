@@ -1,12 +1,12 @@
 /**
- * Turns the operator's declarations (`--resource`, the config's resource table) into the resources that are served from
- * the start. All problems are collected and returned, so that the config reports them together.
+ * Turns the operator's declarations (`--resource`, the config's resource table) into the resources served from the
+ * start. All problems are collected and returned, so that the config reports them together.
  *
  * `--resource secrets` adds a well-known resource that is off by default. `--resource flags=/config/flags/` declares a
- * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name spells the rest of the key. `--resource=-events`
- * leaves out a resource whose objects are elsewhere, under whatever group and version it has the same keys. Two served
- * prefixes may not overlap: each key would be held and sent twice, and `x=/` would publish Secrets that nobody has
- * named.
+ * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name spells the rest of the key.
+ * `--resource=-events` omits a resource whose objects are elsewhere, under every group and version with the same keys.
+ * Two served prefixes must not overlap: each key would be held and sent twice, and `x=/` would publish Secrets that
+ * nobody has named.
  */
 import { keyFromText, keyToText } from '../../engine/model/event.js'
 import { resourceId, type Resource } from '../../engine/model/resource.js'
@@ -15,7 +15,7 @@ import { wellKnownDeprecation } from './well-known-deprecations.js'
 import { wellKnownSubresources } from './well-known-subresources.js'
 import { DEFAULT_ETCD_PREFIX, findWellKnown, qualifiedName, wellKnownResources } from './well-known-resources.js'
 
-/** One entry of the config's resource table. Only name and prefix are needed. */
+/** One entry of the config's resource table. Only name and prefix are required. */
 export interface ResourceDeclaration {
   /** The plural, which is also the path segment. */
   readonly name: string
@@ -24,20 +24,20 @@ export interface ResourceDeclaration {
   readonly group?: string
   /** The version: `v1` when absent. */
   readonly version?: string
-  /** The kind, made from the name when absent: `feature-flags` gives `FeatureFlag`. */
+  /** The kind, derived from the name when absent: `feature-flags` gives `FeatureFlag`. */
   readonly kind?: string
   /** Whether the first segment after the prefix is the namespace. */
   readonly namespaced?: boolean
-  /** Whether each value is a whole object, as in Kubernetes, whose metadata.name is the name of its key. */
+  /** Whether each value is a whole object, as in Kubernetes, whose metadata.name matches its key. */
   readonly objects?: boolean
   readonly shortNames?: readonly string[]
 }
 
 export interface ResolvedResources {
   readonly resources: readonly ServedResource[]
-  /** Ids (`events`, `widgets.example.com`) of what is not served, whoever defines it. */
+  /** Ids (`events`, `widgets.example.com`) of resources that are not served, whoever defines them. */
   readonly leftOut: readonly string[]
-  /** One sentence for each problem. When there is any, nothing should be served. */
+  /** One sentence per problem. If there is any, nothing should be served. */
   readonly problems: readonly string[]
 }
 
@@ -49,8 +49,8 @@ const VERSION = /^v[1-9][0-9]{0,3}((alpha|beta)[1-9][0-9]{0,3})?$/
 const KIND = /^[A-Z][A-Za-z0-9]{0,62}$/
 
 /**
- * @param options.names values of `--resource`: `NAME`, `NAME=/prefix/` or `-NAME`, which counts whatever else names it.
- * @param options.declarations the config's table, in its order.
+ * @param options.names values of `--resource`: `NAME`, `NAME=/prefix/` or `-NAME`, which overrides other mentions.
+ * @param options.declarations the config's table, in order.
  */
 export function resolveResources(options: {
   readonly etcdPrefix?: string
@@ -78,7 +78,7 @@ export function resolveResources(options: {
     }
   }
 
-  // The resources are in the order of the table, not of the flags: it is the order of discovery.
+  // The resources have the order of the table, not of the flags, because discovery uses it.
   const resources = table.filter((row) => wanted.has(row)).map(({ resource }) => wellKnown(resource))
   const held = table.map(({ resource }) => resource)
   for (const declaration of declarations) {
@@ -106,14 +106,17 @@ export function resolveResources(options: {
   return { resources: resources.filter(isServed), leftOut: [...leftOut], problems }
 }
 
-/** Resources and rights are made from these. */
+/** Resources and permissions are derived from these. */
 export const BASIC_RESOURCES: ReadonlySet<string> = new Set([
   'customresourcedefinitions.apiextensions.k8s.io',
   'apiservices.apiregistration.k8s.io',
   ...['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'].map((one) => `${one}.rbac.authorization.k8s.io`),
 ])
 
-/** What a name leaves out: all that has the keys of the resource, or the custom resource of that name; nothing for a wrong one. */
+/**
+ * Returns the ids that a name omits: everything with the same keys, or the custom resource of that name; nothing for an
+ * unknown name.
+ */
 function idsOf(name: string, known: readonly Resource[]): readonly string[] {
   const named = known.find((one) => resourceId(one) === name) ?? known.find((one) => one.plural === name)
   if (named !== undefined) return known.filter((one) => one.etcdPrefix === named.etcdPrefix).map(resourceId)
@@ -121,7 +124,7 @@ function idsOf(name: string, known: readonly Resource[]): readonly string[] {
   return !isVersion && name.includes('.') && SUBDOMAIN.test(name) ? [name] : []
 }
 
-/** A built-in resource with what is known of it. */
+/** Returns a built-in resource with everything known about it. */
 export function wellKnown(resource: Resource): ServedResource {
   return servedResource(resource, 'well-known', {
     subresources: wellKnownSubresources(resource),
@@ -190,8 +193,8 @@ function toResource(declaration: ResourceDeclaration): Resource {
 }
 
 /**
- * Guesses the singular for a default: policies → policy, boxes → box, flags → flag, leases → lease; other words stay as
- * they are.
+ * Guesses the singular as a default: policies → policy, boxes → box, flags → flag, leases → lease; other words stay
+ * unchanged.
  */
 function singularOf(plural: string): string {
   if (/[^aeiou-]ies$/.test(plural)) return `${plural.slice(0, -3)}y`

@@ -1,9 +1,9 @@
 /**
- * Discovery documents, made from the registry and kept as bytes until it changes: `/api`, `/apis`, a group, a group
+ * Discovery documents, built from the registry and kept as bytes until it changes: `/api`, `/apis`, a group, a group
  * version, their aggregated form (apidiscovery.k8s.io/v2), and `/version`.
  *
- * Groups come in the order of the well-known table, then declared groups, then custom ones by name. Versions come in
- * Kubernetes' order of preference. The documents of two replicas are therefore equal byte for byte, and so are their
+ * Groups have the order of the well-known table, then come declared groups, then custom ones by name. Versions have
+ * Kubernetes' order of preference. The documents of two replicas are therefore byte for byte equal, and so are their
  * ETags.
  */
 import { createHash } from 'node:crypto'
@@ -17,13 +17,13 @@ import { EVICTION } from './well-known-subresources.js'
 
 export interface Document {
   readonly body: Buffer
-  /** The ETag in quotes, as the header has it. */
+  /** The ETag, in quotes as in the header. */
   readonly etag: string
 }
 
 const READ_VERBS = ['get', 'list', 'watch']
 const WRITE_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
-/** Each check of a health path has a path of its own; these are the ones that every server has. */
+/** Each check of a health path has its own path; these are the ones that every server has. */
 const OTHER_PATHS = [
   '/apis', '/healthz', '/healthz/ping', '/livez', '/livez/ping', '/metrics', '/openapi/v2', '/openapi/v3', '/readyz',
   '/readyz/ping', '/readyz/shutdown', '/version',
@@ -46,11 +46,11 @@ export interface Review {
 }
 
 export interface DiscoveryOptions {
-  /** Whether writes are served: then their verbs are shown. Default false. */
+  /** Whether writes are enabled, so that their verbs are listed. Default false. */
   readonly writable?: boolean
-  /** What other servers serve through this one: shown where this server has nothing of that version itself. */
+  /** What other servers serve through this one; listed if this server has nothing of that version itself. */
   readonly remote?: RemoteGroups
-  /** Access reviews: resources of which only `create` is served, and nothing is stored. Default: none. */
+  /** Access reviews: resources with only the verb `create`, for which nothing is stored. Default: none. */
   readonly reviews?: readonly Review[]
   /** The version of this project, for `/version`. */
   readonly productVersion?: string
@@ -78,7 +78,7 @@ export class Discovery {
     return this.#version
   }
 
-  /** The document of `/`: the paths that can be asked for, sorted. */
+  /** The document of `/`: the available paths, sorted. */
   paths(): Document {
     return this.#cached('/', () => {
       const roots = this.#groups().flatMap(({ name, versions }) => {
@@ -111,7 +111,7 @@ export class Discovery {
     }))!
   }
 
-  /** The document of `/apis/{group}`: APIGroup; null when nothing of the group is served. */
+  /** The document of `/apis/{group}`: APIGroup; null if nothing of the group is served. */
   apiGroup(group: string): Document | null {
     return this.#cached(`/apis/${group}`, () => {
       const found = group === '' ? undefined : this.#groups().find(({ name }) => name === group)
@@ -120,7 +120,7 @@ export class Discovery {
   }
 
   /**
-   * The document of `/api/v1` and `/apis/{group}/{version}`: APIResourceList; null when nothing of it is served here,
+   * The document of `/api/v1` and `/apis/{group}/{version}`: APIResourceList; null if nothing of it is served here,
    * since another server then answers for itself.
    */
   apiResources(group: string, version: string): Document | null {
@@ -208,7 +208,7 @@ export class Discovery {
     const status = subresources.status ? [{ name: 'status', group, version, kind, verbs }] : []
     const isEvicted = subresources.eviction && this.#isWritable
     const eviction = isEvicted ? [{ name: EVICTION_NAME, ...EVICTION, verbs: CREATE_ONLY }] : []
-    // The API server sorts the built-in ones by name, and these not.
+    // The API server sorts those of built-in kinds by name, but not these.
     return origin === 'custom' ? [...status, ...scale] : [...eviction, ...scale, ...status]
   }
 
@@ -224,7 +224,10 @@ export class Discovery {
     }
   }
 
-  /** Left out where it is not known in which of several versions a kind is stored, and for definitions, of which the API server says none. */
+  /**
+   * Omitted if it is unknown which of several versions a kind is stored in, and for definitions, for which the API
+   * server gives none.
+   */
   #storageJson({ resource, origin, storageVersion }: ServedResource): object {
     if (
       origin === 'declared' ||
@@ -255,7 +258,7 @@ export class Discovery {
     let cached = this.#documents.get(path)
     if (cached === undefined) {
       const made = make()
-      // A document that does not exist is not kept: clients can ask for any name.
+      // A missing document is not cached: clients can ask for any name.
       if (made === null) return null
       cached = document(made)
       this.#documents.set(path, cached)
@@ -354,12 +357,12 @@ function sortKey({ resource }: ServedResource): string {
   return `${resource.group}/${resource.plural}`
 }
 
-/** As the API server makes it: eight bytes are enough to tell that the version has changed. */
+/** Computed like the API server's: eight bytes are enough to tell that the version has changed. */
 function storageVersionHash(group: string, version: string, kind: string): string {
   return createHash('sha256').update(`${group}/${version}/${kind}`).digest().subarray(0, 8).toString('base64')
 }
 
-/** No object is stored below it. */
+/** No object is stored under it. */
 const NOWHERE = keyFromText('')
 
 function reviewResource({ group, plural, kind, namespaced }: Review): ServedResource {

@@ -1,9 +1,9 @@
 /**
- * What a field selector may name, by resource, and where its value is read.
+ * The field labels that a selector may use, by resource, and where their values are read.
  *
- * Kubernetes' own kinds and custom resources take the labels that the API server takes, so that a typing error is refused and
- * does not select everything. A declared prefix takes any scalar path, and so do the others where `--select-any-field` says
- * so.
+ * Kubernetes' own kinds and custom resources accept the labels that the API server accepts, so that a typo is rejected
+ * instead of selecting everything. A declared prefix accepts any scalar path, and so do the others with
+ * `--select-any-field`.
  *
  * Source: the field label conversions that Kubernetes 1.37 registers (`AddFieldLabelConversionFunc`), and its
  * `ToSelectableFields`.
@@ -21,7 +21,7 @@ export interface FieldLabel {
 
 export interface FieldLabels {
   /**
-   * Null: the value is read from the path of the label's name.
+   * Returns null if the value is at the path of the label's name.
    *
    * @throws BadRequestError when the resource cannot be selected by the label.
    */
@@ -30,7 +30,7 @@ export interface FieldLabels {
 
 type Table = Readonly<Record<string, readonly [paths: readonly string[], otherwise: string]>>
 
-/** Labels whose value does not lie at the path of their name, or reads as a default where there is none. */
+/** Labels whose value is not at the path of their name, or has a default. */
 const COMPUTED: Readonly<Record<string, Table>> = {
   pods: {
     'spec.host': [['spec.nodeName'], ''],
@@ -51,7 +51,7 @@ const COMPUTED: Readonly<Record<string, Table>> = {
 const OBJECT = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath']
 const NAMED = ['metadata.name', 'metadata.namespace']
 
-/** Of the kinds that have labels of their own, all of them: not every one has a namespace among them. */
+/** For kinds with their own labels, the complete list: not every one includes the namespace. */
 const OWN: Readonly<Record<string, readonly string[]>> = {
   pods: [
     ...NAMED, 'spec.nodeName', 'spec.host', 'spec.restartPolicy', 'spec.schedulerName', 'spec.serviceAccountName', 'spec.hostNetwork',
@@ -85,7 +85,7 @@ export function fieldLabelsOf(served: Selected, isAnySelectable: boolean): Field
 
 function labelsOf({ resource, origin, definition, selectableFields }: Selected): FieldLabels {
   const any = anyOf(resource)
-  // A custom resource of an upstream that does not show its definitions: nobody here knows its labels.
+  // A custom resource of an upstream that does not expose its definitions: nobody here knows its labels.
   if (origin === 'declared' || resource.holds !== 'kubernetes' || (origin === 'custom' && definition === null))
     return any
   const own = origin === 'custom' ? customLabels(resource, selectableFields) : OWN[resourceId(resource)]

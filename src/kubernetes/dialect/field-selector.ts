@@ -1,6 +1,6 @@
 /**
  * Field selectors: `spec.nodeName=n1,status.phase!=Running`. The grammar is that of Kubernetes (`=`, `==`, `!=`; `\,`
- * `\=` `\\` in values). Which fields there are is said by the resource (field-labels.ts). Paths are spelled as in
+ * `\=` `\\` in values). The resource decides which fields exist (field-labels.ts). Paths are spelled as in
  * engine/facts/field-path.ts. A path that is missing, or leads to an object or a list, reads as '', unless the resource
  * has another value for it.
  */
@@ -10,10 +10,10 @@ import type { EqualityTerm } from '../../engine/model/equality-term.js'
 import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
 import { ANY_FIELD, type FieldLabel, type FieldLabels } from './field-labels.js'
 
-/** A term as it is written: whether there is such a field is another question. */
+/** A term as written; whether the field exists is checked later. */
 export interface FieldTerm {
   readonly label: string
-  /** Where it begins in the selector. */
+  /** Its position in the selector. */
   readonly at: number
   readonly negated: boolean
   readonly value: string
@@ -22,17 +22,17 @@ export interface FieldTerm {
 interface Term {
   /** The canonical path. */
   readonly path: string
-  /** null when the value lies at `path` itself. */
+  /** null if the value is at `path` itself. */
   readonly label: FieldLabel | null
   readonly negated: boolean
   readonly value: string
 }
 
 export class FieldSelector {
-  /** Sorted and in one spelling: equal selectors have equal text. '' selects everything. */
+  /** Canonical: equal selectors have equal text. '' selects everything. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** The fields it reads, in canonical spelling, without duplicates. */
+  /** The fields used, in canonical spelling, without duplicates. */
   readonly paths: readonly string[]
   private readonly equalities: readonly EqualityTerm[]
 
@@ -50,17 +50,17 @@ export class FieldSelector {
     return true
   }
 
-  /** Returns what every matching object has: these terms are necessary, not sufficient. */
+  /** Returns terms that every matching object satisfies: necessary, not sufficient. */
   equalityTerms(): readonly EqualityTerm[] {
     return this.equalities
   }
 
-  /** Returns the values that the field is compared with. */
+  /** Returns the values with which the field is compared. */
   valuesOf(path: string): readonly string[] {
     return this.terms.filter((term) => term.path === path).map(({ value }) => value)
   }
 
-  /** Returns the only value that this field can have in a matching object; undefined when there is no such value. */
+  /** Returns the only value that this field can have in a matching object; undefined if there is no such value. */
   requiredValue(path: string): string | undefined {
     return this.equalities.find((term) => term.path === path)?.value
   }
@@ -110,7 +110,7 @@ export function selectFields(written: readonly FieldTerm[], labels: FieldLabels)
   return new FieldSelector([...terms].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, term]) => term))
 }
 
-/** Reads the grammar alone. @throws BadRequestError that says what is wrong and where. */
+/** Parses the grammar alone. @throws BadRequestError that says what is wrong and where. */
 export function parseFieldTerms(text: string): readonly FieldTerm[] {
   if (text.length > MAX_SELECTOR_LENGTH) {
     throw new BadRequestError(

@@ -1,21 +1,21 @@
 /**
- * `?prefix=eu/`: the objects of a declared prefix whose keys begin with a text, as they are in etcd. Nothing else spells
- * it: the text is decoded once, from the query, before anybody is authorized by it.
+ * `?prefix=eu/`: the objects of a declared prefix whose keys in etcd begin with a text. There is only one spelling: the
+ * text is decoded once, from the query, before authorization uses it.
  */
 import { type Key, keyFromText } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
 import { BadRequestError } from '../../engine/model/status.js'
 import { parameter, type Query } from './query.js'
 
-/** etcd's own requests are bounded; a longer key than this is hardly a key. */
+/** etcd's own requests are limited; a longer text is unlikely to be a key. */
 const MAX_LENGTH = 4_096
 
 /**
- * Returns what the keys begin with, after the prefix of the resource and the namespace; '' for all.
+ * Returns the key prefix after the resource's prefix and the namespace; '' for all keys.
  *
- * @param resource undefined: any.
- * @param namespace '' for all of them, or where the resource has none.
- * @throws BadRequestError where it has no meaning, rather than answer with objects that were not asked for.
+ * @param resource undefined for any.
+ * @param namespace '' for all of them, or if the resource has none.
+ * @throws BadRequestError where it has no meaning, instead of answering with objects that were not requested.
  */
 export function parseKeyPrefix(query: Query, resource: Resource | undefined, namespace: string): Key {
   const text = parameter(query, 'prefix')

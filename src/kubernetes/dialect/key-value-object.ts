@@ -1,14 +1,14 @@
 /**
- * Makes an object of one key and its value, so that any prefix of etcd can be served. Its kind is that of its resource,
- * as discovery announces it.
+ * Builds an object from one key and its value, so that any prefix of etcd can be served. Its kind is that of its
+ * resource, as discovery announces it.
  *
  *     {"apiVersion":"distributary.io/v1","kind":"Flag","metadata":{"name":"eu:checkout"},"key":"/config/flags/eu/checkout",
  *      "value":{"on":true},"createRevision":7,"version":2,"lease":"7587862094709768000"}
  *
- * The value is `value` when it is JSON of any type, spliced in as it is written so that every number keeps its digits;
- * `text` when it is other UTF-8; else `bytes` in base64. There is no creationTimestamp, because etcd keeps no times. The
- * lease is a string because lease ids exceed 2^53. The bytes are compact JSON with `metadata` ready for its
- * resourceVersion, so they need no scan.
+ * The value is `value` if it is JSON of any type, inserted unchanged so that every number keeps its digits; `text` if
+ * it is other UTF-8; else `bytes` in base64. There is no creationTimestamp, because etcd keeps no times. The lease is a
+ * string because lease ids exceed 2^53. The bytes are compact JSON with `metadata` ready for its resourceVersion, so
+ * they need no scan.
  */
 import { isUtf8 } from 'node:buffer'
 

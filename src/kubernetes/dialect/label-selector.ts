@@ -1,7 +1,7 @@
 /**
- * The label selector of a list or watch: the requirements of `engine/model/label-requirements.ts` with what indexes ask of them.
- * Each requirement decides for itself whether an object matches; the dispatcher's index, which `equalityTerms` feeds,
- * decides which selectors are asked at all.
+ * The label selector of a list or watch: the requirements of `engine/model/label-requirements.ts` plus what indexes
+ * need. Each requirement decides for itself whether an object matches; the dispatcher's index, built from
+ * `equalityTerms`, decides which selectors are evaluated at all.
  */
 import { labelPath } from '../../engine/facts/field-path.js'
 import { BadRequestError } from '../../engine/model/status.js'
@@ -10,10 +10,10 @@ import { formatRequirement, holds, parseRequirements, type Requirement } from '.
 import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
 
 export class LabelSelector {
-  /** Sorted and in one spelling: equal selectors have equal text. '' selects everything. */
+  /** Canonical: equal selectors have equal text. '' selects everything. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** The label facts it reads, as `metadata.labels[KEY]`, without duplicates. */
+  /** The label facts used, as `metadata.labels[KEY]`, without duplicates. */
   readonly paths: readonly string[]
   private readonly terms: readonly EqualityTerm[]
 
@@ -33,7 +33,7 @@ export class LabelSelector {
     return true
   }
 
-  /** Returns what every matching object has: these terms are necessary, not sufficient. */
+  /** Returns terms that every matching object satisfies: necessary, not sufficient. */
   equalityTerms(): readonly EqualityTerm[] {
     return this.terms
   }

@@ -1,8 +1,8 @@
 /**
  * Parses the query parameters of a get, list or watch. Every valid combination of resourceVersion,
- * resourceVersionMatch, continue and sendInitialEvents becomes one case of a union, so that no other file interprets these
- * parameters. Contradictions are refused here, in the API server's words: 422 for a forbidden combination, 400 for text
- * that cannot be parsed.
+ * resourceVersionMatch, continue and sendInitialEvents becomes one case of a union, so that no other file interprets
+ * these parameters. Contradictions are rejected here, in the API server's words: 422 for a forbidden combination, 400
+ * for text that cannot be parsed.
  *
  * Source: ListOptions validation in kubernetes/apimachinery; continue and resourceVersion rules in
  * kubernetes/apiserver.
@@ -39,22 +39,22 @@ export type ListRead =
 
 export interface GetParameters {
   readonly read: RequestedFreshness
-  /** The value of `fields=`: only these parts of the object; null means all of it. */
+  /** The value of `fields=`: only these parts of the object; null for all of it. */
   readonly projection: Projection | null
-  /** The part of the object that a row of a Table carries: other forms take any text. */
+  /** The part of the object in each row of a Table; other forms accept any text. */
   readonly includeObject: string
 }
 
 export interface ListParameters {
   readonly read: ListRead
-  /** The most items of a page; null means no limit. */
+  /** The most items in a page; null for no limit. */
   readonly limit: number | null
-  /** What the keys begin with, after the prefix of the resource and the namespace; '' for all. */
+  /** The key prefix after the resource's prefix and the namespace; '' for all keys. */
   readonly keyPrefix: Key
   readonly selector: Selector
-  /** The value of `fields=`: only these parts of each object; null means whole objects. */
+  /** The value of `fields=`: only these parts of each object; null for whole objects. */
   readonly projection: Projection | null
-  /** The part of the object that a row of a Table carries: other forms take any text. */
+  /** The part of the object in each row of a Table; other forms accept any text. */
   readonly includeObject: string
 }
 
@@ -66,7 +66,7 @@ export type RequestedStart =
       /** Whether a bookmark with `k8s.io/initial-events-end` closes the initial state. */
       readonly endBookmark: boolean
     }
-  /** The stream from the present state on, without that state. */
+  /** The stream from the present on, without the present state. */
   | { readonly kind: 'now'; readonly freshness: RequestedFreshness }
   /** Exactly the events after this revision, which may be a future one. */
   | { readonly kind: 'after'; readonly revision: Revision }
@@ -79,11 +79,11 @@ export interface WatchParameters {
   /** As in `ListParameters`. */
   readonly keyPrefix: Key
   readonly selector: Selector
-  /** The value of `fields=`: only these parts of each object; null means whole objects. */
+  /** The value of `fields=`: only these parts of each object; null for whole objects. */
   readonly projection: Projection | null
-  /** The value of `compress=gzip`: the stream itself is compressed, if the client accepts that too. */
+  /** The value of `compress=gzip`: compress the stream itself if the client also accepts that. */
   readonly compress: boolean
-  /** The part of the object that a row of a Table carries: other forms take any text. */
+  /** The part of the object in each row of a Table; other forms accept any text. */
   readonly includeObject: string
 }
 
@@ -105,7 +105,7 @@ export function parseGetParameters(query: Query): GetParameters {
 }
 
 /**
- * @param target what is to be listed.
+ * @param target what is listed.
  * @throws BadRequestError, InvalidError
  */
 export function parseListParameters(query: Query, target: Target = {}): ListParameters {
@@ -143,12 +143,12 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   return { read: fresh, limit, ...rest }
 }
 
-/** Whether the API server keeps no watch cache of the resource: its lists have pages at every revision. */
+/** Whether the API server has no watch cache for the resource, so that its lists have pages at every revision. */
 function isUncachedThere({ resource }: Target): boolean {
   return resource?.plural === 'events' && (resource.group === '' || resource.group === 'events.k8s.io')
 }
 
-/** Whether the list is of one key: the API server then reads that, and makes no pages. */
+/** Whether the list is of a single key, which the API server reads directly, without pages. */
 function isOneObject(selector: Selector, { resource, namespace = '' }: Target): boolean {
   if ((selector.requiredValue('metadata.name') ?? '') === '') return false
   return resource?.namespaced !== true || namespace !== '' || selector.requiredValue('metadata.namespace') !== undefined
@@ -179,19 +179,19 @@ function checkListOptions(query: Query, { match, continueText, sendInitialEvents
 
 /** The object or collection that a list or watch is for. */
 export interface Target {
-  /** The name in a path that names one object and still lists: it must not contradict the selector. */
+  /** The name in a path that names one object but still lists; it must not contradict the selector. */
   readonly name?: string
   readonly resource?: Resource
   /** Default: any scalar path. */
   readonly fieldLabels?: FieldLabels
-  /** '' or absent: all of them, or the resource has none. */
+  /** '' or absent for all namespaces, or if the resource has none. */
   readonly namespace?: string
 }
 
 export interface WatchParameterSources extends Target {
-  /** The header that a reconnecting EventSource sends: it takes precedence over the resourceVersion of the URL. */
+  /** The header sent by a reconnecting EventSource; takes precedence over the resourceVersion in the URL. */
   readonly lastEventId?: string
-  /** Whether the path says that it is a watch (`/watch/`), so that the query need not. */
+  /** Whether the path (`/watch/`) makes it a watch, so that the query need not. */
   readonly legacyWatch?: boolean
 }
 
@@ -201,7 +201,7 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
   const { resourceVersion } = parameters
   const timeout = timeoutSeconds(query)
   const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
-  // As in the API server, where the options are read before the path: it has those of a list.
+  // As in the API server, which parses the options before the path, such a request has those of a list.
   const isOld = request.legacyWatch === true && !isWatch(query)
   if (isOld) checkListOptions(query, parameters)
   const sendInitialEvents = isOld ? undefined : checkWatchOptions(query, parameters)
@@ -225,7 +225,7 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
 
 /** @returns whether the state comes first. @throws InvalidError for combinations that a watch cannot have. */
 function checkWatchOptions(query: Query, { continueText, ...given }: Parameters): boolean | undefined {
-  // Verbatim: 00 is another word for 0, but not one by which the API server knows a client of old.
+  // Verbatim: 00 also means 0, but the API server recognizes old clients only by the latter.
   const resourceVersion = parameter(query, 'resourceVersion') ?? ''
   let { match, sendInitialEvents } = given
   if (match === '' && sendInitialEvents === undefined && (resourceVersion === '' || resourceVersion === '0')) {
@@ -303,8 +303,7 @@ function freshness(resourceVersion: string): RequestedFreshness {
 const MAX_UINT64 = 2n ** 64n - 1n
 
 /**
- * Leading zeros are ignored, and a 64-bit number beyond every revision counts as the largest one: the API server reads
- * both this way.
+ * Leading zeros are ignored, and a 64-bit number beyond every revision counts as the largest one, as in the API server.
  */
 function resourceVersionText(query: Query): string {
   const text = parameter(query, 'resourceVersion') ?? ''

@@ -1,6 +1,6 @@
 /**
- * Writes a list in pieces of about 64 KB: it chooses the objects of a snapshot that belong to the page, and encodes
- * them. The search for matches is cut into slices, so that a selector over many objects does not block the event loop.
+ * Writes a list in pieces of about 64 KB: selects the snapshot's objects for the page and encodes them. The search for
+ * matches is sliced, so that a selector over many objects does not block the event loop.
  */
 import type { Key } from '../../engine/model/event.js'
 import type { ObjectState } from '../../engine/model/object-state.js'
@@ -18,9 +18,9 @@ export interface ListPage {
   readonly prefix: Key
   /** The first key of the page, absolute. */
   readonly startKey: Key
-  /** null means no limit. */
+  /** null for no limit. */
   readonly limit: number | null
-  /** null means no selector. */
+  /** null for no selector. */
   readonly matches: ((object: StoredObject) => boolean) | null
   readonly encoder: ObjectEncoder
 }
@@ -50,7 +50,7 @@ export function* listPieces(page: ListPage): Generator<Buffer | null, void, void
   yield pieces.take()
 }
 
-/** The head says whether more follows, or how long the list is, so references to the objects are collected first. */
+/** The head states whether more follows, or how long the list is, so references to the objects are collected first. */
 function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null, void, void> {
   const { snapshot, prefix, startKey, matches, encoder } = page
   const objects: StoredObject[] = []

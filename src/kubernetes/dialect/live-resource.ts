@@ -1,4 +1,4 @@
-/** The served resources of Kubernetes' dialect as requests meet them. */
+/** The served resources of Kubernetes' dialect, as requests see them. */
 import type { LiveResource as Live, UncachedResource as Uncached } from '../../engine/pipeline/live-resource.js'
 import type { ServedResource } from './resource-registry.js'
 

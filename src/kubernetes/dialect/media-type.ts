@@ -1,6 +1,6 @@
 /**
  * Parses the headers of content negotiation: Accept, Accept-Encoding, Content-Type. The parser takes one pass over the
- * text, quoted strings included, without a regular expression over the whole text. The length is bounded, because
+ * text, quoted strings included, without a regular expression over the whole text. The length is limited, because
  * clients write these headers.
  */
 import { BadRequestError, UnsupportedMediaTypeError } from '../../engine/model/status.js'
@@ -23,7 +23,7 @@ const MAX_HEADER_LENGTH = 8_192
  * Returns the clauses, best first: by q, then a full type before a wildcard subtype before a full wildcard, then as
  * written. Clauses with q=0 come last and are refusals.
  *
- * @throws BadRequestError when the header is too long. Clauses that are not media ranges are left out.
+ * @throws BadRequestError when the header is too long. Clauses that are not media ranges are skipped.
  */
 export function parseAccept(header: string): readonly AcceptClause[] {
   checkLength('Accept', header)
@@ -65,7 +65,7 @@ export function parseMediaType(text: string): MediaType | null {
 }
 
 /**
- * Returns the media type of a body, out of those that a handler reads.
+ * Returns the media type of a body, from those that a handler reads.
  *
  * @param contentType the header; absent or empty means the first of `readable`, as in the API server.
  * @throws UnsupportedMediaTypeError when it is none of them.
@@ -80,10 +80,7 @@ export function bodyMediaType<T extends string>(contentType: string | undefined,
   )
 }
 
-/**
- * Whether an answer may be gzipped: gzip (or `*`) is named and not refused with q=0. An absent header does not allow
- * it.
- */
+/** Whether an answer may be gzipped: gzip (or `*`) is listed without q=0. An absent header does not allow it. */
 export function acceptsGzip(acceptEncoding: string | undefined): boolean {
   if (acceptEncoding === undefined || acceptEncoding.length > MAX_HEADER_LENGTH) return false
   let any = false

@@ -6,7 +6,7 @@
 import type { ServedResource } from './resource-registry.js'
 import { apiVersion } from '../../engine/model/resource.js'
 
-/** The part of a table of messages that is needed here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
+/** The part of a table of messages used here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
 export interface SchemaSource {
   /** @param apiVersion `v1`, `apps/v1`. */
   messageOfKind(apiVersion: string, kind: string): SchemaMessage | undefined
@@ -34,7 +34,10 @@ export type JsonSchema = Readonly<Record<string, unknown>>
 
 const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
 const LIST_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta'
-/** What the API server says of its own types beyond the names and types of their fields: gitops tools merge objects by it. */
+/**
+ * What the API server adds to its own types beyond the names and types of their fields: gitops tools merge objects by
+ * it.
+ */
 const FACTS: Readonly<Record<string, { readonly itself?: JsonSchema; readonly fields?: Record<string, JsonSchema> }>> =
   {
     [OBJECT_META]: {
@@ -55,7 +58,7 @@ const FACTS: Readonly<Record<string, { readonly itself?: JsonSchema; readonly fi
     'k8s.io.api.autoscaling.v1.ScaleStatus': { itself: { required: ['replicas'] } },
     'k8s.io.apimachinery.pkg.apis.meta.v1.ShardInfo': { itself: { required: ['selector'] } },
   }
-/** Fields of old that nobody writes any more. */
+/** Obsolete fields that nobody writes any more. */
 const LEFT_OUT: ReadonlySet<string> = new Set([`${OBJECT_META}.clusterName`])
 
 const QUANTITY = 'io.k8s.apimachinery.pkg.api.resource.Quantity'
@@ -145,7 +148,7 @@ export class SchemaCollector {
     return SCALE_NAME
   }
 
-  /** Handles a custom resource, a declared prefix, or a kind that the table does not have. */
+  /** Handles a custom resource, a declared prefix, or a kind missing from the table. */
   #unlisted({ resource, schema }: ServedResource): JsonSchema {
     const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
     if (schema !== undefined) {
@@ -156,9 +159,9 @@ export class SchemaCollector {
     return { type: 'object', 'x-kubernetes-preserve-unknown-fields': true, properties }
   }
 
-  /** A definition's schema with what its extensions imply said in words that every reader of schemas knows. */
+  /** Returns a definition's schema with the implications of its extensions in standard keywords. */
   #published(schema: JsonSchema): JsonSchema {
-    // As in Go, a member that is null says nothing.
+    // As in Go, a null member counts as absent.
     const published = Object.fromEntries(Object.entries(schema).filter(([, value]) => value !== null))
     const { items, additionalProperties } = schema
     if (isSchema(schema['properties'])) {
@@ -190,7 +193,7 @@ export class SchemaCollector {
   #reference(message: SchemaMessage): JsonSchema {
     const name = definitionName(message.fullName)
     if (!Object.hasOwn(this.schemas, name)) {
-      // The name is taken first, so that a message that contains itself ends the recursion here.
+      // The name is reserved first, so that a self-containing message ends the recursion here.
       this.schemas[name] = {}
       this.schemas[name] = this.#message(message)
     }
@@ -280,7 +283,7 @@ function isSchema(value: unknown): value is JsonSchema {
 
 const INT_OR_TEXT: readonly JsonSchema[] = [{ type: 'integer' }, { type: 'string' }]
 
-/** Whether it says so itself, alone or in the first of `allOf`, as definitions may. */
+/** Whether the schema says so itself, directly or in the first of `allOf`, as definitions may. */
 function saysIntOrString({ anyOf, allOf }: JsonSchema): boolean {
   const first: unknown = Array.isArray(allOf) ? allOf[0] : undefined
   const says = (list: unknown): boolean => JSON.stringify(list) === JSON.stringify(INT_OR_TEXT)
@@ -303,7 +306,7 @@ function definitionName(fullName: string): string {
   return written.replace('kube_aggregator', 'kube-aggregator').replace(/^k8s\.io\./, 'io.k8s.')
 }
 
-/** Turns `edge.example.com` into `com.example.edge`; the core group has a name of its own. */
+/** Turns `edge.example.com` into `com.example.edge`; the core group has a special name. */
 function reversed(group: string): string {
   return group === '' ? 'io.k8s.api.core' : group.split('.').toReversed().join('.')
 }

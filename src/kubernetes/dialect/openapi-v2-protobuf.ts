@@ -1,6 +1,6 @@
 /**
- * The OpenAPI v2 document as protobuf (`openapi.v2.Document`), in which client-go asks for it. Members that the message has no
- * field for are `vendor_extension`s, whose values are YAML: JSON is YAML.
+ * The OpenAPI v2 document as protobuf (`openapi.v2.Document`), the form that client-go requests. Members without a
+ * field in the message are `vendor_extension`s, whose values are YAML: JSON is YAML.
  *
  * Source: gnostic-models, openapiv2/OpenAPIv2.proto.
  */
@@ -24,7 +24,7 @@ function namedMessage(name: string, value: MessageWriter): MessageWriter {
   return new MessageWriter().text(1, name).message(2, value)
 }
 
-/** Of Definitions and of Properties. */
+/** Writes Definitions and Properties. */
 function namedSchemas(schemas: Readonly<Record<string, JsonSchema>>): MessageWriter {
   const writer = new MessageWriter()
   for (const [name, value] of Object.entries(schemas)) writer.message(1, namedMessage(name, schema(value)))
@@ -63,7 +63,7 @@ function parameters(writer: MessageWriter, number: number, given: unknown): Mess
   return writer
 }
 
-/** Parameter: a body, or one of the others, whose messages differ in the numbers of their fields. */
+/** Writes a parameter: a body, or one of the others, whose messages have different field numbers. */
 function parameterOf(parameter: JsonSchema): MessageWriter {
   const { name, in: place, type, schema: of, required } = parameter
   const [title, inPlace] = [String(name), String(place)]
@@ -83,7 +83,7 @@ function parameterOf(parameter: JsonSchema): MessageWriter {
   return new MessageWriter().message(2, new MessageWriter().message(isPath ? 4 : 3, rest))
 }
 
-/** Fields of Schema that are texts. */
+/** String fields of Schema. */
 const TEXTS: Readonly<Record<string, number>> = { $ref: 1, format: 2, title: 3, description: 4, pattern: 13 }
 const NUMBERS: Readonly<Record<string, number>> = {
   maxLength: 11, minLength: 12, maxItems: 14, minItems: 15, maxProperties: 17, minProperties: 18,

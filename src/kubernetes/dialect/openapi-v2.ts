@@ -1,10 +1,10 @@
 /**
- * The OpenAPI v2 document: what the v3 documents say, in the older grammar and in one piece. Tools that merge and compare
- * objects (Argo CD, `kubectl` before 1.27) build the schema of every kind from its definitions, which they find by
- * `x-kubernetes-group-version-kind`.
+ * The OpenAPI v2 document: the content of the v3 documents, in the older grammar and in one piece. Tools that merge and
+ * compare objects (Argo CD, `kubectl` before 1.27) build the schema of every kind from its definitions, which they find
+ * by `x-kubernetes-group-version-kind`.
  *
- * Source: the API server leaves out what the older grammar has no word for (oneOf, anyOf, not, nullable), and the
- * members of what may hold anything, which its clients could not read.
+ * Source: the API server drops what the older grammar cannot express (oneOf, anyOf, not, nullable), and the members of
+ * schemas that allow anything, which its clients could not read.
  */
 import type { JsonSchema } from './openapi-schema.js'
 
@@ -31,7 +31,7 @@ export function openApiV2(info: V2Document['info'], parts: Iterable<V3Part>): V2
   return { swagger: '2.0', info, paths, definitions }
 }
 
-/** A kind is an object, whatever else may be in it. */
+/** A kind is an object, whatever else it may contain. */
 function definition(schema: JsonSchema): JsonSchema {
   const { type } = schema
   return { ...(type === 'object' ? { type } : {}), ...v2Schema(schema) }
@@ -70,12 +70,12 @@ function v2Response({ description, content = {} }: V3Response): JsonSchema {
   return schema === undefined ? { description } : { description, schema: v2Schema(schema) }
 }
 
-/** What v3 says of a parameter in its schema, v2 says of the parameter itself. */
+/** v3 describes a parameter in its schema, v2 in the parameter itself. */
 function parameters(given: unknown): readonly JsonSchema[] {
   return (given as readonly JsonSchema[]).map(({ schema, ...rest }) => ({ ...rest, ...(schema as JsonSchema) }))
 }
 
-/** Keywords of v3 alone. A default would be taken for one that clients apply. */
+/** Keywords that only v3 has. Clients would apply a default. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   'oneOf',
   'anyOf',
@@ -92,7 +92,7 @@ function v2Schema(schema: JsonSchema): JsonSchema {
   const isAnything = schema['nullable'] === true || schema['x-kubernetes-preserve-unknown-fields'] === true
   return mapMembers(schema, (value, name) => {
     if (LEFT_OUT.has(name)) return undefined
-    // A list or an object of which nothing more can be said has no type for these clients.
+    // For these clients, a list or an object without further details has no type.
     if (name === 'type') return isAnything || (value === 'array' && schema['items'] === undefined) ? undefined : value
     if (name === 'properties')
       return isAnything ? undefined : mapMembers(value as JsonSchema, (one) => v2Schema(one as JsonSchema))
@@ -102,10 +102,10 @@ function v2Schema(schema: JsonSchema): JsonSchema {
   })
 }
 
-/** A member that may be null cannot be required: without `nullable` that would refuse the null. */
+/** A member that may be null cannot be required: without `nullable` that would reject the null. */
 function required(schema: JsonSchema, names: readonly string[], isAnything: boolean): readonly string[] | undefined {
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, JsonSchema>>
-  // Nor can the type of an embedded object, where nothing is said of its members.
+  // Nor can the type of an embedded object whose members are unspecified.
   const isUnsaid = isAnything && schema['x-kubernetes-embedded-resource'] === true
   const left = names.filter(
     (name) => properties[name]?.['nullable'] !== true && !(isUnsaid && ['kind', 'apiVersion'].includes(name)),
@@ -113,7 +113,7 @@ function required(schema: JsonSchema, names: readonly string[], isAnything: bool
   return left.length === 0 ? undefined : left
 }
 
-/** Members for which it returns undefined are left out. */
+/** Members for which it returns undefined are dropped. */
 function mapMembers(members: JsonSchema, map: (value: unknown, name: string) => unknown): JsonSchema {
   const mapped = Object.entries(members).map(([name, value]) => [name, map(value, name)] as const)
   return Object.fromEntries(mapped.filter(([, value]) => value !== undefined))

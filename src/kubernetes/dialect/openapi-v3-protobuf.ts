@@ -1,13 +1,16 @@
 /**
- * An OpenAPI v3 document as protobuf (`openapi.v3.Document`), in which client-go asks for it. Members that a message has no
- * field for are its `specification_extension`s, whose values are YAML: JSON is YAML.
+ * An OpenAPI v3 document as protobuf (`openapi.v3.Document`), the form that client-go requests. Members without a field
+ * in a message are its `specification_extension`s, whose values are YAML: JSON is YAML.
  *
- * Source: gnostic-models, openapiv3/OpenAPIv3.proto, as far as our documents go.
+ * Source: gnostic-models, openapiv3/OpenAPIv3.proto, limited to what our documents use.
  */
 import { MessageWriter } from '../codec/protobuf/message-writer.js'
 import { exactText } from '../codec/exact-json.js'
 
-/** What stands in a field. The messages of tables and of references are the same everywhere, so they have no rows of their own. */
+/**
+ * The content of a field. The messages of tables and of references are the same everywhere, so they have no separate
+ * rows.
+ */
 export type FieldType =
   | 'text'
   | 'integer'
@@ -15,13 +18,13 @@ export type FieldType =
   | 'boolean'
   /** Any JSON, as YAML. */
   | 'any'
-  /** A number, a boolean or a text; the message has no room for other values. */
+  /** A number, a boolean or a text; the message cannot hold other values. */
   | 'scalar'
   | { readonly message: string }
   /** A message, or a `$ref` to one. */
   | { readonly messageOrReference: string }
   | { readonly each: FieldType }
-  /** Members by their names, in field `at` of a message of their own. */
+  /** Members by name, in field `at` of a separate message. */
   | { readonly byName: FieldType; readonly at: number }
   /** One schema in a list of schemas. */
   | { readonly onlyOf: FieldType }
@@ -30,7 +33,7 @@ export type FieldType =
 
 export interface MessageTable {
   readonly fields: Readonly<Record<string, readonly [number: number, type: FieldType]>>
-  /** The number of the field of extensions. */
+  /** The field number of the extensions. */
   readonly extensions: number
 }
 
@@ -118,7 +121,7 @@ export const OPENAPI_V3_MESSAGES: Readonly<Record<string, MessageTable>> = {
 
 type Members = Readonly<Record<string, unknown>>
 
-/** @param document as JSON has it. */
+/** @param document in its JSON form. */
 export function v3Protobuf(document: Members): Buffer {
   return messageOf('Document', document).finish()
 }
@@ -139,7 +142,7 @@ function put(writer: MessageWriter, number: number, type: FieldType, value: unkn
     for (const item of value as readonly unknown[]) put(writer, number, type.each, item)
   } else if (type === 'text') writer.text(number, String(value))
   else if (type === 'integer' || type === 'double' || type === 'boolean') {
-    // A zero value is not written.
+    // A zero value is omitted.
     if (Number(value) === 0) return
     if (type === 'double') writer.double(number, Number(value))
     else writer.integer(number, Number(value))
@@ -184,7 +187,7 @@ function yaml(value: unknown): MessageWriter {
   return new MessageWriter().text(2, exactText(value))
 }
 
-/** The message has no field for a list or an object. */
+/** The message cannot hold a list or an object. */
 function scalar(value: unknown): MessageWriter {
   if (typeof value === 'number' || typeof value === 'bigint') return new MessageWriter().double(1, Number(value))
   if (typeof value === 'boolean') return new MessageWriter().integer(2, Number(value))

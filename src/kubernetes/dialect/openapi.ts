@@ -1,10 +1,10 @@
 /**
- * OpenAPI documents, as far as clients such as kubectl need them: the v3 index, one v3 document per group version
- * (`kubectl explain`), and a v2 document of everything (Argo CD).
+ * OpenAPI documents, to the extent that clients such as kubectl need them: the v3 index, one v3 document per group
+ * version (`kubectl explain`), and a v2 document of everything (Argo CD).
  *
- * A document is made when it is first asked for, since the core group alone has hundreds of schemas, and in a thread,
- * because those of definitions are as large as anybody makes them. The hash in the index is computed from the sources of
- * the document, so that the index is cheap and a client's cache stays valid until something changes.
+ * A document is built on first request, since the core group alone has hundreds of schemas, and in a thread, because
+ * definitions can have schemas of any size. The hash in the index is computed from the sources of the document, so that
+ * the index is cheap and a client's cache stays valid until something changes.
  */
 import { createHash } from 'node:crypto'
 
@@ -21,18 +21,18 @@ export interface OpenApiOptions {
   /** The fields of the built-in kinds. Without them, `explain` shows only a kind's metadata. */
   readonly schemas?: SchemaSource
   /**
-   * Whether writes are served: kubectl looks here for `dryRun` and `fieldValidation` before it relies on them. Default
+   * Whether writes are enabled: kubectl looks here for `dryRun` and `fieldValidation` before it relies on them. Default
    * false.
    */
   readonly writable?: boolean
-  /** A part of every hash, because another version of this project may make other documents. */
+  /** A part of every hash, because another version of this project may build different documents. */
   readonly productVersion?: string
-  /** Makes a document as `makeOpenApi` does. Default: that, at once. */
+  /** Builds a document like `makeOpenApi`. Default: that function, synchronously. */
   readonly make?: (resources: readonly ServedResource[], form: OpenApiForm) => Promise<Document>
 }
 
 export interface OpenApiForm {
-  /** `v2`: of everything; `v3`: of one group version. */
+  /** `v2`: everything; `v3`: one group version. */
   readonly version: 'v2' | 'v3'
   readonly encoding: 'json' | 'protobuf'
 }
@@ -73,7 +73,7 @@ export class OpenApi {
     return (this.#index = document({ paths }))
   }
 
-  /** The document of `/openapi/v3/apis/{group}/{version}`, in the negotiated form; null when nothing of it is served. */
+  /** The document of `/openapi/v3/apis/{group}/{version}`, in the negotiated form; null if nothing of it is served. */
   async groupVersion(
     group: string,
     version: string,
@@ -84,7 +84,7 @@ export class OpenApi {
     return await this.#cached(apiVersion({ group, version }), found.resources, { version: 'v3', encoding })
   }
 
-  /** The hash in the index, which changes whenever the document may have changed; null when nothing of it is served. */
+  /** The hash in the index, which changes whenever the document may have changed; null if nothing of it is served. */
   hash(group: string, version: string): string | null {
     const found = this.#find(group, version)
     return found === undefined ? null : this.#hash(found.resources)
@@ -102,7 +102,7 @@ export class OpenApi {
     return createHash('sha256').update(content).digest('hex').toUpperCase()
   }
 
-  /** One that cannot be made is made anew for whoever asks next. */
+  /** A failed document is rebuilt for the next request. */
   #cached(name: string, resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
     this.#forgetOld()
     const documents = this.#documents
@@ -123,7 +123,7 @@ export class OpenApi {
   }
 }
 
-/** @param resources of v3: those of one group version. */
+/** @param resources for v3, those of one group version. */
 export function makeOpenApi(
   resources: readonly ServedResource[],
   { version, encoding }: OpenApiForm,
@@ -152,7 +152,7 @@ function partOf(resources: readonly ServedResource[], source: SchemaSource | und
   return { paths, schemas: collector.schemas }
 }
 
-/** A default may have more digits than a number of JavaScript. */
+/** A default may have more digits than a JavaScript number. */
 function document(content: object): Document {
   return documentOf(Buffer.from(exactText(content)))
 }

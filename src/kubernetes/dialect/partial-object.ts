@@ -1,6 +1,6 @@
 /**
  * PartialObjectMetadata: an object reduced to its metadata. The metadata is cut out of the stored bytes and the
- * resourceVersion is inserted; nothing is parsed or written again.
+ * resourceVersion is inserted; nothing is parsed or re-encoded.
  */
 import { endOfValue } from '../../support/json-walk.js'
 import type { Spliceable } from '../codec/json-scan.js'
@@ -33,7 +33,7 @@ export function listMetadataJson(metadata: ListMetadata): string {
 }
 
 /**
- * Returns the object's metadata as a PartialObjectMetadata, in a buffer of its own.
+ * Returns the object's metadata as a PartialObjectMetadata, in a separate buffer.
  *
  * @throws RangeError when it has no metadata object: such a value is served wrapped.
  */

@@ -1,10 +1,10 @@
 /**
- * `fields=metadata.name,spec.nodeName,status.phase` reduces each object to the chosen parts. The members that clients
- * identify objects by (apiVersion, kind, metadata.name, metadata.namespace) are always included.
+ * `fields=metadata.name,spec.nodeName,status.phase` reduces each object to the chosen parts. The members by which
+ * clients identify objects (apiVersion, kind, metadata.name, metadata.namespace) are always included.
  *
- * Values are copied from the source bytes in the order of the document, never parsed and written again, so equal parts
- * give equal bytes: an update that changes none of a watcher's fields is recognised by comparing two buffers. The
- * resourceVersion, which every update changes, is not part of them and is inserted afterwards, as into a whole object.
+ * Values are copied from the source bytes in document order, never parsed and re-encoded, so equal parts give equal
+ * bytes: an update that changes none of a watcher's fields is recognized by comparing two buffers. The resourceVersion,
+ * which every update changes, is not part of them and is inserted afterwards, as into a whole object.
  */
 import { formatFieldPath, parseFieldPath } from '../../engine/facts/field-path.js'
 import { endOfString, endOfValue } from '../../support/json-walk.js'
@@ -12,11 +12,11 @@ import type { Spliceable } from '../codec/json-scan.js'
 import { KeyTree, nextWalk } from '../../engine/facts/key-tree.js'
 import { BadRequestError } from '../../engine/model/status.js'
 
-/** Nobody names more fields by hand. Each costs a comparison per key met on its way. */
+/** Nobody writes more fields by hand. Each costs a comparison for every key on its way. */
 const MAX_FIELDS = 64
 const MAX_FIELDS_LENGTH = 4_096
 
-/** `whole` tells whether everything under the key is wanted. */
+/** `whole` means that everything under the key is included. */
 interface Chosen {
   whole: boolean
 }
@@ -77,7 +77,7 @@ function chosenPaths(node: KeyTree<Chosen>, path: readonly string[]): string[] {
   return node.children.flatMap((child) => chosenPaths(child, [...path, child.key]))
 }
 
-/** Other escapes are left for the path parser. */
+/** Leaves other escapes to the path parser. */
 function splitAtCommas(text: string): string[] {
   const parts: string[] = []
   let part = ''
@@ -107,7 +107,7 @@ const COMMA = 0x2c
 const COLON = 0x3a
 const NULL = Buffer.from('null')
 
-/** Scratch space for a copy whose size is not known yet. It grows to the largest object met, which etcd bounds. */
+/** Scratch space for a copy of unknown size. It grows to the largest object seen, which etcd limits. */
 let scratch = Buffer.allocUnsafeSlow(65_536)
 
 interface Writing {
@@ -115,7 +115,7 @@ interface Writing {
   readonly walk: number
   at: number
   /**
-   * The index in `scratch` just after the brace of the last top-level metadata; -1 when there is none or it is not an
+   * The index in `scratch` just after the brace of the last top-level metadata; -1 if there is none or it is not an
    * object.
    */
   metadataOffset: number
@@ -124,9 +124,9 @@ interface Writing {
 /**
  * Returns the chosen parts of an object. Compare two by their `bytes`; serve one with `spliceResourceVersion`.
  *
- * Objects on the way that contain no chosen part are left out, except metadata. A path does not lead into lists.
+ * Objects on the way without a chosen part are dropped, except metadata. A path does not lead into lists.
  *
- * @param json as `scanObject` leaves it: valid, no white space between tokens, no resourceVersion in its metadata.
+ * @param json as returned by `scanObject`: valid, no white space between tokens, no resourceVersion in its metadata.
  */
 export function project(json: Buffer, projection: Projection): Spliceable {
   // Twice the length is enough: at worst, a duplicate key's digit becomes null.

@@ -7,8 +7,8 @@ import { BadRequestError } from '../../engine/model/status.js'
 export type Query = URLSearchParams | Readonly<Record<string, string | readonly string[] | undefined>>
 
 /**
- * A parameter that cannot be decoded, or has a semicolon, is left out, as Go does: `labelSelector=%` is no selector. Our own
- * `prefix` is kept, and refused later: without it the request would be for everything.
+ * A parameter that cannot be decoded, or contains a semicolon, is dropped as in Go: `labelSelector=%` is no selector.
+ * Our own `prefix` is kept and rejected later: without it the request would cover everything.
  *
  * @param text what follows the question mark.
  */
@@ -21,7 +21,7 @@ export function parseQuery(text: string): URLSearchParams {
   return new URLSearchParams(readable.join('&'))
 }
 
-/** However the name is spelled. */
+/** Whatever the encoding of the name. */
 function isPrefix(pair: string): boolean {
   return new URLSearchParams(pair.split('=', 1)[0]).has('prefix')
 }

@@ -1,13 +1,13 @@
 /**
  * Group versions that another server answers (aggregated APIs), as discovery shows them: the content of that server's
- * own `/apis/{group}/{version}`, in the form of aggregated discovery. Only the shape of the content is checked.
+ * own `/apis/{group}/{version}`, converted to aggregated discovery. Only the shape of the content is checked.
  */
 import { field, isTrue, listAt, textAt } from './table/fields.js'
 
 export interface RemoteGroupVersion {
   readonly group: string
   readonly version: string
-  /** The resources in the form of apidiscovery.k8s.io/v2; when the server is away, the last known ones. */
+  /** The resources in the form of apidiscovery.k8s.io/v2; the last known ones while the server is unreachable. */
   readonly resources: readonly object[]
   /** False when the server does not answer now. */
   readonly isCurrent: boolean
@@ -19,12 +19,12 @@ export interface RemoteGroups {
   list(): readonly RemoteGroupVersion[]
 }
 
-/** More than any API server has in one version: what every client is shown must be bounded. */
+/** More than any API server has in one version; what every client sees must be limited. */
 const MAX_RESOURCES = 2_000
 
 /**
  * @param content a parsed APIResourceList, of any shape.
- * @returns null when it is not one, or is of another group version.
+ * @returns null if it is not one, or belongs to another group version.
  */
 export function readResourceList(content: unknown, group: string, version: string): readonly object[] | null {
   if (textAt(content, 'kind') !== 'APIResourceList' || textAt(content, 'groupVersion') !== `${group}/${version}`) {

@@ -1,11 +1,11 @@
 /**
- * Parses the path of a request as the API server does: it is decoded once, as a whole, and then split, so `%2F` is a slash
- * like any other, and a server behind this one takes the path for the same resource. A key of etcd that has slashes in it
- * has a name without any (`engine/model/key-name.ts`).
+ * Parses the path of a request as the API server does: it is decoded once, as a whole, and then split, so `%2F` is a
+ * slash like any other, and a server behind this one sees the same resource in it. A key of etcd with slashes has a
+ * name without any (`engine/model/key-name.ts`).
  *
- * These paths are recognised: discovery, OpenAPI and version documents, resources (namespaced or not, the old `/watch/`
- * paths, names, subresources). Every other path is `other`: health, metrics and the status page have routes of their
- * own. The caller decides whether a verb or a subresource is served.
+ * These paths are recognized: discovery, OpenAPI and version documents, resources (namespaced or not, the old `/watch/`
+ * paths, names, subresources). Every other path is `other`: health, metrics and the status page have their own routes.
+ * The caller decides whether a verb or a subresource is served.
  *
  * Source: the request info resolver of kubernetes/apiserver; legal path segments as in apimachinery.
  */
@@ -38,17 +38,17 @@ export interface ResourcePath {
   readonly group: string
   readonly version: string
   readonly plural: string
-  /** undefined when the resource is not served here, or not with this scope. Authorization comes before the 404. */
+  /** undefined if the resource is not served here, or not with this scope. Authorization comes before the 404. */
   readonly served: ServedResource | undefined
   /** '' for a cluster-scoped resource, and for a list over all namespaces. */
   readonly namespace: string
-  /** The path has a place for a namespace, and nothing in it. */
+  /** Whether the path contains an empty namespace segment. */
   readonly hasEmptyNamespace: boolean
   /** '' for a collection. */
   readonly name: string
   /** What follows the name, such as `status`, `log` or `proxy/a/b`; '' for the object itself. */
   readonly subresource: string
-  /** On the old paths with `/watch/` a name means `metadata.name=NAME`. */
+  /** On the old `/watch/` paths a name means `metadata.name=NAME`. */
   readonly legacyWatch: boolean
 }
 
@@ -60,8 +60,8 @@ const NAMESPACE_SUBRESOURCES: ReadonlySet<string> = new Set(['status', 'finalize
 /**
  * @param path the path of the request line, not decoded, without the query.
  * @param find the registry's `find`.
- * @throws BadRequestError for a path that cannot be decoded, or that a proxy might read in another way; NotFoundError for
- * one that cannot be a resource. A name is refused by `checkName`, where the API server does so.
+ * @throws BadRequestError for a path that cannot be decoded, or that a proxy might read differently; NotFoundError for
+ * one that cannot be a resource. `checkName` rejects names, at the same point as the API server.
  */
 export function parseRequestPath(path: string, find: FindResource): RequestPath {
   if (path === '/' || path === '/index.html') return { kind: 'paths' }
@@ -71,7 +71,7 @@ export function parseRequestPath(path: string, find: FindResource): RequestPath 
   const most = root === 'api' ? 2 : root === 'apis' ? 3 : Infinity
   const [fixedSegments, names] = [segments.slice(0, most), segments.slice(most)]
   if (fixedSegments.some((segment) => segment === '' || isDots(segment))) throw unknownResource()
-  // A document is found at its own path, with one slash after it at most.
+  // A document is at exactly its own path, with at most one trailing slash.
   if (names.length === 0 && path.endsWith('//')) throw unknownResource()
   if (root === 'version') return segments.length === 1 ? { kind: 'version' } : { kind: 'other' }
   if (root === 'openapi') return openApiPath(segments)
@@ -84,7 +84,7 @@ export function parseRequestPath(path: string, find: FindResource): RequestPath 
   return resourcePath(group, fixed(version), names, find)
 }
 
-/** @throws BadRequestError for a name that the API server's storage refuses, in its words, or that no key has. */
+/** @throws BadRequestError for a name that the API server's storage rejects, in its words, or that no key has. */
 export function checkName({ namespace, name, served }: ResourcePath): void {
   const problem = isDots(name)
     ? `may not be '${name}'`
@@ -98,7 +98,7 @@ export function checkName({ namespace, name, served }: ResourcePath): void {
 
 const ROOT = /^\/(apis?|openapi|version)(?:\/|$)/
 
-/** Slashes at the end change nothing. */
+/** Trailing slashes are ignored. */
 function segmentsOf(path: string): string[] {
   let end = path.length
   while (end > 1 && path[end - 1] === '/') end--
@@ -124,7 +124,8 @@ function openApiPath(segments: readonly string[]): RequestPath {
 function resourcePath(group: string, version: string, names: readonly string[], find: FindResource): ResourcePath {
   const { isNamespaced, hasEmptyNamespace, namespace, plural, name, subresource, legacyWatch } = partsOf(group, names)
   const found = find(group, version, fixed(plural))
-  // An empty namespace means all of them in a path without a name, as in the API server; for custom resources, in every path.
+  // In a path without a name, an empty namespace means all namespaces, as in the API server; for custom resources, in
+  // every path.
   const isEmptyTaken =
     found?.origin === 'custom' || (found?.origin === 'well-known' && found.resource.namespaced && name === '')
   if (hasEmptyNamespace && !isEmptyTaken) throw unknownResource()
@@ -135,7 +136,7 @@ function resourcePath(group: string, version: string, names: readonly string[], 
   const isScopeRight =
     found !== undefined && (found.resource.namespaced ? isNamespaced || name === '' || legacyWatch : !isNamespaced)
   if (isDots(name) && !isScopeRight) throw unknownResource()
-  // Nothing has the empty name, nor is in a namespace that is spelled like no key.
+  // Nothing has the empty name, or is in a namespace with a spelling that no key has.
   const isNamed = name !== '' || subresource === ''
   const isPlace = namespace === '' || found === undefined || isNamespaceSpelled(found.resource, namespace)
   return {
@@ -156,7 +157,7 @@ interface Parts extends Pick<
   ResourcePath,
   'namespace' | 'hasEmptyNamespace' | 'plural' | 'name' | 'subresource' | 'legacyWatch'
 > {
-  /** Whether the path names one. */
+  /** Whether the path names a namespace. */
   readonly isNamespaced: boolean
 }
 
@@ -189,7 +190,7 @@ function isDots(segment: string): boolean {
   return segment === '.' || segment === '..'
 }
 
-/** Servers and proxies are known to read such a path differently. */
+/** Servers and proxies are known to interpret such a path differently. */
 function ambiguous(path: string): BadRequestError {
   return new BadRequestError(`path ${quote(path)} has a "." or ".." segment`)
 }
@@ -200,7 +201,7 @@ function fixed(segment: string): string {
   return segment
 }
 
-/** Bytes that are not UTF-8 become U+FFFD, which no name may have: what follows a name is passed on as it is written. */
+/** Bytes that are not UTF-8 become U+FFFD, which no name may contain: what follows a name is forwarded as written. */
 function decoded(text: string): string {
   if (!text.includes('%')) return text
   try {

@@ -1,9 +1,9 @@
 /**
- * The resources that are served now. Well-known and declared ones are set at start. CRDs come and go at run time, each
- * as one *owner* whose entries are replaced together, so that nobody sees half of a definition.
+ * The resources served now. Well-known and declared ones are set at the start. CRDs come and go at run time, each as
+ * one *owner* whose entries are replaced together, so that nobody sees half of a definition.
  *
- * The registry only knows names: the stages that feed and cache a resource listen for changes. An entry whose path
- * belongs to another owner is refused, so a CustomResourceDefinition cannot shadow a built-in resource.
+ * The registry knows only names: the stages that feed and cache a resource listen for changes. An entry whose path
+ * belongs to another owner is rejected, so a CustomResourceDefinition cannot shadow a built-in resource.
  */
 import { createHash } from 'node:crypto'
 import type { DefinedSchema } from '../codec/defined-schema.js'
@@ -28,52 +28,61 @@ export interface PrinterColumn {
 export interface ScalePaths {
   readonly specReplicas: readonly string[]
   readonly statusReplicas: readonly string[]
-  /** The path of a selector; null when there is none. */
+  /** The path of a selector; null if there is none. */
   readonly selector: readonly string[] | null
-  /** Whether one replica is the default and the selector is a LabelSelector or a map of labels. Otherwise it is text. */
+  /**
+   * Whether one replica is the default and the selector is a LabelSelector or a map of labels. Otherwise the selector
+   * is text.
+   */
   readonly isBuiltIn: boolean
 }
 
 export interface Subresources {
   readonly status: boolean
   readonly scale: ScalePaths | null
-  /** Whether its objects are evicted: pods are. It is only created, and nothing of it is stored. */
+  /** Whether its objects can be evicted, which only pods can. Evictions are only created and never stored. */
   readonly eviction: boolean
 }
 
 const NO_SUBRESOURCES: Subresources = { status: false, scale: null, eviction: false }
 
-/** The subresource by which pods are evicted, where writes are served. */
+/** The subresource for evicting pods, if writes are enabled. */
 export const EVICTION_NAME = 'eviction'
 
 /** What the versions of one definition have in common. */
 export interface CustomDefinition {
-  /** Changes with anything that the definition says of its resource. */
+  /** Changes with anything in the definition that affects its resource. */
   readonly fingerprint: string
-  /** The version in which objects are written, served or not; older objects may still be stored in another one. */
+  /** The version in which objects are written, served or not; older objects may still be stored in another version. */
   readonly storedVersion: string
-  /** The schema of each version, also of those that are not served: objects may still be stored in them. */
+  /** The schema of each version, including those that are not served, since objects may still be stored in them. */
   readonly schemas: Readonly<Record<string, DefinedSchema | undefined>>
-  /** Whether members that no schema declares are kept, as definitions from before apiextensions.k8s.io/v1 may say. */
+  /**
+   * Whether members undeclared by any schema are kept, which definitions from before apiextensions.k8s.io/v1 can
+   * request.
+   */
   readonly preservesUnknownFields: boolean
 }
 
 export interface ServedResource extends Served {
   readonly resource: Resource
   readonly origin: 'well-known' | 'declared' | 'custom'
-  /** undefined means the columns that this project has for the kind. */
+  /** undefined for this project's columns for the kind. */
   readonly printerColumns: readonly PrinterColumn[] | undefined
-  /** The OpenAPI v3 schema of the CRD; undefined when there is none. */
+  /** The OpenAPI v3 schema of the CRD; undefined if there is none. */
   readonly schema: DefinedSchema | undefined
-  /** null for what no definition defines. */
+  /** null if no definition defines the resource. */
   readonly definition: CustomDefinition | null
-  /** Paths that a field selector may name beyond those every resource has. Discovery shows them; what else a selector may name is in `field-labels.ts`. */
+  /**
+   * Paths that a field selector may use beyond those every resource has. Discovery shows them; the other labels are in
+   * `field-labels.ts`.
+   */
   readonly selectableFields: readonly string[]
-  /** The parts of an object that are written by themselves, where writes are served. */
+  /** The parts of an object that can be written separately, if writes are enabled. */
   readonly subresources: Subresources
-  /** The version in which its objects are stored; null where that one is not served, undefined where it is not known. */
+  /** The version in which its objects are stored; null if that one is not served, undefined if unknown. */
   readonly storageVersion: string | null | undefined
-  /** The warning that every answer in this version carries; null: it is not deprecated. */
+  /** The warning on every answer in this version; null if it is not deprecated. */
   readonly deprecation: string | null
   /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
   readonly convertsByWebhook: boolean
@@ -105,7 +114,7 @@ export function storedApiVersion({ resource, definition }: ServedResource): stri
   return apiVersion(definition === null ? resource : { group: resource.group, version: definition.storedVersion })
 }
 
-/** Whether an object of the resource has that part of its own. */
+/** Whether an object of the resource has that subresource. */
 export function hasSubresource({ subresources }: ServedResource, name: string): boolean {
   const { status, scale, eviction } = subresources
   return (name === 'status' && status) || (name === 'scale' && scale !== null) || (name === EVICTION_NAME && eviction)
@@ -117,7 +126,7 @@ const pathOfEntry = ({ resource }: ServedResource): string => pathOf(resource.gr
 const targets = new WeakMap<ServedResource, ViewTarget>()
 const rules = new WeakMap<CustomDefinition, ReadRules>()
 
-/** Custom resources convert by name: `None` is the only conversion that can be made here. One object per resource. */
+/** Custom resources convert by name: `None` is the only conversion possible here. Returns one object per resource. */
 export function viewTargetOf(served: ServedResource): ViewTarget {
   let target = targets.get(served)
   if (target === undefined) {
@@ -165,7 +174,8 @@ export class ResourceRegistry implements ServedList<ServedResource> {
   }
 
   /**
-   * Whether any resource of the group (and version) is served: this tells an unknown resource from an unknown group.
+   * Whether any resource of the group (and version) is served, to distinguish an unknown resource from an unknown
+   * group.
    */
   hasGroup(group: string, version?: string): boolean {
     return this.list().some(
@@ -211,14 +221,14 @@ export class ResourceRegistry implements ServedList<ServedResource> {
     this.set(owner, [])
   }
 
-  /** The listener is called synchronously, after the change. @returns a function that removes it. */
+  /** Calls the listener synchronously, after each change. @returns a function that removes it. */
   onChange(listener: (change: RegistryChange) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 }
 
-/** Compares by value: a CRD is written again whenever its status changes, and watchers must not notice. */
+/** Compares by value: a CRD is rewritten whenever its status changes, and watchers must not notice. */
 function isSame(a: ServedResource, b: ServedResource): boolean {
   return valueOf(a) === valueOf(b)
 }
@@ -227,7 +237,7 @@ const values = new WeakMap<ServedResource, string>()
 
 const fingerprints = new WeakMap<ServedResource, string>()
 
-/** Equal for two entries that show the same objects alike, in whichever process. */
+/** Equal for two entries that show the same objects alike, in any process. */
 export function fingerprintOf(served: ServedResource): string {
   let fingerprint = fingerprints.get(served)
   if (fingerprint === undefined) {
@@ -237,7 +247,7 @@ export function fingerprintOf(served: ServedResource): string {
   return fingerprint
 }
 
-/** All that it says, as text. The fingerprint stands for the schemas, which are large. */
+/** Everything in the entry, as text. The fingerprint stands for the schemas, which are large. */
 export function valueOf(served: ServedResource): string {
   let value = values.get(served)
   if (value === undefined) {

@@ -1,5 +1,5 @@
 /**
- * The scale subresource of an object: how many there are to be and how many there are, without the rest of it.
+ * The scale subresource of an object: the desired and current number of replicas, without the rest of it.
  *
  * Source: the scale storage of kube-apiserver and of k8s.io/apiextensions-apiserver.
  */
@@ -33,14 +33,14 @@ function column(name: string, type: string, description: string, jsonPath: strin
   return { name, type, format: '', description, priority: 0, jsonPath }
 }
 
-/** The resource as which the scale of another one is shown. */
+/** Returns the resource that represents the scales of another one. */
 export function scaleResource({ resource }: ServedResource): ServedResource {
   return servedResource({ ...resource, ...SCALE, listKind: 'ScaleList' }, 'custom', { printerColumns: COLUMNS })
 }
 
 /**
- * The Scale of a stored object, for answers. @param view the object itself.
- * @throws NoScaleError from the view, when the object says nothing of replicas.
+ * Returns the Scale of a stored object, for answers. @param view the object itself.
+ * @throws NoScaleError from the view, when the object has no replicas.
  */
 export function scaleView(paths: ScalePaths, view: JsonView): JsonView {
   return (object) => {
@@ -53,7 +53,7 @@ export function scaleView(paths: ScalePaths, view: JsonView): JsonView {
   }
 }
 
-/** @throws NoScaleError when what stands at a path is of another type. */
+/** @throws NoScaleError when the value at a path has another type. */
 export function scaleOf(object: JsonRecord, paths: ScalePaths): JsonRecord {
   const metadata = record()
   for (const name of ['name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp']) {
@@ -67,7 +67,7 @@ export function scaleOf(object: JsonRecord, paths: ScalePaths): JsonRecord {
     kind: SCALE.kind,
     apiVersion: apiVersion(SCALE),
     metadata,
-    // Its type leaves out a zero.
+    // Scale's type omits a zero.
     spec: record(desired === 0 ? {} : { replicas: desired }),
     status: record({
       replicas: present,
@@ -76,7 +76,7 @@ export function scaleOf(object: JsonRecord, paths: ScalePaths): JsonRecord {
   })
 }
 
-/** As the API server reads it: any integer of 64 bits, of which a Scale has room for the lower 32. */
+/** Reads like the API server: any 64-bit integer, of which a Scale keeps the lower 32 bits. */
 function countAt(object: JsonRecord, path: readonly string[], { isBuiltIn }: ScalePaths): number | undefined {
   const value = valueAt(object, path)
   if (value === undefined || (value === null && isBuiltIn)) return undefined
@@ -85,7 +85,7 @@ function countAt(object: JsonRecord, path: readonly string[], { isBuiltIn }: Sca
   return Number(BigInt.asIntN(32, number.int))
 }
 
-/** @throws NoScaleError when something on the way is no object. A null on the way is nothing. */
+/** @throws NoScaleError when something on the way is not an object. A null on the way counts as absent. */
 function valueAt(object: JsonRecord, path: readonly string[]): Json | undefined {
   let at: Json = object
   for (const [i, name] of path.entries()) {
@@ -105,7 +105,7 @@ function selectorOf(object: JsonRecord, { selector: path, isBuiltIn }: ScalePath
   return value
 }
 
-/** The labels of a ReplicationController, or a LabelSelector, as a query has them: by key. */
+/** Formats the labels of a ReplicationController, or a LabelSelector, as in a query: sorted by key. */
 function selectorText(selector: Json): string {
   const expressions = member(selector, 'matchExpressions')
   const labels = member(selector, 'matchLabels') ?? (expressions === undefined ? selector : undefined)
@@ -145,7 +145,7 @@ function wrongType(path: readonly string[], value: Json, wanted: string): NoScal
   return new NoScaleError(`${pathText(path)} accessor error: ${is}, expected ${wanted}`)
 }
 
-/** As Go prints a value of no type of its own. */
+/** Prints like Go's default format for an untyped value. */
 function goText(value: Json): string {
   if (value === null) return '<nil>'
   if (isNumber(value)) return printedNumber(goNumber(value))

@@ -15,7 +15,7 @@ export class Selector {
   /** Equal selectors have equal text, which is the key of groups and caches. '' selects everything. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** The facts it reads, for `planFacts`: field paths and `metadata.labels[KEY]`, without duplicates. */
+  /** The facts used, for `planFacts`: field paths and `metadata.labels[KEY]`, without duplicates. */
   readonly paths: readonly string[]
   private readonly terms: readonly EqualityTerm[]
 
@@ -36,22 +36,20 @@ export class Selector {
   }
 
   /**
-   * Returns what every matching object has. Fields come first, since they distinguish objects better. The terms are
-   * necessary, not sufficient.
+   * Returns terms that every matching object satisfies: necessary, not sufficient. Fields come first, since they
+   * distinguish objects better.
    */
   equalityTerms(): readonly EqualityTerm[] {
     return this.terms
   }
 
-  /** Returns the only value that this field can have in a matching object; undefined when there is no such value. */
+  /** Returns the only value that this field can have in a matching object; undefined if there is no such value. */
   requiredValue(path: string): string | undefined {
     return this.fields.requiredValue(path)
   }
 }
 
-/**
- * A name that no key has would select nothing, in silence, and `new*` is meant for a pattern. @throws BadRequestError
- */
+/** A name that no key has would silently select nothing, and `new*` was meant as a pattern. @throws BadRequestError */
 function requireNames(fields: FieldSelector): void {
   const wrong = fields.valuesOf('metadata.name').find((name) => restOfName(name) === null)
   if (wrong === undefined) return
@@ -61,7 +59,7 @@ function requireNames(fields: FieldSelector): void {
 
 export const EVERYTHING = new Selector(EVERY_LABEL, EVERY_FIELD)
 
-/** A selector whose grammar is right. */
+/** A selector with valid grammar. */
 export interface WrittenSelector {
   readonly labels: LabelSelector
   readonly fields: readonly FieldTerm[]
@@ -82,7 +80,10 @@ export function parseSelector(
   return selectorOf(readSelector(labelSelector, fieldSelector), fieldLabels, resource)
 }
 
-/** Reads the grammar alone: the API server checks other parameters before it looks at field labels. @throws BadRequestError */
+/**
+ * Parses the grammar alone: the API server checks other parameters before it looks at field labels. @throws
+ * BadRequestError
+ */
 export function readSelector(labelSelector: string | undefined, fieldSelector: string | undefined): WrittenSelector {
   return { labels: parseLabelSelector(labelSelector ?? ''), fields: parseFieldTerms(fieldSelector ?? '') }
 }

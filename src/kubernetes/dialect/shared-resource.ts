@@ -1,12 +1,12 @@
 /**
- * A served resource on its way to a thread or back: plain values, which a structured clone keeps whole. Schemas are in
- * memory that all threads share, so that their size is no cost.
+ * A served resource on its way to a thread or back: plain values, which a structured clone preserves. Schemas are in
+ * memory that all threads share, so their size costs nothing.
  */
 import { DefinedSchema } from '../codec/defined-schema.js'
 import type { CustomDefinition, ServedResource } from './resource-registry.js'
 
 export interface SharedResource extends Omit<ServedResource, 'schema' | 'definition'> {
-  /** null: there is none, or its definition has it. */
+  /** null if there is none, or its definition has it. */
   readonly schema: SharedArrayBuffer | null
   readonly definition: SharedDefinition | null
 }
@@ -22,12 +22,12 @@ export function toShared({ schema, definition, ...rest }: ServedResource): Share
   return { ...rest, schema: null, definition: { ...more, schemas: Object.fromEntries(shared) } }
 }
 
-/** @param schemaOf the schema of a version of their definition. */
+/** @param schemaOf returns the schema of a version of their definition. */
 export function fromShared(
   resources: readonly SharedResource[],
   schemaOf: (json: SharedArrayBuffer, version: string) => DefinedSchema = (json) => new DefinedSchema(json),
 ): readonly ServedResource[] {
-  // The versions of one definition share it, here as there.
+  // The versions of one definition share it on both sides.
   const definitions = new Map<SharedDefinition, CustomDefinition>()
   const definitionOf = (shared: SharedDefinition): CustomDefinition => {
     let definition = definitions.get(shared)

@@ -1,8 +1,8 @@
-/** What selectors ask of an object, and what they say about themselves to those who index them. */
+/** What selectors need from an object, and what indexes need from selectors. */
 
 /**
- * An object as a selector sees it. `engine/facts/json-facts.ts` makes one from JSON text; the name and namespace come from the
- * key.
+ * An object as a selector sees it. `engine/facts/json-facts.ts` builds one from JSON text; the name and namespace come
+ * from the key.
  */
 export interface Subject {
   /** undefined when the object does not have the label, which is not the same as an empty one. */
@@ -12,10 +12,13 @@ export interface Subject {
 }
 
 /**
- * Node's own bound on all the headers of a request, of which the URL is one: a longer selector cannot arrive, and what
- * parses one takes time in proportion.
+ * Node's own limit on all headers of a request, including the URL: a longer selector cannot arrive, and parsing takes
+ * time in proportion.
  */
 export const MAX_SELECTOR_LENGTH = 16_384
 
-/** Each costs a lookup per event and group, for as long as the watch lives; nobody writes a hundred. Values in `in (…)` do not count. */
+/**
+ * Each costs a lookup per event and group, for as long as the watch lives; nobody writes a hundred. Values in `in (…)`
+ * do not count.
+ */
 export const MAX_SELECTOR_TERMS = 256

@@ -1,8 +1,8 @@
 /**
- * Subresources of the built-in kinds that are known and not served here, each with its reason: a client is told why, and not
- * that there is no such thing, which it would take for a wrong name or an old server.
+ * Subresources of the built-in kinds that are known but not served here, each with its reason. The client learns the
+ * reason instead of a 404, which it would take for a wrong name or an old server.
  *
- * 501: kubectl prints the message as it is, also where it asked for an upgraded connection, and does not try again.
+ * 501: kubectl prints the message unchanged, even if it asked for an upgraded connection, and does not retry.
  *
  * Source: the API reference of Kubernetes.
  */
@@ -32,7 +32,7 @@ const REASONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'certificatesigningrequests.certificates.k8s.io': { approval: CONTROL_PLANE },
 }
 
-/** @param subresource with what may follow it: `proxy/metrics`. undefined: no such subresource is known. */
+/** @param subresource with what may follow it: `proxy/metrics`. Returns undefined for an unknown subresource. */
 export function unservedSubresourceError(
   resource: Pick<Resource, 'group' | 'plural'>,
   name: string,

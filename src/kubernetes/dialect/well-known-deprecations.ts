@@ -1,15 +1,15 @@
 /**
- * Built-in versions that are deprecated, and the words in which an API server warns of them. All that can be served here is
- * in the table, also where the release that deprecated it is newer than the one that `/version` names: the text says when.
+ * Deprecated built-in versions, and the API server's warnings about them. The table covers everything that can be
+ * served here, even if the release that deprecated it is newer than the one `/version` names: the text says when.
  *
  * Source: the lifecycle methods of k8s.io/api 0.37.
  */
 import { apiVersion, type Resource } from '../../engine/model/resource.js'
 
 interface Deprecation {
-  /** Minor of the release 1.N that deprecated it. */
+  /** The minor version of the release 1.N that deprecated it. */
   readonly since: number
-  /** Minor of the release that no longer serves it; undefined: none is planned. */
+  /** The minor version of the release that no longer serves it; undefined if none is planned. */
   readonly removed?: number
   /** The apiVersion and the kind to use instead. */
   readonly use?: string
@@ -37,7 +37,7 @@ const DEPRECATIONS: Readonly<Record<string, Deprecation>> = {
   ),
 }
 
-/** The text of the warning; null: the version is not deprecated. */
+/** Returns the text of the warning; null if the version is not deprecated. */
 export function wellKnownDeprecation(resource: Pick<Resource, 'group' | 'version' | 'kind'>): string | null {
   const type = `${apiVersion(resource)} ${resource.kind}`
   if (!Object.hasOwn(DEPRECATIONS, type)) return null

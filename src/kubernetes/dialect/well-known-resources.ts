@@ -1,14 +1,14 @@
 /**
- * The resources that a kube-apiserver keeps in etcd, and under which key. It is data: what is served of it is decided by
- * `declared-resource.ts` (flags and config) and held by `resource-registry.ts`. Virtual resources (component statuses,
- * bindings, reviews) have no keys and are not here; alpha and most beta groups are not either: declare them by prefix.
+ * The resources that a kube-apiserver keeps in etcd, and their keys. This is data: `declared-resource.ts` (flags and
+ * config) decides what is served, and `resource-registry.ts` holds it. Virtual resources (component statuses, bindings,
+ * reviews) have no keys and are missing here, and so are alpha and most beta groups: declare them by prefix.
  *
  * Built-in kinds have no API group in their key and a few have historic names (`minions`, `services/specs`, `ingress`,
- * `controllers`); CRDs, APIServices and custom resources do have it. Rows follow the API server's own order of groups, so
- * that a short name means to kubectl what it means there (`events` is the core one).
+ * `controllers`); CRDs, APIServices and custom resources do have it. Rows have the API server's own order of groups, so
+ * that kubectl resolves a short name in the same way (`events` is the core one).
  *
- * Source: Kubernetes' storage-path test data (`test/integration/etcd/data.go`) and default storage factory; checked in the
- * tests against the keys that a real kube-apiserver wrote.
+ * Source: Kubernetes' storage-path test data (`test/integration/etcd/data.go`) and default storage factory; the tests
+ * compare it with the keys written by a real kube-apiserver.
  */
 import { keyFromText } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
@@ -16,9 +16,10 @@ import type { Resource } from '../../engine/model/resource.js'
 export interface WellKnownResource {
   readonly resource: Resource
   /**
-   * `default`: served from the start. `by-name`: only when the operator names it (Secrets). `other-version`: a version that
-   * API servers of today have given up, of the keys of a default row. Its objects are shown in the default's version; itself
-   * it is served only when the operator names it, never because of what is stored: equal flags give equal discovery.
+   * `default`: served from the start. `by-name`: only if the operator names it (Secrets). `other-version`: a version
+   * dropped by current API servers, with the keys of a default row. Its objects are shown in the default's version; the
+   * version itself is served only if the operator names it, never because of what is stored: equal flags give equal
+   * discovery.
    */
   readonly served: 'default' | 'by-name' | 'other-version'
 }
@@ -29,7 +30,7 @@ interface Row {
   readonly namespaced: boolean
   readonly shortNames?: readonly string[]
   readonly categories?: readonly string[]
-  /** Below the etcd prefix, without slashes at the ends; the plural when absent. */
+  /** Below the etcd prefix, without slashes at the ends; absent if equal to the plural. */
   readonly path?: string
   readonly served?: WellKnownResource['served']
 }
@@ -100,7 +101,7 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
       inNamespace('statefulsets', 'StatefulSet', { shortNames: ['sts'], categories: ALL }),
     ],
   ],
-  // The same keys as core events, which is what is stored; kubectl resolves `events` to the core group.
+  // The same keys as core events, which is how they are stored; kubectl resolves `events` to the core group.
   ['events.k8s.io', 'v1', [inNamespace('events', 'Event', { shortNames: ['ev'] })]],
   [
     'autoscaling',
@@ -194,7 +195,7 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
     'apiextensions.k8s.io',
     'v1',
     [
-      // API servers store it as v1beta1 to this day; that one differs in shape (crd.ts reads both).
+      // API servers still store it as v1beta1, which has a different shape (crd.ts reads both).
       inCluster('customresourcedefinitions', 'CustomResourceDefinition', {
         shortNames: ['crd', 'crds'],
         categories: API_EXTENSIONS,
@@ -247,7 +248,7 @@ export function normalizeEtcdPrefix(prefix: string): string {
   return `/${prefix}`.replace(/\/+/g, '/').replace(/\/$/, '')
 }
 
-/** Every row, in the order in which discovery shows them. @param etcdPrefix the API server's `--etcd-prefix`. */
+/** Returns every row, in the order of discovery. @param etcdPrefix the API server's `--etcd-prefix`. */
 export function wellKnownResources(etcdPrefix: string = DEFAULT_ETCD_PREFIX): readonly WellKnownResource[] {
   const root = normalizeEtcdPrefix(etcdPrefix)
   return ROWS.flatMap(([group, version, rows]) =>

@@ -1,6 +1,6 @@
 /**
- * Which built-in resources have a status, a scale and evictions of their own. Other subresources (logs, exec, bindings,
- * tokens) are a kube-apiserver's alone: `unserved-subresources.ts` says so.
+ * Which built-in resources have the subresources status, scale and eviction. Other subresources (logs, exec, bindings,
+ * tokens) exist only in a kube-apiserver; see `unserved-subresources.ts`.
  *
  * Source: the API reference of Kubernetes.
  */
@@ -43,7 +43,7 @@ const SCALED: ReadonlySet<string> = new Set([
   'statefulsets.apps',
 ])
 
-/** The type of what is posted to evict a pod. */
+/** The type of the object posted to evict a pod. */
 export const EVICTION = { group: 'policy', version: 'v1', kind: 'Eviction' } as const
 
 const REPLICAS: ScalePaths = {

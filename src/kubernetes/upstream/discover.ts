@@ -1,7 +1,6 @@
 /**
  * Finds the resources of another server that can be listed and watched, from its discovery documents: the aggregated
- * ones, or group by group where the server is older than those (1.26). It only reads; which of the resources are served
- * is decided elsewhere.
+ * ones, or group by group for servers older than those (1.26). It only reads; what is served is decided elsewhere.
  */
 import type { Resource } from '../../engine/model/resource.js'
 import { WatchFailure } from '../../client/reflector/failure.js'
@@ -11,11 +10,11 @@ import type { RemoteApiServer } from './remote-api-server.js'
 export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'holds'>
 
 export interface Discovered {
-  /** The resources by group, and within a group in the server's order of preference of versions. */
+  /** The resources by group, and within a group in the server's preferred order of versions. */
   readonly resources: readonly DiscoveredResource[]
-  /** `group/version` of those that could not be asked now: what is known about them stays. */
+  /** `group/version` of those that could not be read now: their known resources stay. */
   readonly incomplete: ReadonlySet<string>
-  /** `plural.group` of the resources defined by CustomResourceDefinitions; null where these cannot be read. */
+  /** `plural.group` of the resources defined by CustomResourceDefinitions; null if these cannot be read. */
   readonly customNames: ReadonlySet<string> | null
 }
 
@@ -31,7 +30,7 @@ export async function discover(server: RemoteApiServer, signal?: AbortSignal): P
   for (const path of ['/api', '/apis']) {
     const accept = `${AGGREGATED},application/json`
     const asking = server.document({ path, accept, ...(signal === undefined ? {} : { signal }) })
-    // An API server of custom resources alone has no core group, and says so by 404.
+    // An API server with only custom resources has no core group, and answers 404.
     const document = path === '/api' ? await asking.catch(noneFor404) : await asking
     if (textAt(document, 'kind') === 'APIGroupDiscoveryList') readAggregated(document, resources, incomplete)
     else await readGroups(server, path, document, resources, incomplete, signal)
@@ -89,7 +88,7 @@ async function readGroups(
       list = await server.document({ path: root, ...(signal === undefined ? {} : { signal }) })
     } catch (error) {
       if (signal?.aborted === true) throw asUpstreamError(error, root)
-      // An aggregated API whose server is away must not hide all others.
+      // An aggregated API whose server is unreachable must not hide all others.
       incomplete.add(groupVersion(group, version))
       continue
     }

@@ -1,8 +1,8 @@
-/** Translates a server's errors and connection failures into errors of an upstream. */
+/** Translates a server's errors and connection failures into upstream errors. */
 import { WatchFailure } from '../../client/reflector/failure.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
 
-/** @returns the error itself when it is already an UpstreamError. */
+/** @returns the error itself if it already is an UpstreamError. */
 export function asUpstreamError(error: unknown, where: string): UpstreamError {
   if (error instanceof UpstreamError) return error
   const failure = WatchFailure.from(error)
@@ -16,7 +16,6 @@ function codeOf({ kind, code }: WatchFailure): UpstreamErrorCode {
   if (code === 501) return 'protocol'
   if (kind === 'expired') return 'compacted'
   if (kind === 'too-large') return 'future-revision'
-  // This includes 404: the resource is not served yet, or no longer, while the server starts or its definition is
-  // deleted.
+  // Includes 404: the resource is not served yet, or no longer, while the server starts or its definition is deleted.
   return kind === 'unsupported' || kind === 'malformed' ? 'protocol' : 'unavailable'
 }

@@ -1,10 +1,10 @@
 /**
  * Turns an object from a server into what etcd would have: a key, its revision and a value.
  *
- * Lists leave `kind` and `apiVersion` out of their items and watches do not, and their place differs from server to
- * server. Here they always come first, so that one version of an object has the same bytes however it came; the rest is
- * untouched. HTTP does not tell when an object was created or how often it was written, so both are left open (version
- * 0), and features that need them (`--on-gap=coalesce`) are not offered over this upstream.
+ * Lists leave `kind` and `apiVersion` out of their items and watches do not, and their position differs between
+ * servers. Here they always come first, so that one version of an object has the same bytes however it arrived; the
+ * rest is unchanged. HTTP does not reveal when an object was created or how often it was written, so both are unknown
+ * (version 0), and features that need them (`--on-gap=coalesce`) are not offered over this upstream.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import { eachMember } from '../../client/reflector/json-members.js'
@@ -25,7 +25,7 @@ export class HttpKeyValues {
     this.#head = Buffer.from(`{"kind":${quoted(resource.kind)},"apiVersion":${quoted(apiVersion(resource))},`)
   }
 
-  /** @throws UpstreamError 'protocol' for a resourceVersion that is no revision. */
+  /** @throws UpstreamError 'protocol' for a resourceVersion that is not a revision. */
   keyValue(object: BytesObject, keysOnly: boolean): KeyValue {
     const modRevision = revisionOf(object.resourceVersion)
     const value = keysOnly ? NO_BYTES : this.#value(object.bytes)

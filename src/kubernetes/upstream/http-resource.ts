@@ -2,9 +2,9 @@
  * One resource of another server, read and watched like a prefix of etcd: another distributary over SSE, or a
  * kube-apiserver in JSON lines. The feed that lists, watches, verifies and checks etcd therefore works here unchanged.
  *
- * Reads are lists. Consistent lists ask the server for data as fresh as its own quorum read, exact ones name their
- * revision. The whole of a kube-apiserver's resource comes as a stream where the server offers one (WatchList), which
- * costs that server a fraction of the memory of a list.
+ * Reads are lists. Consistent lists ask the server for data as fresh as its own quorum read; exact ones name their
+ * revision. A kube-apiserver's whole resource is streamed if the server supports it (WatchList), which costs that
+ * server a fraction of the memory of a list.
  */
 import { bytesCodec, type BytesObject } from '../../client/reflector/bytes-codec.js'
 import { WatchFailure } from '../../client/reflector/failure.js'
@@ -31,7 +31,7 @@ import { HttpKeyValues, revisionOf } from './http-key-value.js'
 import type { RemoteApiServer } from './remote-api-server.js'
 import { RemoteWatch } from './remote-watch.js'
 
-/** The most objects in a page: it is parsed in one piece. */
+/** The most objects in a page, which is parsed in one step. */
 const PAGE_ITEMS = 1_000
 
 export interface HttpResourceOptions {
@@ -48,7 +48,7 @@ const ASK_HEADER = 'x-distributary-ask'
 const TRUST_HEADER = 'x-distributary-trusts-progress'
 const SILENCE_MS = 150_000
 const STREAM_TIMEOUT_SECONDS = 120
-/** Enough for the pages of a few lists at once: a token is used by the page after it. */
+/** Enough for the pages of a few concurrent lists: a token is used by the next page. */
 const MAX_TOKENS = 64
 
 export class HttpResource implements UpstreamReader, UpstreamWatcher {
@@ -154,7 +154,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     const open = async (): Promise<void> => {
       const { wire, isDistributary } = server.knownProduct ?? (await server.product())
       if (opening.isClosed) return
-      // resourceVersion 0 would mean "the present state", which is not what the caller wants.
+      // resourceVersion 0 would mean "the present state", which the caller does not want.
       if (startRevision <= 1) throw new UpstreamError('protocol', 'there is no resourceVersion before the first')
       const { transport, clock } = server
       opening.opened(
@@ -178,7 +178,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return opening
   }
 
-  /** Reads the whole state as initial events; null where the server does not offer that. @throws UpstreamError */
+  /** Reads the whole state as initial events; null if the server does not support that. @throws UpstreamError */
   async #stream(signal: AbortSignal | undefined): Promise<Page | null> {
     const { server } = this.#options
     const { wire } = server.knownProduct ?? (await server.product(signal))
@@ -218,7 +218,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       })
     } catch (error) {
       if (page === null) {
-        // When this way takes too long, pages are used the next time.
+        // If streaming takes too long, the next read uses pages.
         if (signal?.aborted === true) this.#canStream = false
         if (signal?.aborted === true || !isUnsupported(error))
           throw asUpstreamError(signal?.reason ?? error, this.#path)
@@ -254,7 +254,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return this.#decode(body)
   }
 
-  /** Counts the remaining objects when the server does not say how many there are. */
+  /** Counts the remaining objects if the server does not report their number. */
   async #countAfter(options: ReadOptions, revision: Revision, known: number): Promise<number> {
     if (options.startKey !== undefined) return 1
     const { limit: _limit, ...all } = options

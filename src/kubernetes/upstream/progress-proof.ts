@@ -1,8 +1,8 @@
 /**
- * Asks a server for its progress by a second watch from the position of ours, which the server bookmarks at once
+ * Asks a server for its progress with a second watch from the position of ours, which the server bookmarks at once
  * because its time is short. Before the bookmark, the server has sent every event after our position. A watch that has
  * received the last of these events has received all of them, and may adopt the bookmark. This works only with
- * distributary: a kube-apiserver sends bookmarks at its own times.
+ * distributary: a kube-apiserver sends bookmarks on its own schedule.
  */
 import { bytesCodec } from '../../client/reflector/bytes-codec.js'
 import { sseWire } from '../../client/reflector/event-stream.js'

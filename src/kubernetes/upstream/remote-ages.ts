@@ -1,19 +1,20 @@
 /**
- * Keeps how old another server said its resources are, so that the age of a source further up is handed down a chain.
+ * Remembers how old another server said its resources are, so that the age of a source further up is passed down a
+ * chain.
  *
- * Ages are asked of that server for all resources at once, by `GET /readyz?ages`, which needs no permission. A server that
- * does not know the question (a kube-apiserver, an older distributary) is as fresh as its last answer.
+ * Ages are requested for all resources at once, by `GET /readyz?ages`, which needs no permission. A server without this
+ * endpoint (a kube-apiserver, an older distributary) is as fresh as its last answer.
  */
 import type { SourceAge } from '../../engine/upstream/upstream.js'
 
-/** How often the ages are asked. */
+/** How often the ages are requested. */
 export const AGES_INTERVAL_MS = 1_000
-/** What asking adds at most to the age of a healthy source. */
+/** What the interval adds at most to the age of a healthy source. */
 const STEP_MS = 1_200
-/** The valid time of a source that has no age of its own. */
+/** The valid time of a source that reports no age. */
 const WITHOUT_AGE_MS = 600
 
-/** Milliseconds; `validMs` is null where the source is never old while it is there. */
+/** Milliseconds; `validMs` is null for a source that is never old while connected. */
 interface ReportedAge {
   readonly ageMs: number
   readonly validMs: number | null
@@ -23,13 +24,16 @@ export class RemoteAges {
   #askedAtMs: number | null = null
   #ages: ReadonlyMap<string, ReportedAge> = new Map()
 
-  /** @param body what the server answered, in whatever form. @param askedAtMs when, in monotonic milliseconds. */
+  /**
+   * @param body the server's answer, in whatever form. @param askedAtMs the time of the request, in monotonic
+   * milliseconds.
+   */
   answered(body: string, askedAtMs: number): void {
     this.#askedAtMs = askedAtMs
     this.#ages = parseAges(body)
   }
 
-  /** null before the first answer. @param resource its id: `deployments.apps`. */
+  /** Returns null before the first answer. @param resource its id: `deployments.apps`. */
   of(resource: string, nowMs: number): SourceAge | null {
     if (this.#askedAtMs === null) return null
     const { ageMs, validMs } = this.#ages.get(resource) ?? { ageMs: 0, validMs: null }

@@ -1,8 +1,8 @@
 /**
  * The other server, shared by all of its resources: its product, its cluster, and whether it answers.
  *
- * While a watch is open the server is asked every second how old its resources are, which also shows whether it is alive: a
- * watch alone would notice a dead server only after the next bookmark fails to come.
+ * While a watch is open the server is asked every second how old its resources are, which also shows whether it is
+ * alive: a watch alone would notice a dead server only when the next bookmark is overdue.
  */
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import { jsonWire, sseWire } from '../../client/reflector/event-stream.js'
@@ -20,9 +20,9 @@ export interface RemoteApiServerOptions {
   /** The URL, for messages. */
   readonly url: string
   readonly clock: Clock
-  /** The server is lost when it has not answered for twice as long, in milliseconds. Default: 5 s. */
+  /** The server counts as lost after no answer for twice this long, in milliseconds. Default: 5 s. */
   readonly heartbeatMs?: number
-  /** An answer that takes longer counts as none. Default: 5 s. */
+  /** A slower answer counts as none. Default: 5 s. */
   readonly heartbeatTimeoutMs?: number
   /** Default: as `/version` says. false treats the server as a kube-apiserver. */
   readonly speaksSse?: false
@@ -30,7 +30,7 @@ export interface RemoteApiServerOptions {
 
 export interface Product {
   readonly gitVersion: string
-  /** Whether it is another distributary, which marks the ends of revisions and reports its progress when asked. */
+  /** Whether it is another distributary, which marks the ends of revisions and reports its progress on request. */
   readonly isDistributary: boolean
   readonly wire: EventWire
 }
@@ -47,7 +47,7 @@ const HEARTBEAT_MS = 5_000
 /** How long the product is remembered, since all resources ask at once when the server is back. */
 const PRODUCT_MS = 10_000
 const LOST_HEARTBEATS = 2
-/** The ages of some thousand resources. */
+/** Enough for the ages of a few thousand resources. */
 const MAX_AGES_BYTES = 2 ** 20
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
 const UNKNOWN_CLUSTER = 'unknown'
@@ -77,12 +77,12 @@ export class RemoteApiServer {
     return this.#options.clock
   }
 
-  /** null until it has been asked for. */
+  /** null until known. */
   get knownProduct(): Product | null {
     return this.#known
   }
 
-  /** Asks again from time to time, since another server may have taken over. @throws UpstreamError */
+  /** Repeats the request from time to time, since another server may have taken over. @throws UpstreamError */
   async product(signal?: AbortSignal): Promise<Product> {
     const nowMs = this.clock.monotonic()
     if (this.#known !== null && nowMs - this.#knownAtMs < PRODUCT_MS) return this.#known
@@ -92,8 +92,8 @@ export class RemoteApiServer {
   }
 
   /**
-   * Returns the identity of the cluster: the uid of the namespace `kube-system`, which is created once and never again.
-   * 'unknown' where that cannot be read; the feed also compares the history. @throws UpstreamError
+   * Returns the identity of the cluster: the uid of the namespace `kube-system`, which is created only once. 'unknown'
+   * if that cannot be read; the feed also compares the history. @throws UpstreamError
    */
   async clusterId(signal?: AbortSignal): Promise<string> {
     return await this.#cluster.join(signal)
@@ -129,12 +129,14 @@ export class RemoteApiServer {
     }
   }
 
-  /** How old a resource is at that server; null before it has been asked. @param resource its id: `deployments.apps`. */
+  /**
+   * Returns a resource's age at that server; null before the first answer. @param resource its id: `deployments.apps`.
+   */
   ageOf(resource: string): SourceAge | null {
     return this.#ages.of(resource, this.clock.monotonic())
   }
 
-  /** Calls back when the server no longer answers. @returns a function that ends that. */
+  /** Calls back when the server no longer answers. @returns a function that stops this. */
   follow(onLost: (error: UpstreamError) => void): () => void {
     this.#watchers.add(onLost)
     if (this.#heart === null) {
@@ -147,7 +149,6 @@ export class RemoteApiServer {
     }
   }
 
-  /** Ends the connections to it. */
   close(): void {
     this.#stopHeart()
     this.#options.transport.close?.()
@@ -173,7 +174,7 @@ export class RemoteApiServer {
     }
   }
 
-  /** Any answer is a sign of life; one of a server in trouble confirms no age. */
+  /** Any answer is a sign of life; one from a server in trouble confirms no age. */
   async #askAges(): Promise<boolean> {
     const { clock, heartbeatTimeoutMs = HEARTBEAT_MS } = this.#options
     const askedAtMs = clock.monotonic()
@@ -206,8 +207,8 @@ export class RemoteApiServer {
   }
 
   async #askCluster(): Promise<string> {
-    // When the id could not be read at first, it is not asked for again: a permission granted later would look like
-    // another cluster.
+    // If the id could not be read at first, it is not read again: a permission granted later would look like another
+    // cluster.
     if (this.#clusterId === UNKNOWN_CLUSTER) return UNKNOWN_CLUSTER
     try {
       const namespace = await this.document({ path: '/api/v1/namespaces/kube-system' })

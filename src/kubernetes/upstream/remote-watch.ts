@@ -3,11 +3,11 @@
  *
  * Over SSE an id marks the last event of a revision. Events of a revision whose end has not arrived wait for the rest.
  * A connection that breaks inside a revision loses nothing, because the feed resumes after the last whole one. JSON
- * lines have no such mark: that format is for kube-apiservers, which write one object in a revision, so each event is a
- * whole revision. Should two events of one revision nevertheless arrive separately, the watch ends as after a
- * compaction, which leads to a list and never to a hole.
+ * lines have no such mark: that format is for kube-apiservers, which write one object per revision, so each event is a
+ * whole revision. If two events of one revision arrive separately anyway, the watch ends as after a compaction, which
+ * leads to a list and never to a hole.
  *
- * The server ends every watch after some minutes. That is no loss: the next watch begins here where it ended.
+ * The server ends every watch after some minutes. That is no loss: the next watch begins where it ended.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import { bytesCodec } from '../../client/reflector/bytes-codec.js'
@@ -29,7 +29,7 @@ import { type ProgressProof, proveProgress } from './progress-proof.js'
 export interface RemoteWatchOptions {
   readonly transport: Transport
   readonly wire: EventWire
-  /** Whether an id or a new revision shows that a revision is whole. Otherwise every event is whole. */
+  /** Whether an id or a new revision marks a revision as whole. Otherwise every event is a whole revision. */
   readonly marksRevisions: boolean
   readonly path: string
   readonly keyValues: HttpKeyValues
@@ -37,13 +37,13 @@ export interface RemoteWatchOptions {
   readonly random: Random
   readonly afterRevision: Revision
   readonly handlers: WatchHandlers
-  /** The longest time between two arrivals of bytes, bookmarks included. */
+  /** The longest silence, bookmarks included. */
   readonly silenceMs: number
-  /** Whether the server can be asked for its progress: see `progress-proof.ts`. */
+  /** Whether the server can be asked for its progress; see `progress-proof.ts`. */
   readonly provesProgress: boolean
 }
 
-/** The timeout that a server is asked for: between this and twice this, as in client-go. */
+/** The requested timeout: between this and twice this, as in client-go. */
 const MIN_TIMEOUT_SECONDS = 300
 const OPEN_TIMEOUT_MS = 15_000
 /** A server that ends a watch sooner without an event does not support watching. */
@@ -54,7 +54,7 @@ export class RemoteWatch implements UpstreamWatch {
   readonly #abort = new AbortController()
   #place: WatchPosition
   #pending: { readonly revision: Revision; readonly events: KeyEvent[] }[] = []
-  /** Everything at or before this revision has been delivered. */
+  /** Everything up to this revision has been delivered. */
   #handedOn: Revision
   #isOpen = false
   #isEnded = false

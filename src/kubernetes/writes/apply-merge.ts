@@ -1,13 +1,13 @@
 /**
- * The two steps that a server-side apply performs on the object itself. First the applied configuration is merged over
- * the live object. Then the fields are removed that this manager applied before, no longer applies, and nobody else
+ * The two steps that a server-side apply performs on the object itself. First it merges the applied configuration over
+ * the live object. Then it removes the fields that this manager applied before, no longer applies, and nobody else
  * owns.
  */
 import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
 import { type FieldSet, isGranular, itemsByElement } from './field-set.js'
 import { ANY, type Shape } from './shape.js'
 
-/** Lists whose items have an identity keep the order of `live`, and new items follow. The arguments are not changed. */
+/** Lists with identifiable items keep the order of `live`, and new items follow. The arguments are not changed. */
 export function mergeApplied(live: Json | undefined, applied: Json, shape: Shape): Json {
   if (live === undefined) return cloneTree(applied)
   if (Array.isArray(live) && Array.isArray(applied)) return mergeLists(live, applied, shape)
@@ -36,7 +36,7 @@ function mergeLists(live: readonly Json[], applied: readonly Json[], shape: Shap
 
 /**
  * @param given the fields that the manager has given up.
- * @param kept the fields that somebody still owns: neither they nor the objects and lists around them are removed.
+ * @param kept the fields that still have an owner: neither they nor the objects and lists around them are removed.
  */
 export function removeFields(value: Json, given: FieldSet, kept: FieldSet | undefined, shape: Shape): Json {
   if (Array.isArray(value)) return removeItems(value, given, kept, shape)
@@ -61,8 +61,8 @@ function removeItems(list: readonly Json[], given: FieldSet, kept: FieldSet | un
 }
 
 /**
- * @param keys members that identify an item: they stay as long as the item does. @returns undefined when the whole
- * value is removed.
+ * @param keys members that identify an item and stay as long as the item does. @returns undefined when the whole value
+ * is removed.
  */
 function removeOne(
   value: Json,

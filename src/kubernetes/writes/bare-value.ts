@@ -1,7 +1,7 @@
 /**
- * Under a declared prefix that holds values, etcd has the bytes of a value alone. What a client sends as `value`, `text`
- * or `bytes` becomes these bytes, and they decide how it is read back (`kubernetes/dialect/key-value-object.ts`): the text `true` is
- * the same bytes as the value `true`.
+ * Under a declared prefix of values, etcd stores only the bytes of a value. What a client sends as `value`, `text` or
+ * `bytes` becomes these bytes, and they determine how it is read back (`kubernetes/dialect/key-value-object.ts`): the
+ * text `true` has the same bytes as the value `true`.
  */
 import { encodeJsonTree, isDeeperThan, type JsonRecord } from '../codec/json-tree.js'
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
@@ -12,8 +12,8 @@ import { type FieldProblem, forbiddenField, invalid, required } from './field-er
 import { nameProblem } from './object-names.js'
 
 /**
- * The members that a value may be sent with, since it is read with them. They are not stored: the server and the key
- * decide them.
+ * Members that a value may be sent with, since it is read with them. They are not stored: the server and the key
+ * determine them.
  */
 const KEPT: ReadonlySet<string> = new Set([
   'apiVersion',
@@ -33,8 +33,8 @@ const KEPT: ReadonlySet<string> = new Set([
 type ValueMember = (typeof VALUE_MEMBERS)[number]
 
 /**
- * Returns null when the resource holds objects. @param held what a patch was made of: a patch that adds another form of
- * the value replaces the form that was there. @throws InvalidError
+ * Returns null if the resource holds objects. @param held the object that a patch was applied to: a patch that adds
+ * another form of the value replaces the present one. @throws InvalidError
  */
 export function bareValueOf(
   { resource }: ServedResource,

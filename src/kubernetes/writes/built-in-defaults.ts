@@ -1,9 +1,9 @@
 /**
- * Defaults of the built-in kinds. An object is walked along its messages, and the rows that `default-facts.ts` has for
- * each message fill in what is not set. The rows follow the API server. Whether a member is set is decided as Go
- * decides it: a pointer is set when it is present, any other member when it is not empty.
+ * Defaults of the built-in kinds. An object is walked along its messages, and the rows in `default-facts.ts` for each
+ * message fill in what is unset. The rows follow the API server. Whether a member is set is decided as in Go: a pointer
+ * is set when present, any other member when not empty.
  *
- * An object that already has its defaults is left as it is, so writing back a stored object changes nothing.
+ * An object that already has its defaults stays unchanged, so writing back a stored object changes nothing.
  */
 import {
   cloneTree,
@@ -32,7 +32,7 @@ interface Row {
   readonly name: string
   readonly value: DefaultValue
   readonly when: readonly Condition[]
-  /** A member that is no pointer counts as unset when it is '', 0 or []. */
+  /** A non-pointer counts as unset when it is '', 0 or []. */
   readonly isPointer: boolean
 }
 
@@ -56,7 +56,7 @@ export class BuiltInDefaults {
     this.#facts = byMessage(facts)
   }
 
-  /** Does nothing for a kind that the table of messages does not have. @param object is changed. */
+  /** Does nothing for a kind missing from the table of messages. @param object is changed. */
   fill(apiVersion: string, kind: string, object: JsonRecord): void {
     const message = this.#source.messageOfKind(apiVersion, kind)
     if (message !== undefined) this.#fill(this.#planOf(message), object)
@@ -74,7 +74,7 @@ export class BuiltInDefaults {
   #fillMember(plan: Plan, object: JsonRecord, name: string, label: Child['label']): void {
     const value = object[name]
     if (label === 'value' && (value === undefined || value === null)) {
-      // In Go this struct is always there, possibly empty: it is created here when something in it gets a default.
+      // In Go this struct always exists, possibly empty: it is created here when something in it gets a default.
       const made = record()
       this.#fill(plan, made)
       if (Object.keys(made).length > 0) object[name] = made
@@ -92,8 +92,8 @@ export class BuiltInDefaults {
   #planOf(message: ShapeMessage): Plan {
     const known = this.#plans.get(message.fullName)
     if (known !== undefined) return known
-    // Only schemas contain themselves, and no row applies inside one. A member that leads back to a message that is
-    // being planned is left out.
+    // Only schemas contain themselves, and no row applies inside one. A member that leads back to a message being
+    // planned is skipped.
     this.#plans.set(message.fullName, NOTHING)
     const rows = (this.#facts.get(message.fullName) ?? []).flatMap((row) => this.#row(message, row) ?? [])
     const plan: Plan = message.form === 'object' ? { rows, children: this.#childrenOf(message) } : NOTHING
@@ -111,7 +111,7 @@ export class BuiltInDefaults {
     return children
   }
 
-  /** Returns null when the table of messages has no such member, as in a descriptor set of another release. */
+  /** Returns null if the table of messages lacks the member, as in a descriptor set of another release. */
   #row(message: ShapeMessage, [path, value, ...when]: DefaultRow): Row | null {
     const lists = path.split('[].').map((part) => part.split('.'))
     let at: ShapeMessage | undefined = message
@@ -154,7 +154,7 @@ function holds(condition: Condition, object: JsonRecord): boolean {
   const names = condition.path.split('.')
   if ('values' in condition) return condition.values.includes(textMember(object, ...names))
   const value = member(object, ...names)
-  // Wherever a condition asks about a number or an object, Go has a pointer, so 0 and {} count as set.
+  // Where a condition tests a number or an object, Go has a pointer, so 0 and {} count as set.
   const isThere = typeof value === 'number' || isRecord(value) || isSet(value, false)
   return isThere === condition.isThere
 }

@@ -1,15 +1,15 @@
 /**
- * The rules of a schema in CEL (`x-kubernetes-validations`). They are not evaluated here; whoever writes what they are about is
- * told so, because an API server would refuse what breaks one.
+ * The rules of a schema in CEL (`x-kubernetes-validations`). They are not evaluated here; a write to which they apply
+ * gets a warning, because an API server would reject a violation.
  */
 import { joinPath } from '../codec/json-tree.js'
 
-/** The rules that a warning names; of the others it has the number. */
+/** The number of rules named in a warning; the others are only counted. */
 const MAX_NAMED = 3
 const MAX_RULE_LENGTH = 100
 
 interface Rule {
-  /** Where in an object the rule holds: `spec.ports[]`; '' for the whole object. */
+  /** The place in an object where the rule applies: `spec.ports[]`; '' for the whole object. */
   readonly path: string
   readonly text: string
 }
@@ -18,7 +18,10 @@ type Node = Readonly<Record<string, unknown>>
 
 const known = new WeakMap<object, string | null>()
 
-/** Says which rules of a stored schema are not evaluated; null for none. The answer is kept with the schema. */
+/**
+ * Returns a warning about the rules of a stored schema that are not evaluated; null for none. The answer is kept with
+ * the schema.
+ */
 export function unevaluatedRules(schema: object): string | null {
   let told = known.get(schema)
   if (told === undefined) known.set(schema, (told = wordsOf([...rulesOf(schema as Node)])))
@@ -43,7 +46,7 @@ function wordsOf(rules: readonly Rule[]): string | null {
   return `rules in x-kubernetes-validations are not evaluated here: ${first}${more}`
 }
 
-/** Goes through a schema without recursion: a definition may nest it deeply. */
+/** Walks a schema without recursion, since a definition may nest it deeply. */
 function* rulesOf(schema: Node): Generator<Rule> {
   const left: { readonly node: Node; readonly path: readonly string[] }[] = [{ node: schema, path: [] }]
   for (let next = left.pop(); next !== undefined; next = left.pop()) {

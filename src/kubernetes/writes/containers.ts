@@ -1,8 +1,8 @@
 /**
  * Objects that contain others: a Namespace contains objects, a CustomResourceDefinition its custom resources. In
- * Kubernetes a controller empties a container that is being deleted. Here the delete request does so itself, after
- * marking the container and before removing it. An object with finalizers stays, and so does its container, until the
- * last finalizer is gone.
+ * Kubernetes a controller empties a container that is being deleted. Here the delete request does it, after marking the
+ * container and before removing it. An object with finalizers stays, and so does its container, until the last
+ * finalizer is gone.
  */
 import { plainCopy } from '../codec/json-tree.js'
 import { readDefinition } from '../dialect/crd.js'
@@ -38,13 +38,13 @@ export class Containers {
     return id === NAMESPACES || id === DEFINITIONS
   }
 
-  /** Empties the container and removes it when nothing is left in it. @param held the container as it was marked. */
+  /** Empties the container and removes it if nothing is left in it. @param held the container as marked. */
   async finish(place: ObjectLocation, held: Held): Promise<void> {
     for (const contents of this.#contentsOf(place, held)) await this.#empty(contents)
     await this.#removeIfEmpty(place, held)
   }
 
-  /** Called after an object was removed: it may have been the last one in a container that is being deleted. */
+  /** Called after an object was removed, which may have been the last one in a container that is being deleted. */
   async afterGone({ served, namespace }: ObjectLocation): Promise<void> {
     const { find, store } = this.options
     const { resource, origin } = served
@@ -87,7 +87,7 @@ export class Containers {
     return first === undefined ? [] : [{ served: first, prefix: first.resource.etcdPrefix }]
   }
 
-  /** An object that cannot be removed is left alone. Its container then stays, and the delete can be sent again. */
+  /** An object that cannot be removed is left alone. Its container then stays, and the delete can be repeated. */
   async #empty({ served, prefix }: Contents): Promise<void> {
     for await (const { stored } of this.options.store.list(served, prefix)) {
       const { namespace, name } = stored

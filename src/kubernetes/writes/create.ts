@@ -1,4 +1,4 @@
-/** POST: creates an object under its own name or under one generated from `generateName`. */
+/** POST: creates an object with a given name or one generated from `generateName`. */
 import { type JsonRecord, textMember } from '../codec/json-tree.js'
 import { alreadyExistsError } from '../dialect/status-body.js'
 import { apiVersion } from '../../engine/model/resource.js'
@@ -35,7 +35,7 @@ export async function createObject(context: WriteContext, request: WriteRequest)
   return await makeObject(context, { ...request, name }, value, options, warnings)
 }
 
-/** @param request its name is the name of the new object. */
+/** @param request contains the name of the new object. */
 export async function makeObject(
   context: WriteContext,
   request: WriteRequest,

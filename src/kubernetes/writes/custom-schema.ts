@@ -1,5 +1,5 @@
 /**
- * Applies the schema of a custom resource: fills in defaults, and reports each field that the schema does not allow.
+ * Applies the schema of a custom resource: fills in defaults, and reports each field that violates the schema.
  *
  * CEL rules (`x-kubernetes-validations`) are not evaluated.
  *
@@ -21,7 +21,7 @@ export class CustomSchemas {
   readonly #nodes = new LRUCache<Schema, SchemaNode>({ max: CACHED_SCHEMAS })
   readonly #onUnusable: (problem: string) => void
 
-  /** @param onUnusable told of what a stored schema says that cannot be checked here: it allows everything. */
+  /** @param onUnusable receives parts of a stored schema that cannot be checked here, which then allow everything. */
   constructor(onUnusable: (problem: string) => void = () => {}) {
     this.#onUnusable = onUnusable
   }
@@ -36,7 +36,7 @@ export class CustomSchemas {
   }
 }
 
-/** Items of sets and keyed lists that are there twice. */
+/** Finds duplicate items of sets and keyed lists. */
 function findRepeated(value: Json, shape: Shape, path: string[], problems: FieldProblem[]): void {
   const into = (name: string, inner: Json, innerShape: Shape): void => {
     if (problems.length >= MAX_PROBLEMS || innerShape.type === 'any' || innerShape.type === 'scalar') return

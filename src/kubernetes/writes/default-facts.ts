@@ -1,17 +1,17 @@
 /**
- * The defaults that the API server gives to the built-in kinds: the data of `built-in-defaults.ts`, by message. A
- * message is named as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without `k8s.io.api.`; `a|b` means two versions with
- * the same defaults. The rows of a message are applied in order, and the rows of an object before those of the objects
- * in it.
+ * The API server's defaults for the built-in kinds: the data of `built-in-defaults.ts`, by message. Messages are named
+ * as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without `k8s.io.api.`; `a|b` means two versions with the
+ * same defaults. The rows of a message are applied in order, and the rows of an object before those of the objects in
+ * it.
  *
- * Three things are left out, because they need arithmetic or a clock and no client depends on them: quantities are not
- * rounded, the requests of a whole pod are not added up from its containers, and a device taint gets no time.
+ * Three defaults are omitted, because they need arithmetic or a clock and no client depends on them: quantities are not
+ * rounded, the requests of a whole pod are not summed over its containers, and a device taint gets no time.
  *
  * Source: the API reference of Kubernetes 1.34, and its `pkg/apis/<group>/<version>/defaults.go`. The tests compare
  * every row with the answers of these functions (`test/data/kubernetes-defaults`).
  */
 
-/** A condition on a path that starts at the object of the message. '', [] and false count as absent. */
+/** A condition on a path that starts at the message's object. '', [] and false count as absent. */
 export type Condition =
   | { readonly path: string; readonly values: readonly string[] }
   | { readonly path: string; readonly isThere: boolean }
@@ -22,11 +22,11 @@ export type DefaultValue =
   | number
   | boolean
   | { readonly literal: unknown }
-  /** Both paths start at the innermost item of a list on the way, or at the object when there is no list. */
+  /** Both paths start at the innermost list item on the way, or at the object if there is no list. */
   | { readonly copyOf: string }
   | { readonly missingKeysOf: string }
   | { readonly pullPolicyOf: string }
-  /** The member is removed, because it means nothing there. */
+  /** The member is removed because it has no meaning there. */
   | { readonly isRemoved: true }
 
 /**

@@ -1,5 +1,6 @@
 /**
- * DELETE of a collection: object by object, as in Kubernetes. The answer is a list of what was there, unless that is very much.
+ * DELETE of a collection: object by object, as in Kubernetes. The answer is a list of the deleted objects, unless it
+ * would be very large.
  */
 import { record } from '../codec/json-tree.js'
 import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
@@ -28,7 +29,7 @@ const AT_ONCE = 16
 /** A larger answer is replaced by a Status. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
-/** An object, with its place in the answer. */
+/** An object and its position in the answer. */
 interface Place extends ObjectName {
   readonly index: number
 }
@@ -36,7 +37,7 @@ interface Place extends ObjectName {
 interface Selected {
   readonly revision: Revision
   readonly small: readonly Place[]
-  /** Those that are removed apart. */
+  /** Objects that are removed separately. */
   readonly large: readonly Place[]
 }
 
@@ -123,7 +124,7 @@ async function unlessGone(removal: Promise<OneAnswer | null>): Promise<OneAnswer
   }
 }
 
-/** What is answered, in order; nothing is kept once it is too much, or once an item is not to be had. */
+/** The objects of the answer, in order; drops everything once there is too much, or once an item is unavailable. */
 class Gathered<T> {
   #items: (T | undefined)[] | null = []
   #bytes = 0

@@ -1,7 +1,4 @@
-/**
- * DELETE of one object. An object that has finalizers is only marked, and is removed when the last
- * of them is gone.
- */
+/** DELETE of one object. An object with finalizers is only marked, and is removed when the last of them is gone. */
 import { cloneTree, encodeJsonTree, ensureRecord, type JsonRecord, record, textMember } from '../codec/json-tree.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
@@ -21,7 +18,7 @@ export async function deleteObject(context: WriteContext, request: WriteRequest)
   return success(details)
 }
 
-/** Answers with the object as it was last, as for one of a collection. @throws StatusError */
+/** Answers with the last state of the object, as for one of a collection. @throws StatusError */
 export async function removeObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
   const options = deleteOptionsOf(context, request)
   const { changed } = await remove(context, request, options)
@@ -73,7 +70,7 @@ export async function remove(
   return { changed, uid }
 }
 
-/** @throws ConflictError when the object is not the one that is to be removed. */
+/** @throws ConflictError when the object is not the one to be removed. */
 export function checkPreconditions(
   { served: { resource }, name }: ObjectLocation,
   { object }: Held,

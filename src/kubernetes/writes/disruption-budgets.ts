@@ -1,7 +1,7 @@
 /**
- * What PodDisruptionBudgets say of the eviction of a pod. A controller counts the healthy pods and writes the number of
- * disruptions that a budget allows into its status; an eviction spends one of them, and names the pod there until the controller
- * has seen that it is gone.
+ * The effect of PodDisruptionBudgets on the eviction of a pod. A controller counts the healthy pods and writes the
+ * number of disruptions that a budget allows into its status; an eviction spends one of them, and names the pod there
+ * until the controller has seen that it is gone.
  *
  * Source: "API-initiated eviction" and "Specifying a Disruption Budget" of the Kubernetes documentation; the eviction
  * storage of kube-apiserver.
@@ -45,7 +45,7 @@ export interface Budget {
   readonly object: JsonRecord
 }
 
-/** Returns the budget whose selector matches the pod; null when there is none. @throws SeveralBudgetsError */
+/** Returns the budget whose selector matches the pod; null if there is none. @throws SeveralBudgetsError */
 export async function budgetOf(context: WriteContext, pod: ObjectLocation, labels: Json): Promise<Budget | null> {
   const served = servedBudgets(context)
   if (served === undefined) return null
@@ -64,7 +64,7 @@ function servedBudgets({ find }: WriteContext): ServedResource | undefined {
   return find('policy', 'v1', 'poddisruptionbudgets') ?? find('policy', 'v1beta1', 'poddisruptionbudgets')
 }
 
-/** An empty selector selects all pods of the namespace; none at all, or a wrong one, selects no pod. */
+/** An empty selector selects all pods of the namespace; a missing or invalid one selects no pod. */
 function selects(budget: JsonRecord, labels: Json): boolean {
   const selector = member(budget, 'spec', 'selector')
   if (!isRecord(selector)) return false
@@ -83,14 +83,19 @@ function textOrNone(labels: Json, key: string): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** Whether a pod that is not ready may go without counting: it is not among the healthy pods that the budget protects. */
+/**
+ * Whether an unready pod may be evicted without counting: it is not among the healthy pods that the budget protects.
+ */
 export function letsUnhealthyGo({ object }: Budget): boolean {
   if (textMember(object, 'spec', 'unhealthyPodEvictionPolicy') === 'AlwaysAllow') return true
   const desired = count(object, 'desiredHealthy')
   return desired > 0 && count(object, 'currentHealthy') >= desired
 }
 
-/** Takes one disruption from the budget for a pod. @throws TooManyRequestsError when it has none, ForbiddenError, NotFoundError */
+/**
+ * Takes one disruption from the budget for a pod. @throws TooManyRequestsError when none is left, ForbiddenError,
+ * NotFoundError
+ */
 export async function spendDisruption(
   context: WriteContext,
   { place }: Budget,
@@ -130,7 +135,7 @@ function requireDisruption(budget: JsonRecord, name: string): void {
   if (allowed === 0) throw refusedBy(whyNone(budget, name), 0)
 }
 
-/** What the controller knows is older than the budget, or than the pod. */
+/** The controller's information is older than the budget, or than the pod. */
 export function notCountedYet(budgetName: string): TooManyRequestsError {
   return refusedBy(`The disruption budget ${budgetName} is still being processed by the server.`, 10)
 }
@@ -145,7 +150,7 @@ function forbidden(name: string, why: string): ForbiddenError {
   })
 }
 
-/** When the controller could not count, its numbers say nothing. */
+/** If the controller could not count, its numbers mean nothing. */
 function whyNone(budget: JsonRecord, name: string): string {
   const current = count(budget, 'currentHealthy')
   const desired = count(budget, 'desiredHealthy')
@@ -171,7 +176,7 @@ function spent(context: WriteContext, budget: JsonRecord, podName: string): Json
 
 const ALLOWED = 'DisruptionAllowed'
 
-/** The conditions of a budget whose last disruption is spent, as its controller would write them. */
+/** Returns the conditions of a budget whose last disruption is spent, as its controller would write them. */
 function withoutDisruptions(context: WriteContext, budget: JsonRecord): Json[] {
   const before = disruptionAllowed(budget)
   const wasFalse = textMember(before, 'status') === 'False'
@@ -186,7 +191,7 @@ function withoutDisruptions(context: WriteContext, budget: JsonRecord): Json[] {
   return withCondition(member(budget, 'status', 'conditions'), condition)
 }
 
-/** Puts a condition in the place of the one of its type, or at the end. */
+/** Replaces the condition of the same type, or appends it. */
 export function withCondition(conditions: Json | undefined, condition: JsonRecord): Json[] {
   const all = Array.isArray(conditions) ? [...conditions] : []
   const at = all.findIndex((one) => textMember(one, 'type') === textMember(condition, 'type'))
@@ -206,7 +211,7 @@ function disruptedPods(budget: JsonRecord): JsonRecord {
   return isRecord(pods) ? pods : record()
 }
 
-/** A number of the status; a status that no controller has written counts nothing. */
+/** Returns a number from the status; 0 for a status that no controller has written. */
 function count(budget: JsonRecord, name: string): number {
   const value = member(budget, 'status', name)
   return typeof value === 'number' ? value : 0

@@ -1,7 +1,7 @@
 /**
- * POST of an Eviction: deletes a pod if its PodDisruptionBudget allows that now, as a drain of a node asks for it.
+ * POST of an Eviction, as sent by a node drain: deletes a pod if its PodDisruptionBudget allows that now.
  *
- * The pod gets the condition DisruptionTarget before it is removed, so that whoever watches it sees why it went. Its
+ * The pod gets the condition DisruptionTarget before it is removed, so that its watchers see the reason. Its
  * preconditions are checked at both writes.
  *
  * Source: "API-initiated eviction" of the Kubernetes documentation; the eviction storage of kube-apiserver.
@@ -35,7 +35,7 @@ import { checkType, readObject } from './request-body.js'
 import { timestamp, type OneAnswer, type WriteContext, type WriteRequest } from './write-context.js'
 import { type DeleteOptions, parseDeleteOptions, parseWriteOptions } from './write-options.js'
 
-/** A pod that is written all the time is read again this often, as in the API server, with these pauses. */
+/** A constantly changing pod is reread this often, as in the API server, with these pauses. */
 const MAX_ATTEMPTS = 20
 const PAUSE_MS = 50
 
@@ -50,7 +50,7 @@ export async function evictPod(context: WriteContext, request: WriteRequest): Pr
   return { kind: 'document', code: 201, json: encodeJsonTree(record(status)), warnings: [] }
 }
 
-/** Returns how the pod is to be deleted. A dry run may be asked for in the query and in the body. */
+/** Returns how to delete the pod. Both the query and the body may request a dry run. */
 function readEviction(context: WriteContext, request: WriteRequest): DeleteOptions {
   const { dryRun } = parseWriteOptions(request.query, request.userAgent, 'Create')
   const { value } = readObject(request.contentType, request.body, context.schema)
@@ -66,8 +66,8 @@ function readEviction(context: WriteContext, request: WriteRequest): DeleteOptio
 }
 
 /**
- * Removes a pod that serves nobody, whatever its budget says. @returns null; the pod when it is one that budgets protect, which is
- * left alone. @throws StatusError
+ * Removes a pod that does no work, whatever its budget says. @returns null; or the pod, left alone, if budgets protect
+ * it. @throws StatusError
  */
 async function removeUnguarded(
   context: WriteContext,
@@ -80,7 +80,7 @@ async function removeUnguarded(
     // Before a disruption is spent.
     checkPreconditions(place, pod, options)
     if (!isUnguarded(pod.object)) return pod
-    // A pending pod may be about to be ready.
+    // A pending pod may be about to become ready.
     const isOver = isFinished(pod.object) || isDeleting(pod.object)
     const resourceVersion = options.resourceVersion ?? (isOver ? null : versionOf(pod))
     try {
@@ -94,7 +94,10 @@ async function removeUnguarded(
   }
 }
 
-/** Removes a pod if its budget lets it go. @throws TooManyRequestsError, SeveralBudgetsError and what else stands against it. */
+/**
+ * Removes a pod if its budget allows it. @throws TooManyRequestsError, SeveralBudgetsError and other errors of the
+ * removal.
+ */
 async function removeGuarded(
   context: WriteContext,
   place: ObjectLocation,

@@ -1,4 +1,4 @@
-/** Problems with a field, worded as the API server words them. They become the causes of a 422. */
+/** Problems with a field, in the API server's words. They become the causes of a 422. */
 import { JsonNumber } from '../codec/json-tree.js'
 import type { StatusCause } from '../../engine/model/status.js'
 
@@ -6,7 +6,7 @@ export type FieldProblem = StatusCause & { readonly field: string }
 
 /** Longer values are cut, because people read these messages. */
 const SHOWN = 256
-/** Values of an enumeration that a message names. */
+/** The most enumeration values that a message lists. */
 const MAX_SUPPORTED = 100
 
 export function required(field: string, why = ''): FieldProblem {
@@ -41,7 +41,7 @@ export function tooLong(field: string, maxLength: number): FieldProblem {
   return { reason: 'FieldValueTooLong', message: `Too long: may not be more than ${maxLength} bytes`, field }
 }
 
-/** @param typeName the type that was found, such as `string` or `integer`. */
+/** @param typeName the actual type, such as `string` or `integer`. */
 export function wrongType(field: string, typeName: string, why: string): FieldProblem {
   return { reason: 'FieldValueTypeInvalid', message: `Invalid value: ${JSON.stringify(typeName)}: ${why}`, field }
 }
@@ -51,7 +51,10 @@ function shown(value: unknown): string {
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text
 }
 
-/** The first characters of its JSON, without looking at the rest: each of a hundred problems may be of a value of megabytes. */
+/**
+ * Returns the first characters of the value's JSON without visiting the rest: each of a hundred problems may concern a
+ * value of megabytes.
+ */
 function beginningOf(value: unknown, length: number): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, length))
   if (value instanceof JsonNumber) return value.text

@@ -1,6 +1,7 @@
 /**
- * A set of fields of an object, as `metadata.managedFields` keeps one for each manager: a tree of path elements. `f:NAME`
- * is a member, `k:{"name":"a"}` an item known by keys, `v:"a"` an item of a set; `.` marks a node that is in the set itself.
+ * A set of fields of an object, as `metadata.managedFields` stores one for each manager: a tree of path elements.
+ * `f:NAME` is a member, `k:{"name":"a"}` a list item identified by keys, `v:"a"` an item of a set; `.` marks a node
+ * that is in the set itself.
  *
  * Source: the FieldsV1 format of Kubernetes' API conventions and structured-merge-diff's documented rules.
  */
@@ -13,12 +14,12 @@ export class FieldSet {
   isMember = false
   #children: Map<string, FieldSet> | null = null
 
-  /** Most nodes are leaves: they share one empty map. */
+  /** Most nodes are leaves, which share one empty map. */
   get children(): ReadonlyMap<string, FieldSet> {
     return this.#children ?? NO_CHILDREN
   }
 
-  /** Takes the child as its own, unless there is nothing in it. */
+  /** Adopts the child unless it is empty. */
   put(element: string, child: FieldSet): void {
     if (!isBare(child)) (this.#children ??= new Map()).set(element, child)
   }
@@ -31,7 +32,7 @@ export class FieldSet {
     return new FieldSet()
   }
 
-  /** Anything that is not FieldsV1 is skipped: entries of other managers are accepted as they come. */
+  /** Anything that is not FieldsV1 is skipped: entries of other managers are accepted as they are. */
   static fromJson(json: Json | undefined): FieldSet {
     const set = new FieldSet()
     if (!isRecord(json)) return set
@@ -91,7 +92,7 @@ export class FieldSet {
     return result
   }
 
-  /** Returns this set without whole subtrees: everything at or under a member of `other` is left out. */
+  /** Returns this set without whole subtrees: everything at or under a member of `other` is dropped. */
   without(other: FieldSet): FieldSet {
     if (isBare(other)) return this
     const result = new FieldSet()
@@ -107,7 +108,7 @@ export class FieldSet {
     return equalTrees(this.toJson(), other.toJson()) && this.isMember === other.isMember
   }
 
-  /** Lists paths as the API server names fields in a conflict: `.spec.containers[name="a"].image`. */
+  /** Yields paths as the API server names fields in a conflict: `.spec.containers[name="a"].image`. */
   *paths(prefix = ''): Generator<string> {
     if (this.isMember && prefix !== '') yield prefix
     for (const [element, child] of this.children) yield* child.paths(`${prefix}${pathText(element)}`)
@@ -145,15 +146,11 @@ function pathText(element: string): string {
   }
 }
 
-/**
- * The value that a key of a keyed list has when an item leaves it out: the API server fills it in before it compares
- * items.
- */
+/** The default of an omitted key in a keyed list's items: the API server fills it in before it compares items. */
 const KEY_DEFAULTS: Readonly<Record<string, Json>> = { protocol: 'TCP' }
 
 /**
- * Returns the items of a list by their path elements, or null when items cannot be told apart and the list is one
- * value.
+ * Returns the items of a list by their path elements, or null if items are indistinguishable and the list is one value.
  */
 export function itemsByElement(list: readonly Json[], shape: Shape): Map<string, Json> | null {
   if (shape.list === 'atomic') return null
@@ -166,7 +163,7 @@ export function itemsByElement(list: readonly Json[], shape: Shape): Map<string,
   return items
 }
 
-/** How an item is told apart in its set or keyed list; null: it cannot be. */
+/** Returns the path element of an item in its set or keyed list; null if it has none. */
 export function elementOf(item: Json, shape: Shape): string | null {
   return shape.list === 'set' ? setElement(item) : keyedElement(item, shape.keys)
 }
@@ -187,7 +184,7 @@ function keyedElement(item: Json, keys: readonly string[]): string | null {
   return Object.keys(element).length === 0 ? null : `k:${jsonText(element)}`
 }
 
-/** Whether the members of this object are owned one by one. Otherwise the object is one value. */
+/** Whether the members of this object are owned individually. Otherwise the object is one value. */
 export function isGranular(value: Json | undefined, shape: Shape): value is JsonRecord {
   return isRecord(value) && !shape.isAtomic && shape.type !== 'scalar'
 }
@@ -228,7 +225,7 @@ export interface FieldChanges {
   readonly removed: FieldSet
 }
 
-/** Returns the fields that an update changes. Each value is visited once, however deep it lies. */
+/** Returns the fields that an update changes. Each value is visited once, at any depth. */
 export function compareFields(before: Json, after: Json, shape: Shape): FieldChanges {
   const changes = { added: new FieldSet(), modified: new FieldSet(), removed: new FieldSet() }
   compare(before, after, shape, changes)

@@ -1,21 +1,21 @@
 /**
- * Whether the API server's decoder can read a text that stands for a quantity, a time or bytes, with its words where it cannot.
- * The texts come from clients, so every expression here is linear in their length.
+ * Whether the API server's decoder can read a text as a quantity, a time or bytes, and its error message if not. The
+ * texts come from clients, so every expression here is linear in their length.
  */
 
 const QUANTITY = /^[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/
-/** Date, time of day, fraction, zone. Go takes offsets of 24 hours and of 60 minutes, and no leap seconds. */
+/** Date, time of day, fraction, zone. Go accepts offsets of 24 hours and of 60 minutes, but no leap seconds. */
 const TIME = /^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d([.,]\d+)?(Z|[+-]([01]\d|2[0-4]):([0-5]\d|60))$/
 const RFC3339 = '2006-01-02T15:04:05Z07:00'
 const RFC3339_MICRO = '2006-01-02T15:04:05.000000Z07:00'
-/** The characters of a text that a message shows. */
+/** The number of characters of a text shown in a message. */
 const MAX_SHOWN = 64
 
-/** Each returns what is wrong with a text; null when it can be read. */
+/** Each returns what is wrong with a text; null if it can be read. */
 export const GO_FORMATS: Readonly<Record<string, (text: string) => string | null>> = {
   quantity: quantityProblem,
   time: (text) => (fractionOf(text) === null ? notTime(text, RFC3339) : null),
-  // Six digits, no more and no less.
+  // Exactly six digits.
   microtime: (text) => (fractionOf(text)?.length === 7 ? null : notTime(text, RFC3339_MICRO)),
   bytes: base64Problem,
 }
@@ -25,11 +25,11 @@ function quantityProblem(text: string): string | null {
   return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 }
 
-/** Returns the fraction of the seconds with its point, '' without one; null when the text is no time. */
+/** Returns the fraction of the seconds with its point, '' without one; null if the text is not a time. */
 function fractionOf(text: string): string | null {
   const [, date = '', , fraction = ''] = TIME.exec(text) ?? []
   const midnight = Date.parse(`${date}T00:00:00Z`)
-  // Date.parse takes the 30th of February for the 2nd of March.
+  // Date.parse reads the 30th of February as the 2nd of March.
   const isDate = !Number.isNaN(midnight) && new Date(midnight).toISOString().startsWith(date)
   return isDate ? fraction : null
 }
@@ -43,7 +43,7 @@ function base64Problem(text: string): string | null {
   return at === null ? null : `illegal base64 data at input byte ${at}`
 }
 
-/** As Go's `base64.StdEncoding`: padded, with line breaks anywhere. */
+/** Like Go's `base64.StdEncoding`: padded, with line breaks anywhere. */
 function illegalByteOf(text: string): number | null {
   const end = text.search(/[^A-Za-z0-9+/\r\n]/)
   const digits = (end === -1 ? text : text.slice(0, end)).replace(/[\r\n]/g, '').length % 4

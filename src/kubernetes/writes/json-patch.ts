@@ -1,11 +1,11 @@
 /**
- * Applies a JSON Patch to a tree as the API server does, which is not RFC 6902 to the letter: a missing member reads as
- * null, so that "test" finds null there and "replace" and "copy" make one; a missing value is null; a pointer need not
- * begin with a slash; an index may count from the end of its array (`-1` is the last item); numbers are equal when they
- * are written alike. `test/reference/patches.ts` has recorded its answers.
+ * Applies a JSON Patch to a tree as the API server does, which deviates from RFC 6902: a missing member reads as null,
+ * so that "test" finds null there and "replace" and "copy" create one; a missing value is null; a pointer need not
+ * begin with a slash; an index may count from the end of its array (`-1` is the last item); numbers are equal if their
+ * text is. `test/reference/patches.ts` has recorded its answers.
  *
  * A body of a few kilobytes must not cost seconds of work. The number of operations and of copied bytes has the API
- * server's bounds. All other values that an operation visits or moves count as work, and a patch may do a fixed amount
+ * server's limits. All other values that an operation visits or moves count as work, and a patch may do a fixed amount
  * of it. A library was rejected: it compared arrays by their edit distance, in time and memory quadratic in their
  * length.
  */
@@ -13,10 +13,10 @@ import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
 import { cloneTree, isRecord, type Json, JsonNumber, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
 import { BadRequestError, InvalidError, RequestEntityTooLargeError } from '../../engine/model/status.js'
 
-/** The API server's bound. */
+/** The API server's limit. */
 const MAX_OPERATIONS = 10_000
 /**
- * The most bytes that one patch may copy, which is the API server's bound: a few lines that each double a member would
+ * The most bytes that one patch may copy, which is the API server's limit: a few lines that each double a member would
  * fill memory.
  */
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
@@ -28,7 +28,7 @@ const MEMBERS: ReadonlySet<string> = new Set(['op', 'path', 'from', 'value'])
 
 /**
  * @param maxWork how many values may be visited.
- * @returns a new tree, which shares nothing with the object or the patch.
+ * @returns a new tree that shares nothing with the object or the patch.
  * @throws BadRequestError when it is not a patch; InvalidError when it cannot be applied; RequestEntityTooLargeError
  */
 export function applyJsonPatch(object: JsonRecord, patch: Json, maxWork = MAX_WORK): JsonRecord {
@@ -43,7 +43,7 @@ export function applyJsonPatch(object: JsonRecord, patch: Json, maxWork = MAX_WO
   return document.finish()
 }
 
-/** Returns the members of operations that mean nothing. @throws BadRequestError when a member has another type. */
+/** Returns the unknown members of operations. @throws BadRequestError when a member has a wrong type. */
 export function unknownPatchMembers(patch: Json): readonly string[] {
   const unknown: string[] = []
   for (const [i, operation] of operationsOf(patch).entries()) {
@@ -57,7 +57,7 @@ export function unknownPatchMembers(patch: Json): readonly string[] {
   return unknown
 }
 
-/** As in Go, null is an empty patch, and an operation without members. @throws BadRequestError */
+/** As in Go, null is an empty patch, or an operation without members. @throws BadRequestError */
 function operationsOf(patch: Json): readonly JsonRecord[] {
   if (patch === null) return []
   if (!Array.isArray(patch))
@@ -114,7 +114,7 @@ class PatchedDocument {
     return this.#document
   }
 
-  /** Returns undefined for a member that is missing. */
+  /** Returns undefined for a missing member. */
   #get(pointer: string): Json | undefined {
     const { parent, name } = this.#placeOf(pointer)
     return valueIn(parent, name, pointer)
@@ -152,7 +152,7 @@ class PatchedDocument {
     else throw unprocessable(`there is no ${quote(pointer)}`)
   }
 
-  /** @param wanted undefined: no value was given. */
+  /** @param wanted undefined if no value was given. */
   #test(pointer: string, wanted: Json | undefined): void {
     const value = pointer === '' ? this.#document : (this.#get(pointer) ?? null)
     const isEqual = wanted === undefined ? value === null : this.#equals(value, wanted)
@@ -160,7 +160,7 @@ class PatchedDocument {
   }
 
   #placeOf(pointer: string): { readonly parent: Json[] | JsonRecord; readonly name: string } {
-    // What precedes the first slash is not looked at.
+    // What precedes the first slash is ignored.
     const [, ...names] = pointer.split('/')
     const last = names.pop()
     let parent: Json | undefined = this.#document
@@ -238,7 +238,7 @@ function valueIn(parent: Json[] | JsonRecord, name: string, pointer: string): Js
   return Object.hasOwn(parent, name) ? parent[name] : undefined
 }
 
-/** Reads an index as Go's Atoi does. @param length the number of valid indices. */
+/** Parses an index as Go's Atoi does. @param length the number of valid indices. */
 function indexIn(name: string, length: number, pointer: string): number {
   const index = /^[-+]?\d+$/.test(name) ? Number(name) : NaN
   const fromStart = index < 0 ? index + length : Math.abs(index)

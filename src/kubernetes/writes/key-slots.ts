@@ -1,11 +1,11 @@
 /**
- * Lets requests for one key in one at a time, in the order in which they came. The queue needs no bound of its own,
- * because the number of requests is bounded.
+ * Admits requests for one key one at a time, in order of arrival. The queue needs no separate limit, because the number
+ * of requests is limited.
  */
 export class KeySlots {
   readonly #last = new Map<string, Promise<void>>()
 
-  /** Resolves when the caller's turn has come. @returns a function that ends the turn. */
+  /** Resolves when it is the caller's turn. @returns a function that ends the turn. */
   async take(key: string): Promise<() => void> {
     const before = this.#last.get(key)
     let release!: () => void

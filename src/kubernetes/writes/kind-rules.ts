@@ -34,15 +34,15 @@ export interface KindRules {
   readonly schema: Readonly<Record<string, unknown>> | undefined
   readonly hasStatus: boolean
   readonly scale: ScalePaths | null
-  /** A PUT creates an object that does not exist. */
+  /** Whether a PUT creates a missing object. */
   readonly createsOnUpdate: boolean
   /** Strategic merge patches exist only for kinds whose shape is built in. */
   readonly takesStrategicPatch: boolean
-  /** Returns what is wrong with the first member whose type is not the declared one; null when all fit. */
+  /** Returns the problem with the first member of a wrong type; null if there is none. */
   readonly typeProblem: (object: JsonRecord) => string | null
-  /** Takes out of an object what it may not hold. @returns the paths of that. */
+  /** Removes what an object may not contain. @returns the removed paths. */
   readonly dropUnknown: (object: JsonRecord) => readonly string[]
-  /** Fills in the defaults of an object, which is changed. */
+  /** Fills in the defaults in place. */
   readonly fillDefaults: (object: JsonRecord) => void
 }
 
@@ -81,7 +81,8 @@ export class KindRulebook {
     const version = apiVersion(resource)
     const builtIn = origin === 'well-known' ? this.shapes.ofKind(version, resource.kind) : undefined
     const schema = origin === 'custom' ? served.schema : undefined
-    // Only threads check what is written; parsing a schema takes too long for the event loop, which removes objects.
+    // Only threads check what is written; parsing a schema takes too long for the event loop, which only removes
+    // objects.
     let shape = builtIn
     const shapeOf = (): Shape => (shape ??= customShape(schema?.parsed, this.shapes.objectMeta))
     return {
@@ -108,7 +109,10 @@ export class KindRulebook {
     }
   }
 
-  /** The same as what reads do to objects of a definition (`kubernetes/codec/read-rules.ts`); what goes is told. */
+  /**
+   * The same as what reads do to objects of a definition (`kubernetes/codec/read-rules.ts`), except that removals are
+   * reported.
+   */
   #bySchema(schema: DefinedSchema, keepsUnknown: boolean): Pick<KindRules, 'dropUnknown' | 'fillDefaults'> {
     return {
       dropUnknown: (object) => {
@@ -125,7 +129,7 @@ export class KindRulebook {
   }
 }
 
-/** Sets what the server itself puts into a new object. @param now RFC 3339. */
+/** Sets what the server itself adds to a new object. @param now RFC 3339. */
 export function prepareNew(served: ServedResource, object: JsonRecord, now: string): void {
   switch (resourceId(served.resource)) {
     case 'namespaces':
@@ -200,7 +204,7 @@ function establish(object: JsonRecord, now: string): void {
   status['storedVersions'] = name === '' || earlier.includes(name) ? earlier : [...earlier, name]
 }
 
-/** Returns what an API server would check of an object and this server does not; null for nothing. */
+/** Returns what an API server would check in an object but this server does not; null for nothing. */
 export function unchecked(served: ServedResource, object: JsonRecord, schema: KindRules['schema']): string | null {
   if (schema !== undefined) return unevaluatedRules(schema)
   return resourceId(served.resource) === DEFINITIONS ? unevaluatedRulesOf(object) : null

@@ -2,7 +2,7 @@
 import { isRecord, joinPath, type Json } from '../codec/json-tree.js'
 import type { Shape } from './shape.js'
 
-/** The most removed members that are reported for one object. */
+/** The most removed members reported for one object. */
 const MAX_TOLD = 64
 
 /** Removes the undeclared members from `value`. @returns their paths. */

@@ -1,9 +1,9 @@
 /**
  * Tracks which manager owns which field, in `metadata.managedFields`; every write keeps it up to date. An update makes
  * its manager the owner of every field it changes. An apply owns the fields it names and removes those it no longer
- * names. It is refused when it would change a field of another manager, unless it is forced.
+ * names. It is rejected if it would change a field of another manager, unless forced.
  *
- * A field keeps the name it has in the version that wrote it: names are not converted between versions of a kind.
+ * A field keeps its name from the version that wrote it: names are not converted between versions of a kind.
  *
  * Source: "Server-Side Apply" of the Kubernetes documentation.
  */
@@ -46,7 +46,7 @@ interface Entry {
 const MAX_UPDATE_ENTRIES = 10
 const ANCIENT = 'ancient-changes'
 
-/** The fields that the server itself sets. Nobody owns them. */
+/** The fields that the server itself sets, which have no owner. */
 const UNOWNED = FieldSet.fromJson(
   fieldsJson(['apiVersion', 'kind'], {
     metadata: [
@@ -72,17 +72,17 @@ function fieldsJson(names: readonly string[], nested: Readonly<Record<string, re
   return json
 }
 
-/** Gives `after` the managedFields that result from an update. @param before null for a create. */
+/** Sets the managedFields of `after` that result from an update. @param before null for a create. */
 export function recordUpdate(before: JsonRecord | null, after: JsonRecord, shape: Shape, manager: Manager): void {
   const managed = readEntries(before ?? record())
-  // A client sends an empty list to make all managers forget the object.
+  // A client sends an empty list to reset the managers of the object.
   const given = member(after, 'metadata', 'managedFields')
   const isReset = before !== null && Array.isArray(given) && given.every((entry) => isRecord(entry) && isEmpty(entry))
   if (isReset) return writeEntries(after, [])
   writeEntries(after, updatedEntries(managed, before ?? record(), after, shape, manager, 'Update'))
 }
 
-/** Returns the fields without those that nobody owns. `metadata` itself is not a field: it only contains some. */
+/** Returns the fields without those that have no owner. `metadata` itself is not a field: it only contains some. */
 function ownable(fields: FieldSet): FieldSet {
   const rest = fields.without(UNOWNED)
   const metadata = rest.children.get('f:metadata')
@@ -99,7 +99,7 @@ export interface Applied {
 }
 
 /**
- * @param live null when there is no object yet.
+ * @param live null if there is no object yet.
  * @throws ConflictError naming managers and fields, unless `force`.
  */
 export function applyConfiguration(
@@ -250,10 +250,10 @@ function isEmpty(value: JsonRecord): boolean {
   return Object.keys(value).length === 0
 }
 
-/** The most conflicts that one answer names. */
+/** The most conflicts named in one answer. */
 const MAX_TOLD_CONFLICTS = 100
 
-/** Words the conflict as the API server does, because kubectl prints it. */
+/** Words the conflict like the API server, because kubectl prints it. */
 function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly fields: FieldSet }[]): ConflictError {
   const causes: StatusCause[] = []
   const byManager = new Map<string, string[]>()

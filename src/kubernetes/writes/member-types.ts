@@ -1,6 +1,6 @@
 /**
- * Whether the members of an object have the types that its kind declares, with the words of the API server's decoder. An object
- * of other types could be stored, and then no client in Go could read the list that it is in.
+ * Checks that the members of an object have the declared types of its kind, with the error messages of the API server's
+ * decoder. An object with other types could be stored, but then no client in Go could read a list that contains it.
  */
 import { isNumber, isRecord, type Json, joinPath } from '../codec/json-tree.js'
 import { GO_FORMATS } from './go-formats.js'
@@ -18,9 +18,9 @@ const INTEGERS: Readonly<Record<string, readonly [least: bigint, most: bigint]>>
   uint64: [0n, 2n ** 64n - 1n],
   fixed64: [0n, 2n ** 64n - 1n],
 }
-/** Longer texts are no integer of 64 bits. */
+/** Longer texts are not 64-bit integers. */
 const MAX_INTEGER_LENGTH = 20
-/** Returns what is wrong with the first member of another type; null when all fit. A null fits everywhere. */
+/** Returns the problem with the first member of a wrong type; null if there is none. A null is always allowed. */
 export function typeProblem(value: Json, shape: Shape, path: string[] = [], holder = ''): string | null {
   if (value === null || shape.type === 'any') return null
   switch (shape.type) {
@@ -40,7 +40,7 @@ export function typeProblem(value: Json, shape: Shape, path: string[] = [], hold
       for (const name in value) {
         const member = shape.member(name)
         if (member === undefined) continue
-        // As in Go, a path has the names of members, without keys of maps and without positions in lists.
+        // As in Go, a path has the names of members, without map keys and list positions.
         if (shape.type === 'object') path.push(name)
         const problem = typeProblem(value[name]!, member, path, here)
         if (problem !== null) return problem

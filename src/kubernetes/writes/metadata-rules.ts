@@ -5,7 +5,7 @@ import type { Resource } from '../../engine/model/resource.js'
 import { duplicate, type FieldProblem, forbiddenField, invalid, required, wrongType } from './field-errors.js'
 import { nameProblem } from './object-names.js'
 
-/** The API server's bound for keys and values together. */
+/** The API server's limit for keys and values together. */
 const MAX_ANNOTATION_BYTES = 256 * 1024
 
 /** @param metadata complete: a generated name has already been filled in. */
@@ -107,16 +107,16 @@ export function newFinalizerProblems(before: JsonRecord, after: JsonRecord): rea
   return [forbiddenField('metadata.finalizers', why)]
 }
 
-/** @param metadata the metadata of an object. Finalizers that are not strings are left out. */
+/** @param metadata the metadata of an object. Finalizers that are not strings are skipped. */
 export function finalizersOf(metadata: JsonRecord): readonly string[] {
   const list = metadata['finalizers']
   return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : []
 }
 
-/** What a garbage collector and managers of finalizers change. */
+/** What garbage collectors and finalizer managers change. */
 const OWNERSHIP = ['ownerReferences', 'finalizers', 'selfLink', 'managedFields'] as const
 
-/** Whether two states of an object differ in nothing but who owns it and holds on to it. */
+/** Whether two states of an object differ only in ownership and finalizers. */
 export function isSameButOwnership(before: JsonRecord, after: JsonRecord): boolean {
   return equalTrees(withoutOwnership(before), withoutOwnership(after))
 }

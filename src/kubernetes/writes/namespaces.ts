@@ -1,7 +1,7 @@
 /**
- * Objects may be created only in a namespace that exists and is not being deleted. Where Namespaces are not served,
- * there is no such check. The four namespaces that Kubernetes creates by itself are created here when they are first
- * written to, so that an empty etcd can be used.
+ * Objects may be created only in a namespace that exists and is not being deleted. If Namespaces are not served, there
+ * is no such check. The four namespaces that Kubernetes creates by itself are created here when first written to, so
+ * that an empty etcd can be used.
  */
 import { record, textMember } from '../codec/json-tree.js'
 import { objectNotFoundError } from '../dialect/status-body.js'
@@ -57,7 +57,7 @@ function assertStays({ object }: Held, { resource }: ServedResource, namespace: 
   })
 }
 
-/** Returns a Namespace that has a name and nothing else. */
+/** Returns a Namespace with only a name. */
 export function bareNamespace(name: string) {
   return record({ metadata: record({ name }) })
 }

@@ -1,6 +1,6 @@
 /**
- * Turns what a client sends into what is stored: sets the fields that the server owns, removes undeclared fields, fills
- * in defaults, and checks the result. Every verb takes this path, so a patch cannot do what an update may not.
+ * Turns what a client sends into what is stored: sets the server's fields, removes undeclared fields, fills in
+ * defaults, and checks the result. Every verb takes this path, so a patch cannot do what an update may not.
  */
 import {
   cloneTree,
@@ -37,19 +37,19 @@ export interface ChangeRequest {
   readonly name: ObjectName
   /** '' or `status`. Other subresources are written by the server itself. */
   readonly subresource: string
-  /** PUT and PATCH use different words for a field that may not be changed. */
+  /** PUT and PATCH have different error messages for an immutable field. */
   readonly verb: 'update' | 'patch'
   readonly manager: Manager
-  /** The managed fields are already up to date, because an apply computes them itself. */
+  /** Whether the managed fields are already up to date, because an apply computes them itself. */
   readonly keepsManagedFields: boolean
   readonly fieldValidation: FieldValidation
-  /** Called with a warning about members that were removed, or rules that are not checked. */
+  /** Called with a warning about removed members, or rules that are not checked. */
   readonly warn: (text: string) => void
-  /** Makes the error for an object that cannot be read as its kind. Default: a BadRequestError. */
+  /** Creates the error for an object that cannot be read as its kind. Default: a BadRequestError. */
   readonly unreadable?: (why: string) => StatusError
 }
 
-/** The fields that a client cannot set, besides those with rules of their own. */
+/** The fields that a client cannot set, besides those with special rules. */
 const SERVER_SET = [
   'selfLink',
   'generation',
@@ -93,7 +93,7 @@ export class ObjectChange {
   }
 
   /**
-   * @param body the whole new object; it is changed. @param before the stored object, with its resourceVersion.
+   * @param body the whole new object, changed in place. @param before the stored object, with its resourceVersion.
    * @throws BadRequestError, ConflictError, InvalidError
    */
   update(before: JsonRecord, body: JsonRecord, request: ChangeRequest): JsonRecord {
@@ -116,7 +116,7 @@ export class ObjectChange {
     return after
   }
 
-  /** Sets type, name and namespace, which the path decides. */
+  /** Sets type, name and namespace, which the path determines. */
   #identify(body: JsonRecord, metadata: JsonRecord, { served, name }: ChangeRequest): void {
     const { resource } = served
     body['kind'] = resource.kind
@@ -128,8 +128,7 @@ export class ObjectChange {
 
   /**
    * Removes undeclared fields and fills in defaults.
-   * @throws StatusError that `unreadable` makes, when a member has another type than is declared, or undeclared fields are
-   * forbidden.
+   * @throws StatusError from `unreadable`, when a member has a wrong type, or undeclared fields are forbidden.
    */
   #complete(
     body: JsonRecord,
@@ -194,7 +193,7 @@ function badRequest(why: string): StatusError {
   return new BadRequestError(why)
 }
 
-/** Words the problems as a strict decoder does. @throws StatusError that `refused` makes. */
+/** Words the problems like a strict decoder. @throws StatusError from `refused`. */
 export function refuseOrWarn(
   problems: readonly string[],
   validation: FieldValidation,

@@ -1,4 +1,4 @@
-/** The rules for names of objects by resource, in the API server's words. */
+/** The rules for object names by resource, in the API server's words. */
 import { keyName, restOfName } from '../../engine/model/key-name.js'
 import type { Resource } from '../../engine/model/resource.js'
 
@@ -27,11 +27,11 @@ const RULES: Readonly<Record<string, Rule>> = {
   'certificates.k8s.io/certificatesigningrequests': 'path-segment',
 }
 
-/** etcd bounds a key only by the size of the request; this is longer than any path anybody types. */
+/** etcd limits a key only by the size of the request; this is longer than any path anybody types. */
 const MAX_KEY_LENGTH = 1_024
 const MAX_SUBDOMAIN_LENGTH = 253
 const MAX_LABEL_LENGTH = 63
-/** The API server's bound: the random suffix after a `generateName` must fit too. */
+/** The API server's limit: the random suffix after a `generateName` must fit too. */
 const GENERATED_LENGTH = 5
 
 /** @returns what is wrong with the name, or null. */
@@ -57,7 +57,7 @@ export function nameProblem(resource: Resource, name: string): string | null {
   }
 }
 
-/** The alphabet has no vowels and no characters that look alike, so a suffix never spells a word. */
+/** Without vowels and similar-looking characters, so that a suffix never spells a word. */
 const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789'
 
 /** @param random at least five bytes. */

@@ -1,9 +1,9 @@
 /**
- * Changes one object in etcd by a transaction that compares the mod revision at which the object was read. The object
- * is written as a whole or not at all, and never over a concurrent write. When the race is lost, the refused
- * transaction returns the object as it is now, and the change is decided again without another read.
+ * Changes one object in etcd with a transaction that compares the mod revision at which the object was read. The object
+ * is written as a whole or not at all, and never over a concurrent write. When the race is lost, the failed transaction
+ * returns the current object, and the change is decided again without another read.
  *
- * Requests of this process for one key take turns: racing each other they would only be refused and come again.
+ * Requests of this process for one key take turns, since racing each other would only cause conflicts and retries.
  */
 import { createIngest, isCbor, isEncrypted } from '../codec/ingest.js'
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
@@ -43,7 +43,7 @@ export interface ObjectStoreOptions {
   readonly upstream: Pick<UpstreamReader, 'read' | 'readKey'> & UpstreamWriter
   readonly clock: Clock
   readonly random: Random
-  /** Returns the JSON of a stored object as the served version, or null when it has none. */
+  /** Returns the JSON of a stored object in the served version, or null if it has none. */
   readonly jsonOf: (served: ServedResource, object: StoredObject) => Buffer | null
   /** Fills in the defaults of this resource. */
   readonly fillDefaults: (served: ServedResource, object: JsonRecord) => void
@@ -56,7 +56,7 @@ export interface ObjectLocation extends ObjectName {
   readonly served: ServedResource
 }
 
-/** The object as it is stored now. */
+/** The object as currently stored. */
 export interface Held {
   readonly stored: StoredObject
   /**
@@ -65,44 +65,44 @@ export interface Held {
    * changing it.
    */
   readonly object: JsonRecord
-  /** Whether it is stored as a value alone, and `object` is made of that and its key. */
+  /** Whether only a value is stored, and `object` is built from that and its key. */
   readonly isBare: boolean
   /** Whether it is stored as protobuf, which is read here and never written. */
   readonly isForeign: boolean
-  /** Whether it is stored in another version than objects are written in: a write that changes nothing else migrates it. */
+  /**
+   * Whether it is stored in another version than objects are written in now: a write that changes nothing else migrates
+   * it.
+   */
   readonly isOldVersion: boolean
 }
 
 export type Change =
-  /**
-   * `value` is an object, or the bytes of a bare value. `lease` is called when the write is made and returns '0' for
-   * none.
-   */
+  /** `value` is an object, or the bytes of a bare value. `lease` is called at write time and returns '0' for none. */
   | { readonly kind: 'put'; readonly value: JsonRecord | Buffer; readonly lease: () => Promise<string> }
   | { readonly kind: 'delete' }
   | { readonly kind: 'none' }
 
-/** @param before null: nothing is there. @throws StatusError to refuse the write. */
+/** @param before null if nothing is there. @throws StatusError to reject the write. */
 export type ConfirmPut = (before: JsonRecord | null, after: JsonRecord) => Promise<void>
 
 export interface ChangeOptions {
   readonly dryRun?: boolean
   readonly confirm?: ConfirmPut | undefined
-  /** Whether a value that cannot be read, or that another server has written, is handed to `decide` as a bare one. */
+  /** Whether `decide` gets an unreadable value, or one that another server has written, as a bare value. */
   readonly removes?: boolean
 }
 
 export interface Changed {
   readonly kind: 'created' | 'updated' | 'deleted' | 'unchanged'
   /**
-   * The object after the write. After a deletion it is the last state, at the revision of the deletion; null when there
-   * was no object and still is none.
+   * The object after the write. After a deletion, its last state at the revision of the deletion; null if there was no
+   * object and still is none.
    */
   readonly stored: StoredObject | null
 }
 
 /**
- * A write that loses every race for this long is given up, so that the client gets a 504 instead of a hanging request.
+ * A write that loses every race for this long is abandoned, so that the client gets a 504 instead of a hanging request.
  */
 const GIVE_UP_MS = 30_000
 /** The first lost races are retried at once. */
@@ -123,12 +123,12 @@ export class ObjectStore {
     return this.#held(place, await this.#readKey(keyOfName(place.served.resource, place)))
   }
 
-  /** Returns the JSON of a stored object as the served version; null when it has none. */
+  /** Returns the JSON of a stored object in the served version; null if it has none. */
   json(served: ServedResource, stored: StoredObject): Buffer | null {
     return this.#options.jsonOf(served, stored)
   }
 
-  /** @throws what `decide` throws; StatusError when etcd refuses the write. */
+  /** @throws any error of `decide`; StatusError when etcd refuses the write. */
   async change(
     place: ObjectLocation,
     decide: (held: Held | null) => Change,
@@ -143,7 +143,7 @@ export class ObjectStore {
     }
   }
 
-  /** Yields every object under a prefix that can be read, page by page, all at one revision, in slices of time. */
+  /** Yields every readable object under a prefix, page by page, all at one revision, in time slices. */
   async *list(served: ServedResource, prefix: Key): AsyncGenerator<Held> {
     for await (const stored of this.listStored(served, prefix)) {
       const held = this.#heldOf(served, stored)
@@ -207,7 +207,7 @@ export class ObjectStore {
           }
           current = result.current[0] ?? null
         } catch (error) {
-          // The lease ran out between the read and the write, and etcd has removed the object with it.
+          // The lease expired between the read and the write, and etcd has removed the object with it.
           if (!(error instanceof UpstreamError) || !/lease not found/.test(error.message))
             throw storageError(error, 'write')
           current = await this.#readKey(key)
@@ -223,7 +223,7 @@ export class ObjectStore {
     }
   }
 
-  /** @throws RequestEntityTooLargeError for a value that nobody could read again; BadRequestError, see `bytesOf`. */
+  /** @throws RequestEntityTooLargeError for a value that nobody could read back; BadRequestError, see `bytesOf`. */
   #bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
     const bytes = bytesOf(value, served)
     const { maxValueBytes } = this.#options
@@ -233,13 +233,13 @@ export class ObjectStore {
     )
   }
 
-  /** Ends a lease that a write has granted and no key has any more. The write does not fail by it. */
+  /** Ends a lease that a write has granted and no key uses any more. A failure here does not fail the write. */
   async #dropLease(leaseId: string): Promise<void> {
     if (!isOwnLease(leaseId)) return
     try {
       await this.#options.upstream.dropLease(leaseId)
     } catch (error) {
-      // It ends by itself, in a year at the latest.
+      // It expires by itself, within a year.
       if (!(error instanceof UpstreamError)) throw error
     }
   }
@@ -255,7 +255,7 @@ export class ObjectStore {
     const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
     // A dry run of a create has no revision yet, so its answer has none.
     const modRevision = revision ?? (0 as Revision)
-    // A value would be taken for another, with all that was made of it inside.
+    // A bare value would be wrapped again, together with everything derived from it.
     if (value === null && held?.isBare === true) return { kind, stored: atRevision(held.stored, modRevision) }
     const bytes = value ?? (held === null ? null : encodeJsonTree(held.object))
     if (bytes === null) return { kind, stored: null }
@@ -280,8 +280,8 @@ export class ObjectStore {
   }
 
   /**
-   * The stored value, so that it can be removed whatever it is. What a kube-apiserver owns, as protobuf, as CBOR or
-   * encrypted, is left to it, except under a declared prefix.
+   * Returns the stored value in a form that can be removed whatever it is. What a kube-apiserver owns (protobuf, CBOR,
+   * encrypted) is left to it, except under a declared prefix.
    */
   #heldOrRaw(place: ObjectLocation, keyValue: KeyValue | null): Held | null {
     if (keyValue === null) return null
@@ -333,7 +333,7 @@ export class ObjectStore {
   }
 }
 
-/** A value of any bytes, wrapped. */
+/** Wraps a value of any bytes. */
 function rawObject(resource: Resource, named: ObjectName, keyValue: KeyValue): StoredObject {
   const { key, createRevision, modRevision, version, leaseId } = keyValue
   const { bytes, metadataOffset } = keyValueObject(resource, named, keyValue)
@@ -366,10 +366,11 @@ function notOurs({ served, name }: ObjectLocation, form: string): NotImplemented
 }
 
 /**
- * The type comes first, where lists look for it; versions of a definition differ in no more than that here (`None`). The
+ * The type comes first, where lists expect it; versions of a definition differ only in that here (`None`). The
  * resourceVersion is etcd's and is not stored.
  *
- * @throws BadRequestError when the object is nested deeper than stored objects are read: managed fields nest with it.
+ * @throws BadRequestError when the object is nested deeper than stored objects can be read: managed fields nest with
+ * it.
  */
 function bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
   if (Buffer.isBuffer(value)) return value

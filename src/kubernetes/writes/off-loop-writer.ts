@@ -1,17 +1,18 @@
 /**
- * Writes whose cost is not small run in worker threads, so that no write delays a watch; the small ones stay on the event
- * loop, where they are done sooner.
+ * Expensive writes run in worker threads, so that no write delays a watch; small ones stay on the event loop, where
+ * they finish sooner.
  *
- * A write stays when its body and the object that is there are small JSON. Everything that is done with them (decoding,
- * defaults, merging, comparing, managed fields, checking the metadata) visits each value a bounded number of times, and a value
- * takes a byte at least, so the time is bounded by the bytes; what stands for more than its bytes has a smaller bound:
+ * A write stays if its body and the stored object are small JSON. Everything done with them (decoding, defaults,
+ * merging, comparing, managed fields, checking the metadata) visits each value a bounded number of times, and a value
+ * takes at least a byte, so the bytes bound the time; formats that stand for more than their bytes have a smaller
+ * limit:
  *
  * - YAML (aliases, a slower parser) and protobuf (an empty message is many members in JSON);
  * - a JSON Patch, whose operations may each visit the whole object.
  *
- * A custom resource always goes: the cost of its schema is bounded by nothing that is known here. So does a DELETE of an
- * object that is not small, alone or in a collection. What the object is is only known when it has been read: then the write begins anew in a thread.
- * `npm run bench -- loop` measures what this comes to.
+ * A custom resource always goes to a thread, since nothing known here bounds the cost of its schema. So does a DELETE
+ * of an object that is not small, alone or in a collection. The size of the stored object is known only after reading
+ * it; then the write starts over in a thread. `npm run bench -- loop` measures the effect.
  */
 import type { JsonRecord } from '../codec/json-tree.js'
 import { EVICTION_NAME, type ServedResource } from '../dialect/resource-registry.js'
@@ -40,19 +41,19 @@ import { type OneVerb, Writer, type WriterOptions, type WriteVerb } from './writ
 
 export interface OffLoopWriterOptions extends WriterOptions {
   readonly threads: Pick<ThreadPool, 'run'>
-  /** A slot for each thread. */
+  /** One slot per thread. */
   readonly semaphore: { acquire(identity: string, signal?: AbortSignal): Promise<() => void> }
   readonly deadlineMs: number
   /** Called with the seconds that a write took in a thread, or until its thread was ended. */
   readonly onJob: (seconds: number) => void
 }
 
-/** Bytes of a body that may stay on the loop. */
+/** The largest body in bytes that may stay on the loop. */
 const MAX_BODY_BYTES = 8 * 1024
 const MAX_DENSE_BODY_BYTES = 512
-/** Bytes of the stored object that it is put over. */
+/** The largest stored object in bytes that may be replaced on the loop. */
 const MAX_HELD_BYTES = 32 * 1024
-/** Resources that a thread remembers; beyond it, the thread forgets all of them. */
+/** The number of resources that a thread remembers; beyond it, the thread forgets all of them. */
 const MAX_KNOWN = 200
 
 /** Functions of a request that a thread can call. */
@@ -61,7 +62,7 @@ const ASKED: ReadonlySet<string> = new Set(['mayCreate', 'confirm'])
 export class OffLoopWriter {
   readonly #options: OffLoopWriterOptions
   readonly #local: Writer
-  /** The same without the bound on what is held, for what only this side can do. */
+  /** The same without the limit on stored objects, for what only this side can do. */
   readonly #unbounded: Writer
   readonly #ids = new WeakMap<ServedResource, number>()
   #lastId = 0
@@ -86,14 +87,14 @@ export class OffLoopWriter {
       try {
         return await this.#local.perform(verb, request)
       } catch (error) {
-        // Nothing was written: what is there was only read.
+        // Nothing was written: the stored object was only read.
         if (!(error instanceof StatusError) || !(error.cause instanceof NotSmallError)) throw error
       }
     }
     return await this.#inThread(verb, request, identity, signal)
   }
 
-  /** The collection is listed here, and each of its objects that is not small is removed in a thread. */
+  /** The collection is listed here, and each of its larger objects is removed in a thread. */
   async #deleteCollection(request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
     requireSmallBody(request, 'DeleteOptions')
     const remove = (name: ObjectName): Promise<OneAnswer> =>
@@ -127,7 +128,7 @@ export class OffLoopWriter {
     }
   }
 
-  /** The functions that the thread may call. */
+  /** Returns the functions that the thread may call. */
   #callsOf({ served, mayCreate, confirm }: WriteRequest, onWrite: () => void): JobCalls {
     const { upstream, onRetry, onUnusable } = this.#options
     const call =
@@ -204,14 +205,17 @@ export class OffLoopWriter {
   }
 }
 
-/** What holds other objects is emptied object by object, an eviction asks the budgets: neither is one object's work. */
+/**
+ * Objects that contain others are emptied one by one, and an eviction checks the budgets: both involve more than one
+ * object.
+ */
 function canLeave(verb: OneVerb, request: WriteRequest): boolean {
   const isEviction = request.subresource === EVICTION_NAME
   if (isEviction || (verb === 'delete' && isContainer(request.served))) {
     requireSmallBody(request, isEviction ? 'an Eviction' : 'DeleteOptions')
     return false
   }
-  // A function that threads do not know cannot be asked from there.
+  // Functions unknown to threads cannot be called from there.
   return Object.entries(request).every(([name, value]) => typeof value !== 'function' || ASKED.has(name))
 }
 
@@ -225,7 +229,7 @@ function requireSmallBody({ body }: WriteRequest, kind: string): void {
   throw new RequestEntityTooLargeError(`Request entity too large: limit of ${kind} is ${MAX_BODY_BYTES}`)
 }
 
-/** Rights are texts: they need no lossless tree, which takes several times as long to make on the event loop. */
+/** Permissions need no lossless tree, which takes several times as long to build on the event loop. */
 function recordFrom(text: string): JsonRecord {
   return JSON.parse(text) as JsonRecord
 }

@@ -1,4 +1,6 @@
-/** PATCH in its four formats. Each turns the stored object into a whole new one, which is then treated as an update. */
+/**
+ * PATCH in its four formats. Each turns the stored object into a complete new one, which is then treated as an update.
+ */
 import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { bodyMediaType } from '../dialect/media-type.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
@@ -36,11 +38,11 @@ const FOR_CUSTOM = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH] as const
 const FOR_BUILT_IN = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH] as const
 type PatchType = (typeof FOR_BUILT_IN)[number]
 
-/** A parsed patch, which can be applied to any object. */
+/** A parsed patch that can be applied to any object. */
 export interface PatchBody {
   readonly type: PatchType
   readonly patch: Json
-  /** Paths of members that were given more than once. */
+  /** Paths of duplicate members. */
   readonly duplicates: readonly string[]
 }
 
@@ -79,7 +81,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
   const isApply = body.type === APPLY_PATCH
   const options = parseWriteOptions(request.query, request.userAgent, 'Patch', isApply)
   const warnings = new Warnings()
-  // As in the API server, a patch that leaves no proper object is invalid, and an apply is a bad request.
+  // As in the API server, an invalid result is an invalid patch, but a bad request for an apply.
   const invalidPatch = (why: string): StatusError =>
     InvalidError.forFields('', '', '', [invalid('patch', request.body.toString('utf8'), why)])
   const asPatched = isApply ? {} : { unreadable: invalidPatch }

@@ -1,6 +1,7 @@
 /**
- * Patterns of schemas, in RE2's grammar and in time linear in the text: whoever may write a definition must not be able to
- * stop the server with `^([a-z0-9]+-?)+$`. Look-ahead and back references do not exist in that grammar, as in the API server.
+ * Patterns of schemas, in RE2's grammar and in time linear in the text: the author of a definition must not be able to
+ * stop the server with `^([a-z0-9]+-?)+$`. Look-ahead and back references do not exist in that grammar, as in the API
+ * server.
  */
 import { LRUCache } from 'lru-cache'
 import { RE2JS } from 're2js'
@@ -15,7 +16,7 @@ export interface Pattern {
   test(text: string): boolean
 }
 
-/** @throws SyntaxError when it is no pattern of RE2, or longer than is compiled here. */
+/** @throws SyntaxError if it is not an RE2 pattern, or too long to compile here. */
 export function compilePattern(source: string): Pattern {
   const known = compiled.get(source)
   if (known !== undefined) return known

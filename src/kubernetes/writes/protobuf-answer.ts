@@ -1,4 +1,4 @@
-/** The answers to writes for a client that reads nothing but protobuf. */
+/** The answers to writes for a client that reads only protobuf. */
 import { ensureRecord, isRecord, parseJsonTree } from '../codec/json-tree.js'
 import { CodecError } from '../codec/protobuf/codec-error.js'
 import { encodeObject } from '../codec/protobuf/encode-object.js'
@@ -27,7 +27,7 @@ export function inProtobuf({ store, schema }: Needs, served: ServedResource, ans
   }
 }
 
-/** Returns the message of an object, without an envelope; null when it cannot be said in protobuf. */
+/** Returns the message of an object, without an envelope; null if protobuf cannot express it. */
 export function messageOf(needs: Needs, served: ServedResource, answer: OneAnswer): Buffer | null {
   const said = inProtobuf(needs, served, answer)
   return said.kind === 'protobuf' ? rawOf(openEnvelope(said.bytes)) : null

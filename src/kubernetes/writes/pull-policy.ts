@@ -1,6 +1,6 @@
 /**
- * The default pull policy of a container: always when the tag of its image is `latest` or when the image has neither
- * tag nor digest, otherwise only when the image is not there.
+ * The default pull policy of a container: Always if its image has the tag `latest` or neither tag nor digest, otherwise
+ * IfNotPresent.
  *
  * Source: "Images" of the Kubernetes documentation; the grammar of image references of the OCI distribution project.
  */
@@ -12,7 +12,7 @@ const TAG = '\\w[\\w.-]{0,127}'
 const DIGEST = '[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}'
 const REFERENCE = new RegExp(`^(?:${HOST}/)?${PART}(?:/${PART})*(?::(${TAG}))?(?:@(${DIGEST}))?$`)
 /**
- * Longer names fail when the image is pulled; the bound keeps the regular expression from running on a text of any
+ * Longer names fail when the image is pulled; the limit keeps the regular expression from running on texts of any
  * length.
  */
 const MAX_LENGTH = 1024

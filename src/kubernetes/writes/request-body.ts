@@ -1,4 +1,4 @@
-/** Reads the body of a write into a tree, whatever its format. kubectl sends built-in kinds as protobuf. */
+/** Parses the body of a write into a tree, whatever its format. kubectl sends built-in kinds as protobuf. */
 import { CodecError } from '../codec/protobuf/codec-error.js'
 import { decodeObject } from '../codec/protobuf/decode.js'
 import type { Schema } from '../codec/protobuf/schema.js'
@@ -16,7 +16,7 @@ import { bodyMediaType } from '../dialect/media-type.js'
 import { apiVersion, type Resource } from '../../engine/model/resource.js'
 import { BadRequestError, RequestEntityTooLargeError, UnsupportedMediaTypeError } from '../../engine/model/status.js'
 
-/** The bound for a body in protobuf. The largest objects of clusters have a tenth of that. */
+/** The limit for a protobuf body. The largest objects of real clusters have a tenth of that. */
 const MAX_MESSAGES = 100_000
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 const OBJECT_TYPES = ['application/json', 'application/yaml', PROTOBUF] as const
@@ -36,12 +36,12 @@ export function readObject(
   return { value, duplicates }
 }
 
-/** Reads the optional body of a delete: null when there is none. */
+/** Parses the optional body of a delete; null if there is none. */
 export function readOptionalObject(contentType: string | undefined, body: Buffer, schema: Schema): Json {
   return body.length === 0 ? null : readObject(contentType, body, schema).value
 }
 
-/** Reads the body of an access review, as plain values. @throws BadRequestError, UnsupportedMediaTypeError */
+/** Parses the body of an access review, as plain values. @throws BadRequestError, UnsupportedMediaTypeError */
 export function parseReviewBody(
   contentType: string | undefined,
   body: Buffer,
@@ -53,7 +53,7 @@ export function parseReviewBody(
   return JSON.parse(jsonText(value)) as object
 }
 
-/** Fields that the schema does not know would be lost, so the client is asked to send JSON. */
+/** Fields that the schema does not know would be lost, so the client must send JSON instead. */
 function fromProtobuf(body: Buffer, schema: Schema): Buffer {
   try {
     const { bytes, unknownFields } = decodeObject(body, schema, {
@@ -72,7 +72,7 @@ function fromProtobuf(body: Buffer, schema: Schema): Buffer {
   }
 }
 
-/** @throws BadRequestError with the position, as far as it is known. */
+/** @throws BadRequestError with the position, as far as known. */
 export function decode(body: Buffer, isYaml: boolean): ParsedJson {
   try {
     if (!isYaml) return parseJsonTree(body)
@@ -83,7 +83,7 @@ export function decode(body: Buffer, isYaml: boolean): ParsedJson {
   }
 }
 
-/** Gives an object without a type the type of the path. @throws BadRequestError when the object names another type. */
+/** Gives an object without a type the type of the path. @throws BadRequestError when the object has another type. */
 export function checkType(object: JsonRecord, expected: Pick<Resource, 'group' | 'version' | 'kind'>): void {
   const version = textMember(object, 'apiVersion')
   const kind = textMember(object, 'kind')

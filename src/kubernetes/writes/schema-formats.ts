@@ -1,6 +1,6 @@
 /**
- * `format:` of a definition's schema: those that Kubernetes' validator checks, by the names that it gives them. Each check
- * takes time linear in the text; names and addresses are bounded in length before an expression sees them.
+ * `format:` of a definition's schema: those that Kubernetes' validator checks, by name. Each check takes time linear in
+ * the text; names and addresses are limited in length before an expression sees them.
  */
 import { isIPv4, isIPv6 } from 'node:net'
 
@@ -14,7 +14,7 @@ const HOST_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/i
 const LOCAL_PART = /^[-a-z0-9!#$%&'*+/=?^_`{|}~.]+$/i
 const URI = /^[a-z][-a-z0-9+.]*:(?:%[0-9a-f]{2}|[-a-z0-9._~:/?#[\]@!$&'()*+,;=])+$/i
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
-/** Go's, not ISO 8601's. */
+/** Go's format, not ISO 8601's. */
 const DURATION = /^[-+]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w))+$|^0$/
 const CIDR = /^([0-9.]{1,15}|[0-9a-f:.]{2,45})\/\d{1,3}$/i
 const MAC = /^([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i

@@ -1,7 +1,7 @@
 /**
- * One place of a definition's OpenAPI v3 schema, read when a value first comes to it: a definition may have tens of thousands
- * of properties, of which an object has a few. Compiling schemas to functions was rejected for that: it took 11 seconds for
- * 20,000 properties.
+ * One place in a definition's OpenAPI v3 schema, read when a value first reaches it: a definition may have tens of
+ * thousands of properties, of which an object has a few. Compiling schemas to functions was rejected: it took 11
+ * seconds for 20,000 properties.
  */
 import { exactCopy } from '../codec/exact-json.js'
 import { canonicalText, type Json, treeFrom } from '../codec/json-tree.js'
@@ -50,7 +50,7 @@ export class SchemaNode {
   #enumeration: Enumeration | null | undefined
   readonly #junctors = new Map<string, readonly SchemaNode[]>()
 
-  /** @param onUnusable told of a pattern that does not compile, which then allows everything. */
+  /** @param onUnusable receives a pattern that does not compile, which then allows everything. */
   constructor(schema: Schema, onUnusable: (problem: string) => void, isRoot = false) {
     this.#schema = schema
     this.#isRoot = isRoot
@@ -82,7 +82,7 @@ export class SchemaNode {
         if (this.patternSource !== '') this.#pattern = compilePattern(this.patternSource)
       } catch (error) {
         if (!(error instanceof SyntaxError)) throw error
-        // Refused when a definition is written here; what stands in etcd was written by somebody else.
+        // Rejected when a definition is written here; what is in etcd may have been written elsewhere.
         this.#onUnusable(error.message)
       }
     }
@@ -94,12 +94,12 @@ export class SchemaNode {
     return this.#enumeration
   }
 
-  /** What the schema says of a member: null when it is only known by `additional`. */
+  /** Returns the schema of a member; null if only `additional` covers it. */
   property(name: string): SchemaNode | null {
     const known = this.#properties.get(name)
     if (known !== undefined) return known
     const properties = this.#schema['properties']
-    // The metadata of the object itself is checked by our own rules, whatever the schema says of it.
+    // The metadata of the object itself is checked by our own rules, whatever the schema says about it.
     const isOurs = this.#isRoot && (name === 'metadata' || name === 'apiVersion' || name === 'kind')
     const schema = isSchema(properties) && Object.hasOwn(properties, name) && !isOurs ? properties[name] : undefined
     const node = this.#child(schema)
@@ -142,7 +142,7 @@ export class SchemaNode {
 
 const NONE: readonly SchemaNode[] = []
 
-/** Empty: of any type. */
+/** Empty means any type. */
 function typesOf(schema: Schema): readonly string[] {
   if (schema['x-kubernetes-int-or-string'] === true) return ['integer', 'string']
   const { type } = schema
@@ -166,7 +166,7 @@ function enumerationOf(schema: Schema): Enumeration | null {
   }
 }
 
-/** What is wrong with the schema itself, all of it looked at; null: it can be used. */
+/** Returns what is wrong with the schema itself, checking all of it; null if it can be used. */
 export function schemaProblem(schema: unknown): string | null {
   if (!isSchema(schema)) return null
   const { type, pattern } = schema

@@ -1,13 +1,13 @@
 /**
- * An object against the schema of its definition, told field by field in the API server's words. The walk visits each value
- * once for every place of the schema that speaks of it, and stops when it has told enough.
+ * Validates an object against the schema of its definition, field by field, in the API server's words. The walk visits
+ * each value once for every place in the schema that applies to it, and stops after enough problems.
  */
 import { canonicalText, isNumber, isRecord, type Json, joinPath, plainCopy, treeFrom } from '../codec/json-tree.js'
 import { type FieldProblem, invalid, notSupported, required, wrongType } from './field-errors.js'
 import { FORMATS } from './schema-formats.js'
 import type { SchemaNode } from './schema-node.js'
 
-/** @param maxProblems the walk ends with that many. @returns each problem once. */
+/** @param maxProblems ends the walk. @returns each problem once. */
 export function schemaProblems(root: SchemaNode, object: Json, maxProblems: number): readonly FieldProblem[] {
   const validation = new Validation(maxProblems)
   validation.check(root, object)
@@ -15,7 +15,7 @@ export function schemaProblems(root: SchemaNode, object: Json, maxProblems: numb
 }
 
 class Validation {
-  /** The state of the branch that is tried now. */
+  /** The problems of the branch being tried. */
   problems: FieldProblem[] = []
   readonly #path: string[] = []
 
@@ -131,7 +131,7 @@ class Validation {
     this.#refuse(value, why)
   }
 
-  /** The problems that one branch would have, not reported yet. */
+  /** Returns the problems of one branch, not reported yet. */
   #try(branch: SchemaNode, value: Json): readonly FieldProblem[] {
     const outer = this.problems
     this.problems = []

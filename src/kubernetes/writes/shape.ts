@@ -8,12 +8,12 @@ import { MERGE_KEYS } from './merge-keys.js'
 export interface Shape {
   /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
   readonly type: 'object' | 'map' | 'list' | 'scalar' | 'any'
-  /** What a scalar may be, as the table of messages names it; '' where that is not known. */
+  /** The type of a scalar, as named in the table of messages; '' if unknown. */
   readonly scalar: string
-  /** The name of the type in Go, for messages: `int32`, `[]string`, `v1.PodSpec`; '' where that is not known. */
+  /** The name of the type in Go, for messages: `int32`, `[]string`, `v1.PodSpec`; '' if unknown. */
   readonly goType: string
   /**
-   * Returns the shape of a declared member of an object, or of any member of a map; undefined when it is not declared.
+   * Returns the shape of a declared member of an object, or of any member of a map; undefined if it is not declared.
    */
   member(name: string): Shape | undefined
   /** The shape of a list's items. */
@@ -23,7 +23,7 @@ export interface Shape {
   readonly keys: readonly string[]
   /** Whether a map or object belongs to one owner as a whole. */
   readonly isAtomic: boolean
-  /** Whether members that are not declared are kept. */
+  /** Whether undeclared members are kept. */
   readonly keepsUnknown: boolean
   /** Whether a strategic merge patch merges this list. Objects are matched by `patchKey`, which is '' for scalars. */
   readonly isPatchMerged: boolean
@@ -67,7 +67,7 @@ const GO_TYPES: Readonly<Record<string, string>> = {
   intorstring: 'intstr.IntOrString',
 }
 
-/** The part of a table of messages that is needed here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
+/** The part of a table of messages used here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
 export interface ShapeSource {
   messageOfKind(apiVersion: string, kind: string): ShapeMessage | undefined
   message(fullName: string): ShapeMessage | undefined
@@ -86,13 +86,13 @@ export interface ShapeMessage {
 
 const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
 
-/** Shapes of the built-in kinds. Each message's shape is made once. */
+/** Shapes of the built-in kinds. Each message's shape is built once. */
 export class BuiltInShapes {
   readonly #messages = new Map<string, Shape>()
 
   constructor(private readonly source: ShapeSource) {}
 
-  /** Returns undefined for a kind that the table does not have. */
+  /** Returns undefined for a kind missing from the table. */
   ofKind(apiVersion: string, kind: string): Shape | undefined {
     const message = this.source.messageOfKind(apiVersion, kind)
     if (message === undefined) return undefined
@@ -125,7 +125,7 @@ export class BuiltInShapes {
       goType: message.fullName.split('.').slice(-2).join('.'),
       items: ANY,
       isAtomic: marks.isAtomic,
-      // Members are made when they are first asked for, because messages contain each other.
+      // Members are built on first use, because messages contain each other.
       member: (name) => (members ??= this.#members(message, marks)).get(name),
     }
   }

@@ -1,4 +1,4 @@
-/** The Status that a client gets when etcd refuses a write or does not answer. */
+/** The Status for a client when etcd refuses a write or does not answer. */
 import {
   ExpiredError,
   InternalError,
@@ -9,7 +9,7 @@ import {
 } from '../../engine/model/status.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 
-/** @param during a write that got no answer may still have happened, and the Status says so. */
+/** @param during an unanswered write may still have happened, and the Status says so. */
 export function storageError(error: unknown, during: 'read' | 'write'): StatusError {
   if (!(error instanceof UpstreamError)) return StatusError.from(error)
   const options = { cause: error }

@@ -103,12 +103,9 @@ function mergeByKey(target: readonly Json[], patch: readonly Json[], shape: Shap
   return merged.list()
 }
 
-/**
- * The items of a list, found by their keys. Several items may have the same key: a merge changes the first, a delete
- * removes all.
- */
+/** The items of a list by key. Several items may have the same key: a merge changes the first, a delete removes all. */
 class KeyedItems {
-  /** An item is undefined after it was deleted. */
+  /** A deleted item is undefined. */
   readonly #items: (Json | undefined)[]
   readonly #placesByKey = new Map<string, number[]>()
 
@@ -126,7 +123,7 @@ class KeyedItems {
     return isRecord(item) ? item : undefined
   }
 
-  /** Replaces the first item with that key, or appends the item when there is none. */
+  /** Replaces the first item with that key, or appends the item if there is none. */
   put(key: string, item: Json): void {
     const places = this.#placesByKey.get(key)
     const place = places?.[0]
@@ -157,7 +154,7 @@ class KeyedItems {
   }
 }
 
-/** Returns null when the item has no key. */
+/** Returns null if the item has no key. */
 function keyTextOf(item: Json, keyName: string): string | null {
   const key = isRecord(item) ? item[keyName] : undefined
   return key === undefined ? null : canonicalText(key)
@@ -170,7 +167,7 @@ function deleteFrom(merged: JsonRecord, name: string, values: Json): void {
   merged[name] = list.filter((item) => !deleted.has(canonicalText(item)))
 }
 
-/** The named items come in the wanted order; an item that is not named stays behind the item it followed before. */
+/** Puts the named items into the wanted order; an unnamed item stays behind the item it followed before. */
 function order(merged: JsonRecord, name: string, wanted: Json, patchKey: string): void {
   const list = merged[name]
   if (!Array.isArray(list) || !Array.isArray(wanted)) return

@@ -1,4 +1,7 @@
-/** What goes between a process and the threads that compute its writes: plain values, which a structured clone keeps whole. */
+/**
+ * The messages between a process and the threads that compute its writes: plain values, which a structured clone
+ * preserves.
+ */
 import type { SharedResource } from '../dialect/shared-resource.js'
 import { InternalError, type Status, StatusError } from '../../engine/model/status.js'
 import { StoredObject } from '../../engine/model/stored-object.js'
@@ -6,7 +9,7 @@ import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/ups
 import type { OneAnswer } from './write-context.js'
 import type { OneVerb } from './writer.js'
 
-/** A served resource by its number. The first job of a thread that needs it brings the resource itself. */
+/** A served resource by number. A thread's first job that needs it includes the resource itself. */
 export interface ServedMessage {
   readonly id: number
   readonly resource: SharedResource | null
@@ -17,7 +20,7 @@ export interface WriteMessage {
   readonly served: ServedMessage
   /** The Namespace resource, if it is served. */
   readonly namespaces: ServedMessage | null
-  /** Forget the resources that earlier jobs brought. */
+  /** Forget the resources from earlier jobs. */
   readonly forgets: boolean
   readonly namespace: string
   readonly name: string
@@ -27,7 +30,7 @@ export interface WriteMessage {
   readonly contentType: string | undefined
   readonly body: Uint8Array
   readonly asProtobuf: boolean
-  /** Whether `confirm` is to be called before an object is put. */
+  /** Whether to call `confirm` before an object is put. */
   readonly confirms: boolean
   readonly nowMs: number
   readonly etcdPrefix: string
@@ -42,7 +45,7 @@ export type Returned<T> =
   | { readonly kind: 'value'; readonly value: T }
   | { readonly kind: 'error'; readonly error: ErrorMessage }
 
-/** Never rejects: what is thrown is an answer as well. */
+/** Never rejects: an error is returned as well. */
 export async function returnedBy<T>(work: () => Promise<T>): Promise<Returned<T>> {
   try {
     return { kind: 'value', value: await work() }
@@ -51,7 +54,7 @@ export async function returnedBy<T>(work: () => Promise<T>): Promise<Returned<T>
   }
 }
 
-/** @throws the error that was returned. */
+/** @throws the returned error. */
 export function valueOf<T>(returned: Returned<T>): T {
   if (returned.kind === 'value') return returned.value
   const { error } = returned
@@ -66,7 +69,7 @@ function errorMessage(error: unknown): ErrorMessage {
   return { kind: 'status', status: status.toStatus(), cause: isOurs ? cause : null }
 }
 
-/** An error of the other side, with the Status that it had there. */
+/** An error from the other side, with its original Status. */
 class RelayedStatusError extends StatusError {
   override readonly name = 'RelayedStatusError'
   readonly code: number
@@ -82,7 +85,7 @@ class RelayedStatusError extends StatusError {
   }
 }
 
-/** Byte arrays come out of a structured clone as what they are; here they are Buffers everywhere. */
+/** A structured clone returns plain byte arrays; everything here expects Buffers. */
 export function withBuffers<T>(value: T): T
 export function withBuffers(value: unknown): unknown {
   if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
@@ -91,7 +94,7 @@ export function withBuffers(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withBuffers(inner as unknown)]))
 }
 
-/** A structured clone takes the fields of an object and none of its accessors. */
+/** A structured clone copies the fields of an object but none of its accessors. */
 type StoredMessage = Pick<
   StoredObject,
   | 'key'

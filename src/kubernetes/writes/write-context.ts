@@ -32,9 +32,9 @@ export interface WriteContext {
 }
 
 export interface RemovalApart {
-  /** For objects of more bytes than this. */
+  /** For objects larger than this. */
   readonly overBytes: number
-  /** @returns the object as it was last; null where it was gone already. @throws StatusError */
+  /** @returns the last state of the object; null if it was gone already. @throws StatusError */
   remove(name: ObjectName): Promise<OneAnswer | null>
 }
 
@@ -49,22 +49,24 @@ export interface WriteRequest {
   readonly userAgent: string
   readonly contentType: string | undefined
   readonly body: Buffer
-  /** Whether the client reads nothing but protobuf. Default: the answer is JSON. */
+  /** Whether the client reads only protobuf. Default: the answer is JSON. */
   readonly asProtobuf?: boolean
   /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
-  /** How objects that are not small are removed, where that is not done on the event loop. */
+  /** How larger objects are removed, if not on the event loop. */
   readonly apart?: RemovalApart
-  /** Asked before an object is put, of objects that the caller may not write as it likes. @throws StatusError */
+  /** Called before an object is put that the caller may not write freely. @throws StatusError */
   readonly confirm?: ConfirmPut
 }
 
 export type WriteAnswer = OneAnswer | CollectionAnswer
 
-/** What a collection held that is removed: each object as it was last. It is for the process that was asked, and never comes from a thread. */
+/**
+ * The deleted objects of a collection, each in its last state. Only for the process itself; never comes from a thread.
+ */
 export type CollectionAnswer = {
   readonly code: number
-  /** At which the collection was read. */
+  /** The revision at which the collection was read. */
   readonly revision: Revision
   readonly warnings: readonly string[]
 } & (
@@ -85,10 +87,10 @@ export type OneAnswer =
   /** The body is a Status, a Scale, or an object that has no resourceVersion yet. */
   | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }
 
-/** The texts of Warning headers are bounded, as the API server bounds them. */
+/** Warning headers have the API server's length limit. */
 const MAX_WARNINGS = 32
 
-/** The warnings of one request, each of them once. */
+/** The warnings of one request, without duplicates. */
 export class Warnings {
   readonly #texts = new Set<string>()
 
@@ -125,8 +127,8 @@ export class RequestLease {
   ) {}
 
   /**
-   * Puts `after` in the place of `held`. Returns no change when nothing would change, and a removal when the object is
-   * marked as deleted and its last finalizer is gone.
+   * Replaces `held` by `after`. Returns no change if nothing would change, and a removal if the object is marked as
+   * deleted and its last finalizer is gone.
    */
   put(held: Held | null, after: JsonRecord): Change {
     if (held !== null && isDeleting(after) && !hasFinalizers(after)) return { kind: 'delete' }
@@ -152,7 +154,7 @@ export class RequestLease {
   }
 }
 
-/** @param held the object as it was before, which a dry run that creates something needs. */
+/** @param held the previous object, which a dry run of a create needs. */
 export function answerOf(changed: Changed, warnings: Warnings, isDryRun: boolean): OneAnswer {
   const { stored, kind } = changed
   if (stored === null) throw new RangeError('a write that leaves nothing has an answer of its own')

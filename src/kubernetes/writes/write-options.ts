@@ -1,4 +1,4 @@
-/** The query parameters of writes, and DeleteOptions, which come as a body or as query parameters. */
+/** The query parameters of writes, and DeleteOptions, which may be a body or query parameters. */
 import { isNumber, isRecord, type Json, member, textMember } from '../codec/json-tree.js'
 import { flagParameter, integerParameter, parameter } from '../dialect/query.js'
 import { BadRequestError, InvalidError } from '../../engine/model/status.js'
@@ -20,7 +20,7 @@ export interface WriteOptions {
 
 const MAX_MANAGER_LENGTH = 128
 
-/** @param verb the kind of the options in an error. @throws InvalidError, BadRequestError */
+/** @param verb the kind of the options in error messages. @throws InvalidError, BadRequestError */
 export function parseWriteOptions(
   query: URLSearchParams,
   userAgent: string,
@@ -72,7 +72,7 @@ function readDryRun(values: readonly string[], problems: FieldProblem[]): boolea
 
 export interface DeleteOptions {
   readonly dryRun: boolean
-  /** null when the client does not ask for a UID. */
+  /** null if the client does not require a UID. */
   readonly uid: string | null
   readonly resourceVersion: string | null
 }
@@ -80,9 +80,9 @@ export interface DeleteOptions {
 const PROPAGATION = ['Background', 'Foreground', 'Orphan']
 
 /**
- * Grace periods and propagation policies are checked and have no effect: nothing here runs pods or collects garbage.
+ * Grace periods and propagation policies are checked but have no effect: nothing here runs pods or collects garbage.
  *
- * @param body null when there was none. @throws BadRequestError, InvalidError
+ * @param body null if there was none. @throws BadRequestError, InvalidError
  */
 export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOptions {
   const problems: FieldProblem[] = []

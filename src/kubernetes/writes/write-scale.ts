@@ -1,4 +1,4 @@
-/** Writes a scale: the object that is sent differs from the one that is stored. A status is written as an update. */
+/** Writes a scale. Unlike a status, which is a plain update, the object sent (a Scale) differs from the stored one. */
 import { cloneTree, encodeJsonTree, isRecord, type JsonRecord, member, textMember } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { unknownResource } from '../dialect/request-path.js'

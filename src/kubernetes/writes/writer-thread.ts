@@ -1,6 +1,6 @@
 /**
- * The program of the threads that compute writes: the same `Writer` as on the event loop. What belongs to the process (etcd,
- * rights, what a namespace still holds) is asked of it.
+ * The program of the threads that compute writes: the same `Writer` as on the event loop. What belongs to the process
+ * (etcd, permissions, the contents of a namespace) is requested from it.
  */
 import type { Transferable } from 'node:worker_threads'
 import { ObjectViews } from '../codec/object-views.js'
@@ -26,7 +26,7 @@ import type { ConfirmPut } from './object-store.js'
 import type { WriteRequest } from './write-context.js'
 import { Writer, type WriterOptions } from './writer.js'
 
-/** Objects in protobuf, or in another version, as JSON: one job needs few of them. */
+/** Limit for objects converted to JSON from protobuf or another version; one job needs few of them. */
 const VIEW_BYTES = 4 * 1024 * 1024
 
 const schema = kubernetesSchema()
@@ -58,7 +58,7 @@ function writerFor(message: WriteMessage): Writer {
     onRetry: () => void call('onRetry'),
     onUnusable: (problem) => void call('onUnusable', [problem]),
     containers: {
-      // The process itself deletes what holds other objects.
+      // The process itself deletes objects that contain others.
       isContainer: () => false,
       finish: () => Promise.resolve(),
       afterGone: async ({ namespace, name }) => void (await ask('afterGone', namespace, name)),
@@ -71,14 +71,14 @@ async function ask<T>(name: string, ...values: readonly unknown[]): Promise<T> {
   return withBuffers(valueOf((await call(name, values)) as Returned<T>))
 }
 
-/** The other side gets a copy that is made here: one that it has to make takes the time of the event loop. */
+/** Copy here, because a copy made by the other side would take event-loop time. */
 async function write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
   const copies = operations.map((one) => (one.type === 'put' ? { ...one, value: new Uint8Array(one.value) } : one))
   const memory = copies.flatMap((one) => (one.type === 'put' ? ownMemory(one.value) : []))
   return withBuffers(valueOf((await call('write', [compares, copies], memory)) as Returned<WriteResult>))
 }
 
-/** As text: a structured clone would lose what sets a number that keeps its digits apart from an object. */
+/** As text: a structured clone would lose the class of a number that keeps its digits. */
 const confirm: ConfirmPut = async (before, after) => {
   await ask('confirm', before === null ? null : jsonText(before), jsonText(after))
 }

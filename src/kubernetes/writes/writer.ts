@@ -1,5 +1,5 @@
 /**
- * The entry point for writes: passes each verb to its function. It knows nothing of HTTP but the terms of a request.
+ * The entry point for writes: passes each verb to its function. It knows nothing of HTTP except the terms of a request.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Schema } from '../codec/protobuf/schema.js'
@@ -30,7 +30,7 @@ import { type OneAnswer, Warnings, type WriteAnswer, type WriteContext, type Wri
 export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fillDefaults'> {
   readonly clock: Clock
   readonly random: Random
-  /** The table of the built-in kinds' members, which also reads bodies in protobuf. */
+  /** The table of the built-in kinds' members, also used to decode protobuf bodies. */
   readonly schema: Schema
   readonly etcdPrefix: string
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
@@ -38,16 +38,16 @@ export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fil
   /** As `--select-any-field`. Default: false. */
   readonly isAnyFieldSelectable?: boolean
   readonly onRetry?: () => void
-  /** Called with what a stored schema says that cannot be checked here. */
+  /** Called with parts of a stored schema that cannot be checked here. */
   readonly onUnusable?: (problem: string) => void
-  /** Default: this writer finds what holds objects, and empties it. */
+  /** Default: this writer finds objects that contain others, and empties them. */
   readonly containers?: WriteContext['containers']
 }
 
 /** The verbs of requests. */
 export type WriteVerb = 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
 
-/** The writes of one object; `remove` is a DELETE that answers with the object as it was last. */
+/** The writes of one object; `remove` is a DELETE that answers with the last state of the object. */
 export type OneVerb = Exclude<WriteVerb, 'deletecollection'> | 'remove'
 
 export class Writer {
@@ -100,7 +100,9 @@ export class Writer {
     }
   }
 
-  /** After an object is gone that another writer has removed: what holds it may be waiting for that. @throws StatusError */
+  /**
+   * Called after another writer has removed an object, since its container may be waiting for that. @throws StatusError
+   */
   async afterGone(place: ObjectLocation): Promise<void> {
     await this.#context.containers.afterGone(place)
   }
@@ -145,7 +147,7 @@ export class Writer {
   }
 }
 
-/** The options of writes that the server makes by itself. */
+/** The options of the server's own writes. */
 const BY_ITSELF = {
   dryRun: false,
   fieldManager: 'distributary',

@@ -1,9 +1,9 @@
 /**
- * Evaluates a JSONPath on an object as client-go does. A missing field is left out, while a step that does not fit its
+ * Evaluates a JSONPath on an object as client-go does. A missing field is skipped, while a step that does not fit its
  * value (an index beyond the end, a filter over an object, a comparison of an integer with a text) is an error.
  *
- * Objects are trees of `json-tree.ts`, or plain trees of `JSON.parse` where all numbers fit. Go walks over maps in
- * random order; here they are walked in the order in which they were written.
+ * Objects are trees of `json-tree.ts`, or plain trees of `JSON.parse` if all numbers are exact. Go iterates over maps
+ * in random order; here members keep the order in which they were written.
  */
 import { isNumber, isRecord, type Json, JsonNumber } from '../json-tree.js'
 import { type GoNumber, goNumber } from '../../../engine/facts/numbers.js'
@@ -24,7 +24,7 @@ export class JsonPathError extends Error {
 
 /**
  * Returns every value that the path leads to.
- * @param work what it may come to. Default: anything.
+ * @param work the limit on work. Default: none.
  * @throws JsonPathError; TooMuchWorkError.
  */
 export function evaluatePath(path: JsonPath, value: Json, work = ANY_WORK): readonly Json[] {
@@ -101,7 +101,7 @@ function sliceEach(slice: Slice, values: readonly Json[], work: Work): readonly 
     if (!Array.isArray(value)) throw new JsonPathError('the value is not an array or a slice', values)
     const { length } = value
     let start = slice.start ?? 0
-    // The end of an index follows from its start as it was written.
+    // The end of an index follows from its start as written.
     let end = slice.isIndex ? start + 1 : (slice.end ?? length)
     if (start < 0) start += length
     if (end < 0 || (end === 0 && slice.isIndex)) end += length

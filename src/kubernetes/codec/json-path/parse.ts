@@ -1,9 +1,9 @@
 /**
- * The grammar of JSONPath templates as client-go has it: text, and actions in braces that are made of fields, slices,
- * unions, filters, wildcards and recursive descent. It is the grammar of printer columns.
+ * The grammar of JSONPath templates in client-go: text, and actions in braces consisting of fields, slices, unions,
+ * filters, wildcards and recursive descent. Printer columns use it.
  *
  * It differs from other JSONPaths, and from its own documentation, in ways that a client sees: `$` and `@` are skipped
- * wherever they stand, `['a.b']` means `.a.b`, and names in brackets take single quotes only. Those differences are
+ * wherever they occur, `['a.b']` means `.a.b`, and names in brackets take single quotes only. Those differences are
  * kept. Source: k8s.io/client-go/util/jsonpath; `test/data/json-path.json` holds its answers.
  */
 import { unquote } from './unquote.js'
@@ -43,7 +43,7 @@ export class JsonPathSyntaxError extends Error {
   override readonly name = 'JsonPathSyntaxError'
 }
 
-/** The API server bounds definitions: nobody needs a longer path. */
+/** The API server limits definitions; nobody needs a longer path. */
 const MAX_LENGTH = 16_384
 
 /** @throws JsonPathSyntaxError */

@@ -1,5 +1,5 @@
 /**
- * Prints values that a JSONPath found as client-go does: objects and lists as JSON with sorted names, numbers as in Go.
+ * Prints values found by a JSONPath as client-go does: objects and lists as JSON with sorted names, numbers as in Go.
  */
 import { isNumber, type Json } from '../json-tree.js'
 import { encodedNumber, goNumber, printedNumber } from '../../../engine/facts/numbers.js'

@@ -1,13 +1,13 @@
 /**
- * How much a JSONPath may look at. A path of three characters visits every value of an object, once more with each step that
- * descends, so neither its length nor the object's says what it costs. Work is counted before it is done.
+ * Limits what a JSONPath may examine. A path of three characters visits every value of an object, and again with each
+ * descending step, so neither its length nor the object's size predicts its cost. Work is counted before it is done.
  */
 import type { Json } from '../json-tree.js'
 
-/** Characters of a text that are as much work as one value. */
+/** Characters of text that count as much as one value. */
 const CHARACTERS = 16
 
-/** The path was given up. It is no `JsonPathError`, which a filter may take for an answer. */
+/** The path was abandoned. Not a `JsonPathError`, which a filter may treat as an answer. */
 export class TooMuchWorkError extends Error {
   override readonly name = 'TooMuchWorkError'
 }
@@ -15,7 +15,7 @@ export class TooMuchWorkError extends Error {
 export class Work {
   #left: number
 
-  /** @param values as many may be visited, all paths together. */
+  /** @param values the number of values that all paths together may visit. */
   constructor(values: number) {
     this.#left = values
   }
@@ -26,7 +26,7 @@ export class Work {
     if (this.#left < 0) throw new TooMuchWorkError(`it looks at too many values`)
   }
 
-  /** Reading, comparing or writing a whole value. @throws TooMuchWorkError */
+  /** Counts reading, comparing or writing a whole value. @throws TooMuchWorkError */
   read(value: Json): void {
     this.visit(1)
     if (typeof value === 'string') this.visit(Math.ceil(value.length / CHARACTERS))
@@ -40,5 +40,5 @@ export class Work {
   }
 }
 
-/** Whoever asks does so for an object of their own, and waits as long as it takes. */
+/** For clients that evaluate a path over their own objects, and wait as long as it takes. */
 export const ANY_WORK = new Work(Infinity)

@@ -1,13 +1,15 @@
 /**
- * The only error of reading a stored value. Bytes in etcd are written by others, so everything that can be wrong with
- * them becomes this error. The caller counts it, logs it once per key and goes on with the next object.
+ * The only error when reading a stored value. Bytes in etcd are written by others, so everything that can be wrong with
+ * them becomes this error. The caller counts it, logs it once per key and continues with the next object.
  */
 
 /**
- * - `truncated`: a length points past the end. - `malformed`: no such encoding, or text where JSON or a number should
- * be.
- * - `wire-type`: a known field in a wire type it cannot have. - `too-deep`, `too-large`: past our bounds.
- * - `unknown-kind`: well formed, and no schema for it. - `unsupported`: well formed, and not something we can read.
+ * - `truncated`: a length points past the end.
+ * - `malformed`: no such encoding, or text where JSON or a number should be.
+ * - `wire-type`: a known field in a wire type it cannot have.
+ * - `too-deep`, `too-large`: beyond our limits.
+ * - `unknown-kind`: well formed, but without a schema.
+ * - `unsupported`: well formed, but unreadable here.
  */
 export type CodecErrorCode =
   | 'truncated'

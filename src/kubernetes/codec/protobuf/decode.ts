@@ -1,15 +1,14 @@
 /**
  * Decodes a value stored as protobuf into the JSON that an API server would answer for it.
  *
- * Each message is read in two passes over its own bytes: the first notes where each known field starts, the second
- * writes the members in the order of the Go struct. One pass is not enough. Some fields that are absent on the wire (an
- * empty required field) must be written, members are not in the order of their numbers, and of a scalar given twice the
- * last one counts. The places are numbers in one array used as a stack, and the bytes go from one buffer to the other.
- * An object tree and JSON.stringify were rejected: protobuf-es takes longer to build the tree alone
- * (`bench/protobuf-decode.ts`).
+ * Each message is read in two passes over its bytes: the first notes where each known field starts, the second writes
+ * the members in the order of the Go struct. One pass is not enough: some fields that are absent on the wire (an empty
+ * required field) must be written, members are not in the order of their numbers, and the last of duplicate scalars
+ * counts. The places are numbers in one array used as a stack, and the bytes go from one buffer to the other. An object
+ * tree and JSON.stringify were rejected: protobuf-es takes longer to build the tree alone (`bench/protobuf-decode.ts`).
  *
  * Empty and absent values follow Go: a value is written unless it is empty and `omitempty`, a struct is always written,
- * a pointer is written when it is there, and an absent array or map without `omitempty` is null.
+ * a pointer is written when present, and an absent array or map without `omitempty` is null.
  */
 import { CodecError } from './codec-error.js'
 import { isProtobuf, openEnvelope } from './envelope.js'
@@ -31,24 +30,25 @@ export interface DecodedObject {
   readonly metadataOffset: number
   readonly apiVersion: string
   readonly kind: string
-  /** The number of fields that the schema does not know: they are not in `bytes`. */
+  /** The number of fields unknown to the schema, which are missing from `bytes`. */
   readonly unknownFields: number
 }
 
 export interface DecodeOptions {
   /**
-   * By default `metadata.resourceVersion` is left out: etcd's mod revision is the true one, put in when it is served.
+   * By default `metadata.resourceVersion` is left out: etcd's mod revision is the true one, inserted when the object is
+   * served.
    */
   readonly keepResourceVersion?: boolean
   /** Whether to leave out the kind and apiVersion that API servers add to a StatefulSet's volume claim templates. */
   readonly withoutDefaults?: boolean
   /**
-   * The most messages that are read before the value is refused as too large. A body of 3 MB can hold a million and a
-   * half empty ones, each of which is many times as long in JSON. Default: no bound, for values that etcd's own limit
+   * The most messages to read before the value is rejected as too large. A body of 3 MB can hold a million and a half
+   * empty ones, each of which is many times as long in JSON. Default: no limit, for values that etcd's own limit
    * bounds.
    */
   readonly maxMessages?: number
-  /** The kind of an envelope that names none, as in a frame of a watch: WatchEvent. */
+  /** The kind of an envelope without one, as in a frame of a watch: WatchEvent. */
   readonly defaultKind?: { readonly apiVersion: string; readonly kind: string }
 }
 
@@ -75,7 +75,7 @@ const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
-/** Only one decoding runs at a time, since it is synchronous, and its buffers are used again. */
+/** Only one decoding runs at a time, since it is synchronous, so its buffers are reused. */
 class Decoder {
   private readonly reader = new WireReader()
   private readonly places = new FieldPlaces(this.reader)

@@ -1,13 +1,12 @@
 /**
- * `--proto-descriptors FILE`: kinds of your own, or newer ones of Kubernetes, from a FileDescriptorSet as `protoc
- * --include_imports --descriptor_set_out=FILE` or `buf build` write it.
+ * `--proto-descriptors FILE`: additional kinds, or newer ones of Kubernetes, from a FileDescriptorSet written by
+ * `protoc --include_imports --descriptor_set_out=FILE` or `buf build`.
  *
  * - A message whose field 1 is `metadata` of type ObjectMeta is a kind; `isPackageOf` decides its apiVersion.
  * - A message that the table also has keeps the table's description of its fields, because a descriptor does not know
  *   what Kubernetes inlines or leaves out; its further fields come after those.
  * - Other fields: the descriptor's json_name; empty texts, bytes, arrays and maps are left out, numbers and booleans
- *   are
- *   written when they are there. 64-bit integers are JSON numbers, as everywhere in Kubernetes, and enums are their names.
+ *   are written when present. 64-bit integers are JSON numbers, as everywhere in Kubernetes, and enums are their names.
  * - Time, MicroTime, Duration, Quantity, IntOrString, RawExtension, FieldsV1 and JSON are known by their full names.
  */
 import { fromBinary } from '@bufbuild/protobuf'
@@ -68,7 +67,7 @@ interface Declarations {
  * Returns the schema with the messages of the set.
  *
  * @param kinds `group/version/Kind` → full message name, for packages that are not named by convention.
- * @throws CodecError when the bytes are not a FileDescriptorSet, or use a feature that Kubernetes' JSON has no form for
+ * @throws CodecError when the bytes are not a FileDescriptorSet, or use a feature without a form in Kubernetes' JSON
  * (groups).
  */
 export function loadDescriptors(bytes: Buffer, base: Schema, kinds: ReadonlyMap<string, string> = new Map()): Schema {
@@ -166,7 +165,7 @@ function enumNames(fullName: string, declarations: Declarations): ReadonlyMap<nu
   return new Map(declarations.enums.get(fullName)?.value.map(({ number, name }) => [number, name]))
 }
 
-/** Makes the json_name as protoc does when it is not given. */
+/** Derives the json_name as protoc does if none is given. */
 function lowerCamelCase(name: string): string {
   return name.replace(/_+([a-zA-Z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }

@@ -1,6 +1,6 @@
 /**
- * Changes single fields of an encoded message at wire level, by a path of field numbers. Every other byte stays as it
- * was, so fields that no schema knows are kept. It takes microseconds, and is for a few fields of a few kinds.
+ * Changes single fields of an encoded message at wire level, by a path of field numbers. Every other byte stays
+ * unchanged, so fields unknown to any schema are kept. It takes microseconds, and is for a few fields of a few kinds.
  */
 import { MessageWriter } from './message-writer.js'
 import { LENGTH, WireReader } from './wire.js'
@@ -17,8 +17,8 @@ export function contentsAt(message: Buffer, path: readonly number[]): readonly B
 }
 
 /**
- * Appends a field to the message at the path before it, which is made where it is missing. Of a field given twice the
- * last counts, and a map's entry given twice likewise. @throws CodecError
+ * Appends a field to the message at the preceding path, which is created if missing. The last of duplicate fields
+ * counts, and so does the last of duplicate map entries. @throws CodecError
  */
 export function appendAt(message: Buffer, path: readonly number[], content: Buffer): Buffer {
   const [number = 0, ...rest] = path

@@ -1,8 +1,8 @@
 /**
- * Encodes a whole object from JSON, for clients that read nothing but protobuf. Objects are stored as JSON here, so this is for the
- * answers to writes, whose objects are small or computed in a thread.
+ * Encodes a whole object from JSON, for clients that read only protobuf. Objects are stored as JSON here, so this is
+ * for the answers to writes, whose objects are small or computed in a thread.
  *
- * It reads the same table as the decoder. Members that it does not have are left out, as Go leaves them out.
+ * It uses the same table as the decoder. Members missing from the table are dropped, as in Go.
  */
 import { isNumber, isRecord, type Json, type JsonRecord, jsonText, textMember } from '../json-tree.js'
 import { CodecError } from './codec-error.js'
@@ -14,7 +14,7 @@ import { FIXED64, LENGTH, VARINT } from './wire.js'
 const NANOSECONDS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9, m: 6e10, h: 3.6e12 }
 
 /**
- * Returns the object in its envelope; null for a kind that the table does not have.
+ * Returns the object in its envelope; null for a kind missing from the table.
  * @throws CodecError when a member has another type than the table says.
  */
 export function encodeObject(object: JsonRecord, schema: Schema): Buffer | null {
@@ -34,7 +34,7 @@ function messageBytes(value: Json, message: Message, schema: Schema): Buffer {
   return Buffer.concat(message.fields.map((field) => fieldBytes(value, field, schema)))
 }
 
-/** JSONSchemaPropsOrArray, …OrBool and …OrStringArray: the second field where the JSON is of its type. */
+/** JSONSchemaPropsOrArray, …OrBool and …OrStringArray: the second field if the JSON has its type. */
 function eitherBytes(value: Json, first: Field, second: Field, schema: Schema): Buffer {
   if (second.label === 'repeated' ? !Array.isArray(value) : typeof value === 'boolean')
     return single(value, first, schema)
@@ -43,7 +43,7 @@ function eitherBytes(value: Json, first: Field, second: Field, schema: Schema): 
 }
 
 function fieldBytes(holder: JsonRecord, field: Field, schema: Schema): Buffer {
-  // An inlined message has its members in its holder.
+  // An inlined message has its members in its parent.
   if (field.jsonName === '') return single(holder, field, schema)
   const value = holder[field.jsonName]
   if (field.label === 'repeated') {
@@ -67,7 +67,7 @@ function entry(field: Field, key: string, value: Json, schema: Schema): Buffer {
   return lengthDelimited(field.number, bytes)
 }
 
-/** Go writes members that are not pointers whatever they hold. */
+/** Go writes members that are not pointers even if empty. */
 function zero(field: Field, schema: Schema): Buffer {
   const { number, type } = field
   switch (type) {

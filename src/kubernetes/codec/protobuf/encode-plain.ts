@@ -1,4 +1,7 @@
-/** Writes a plain object as protobuf, by the table of messages: for documents such as those of discovery, which are never stored. */
+/**
+ * Writes a plain object as protobuf, using the table of messages: for documents such as those of discovery, which are
+ * never stored.
+ */
 import { encodeEnvelope } from './resource-version.js'
 import { MessageWriter } from './message-writer.js'
 import type { Field, Message, Schema } from './schema.js'

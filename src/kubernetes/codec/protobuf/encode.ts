@@ -3,7 +3,7 @@
  * metadata alone. A Table has no protobuf form.
  *
  * A list is a sequence of chunks, because its parts are copied from the store while the socket takes them. Protobuf
- * puts every length first, so the lengths are added up before the first chunk is made.
+ * puts every length first, so the lengths are added up before the first chunk is built.
  *
  * Source: kubernetes/apimachinery, pkg/apis/meta/v1/generated.proto.
  */
@@ -37,19 +37,19 @@ export interface ListItem {
 /** Every chunk of a list but the last is at least this large, so that each is one worthwhile write to a socket. */
 const CHUNK_BYTES = 64 * 1024
 
-/** Makes a list item of a whole object. */
+/** Creates a list item from a whole object. */
 export function objectItem(object: StoredObject, resourceVersion: string): ListItem {
   const length = rawLength(object, resourceVersion)
   return { length, write: (out, offset) => writeRaw(object, resourceVersion, out, offset) }
 }
 
-/** Makes an item of a PartialObjectMetadataList from an object's metadata. */
+/** Creates an item of a PartialObjectMetadataList from an object's metadata. */
 export function metadataItem(object: StoredObject, resourceVersion: string): ListItem {
   const length = fieldLength(metadataLength(object, resourceVersion))
   return { length, write: (out, offset) => writeMetadata(object, resourceVersion, out, offset) }
 }
 
-/** Makes an item of a PartialObjectMetadataList from an object's encoded ObjectMeta. */
+/** Creates an item of a PartialObjectMetadataList from an object's encoded ObjectMeta. */
 export function encodedMetadataItem(objectMeta: Buffer): ListItem {
   return {
     length: fieldLength(objectMeta.length),
@@ -60,16 +60,16 @@ export function encodedMetadataItem(objectMeta: Buffer): ListItem {
   }
 }
 
-/** Encodes one object that has nothing but metadata, in its envelope. @param item of a PartialObjectMetadataList. */
+/** Encodes one metadata-only object in its envelope. @param item of a PartialObjectMetadataList. */
 export function encodePartialObjectMetadata(item: ListItem, apiVersion = 'meta.k8s.io/v1'): Buffer {
   return encodeEnvelope(apiVersion, 'PartialObjectMetadata', item.length, (out, offset) => item.write(out, offset))
 }
 
 /**
  * Encodes a list in its envelope, in chunks that together are the body. Nothing is written before the first chunk is
- * asked for.
+ * requested.
  *
- * @param items iterated twice: at once for their lengths, and for their bytes as the chunks are asked for.
+ * @param items iterated twice: at once for their lengths, and for their bytes as the chunks are requested.
  */
 export function encodeList(
   apiVersion: string,
@@ -77,7 +77,7 @@ export function encodeList(
   metadata: ListMetadata,
   items: readonly ListItem[],
 ): { readonly length: number; readonly chunks: Iterable<Buffer> } {
-  // The two are numbered the other way round there, in this one list.
+  // These two fields are swapped in this one list.
   const areItemsFirst = apiVersion === 'meta.k8s.io/v1beta1' && listKind === 'PartialObjectMetadataList'
   const listMeta = new MessageWriter().bytes(areItemsFirst ? 2 : 1, encodeListMeta(metadata)).finish()
   let rawBytes = listMeta.length
@@ -133,7 +133,7 @@ export interface BookmarkMetadata {
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-/** Encodes the object of a BOOKMARK, in its envelope: it has nothing but metadata. */
+/** Encodes the metadata-only object of a BOOKMARK in its envelope. */
 export function encodeBookmark(
   apiVersion: string,
   kind: string,

@@ -1,19 +1,19 @@
 /**
- * The first pass over a message: where each of its known fields starts, first and last. The places of all messages that
- * are being read are numbers in one array, used as a stack.
+ * The first pass over a message: where each of its known fields starts, first and last. The places of all messages
+ * being read are numbers in one array, used as a stack.
  */
 import { CodecError } from './codec-error.js'
 import type { Plan } from './plan.js'
 import { LENGTH, type WireReader } from './wire.js'
 
 /**
- * The greatest depth, since every level costs a frame of the JavaScript stack. CRD schemas nest by far the deepest, two
- * messages a level.
+ * The maximum depth, since every level costs a frame of the JavaScript stack. CRD schemas nest by far the deepest, two
+ * messages per level.
  */
 export const MAX_MESSAGE_DEPTH = 200
 
 export class FieldPlaces {
-  /** The number of fields that the schema does not know, since `reset`. */
+  /** The number of fields unknown to the schema since `reset`. */
   unknownFields = 0
   /** Two entries for each field of every message being read: the tags of its first and last occurrence, or -1. */
   private places = new Int32Array(4_096)
@@ -22,14 +22,14 @@ export class FieldPlaces {
 
   constructor(private readonly reader: WireReader) {}
 
-  /** Begins with a new value, of at most so many messages. */
+  /** Starts a new value with at most this many messages. */
   reset(maxMessages: number): void {
     this.messagesLeft = maxMessages
     this.top = 0
     this.unknownFields = 0
   }
 
-  /** Returns the base of the message's places, to be given to `free` when they are no longer needed. */
+  /** Returns the base of the message's places, to be passed to `free` when they are no longer needed. */
   find(plan: Plan, start: number, end: number, depth: number): number {
     if (depth > MAX_MESSAGE_DEPTH) throw new CodecError('too-deep', `it nests deeper than ${MAX_MESSAGE_DEPTH}`, start)
     if (--this.messagesLeft < 0) throw new CodecError('too-large', 'it holds too many messages', start)
@@ -76,7 +76,7 @@ export class FieldPlaces {
     return this.places[base + 2 * slot + 1]!
   }
 
-  /** Frees the places of a message and of all that were found after it. */
+  /** Frees the places of a message and of all messages found after it. */
   free(base: number): void {
     this.top = base
   }

@@ -1,7 +1,7 @@
 /**
- * Copies JSON that is stored as bytes inside a protobuf message (RawExtension, FieldsV1, a CRD's defaults). It is
- * checked and copied without insignificant white space, because an event is one line and one bad value must not spoil a
- * whole list. The check is one pass with an explicit stack; numbers and escapes stay as they were written.
+ * Copies JSON stored as bytes inside a protobuf message (RawExtension, FieldsV1, a CRD's defaults). It is checked and
+ * copied without insignificant white space, because an event is one line and one bad value must not spoil a whole list.
+ * The check is one pass with an explicit stack; numbers and escapes stay as written.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -113,7 +113,7 @@ function checkJson(source: Buffer, start: number, end: number): boolean {
   return hasSpace
 }
 
-/** Copies text that is known to be JSON. Returns the offset after the copy. */
+/** Copies text already known to be JSON. Returns the offset after the copy. */
 function copyCompact(source: Buffer, start: number, end: number, out: Buffer, offset: number): number {
   let to = offset
   let inString = false

@@ -1,8 +1,8 @@
 /**
- * Writes compact JSON text into a buffer that grows and is reused for the next object. A comma is written after each
+ * Writes compact JSON text into a growing buffer that is reused for the next object. A comma is written after each
  * member and element, and closing a container overwrites the last one: that is one test per container instead of one
- * per member. The input is protobuf bytes and fixed texts made when a schema is compiled, so no string is created on
- * the way unless the bytes are not UTF-8.
+ * per member. The input is protobuf bytes and fixed texts prepared when a schema is compiled, so no string is created
+ * on the way unless the bytes are not UTF-8.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -23,7 +23,7 @@ const COMMA = 0x2c
 const HEX = Buffer.from('0123456789abcdef', 'latin1')
 
 /**
- * 0 means that the byte is written as it is, 1 that it takes six characters; another value is the letter after the
+ * 0 means that the byte is written unchanged, 1 that it takes six characters; any other value is the letter after the
  * backslash.
  */
 const ESCAPES = new Uint8Array(256)
@@ -70,7 +70,7 @@ export class JsonWriter {
     this.bytes[this.length++] = value
   }
 
-  /** Writes text made beforehand. It is short, so a loop beats a copy. */
+  /** Writes prepared text. It is short, so a loop beats a copy. */
   raw(text: Uint8Array): void {
     const size = text.length
     if (this.length + size > this.bytes.length) this.ensure(size)
@@ -95,7 +95,7 @@ export class JsonWriter {
 
   /** Writes a string of the source, quoted and escaped. Bytes that are not UTF-8 each become U+FFFD, as in Go. */
   string(source: Buffer, start: number, end: number): void {
-    // No escape is longer than six bytes; room for all of them is reserved only when one is met.
+    // No escape is longer than six bytes; room for all of them is reserved only when one occurs.
     if (this.length + (end - start) + 2 > this.bytes.length) this.ensure(end - start + 2)
     const open = this.length
     let out = this.bytes
@@ -189,7 +189,7 @@ export class JsonWriter {
   }
 }
 
-/** Returns the length of the well-formed UTF-8 sequence at `at`, 0 when there is none. */
+/** Returns the length of the well-formed UTF-8 sequence at `at`, or 0. */
 function sequenceLength(source: Buffer, at: number, end: number): number {
   const first = source[at]!
   const size = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2

@@ -6,7 +6,7 @@ import { type PlanField, WIRE_TYPES } from './plan.js'
 import type { ScalarType } from './schema.js'
 import { LENGTH, type WireReader } from './wire.js'
 
-/** Where one entry is: its key, its value (-1 when it has none), and its end. */
+/** Where one entry's parts are: its key, its value (-1 without one), and its end. */
 export interface MapEntry {
   readonly keyStart: number
   readonly keyEnd: number
@@ -18,7 +18,7 @@ export class MapEntries {
   /** The bytes of the key of the entry found last. */
   keyStart = 0
   keyEnd = 0
-  /** Where the entry's value is; -1 when it has none. */
+  /** Where the entry's value is; -1 without one. */
   valueAt = -1
 
   constructor(private readonly reader: WireReader) {}
@@ -98,8 +98,8 @@ export class MapEntries {
   }
 
   /**
-   * All entries from `reader.pos` on, in Go's order of their keys; of a key given twice the last one counts. Go itself
-   * writes maps sorted, so few values come here.
+   * Returns all entries from `reader.pos` on, sorted by key as in Go; the last of duplicate keys counts. Go itself
+   * writes maps sorted, so few values need this.
    */
   sorted(field: PlanField, last: number, end: number): [key: string, entry: MapEntry][] {
     const { reader } = this

@@ -1,18 +1,18 @@
-/** Builds small protobuf messages from their fields: Status, ListMeta, bookmarks. It is not for the hot path. */
+/** Builds small protobuf messages from their fields: Status, ListMeta, bookmarks. Not for the hot path. */
 import { FIXED64, LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
 
-/** Of the 64 bits of a negative number, seven in each. */
+/** The 64 bits of a negative number, seven per byte. */
 const NEGATIVE_BYTES = 10
 
 export class MessageWriter {
   private readonly parts: Buffer[] = []
 
-  /** Empty strings are written too, as Go writes members that are not pointers. */
+  /** Also writes empty strings, as Go writes members that are not pointers. */
   text(fieldNumber: number, text: string): this {
     return this.bytes(fieldNumber, Buffer.from(text, 'utf8'))
   }
 
-  /** @param value a safe integer; a negative one takes ten bytes, as protobuf writes it. */
+  /** @param value a safe integer; a negative one takes ten bytes, as in protobuf. */
   integer(fieldNumber: number, value: number): this {
     if (value < 0) return this.negative(fieldNumber, value)
     const tag = tagOf(fieldNumber, VARINT)
@@ -60,7 +60,7 @@ export class MessageWriter {
   }
 }
 
-/** A field number has up to 29 bits, so the tag may be more than a signed integer of 32 bits holds. */
+/** A field number has up to 29 bits, so the tag may exceed a signed 32-bit integer. */
 function tagOf(fieldNumber: number, wireType: number): number {
   return fieldNumber * 8 + wireType
 }

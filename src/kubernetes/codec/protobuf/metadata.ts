@@ -19,15 +19,15 @@ export interface ObjectMetadata {
   readonly annotations: ReadonlyMap<string, string>
   /** A decimal string of an int64. */
   readonly generation: string
-  /** RFC 3339; null when it is not being deleted. */
+  /** RFC 3339; null if it is not being deleted. */
   readonly deletionTimestamp: string | null
-  /** RFC 3339; null for an object that has none. */
+  /** RFC 3339; null for an object without one. */
   readonly creationTimestamp: string | null
   /** The stored text, which is '' in etcd. */
   readonly resourceVersion: string
 }
 
-/** The place of the object's ObjectMeta in `envelope.bytes`; null when it has none. Of several the last counts. */
+/** The place of the object's ObjectMeta in `envelope.bytes`; null without one. The last of several counts. */
 export interface MetadataPlace {
   /** Offset of the field's tag. */
   readonly tagAt: number

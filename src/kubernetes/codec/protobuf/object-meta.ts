@@ -1,8 +1,7 @@
 /**
- * Writes ObjectMeta as protobuf from the `metadata` of an object that is stored as JSON. Its schema is the same for
- * every kind, so metadata clients get protobuf of custom resources as well. Fields come in the order and with the zero
- * values in which Go writes them, so that the bytes are those of an API server. A member of another type than the
- * schema says is left out.
+ * Writes ObjectMeta as protobuf from the `metadata` of an object stored as JSON. Its schema is the same for every kind,
+ * so metadata clients get protobuf of custom resources as well. Fields have the order and zero values that Go writes,
+ * so that the bytes are those of an API server. A member of another type than the schema says is dropped.
  *
  * Source: kubernetes/apimachinery, pkg/apis/meta/v1/generated.proto.
  */
@@ -10,7 +9,7 @@ import { MessageWriter } from './message-writer.js'
 
 type Members = Readonly<Record<string, unknown>>
 
-/** @param metadata parsed. @param resourceVersion replaces the one that is stored. */
+/** @param metadata parsed. @param resourceVersion replaces the stored one. */
 export function encodeObjectMeta(metadata: unknown, resourceVersion: string): Buffer {
   const meta = membersOf(metadata)
   const message = new MessageWriter()
@@ -67,7 +66,7 @@ function addEntries(message: MessageWriter, fieldNumber: number, entries: unknow
   }
 }
 
-/** A Time has whole seconds. null: there is none. */
+/** Returns a Time, which has whole seconds; null if there is none. */
 function time(text: unknown): MessageWriter | null {
   const milliseconds = typeof text === 'string' ? Date.parse(text) : NaN
   if (Number.isNaN(milliseconds)) return null

@@ -1,6 +1,6 @@
 /**
- * A message of the schema prepared for the decoder: the slot of each field number, the wire type a field must come in,
- * and the bytes written before its value in JSON. A plan is made once per message and schema, at first use.
+ * A message of the schema prepared for the decoder: the slot of each field number, the required wire type of each
+ * field, and the bytes written before its value in JSON. A plan is built once per message and schema, at first use.
  */
 import { CodecError } from './codec-error.js'
 import type { Field, Message, ScalarType, Schema, SpecialType } from './schema.js'
@@ -10,7 +10,7 @@ export type FieldType = ScalarType | SpecialType | 'message'
 
 export const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
 
-/** Far above every field number in Kubernetes; it bounds the size of the table by number. */
+/** Far above every field number in Kubernetes; limits the size of the table indexed by number. */
 const MAX_FIELD_NUMBER = 10_000
 
 export const WIRE_TYPES: Record<FieldType, number> = {
@@ -52,9 +52,9 @@ export class PlanField {
   /** Whether many numbers may come in one length-delimited occurrence. */
   readonly isPackable: boolean
   readonly isInline: boolean
-  /** Whether an empty value is not written. */
+  /** Whether an empty value is omitted. */
   readonly omitsEmpty: boolean
-  /** Whether a struct is not written when it is zero. */
+  /** Whether a zero struct is omitted. */
   readonly omitsZero: boolean
   readonly isStruct: boolean
   /**
@@ -105,7 +105,7 @@ export class Plan {
   readonly name: string
   readonly form: Message['form']
   readonly isKind: boolean
-  /** The fields in the order in which they are written. */
+  /** The fields in output order. */
   readonly fields: readonly PlanField[]
   /** Maps a field number to an index in `fields`, -1 for none. */
   readonly slotOf: Int16Array
@@ -135,7 +135,7 @@ export class Plans {
 
   constructor(readonly schema: Schema) {}
 
-  /** The plan of ObjectMeta as it is served, without the resourceVersion, which is inserted later. */
+  /** The plan of ObjectMeta as served, without the resourceVersion, which is inserted later. */
   get metadataPlan(): Plan {
     this.metadata ??= this.ofMessage(OBJECT_META, 'resourceVersion')
     return this.metadata

@@ -1,8 +1,7 @@
 /**
  * Inserts the resourceVersion into a stored protobuf object: ObjectMeta's field 6 is written at wire level, and the
- * lengths around it (metadata and the raw message) are adjusted. Every other byte stays as it was stored, so fields
- * that no schema of ours knows reach the client untouched. Decoding and encoding again was rejected for that reason,
- * and for its cost.
+ * lengths around it (metadata and the raw message) are adjusted. Every other byte stays as stored, so fields unknown to
+ * our schemas reach the client untouched. Decoding and re-encoding was rejected for that reason, and for its cost.
  *
  *     k8s\0 │ typeMeta │ raw { … metadata { …before │ 6: resourceVersion │ after… } …rest } │ the rest of the envelope
  */
@@ -113,7 +112,7 @@ export function writeMetadata(object: StoredObject, resourceVersion: string, out
 }
 
 /**
- * Returns the value as an API server serves it, in an envelope of its own.
+ * Returns the value as an API server serves it, in its own envelope.
  *
  * @param resourceVersion decimal digits.
  * @param apiVersion may differ from the stored one for kinds whose versions have the same message under two names.
@@ -148,7 +147,7 @@ export function envelopeStart(apiVersion: string, kind: string, length: number):
   return out
 }
 
-/** Returns a whole enveloped value in a buffer of its own. */
+/** Returns a whole enveloped value in a separate buffer. */
 export function encodeEnvelope(
   apiVersion: string,
   kind: string,

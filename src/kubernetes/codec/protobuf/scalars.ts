@@ -1,6 +1,6 @@
 /**
- * The texts that Kubernetes' JSON has for numbers on the wire: times as RFC 3339 in UTC, durations in Go's notation,
- * doubles. Each is what Go's `Time.Format`, `Duration.String` and `encoding/json` print for the same number.
+ * The texts for numbers on the wire in Kubernetes' JSON: times as RFC 3339 in UTC, durations in Go's notation, doubles.
+ * Each is what Go's `Time.Format`, `Duration.String` and `encoding/json` print for the same number.
  */
 import { CodecError } from './codec-error.js'
 
@@ -19,7 +19,7 @@ export function formatTime(unixSeconds: number): string {
   return `${formatDate(days)}T${two(Math.floor(second / 3600))}:${two(Math.floor(second / 60) % 60)}:${two(second % 60)}Z`
 }
 
-/** Always writes six digits, as meta/v1 MicroTime has them; the rest of the nanoseconds is cut off. */
+/** Always writes six digits, as meta/v1 MicroTime does; the rest of the nanoseconds is cut off. */
 export function formatMicroTime(unixSeconds: number, nanos: number): string {
   // Nanoseconds out of range carry over, as in Go's time.Unix.
   const carry = Math.floor(nanos / 1e9)
@@ -81,7 +81,7 @@ export function formatDouble(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value)
 }
 
-/** Returns the shortest text that gives this 32-bit float again. */
+/** Returns the shortest text that converts back to this 32-bit float. */
 export function formatFloat(value: number): string {
   for (let digits = 1; digits < 9; digits++) {
     const text = Number(value.toPrecision(digits))

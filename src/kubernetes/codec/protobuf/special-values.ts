@@ -26,7 +26,7 @@ export class SpecialValues {
   /**
    * Reads meta/v1 Time and MicroTime: a message of seconds and nanoseconds. An empty one is Go's zero time.
    *
-   * @returns false for a zero time that was not written, since it `omitsZero`.
+   * @returns false for a zero time that was omitted because of `omitsZero`.
    */
   time(start: number, stop: number, isMicro: boolean, omitsZero: boolean): boolean {
     const { reader, writer } = this
@@ -46,7 +46,7 @@ export class SpecialValues {
     writer.byte(QUOTE)
     if (isMicro) writer.ascii(formatMicroTime(seconds, nanos))
     else {
-      // The times of one object mostly have a few different seconds, which repeat many times.
+      // Most times of one object share a few different seconds.
       if (seconds !== this.lastSeconds) {
         this.lastTime = formatTime(seconds)
         this.lastSeconds = seconds
@@ -128,9 +128,7 @@ export class SpecialValues {
     writer.raw(Buffer.from(JSON.stringify(formatDuration(nanoseconds)), 'utf8'))
   }
 
-  /**
-   * Returns where the bytes of a RawExtension, FieldsV1 or JSON start. They end at `reader.pos`, and there may be none.
-   */
+  /** Returns where the bytes of a RawExtension, FieldsV1 or JSON start. They end at `reader.pos`, and may be empty. */
   embeddedStart(start: number, stop: number): number {
     const { reader } = this
     let from = 0

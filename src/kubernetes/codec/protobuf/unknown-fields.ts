@@ -1,6 +1,6 @@
 /**
- * Finds the fields of a stored protobuf value that the schema does not know: they are there for clients that read
- * protobuf, and have no JSON. It only walks over the bytes, at a fraction of the cost of decoding them.
+ * Finds the fields of a stored protobuf value that the schema does not know: protobuf clients see them, but they have
+ * no JSON form. It only walks over the bytes, at a fraction of the cost of decoding them.
  */
 import { CodecError } from './codec-error.js'
 import { isProtobuf, openEnvelope } from './envelope.js'
@@ -21,8 +21,8 @@ const SPECIAL_FIELDS: Partial<Record<FieldType, number>> = {
 const NONE: readonly string[] = []
 
 /**
- * Returns each of them as the JSON path of its message and its number: `status.nodeInfo.#12`. Empty for nearly every
- * value. @throws CodecError when the value cannot be read.
+ * Returns each as the JSON path of its message and its number: `status.nodeInfo.#12`. Empty for nearly every value.
+ * @throws CodecError when the value cannot be read.
  */
 export function unknownFields(value: Buffer, schema: Schema): readonly string[] {
   return new Walk(plansOf(schema)).object(value, [])

@@ -1,8 +1,8 @@
 /**
- * Reads protobuf's wire format in place, with a cursor over bytes. Every read takes the end of the message it belongs
- * to, so a length inside a message cannot reach past it. 64-bit values are read as two halves, because a BigInt per
- * field would take most of a decoder's time. Groups (wire types 3 and 4) are refused: no Kubernetes message has ever
- * had one.
+ * Reads protobuf's wire format in place, with a cursor over bytes. Every read takes the end of the enclosing message,
+ * so a length inside a message cannot reach past it. 64-bit values are read as two halves, because a BigInt per field
+ * would take most of a decoder's time. Groups (wire types 3 and 4) are rejected: no Kubernetes message has ever had
+ * one.
  *
  * Source: protobuf.dev, "Encoding".
  */

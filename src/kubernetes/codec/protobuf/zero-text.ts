@@ -1,4 +1,4 @@
-/** The JSON of fields that are absent on the wire and must be written nevertheless, as Go writes their zero values. */
+/** The JSON of fields that are absent on the wire but must be written, as Go writes their zero values. */
 import type { PlanField } from './plan.js'
 import { ZERO_QUANTITY } from './special-values.js'
 

@@ -2,7 +2,7 @@
  * Converts a built-in kind from one version to another, on JSON, as an API server converts between the version in etcd
  * and the one a client asks for. A pair that is not listed here is not available.
  *
- * Both sides are bytes: what a conversion does not touch stays as it was written, to the last digit.
+ * Both sides are bytes: what a conversion does not touch stays as written, to the last digit.
  */
 import * as definition from './custom-resource-definition.js'
 import * as devices from './devices.js'
@@ -14,7 +14,7 @@ import { JsonObject } from './json-object.js'
 import { renamedVersions } from './renamed-kinds.js'
 import * as small from './small-differences.js'
 
-/** Changes the object it is given; returns null when the other version cannot express this object. */
+/** Changes the given object; returns null when the other version cannot express it. */
 type Conversion = (object: JsonObject) => JsonObject | null
 
 const CONVERSIONS = new Map<string, Conversion>()
@@ -72,10 +72,9 @@ for (const older of ['v1beta1', 'v1beta2']) {
  * Returns the object in the other version.
  *
  * @param json valid JSON of an object, with or without `metadata.resourceVersion`. `scanObject` of the result finds
- * where
- *   the resourceVersion goes.
- * @returns the same bytes when the versions are the same; null when there is no conversion, or this object has what the
- *   other version cannot express.
+ * where the resourceVersion goes.
+ * @returns the same bytes when the versions are the same; null when there is no conversion, or the other version cannot
+ * express this object.
  */
 export function convert(json: Buffer, fromApiVersion: string, toApiVersion: string, kind: string): Buffer | null {
   if (fromApiVersion === toApiVersion) return json

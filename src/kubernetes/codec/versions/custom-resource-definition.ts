@@ -1,8 +1,8 @@
 /**
- * Converts CustomResourceDefinition from apiextensions.k8s.io/v1beta1, which API servers still store, to v1. The
- * members that v1beta1 has once for all versions (validation, subresources, printer columns, selectable fields) are
- * copied into each version, a webhook's members move into `webhook`, and the defaults that v1beta1 sets on reading are
- * set. The other direction is not needed: no client has asked for v1beta1 since 1.22.
+ * Converts CustomResourceDefinition from apiextensions.k8s.io/v1beta1, which API servers still store, to v1. Members
+ * that v1beta1 has once for all versions (validation, subresources, printer columns, selectable fields) are copied into
+ * each version, a webhook's members move into `webhook`, and v1beta1's read defaults are set. The other direction is
+ * not needed: no client has asked for v1beta1 since 1.22.
  */
 import { JsonObject } from './json-object.js'
 

@@ -1,6 +1,6 @@
 /**
- * Converts ResourceClaim, ResourceClaimTemplate and ResourceSlice of resource.k8s.io/v1beta1, which 1.32 and 1.33 stored,
- * to and from the later versions. There a request has its members in `exactly`, and a device has none in `basic`.
+ * Converts ResourceClaim, ResourceClaimTemplate and ResourceSlice of resource.k8s.io/v1beta1, which 1.32 and 1.33
+ * stored, to and from the later versions. There a request has its members in `exactly`, and a device has no `basic`.
  *
  * Source: kubernetes 1.37, pkg/apis/resource/v1beta1/conversion.go.
  */
@@ -36,7 +36,7 @@ export function sliceToV1beta1(slice: JsonObject): JsonObject {
   )
 }
 
-/** A request that names a class, or has anything else of its own, is one for exactly these devices. */
+/** A request that names a class, or has any other member, asks for exactly these devices. */
 function nestRequest(request: JsonObject): JsonObject {
   const name = request.get('name') ?? ''
   const alternatives = request.get('firstAvailable')

@@ -1,7 +1,7 @@
 /**
- * Converts EndpointSlice of discovery.k8s.io/v1beta1 (and v1alpha1) to and from v1. In v1 the zone is a member of its
- * own instead of a topology key, the host name is dropped from the topology when it equals the node's name, and the
- * rest is `deprecatedTopology`.
+ * Converts EndpointSlice of discovery.k8s.io/v1beta1 (and v1alpha1) to and from v1. In v1 the zone is a separate member
+ * instead of a topology key, the host name is dropped from the topology when it equals the node's name, and the rest is
+ * `deprecatedTopology`.
  */
 import { JsonObject } from './json-object.js'
 

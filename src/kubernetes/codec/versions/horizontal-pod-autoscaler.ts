@@ -3,7 +3,7 @@
  * servers keep everything else in annotations of a v1 object: metrics in v1's flat notation, conditions, and the
  * behavior with its Go names.
  *
- * A metric is converted by the members that it has, whatever its `type` says. Controllers write types without a member:
+ * A metric is converted according to its members, whatever its `type` says. Controllers write types without a member:
  * `{"type":""}` stands for a metric that could not be read.
  *
  * Source: kubernetes 1.37, pkg/apis/autoscaling/v1/conversion.go.
@@ -27,7 +27,7 @@ const ANNOTATIONS = [
 ]
 const NULL = Buffer.from('null', 'latin1')
 const ZERO = Buffer.from('0', 'latin1')
-/** The target of an autoscaler that names none. */
+/** The target of an autoscaler that does not specify one. */
 const DEFAULT_CPU_UTILIZATION = Buffer.from('80', 'latin1')
 
 const NO_TEXT = '""'
@@ -36,7 +36,7 @@ const NO_REFERENCE = '{"kind":"","name":""}'
 
 type Side = 'target' | 'current'
 
-/** A field in both versions. `zero` is what Go writes for an absent one that is no pointer; null for a pointer. */
+/** A field in both versions. `zero` is what Go writes for an absent non-pointer; null for a pointer. */
 type MetricField = readonly [v1: string, v2: string, zero: string | null]
 
 interface MetricShape {
@@ -191,7 +191,7 @@ function nest(metric: JsonObject, side: Side): JsonObject {
     if (side === 'target') {
       const type = targetType(member, measured)
       measured.set('type', type)
-      // v1 writes a zero that means nothing beside an average.
+      // Beside an average, v1 writes a meaningless zero.
       if (member === 'object' && type === 'AverageValue' && measured.text('value') === '0') measured.delete('value')
     }
     parts.set(side, copy(measured, MEASURES))
@@ -252,7 +252,7 @@ function behaviorToV2(annotations: JsonObject | null): JsonObject | undefined {
   return result.names().length === 0 ? undefined : result
 }
 
-/** The behavior as Go writes a struct without tags: the fields' own names, and null for what is absent. */
+/** Writes the behavior as Go writes a struct without tags: with the fields' Go names, and null for absent ones. */
 function behaviorToV1(behavior: JsonObject): JsonObject {
   const result = JsonObject.empty()
   for (const name of ['scaleUp', 'scaleDown']) {
@@ -277,7 +277,7 @@ function behaviorToV1(behavior: JsonObject): JsonObject {
   return result
 }
 
-/** Returns the members of these names that are there. @param nameOf what a member is called in `from`. */
+/** Returns those of the named members that exist. @param nameOf returns a member's name in `from`. */
 function pick(from: JsonObject, names: readonly string[], nameOf: (name: string) => string): JsonObject {
   const result = JsonObject.empty()
   for (const name of names) result.setIfAny(name, present(from, nameOf(name)))
@@ -306,7 +306,7 @@ function textOf(object: JsonObject): string {
   return escaped(object.toBuffer().toString('utf8'))
 }
 
-/** Go's encoder escapes these in every text, so that JSON can stand in a web page. */
+/** Go's encoder escapes these in every text, so that JSON can be embedded in a web page. */
 function escaped(json: string): string {
   return json.replace(
     /[<>&\u2028\u2029]/g,
@@ -314,7 +314,7 @@ function escaped(json: string): string {
   )
 }
 
-/** Drops the annotations of this conversion and sets them again, in Go's order of the keys of a map. */
+/** Replaces the annotations of this conversion, in Go's order of map keys. */
 function withAnnotations(
   autoscaler: JsonObject,
   metadata: JsonObject | null,

@@ -1,8 +1,9 @@
 /**
- * A JSON object whose members can be moved, renamed and replaced while the value of each keeps its bytes. Only values
- * that are looked into are parsed, one level at a time, so numbers keep every digit and a CRD's schemas are never read.
+ * A JSON object whose members can be moved, renamed and replaced while the value of each keeps its bytes. Only
+ * inspected values are parsed, one level at a time, so numbers keep every digit and a CRD's schemas are never read.
  *
- * The text must be valid JSON, as `scanObject` and the protobuf decoder give it. Of duplicate names the last counts.
+ * The text must be valid JSON, as returned by `scanObject` and the protobuf decoder. The last of duplicate names
+ * counts.
  */
 import { decodeString } from '../../../engine/facts/json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../../../support/json-walk.js'
@@ -90,7 +91,7 @@ export class JsonObject {
     return this
   }
 
-  /** Renames a member, which keeps its place. */
+  /** Renames a member, which keeps its position. */
   rename(from: string, to: string): this {
     const entries = [...this.members].map(([name, value]) => [name === from ? to : name, value] as const)
     this.members.clear()

@@ -1,4 +1,4 @@
-/** Kinds whose versions differ in one thing each. */
+/** Kinds whose versions differ in one detail each. */
 import { JsonObject, parseArray } from './json-object.js'
 
 /** A key that means "no pod" where an empty selector means every pod, and "every pod" where it means none. */
@@ -30,7 +30,7 @@ function exchangeSelector(budget: JsonObject, operatorForEmpty: string, operator
 }
 
 /**
- * Renames `assuredConcurrencyShares` of v1beta1 and v1beta2 to `nominalConcurrencyShares`, its name from v1beta3 on, or
+ * Renames `assuredConcurrencyShares` of v1beta1 and v1beta2 to `nominalConcurrencyShares`, its name since v1beta3, or
  * back.
  */
 export function renameShares(from: string, to: string): (configuration: JsonObject) => JsonObject {
@@ -42,9 +42,7 @@ export function renameShares(from: string, to: string): (configuration: JsonObje
   }
 }
 
-/**
- * Conditions of certificates.k8s.io/v1 must have a status; v1beta1 had none at first, and then a condition was true.
- */
+/** Conditions of certificates.k8s.io/v1 must have a status; v1beta1 had none at first, which meant true. */
 export function signingRequestToV1(request: JsonObject): JsonObject {
   const status = request.object('status')
   const conditions = status?.objects('conditions') ?? null

@@ -10,7 +10,7 @@ import { LIST_TAIL, listMetadataJson } from '../partial-object.js'
 import { bookmarkMetadata } from './bookmark.js'
 import type { ObjectEncoder } from './object-encoder.js'
 
-/** Returns the JSON of an object, however it is stored; null when it has none. */
+/** Returns the JSON of an object, however it is stored; null if it has none. */
 export type JsonView = (object: StoredObject) => Spliceable | null
 
 export const COMMA = Buffer.from(',')
@@ -21,9 +21,7 @@ export function encodeStatus(status: Status): Buffer {
 
 const OPEN_BRACE = 0x7b
 
-/**
- * @param isTyped whether the kind is built in: the API server leaves kind and apiVersion out of the items of its lists.
- */
+/** @param isTyped whether the kind is built in: the API server omits kind and apiVersion from its list items. */
 export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false): ObjectEncoder {
   const kind = JSON.stringify(resource.kind)
   const version = JSON.stringify(apiVersion(resource))

@@ -11,14 +11,17 @@ export interface ObjectEncoder extends BodyEncoder {
   /** A list in pieces: `listHead`, items with `separator` between them, `listTail`. */
   listHead(metadata: ListMetadata): Buffer
   /**
-   * Returns null when the object cannot be read. It is left out, and has been counted and logged. @param scratch where the
-   * bytes may be put.
+   * Returns null for an unreadable object, which is omitted and has been counted and logged. @param scratch optional
+   * memory for the bytes.
    */
   listItem(object: StoredObject, scratch?: Scratch): Buffer | null
   readonly separator: Buffer
   readonly listTail: Buffer
-  /** Writes a whole list, for encodings whose lists begin with their length. A null asks for another turn of the event loop. */
+  /**
+   * Writes a whole list, for encodings whose lists begin with their length. A null asks for another turn of the event
+   * loop.
+   */
   readonly list?: (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer | null>
-  /** Writes one object as the whole answer; null as for `listItem`. */
+  /** Writes one object as the whole answer; null like `listItem`. */
   single(object: StoredObject): Buffer | null
 }

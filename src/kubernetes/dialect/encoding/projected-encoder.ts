@@ -1,4 +1,6 @@
-/** Writes objects reduced to the fields that a client named. A change of none of them is no event for it. */
+/**
+ * Writes objects reduced to the fields that a client named. A change in none of them is not an event for that client.
+ */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import type { Revision } from '../../../engine/model/revision.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'

@@ -12,7 +12,7 @@ import { bookmarkMetadata } from './bookmark.js'
 import type { ObjectEncoder } from './object-encoder.js'
 import { NO_PIECES, protobufList } from './protobuf-list.js'
 
-/** Ends a stream that cannot go on in protobuf: the client asks again and is answered in JSON. */
+/** Ends a stream that cannot continue in protobuf: the client retries and is answered in JSON. */
 function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableError {
   return new NotAcceptableError(
     `${resource.plural} ${JSON.stringify(object.name)} is stored in a form that cannot be served as ${apiVersion(resource)} in protobuf`,

@@ -6,7 +6,7 @@ import type { ListMetadata } from '../partial-object.js'
 
 const NOTHING = Buffer.alloc(0)
 
-/** The members of an encoder whose lists only `list` can write. */
+/** For encoders whose lists only `list` can write. */
 export const NO_PIECES = {
   listHead: () => NOTHING,
   listItem: () => NOTHING,
@@ -14,7 +14,7 @@ export const NO_PIECES = {
   listTail: NOTHING,
 } as const
 
-/** @param itemOf null: the object cannot be read and is left out. */
+/** @param itemOf returns null for an unreadable object, which is omitted. */
 export function* protobufList(
   version: string,
   listKind: string,

@@ -1,6 +1,6 @@
 /**
- * Writes PartialObjectMetadata as protobuf, of every object however it is stored: the metadata of one stored as protobuf is cut
- * out of its bytes, that of one stored as JSON is written anew.
+ * Writes PartialObjectMetadata as protobuf, for every object however it is stored: metadata stored as protobuf is cut
+ * out of the bytes, metadata stored as JSON is re-encoded.
  */
 import {
   encodedMetadataItem,
@@ -23,7 +23,7 @@ import { NO_PIECES, protobufList } from './protobuf-list.js'
 
 export function protobufMetadataEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): ObjectEncoder {
   const version = apiVersion(resource)
-  /** null: the object cannot be read. */
+  /** Returns null for an unreadable object. */
   const itemOf = (object: StoredObject, revision: Revision): ListItem | null => {
     if (object.encoding === 'protobuf') return metadataItem(openStored(object.bytes), String(revision))
     const json = view(object)

@@ -1,4 +1,4 @@
-/** Writes Tables for `kubectl get`: one row per object. In a watch, only the first event brings the columns. */
+/** Writes Tables for `kubectl get`: one row per object. In a watch, only the first event contains the columns. */
 import { apiVersion } from '../../../engine/model/resource.js'
 import type { Revision } from '../../../engine/model/revision.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
@@ -15,7 +15,7 @@ import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
 import { bookmarkMetadata } from './bookmark.js'
 import type { ObjectEncoder } from './object-encoder.js'
 
-/** @param now the wall clock in milliseconds: ages are those at the time of encoding. */
+/** @param now the wall clock in milliseconds; ages are computed at encoding time. */
 export function tableEncoder(
   served: ServedResource,
   view: JsonView,
