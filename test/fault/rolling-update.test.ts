@@ -212,14 +212,18 @@ for (const { wire, isSecure, open } of WIRES) {
     let newest = old[0]!
     for (const replica of old) {
       newest = await start()
+      const before = askers.map(({ answered }) => answered)
       t.equal(await replica.process.kill('SIGTERM'), 0, 'the old one ends in peace')
+      t.ok(
+        askers.every(({ answered }, i) => answered > before[i]!),
+        'each was answered while it ended',
+      )
       balancer.remove(replica.port)
     }
     isWriting = false
     await writing
     for (const asker of askers) {
       await asker.stop()
-      t.ok(asker.answered > 100, 'it was asked all the time')
       t.same(asker.failures, [])
     }
     const answer = (await (await fetch(newest.process.url + pods)).json()) as { items: { metadata: object }[] }

@@ -1,7 +1,7 @@
 /**
- * `npm test -- [TEST…]`: compiles the tests and what they load, sees to what they need, runs tap, and ends with one plain
- * line, `N passed, N failed`. Arguments name some tests, by file or by folder: what these do not load is neither compiled
- * nor asked for.
+ * `npm test -- [TEST…]`: compiles the tests and what they load, installs or asks for the programs they need, runs tap, and ends
+ * with the line `N passed, N failed`. Arguments choose tests by file or folder; without any, all run but the scenarios of
+ * `npm run test:system`.
  *
  * `npm run test:nightly -- [--rounds N] [--seed N] [TEST…]`: the random tests, each round with a new seed, which is
  * printed. `--seed` repeats one.
@@ -16,19 +16,23 @@ import { sourcesOf } from './imports.js'
 import { bundlePrograms, startsPrograms } from './program.js'
 import { provideRequirements } from './requirements.js'
 import { type Outcome, runTap } from './run-tap.js'
-import { selectTests } from './select-tests.js'
+import { moduleTests, selectTests, systemTests } from './select-tests.js'
 import { isRandom, SEED_VARIABLE } from './test-seeds.js'
 
 async function main(): Promise<number> {
   const { values, positionals: names } = parseArgs({
-    options: { rounds: { type: 'string' }, seed: { type: 'string' } },
+    options: { rounds: { type: 'string' }, seed: { type: 'string' }, system: { type: 'boolean', default: false } },
     allowPositionals: true,
   })
   const isNightly = values.rounds !== undefined || values.seed !== undefined
   const rounds = Number(values.rounds ?? 1)
   if (!Number.isSafeInteger(rounds) || rounds < 1) return fail(`--rounds ${values.rounds} is not a number of rounds`)
   if (values.seed !== undefined && !/^\d{1,9}$/.test(values.seed)) return fail(`--seed ${values.seed} is not a seed`)
-  const files = selectTests(names).filter((file) => !isNightly || isRandom(sourcesOf([file])))
+  const chosen =
+    names.length > 0
+      ? selectTests(names)
+      : [...(values.system ? [] : moduleTests()), ...(values.system || isNightly ? systemTests() : [])]
+  const files = chosen.filter((file) => !isNightly || isRandom(sourcesOf([file])))
   if (files.length === 0) return fail(`no ${isNightly ? 'random ' : ''}test is called ${names.join(' ')}`)
   const sources = sourcesOf(files)
   const lack = provideRequirements(sources)

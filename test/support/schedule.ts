@@ -7,6 +7,7 @@
  * lane, since each would otherwise hold a processor that it does not use.
  */
 import { availableParallelism } from 'node:os'
+import { isUnder } from './select-tests.js'
 
 export interface Lane {
   /** Files that one process runs, one after the other. */
@@ -115,8 +116,4 @@ function groupFiles(files: readonly string[], atMost: number): string[][] {
     open.push(file)
   }
   return groups
-}
-
-function isUnder(file: string, places: readonly string[]): boolean {
-  return places.some((place) => file === place || file.startsWith(`${place}/`))
 }

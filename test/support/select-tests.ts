@@ -5,16 +5,42 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** They want a newer etcd than Debian's, and minutes or root: `npm run test:etcd` runs them. */
+/** They need a newer etcd than Debian's, and minutes or root: `npm run test:etcd` runs them. */
 const ONLY_BY_NAME = join('test', 'etcd') + sep
 
-/** The sources of what `npm test` runs, or of all tests that `names` name or have in their folders; relative to the root. */
+/** Scenarios of the whole product, with several processes, faults, charts or load: `npm run test:system` runs them. */
+const SYSTEM = [
+  'test/bench',
+  'test/fault',
+  'test/fleet/nats.test.ts',
+  'test/fleet/workers.test.ts',
+  'test/guarantees/live.test.ts',
+  'test/integration',
+  'test/ops',
+]
+
+/** The sources of what `npm test` runs, relative to the root. */
+export function moduleTests(): string[] {
+  return allTests().filter((file) => !file.startsWith(ONLY_BY_NAME) && !isUnder(file, SYSTEM))
+}
+
+export function systemTests(): string[] {
+  return selectTests(SYSTEM)
+}
+
+/** The sources of the tests that `names` name or have in their folders, relative to the root. */
 export function selectTests(names: readonly string[]): string[] {
-  const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+  const wanted = names.map((name) => relative(root, resolve(root, name)))
+  return allTests().filter((file) => isUnder(file, wanted))
+}
+
+function allTests(): string[] {
+  return readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.test.ts'))
     .map((file) => join('test', file))
     .sort()
-  if (names.length === 0) return files.filter((file) => !file.startsWith(ONLY_BY_NAME))
-  const wanted = names.map((name) => relative(root, resolve(name)))
-  return files.filter((file) => wanted.some((path) => file === path || file.startsWith(`${path}/`)))
+}
+
+export function isUnder(file: string, places: readonly string[]): boolean {
+  return places.some((place) => file === place || file.startsWith(`${place}/`))
 }
