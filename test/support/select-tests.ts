@@ -8,15 +8,18 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 /** They need a newer etcd than Debian's, and minutes or root: `npm run test:etcd` runs them. */
 const ONLY_BY_NAME = join('test', 'etcd') + sep
 
-/** Scenarios of the whole product, with several processes, faults, charts or load: `npm run test:system` runs them. */
+/** Scenarios of the whole product, with several processes, faults, attacks, charts or load: `npm run test:system` runs them. */
 const SYSTEM = [
   'test/bench',
+  'test/docs/commands-of-pages.test.ts',
   'test/fault',
   'test/fleet/nats.test.ts',
   'test/fleet/workers.test.ts',
   'test/guarantees/live.test.ts',
   'test/integration',
   'test/ops',
+  'test/security',
+  'test/server/wiring/live-config.test.ts',
 ]
 
 /** The sources of what `npm test` runs, relative to the root. */
