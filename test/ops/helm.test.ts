@@ -132,28 +132,28 @@ void t.test('objects of other projects match their definitions', { skip: noDefin
 const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
   'nobody said where the objects are': {
     values: { config: { insecureBindAny: true } },
-    why: /config\.etcdServers is needed/,
+    why: /config\.etcdServers is required/,
   },
-  'plain HTTP for everyone, unsaid': { values: { config: etcd }, why: /whoever reaches the port/ },
+  'plain HTTP for everyone, unsaid': { values: { config: etcd }, why: /everyone who reaches the port/ },
   'TLS without anybody who is asked': {
     values: { config: etcd, tls: { enabled: true, secretName: 'server' } },
-    why: /Nobody is asked who they are/,
+    why: /Nothing authenticates clients/,
   },
   'clients who are known, and nobody who says what they may read': {
     values: { config: etcd, tls },
-    why: /config\.authorizationMode is needed/,
+    why: /config\.authorizationMode is required/,
   },
   'an API server behind it, and nobody who says what may be read here': {
     values: { config: { ...open, passthrough: 'https://a' } },
-    why: /config\.authorizationMode is needed/,
+    why: /config\.authorizationMode is required/,
   },
   'aggregated APIs behind it, and nobody who says what may be read here': {
     values: { config: { ...open, apiservice: ['a.b/v1=https://c'] } },
-    why: /config\.authorizationMode is needed/,
+    why: /config\.authorizationMode is required/,
   },
   'the same of a sidecar': {
     values: { mode: 'sidecar', tls },
-    why: /config\.authorizationMode is needed/,
+    why: /config\.authorizationMode is required/,
   },
   'TLS without a certificate': {
     values: { config: open, tls: { enabled: true } },
@@ -161,14 +161,14 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
   },
   'cert-manager without an issuer': {
     values: { config: open, tls: { enabled: true, certManager: { enabled: true } } },
-    why: /issuerRef\.name is needed/,
+    why: /issuerRef\.name is required/,
   },
   'an edge without a fleet': { values: { config: edge }, why: /needs a fleet/ },
-  'an upstream and an etcd': { values: { config: { ...open, upstream: 'https://a' } }, why: /by another server alone/ },
+  'an upstream and an etcd': { values: { config: { ...open, upstream: 'https://a' } }, why: /the only source/ },
   'a sidecar of nothing': { values: { mode: 'sidecar', config: edge }, why: /the etcd beside it/ },
   'two fleets': {
     values: { config: { ...open, natsServers: ['nats://a'] }, nats: { enabled: true } },
-    why: /which one/,
+    why: /only one of them/,
   },
   'a PodMonitor without its port': {
     values: { config: open, podMonitor: { enabled: true } },
@@ -189,11 +189,11 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
   'an Ingress to no Service': { values: { mode: 'sidecar', ingress }, why: /does not have/ },
   'an Ingress without a host': {
     values: { config: open, ingress: { enabled: true }, networkPolicy: { enabled: false } },
-    why: /ingress\.hosts is needed/,
+    why: /ingress\.hosts is required/,
   },
   'a route without a gateway': {
     values: { config: open, httpRoute: { enabled: true }, networkPolicy: { enabled: false } },
-    why: /httpRoute\.parentRefs is needed/,
+    why: /httpRoute\.parentRefs is required/,
   },
   'sidecars whose NATS would not let them in': {
     values: { mode: 'sidecar', nats: { enabled: true } },
@@ -215,6 +215,11 @@ for (const [name, { values, why }] of Object.entries(refused)) {
 const schema = JSON.parse(readFileSync(`${chartFolder}values.schema.json`, 'utf8')) as {
   properties: Record<string, { properties: Record<string, Schema> }>
 }
+
+void t.test('the notes of a sidecar name the port at which it listens', async (t) => {
+  const { notes } = renderChart({ mode: 'sidecar', containerPort: 9443, service: { port: 443 } })
+  t.match(notes, 'http://127.0.0.1:9443/readyz')
+})
 
 void t.test('every option is reachable from the values, and every value under config is an option', async (t) => {
   const inSchema = Object.keys(schema.properties['config']!.properties)

@@ -1,4 +1,4 @@
-{{/* What the server is told. Where it gets its objects from decides what else it needs. */}}
+{{/* The server's configuration. Its source of objects decides which other options it needs. */}}
 
 {{/* "true" unless another server or a fleet feeds it. */}}
 {{- define "distributary.readsEtcd" -}}
@@ -12,12 +12,12 @@
 {{- else if eq .Values.mode "sidecar" -}}
 https://127.0.0.1:2379
 {{- else -}}
-{{- fail "config.etcdServers is needed: the endpoints of your etcd. Or config.upstream: a server that feeds this one; or config.natsRole=edge: a fleet does" -}}
+{{- fail "config.etcdServers is required: the endpoints of your etcd. Or set config.upstream to read from another server, or config.natsRole=edge to read from a fleet" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* "secret", "host" or nothing: where the keys are that are shown to etcd. Over plain HTTP there are none. */}}
+{{/* "secret", "host" or nothing: where the client keys for etcd are. Over plain HTTP there are none. */}}
 {{- define "distributary.etcdKeys" -}}
 {{- $servers := include "distributary.etcdServers" . -}}
 {{- if and $servers (not (contains "http:" $servers)) -}}
@@ -27,7 +27,7 @@ https://127.0.0.1:2379
 {{- end -}}
 {{- end -}}
 
-{{/* "true" when some option authenticates clients; of those in extraArgs and the environment the chart knows nothing. */}}
+{{/* "true" if an option authenticates clients. The chart does not see options in extraArgs and the environment. */}}
 {{- define "distributary.hasAuthenticator" -}}
 {{- $config := .Values.config -}}
 {{- if or .Values.tls.clientCaSecretName $config.clientCaFile $config.tokenAuthFile $config.oidcIssuerUrl $config.authenticationKubeconfig $config.requestheaderClientCaFile -}}true{{- end -}}
@@ -78,60 +78,60 @@ https://127.0.0.1:2379
 {{- add .Values.terminationGracePeriodSeconds (int (include "distributary.seconds" (default 0 $delay))) -}}
 {{- end -}}
 
-{{/* What is refused here would be refused by each pod when it starts, or would lead nowhere. */}}
+{{/* Refuses values with which every pod would refuse to start, or which would have no effect. */}}
 {{- define "distributary.check" -}}
 {{- $config := .Values.config -}}
 {{- $isEdge := eq (default "auto" $config.natsRole) "edge" -}}
 {{- if and (eq .Values.mode "sidecar") (not (include "distributary.readsEtcd" .)) -}}
-{{- fail "mode=sidecar is for reading the etcd beside it: with config.upstream, or config.natsRole=edge, take mode=standalone" -}}
+{{- fail "mode=sidecar reads the etcd beside it: with config.upstream or config.natsRole=edge, use mode=standalone" -}}
 {{- end -}}
 {{- if and $isEdge (not (or $config.natsServers .Values.nats.enabled)) -}}
 {{- fail "config.natsRole=edge needs a fleet: name its NATS in config.natsServers" -}}
 {{- end -}}
 {{- if and $config.upstream (or .Values.nats.enabled $config.natsServers $config.etcdServers) -}}
-{{- fail "config.upstream is fed by another server alone: leave out config.etcdServers, config.natsServers and nats.enabled" -}}
+{{- fail "config.upstream is the only source: remove config.etcdServers, config.natsServers and nats.enabled" -}}
 {{- end -}}
 {{- if and $config.natsServers .Values.nats.enabled -}}
-{{- fail "nats.enabled brings a NATS, and config.natsServers names another: which one is meant?" -}}
+{{- fail "nats.enabled installs a NATS, and config.natsServers names another: set only one of them" -}}
 {{- end -}}
 {{- if and (eq .Values.mode "standalone") (not $config.insecureBindAny) -}}
 {{- if not .Values.tls.enabled -}}
-{{- fail "Without TLS whoever reaches the port reads everything served: set tls.enabled with an authenticator (tls.clientCaSecretName, or config.oidcIssuerUrl and the like), or say config.insecureBindAny=true" -}}
+{{- fail "Without TLS everyone who reaches the port can read everything served: set tls.enabled and an authenticator (such as tls.clientCaSecretName or config.oidcIssuerUrl), or config.insecureBindAny=true" -}}
 {{- end -}}
 {{- if not (or (include "distributary.hasAuthenticator" .) .Values.extraArgs .Values.extraEnv) -}}
-{{- fail "Nobody is asked who they are: set tls.clientCaSecretName, config.tokenAuthFile, config.oidcIssuerUrl or config.authenticationKubeconfig, or say config.insecureBindAny=true" -}}
+{{- fail "Nothing authenticates clients: set tls.clientCaSecretName, config.tokenAuthFile, config.oidcIssuerUrl or config.authenticationKubeconfig, or config.insecureBindAny=true" -}}
 {{- end -}}
 {{- end -}}
 {{- if and (or (include "distributary.hasAuthenticator" .) $config.passthrough $config.apiservice) (not (or $config.authorizationMode .Values.extraArgs .Values.extraEnv .Values.secretEnv)) -}}
-{{- fail "config.authorizationMode is needed: [RBAC], [Webhook] or [Policy] decide who may read what; with [AlwaysAllow] every caller may read everything that is served" -}}
+{{- fail "config.authorizationMode is required: [RBAC], [Webhook] or [Policy] decide who may read what; with [AlwaysAllow] every caller may read everything served" -}}
 {{- end -}}
 {{- if and .Values.podMonitor.enabled (not .Values.metrics.port) -}}
 {{- fail "podMonitor needs metrics.port, which it scrapes" -}}
 {{- end -}}
 {{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled (eq .Values.mode "standalone") -}}
-{{- fail "podMonitor and serviceMonitor would both scrape every pod: which one is meant?" -}}
+{{- fail "podMonitor and serviceMonitor would both scrape every pod: enable only one of them" -}}
 {{- end -}}
 {{- if and .Values.metrics.port (eq (int .Values.metrics.port) (int .Values.containerPort)) -}}
 {{- fail "metrics.port and containerPort are the same" -}}
 {{- end -}}
 {{- if and (or .Values.ingress.enabled .Values.httpRoute.enabled) (ne .Values.mode "standalone") -}}
-{{- fail "ingress and httpRoute lead to the Service, which mode=sidecar does not have" -}}
+{{- fail "ingress and httpRoute need the Service, which mode=sidecar does not have" -}}
 {{- end -}}
 {{- if and (or .Values.ingress.enabled .Values.httpRoute.enabled) .Values.networkPolicy.enabled (not .Values.networkPolicy.from) (not (include "distributary.isExternal" .)) -}}
-{{- fail "networkPolicy.from must let in the pods of the ingress or gateway controller: their requests come from there" -}}
+{{- fail "networkPolicy.from must let in the pods of the ingress or gateway controller, which forward the requests" -}}
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
-{{- fail "ingress.hosts is needed: the names by which clients come" -}}
+{{- fail "ingress.hosts is required: the host names that clients use" -}}
 {{- end -}}
 {{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
-{{- fail "httpRoute.parentRefs is needed: the gateways by which clients come" -}}
+{{- fail "httpRoute.parentRefs is required: the gateways that clients use" -}}
 {{- end -}}
 {{- if and (eq .Values.mode "sidecar") .Values.nats.enabled .Values.nats.networkPolicy.enabled (not .Values.nats.networkPolicy.from) -}}
-{{- fail "nats.networkPolicy.from must let in the addresses of the control plane: pods on the node's network have no labels there" -}}
+{{- fail "nats.networkPolicy.from must let in the addresses of the control plane: a NetworkPolicy cannot select pods on the node's network by labels" -}}
 {{- end -}}
 {{- end -}}
 
-{{/* What the chart sets by itself; what stands in .Values.config wins, false and 0 included. */}}
+{{/* The options that the chart sets. Those in .Values.config take precedence, false and 0 included. */}}
 {{- define "distributary.config" -}}
 {{- include "distributary.check" . -}}
 {{- $config := dict "requireUpstream" true -}}

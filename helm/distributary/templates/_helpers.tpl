@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* 52: the longest name that is made of it still fits into a label. */}}
+{{/* 52 characters, so that the longest name derived from it fits into a label. */}}
 {{- define "distributary.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}
@@ -42,7 +42,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* "true" when whoever connects comes from outside the cluster, with an address and no labels. */}}
+{{/* "true" if clients connect from outside the cluster, where they have addresses but no labels. */}}
 {{- define "distributary.isExternal" -}}
 {{- if ne .Values.service.type "ClusterIP" -}}true{{- end -}}
 {{- end -}}

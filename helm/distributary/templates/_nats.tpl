@@ -1,4 +1,4 @@
-{{/* The NATS that a release brings, and how the release's own pods are known to it. */}}
+{{/* The NATS that a release installs, and the credentials of the release's own pods for it. */}}
 
 {{- define "distributary.natsName" -}}
 {{- printf "%s-nats" (include "distributary.fullname" .) -}}
@@ -34,7 +34,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- join "," $servers -}}
 {{- end -}}
 
-{{/* Of the disk a tenth stays free, half of the rest is the streams': NATS sets aside the most that each may take. */}}
+{{/* A tenth of the disk stays free; half of the rest is for streams. NATS reserves the maximum size of each. */}}
 {{- define "distributary.natsStreamBytes" -}}
 {{- $mebibytes := div (mul (int (trimSuffix "Gi" .Values.nats.storage)) 1024 9) (mul 20 (int .Values.nats.resourceCount)) -}}
 {{- if lt (int $mebibytes) 1 -}}
@@ -43,7 +43,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- printf "%dMiB" (int $mebibytes) -}}
 {{- end -}}
 
-{{/* How the server's pods are known to NATS: what the release has made, else what natsClient says. */}}
+{{/* The credentials of the server's pods for NATS: those that the release created, else those of natsClient. */}}
 {{- define "distributary.natsClient" -}}
 {{- $client := dict "username" .Values.natsClient.username "passwordSecretName" .Values.natsClient.passwordSecretName "passwordKey" .Values.natsClient.passwordKey "caSecretName" .Values.natsClient.caSecretName "certSecretName" .Values.natsClient.certSecretName "signingKeySecretName" .Values.natsClient.signingKeySecretName -}}
 {{- if .Values.nats.enabled -}}
@@ -58,7 +58,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toYaml $client -}}
 {{- end -}}
 
-{{/* A volume of no more than what the server needs of those Secrets: the key of NATS itself is not in it. */}}
+{{/* A volume with only the keys of those Secrets that the server needs; NATS's own key is not in it. */}}
 {{- define "distributary.natsVolumeSources" -}}
 {{- $client := fromYaml (include "distributary.natsClient" .) -}}
 {{- with $client.passwordSecretName -}}

@@ -1,4 +1,4 @@
-{{/* A probe of the server itself; on loopback the kubelet has to be told so. */}}
+{{/* A probe of the server. If it listens on loopback, the probe must say so to the kubelet. */}}
 {{- define "distributary.probe" -}}
 httpGet:
   path: {{ .path }}
