@@ -1,6 +1,6 @@
 /**
- * Writes and reads numbers, texts, keys and values as bytes, for the messages in NATS and for the frames between a primary and
- * its workers. The byte orders of the two differ, because both formats have been released.
+ * Writes and reads numbers, texts, keys and values as bytes, for messages in NATS and for frames between a primary and
+ * its workers. The two have different byte orders, because both formats have been released.
  */
 import type { Key } from '../engine/model/event.js'
 
@@ -86,7 +86,9 @@ export class ByteReader {
   readonly #view: DataView
   #at = 0
 
-  /** @param values `copied` where a slice would keep a large message alive, `sliced` where the caller copies what it keeps. */
+  /**
+   * @param values `copied` if a slice would keep a large message alive, `sliced` if the caller copies what it keeps.
+   */
   constructor(buffer: Buffer, order: ByteOrder, values: 'copied' | 'sliced') {
     this.#buffer = buffer
     this.#view = viewOf(buffer)

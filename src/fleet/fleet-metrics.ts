@@ -1,21 +1,21 @@
-/** What a replica counts that is fed by NATS, or feeds others through it. `src/server/metrics` implements it. */
+/** Metrics of a replica that is fed by NATS, or publishes to it. `src/server/metrics` implements this interface. */
 import type { ReplaceReason } from '../engine/model/feed-sink.js'
 
 export interface FleetMetrics {
-  /** The time from the publisher's writing to the sink, by two machines' clocks. */
+  /** The time from the publisher's write to the sink, by two machines' clocks. */
   hop(seconds: number): void
   received(messages: number, events: number): void
-  /** A message did not follow the one before: a newer snapshot is taken. */
+  /** A message did not follow the previous one, so a newer snapshot is read. */
   broken(): void
-  /** Something was not signed by this fleet, and is not used. */
+  /** Something was not signed by this fleet and is ignored. */
   refused(): void
   snapshotLoaded(reason: ReplaceReason): void
-  /** A snapshot cannot be read. */
+  /** A snapshot is unreadable. */
   snapshotUnusable(): void
   published(messages: number, events: number, bytes: number): void
   snapshot(seconds: number, bytes: number): void
-  /** Bytes that wait for their turn to be written. */
+  /** Bytes waiting to be written. */
   queued(bytes: number): void
-  /** Whether this process publishes the resource; told by those that may. */
+  /** Whether this process publishes the resource; reported only by processes that may. */
   publishing(isPublishing: boolean): void
 }

@@ -4,7 +4,7 @@ import { toRevision } from '../engine/model/revision.js'
 import { UpstreamError, type UpstreamErrorCode } from '../engine/upstream/upstream.js'
 import type { ByteReader, ByteWriter } from './byte-codec.js'
 
-/** The approximate size of a batch besides its events, and of an event besides its key and its value. */
+/** The approximate overhead of a batch besides its events, and of an event besides its key and value. */
 const BATCH_BYTES = 16
 const EVENT_BYTES = 48
 
@@ -54,7 +54,7 @@ export function readFailure(reader: ByteReader): UpstreamError {
   return new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: toRevision(compactRevision) })
 }
 
-/** Returns the size of a batch in bytes, which is also about its size in memory. */
+/** Returns the size of a batch in bytes, roughly equal to its size in memory. */
 export function batchBytes({ events }: Batch): number {
   let bytes = BATCH_BYTES
   for (const event of events) {
@@ -67,7 +67,7 @@ export function keyValueBytes({ key, value }: KeyValue): number {
   return EVENT_BYTES + key.length + value.length
 }
 
-/** Writes and reads batches. The bytes that name the kinds of events differ between streams and sockets. */
+/** Writes and reads batches. The bytes for the kinds of events differ between streams and sockets. */
 export class BatchCodec {
   readonly #put: number
   readonly #delete: number

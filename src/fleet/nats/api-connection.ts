@@ -1,9 +1,10 @@
 /**
  * A connection on which only leaders answer requests to JetStream's API.
  *
- * Every server of a cluster gets such a request. The leader answers, and the others stay silent unless they see no leader, of the
- * cluster or of the stream. Then they say so at once, or describe their own part of the stream. A server that has lost others sees
- * no leader while the rest work well, and its answer usually comes first. The library takes the first.
+ * Every server of a cluster gets such a request. The leader answers, and the others stay silent unless they see no
+ * leader, of the cluster or of the stream. Then they say so at once, or describe their own part of the stream. A server
+ * that has lost others sees no leader while the rest work well, and its answer usually comes first. The library takes
+ * the first.
  */
 import { ErrorCode, type Msg, type NatsConnection, NatsError, type QueuedIterator } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -11,24 +12,24 @@ import { NO_LEADER } from './broker-error.js'
 
 const API = '$JS.API.'
 const REQUEST_TIMEOUT_MS = 1_000
-/** How long the leader may take to answer after somebody who sees none. */
+/** How long to wait for the leader after an answer from a server that sees none. */
 const LEADER_MS = 1_000
-/** Answers that are larger hold a message, which only leaders send, or subjects: they are not read for a word about leaders. */
+/** Larger answers contain a message, which only leaders send, or subjects; they are not searched for leader errors. */
 const LEADERLESS_BYTES = 16_384
 
 interface ApiAnswer {
   readonly error?: { readonly err_code?: number }
-  /** Of a stream or a consumer, in a cluster. */
+  /** The cluster of a stream or a consumer. */
   readonly cluster?: { readonly leader?: string }
 }
 
-/** The same connection; requests to the API of JetStream are rejected when no leader has answered. */
+/** Returns the same connection, except that JetStream API requests reject when no leader has answered. */
 export function apiConnection(connection: NatsConnection, clock: Clock): NatsConnection {
   const request: NatsConnection['request'] = (subject, data, options) => {
     if (!subject.startsWith(API)) return connection.request(subject, data, options)
     return answerOfLeader(connection, subject, data, options?.timeout ?? REQUEST_TIMEOUT_MS, clock)
   }
-  // What the library builds upon a connection asks through its `request`.
+  // The library's managers, built upon a connection, send through its `request`.
   return Object.create(connection, { request: { value: request } }) as NatsConnection
 }
 

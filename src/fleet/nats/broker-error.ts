@@ -1,13 +1,13 @@
-/** The failures of NATS as the rest of the fleet distinguishes them; errors of the package are converted here. */
+/** The failures of NATS, as far as the fleet distinguishes them; the package's errors are converted here. */
 import type { NatsError } from 'nats'
 
 export type BrokerErrorCode =
   /** Another writer was first. */
   | 'conflict'
   | 'not-found'
-  /** No answer came, or none in time: what was sent may have been done. */
+  /** No answer arrived in time, so the request may or may not have been performed. */
   | 'unavailable'
-  /** The server refuses us, or we refuse it (credentials, certificates): trying again does not help by itself. */
+  /** The server refuses us, or we refuse it (credentials, certificates): a retry alone does not help. */
   | 'refused'
   /** The bytes read are not the bytes written. */
   | 'corrupt'
@@ -27,9 +27,9 @@ export class BrokerError extends Error {
 /** The server's error codes for a write that expected another sequence, or another message, before it. */
 export const WRONG_LAST_SEQUENCE = 10_071
 export const WRONG_LAST_MESSAGE = 10_070
-/** And for a message whose id is the same as that of one that is being written. */
+/** The error code for a message with the id of one that is still being written. */
 export const MESSAGE_IN_PROCESS = 10_158
-/** And of a server that sees no leader of all servers, or of a stream. */
+/** The error code of a server that sees no leader of the cluster or of a stream. */
 export const NO_LEADER = 10_008
 
 export function asBrokerError(error: unknown): BrokerError {
@@ -47,14 +47,14 @@ export function asBrokerError(error: unknown): BrokerError {
   return new BrokerError(code, cause.message, { cause })
 }
 
-/** Whether nobody has answered: another server of NATS may reach whoever can. */
+/** Whether no server answered: another server of NATS may reach the one that can. */
 export function isUnanswered({ code, cause }: BrokerError): boolean {
   if (code !== 'unavailable' || !(cause instanceof Error) || !isNatsError(cause)) return false
   if (cause.api_error !== undefined) return cause.api_error.err_code === NO_LEADER
   return cause.code === 'TIMEOUT' || cause.code === '503'
 }
 
-/** By name: importing the class would load the whole package, also in a server without NATS. */
+/** By name: importing the class would load the whole package, even in a server without NATS. */
 function isNatsError(error: Error): error is NatsError {
   return error.name === 'NatsError'
 }
@@ -63,14 +63,14 @@ function isNatsError(error: Error): error is NatsError {
 const REFUSALS =
   /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPT|nkey|seed|credentials|certificate/i
 
-/** Sentences for the codes that tell an operator too little. */
+/** Explanations of codes that tell an operator too little. */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   AUTHORIZATION_VIOLATION: 'the server does not accept these credentials, or wants some',
   BAD_CREDS: 'the credentials file cannot be read as one',
   SERVER_OPT_NA: 'TLS is asked for, and the server has none',
 }
 
-/** Converts an error of connecting into one that tells the operator what to put right. */
+/** Converts a connection error into one that tells the operator what to fix. */
 export function asConnectError(error: unknown): BrokerError {
   const cause = error instanceof Error ? error : new Error(String(error))
   const { code } = cause as { readonly code?: unknown }

@@ -1,7 +1,7 @@
 /**
- * Key-value buckets and object stores, both opened or created at their first use.
+ * Key-value buckets and object stores, opened or created on first use.
  *
- * Values are read from a stream's leader only, because any replica may answer a direct get, however far behind it is.
+ * Values are read only from a stream's leader, because any replica may answer a direct get, however far behind it is.
  */
 import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, type ObjectStore } from 'nats'
 import type { Clock } from '../../support/clock.js'
@@ -17,9 +17,9 @@ export interface KvEntry {
 export interface BucketsOptions {
   readonly jetStream: JetStreamClient
   readonly manager: () => Promise<JetStreamManager>
-  /** Returns the most bytes that one message's data may have. */
+  /** Returns the most bytes of data in one message. */
   readonly maxPayloadBytes: () => number
-  /** Resolves when the server has taken everything that was sent before. */
+  /** Resolves when the server has received everything sent before. */
   readonly flushed: () => Promise<void>
   /** Called with the stream of a bucket that is read or written. */
   readonly onUse: (stream: string) => void
@@ -32,8 +32,8 @@ export interface BucketsOptions {
 const CHUNK_TIMEOUT_MS = 5_000
 const CHUNK_BYTES = 128 * 1024
 /**
- * The bytes of an object that may be sent before the server has taken them. The library would hash and send everything in one
- * turn of the event loop, and messages published meanwhile would wait behind 50 MB of a snapshot.
+ * The bytes of an object that may be in flight to the server. The library would hash and send everything in one turn of
+ * the event loop, and messages published meanwhile would wait behind 50 MB of a snapshot.
  */
 const UNTAKEN_BYTES = 256 * 1024
 
@@ -57,7 +57,9 @@ export class Buckets {
     })
   }
 
-  /** Writes a value. @param expected the revision that it must have before; 0 where there must be none. @throws BrokerError */
+  /**
+   * Writes a value. @param expected the revision that it must have now; 0 if there must be none. @throws BrokerError
+   */
   async kvUpdate(bucket: string, key: string, value: Buffer, expected: number, replicas: number): Promise<number> {
     return this.#inBucket(this.#kvs, bucket, async () => {
       const kv = await this.#kv(bucket, replicas)
@@ -65,7 +67,9 @@ export class Buckets {
     })
   }
 
-  /** Called when a value was not read or written within its caller's deadline, which may be shorter than a request's. */
+  /**
+   * Called when a value was not read or written within its caller's deadline, which may be shorter than a request's.
+   */
   valueLate(bucket: string): void {
     this.#options.onUnanswered(`KV_${bucket}`)
   }
@@ -92,7 +96,7 @@ export class Buckets {
             controller.enqueue(value)
           },
         },
-        // Nothing is fetched before it is asked for.
+        // Chunks are produced on demand.
         { highWaterMark: 0 },
       )
       await store.put(
@@ -103,7 +107,7 @@ export class Buckets {
   }
 
   /**
-   * Reads a whole object and checks its checksum; null when there is no such object.
+   * Reads a whole object and verifies its checksum; null if there is no such object.
    *
    * @throws BrokerError `corrupt` when the checksum is wrong or chunks are missing.
    */
@@ -142,10 +146,10 @@ export class Buckets {
   }
 
   /**
-   * Deletes the objects that `isOrphan` names, and chunks without an object: a process that dies while it writes leaves them
-   * behind. Nothing younger than `minAgeMs` is touched, because it may still be being written.
+   * Deletes the objects for which `isOrphan` returns true, and chunks without an object, left behind by a process that
+   * died while writing. Nothing younger than `minAgeMs` is touched, because it may still be being written.
    *
-   * @returns how many were deleted. @throws BrokerError
+   * @returns the number deleted. @throws BrokerError
    */
   async sweepObjects(
     bucket: string,
@@ -158,7 +162,7 @@ export class Buckets {
       const store = await this.#store(bucket, replicas)
       const { streams } = await manager()
       const stream = `OBJ_${bucket}`
-      // Chunks are listed first, so that those of an object that is written meanwhile are not seen, or too young.
+      // Chunks are listed first, so that chunks of an object written meanwhile are missing from the list, or too young.
       const { subjects = {} } = (await streams.info(stream, { subjects_filter: `$O.${bucket}.C.>` })).state
       const objects = await this.#inTime(store.list(), `objects of ${bucket}: no list`)
       const isOld = (time: string): boolean => clock.now() - Date.parse(time) >= minAgeMs
@@ -224,7 +228,7 @@ export class Buckets {
     })
   }
 
-  /** As the library would make it: but it also sends a field that NATS 2.12 and newer refuse. */
+  /** Like the library, except for a field that NATS 2.12 and newer reject. */
   async #ensureStore(bucket: string, replicas: number): Promise<void> {
     const { streams } = await this.#options.manager()
     const name = `OBJ_${bucket}`

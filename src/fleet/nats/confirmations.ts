@@ -1,13 +1,13 @@
 /**
- * Computes how old the content of a replica can be, from the statuses that the publisher sends every second.
+ * Computes the maximum age of a replica's content from the statuses that the publisher sends every second.
  *
- * A status says that the stream up to message S has everything that etcd had a number of milliseconds before the status was
- * written. It counts once the replica has message S. The clocks of two machines are never compared directly: a status
- * arrives at some difference between the two clocks, and what exceeds the least difference seen so far counts as time on
- * the way, so that a status that a stopped server delivers late does not make old data young.
+ * A status says that the stream up to message S has everything that etcd had a number of milliseconds before the status
+ * was written. It counts once the replica has message S. The clocks of two machines are never compared directly: the
+ * smallest difference between the two clocks seen so far is the reference, and anything above it counts as time in
+ * transit, so a status that a stopped server delivers late does not make old data look fresh.
  *
- * NATS may deliver a signed status again, as often as it likes. A status counts once, and only if it is newer than the last of its
- * publisher; what is known of a publisher's clock stays known while statuses of another one come in between.
+ * NATS may redeliver a signed status any number of times. A status counts once, and only if it is newer than the last
+ * one of its publisher; what is known of a publisher's clock is kept while statuses of another one come in between.
  */
 import type { PublisherStatus } from './publisher-status.js'
 
@@ -17,11 +17,11 @@ interface Waiting {
   readonly confirmedMs: number
 }
 
-/** The most statuses whose messages have not come yet, one a second; beyond it the newest replaces the one before. */
+/** The most statuses that wait for their messages, one a second; beyond it the newest replaces the previous one. */
 const MOST_WAITING = 64
-/** Two clocks drift apart by less than this share of the time that passes. */
+/** Two clocks drift apart by less than this fraction of the elapsed time. */
 const DRIFT = 0.0005
-/** The most publishers whose clocks are known; statuses of those before them do not count any more. */
+/** The most publishers whose clocks are remembered; statuses of earlier ones no longer count. */
 const MOST_PUBLISHERS = 64
 
 type Publisher = Pick<PublisherStatus, 'epoch' | 'session'>
@@ -30,7 +30,7 @@ type Publisher = Pick<PublisherStatus, 'epoch' | 'session'>
 interface PublisherClock extends Publisher {
   /** The time in its last status. */
   readonly at: number
-  /** The least difference of the two clocks, and when it was seen. */
+  /** The smallest difference between the two clocks, and when it was observed. */
   readonly differenceMs: number
   readonly seenMs: number
 }
@@ -42,12 +42,12 @@ export class Confirmations {
   #forgotten: Publisher | null = null
   #confirmedMs: number | null = null
 
-  /** The replica holds everything that etcd had at this time, by the monotonic clock; null before the first confirmation. */
+  /** The monotonic time at which etcd had nothing that the replica lacks now; null before the first confirmation. */
   get confirmedMs(): number | null {
     return this.#confirmedMs
   }
 
-  /** @returns false for a status that counts for nothing, because it has been there before, or one after it has. */
+  /** @returns false for a status that does not count, because it or a later one has already been seen. */
   heard(status: PublisherStatus, nowMs: number): boolean {
     const { epoch, sequence, at, ageMs } = status
     const clock = this.#clocks.get(keyOf(status))
@@ -60,7 +60,7 @@ export class Confirmations {
     return true
   }
 
-  /** Called when the replica has everything up to that message. @returns whether more is confirmed than before. */
+  /** Called when the replica has everything up to that message. @returns whether this confirms more than before. */
   reached(sequence: number, epoch: number): boolean {
     const before = this.#confirmedMs
     while (this.#waiting[0] !== undefined && this.#waiting[0].sequence <= sequence && this.#waiting[0].epoch <= epoch) {
@@ -70,14 +70,14 @@ export class Confirmations {
     return this.#confirmedMs !== before
   }
 
-  /** Forgets the statuses about a stream that was made anew, whose messages are counted from one again. */
+  /** Forgets the statuses about a stream that was recreated, whose messages count from one again. */
   forget(): void {
     this.#waiting = []
     this.#clocks.clear()
     this.#forgotten = null
   }
 
-  /** Returns for how long a status was on its way, as far as that can be known. */
+  /** Returns how long a status was in transit, as far as can be known. */
   #late({ epoch, session, at }: PublisherStatus, clock: PublisherClock | undefined, nowMs: number): number {
     const differenceMs = nowMs - at
     const expectedMs =
@@ -95,7 +95,7 @@ function keyOf({ epoch, session }: Publisher): string {
   return `${epoch} ${session}`
 }
 
-/** Negative when `a` was the publisher before `b`. */
+/** Negative if `a` published before `b`. */
 function order(a: Publisher, b: Publisher): number {
   return a.epoch - b.epoch || a.session - b.session
 }

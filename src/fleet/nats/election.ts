@@ -1,19 +1,19 @@
 /**
- * Elects the publisher of a resource, by a lease in a key-value bucket.
+ * Elects the publisher of a resource, with a lease in a key-value bucket.
  *
- * A lease has run out when its revision has not changed for its whole length *by the candidate's own clock*, so that the
- * clocks of two machines are never compared. It is taken by compare-and-swap on that revision. Only a higher revision is a
- * renewal: a replica of NATS that lags, or has lost its latest writes, answers with an older one.
+ * A lease has expired when its revision has not changed for its whole length *by the candidate's own clock*, so that
+ * the clocks of two machines are never compared. It is taken by compare-and-swap on that revision. Only a higher
+ * revision is a renewal: a NATS replica that lags, or has lost its latest writes, answers with an older one.
  *
- * The holder counts its time from before it requested the renewal. After that time it does not know whether another has the
- * lease, and holds it in doubt: NATS may be electing a leader for the bucket, and then nobody else could take it either. The
- * fence in the stream, not the lease, makes a second publisher harmless. So a holder in doubt keeps writing until the stream
- * refuses it, and takes over no other stream. Giving up at once was rejected: each election in NATS interrupted all other
- * streams.
+ * The holder counts its time from before it requested the renewal. After that time it does not know whether another has
+ * the lease, and holds it in doubt: NATS may be electing a leader for the bucket, and then nobody else could take it
+ * either. The fence in the stream, not the lease, makes a second publisher harmless. So a holder in doubt keeps writing
+ * until the stream rejects it, and takes over no other stream. Giving up at once was rejected: each election in NATS
+ * interrupted all other streams.
  *
- * An answer of NATS may be lost after the write was done. The lease then names a candidate that does not know it, so its
- * value has a mark that no other process has. A candidate that finds its own mark continues from there instead of waiting for
- * its own lease to run out.
+ * An answer of NATS may be lost after a successful write. The lease then names a candidate that does not know it, so
+ * its value includes a mark that no other process has. A candidate that finds its own mark continues from there instead
+ * of waiting for its own lease to expire.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -29,28 +29,31 @@ export interface ElectionOptions {
   readonly buckets: Pick<Buckets, 'kvGet' | 'kvUpdate' | 'valueLate'>
   readonly names: Names
   readonly replicas: number
-  /** The name of this process, for people to read. */
+  /** The human-readable name of this process. */
   readonly holder: string
   readonly leaseMs: number
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
   readonly onElected: () => void
-  /** Called when another candidate publishes, or publishing was given up: it has to stop before this returns. */
+  /** Called when another candidate publishes, or publishing was given up; publishing must stop before this returns. */
   readonly onLost: (reason: string) => void
 }
 
 const RELEASED = ''
-/** The share of the lease within which NATS has to answer, so that a lost request leaves time for others. */
+/** The share of the lease within which NATS must answer, so that a lost request leaves time for others. */
 const ANSWER_SHARE = 1 / 4
-/** After so many leases in doubt the lease is given up: longer than NATS takes for an election. */
+/** The lease is given up after this many leases in doubt: longer than an election in NATS takes. */
 const DOUBTED_LEASES = 6
-/** The share of a lease after which NATS has been silent: whoever holds it could not renew it either, and gets as long again. */
+/**
+ * The share of a lease after which NATS counts as silent: the holder could not renew it either, and gets the same time
+ * again.
+ */
 const SILENT_SHARE = 3 / 4
 
 interface SeenRevision {
   readonly revision: number
-  /** When it was seen first. */
+  /** When it was first seen. */
   readonly sinceMs: number
 }
 
@@ -63,15 +66,15 @@ export class Election {
   #isCertain = false
   /** Whether this process was elected before and could not publish. */
   #hasResigned = false
-  /** The highest revision of the lease that was seen. */
+  /** The highest revision of the lease seen. */
   #seen: SeenRevision | null = null
-  /** The highest of the revisions below `#seen` that were seen since. */
+  /** The highest revision below `#seen` that was seen since. */
   #seenBelow: SeenRevision | null = null
   /** When the lease was last read. */
   #readMs = Number.NEGATIVE_INFINITY
   #revision = 0
   #working: Promise<void> = Promise.resolve()
-  /** The value of the lease when this process holds it: its name, and a mark that makes it the only one with this value. */
+  /** The lease's value while this process holds it: its name, and a mark that makes the value unique. */
   readonly #mine: string
 
   constructor(options: ElectionOptions) {
@@ -94,7 +97,7 @@ export class Election {
     this.#schedule(this.#options.leaseMs * 0.1 * this.#options.random.next())
   }
 
-  /** Gives the lease back, so that nobody need wait for it to run out. */
+  /** Releases the lease, so that nobody needs to wait for its expiry. */
   async stop(): Promise<void> {
     if (this.#isStopped) return
     this.#isStopped = true
@@ -106,14 +109,14 @@ export class Election {
     await this.#write(RELEASED, this.#revision).catch(() => {})
   }
 
-  /** Called when publishing has begun well. */
+  /** Called when publishing has started successfully. */
   succeeded(): void {
     this.#hasResigned = false
   }
 
   /**
-   * Gives the lease back, because this process cannot publish now and another may try. Where NATS does not take it back nobody
-   * else could take it either, and this process goes on trying.
+   * Releases the lease, because this process cannot publish now and another may try. If NATS does not accept that,
+   * nobody else could take the lease either, and this process keeps trying.
    */
   resign(reason: string): void {
     if (!this.#isLeader || this.#isStopped) return
@@ -143,14 +146,14 @@ export class Election {
     if (this.#isStopped) return
     const { leaseMs, random } = this.#options
     let pauseMs = leaseMs / 4
-    // There is little time left to renew a lease once a request was lost.
+    // After a lost request there is little time left to renew the lease.
     if (this.#isLeader) pauseMs = (await this.#renew()) ? pauseMs : pauseMs / 4
     else await this.#tryToTake().catch(noop)
     // Jitter, so that candidates do not ask in step.
     this.#schedule(pauseMs * (0.75 + random.next() / 2))
   }
 
-  /** @returns whether NATS answered. Without an answer the lease stands until it is in doubt, and then given up. */
+  /** @returns whether NATS answered. Without an answer the lease remains until it is in doubt, and is then given up. */
   async #renew(): Promise<boolean> {
     try {
       await this.#renewAt(this.#revision)
@@ -177,11 +180,14 @@ export class Election {
     this.#holdUntil(askedAtMs)
   }
 
-  /** The lease is at another revision than this process knows: by a renewal of its own that was not answered, or by another. */
+  /**
+   * The lease is at a revision that this process does not know: through its own unanswered renewal, or through another
+   * process.
+   */
   async #renewAgain(): Promise<void> {
     const found = await this.#read()
     if (found?.value.toString('utf8') === this.#mine) {
-      // NATS has lost what it had acknowledged.
+      // NATS has lost a write that it had acknowledged.
       if (found.revision < this.#revision) this.#revision = found.revision
       await this.#renewAt(found.revision)
     } else this.#lose('the lease was taken by another')
@@ -193,7 +199,7 @@ export class Election {
     const nowMs = clock.monotonic()
     const revision = found?.revision ?? 0
     const value = found?.value.toString('utf8') ?? RELEASED
-    // Who could not publish lets others try before it takes a lease that it could not give back.
+    // A process that could not publish lets others try first, before it takes a lease that it could not release.
     const isFree = value === RELEASED || (value === this.#mine && !this.#hasResigned)
     if (!isFree && nowMs - this.#unchangedSince(revision, nowMs) < leaseMs) return
     const taken = await this.#answered(this.#write(this.#mine, revision))
@@ -211,9 +217,9 @@ export class Election {
   }
 
   /**
-   * Returns when the lease was last renewed, as far as this process can know. A revision that goes back and forth between two
-   * values renews nothing. But NATS can lose what it had acknowledged, and whoever holds the lease from then on renews it
-   * below what was seen before: there, too, each higher revision counts. While NATS is silent no time passes.
+   * Returns when the lease was last renewed, as far as this process can know. A revision that alternates between two
+   * values is not a renewal. But NATS can lose an acknowledged write, and the next holder then renews the lease below
+   * the revision seen before: there, each higher revision counts too. While NATS is silent no time passes.
    */
   #unchangedSince(revision: number, nowMs: number): number {
     const wasSilent = nowMs - this.#readMs > this.#options.leaseMs * SILENT_SHARE
@@ -263,7 +269,7 @@ export class Election {
     return buckets.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
   }
 
-  /** @throws BrokerError `unavailable` when there is no answer in time; the request may still be carried out. */
+  /** @throws BrokerError `unavailable` when there is no answer in time; the request may still be performed. */
   #answered<T>(asked: Promise<T>): Promise<T> {
     const { buckets, names, clock, leaseMs } = this.#options
     const late = (): Error => {

@@ -1,28 +1,28 @@
 /**
- * Signs what replicas hand each other over NATS, so that access to NATS is not enough to forge it.
+ * Signs what replicas exchange over NATS, so that access to NATS is not enough to forge it.
  *
- * The signature is an HMAC-SHA-256 with a key that all replicas hold and NATS does not: other users of NATS, or a leaf node in
- * between, cannot make one. Ed25519 was rejected: every candidate can be elected and needs the private key, so it would protect
- * against edges only, and it costs about forty times as much per message and edge.
+ * The signature is an HMAC-SHA-256 with a key that all replicas have and NATS does not: other users of NATS, or a leaf
+ * node in between, cannot produce one. Ed25519 was rejected: every candidate can be elected and needs the private key,
+ * so it would protect only against edges, and it costs about forty times as much per message and edge.
  *
  *     magic 'S' │ format │ key id (4 bytes) │ HMAC-SHA-256 (32 bytes) │ data …
  *
- * The signature covers the kind of the data, the resource with its cluster, the place (for a message its sequence, for a
- * snapshot its name) and the data, which begins with epoch and revisions. So nothing can be moved elsewhere.
- * A broker can still withhold data: that shows as age, because the statuses that confirm the age are signed too. Only a replica
- * that holds nothing yet, or whose stream was recreated, can be shown an old stream with its old statuses. Leases are not signed:
- * anyone who can write them could stop the fleet anyway, and the content is safe.
+ * The signature covers the kind of the data, the resource with its cluster, the place (for a message its sequence, for
+ * a snapshot its name) and the data, which begins with epoch and revisions. So nothing can be moved elsewhere. A broker
+ * can still withhold data: that shows as age, because the statuses that confirm the age are signed too. Only a replica
+ * that holds nothing yet, or whose stream was recreated, can be given an old stream with its old statuses. Leases are
+ * not signed: anyone who can write them could stop the fleet anyway, and the content is safe.
  *
- * Without keys nothing is signed, and what is signed cannot be read.
+ * Without keys nothing is signed, and signed data cannot be read.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 
-/** Keys that may change while they are used. The first signs; all are accepted. Empty: nothing is signed. */
+/** Keys that may change at run time. The first one signs; all are accepted. Empty means that nothing is signed. */
 export interface SigningKeys {
   readonly value: readonly Buffer[]
-  /** @returns a function that ends the calls. */
+  /** @returns a function that removes the listener. */
   onChange(listener: () => void): () => void
 }
 
@@ -36,7 +36,7 @@ export interface EnvelopeOptions {
   readonly subject: string
   readonly clock: Clock
   readonly logger: Logger
-  /** Called for everything that is refused. */
+  /** Called for everything that is rejected. */
   readonly onRefused: () => void
 }
 
@@ -45,7 +45,7 @@ const FORMAT = 1
 const KEY_ID_BYTES = 4
 const MAC_BYTES = 32
 const HEADER_BYTES = 2 + KEY_ID_BYTES + MAC_BYTES
-/** A forger must not fill the log. */
+/** At most one log line per interval, so that a forger cannot fill the log. */
 const LOG_GAP_MS = 3_600_000
 
 const idOf = (key: Buffer): Buffer =>
@@ -64,12 +64,12 @@ export class Envelope {
     return this.#options.keys.value.length > 0
   }
 
-  /** The bytes that a signature adds. */
+  /** The bytes added by a signature. */
   get overheadBytes(): number {
     return this.isSigning ? HEADER_BYTES : 0
   }
 
-  /** @returns a function that ends the calls. */
+  /** @returns a function that removes the listener. */
   onKeysChanged(listener: () => void): () => void {
     return this.#options.keys.onChange(listener)
   }
@@ -79,13 +79,13 @@ export class Envelope {
     return key === undefined ? data : Buffer.concat([this.#header(key, kind, place, [data]), data])
   }
 
-  /** Seals data that is in pieces, without joining them. */
+  /** Signs data in pieces, without joining them. */
   sealChunks(kind: Sealed, place: string | number, chunks: readonly Buffer[]): readonly Buffer[] {
     const [key] = this.#options.keys.value
     return key === undefined ? chunks : [this.#header(key, kind, place, chunks), ...chunks]
   }
 
-  /** @returns the data, or null for what must not be used: then it has been counted, and logged. */
+  /** @returns the data, or null for what must not be used, which has been counted and logged. */
   open(kind: Sealed, place: string | number, bytes: Buffer): Buffer | null {
     const { keys } = this.#options
     if (keys.value.length === 0) return bytes
@@ -129,18 +129,18 @@ export class Envelope {
   }
 }
 
-/** Whether bytes are signed: for the message of a replica that has no keys. */
+/** Whether bytes are signed, for the error message of a replica without keys. */
 export function isSealed(bytes: Buffer): boolean {
   return bytes.length >= HEADER_BYTES && bytes[0] === MAGIC && bytes[1] === FORMAT
 }
 
-/** The most keys at one time: the one that signs, and the one before or after it. */
+/** The most keys at once: the signing key, and the previous or next one. */
 const MOST_KEYS = 2
 const KEY_BYTES = 32
 
 /**
- * Reads a file of signing keys: one or two lines of base64, each of at least 32 bytes. Empty lines and lines that begin with
- * `#` do not count.
+ * Parses a file of signing keys: one or two lines of base64, each of at least 32 bytes. Empty lines and lines that
+ * begin with `#` are ignored.
  *
  * @throws Error for anything else.
  */

@@ -1,7 +1,7 @@
 /**
- * Finds out when etcd last answered, which is the newest that a publisher's status can say about etcd.
+ * Tracks when etcd last answered, which is the latest time that a publisher's status can vouch for.
  *
- * An open watch sends nothing while nothing changes, and only keepalive notices a connection that died in silence, many
+ * An open watch sends nothing while nothing changes, and only keepalive detects a connection that died silently, many
  * seconds later. So a process makes one small linearizable read a second for all the resources that it publishes.
  */
 import type { Clock } from '../../support/clock.js'
@@ -27,7 +27,7 @@ export class EtcdPulse {
     this.#options = options
   }
 
-  /** When the newest answered read was sent, by the monotonic clock; null before the first. */
+  /** When the newest answered read was sent, in monotonic milliseconds; null before the first. */
   get askedAtMs(): number | null {
     return this.#askedAtMs
   }
@@ -53,7 +53,7 @@ export class EtcdPulse {
       )
       this.#askedAtMs = askedAtMs
     } catch {
-      // The growing age shows the failure, and the feed reports its reason.
+      // The growing age reveals the failure, and the feed reports its reason.
     }
   }
 }

@@ -1,14 +1,15 @@
 /**
- * Asks leaders of streams to hand over when two servers of NATS have lost each other, and a third hears both.
+ * Asks stream leaders to hand over when two NATS servers have lost each other but a third hears both.
  *
- * Otherwise the two keep electing themselves against each other, and meanwhile neither a lease nor an event can be written: with
- * many streams that takes NATS more than 30 s. A leader hands over at once on request, and the server that hears all others keeps
- * what it leads. But the request must come before the elections begin, 3 to 9 s after the cut: the cluster's own leader is elected
- * in the same way, and a server that sees none hands nothing over. So candidates keep a connection to every server, and send a few
- * bytes through each four times a second (`server-watch.ts`).
+ * Otherwise the two keep electing themselves against each other, and meanwhile neither a lease nor an event can be
+ * written: with many streams that takes NATS more than 30 s. A leader hands over at once on request, and the server
+ * that hears all others keeps what it leads. But the request must arrive before the elections begin, 3 to 9 s after the
+ * cut: the cluster's own leader is elected in the same way, and a server that sees none hands nothing over. So
+ * candidates keep a connection to every server, and send a few bytes through each four times a second
+ * (`server-watch.ts`).
  *
- * From 2.11 on the successor can be named. An older NATS chooses itself, among the followers that it has heard within three
- * seconds: it is asked when the lost one is not among them any more, which still is before that one begins an election.
+ * From 2.11 on the successor can be named. An older NATS chooses one itself, among the followers heard within three
+ * seconds: it is asked when the lost server is no longer among them, which is still before that one begins an election.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -17,7 +18,7 @@ import type { NatsClient } from './nats-client.js'
 import type { ServerReach } from './server-reach.js'
 import { BEAT_MS, ServerWatch, type WatchView } from './server-watch.js'
 
-/** What a handover needs of a connection to one server. */
+/** What a handover needs from a connection to one server. */
 export type HandoverView = WatchView & Pick<NatsClient, 'placement' | 'stepDown' | 'takesSuccessors'>
 
 export interface LeaderHandoverOptions {
@@ -29,10 +30,10 @@ export interface LeaderHandoverOptions {
   readonly logger: Logger
 }
 
-/** What is seen once may be a message that was late. */
+/** Require two sightings: a single one may just be a late message. */
 const LOOKS_BEFORE_ASKING = 2
 const ROUND_MS = 1_000
-/** Between two rounds in which nothing had to be asked, or after very many. */
+/** The interval after a round without requests, or after very many rounds. */
 const CALM_ROUND_MS = 10_000
 const MANY_ROUNDS = 60
 
@@ -42,9 +43,9 @@ export class LeaderHandover {
   #timer: Timer | null = null
   #reach: ServerReach | null = null
   #round: Promise<void> | null = null
-  /** How often in a row two servers were seen apart. */
+  /** How many times in a row two servers were seen apart. */
   #looks = 0
-  /** Of this cut. */
+  /** The rounds since this cut. */
   #rounds = 0
   #nextRoundMs = 0
   /** The streams whose leaders may stay. */
@@ -55,7 +56,7 @@ export class LeaderHandover {
   constructor(options: LeaderHandoverOptions) {
     this.#options = options
     const { client } = options
-    // Two that are apart, and a third.
+    // A handover needs two servers that are apart, and a third.
     const addresses = (): readonly string[] => (client.servers.length > 2 ? client.servers : [])
     this.#watch = new ServerWatch({ ...options, addresses })
   }
@@ -96,7 +97,7 @@ export class LeaderHandover {
     })
   }
 
-  /** @returns the milliseconds from the beginning of this round to the next; `CALM_ROUND_MS` when every leader may stay. */
+  /** @returns the milliseconds from the start of this round to the next; `CALM_ROUND_MS` when every leader may stay. */
   async #ask(): Promise<number> {
     const { client, logger } = this.#options
     const view = this.#watch.views.find(({ serverName }) => this.#reach?.best.includes(serverName))
@@ -113,7 +114,7 @@ export class LeaderHandover {
         const earlyMs = view.takesSuccessors ? 0 : this.#reach.choosesWellInMs(placement)
         if (successor !== null && earlyMs > 0) waitMs = Math.min(waitMs, earlyMs)
         else if (successor !== null) {
-          // Who has done it is seen in the next round.
+          // The next round shows which leaders have done it.
           view.stepDown(stream, view.takesSuccessors ? successor : null)
           asked++
         } else if (!this.#reach.isTorn(placement)) this.#well.add(stream)

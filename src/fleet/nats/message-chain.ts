@@ -1,11 +1,11 @@
 /**
- * Checks the messages of a stream one after the other, and hands what they say to the sink.
+ * Checks the messages of a stream one by one, and passes their content to the sink.
  *
- * The order of messages is checked, not trusted: each must follow the revision that the one before it left, under the same
- * epoch or a later one that begins with a claim or a state. A message that does not follow breaks the chain.
+ * The order of messages is checked, not trusted: each must follow the revision that the previous one left, under the
+ * same epoch or a later one that begins with a claim or a state. A message that does not follow breaks the chain.
  *
- * The sink may be ahead of the chain, because etcd itself fed it meanwhile or the stream was made anew. Then batches that
- * the sink has are skipped, and its last batch is compared with the stream's: the stream may tell another history.
+ * The sink may be ahead of the chain, because etcd itself fed it meanwhile or the stream was recreated. Then batches
+ * that the sink has are skipped, and its last batch is compared with the stream's: the stream may tell another history.
  */
 import type { Batch } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
@@ -18,7 +18,7 @@ import type { PlacedSink } from './placed-sink.js'
 
 export type StateMessage = Extract<Message, { kind: 'state' }>
 
-/** The place of the last message in the stream. */
+/** The position of the last message in the stream. */
 export interface ChainPlace {
   readonly sequence: number
   readonly epoch: number
@@ -26,7 +26,7 @@ export interface ChainPlace {
   readonly clusterId: string
 }
 
-/** Where the chain begins, and what the publisher said of itself there. */
+/** Where the chain begins, and what the publisher said about itself there. */
 export interface ChainStart extends ChainPlace {
   readonly isSynced: boolean
   readonly trustsProgress: boolean
@@ -38,11 +38,11 @@ export type ChainEnd =
       readonly kind: 'broken'
       readonly reason: string
       readonly sequence: number
-      /** The stream contradicts what the sink has. */
+      /** The stream contradicts the sink's content. */
       readonly isOtherHistory?: true
       /**
-       * The message does not follow the one that was read before it. NATS may have lost the end of the stream after it was read,
-       * and another publisher has written in its place: what the stream has now may well lead up to this message.
+       * The message does not follow the one read before it. NATS may have lost the end of the stream after it was read,
+       * with another publisher writing in its place: what the stream has now may well lead up to this message.
        */
       readonly isMisplaced?: true
     }
@@ -53,7 +53,10 @@ export interface MessageChainOptions {
   readonly sink: PlacedSink
   readonly clock: Clock
   readonly metrics: Pick<FleetMetrics, 'hop' | 'received'>
-  /** Called at each move. @param writtenAt when the message was written; absent where that says nothing of the content's age. */
+  /**
+   * Called at each move. @param writtenAt when the message was written; absent if that says nothing about the content's
+   * age.
+   */
   readonly onMoved: (place: ChainPlace, writtenAt?: number | null) => void
 }
 
@@ -63,7 +66,7 @@ export class MessageChain {
   #place: ChainPlace | null = null
   #isSynced = false
   #trustsProgress = false
-  /** The sink's last batch, while the sink is ahead of the chain and has not been proven to be of the same history. */
+  /** The sink's last batch, while the sink is ahead of the chain and not yet proven to be of the same history. */
   #expected: Batch | null = null
 
   constructor(options: MessageChainOptions) {
@@ -80,18 +83,20 @@ export class MessageChain {
     return this.#isSynced
   }
 
-  /** Whether etcd's answers to progress requests can be believed, as the publisher says. */
+  /** Whether etcd's answers to progress requests can be trusted, according to the publisher. */
   get trustsProgress(): boolean {
     return this.#trustsProgress
   }
 
-  /** Begins where a snapshot was loaded into the sink. @param writtenAt when it was taken; null where that is not known. */
+  /** Begins where a snapshot was loaded into the sink. @param writtenAt when it was taken; null if unknown. */
   beginAt(start: ChainStart, writtenAt: number | null): void {
     this.#begin(start, null)
     this.#options.onMoved(this.#place!, writtenAt)
   }
 
-  /** Begins behind the sink, which keeps what it has. @param expected the sink's last batch, if the chain will meet it. */
+  /**
+   * Begins behind the sink, which keeps its content. @param expected the sink's last batch, if the chain will meet it.
+   */
   beginBehind(start: ChainStart, expected: Batch | null): void {
     this.#begin(start, expected)
     this.#options.onMoved(this.#place!)
@@ -102,12 +107,12 @@ export class MessageChain {
     this.#expected = null
   }
 
-  /** A new consumer begins to read after `place`: parts that an earlier one delivered do not count. */
+  /** A new consumer begins to read after `place`, so parts from an earlier one are dropped. */
   resume(): void {
     this.#parts.clear()
   }
 
-  /** Takes the next part of the stream. @returns null while the chain goes on. */
+  /** Takes the next part of the stream. @returns null while the chain continues. */
   receive(sequence: number, data: Buffer): ChainEnd | null {
     const place = this.#place
     if (place === null) return { kind: 'broken', reason: 'no place', sequence }
@@ -146,7 +151,7 @@ export class MessageChain {
     this.#trustsProgress = message.trustsProgress
     this.#isSynced = message.isSynced
     this.#place = { sequence, epoch, revision, clusterId }
-    // A claim says that somebody begins, and nothing of what etcd has had meanwhile.
+    // A claim says that a publisher begins, and nothing about what etcd has had meanwhile.
     this.#options.onMoved(this.#place, ...(kind === 'claim' ? [] : [message.sentAt]))
     return null
   }

@@ -1,11 +1,11 @@
 /**
- * Writes the messages of one publishing session, and knows where the stream stands.
+ * Writes the messages of one publishing session, and knows the end of the stream.
  *
  *     acknowledged ── in flight ── written
  *     the stream has it            it will have it, unless another publisher has written in between
  *
- * Every message expects the sequence that the one before it leaves, and goes when that has been acknowledged. When one write
- * fails, all later ones fail too, and the session is over.
+ * Every message expects the sequence left by the previous one, and is sent when that has been acknowledged. When one
+ * write fails, all later ones fail too, and the session is over.
  */
 import type { Batch } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
@@ -17,14 +17,14 @@ import { encodeMessage, type Body, type Header, type Origin } from './message.js
 import type { NatsClient } from './nats-client.js'
 import type { StreamWriter } from './stream-writer.js'
 
-/** Where the stream stands after a message. */
+/** The end of the stream after a message. */
 export interface StreamPlace {
   readonly sequence: number
   readonly revision: Revision
   readonly settled: Revision
 }
 
-/** The part of a message's header that the publisher knows; the writer adds the rest. */
+/** The part of a message's header that the publisher provides; the writer adds the rest. */
 export type Stamp = Pick<Header, 'revision' | 'settled' | 'isSynced' | 'trustsProgress'> & Origin
 
 export interface MessageWriterOptions {
@@ -34,7 +34,7 @@ export interface MessageWriterOptions {
   readonly clock: Clock
   readonly metrics: Pick<FleetMetrics, 'published'>
   readonly epoch: number
-  /** Where the stream stands before the first message. */
+  /** The end of the stream before the first message. */
   readonly place: StreamPlace
   /** Called when the stream has a message and everything before it. */
   readonly onAcknowledged: (parts: number, bytes: number, kind: Body['kind']) => void
@@ -63,17 +63,17 @@ export class MessageWriter {
     return this.#acknowledged
   }
 
-  /** When the last message was written, by the monotonic clock; before the first, when the session began. */
+  /** When the last message was written, in monotonic milliseconds; before the first, when the session began. */
   get lastWriteMs(): number {
     return this.#lastWriteMs
   }
 
-  /** Whether nothing is in flight: what comes meanwhile shares the next message. */
+  /** Whether nothing is in flight: items that arrive meanwhile share the next message. */
   get hasRoom(): boolean {
     return this.#inFlight === 0
   }
 
-  /** Resolves with the place after the message when the stream has it and everything before it. @throws BrokerError */
+  /** Resolves to the place after the message when the stream has it and everything before it. @throws BrokerError */
   async write(body: Body, stamp: Stamp): Promise<StreamPlace> {
     const { client, clock, metrics, writer, envelope, onAcknowledged } = this.#options
     const { sequence: expected, revision: previous } = this.#written

@@ -1,12 +1,14 @@
 /**
  * The messages of a stream, and their bytes.
  *
- * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. So a reader of
- * the stream finds every hole, every repetition and every foreign message in the data itself, whatever the broker does. A
- * batch is never split between messages: a message that is too large for NATS goes in numbered parts, which mean nothing
- * before the last has come. JSON was rejected, because most of a message is values, and values are bytes.
+ * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. So a
+ * reader of the stream finds every hole, every repetition and every foreign message in the data itself, whatever the
+ * broker does. A batch is never split between messages: a message that is too large for NATS is sent in numbered parts,
+ * which mean nothing before the last has arrived. JSON was rejected, because most of a message is values, and values
+ * are bytes.
  *
- *     magic 'D' │ format │ kind │ flags │ part u16 │ parts u16 │ epoch f64 │ previous f64 │ revision f64 │ settled f64 │
+ *     magic 'D' │ format │ kind │ flags │ part u16 │ parts u16 │ epoch f64 │ previous f64 │ revision f64 │ settled f64
+ *     │
  *     sentAt f64 │ body … │ fingerprint, if a flag says so … │ crc32 u32
  */
 import { crc32 } from 'node:zlib'
@@ -19,23 +21,28 @@ import { BrokerError } from './broker-error.js'
 import { isSealed } from './envelope.js'
 
 export interface Header {
-  /** The number of the publisher: each one that takes the stream over counts one more. */
+  /** The number of the publisher; each one that takes over the stream increments it. */
   readonly epoch: number
-  /** The revision that the stream stood at before. */
+  /** The stream's revision before this message. */
   readonly previous: Revision
-  /** The revision that it stands at after. */
+  /** The stream's revision after this message. */
   readonly revision: Revision
-  /** The newest revision handed over as events or state; `revision` may be ahead of it by progress. */
+  /** The newest revision delivered as events or state; `revision` may be ahead of it through progress. */
   readonly settled: Revision
   /** When it was written: Unix milliseconds, by the publisher's clock. */
   readonly sentAt: number
-  /** The publisher has proven that it reached the revision that etcd had when it began: edges may answer reads. */
+  /**
+   * Whether the publisher has proven that it reached the revision that etcd had when it began: edges may answer reads.
+   */
   readonly isSynced: boolean
-  /** Whether this etcd's answers to progress requests can be believed. */
+  /** Whether this etcd's answers to progress requests can be trusted. */
   readonly trustsProgress: boolean
 }
 
-/** A part of the history's fingerprint: what a publisher recognises the history by where the stream has discarded the last fingerprint. */
+/**
+ * A part of the history's fingerprint, by which a publisher recognizes the history if the stream has discarded the last
+ * fingerprint.
+ */
 export interface Testimony {
   /** The newest value that still exists, unless it is too large to repeat. */
   readonly newest: KeyValue | null
@@ -46,9 +53,9 @@ export type Body =
   | { readonly kind: 'batches'; readonly batches: readonly Batch[] }
   /** Nothing changed up to `revision`. */
   | { readonly kind: 'progress'; readonly testimony: Testimony }
-  /** A publisher takes over, and goes on where the stream stands. */
+  /** A publisher takes over, and continues from the end of the stream. */
   | { readonly kind: 'claim'; readonly testimony: Testimony }
-  /** A whole state replaces everything before: its snapshot is in the object store. */
+  /** A whole state replaces everything before; its snapshot is in the object store. */
   | {
       readonly kind: 'state'
       readonly reason: StateReason
@@ -61,13 +68,15 @@ export type StateReason = 'gap' | 'coalesce' | 'history-changed'
 export interface Origin {
   /** Names the etcd that was read. */
   readonly clusterId: string
-  /** The history's fingerprint after this message, by which the next publisher recognises it. Not every message has one. */
+  /**
+   * The history's fingerprint after this message, by which the next publisher recognizes it. Not every message has one.
+   */
   readonly fingerprint?: DigestedHistory
 }
 
 export type Message = Header & Body & Origin
 
-/** One piece of a message, as it is written. */
+/** One piece of a message, as written. */
 export interface Part {
   readonly index: number
   readonly count: number
@@ -86,10 +95,10 @@ const FORMAT = 1
 const HEADER_BYTES = 8 + 5 * 8
 const CRC_BYTES = 4
 const BATCHES = new BatchCodec({ put: 1, delete: 0 })
-/** A larger value is not repeated in marks: only its digest is. */
+/** A larger value is not repeated in marks, only its digest. */
 const TESTIMONY_BYTES = 64 * 1024
 
-/** @param maxBytes the size of one part, header included. @returns at least one part, in the order to be written. */
+/** @param maxBytes the size of one part, including its header. @returns at least one part, in writing order. */
 export function encodeMessage(message: Message, maxBytes: number): Buffer[] {
   const body = encodeBody(message)
   const room = maxBytes - HEADER_BYTES - CRC_BYTES

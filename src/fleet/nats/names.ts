@@ -1,4 +1,4 @@
-/** Chooses the names in NATS: each resource of a cluster has one stream, snapshots, a lease and three subjects. */
+/** The names in NATS: each resource of a cluster has one stream, snapshots, a lease and three subjects. */
 import { createHash } from 'node:crypto'
 import type { Resource } from '../../engine/model/resource.js'
 
@@ -6,18 +6,18 @@ export interface Names {
   readonly stream: string
   /** The stream's only subject. */
   readonly log: string
-  /** The subject of questions to the publisher. */
+  /** The subject for requests to the publisher. */
   readonly ask: string
   /** The subject of the publisher's statuses. */
   readonly status: string
-  /** The key-value bucket of leases and of the indexes of snapshots. */
+  /** The key-value bucket of leases and of snapshot indexes. */
   readonly bucket: string
   readonly leaseKey: string
   readonly indexKey: string
   readonly snapshotBucket: string
   /** The names of the resource's snapshots begin with this, and no others do. */
   readonly snapshotPrefix: string
-  /** @param madeAtMs the time by the publisher's clock, so that a snapshot that is made again has another name. */
+  /** @param madeAtMs the time by the publisher's clock, so that a retaken snapshot has another name. */
   snapshot(epoch: number, revision: number, madeAtMs: number): string
 }
 

@@ -1,6 +1,6 @@
 /**
- * A connection to NATS, and the few things of JetStream that a fleet needs. Only this file, `api-connection.ts`,
- * `stream-writer.ts`, `stream-follower.ts`, `buckets.ts` and `broker-error.ts` know the package `nats`.
+ * A connection to NATS, and the few JetStream operations that a fleet needs. Only this file, `api-connection.ts`,
+ * `stream-writer.ts`, `stream-follower.ts`, `buckets.ts` and `broker-error.ts` import the package `nats`.
  */
 import { isIP } from 'node:net'
 import {
@@ -34,13 +34,13 @@ import { StreamWriter } from './stream-writer.js'
 export interface NatsConnectOptions {
   readonly servers: readonly string[]
   readonly name: string
-  /** Secrets are read at each connection, because they may have changed since the last one. */
+  /** Secrets are read for each connection, because they may have changed since the last one. */
   readonly user?: { readonly name: string; readonly password: () => string }
   /** The contents of a credentials file. */
   readonly credentials?: () => Buffer
-  /** An nkey's seed. */
+  /** The seed of an nkey. */
   readonly nkeySeed?: () => Buffer
-  /** Paths; the files are read at each connection. */
+  /** Paths; the files are read for each connection. */
   readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string }
   /** Called when an established connection is in trouble and is being retried; `reason` is what the server said. */
   readonly onTrouble?: (reason: string) => void
@@ -53,10 +53,10 @@ export interface StreamLimits {
 }
 
 export interface StreamState {
-  /** The first message that is still in the stream; one beyond `last` when there is none. */
+  /** The first message still in the stream; one beyond `last` if there is none. */
   readonly first: number
   readonly last: number
-  /** When the stream was made. One made anew under the same name has another time, and counts from one again. */
+  /** When the stream was created. One recreated under the same name has another time, and counts from one again. */
   readonly created: string
 }
 
@@ -67,7 +67,7 @@ interface StreamInfoAnswer {
       readonly name: string
       readonly current?: boolean
       readonly offline?: boolean
-      /** Nanoseconds since it was heard last. */
+      /** Nanoseconds since it was last heard. */
       readonly active?: number
     }[]
   }
@@ -80,17 +80,17 @@ const API_TIMEOUT_MS = 5_000
 /** A stream without a leader drops requests, and may have a leader a moment later. */
 const ASK_AGAIN_MS = 1_000
 const ALIVE_MS = 1_000
-/** How long a leader may take to say who follows it: it is asked again soon. */
+/** How long a leader may take to name its followers: it is asked again soon. */
 const LEADER_TIMEOUT_MS = 1_000
-/** An answer larger than a message comes in parts; no publisher sends more parts than this. */
+/** An answer larger than a message arrives in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
-/** The share of the server's message size that headers and protocol may take. */
+/** The share of the server's message size reserved for headers and protocol. */
 const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
 const NS_PER_MS = 1e6
 const CLOSED = 'the connection is closed'
 const NOTHING: Closable = { close: () => {} }
-/** The longest wait for a connection that was given up on purpose. */
+/** The longest wait for a new connection after the old one was closed on purpose. */
 const RECONNECT_MS = 10_000
 
 export class NatsClient {
@@ -108,14 +108,14 @@ export class NatsClient {
   #lastInfo: ServerInfo | undefined
 
   /**
-   * Tries each server once. A connection that is lost later is opened again by itself, however long that takes.
+   * Tries each server once. A connection that is lost later reconnects by itself, however long that takes.
    *
    * @throws BrokerError `refused`, or `unavailable` when no server answers.
    */
   static async connect(options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
     return await this.#connect(options, clock, {
       maxReconnectAttempts: -1,
-      // A password that is being changed must not end the process.
+      // A password change in progress must not end the process.
       ignoreAuthErrorAbort: true,
       reconnectTimeWait: 250,
       reconnectJitter: 250,
@@ -123,7 +123,7 @@ export class NatsClient {
   }
 
   /**
-   * Connects to this server and no other; a connection that is lost stays so.
+   * Connects to this server and no other, and does not reconnect.
    *
    * @param server one of `options.servers`, or an address that a server advertised.
    * @throws BrokerError
@@ -185,7 +185,7 @@ export class NatsClient {
     return this.#isConnected
   }
 
-  /** The most bytes that one message's data may have. */
+  /** The most bytes of data in one message. */
   get maxPayloadBytes(): number {
     return (this.#connection.info?.max_payload ?? 2 ** 20) - ENVELOPE_BYTES
   }
@@ -198,7 +198,7 @@ export class NatsClient {
 
   // Servers
 
-  /** The server's own description; without a connection, that of the last server. */
+  /** The server's own description; while disconnected, that of the last server. */
   get #info(): ServerInfo | undefined {
     this.#lastInfo = this.#connection.info ?? this.#lastInfo
     return this.#lastInfo
@@ -216,7 +216,7 @@ export class NatsClient {
     return this.#connection.info?.server_id ?? ''
   }
 
-  /** The name of that server, as the leaders of streams call it. */
+  /** The name of that server, as used by stream leaders. */
   get serverName(): string {
     return this.#connection.info?.server_name ?? ''
   }
@@ -246,12 +246,15 @@ export class NatsClient {
     signal.removeEventListener('abort', stop)
   }
 
-  /** @param onDoubt called when something is not answered although the connection is well, with how to ask for it again. */
+  /**
+   * @param onDoubt called when something is not answered although the connection is healthy, with a function that asks
+   * again.
+   */
   onDoubt(onDoubt: (subject: string, question: ServerQuestion) => void): void {
     this.#onDoubt = onDoubt
   }
 
-  /** Called when nothing comes on a subject that somebody should speak on. */
+  /** Called when nothing arrives on a subject that should have messages. */
   doubtSubject(subject: string): void {
     this.#onDoubt?.(subject, (client) => {
       return new Promise((resolve) => {
@@ -301,10 +304,10 @@ export class NatsClient {
 
   // Streams
 
-  /** Creates the stream if it is not there yet. It discards its oldest messages by bytes and age. @throws BrokerError */
+  /** Creates the stream if it does not exist. It discards its oldest messages by bytes and age. @throws BrokerError */
   async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
     this.#usedStreams.add(name)
-    // An existing stream can answer without the cluster's leader, which creates streams.
+    // An existing stream can answer without the cluster's leader, which is needed to create streams.
     if ((await this.streamState(name)) !== null) return
     try {
       const { streams } = await this.#manager()
@@ -326,7 +329,7 @@ export class NatsClient {
     }
   }
 
-  /** The first and last message of a stream; null when there is no such stream. @throws BrokerError */
+  /** Returns the first and last message of a stream; null if there is no such stream. @throws BrokerError */
   async streamState(name: string): Promise<StreamState | null> {
     try {
       const { streams } = await this.#manager()
@@ -339,7 +342,7 @@ export class NatsClient {
     }
   }
 
-  /** One message of a stream; null when it was discarded or was never written. @throws BrokerError */
+  /** Returns one message of a stream; null if it was discarded or never written. @throws BrokerError */
   async message(stream: string, sequence: number): Promise<Buffer | null> {
     try {
       const { streams } = await this.#manager()
@@ -352,7 +355,7 @@ export class NatsClient {
     }
   }
 
-  /** @param stream which keeps what is written on the subject. */
+  /** @param stream the stream that stores the subject's messages. */
   openWriter(stream: string, subject: string): StreamWriter {
     return new StreamWriter(this.#connection, subject, this.#clock, () => this.#doubtStream(stream))
   }
@@ -374,12 +377,15 @@ export class NatsClient {
 
   // Leaders
 
-  /** All streams that this client has read or written, those of buckets among them. */
+  /** All streams that this client has read or written, including those of buckets. */
   get usedStreams(): readonly string[] {
     return [...this.#usedStreams]
   }
 
-  /** Where a stream is kept; null when no leader answers within a second. A stream that is gone has no leader and no followers. */
+  /**
+   * Returns where a stream is kept; null if no leader answers within a second. A stream that is gone has no leader and
+   * no followers.
+   */
   async placement(stream: string): Promise<StreamPlacement | null> {
     try {
       const answer = await this.#api.request(`$JS.API.STREAM.INFO.${stream}`, '', { timeout: LEADER_TIMEOUT_MS })
@@ -397,22 +403,22 @@ export class NatsClient {
     }
   }
 
-  /** Whether the servers let one choose who leads next: from 2.11 on. */
+  /** Whether the servers accept a named successor: from 2.11 on. */
   get takesSuccessors(): boolean {
     const [major = 0, minor = 0] = (this.#info?.version ?? '').split('.').map(Number)
     return major > 2 || (major === 2 && minor >= 11)
   }
 
   /**
-   * Asks the leader of a stream to let another server lead. There is no answer: a server that is not the leader may answer first,
-   * and the leader needs a leader of all servers to do it.
+   * Asks the leader of a stream to let another server lead. There is no answer: a server that is not the leader may
+   * answer first, and the leader itself needs the cluster's leader.
    *
    * @param successor the name of that server; null leaves the choice to the leader.
    */
   stepDown(stream: string, successor: string | null): void {
     if (!this.#isConnected || this.#connection.isClosed()) return
     const body = successor === null ? '' : JSON.stringify({ placement: { preferred: successor } })
-    // The API answers nobody who does not say where to.
+    // The API ignores requests without a reply subject.
     this.#connection.publish(`$JS.API.STREAM.LEADER.STEPDOWN.${stream}`, body, { reply: createInbox() })
   }
 
@@ -422,7 +428,7 @@ export class NatsClient {
     if (!this.#connection.isClosed()) this.#connection.publish(subject, data)
   }
 
-  /** On a connection that is closed nothing is heard. */
+  /** A closed connection receives nothing. */
   subscribe(subject: string, onMessage: (data: Buffer) => void): Closable {
     if (this.#connection.isClosed()) return NOTHING
     const subscription = this.#connection.subscribe(subject, {
@@ -434,9 +440,9 @@ export class NatsClient {
   }
 
   /**
-   * Answers the questions on a subject; an answer larger than a message goes in parts.
+   * Answers the requests on a subject; an answer larger than a message is sent in parts.
    *
-   * @param answer must never reject; null answers nothing.
+   * @param answer must never reject; null sends nothing.
    */
   respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable {
     if (this.#connection.isClosed()) return NOTHING
@@ -462,7 +468,9 @@ export class NatsClient {
     return { close: () => subscription.unsubscribe() }
   }
 
-  /** Asks a question on a subject, and resolves with the whole answer. @throws BrokerError when nobody answers in time. */
+  /**
+   * Sends a request on a subject, and resolves to the whole answer. @throws BrokerError when nobody answers in time.
+   */
   ask(subject: string, question: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer> {
     if (this.#connection.isClosed()) return Promise.reject(new BrokerError('unavailable', CLOSED))
     return new Promise((resolve, reject) => {
@@ -509,8 +517,8 @@ export class NatsClient {
   }
 
   /**
-   * Repeats the request every second until one is answered or the first times out. Shorter timeouts were rejected: a slow NATS
-   * would never be heard.
+   * Repeats the request every second until one is answered or the first times out. Shorter timeouts were rejected: a
+   * slow NATS would never be heard.
    */
   #askUntilAnswered<T>(ask: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -540,7 +548,7 @@ export class NatsClient {
   }
 }
 
-/** null for an address without a name. */
+/** Returns null for an address without a name. */
 function hostNameOf(server: string): string | null {
   const { hostname } = new URL(server.includes('://') ? server : `nats://${server}`)
   return isIP(hostname.replace(/^\[(.*)\]$/, '$1')) === 0 ? hostname : null

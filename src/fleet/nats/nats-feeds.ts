@@ -1,6 +1,6 @@
 /**
- * The source of a replica's resources in a fleet: NATS streams feed all of them, and candidates also stand for election to
- * publish.
+ * The source of a replica's resources in a fleet: NATS streams feed all of them, and candidates also stand for election
+ * to publish.
  *
  *     candidates     etcd ─▶ feed ─▶ publisher ─▶ stream          (the elected candidate of each resource)
  *     all replicas                                stream ─▶ subscriber ─▶ cache
@@ -36,10 +36,10 @@ export type NatsRole = 'auto' | 'edge' | 'origin'
 export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly connection: NatsConnectOptions
   readonly signingKeys: SigningKeys
-  /** The name of the etcd behind the fleet: the fleets of several etcds may share one NATS. */
+  /** The name of the etcd behind the fleet, since the fleets of several etcds may share one NATS. */
   readonly cluster: string
   readonly role: NatsRole
-  /** Not read where the role is `edge`. */
+  /** Unused if the role is `edge`. */
   readonly upstream: Upstream
   /** With `etcd`, a candidate that has lost NATS feeds itself from etcd. */
   readonly fallback: 'none' | 'etcd'
@@ -57,16 +57,18 @@ const REVISION_TIMEOUT_MS = 3_000
 const STATE_TIMEOUT_MS = 30_000
 const EXACT_READS = 2
 const ASK_TIMEOUT_MS = 5_000
-/** Every replica reads all keys through the publisher, so it checks less often than a process that watches etcd alone. */
+/**
+ * Every replica reads all keys through the publisher, so it checks less often than a process that watches etcd alone.
+ */
 const CHECK_INTERVAL_MS = 30 * 60_000
 const CHECK_VALUES = 20
 const CHECK_PAGE_TIMEOUT_MS = 15_000
 const RETRY = { firstMs: 200, capMs: 2_000 }
-/** After this many failures in a row the publisher resigns, and another candidate may try. */
+/** After this many consecutive failures the publisher resigns, and another candidate may try. */
 const FAILURES_BEFORE_RESIGNING = 3
 /**
- * A publisher that has run for so long is well. One that starts and soon ends, time and again (NATS has room for the
- * stream, and none for its snapshots), is tried again more and more slowly, and its reason is logged once.
+ * A publisher that has run this long is healthy. One that repeatedly starts and soon ends (NATS has room for the
+ * stream, but none for its snapshots) is retried with back-off, and its reason is logged once.
  */
 const WELL_AFTER_MS = 10_000
 
@@ -149,7 +151,7 @@ export class NatsFeed implements ResourceFeed {
     this.#check = this.#openCheck()
   }
 
-  /** Asks etcd while this replica is fed from etcd itself, and the publisher otherwise. */
+  /** Asks etcd while this replica is fed from etcd itself, otherwise the publisher. */
   get freshness(): FreshnessSource {
     return this.#direct?.freshness ?? this.#remoteFreshness
   }
@@ -185,7 +187,7 @@ export class NatsFeed implements ResourceFeed {
     this.#publisher = null
     const direct = this.#direct
     this.#direct = null
-    // The writer is closed before the lease is given back.
+    // The writer is closed before the lease is released.
     await Promise.all([
       this.#check?.stop(),
       publisher?.stop(),
@@ -197,7 +199,9 @@ export class NatsFeed implements ResourceFeed {
     this.#shared.release(this.#onTrouble)
   }
 
-  /** Compares what this replica holds with etcd, through the publisher, because the stream itself may have been wrong. */
+  /**
+   * Compares what this replica holds with etcd, through the publisher, because the stream itself may have been wrong.
+   */
   async checkConsistency(): Promise<CheckOutcome> {
     return this.#check === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#check.run()
   }
@@ -234,7 +238,7 @@ export class NatsFeed implements ResourceFeed {
     })
   }
 
-  /** Progress as the publisher reports it, which also says whether it can be trusted. */
+  /** Progress as reported by the publisher, which also says whether it can be trusted. */
   #remoteProgress(reader: RemoteReader): ProgressSource {
     const isTrusted = (): boolean => this.#subscriber?.trustsProgress ?? false
     return {
@@ -296,7 +300,7 @@ export class NatsFeed implements ResourceFeed {
   #publish(client: NatsClient): void {
     if (this.#isStopped || this.#election?.isLeader !== true) return
     const { clock, logger, random, upstream, limits, snapshotBytes, snapshotMessages } = this.#options
-    // Another may hold the lease by now, and must not lose the stream again.
+    // Another may hold the lease by now, and must not lose the stream to us.
     if (!this.#election.isCertain) {
       this.#retryTimer = clock.setTimer(RETRY.firstMs, () => this.#publish(client))
       return
@@ -319,7 +323,7 @@ export class NatsFeed implements ResourceFeed {
       onEnd: (reason) => {
         if (this.#publisher !== publisher) return
         this.#unpublish()
-        // Publishing is tried again for as long as it takes; each reason is logged once.
+        // Publishing is retried indefinitely; each reason is logged once.
         const isNews = reason !== this.#saidInterruption
         this.#saidInterruption = reason
         logger[isNews ? 'warn' : 'debug']({ stream: this.#names.stream, reason }, 'publishing was interrupted')
@@ -353,7 +357,7 @@ export class NatsFeed implements ResourceFeed {
 
   // Without NATS
 
-  /** NATS refuses the connection or is away: the sink is told at once, even when it holds nothing yet. */
+  /** NATS refuses the connection or is unreachable: the sink is notified at once, even if it holds nothing yet. */
   readonly #onTrouble = (reason: string): void => {
     this.#noteAway(reason)
     if (this.#direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
@@ -375,7 +379,7 @@ export class NatsFeed implements ResourceFeed {
     const { logger } = this.#options
     const { place } = this.#sink
     logger.warn({ resource: resourceId(resource) }, 'NATS is away; reading from etcd directly')
-    // The direct feed reports itself when it loses etcd, so the age needs no further confirmation.
+    // The direct feed itself reports the loss of etcd, so the age needs no further confirmation.
     this.#sink.confirmed(this.#subscriber?.ageMs ?? 0, Number.POSITIVE_INFINITY)
     const direct = new UpstreamFeed({ resource, sink: this.#sink, metrics }, this.#options)
     this.#direct = direct
@@ -385,7 +389,7 @@ export class NatsFeed implements ResourceFeed {
     else feed.start({ place, clusterId, fingerprint: this.#sink.fingerprint() })
   }
 
-  /** The stream is followed again. */
+  /** The stream is being followed again. */
   #back(): void {
     this.#directTimer?.cancel()
     this.#directTimer = null

@@ -2,14 +2,16 @@
 import { BrokerError } from './broker-error.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 
-/** The most bytes of one message that are held until its last part has come. */
+/** The most bytes of one message held until its last part arrives. */
 const MOST_BYTES = 64 * 2 ** 20
 
 export class PartAssembler {
   #parts: Part[] = []
   #bytes = 0
 
-  /** @returns null while parts are missing. @throws BrokerError `corrupt`: the part does not follow the one before it. */
+  /**
+   * @returns null while parts are missing. @throws BrokerError `corrupt`: the part does not follow the previous one.
+   */
   add(data: Buffer): Message | null {
     const part = decodePart(data)
     // A first part after an incomplete message means that an earlier publisher died before its last part.

@@ -1,4 +1,4 @@
-/** A sink that knows its place, whatever feeds it: the stream, or etcd itself while NATS is away. */
+/** A sink that knows its position, whatever feeds it: the stream, or etcd itself while NATS is unreachable. */
 import type { FeedSink, Replacement, ReplaceReason } from '../../engine/model/feed-sink.js'
 import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch } from '../../engine/model/event.js'
@@ -15,7 +15,7 @@ export class PlacedSink implements FeedSink {
     this.#sink = sink
   }
 
-  /** Returns the fingerprint by which a feed that continues here recognises the history. */
+  /** Returns the fingerprint by which a feed that continues here recognizes the history. */
   fingerprint(): HistoryFingerprint {
     return HistoryFingerprint.recalled(this.#fingerprint)
   }

@@ -1,9 +1,9 @@
 /**
- * Passes progress on to a stream at a bounded rate: only the newest of many, and only if it is new.
+ * Passes progress to a stream at a limited rate: only the newest of many, and only if it is new.
  *
- * Every consistent read of every replica asks for progress, and each answer would be a message: a busy edge would fill the
- * stream of a quiet resource and push its history out. The first progress after a pause is passed on at once, so that a
- * single read does not wait.
+ * Every consistent read of every replica asks for progress, and each answer would be a message: a busy edge would fill
+ * the stream of a quiet resource and push its history out. The first progress after a pause is passed on at once, so
+ * that a single read does not wait.
  */
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -14,7 +14,7 @@ const GAP_MS = 50
 export class ProgressCoalescer {
   readonly #clock: Clock
   readonly #let: (revision: Revision) => void
-  /** The revision that the stream tells already. */
+  /** The revision already in the stream. */
   #told: Revision = ZERO_REVISION
   #waiting: Revision = ZERO_REVISION
   #toldMs = Number.NEGATIVE_INFINITY
@@ -34,7 +34,7 @@ export class ProgressCoalescer {
     else this.#timer = this.#clock.setTimer(leftMs, () => this.#release())
   }
 
-  /** Called when events reach this revision: progress up to it is no news. */
+  /** Called when events reach this revision, which makes progress up to it redundant. */
   reached(revision: Revision): void {
     if (revision > this.#told) this.#told = revision
   }

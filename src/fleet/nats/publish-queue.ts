@@ -1,7 +1,8 @@
 /**
- * Holds what a publisher has taken from its feed and not yet written, in order. Waiting batches share a message, so a burst costs
- * few messages; progress and states are separate messages. Only the newest progress waits, and none before batches, which imply
- * it: one message is in flight at a time, and many marks may come meanwhile if NATS is far away.
+ * Holds what a publisher has received from its feed and not yet written, in order. Waiting batches share a message, so
+ * a burst costs few messages; progress and states are separate messages. Only the newest progress waits, and none
+ * before batches, which imply it: one message is in flight at a time, and many marks may arrive meanwhile if NATS is
+ * far away.
  */
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch } from '../../engine/model/event.js'
@@ -36,17 +37,17 @@ export type Queued = QueuedBatches | QueuedMark
 
 /** Batches share a message up to this size. */
 const MESSAGE_BYTES = 256 * 1024
-/** The size at which a message without batches counts. */
+/** The assumed size of a message without batches. */
 const MARK_BYTES = 64
 
 export class PublishQueue {
   readonly #onQueued: (item: Queued) => void
   readonly #items: Queued[] = []
   #bytes = 0
-  /** What was queued last is known to be all that etcd had. */
+  /** Whether the last queued item is known to complete everything that etcd had. */
   #endsSynced = false
 
-  /** @param onQueued called with each new item; what joins an item that waits makes no new one. */
+  /** @param onQueued called with each new item, but not for an addition to a waiting one. */
   constructor(onQueued: (item: Queued) => void) {
     this.#onQueued = onQueued
   }
@@ -75,12 +76,12 @@ export class PublishQueue {
     }
   }
 
-  /** The stream that is continued says already that it has everything. */
+  /** Called when the continued stream already says that it has everything. */
   continueSynced(): void {
     this.#endsSynced = true
   }
 
-  /** @returns false for a mark that says nothing new. */
+  /** @returns false for a redundant mark. */
   add(mark: QueuedMark): boolean {
     const last = this.#items.at(-1)
     if (mark.kind === 'synced' && this.#endsSynced) return false
@@ -94,7 +95,7 @@ export class PublishQueue {
     return true
   }
 
-  /** Removes the oldest item; undefined when there is none. */
+  /** Removes the oldest item; undefined if there is none. */
   shift(): Queued | undefined {
     const item = this.#items.shift()
     if (item !== undefined) this.#bytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES

@@ -1,9 +1,9 @@
-/** The status that a publisher sends every second, as JSON on a subject of its own. */
+/** The status that a publisher sends every second, as JSON on a separate subject. */
 export interface PublisherStatus {
   readonly epoch: number
   /**
-   * When this publisher began to send statuses, by its wall clock, in milliseconds. One that ends before it has written anything
-   * leaves its epoch to the next, and each has a clock of its own.
+   * When this publisher began to send statuses, in milliseconds of its wall clock. One that ends before it has written
+   * anything leaves its epoch to the next, although their clocks differ.
    */
   readonly session: number
   /** The stream has everything up to this message. */
@@ -11,15 +11,15 @@ export interface PublisherStatus {
   /** When this was written, by a clock that only the publisher knows. */
   readonly at: number
   /**
-   * The stream up to that message has everything that etcd had this many milliseconds ago; null when the publisher cannot
+   * The stream up to that message has everything that etcd had this many milliseconds ago; null if the publisher cannot
    * say.
    */
   readonly ageMs: number | null
-  /** Why etcd is away; null while it is there. */
+  /** Why etcd is unreachable; null while it is reachable. */
   readonly trouble: { readonly reason: string; readonly isRefusal: boolean } | null
 }
 
-/** Reads a status; null for anything else, because whoever may publish in NATS may publish on this subject. */
+/** Parses a status; returns null for anything else, because anyone allowed to publish in NATS may use this subject. */
 export function readPublisherStatus(data: Buffer): PublisherStatus | null {
   let value: Partial<Record<keyof PublisherStatus, unknown>> | null
   try {

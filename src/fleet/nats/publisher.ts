@@ -2,13 +2,13 @@
  * Publishes one resource's feed to its stream, for as long as this process is the elected publisher.
  *
  *     etcd ─▶ feed ─▶ queue ─▶ one message in flight (it expects the sequence before it) ─▶ stream
- *                       └─ while it is in flight, batches gather and share the next message
+ *                       └─ while it is in flight, batches accumulate and share the next message
  *
- * A session goes on exactly after the stream's last message: the feed compares the history and watches etcd from there.
- * The first write of a session (a claim, or a whole state) raises the epoch; from then on every write of an earlier
- * publisher expects a sequence that is gone, and is refused. The first write that fails ends the session, because all later
- * ones fail too: the next session reads the tail again, whoever wrote it. Retrying single messages was rejected, because a
- * retry can only guess whether the first try was written.
+ * A session continues exactly after the stream's last message: the feed compares the history and watches etcd from
+ * there. The first write of a session (a claim, or a whole state) raises the epoch; from then on every write of an
+ * earlier publisher expects a sequence that is gone, and is rejected. The first failed write ends the session, because
+ * all later ones fail too: the next session reads the tail again, whoever wrote it. Retrying single messages was
+ * rejected, because a retry can only guess whether the first attempt was written.
  *
  * `snapshot-taker.ts` decides when snapshots are taken; `status-sender.ts` reports how old the stream is.
  */
@@ -74,11 +74,11 @@ export interface PublisherOptions {
 /** Beyond this the session ends, and the next one reads from etcd what this one could not keep. */
 const QUEUE_BYTES = 64 * 2 ** 20
 
-/** What the stream holds, as its messages say. */
+/** The content of the stream, according to its messages. */
 type Content =
-  /** It does not have all that etcd had when the feed began. */
+  /** The stream lacks some of what etcd had when the feed began. */
   | 'behind'
-  /** The snapshot of a whole state is on its way; nothing is written meanwhile. */
+  /** The snapshot of a whole state is being uploaded; nothing is written meanwhile. */
   | 'uploading'
   | 'synced'
 
@@ -90,14 +90,14 @@ export class Publisher {
   readonly #queue: PublishQueue
   /** null until the end of the stream has been read. */
   #session: { readonly messages: MessageWriter; readonly feed: PublishedFeed } | null = null
-  /** Ends the answers to subscribers, and the listening for other keys. */
+  /** Removes the responder to subscribers, and the listener for new keys. */
   #detach: () => void = () => {}
   readonly #stopping = new AbortController()
   #clusterId = ''
   #content: Content = 'behind'
-  /** When the last message of the publisher before this one was written; null where there is nothing to go on from. */
+  /** When the last message of the previous publisher was written; null if there is nothing to continue. */
   #continuedAt: number | null = null
-  /** Recognises what was written, not what is queued: a mark testifies to its own revision. */
+  /** Describes what was written, not what is queued: a mark testifies to its own revision. */
   #fingerprint = new HistoryFingerprint()
   #sinceFingerprint = 0
 
@@ -117,7 +117,7 @@ export class Publisher {
       onTold: () => this.#keepAlive(),
     })
     this.#queue = new PublishQueue((item) => {
-      // Progress is no content: nothing is older for want of it.
+      // Progress is not content: its absence makes nothing older.
       if (item.kind !== 'progress') this.#status.received(item)
     })
   }
@@ -126,7 +126,7 @@ export class Publisher {
     return this.#session?.messages.epoch ?? 0
   }
 
-  /** Takes the stream over and begins to feed it. A failure ends the session (`onEnd`) and is not thrown. */
+  /** Takes over the stream and begins to feed it. A failure ends the session (`onEnd`) and is not thrown. */
   async start(): Promise<void> {
     try {
       await this.#begin()
@@ -136,7 +136,7 @@ export class Publisher {
     }
   }
 
-  /** Nothing is written after the call. Resolves when nothing of the session runs any more. */
+  /** Nothing is written after the call. Resolves when nothing of the session is running any more. */
   async stop(): Promise<void> {
     this.#halt()
     await Promise.all([this.#session?.feed.stop(), this.#snapshots.stop()])
@@ -160,7 +160,7 @@ export class Publisher {
       void this.#snapshots.requestUnlessUsable(first, sequence)
     }
     const answering = this.#answer(feed)
-    // What the new key has not signed cannot be read once the old one is gone.
+    // Data that the new key has not signed becomes unreadable once the old key is gone.
     const unfollowKeys = envelope.onKeysChanged(() => this.#snapshots.request())
     this.#detach = () => {
       answering.close()
@@ -179,7 +179,7 @@ export class Publisher {
       envelope,
       clock,
       metrics,
-      // With nothing left to count from, the sequence is at least as high as any epoch: each has written a message.
+      // If no epoch is left to count from, the sequence is at least as high as any: each has written a message.
       epoch: (last?.epoch ?? sequence) + 1,
       place: {
         sequence,
@@ -193,7 +193,7 @@ export class Publisher {
     })
   }
 
-  /** Goes on after the last message of the publisher before this one. @throws BrokerError when another was faster. */
+  /** Continues after the last message of the previous publisher. @throws BrokerError when another was faster. */
   async #claim({ message, fingerprint }: StreamEnd): Promise<void> {
     const { revision, settled, clusterId, sentAt } = message
     this.#clusterId = clusterId
@@ -236,7 +236,7 @@ export class Publisher {
     this.#options.onEnd(reason)
   }
 
-  // What the feed hands over
+  // Calls from the feed
 
   #sink(): FeedSink {
     return {
@@ -367,7 +367,7 @@ export class Publisher {
     return this.#content === 'synced'
   }
 
-  /** The first message of a session has it, and then one of every few. */
+  /** The first message of a session includes it, and then one of every few. */
   #isFingerprintDue({ kind }: Body): boolean {
     if (kind !== 'claim' && kind !== 'state' && ++this.#sinceFingerprint < FINGERPRINT_EVERY) return false
     this.#sinceFingerprint = 0
@@ -398,14 +398,20 @@ export class Publisher {
     }
   }
 
-  /** When etcd had what the stream has, by the wall clock: what was continued is as old as its last message until more is known. */
+  /**
+   * Returns the wall-clock time of the etcd content in the stream: until more is known, a continued stream is as old as
+   * its last message.
+   */
   #asOf(): number {
     const { ageMs } = this.#status
     const now = this.#options.clock.now()
     return ageMs === null ? (this.#continuedAt ?? now) : now - ageMs
   }
 
-  /** Writes a mark before the last message grows too old to be kept: no publisher can go on after a discarded message. */
+  /**
+   * Writes a mark before the last message grows too old to be kept: no publisher can continue after a discarded
+   * message.
+   */
   #keepAlive(): void {
     const { clock, limits } = this.#options
     if (this.#session === null || !this.#isSynced || this.#status.trouble !== null) return

@@ -1,10 +1,10 @@
 /**
  * Reads of etcd through the publisher, for edges that have no route to etcd and whose cache cannot answer.
  *
- * Each question asks for one page, one key or one revision, so the publisher keeps nothing between two questions. It reads only
- * keys of its resource, and few pages at a time: other questions wait until their edges give up.
+ * Each request is for one page, one key or one revision, so the publisher keeps no state between two requests. It reads
+ * only keys of its resource, and few pages at a time: other requests wait until their edges give up.
  *
- * A signed answer belongs to one question, which is never the same twice.
+ * A signed answer belongs to one request, and no two requests are the same.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Key, KeyValue } from '../../engine/model/event.js'
@@ -49,9 +49,9 @@ export interface AnswerOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
   readonly envelope: Envelope
-  /** Most bytes of one message; an answer may take several messages. */
+  /** The most bytes in one message; an answer may take several messages. */
   readonly maxBytes: number
-  /** Called when an edge wants etcd's progress, a snapshot, or a status. */
+  /** Called when an edge requests etcd's progress, a snapshot, or a status. */
   readonly onProgressWanted: () => void
   readonly onSnapshotWanted: () => void
   readonly onStatusWanted: () => void
@@ -63,12 +63,12 @@ const ANSWER_TIMEOUT_MS = 10_000
 /** The largest page that a publisher holds for an edge. */
 const MOST_KEYS = 1_000
 const MOST_PAGE_BYTES = 8 * 2 ** 20
-/** Pages that a publisher reads and encodes at one time, so that many edges together cost it a bounded amount of memory. */
+/** The number of pages that a publisher reads and encodes at once, which limits the memory for many edges. */
 const PAGES_AT_ONCE = 8
-/** The values of one answer take at most this many messages: the client refuses answers of many more. */
+/** The values of one answer take at most this many messages: the client rejects answers with many more. */
 const MOST_PARTS = 200
 
-/** @returns what answers a question; null for one that this fleet has not signed. */
+/** @returns a function that answers a request; null for one that this fleet has not signed. */
 export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer | null> {
   const { envelope } = options
   const pages = new Semaphore(PAGES_AT_ONCE)
@@ -79,7 +79,7 @@ export function answerQuestions(options: AnswerOptions): (question: Buffer) => P
   }
 }
 
-/** An answer is signed for this one question. */
+/** An answer is signed for this one request. */
 function placeOf(question: Buffer): string {
   return createHash('sha256').update(question).digest('hex')
 }
@@ -166,7 +166,7 @@ async function readPage(
   return cutPage(page, Math.min(MOST_PAGE_BYTES, maxBytes * MOST_PARTS))
 }
 
-/** Cuts a page that is too large, to one key-value at least; the asker goes on after its last key. */
+/** Cuts a page that is too large, to at least one key-value; the caller continues after its last key. */
 function cutPage(page: Page, maxBytes: number): Page {
   let bytes = 0
   const most = page.keyValues.findIndex(({ key, value }, i) => {
@@ -240,7 +240,7 @@ export class RemoteReader implements UpstreamReader {
     this.#tell({ kind: 'snapshot' })
   }
 
-  /** Asks the publisher for its status now, rather than at its next second. */
+  /** Asks the publisher for its status now, instead of at the next second. */
   requestStatus(): void {
     this.#tell({ kind: 'word' })
   }

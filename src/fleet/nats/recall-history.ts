@@ -1,15 +1,21 @@
 /**
- * Recognises a history by the end of its stream: one of the last messages carries the fingerprint, and the batches of the
- * messages after it continue it. So a publisher that takes over compares as much with etcd as a feed that goes on.
+ * Recognizes a history by the end of its stream: one of the last messages carries the fingerprint, and the batches of
+ * the messages after it continue it. So a publisher that takes over compares as much with etcd as a feed that
+ * continues.
  */
 import { HistoryFingerprint, type KnownHistory } from '../../engine/feed/history-fingerprint.js'
 import type { KeyValue } from '../../engine/model/event.js'
 import type { Message } from './message.js'
 
-/** Of so many messages in a row one carries the fingerprint: each costs the stream about 2 KB, or the next publisher a read. */
+/**
+ * One in this many messages carries the fingerprint: each costs the stream about 2 KB, or the next publisher a read.
+ */
 export const FINGERPRINT_EVERY = 8
 
-/** @param messages the end of the stream in ascending order, one at least, from the last fingerprint on where there is one. */
+/**
+ * @param messages the end of the stream in ascending order, at least one, starting at the last fingerprint if there is
+ * one.
+ */
 export function recallHistory(messages: readonly Message[]): HistoryFingerprint {
   const [first, ...later] = messages as readonly [Message, ...Message[]]
   const fingerprint = HistoryFingerprint.recalled(knownAfter(first))
@@ -26,7 +32,7 @@ function knownAfter(message: Message): KnownHistory {
     return fingerprint
   }
   const { puts, lastDelete, keyCount } = message.fingerprint
-  // The values that the message has as well go into this publisher's own marks.
+  // Values that the message repeats go into this publisher's own marks.
   const whole = puts.map(
     (put) => values.find((each) => each.key === put.key && each.modRevision === put.modRevision) ?? put,
   )

@@ -1,12 +1,12 @@
 /**
- * Moves the connection to another server of NATS when this one cannot reach what the others reach.
+ * Moves the connection to another NATS server when this one cannot reach what the others reach.
  *
- * NATS servers pass on only what they hear themselves. When two of them lose each other, a client of one hears nothing from the
- * streams, leases and publishers behind the other, although its connection looks healthy. So a request that stays unanswered
- * starts an investigation, with short connections to all servers. The connection moves to a server that hears more of the others.
- * If all hear the same, or that cannot be found out, the unanswered requests are repeated at this server and all others at once,
- * and the connection moves where more of them are answered. If nobody answers (NATS is electing, or nobody publishes), it stays,
- * and later investigations wait longer.
+ * NATS servers pass on only what they hear themselves. When two of them lose each other, a client of one hears nothing
+ * from the streams, leases and publishers behind the other, although its connection looks healthy. So an unanswered
+ * request starts an investigation, with short connections to all servers. The connection moves to a server that hears
+ * more of the others. If all hear the same, or that cannot be determined, the unanswered requests are repeated at this
+ * server and all others at once, and the connection moves where more of them are answered. If nobody answers (NATS is
+ * electing, or nobody publishes), it stays, and later investigations wait longer.
  */
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
@@ -25,18 +25,18 @@ export interface ServerChoiceOptions {
   readonly logger: Logger
 }
 
-/** Of many that wait in vain at once, so many are asked again. */
+/** At most this many of the unanswered requests are repeated. */
 const MOST_QUESTIONS = 8
-/** Doubts come together: those of this time are looked into at once. */
+/** Doubts arrive together: those within this time are investigated together. */
 const COLLECT_MS = 500
-/** Longer than two of the publisher's statuses, or of a consumer's heartbeats. */
+/** Longer than two of the publisher's statuses, or two heartbeats of a consumer. */
 const ANSWER_MS = 2_500
 const AGAIN = { firstMs: 2_000, capMs: 60_000 }
-/** So many looks follow each other soon: what goes wrong in NATS may last for as long. */
+/** This many investigations follow each other closely, since a fault in NATS may last that long. */
 const SOON_LOOKS = 6
-/** So long after a move that was made because of what servers hear, only answers are a reason for another. */
+/** For this long after a move based on what servers hear, only answers are a reason for another move. */
 const MOVE_AGAIN_MS = 10_000
-/** After so long without a doubt, the next is looked into at once. */
+/** After this long without a doubt, the next one is investigated at once. */
 const CALM_MS = 30_000
 
 export class ServerChoice {
@@ -46,14 +46,14 @@ export class ServerChoice {
   #running: Promise<void> | null = null
   #doubtedMs = Number.NEGATIVE_INFINITY
   #movedMs = Number.NEGATIVE_INFINITY
-  /** Looks in a row that led nowhere. */
+  /** The number of consecutive fruitless investigations. */
   #vain = 0
 
   constructor(options: ServerChoiceOptions) {
     this.#options = options
   }
 
-  /** @param subject what was not answered; one question about it is enough. */
+  /** @param subject what was not answered; one request about it is enough. */
   doubt(subject: string, question: ServerQuestion): void {
     const { client, clock } = this.#options
     if (this.#stopping.signal.aborted || !client.isConnected) return
@@ -96,11 +96,11 @@ export class ServerChoice {
     for (let i = 0; i < servers.length && client.serverId !== target && !signal.aborted; i++) {
       await client.reconnect(signal)
     }
-    // What was doubted at the server before says nothing about this one.
+    // Doubts about the previous server say nothing about this one.
     this.#questions.clear()
   }
 
-  /** @returns the id of the server to move to; null where nothing is gained by moving. */
+  /** @returns the id of the server to move to; null if moving gains nothing. */
   async #target(views: readonly NatsClient[]): Promise<string | null> {
     const { client, clock, random, logger } = this.#options
     // Require two sightings: a single one may just be a late message.
@@ -123,13 +123,13 @@ export class ServerChoice {
     return others[there.indexOf(most)]!.serverId
   }
 
-  /** The connections to the servers that have lost fewer others than this one. */
+  /** Returns the connections to the servers that have lost fewer others than this one. */
   async #better(views: readonly NatsClient[]): Promise<readonly NatsClient[]> {
     const { client, clock } = this.#options
     if (clock.monotonic() - this.#movedMs < MOVE_AGAIN_MS) return []
     const reach = await probeReach(views, clock, this.#stopping.signal)
     const here = client.serverName
-    // One that takes no new connections, or is slow to, may serve this one well.
+    // A server that accepts no new connections, or is slow to, may still serve this one well.
     if (!reach.servers.includes(here) && (await client.isAlive())) return []
     return views.filter(({ serverName }) => reach.betterThan(here).includes(serverName))
   }

@@ -1,8 +1,9 @@
 /**
- * Finds out which servers of NATS hear each other.
+ * Finds out which NATS servers hear each other.
  *
- * A server passes a client's message on to the servers of its cluster that it hears, and those pass it no further there. So a message that is sent
- * through a connection to one server arrives at the connections to exactly those that hear this one.
+ * A server passes a client's message to the servers of its cluster that it hears, and those pass it no further there.
+ * So a message sent through a connection to one server arrives at the connections to exactly those servers that hear
+ * it.
  */
 import { randomUUID } from 'node:crypto'
 import { type Clock, sleep } from '../../support/clock.js'
@@ -17,17 +18,17 @@ export interface ReachView {
   close(): Promise<void>
 }
 
-/** Clients need the permission to publish on it and to subscribe to it; without it nothing is found out. */
+/** Clients need permission to publish and subscribe here; without it nothing can be determined. */
 export const REACH_SUBJECT = 'distributary.reach'
-/** A server that does not answer is not waited for as long as a connection may otherwise take. */
+/** Less than a connection may otherwise take, so as not to wait for a server that does not answer. */
 const CONNECT_MS = 1_500
 /**
- * A subscription takes a moment to be known at the other servers, so each message is sent after each of these pauses. Whoever has
- * not heard it after the last has not heard it.
+ * A subscription takes a moment to reach the other servers, so each message is sent after each of these pauses. A
+ * server that has not heard it after the last one does not hear it at all.
  */
 const PAUSES_MS = [100, 150, 250, 500]
 
-/** Connects to one server; null when it refuses, or does not answer soon. */
+/** Connects to one server; null if it refuses, or does not answer soon. */
 export async function openView<View extends ReachView>(
   address: string,
   connectTo: (address: string) => Promise<View>,
@@ -40,7 +41,7 @@ export async function openView<View extends ReachView>(
   return view
 }
 
-/** Connects to every server that answers soon: one connection for each, also where a server has several addresses. */
+/** Connects to every server that answers soon: one connection each, even if a server has several addresses. */
 export async function openViews<View extends ReachView>(
   addresses: readonly string[],
   connectTo: (address: string) => Promise<View>,
@@ -55,7 +56,7 @@ export async function openViews<View extends ReachView>(
   return views
 }
 
-/** @param views one for each server. */
+/** @param views one per server. */
 export async function probeReach(views: readonly ReachView[], clock: Clock, signal: AbortSignal): Promise<ServerReach> {
   const subject = `${REACH_SUBJECT}.${randomUUID()}`
   const servers = views.map((view) => ({ server: view.serverName, view }))
@@ -78,29 +79,29 @@ export async function probeReach(views: readonly ReachView[], clock: Clock, sign
   return new ServerReach(heard)
 }
 
-/** Which servers keep a stream, by name. */
+/** The servers that keep a stream, by name. */
 export interface StreamPlacement {
   readonly leader: string
   readonly followers: readonly {
     readonly server: string
     /** Whether it has everything: one that is behind would not be elected. */
     readonly isCurrent: boolean
-    /** How long the leader has not heard it; 0 when it never has. */
+    /** How long the leader has not heard it; 0 if it never has. */
     readonly silentMs: number
   }[]
 }
 
-/** A leader that is not told who should lead next chooses a follower that it has heard within this time, and any of them. */
+/** Without a named successor a leader chooses any follower that it has heard within this time. */
 const CHOSEN_WITHIN_MS = 3_000
 /** Clocks are read at different moments. */
 const MARGIN_MS = 50
 
 export class ServerReach {
-  /** The servers that were found, by name: connections to them hear at least themselves. */
+  /** The servers found, by name: connections to them hear at least themselves. */
   readonly servers: readonly string[]
   readonly #heard: ReadonlyMap<string, ReadonlySet<string>>
 
-  /** @param heard for each server, whose messages arrived there. */
+  /** @param heard for each server, those whose messages arrived there. */
   constructor(heard: ReadonlyMap<string, ReadonlySet<string>>) {
     this.#heard = heard
     this.servers = [...heard.keys()].filter((server) => heard.get(server)!.has(server))
@@ -120,7 +121,10 @@ export class ServerReach {
     return this.servers.filter((server) => this.#count(server) === most)
   }
 
-  /** The servers that have lost the fewest others, where that are fewer than this one; none where nothing was found out. */
+  /**
+   * Returns the servers that have lost the fewest others, if that is fewer than this one has; none if nothing could be
+   * determined.
+   */
   betterThan(server: string): readonly string[] {
     const count = this.servers.includes(server) ? this.#count(server) : -1
     return this.best.filter((one) => this.#count(one) > count)
@@ -132,12 +136,12 @@ export class ServerReach {
     return this.servers.includes(leader) && this.#membersOf(placement).some((server) => this.#areApart(leader, server))
   }
 
-  /** The follower that should lead a torn stream instead: it hears all others, and has everything. */
+  /** Returns the follower that should lead a torn stream instead: it hears all others, and has everything. */
   successorOf(placement: StreamPlacement): string | null {
     return this.#successorsOf(placement)[0] ?? null
   }
 
-  /** The time after which the leader of a torn stream can choose none but a follower that should lead. */
+  /** Returns the time after which the leader of a torn stream can only choose a suitable follower. */
   choosesWellInMs(placement: StreamPlacement): number {
     const successors = this.#successorsOf(placement)
     const others = placement.followers.filter(({ server, silentMs }) => !successors.includes(server) && silentMs > 0)
@@ -153,12 +157,15 @@ export class ServerReach {
       .map(({ server }) => server)
   }
 
-  /** Those that are there. */
+  /** Returns the reachable ones. */
   #membersOf({ leader, followers }: StreamPlacement): string[] {
     return [leader, ...followers.map(({ server }) => server)].filter((server) => this.servers.includes(server))
   }
 
-  /** The number of other servers that have not lost this one. What is heard in one direction may be late in the other. */
+  /**
+   * Returns the number of other servers that have not lost this one. What is heard in one direction may be late in the
+   * other.
+   */
   #count(server: string): number {
     return this.servers.filter((other) => other !== server && !this.#areApart(server, other)).length
   }

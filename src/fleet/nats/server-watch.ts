@@ -1,6 +1,6 @@
 /**
- * Keeps a connection to every server of NATS, and knows all the time which servers hear each other: a few bytes are sent through
- * each connection with every beat, and arrive at the connections to the servers that hear this one.
+ * Keeps a connection to every NATS server, and constantly tracks which servers hear each other: each beat sends a few
+ * bytes through every connection, which arrive at the connections to the servers that hear that one.
  */
 import { randomUUID } from 'node:crypto'
 import { backoffMs } from '../../support/backoff.js'
@@ -15,7 +15,7 @@ export interface WatchView extends ReachView {
 }
 
 export interface ServerWatchOptions<View extends WatchView> {
-  /** Returns the addresses of the servers to watch at the moment; several may lead to the same server. */
+  /** Returns the addresses of the servers to watch now; several may belong to the same server. */
   readonly addresses: () => readonly string[]
   /** Connects to one server, once. @throws BrokerError */
   readonly connectTo: (address: string) => Promise<View>
@@ -24,15 +24,15 @@ export interface ServerWatchOptions<View extends WatchView> {
   readonly logger: Logger
 }
 
-/** How often `beat` is to be called. */
+/** The interval at which to call `beat`. */
 export const BEAT_MS = 250
 /** Shorter than servers take to miss each other, and longer than a beat is late on a slow link. */
 const HEARD_FOR_MS = 1_250
-/** When no connection has heard any of so many beats, this user may not use the subject. */
+/** If no connection has heard any of this many beats, this user lacks permission for the subject. */
 const FORBIDDEN_BEATS = 40
 /** A permission may be granted later. */
 const FORBIDDEN_FOR_MS = 5 * 60_000
-/** A server that is back has to be watched soon: the next fault may follow. */
+/** A server that is back must be watched soon, because the next fault may follow. */
 const OPEN_AGAIN = { firstMs: 1_000, capMs: 5_000 }
 
 interface Watched<View> {
@@ -40,14 +40,14 @@ interface Watched<View> {
   readonly server: string
   readonly subscription: Closable
   readonly sinceMs: number
-  /** When each server was heard last, by name. */
+  /** When each server was last heard, by name. */
   readonly heardMs: Map<string, number>
-  /** How many were sent. */
+  /** The number of beats sent. */
   beats: number
 }
 
 interface Address {
-  /** The server to which it led last; null when it has led nowhere yet. */
+  /** The server to which it last led; null if it has led nowhere yet. */
   server: string | null
   failures: number
   nextMs: number
@@ -67,12 +67,12 @@ export class ServerWatch<View extends WatchView> {
     this.#options = options
   }
 
-  /** The connections, one for each server that is there. */
+  /** The connections, one per available server. */
   get views(): readonly View[] {
     return [...this.#watched.values()].map(({ view }) => view)
   }
 
-  /** Sends a beat through every connection. @returns what was heard until now; nothing while a connection is new. */
+  /** Sends a beat through every connection. @returns what was heard so far; nothing while a connection is new. */
   beat(): ServerReach {
     const nowMs = this.#options.clock.monotonic()
     if (!this.#isOver) this.#keepOpen(nowMs)

@@ -1,8 +1,8 @@
 /**
  * One connection for all resources of a process, open while one of them is fed.
  *
- * A server that refuses the connection is tried again, like one that is away, because passwords and certificates are changed
- * on one side before the other. Each reason is logged once, whatever the number of resources and attempts.
+ * A server that refuses the connection is retried like an unreachable one, because passwords and certificates change on
+ * one side before the other. Each reason is logged once, whatever the number of resources and attempts.
  */
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
@@ -15,7 +15,7 @@ import { ServerChoice } from './server-choice.js'
 
 export interface SharedClientOptions {
   readonly connection: NatsConnectOptions
-  /** Whether it asks leaders of streams to hand over: who only reads does not, and a stream without replicas cannot. */
+  /** Whether to ask stream leaders to hand over: a mere reader does not, and a stream without replicas cannot. */
   readonly handsOver: boolean
   readonly clock: Clock
   readonly random: Random
@@ -36,9 +36,9 @@ export class SharedClient {
   }
 
   /**
-   * Resolves at the first connection, or with null when every user has released it before.
+   * Resolves at the first connection, or to null if every user has released it before.
    *
-   * @param onTrouble called with the reason why there is no connection yet; at once, if a reason is known already.
+   * @param onTrouble called with the reason why there is no connection yet; at once, if a reason is already known.
    */
   use(onTrouble: (reason: string) => void): Promise<NatsClient | null> {
     this.#users.add(onTrouble)
@@ -62,7 +62,7 @@ export class SharedClient {
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
     const { connection, handsOver, clock, random, logger } = this.#options
-    // Loaded only here: most servers run without NATS, and its package is a tenth of what a start has to load.
+    // Loaded on demand: most servers run without NATS, and its package is a tenth of what a start has to load.
     const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {

@@ -1,10 +1,10 @@
-/** Reads snapshots for a subscriber. It remembers the snapshots that could not be read, and does not try them again. */
+/** Reads snapshots for a subscriber, remembers unreadable ones, and does not retry them. */
 import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
 import { BrokerError } from './broker-error.js'
 import type { SnapshotEntry, SnapshotStore } from './snapshot-store.js'
 
-/** The most snapshots that are remembered as unreadable. */
+/** The most unreadable snapshots remembered. */
 const MOST_UNUSABLE = 64
 
 export class SnapshotReader {
@@ -21,7 +21,7 @@ export class SnapshotReader {
     return !this.#unusable.has(name)
   }
 
-  /** The snapshots that may be readable, in ascending order of sequence. @throws BrokerError */
+  /** Returns the snapshots that may be readable, in ascending order of sequence. @throws BrokerError */
   async index(): Promise<readonly SnapshotEntry[]> {
     return (await this.#store.index()).filter(({ name }) => this.isUsable(name))
   }

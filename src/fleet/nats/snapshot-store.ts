@@ -1,8 +1,9 @@
 /**
  * Keeps whole states in the object store, and an index that lists them with the place of each in the stream.
  *
- * The index is one value beside the leases, so that a new edge reads it with one request. It is in the order of the stream.
- * The oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as there is.
+ * The index is one value beside the leases, so that a new edge reads it with one request. It has the order of the
+ * stream. The oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as
+ * there is.
  */
 import type { KeyValue } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
@@ -21,17 +22,20 @@ export interface SnapshotEntry {
   readonly sequence: number
   readonly epoch: number
   readonly clusterId: string
-  /** null where the number is not known. */
+  /** null if the number is unknown. */
   readonly keys: number | null
   readonly isSynced: boolean
   readonly trustsProgress: boolean
-  /** When etcd had its content, as far as the publisher knows, by its clock. Absent where a state of the stream was read, which is not in the index. */
+  /**
+   * When etcd had its content, as far as the publisher knows, by its clock. Absent for a state read from the stream,
+   * which is not in the index.
+   */
   readonly takenAt?: number
 }
 
 /**
- * Returns when etcd had the content of a snapshot, by its publisher's clock: from the index, else from the time in its name;
- * null if neither says.
+ * Returns when etcd had the content of a snapshot, by its publisher's clock: from the index, else from the time in its
+ * name; null if neither says.
  */
 export function takenAtOf({ name, takenAt }: Pick<SnapshotEntry, 'name' | 'takenAt'>): number | null {
   if (takenAt !== undefined) return takenAt
@@ -39,7 +43,7 @@ export function takenAtOf({ name, takenAt }: Pick<SnapshotEntry, 'name' | 'taken
   return Number.isSafeInteger(madeAt) ? madeAt : null
 }
 
-/** The number of snapshots that are kept: the oldest useful one and the newest ones. */
+/** The number of snapshots to keep: the oldest useful one and the newest ones. */
 const KEPT = 4
 const PAGE_KEYS = 1_000
 const CHUNK_BYTES = 128 * 1024
@@ -92,7 +96,9 @@ export class SnapshotStore {
     await this.#buckets.putObject(this.#names.snapshotBucket, name, chunks, this.#replicas)
   }
 
-  /** Yields the pages of a snapshot, once the checksum of the whole is right. @throws BrokerError `corrupt` or `not-found` too. */
+  /**
+   * Yields the pages of a snapshot after verifying its checksum. @throws BrokerError, also `corrupt` or `not-found`.
+   */
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
     const object = await this.#buckets.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
     if (object === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
@@ -118,15 +124,15 @@ export class SnapshotStore {
     yield page
   }
 
-  /** All snapshots, in ascending order of sequence. @throws BrokerError */
+  /** Returns all snapshots, in ascending order of sequence. @throws BrokerError */
   async index(): Promise<readonly SnapshotEntry[]> {
     return (await this.#readIndex()).entries
   }
 
   /**
-   * Adds a snapshot to the index, and deletes snapshots that are no longer useful.
+   * Adds a snapshot to the index, and deletes obsolete ones.
    *
-   * @param replacesAll the snapshot is a whole state, after which no earlier one helps.
+   * @param replacesAll whether the snapshot is a whole state, which makes all earlier ones useless.
    * @throws BrokerError
    */
   async add(entry: SnapshotEntry, firstSequence: number, replacesAll: boolean): Promise<void> {
@@ -151,7 +157,9 @@ export class SnapshotStore {
     }
   }
 
-  /** Deletes what dead processes left behind: snapshots that no index lists, and stray chunks. @throws BrokerError */
+  /**
+   * Deletes what dead processes left behind: snapshots missing from the index, and stray chunks. @throws BrokerError
+   */
   async sweep(minAgeMs: number): Promise<number> {
     const { snapshotBucket, snapshotPrefix } = this.#names
     const known = new Set((await this.index()).map(({ name }) => name))
@@ -168,7 +176,7 @@ export class SnapshotStore {
   }
 }
 
-/** Returns no entries for an index that cannot be read: the next snapshot writes a new one. */
+/** Returns no entries for an unreadable index: the next snapshot writes a new one. */
 function readEntries(index: Buffer): readonly SnapshotEntry[] {
   try {
     const entries = JSON.parse(index.toString('utf8')) as SnapshotEntry[]

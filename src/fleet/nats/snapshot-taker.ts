@@ -1,8 +1,8 @@
 /**
  * Decides when a publisher's next snapshot is due, and takes it.
  *
- * A snapshot is read from etcd at a revision whose message is acknowledged, rather than from a copy kept here: that costs
- * etcd one paged read for each stretch of stream at least as long as the state itself, and no memory.
+ * A snapshot is read from etcd at a revision whose message is acknowledged, instead of from a copy kept here: that
+ * costs etcd one paged read for each stretch of stream at least as long as the state itself, and no memory.
  */
 import { readPages } from '../../engine/feed/read-pages.js'
 import type { Key } from '../../engine/model/event.js'
@@ -29,7 +29,7 @@ export interface SnapshotTakerOptions {
   /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
-  /** Returns where the stream stands for certain; null while no snapshot may be taken there. */
+  /** Returns the certain end of the stream; null while no snapshot may be taken there. */
   readonly place: () => SnapshotPlace | null
 }
 
@@ -38,11 +38,19 @@ export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys'>
 const PAGE_KEYS = 1_000
 const PAGE_TIMEOUT_MS = 15_000
 const RETRY_MS = 2_000
-/** Orphans are looked for after the first snapshot and then no more often than this, because a bucket lists all resources. */
+/**
+ * The interval between two searches for orphans, the first of which follows the first snapshot; a bucket lists all
+ * resources.
+ */
 const SWEEP_INTERVAL_MS = 3_600_000
-/** The age from which a snapshot that no index lists is an orphan: no upload takes as long, and no two clocks differ by as much. */
+/**
+ * The age from which an unlisted snapshot is an orphan: no upload takes that long, and no two clocks differ by that
+ * much.
+ */
 const ORPHAN_AGE_MS = 3_600_000
-/** A snapshot is due after this share of the stream's bytes, long before the stream discards the place of the last one. */
+/**
+ * A snapshot is due after this share of the stream's bytes, long before the stream discards the place of the last one.
+ */
 const STREAM_SHARE = 0.5
 const NOTHING = { messages: 0, bytes: 0, allBytes: 0 }
 
@@ -50,14 +58,14 @@ export class SnapshotTaker {
   readonly #options: SnapshotTakerOptions
   readonly #store: SnapshotStore
   readonly #stopping = new AbortController()
-  /** Written to the stream since the last snapshot. */
+  /** What was written to the stream since the last snapshot. */
   #since = NOTHING
   #lastBytes = 0
   #sweptMs = Number.NEGATIVE_INFINITY
   #isDue = false
-  /** A subscriber found no snapshot that helps it: whatever is listed next will. */
+  /** A subscriber found no helpful snapshot; whatever is listed next will help. */
   #isWanted = false
-  /** Whole states that are being listed. */
+  /** The number of whole states being listed. */
   #listing = 0
   #taking: Promise<void> | null = null
   #retryTimer: Timer | null = null
@@ -67,7 +75,7 @@ export class SnapshotTaker {
     this.#store = new SnapshotStore(options.client.buckets, options.names, options.limits.replicas, options.envelope)
   }
 
-  /** Resolves when nothing runs any more. */
+  /** Resolves when nothing is running any more. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#retryTimer?.cancel()
@@ -81,8 +89,8 @@ export class SnapshotTaker {
   }
 
   /**
-   * Called when a subscriber finds no snapshot that helps it. The one that is about to be listed serves it as well: at the
-   * start of a fleet every replica asks, and would have etcd read once more for each.
+   * Called when a subscriber finds no helpful snapshot. One that is about to be listed serves it as well: at the start
+   * of a fleet every replica asks, and would make etcd read once for each.
    */
   requestForSubscriber(): void {
     this.#isWanted = true
@@ -90,8 +98,8 @@ export class SnapshotTaker {
   }
 
   /**
-   * Makes a snapshot due where no edge could begin with the existing ones. Nobody waits for it: while the bucket of the index has
-   * no leader, the stream may have one.
+   * Makes a snapshot due if no edge could begin with the existing ones. Nobody waits for it: while the bucket of the
+   * index has no leader, the stream may have one.
    */
   async requestUnlessUsable(firstSequence: number, lastSequence: number): Promise<void> {
     const { clock, logger, names } = this.#options
@@ -109,7 +117,9 @@ export class SnapshotTaker {
     }
   }
 
-  /** Counts what was written to the stream. @param isHistory false for progress, which a snapshot saves nobody from replaying. */
+  /**
+   * Counts what was written to the stream. @param isHistory false for progress, whose replay a snapshot does not save.
+   */
   written(messages: number, bytes: number, isHistory: boolean): void {
     const { messages: before, bytes: bytesBefore, allBytes } = this.#since
     this.#since = {
@@ -120,12 +130,14 @@ export class SnapshotTaker {
     this.consider()
   }
 
-  /** Stores a whole state that the feed has read. `publishState` lists it once the stream has it. @throws BrokerError */
+  /**
+   * Stores a whole state that the feed has read. `publishState` lists it once the stream has it. @throws BrokerError
+   */
   async put(name: string, snapshot: SnapshotWriter): Promise<void> {
     await this.#store.put(name, snapshot)
   }
 
-  /** Lists a stored state in the index, and drops all earlier snapshots, which are of no more use. @throws BrokerError */
+  /** Lists a stored state in the index, and drops all earlier snapshots, which are now useless. @throws BrokerError */
   async publishState(name: string, snapshot: SnapshotWriter, place: SnapshotPlace): Promise<void> {
     this.#lastBytes = snapshot.bytes
     this.#listing++
@@ -183,7 +195,7 @@ export class SnapshotTaker {
     }
   }
 
-  /** Deletes left-over snapshots from time to time. A failure is logged, and the next sweep tries again. */
+  /** Deletes leftover snapshots from time to time. A failure is logged, and the next sweep tries again. */
   async #sweep(): Promise<void> {
     const { clock, logger, names } = this.#options
     if (clock.monotonic() - this.#sweptMs < SWEEP_INTERVAL_MS) return

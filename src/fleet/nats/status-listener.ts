@@ -1,9 +1,10 @@
 /**
- * Listens to the publisher's statuses. Reports to the subscriber's sink how old its content is, when reads may be answered
- * (`synced`), and what is away.
+ * Listens to the publisher's statuses. Reports to the subscriber's sink how old its content is, when reads may be
+ * answered (`synced`), and what is unreachable.
  *
- * Heartbeats of NATS say nothing about etcd: only the publisher's statuses count. A consumer may be alive and deliver nothing
- * (its server has lost touch with the others), so the place of the stream in each status is compared with what has come.
+ * Heartbeats of NATS say nothing about etcd: only the publisher's statuses count. A consumer may be alive and deliver
+ * nothing (its server has lost touch with the others), so the end of the stream in each status is compared with what
+ * has arrived.
  */
 import type { FeedSink } from '../../engine/model/feed-sink.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -27,38 +28,38 @@ export interface StatusListenerOptions {
   /** Returns how far the stream has brought the sink; null before it has. */
   readonly position: () => StreamPosition | null
   readonly isFollowing: () => boolean
-  /** Whether the stream may answer reads, and the sink has everything that was in it when the following began. */
+  /** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
   readonly isCurrent: () => boolean
-  /** Called when messages were written and do not come. */
+  /** Called when messages were written but do not arrive. */
   readonly onStuck: (reason: string) => void
 }
 
 /** A source is silent after this long without a status that counts: three of the publisher's statuses. */
 const SILENT_MS = 3_500
 const CHECK_MS = 500
-/** A confirmation of the age holds for this long, which is less than two of the publisher's statuses. */
+/** A confirmation of the age is valid for this long, which is less than two of the publisher's statuses. */
 export const CONFIRMED_FOR_MS = 1_800
 
-/** What the sink was told last. */
+/** The last state reported to the sink. */
 type Told =
   | 'nothing'
-  /** Reads may be answered, with the age of what is held. */
+  /** Reads may be answered, with the age of the content. */
   | 'stale'
   | 'fresh'
 
 export class StatusListener {
   readonly #options: StatusListenerOptions
   readonly #confirmations = new Confirmations()
-  /** When the last status of the present publisher came. */
+  /** When the last status of the current publisher arrived. */
   #heardMs: number
   /** The epoch in that status. */
   #heardEpoch = 0
   #trouble: PublisherStatus['trouble'] = null
   #followingMs = 0
-  /** When the newest message or snapshot that is held was written, by its publisher's clock. */
+  /** When the newest message or snapshot held was written, by its publisher's clock. */
   #writtenAt: number | null = null
   #told: Told = 'nothing'
-  /** The message after which nothing has come although the stream has more; null while nothing is missing. */
+  /** The message after which nothing has arrived although the stream has more; null while nothing is missing. */
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
   #subscription: Closable | null = null
   #timer: Timer | null = null
@@ -68,7 +69,9 @@ export class StatusListener {
     this.#heardMs = options.clock.monotonic()
   }
 
-  /** The milliseconds for which etcd may have had more than the sink holds; null before the publisher has told it. */
+  /**
+   * The milliseconds for which etcd may have had more than the sink holds; null before the publisher has reported it.
+   */
   get ageMs(): number | null {
     const { confirmedMs } = this.#confirmations
     return confirmedMs === null ? null : this.#options.clock.monotonic() - confirmedMs
@@ -86,29 +89,32 @@ export class StatusListener {
     this.#timer?.cancel()
   }
 
-  /** The stream was made anew: statuses about the messages of the old one no longer count. */
+  /** The stream was recreated: statuses about messages of the old one no longer count. */
   forget(): void {
     this.#confirmations.forget()
   }
 
-  /** Called when the stream begins to be followed. */
+  /** Called when following the stream begins. */
   following(): void {
     this.#followingMs = this.#options.clock.monotonic()
     this.consider()
   }
 
-  /** Called when the stream is not followed any more. */
+  /** Called when the stream is no longer followed. */
   away(): void {
     if (this.#told === 'fresh') this.#told = 'stale'
   }
 
-  /** Called when the stream has brought the sink there. @param writtenAt when that was written; absent where the sink was there before. */
+  /**
+   * Called when the stream has brought the sink there. @param writtenAt when that was written; absent if the sink was
+   * there before.
+   */
   moved({ sequence, epoch }: StreamPosition, writtenAt?: number | null): void {
     if (writtenAt !== undefined) this.#writtenAt = writtenAt
     if (this.#confirmations.reached(sequence, epoch)) this.#tellAge()
   }
 
-  /** Tells the sink that reads may be answered, as soon as that is so. */
+  /** Reports to the sink that reads may be answered, as soon as that is so. */
   consider(): void {
     const { sink, clock, isFollowing, isCurrent } = this.#options
     if (this.#told === 'fresh' || !isFollowing() || !isCurrent()) return
@@ -117,10 +123,11 @@ export class StatusListener {
       return sink.synced()
     }
     if (this.#told === 'stale') return
-    // There may be no publisher for a long time. Serve what is held with its age, by the clocks of two machines if need be.
+    // There may be no publisher for a long time. Serve the content with its age, by the clocks of two machines if need
+    // be.
     if (this.#trouble === null && clock.monotonic() - this.#followingMs <= SILENT_MS) return
     this.#told = 'stale'
-    // If that is not known either, the sink keeps counting from its last confirmation.
+    // If that is unknown too, the sink keeps counting from its last confirmation.
     if (this.ageMs === null && this.#writtenAt !== null) {
       sink.confirmed?.(Math.max(0, clock.now() - this.#writtenAt), CONFIRMED_FOR_MS)
     }
@@ -136,7 +143,7 @@ export class StatusListener {
     const { trouble, epoch, sequence } = status
     const place = position()
     const nowMs = clock.monotonic()
-    // Another publisher has taken over from the one that sent this. One that has fallen silent may have been lost with its epoch.
+    // Another publisher has taken over from the sender. One that has fallen silent may have been lost with its epoch.
     const isNextHeard = epoch < this.#heardEpoch && nowMs - this.#heardMs <= SILENT_MS
     if (isNextHeard || epoch < (place?.epoch ?? 0)) return
     if (!this.#confirmations.heard(status, nowMs)) return
@@ -165,7 +172,7 @@ export class StatusListener {
 
   #check(): void {
     const { client, subject, clock, isFollowing } = this.#options
-    // The stream is there, and who writes it is not: perhaps this server of NATS does not hear the publisher.
+    // The stream is reachable but its writer is not: perhaps this NATS server does not hear the publisher.
     if (isFollowing() && clock.monotonic() - this.#heardMs > SILENT_MS) client.doubtSubject(subject)
     if (this.#told === 'fresh' && isFollowing() && !this.#isConfirmed) {
       this.#told = 'stale'

@@ -1,9 +1,10 @@
 /**
- * Sends the publisher's status once a second and on request: how far the stream is, how old that is, and whether etcd answers.
+ * Sends the publisher's status once a second and on request: the end of the stream, how old that is, and whether etcd
+ * answers.
  *
- * The age counts from the newest question to etcd (`etcd-pulse.ts`) that was asked after the feed had caught up, once the stream
- * has everything that etcd had sent before its answer. The arrival of an event proves nothing: it may have waited while this
- * process was stopped.
+ * The age counts from the newest request to etcd (`etcd-pulse.ts`) sent after the feed had caught up, once the stream
+ * has everything that etcd had sent before its answer. The arrival of an event proves nothing: it may have waited while
+ * this process was stopped.
  */
 import type { Key } from '../../engine/model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -12,10 +13,10 @@ import type { EtcdPulse } from './etcd-pulse.js'
 import type { NatsClient } from './nats-client.js'
 import type { PublisherStatus } from './publisher-status.js'
 
-/** An answer of etcd that says how old the stream is, once it has all that came before. */
+/** An answer from etcd that proves how old the stream is, once it has everything that came before. */
 interface Proof {
   readonly askedAtMs: number
-  /** How many items had come until the answer. */
+  /** The number of items received before the answer. */
   readonly received: number
 }
 
@@ -38,11 +39,11 @@ const INTERVAL_MS = 1_000
 const PULSE_PATIENCE_MS = 300
 /** And no longer than this until the stream has what came before that answer. */
 const WRITE_PATIENCE_MS = 300
-/** A question that was asked before the feed had caught up proves nothing; the next one is asked after this. */
+/** A request sent before the feed had caught up proves nothing; the next one follows after this. */
 const ASK_AGAIN_MS = 500
-/** Answers that wait for the stream, one a second; beyond it the newest replaces the one before. */
+/** The most answers that wait for the stream, one a second; beyond it the newest replaces the previous one. */
 const MOST_PROOFS = 64
-/** The shortest time between two statuses: edges that start together all ask for one at once. */
+/** The shortest time between two statuses: edges that start together all request one at once. */
 const REQUEST_GAP_MS = 200
 
 export class StatusSender {
@@ -55,14 +56,14 @@ export class StatusSender {
   /** Whether the feed has proven that it has caught up with etcd. Continuing a stream does not prove it. */
   #isCaughtUp = false
   #caughtUpAtMs = 0
-  /** The stream has everything that etcd had at this time, by the monotonic clock. */
+  /** The monotonic time at which etcd had nothing that the stream lacks now. */
   #vouchedMs: number | null = null
-  /** What has come from etcd and is not in the stream yet, oldest first, each with its number. */
+  /** What has arrived from etcd and is not in the stream yet, oldest first, each with its number. */
   readonly #unpublished = new Map<object, number>()
   #received = 0
   /** Oldest first. */
   #proofs: Proof[] = []
-  /** Ends the wait of a regular status for the stream. */
+  /** Ends a regular status's wait for the stream. */
   #patience: Timer | null = null
 
   constructor(options: StatusSenderOptions) {
@@ -102,19 +103,19 @@ export class StatusSender {
     if (this.#timer !== null) this.#tellIn(0)
   }
 
-  /** Called when the feed lists anew: it has to prove again that it has caught up. */
+  /** Called when the feed relists: it has to prove again that it has caught up. */
   fellBehind(): void {
     this.#isCaughtUp = false
   }
 
-  /** Called when etcd is away, or refuses. */
+  /** Called when etcd is unreachable, or refuses. */
   troubled(reason: string, isRefusal: boolean): void {
     this.#trouble = { reason, isRefusal }
     this.#isCaughtUp = false
     this.#publish()
   }
 
-  /** Called when something has come from etcd that is to be published. */
+  /** Called when something to be published has arrived from etcd. */
   received(item: object): void {
     this.#unpublished.set(item, ++this.#received)
   }
@@ -122,7 +123,7 @@ export class StatusSender {
   /** Called when the stream has it. */
   published(item: object): void {
     this.#unpublished.delete(item)
-    // Where NATS is far away the regular status has gone before the stream had what it needs.
+    // If NATS is far away, the regular status was sent before the stream had what it needs.
     const wasTold = this.#patience === null && this.#proofs.length > 0
     this.#settle()
     if (wasTold && this.#proofs.length === 0) this.#publish()
@@ -161,7 +162,7 @@ export class StatusSender {
     this.#settle()
   }
 
-  /** Takes the proofs for which the stream has what it needs. */
+  /** Settles the proofs for which the stream has what they need. */
   #settle(): void {
     if (this.#proofs.length === 0) return
     const [oldest] = this.#unpublished.values()

@@ -1,8 +1,8 @@
 /**
  * Follows a stream with an ephemeral push consumer.
  *
- * The library's ordered consumer was rejected: its iterator has no bound, and it recovers in silence. Here every doubt (a gap,
- * a missing heartbeat) ends the following, and the subscriber decides where to go on.
+ * The library's ordered consumer was rejected: its iterator is unbounded, and it recovers silently. Here every doubt (a
+ * gap, a missing heartbeat) ends the follower, and the subscriber decides where to continue.
  */
 import {
   AckPolicy,
@@ -21,11 +21,11 @@ import type { Closable } from './closable.js'
 import { bufferOf } from './buffer-of.js'
 
 const HEARTBEAT_MS = 1_000
-/** The number of missing heartbeats after which the following ends. */
+/** The number of missing heartbeats after which the follower ends. */
 const MISSED_HEARTBEATS = 3
 
 export interface FollowHandlers {
-  /** Messages come in order; the stream's sequence has no gap except where the stream has discarded messages. */
+  /** Messages arrive in order; the sequence has no gap except where the stream has discarded messages. */
   onMessage(sequence: number, data: Buffer): void
   /** Called when the server is alive and has nothing new. */
   onIdle(): void
@@ -34,7 +34,7 @@ export interface FollowHandlers {
 }
 
 interface FollowerHandlers extends FollowHandlers {
-  /** Called before the end of a following that has heard nothing for too long. */
+  /** Called before the end of a follower that has heard nothing for too long. */
   onSilent(): void
 }
 

@@ -1,16 +1,17 @@
 /**
- * Writes to a stream, one message after the other, in the order of the calls.
+ * Writes to a stream, one message after the other, in call order.
  *
- * Each write names the sequence that it expects to follow, and is sent when the one before it has been answered. That is the
- * fence: once another publisher has written, the one write that may be on its way is refused, and no later one is made. Several
- * writes on their way were rejected. One of them may expect just the sequence at which another publisher has written, and would
- * be taken after all; and a second fence, the message that each expects to follow (`Nats-Expected-Last-Msg-Id`), ends the stream
- * on every replica of a NATS of 2.15 when it refuses one. What comes meanwhile shares the next message.
+ * Each write names the sequence that it expects to follow, and is sent when the previous one has been answered. That is
+ * the fence: once another publisher has written, the one write that may be in flight is rejected, and no later one is
+ * made. Several writes in flight were rejected as a design. One of them may expect exactly the sequence that another
+ * publisher has written, and would be accepted after all; and a second fence, the message that each expects to follow
+ * (`Nats-Expected-Last-Msg-Id`), ends the stream on every replica of NATS 2.15 when it rejects one. What arrives
+ * meanwhile shares the next message.
  *
- * A write without an answer is sent again after a second, and then at growing intervals, so that a slow NATS does not get more
- * work. The fence and the message's id make that harmless: the stream takes one of two copies. If it took the first, the answer
- * to it comes first; only if that answer was lost does the refusal of the second end the session, and the next session finds its
- * own message at the end of the stream.
+ * An unanswered write is resent after a second, and then at growing intervals, so that a slow NATS does not get more
+ * work. The fence and the message's id make that harmless: the stream accepts one of two copies. If it accepted the
+ * first, the answer to it comes first; only if that answer was lost does the rejection of the second end the session,
+ * and the next session finds its own message at the end of the stream.
  */
 import { createInbox, headers as createHeaders, type Msg, type NatsConnection, type Subscription } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -18,9 +19,9 @@ import { BrokerError, MESSAGE_IN_PROCESS, WRONG_LAST_MESSAGE, WRONG_LAST_SEQUENC
 
 /** A write that is not answered within this time has failed. */
 const WRITE_TIMEOUT_MS = 5_000
-/** A stream that changes its leader loses what it was sent meanwhile: after this without an answer the write is sent again. */
+/** A stream that changes its leader loses what it was sent meanwhile, so an unanswered write is resent after this. */
 const WRITE_AGAIN_MS = 1_000
-/** Where NATS says that no stream takes it, the stream may have a leader a moment later. */
+/** When NATS reports that no stream accepts the subject, the stream may have a leader a moment later. */
 const NO_STREAM_AGAIN_MS = 200
 
 interface Write {
@@ -38,20 +39,20 @@ export class StreamWriter {
   readonly #onUnanswered: () => void
   readonly #inbox = createInbox()
   readonly #subscription: Subscription
-  /** Unique, so that no message of another writer is taken for one of this one. */
+  /** Unique, so that no message of another writer is mistaken for one of this one. */
   readonly #session = this.#inbox.slice(this.#inbox.lastIndexOf('.') + 1)
-  /** The first is on its way, the others wait for it. */
+  /** The first is in flight, the others wait for it. */
   readonly #writes: Write[] = []
   #next = 0
   /** When the first was sent for the first time. */
   #sentMs = 0
-  /** How long its next answer is waited for. */
+  /** How long to wait for the next answer to the first. */
   #gapMs = WRITE_AGAIN_MS
   #timer: Timer | null = null
   /** Why nothing is written any more. */
   #failure: BrokerError | null = null
 
-  /** @param onUnanswered called whenever a write that was not taken for a second or longer is sent again, or has failed. */
+  /** @param onUnanswered called whenever a write is resent after a second or longer, or has failed. */
   constructor(connection: NatsConnection, subject: string, clock: Clock, onUnanswered: () => void) {
     this.#connection = connection
     this.#subject = subject
@@ -66,7 +67,8 @@ export class StreamWriter {
 
   /**
    * @returns the message's own sequence.
-   * @throws BrokerError; `unavailable` leaves open whether it was written. After the first failure every write fails the same.
+   * @throws BrokerError; `unavailable` leaves open whether it was written. After the first failure every write fails in
+   * the same way.
    */
   write(data: Buffer, expectedLastSequence: number): Promise<number> {
     if (this.#failure !== null) return Promise.reject(this.#failure)
@@ -101,7 +103,7 @@ export class StreamWriter {
     this.#sendAgainIn(this.#gapMs, `not acknowledged within ${WRITE_TIMEOUT_MS} ms`)
   }
 
-  /** @param reason why the write has failed, where it would be too late then. */
+  /** @param reason why the write has failed if it would be too late then. */
   #sendAgainIn(gapMs: number, reason: string): void {
     this.#timer?.cancel()
     const leftMs = this.#sentMs + WRITE_TIMEOUT_MS - this.#clock.monotonic()
@@ -121,7 +123,8 @@ export class StreamWriter {
     const answer = message.json<{ seq?: number; error?: { err_code?: number; description?: string } }>()
     const { seq, error } = answer
     if (error === undefined && seq !== undefined) {
-      // About a second copy, while the first is still being written: 2.9 gives it no sequence, later releases refuse it.
+      // The answer to a second copy while the first is still being written: 2.9 gives it no sequence, later releases
+      // reject it.
       if (seq === 0) return
       this.#writes.shift()
       write.resolve(seq)

@@ -17,15 +17,15 @@ import type { StreamState } from './nats-client.js'
 import type { SnapshotEntry } from './snapshot-store.js'
 
 export interface SubscriberState {
-  /** When the stream was made. A stream that is deleted and made again counts from one. */
+  /** When the stream was created. A recreated stream counts from one again. */
   readonly created: string
   /** The message at which the chain broke: earlier snapshots do not help. 0 while the chain is whole. */
   readonly brokenAt: number
-  /** The message that did not follow when it was first read. The stream is read again from an earlier snapshot, once. */
+  /** The message that did not follow when it was first read. The stream is reread from an earlier snapshot, once. */
   readonly doubtedAt: number
-  /** The stream contradicted what the sink holds. */
+  /** Whether the stream contradicted the sink's content. */
   readonly isOtherHistory: boolean
-  /** The etcd that the sink's content came from; null while that is not known. */
+  /** The etcd that the sink's content came from; null while unknown. */
   readonly clusterId: string | null
 }
 
@@ -37,23 +37,23 @@ export const NOTHING_READ: SubscriberState = {
   clusterId: null,
 }
 
-/** What the sink holds, whatever fed it. */
+/** The content of the sink, whatever fed it. */
 export interface Held {
   readonly position: Revision
-  /** null where it is not known. */
+  /** null if unknown. */
   readonly clusterId: string | null
 }
 
 export type Start =
   | { readonly kind: 'load'; readonly entry: SnapshotEntry; readonly reason: ReplaceReason }
-  /** Begins the chain at a snapshot, and lets the sink keep what it has. */
+  /** Begins the chain at a snapshot, and lets the sink keep its content. */
   | { readonly kind: 'bridge'; readonly entry: SnapshotEntry }
   | { readonly kind: 'wait'; readonly reason: string }
 
 export interface StartOptions {
-  /** A new replica replays at most so many messages of history. */
+  /** The most messages of history that a new replica replays. */
   readonly refillMessages: number
-  /** How the sink is to take a loss of history. */
+  /** How the sink handles a loss of history. */
   readonly onGap: 'expire' | 'coalesce'
 }
 
@@ -84,19 +84,22 @@ export function chooseStart(
   return { kind: 'load', entry: newest, reason: onGap === 'coalesce' ? 'coalesce' : 'gap' }
 }
 
-/** Decides how to take a whole state from the stream: its snapshot is there, because the publisher wrote it first. */
+/** Decides how to take a whole state from the stream: its snapshot exists, because the publisher wrote it first. */
 export function startAtState(message: StateMessage, sequence: number, held: Held | null): Start {
   const { revision, settled, epoch, clusterId, snapshot: name, reason, isSynced, trustsProgress } = message
   const entry = { name, revision, settled, sequence, epoch, clusterId, isSynced, trustsProgress, keys: null }
   if (held === null) return { kind: 'load', entry, reason: 'initial' }
   const isSameEtcd = isFrom(held, clusterId)
-  // The sink has reached beyond the state already, so that for this sink there is no gap.
+  // The sink is already beyond the state, so for this sink there is no gap.
   if (revision <= held.position && reason !== 'history-changed' && isSameEtcd) return { kind: 'bridge', entry }
   const isOther = held.position > revision || !isSameEtcd
   return { kind: 'load', entry, reason: isOther ? 'history-changed' : reason }
 }
 
-/** A message may follow after all when the stream is read from further back: then it is `doubted`, and otherwise `broken`. */
+/**
+ * A message may follow after all when the stream is read from further back: then it is `doubted`, and otherwise
+ * `broken`.
+ */
 export function chainBroke(
   state: SubscriberState,
   { sequence, isMisplaced, isOtherHistory }: Extract<ChainEnd, { kind: 'broken' }>,
@@ -108,7 +111,7 @@ export function chainBroke(
   return { kind: 'broken', state: { ...state, brokenAt: sequence, isOtherHistory: isOther } }
 }
 
-/** True also where it is not known which etcd the content came from. */
+/** Also true if it is unknown which etcd the content came from. */
 function isFrom(held: Held, clusterId: string): boolean {
   return held.clusterId === null || held.clusterId === clusterId
 }

@@ -1,12 +1,12 @@
 /**
- * Brings one replica's sink up to a resource's stream: a snapshot, then every message after it, by one consumer.
+ * Brings one replica's sink up to a resource's stream: a snapshot, then every message after it, with one consumer.
  *
- * `message-chain.ts` checks that nothing is missing between two messages. When it finds a hole, the sink takes a newer
- * snapshot as a gap, so the sink itself never has a hole. A new replica begins at the oldest snapshot that the stream still
- * reaches, so that its ring is filled with history from before the replica started.
+ * `message-chain.ts` checks that nothing is missing between two messages. If it finds a hole, the sink takes a newer
+ * snapshot as a gap, so the sink itself never has a hole. A new replica begins at the oldest snapshot that the stream
+ * still reaches, so that its ring is filled with history from before the replica started.
  *
- * A sink that is ahead of the snapshots keeps what it has: the chain begins behind it, at a snapshot from which the stream
- * leads up to it. `subscriber-state.ts` decides which of these it is.
+ * A sink that is ahead of the snapshots keeps its content: the chain begins behind it, at a snapshot from which the
+ * stream leads up to it. `subscriber-state.ts` decides which of these it is.
  */
 import { addInTurns } from '../../engine/feed/add-in-turns.js'
 import type { KeyValue } from '../../engine/model/event.js'
@@ -48,11 +48,11 @@ export interface SubscriberOptions extends StartOptions {
   readonly envelope: Envelope
   readonly replicas: number
   readonly sink: PlacedSink
-  /** Asks the publisher for a snapshot: none that is there helps. */
+  /** Asks the publisher for a snapshot, because no existing one helps. */
   readonly requestSnapshot: () => void
   /** Asks the publisher for its status. */
   readonly requestStatus: () => void
-  /** The stream is followed again: whatever fed the sink meanwhile has to stop before this returns. */
+  /** The stream is followed again: whatever fed the sink meanwhile must stop before this returns. */
   readonly onFollowing: () => void
   /** The stream is not followed, for this reason. */
   readonly onAway: (reason: string) => void
@@ -60,7 +60,7 @@ export interface SubscriberOptions extends StartOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: SubscriberMetrics
-  /** The cluster id of the etcd that feeds the sink itself at the moment; null when none does. */
+  /** The cluster id of the etcd that currently feeds the sink directly; null if none does. */
   readonly directClusterId: () => string | null
 }
 
@@ -82,11 +82,14 @@ export class Subscriber {
   #running: Promise<void> | null = null
   readonly #chain: MessageChain
   #state: SubscriberState = NOTHING_READ
-  /** The last message that was in the stream when the following began. */
+  /** The last message in the stream when the follower started. */
   #target = 0
-  /** The newest message of the stream that this fleet has not signed. It is skipped: the chain shows whether one is missing. */
+  /**
+   * The newest message of the stream that this fleet has not signed. It is skipped: the chain shows whether one is
+   * missing.
+   */
   #refused = 0
-  /** The consumer that reads the stream; null while none does. */
+  /** The consumer that reads the stream; null if there is none. */
   #following: Following | null = null
 
   constructor(options: SubscriberOptions) {
@@ -118,14 +121,16 @@ export class Subscriber {
     this.#running ??= this.#run(this.#stopping.signal)
   }
 
-  /** The sink hears nothing after the call; resolves when nothing of it runs. */
+  /** The sink is not called after this call; resolves when nothing is running any more. */
   async stop(): Promise<void> {
     this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
     this.#status.stop()
     await this.#running
   }
 
-  /** The milliseconds for which etcd may have had more than the sink holds; null before the publisher has told it. */
+  /**
+   * The milliseconds for which etcd may have had more than the sink holds; null before the publisher has reported it.
+   */
   get ageMs(): number | null {
     return this.#status.ageMs
   }
@@ -149,7 +154,7 @@ export class Subscriber {
     return this.#following?.isHeard === true
   }
 
-  /** The last message that the sink was given; 0 before the first. */
+  /** The last message delivered to the sink; 0 before the first. */
   get #sequence(): number {
     return this.#chain.place?.sequence ?? 0
   }
@@ -194,7 +199,7 @@ export class Subscriber {
 
   // Where to begin
 
-  /** Begins the chain, unless the stream still has what comes after its place. @throws BrokerError */
+  /** Begins the chain, unless the stream still has what follows its place. @throws BrokerError */
   async #findPlace(): Promise<void> {
     const { client, names } = this.#options
     const stream = await client.streamState(names.stream)
@@ -253,7 +258,7 @@ export class Subscriber {
     this.#state = { ...this.#state, brokenAt: 0, isOtherHistory: false, clusterId: entry.clusterId }
   }
 
-  /** Begins behind the sink, which keeps what it has; the stream has to tell the same again. @throws BrokerError */
+  /** Begins behind the sink, which keeps its content; the stream must repeat the same history. @throws BrokerError */
   async #bridge(entry: SnapshotEntry): Promise<void> {
     const last = this.#options.sink.lastBatch
     const isAhead = last !== null && last.revision > entry.revision
@@ -264,7 +269,7 @@ export class Subscriber {
     this.#state = { ...this.#state, clusterId: entry.clusterId }
   }
 
-  /** Takes a state; where its snapshot cannot be read, the chain is broken there and a later snapshot has to do. */
+  /** Loads a state; if its snapshot is unreadable, the chain is broken there and a later snapshot is needed. */
   async #tryState(message: StateMessage, sequence: number): Promise<Outcome | null> {
     try {
       await this.#begin(startAtState(message, sequence, this.#held))
@@ -293,7 +298,7 @@ export class Subscriber {
       const following: Following = { isHeard: false, end: finish }
       this.#following = following
       const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
-      // NATS is alive. Whether the publisher and etcd are, only the publisher's status can say.
+      // NATS is alive. Only the publisher's status can say whether the publisher and etcd are.
       const onHeard = (): void => {
         if (following.isHeard) return
         following.isHeard = true
@@ -314,7 +319,7 @@ export class Subscriber {
         onEnd: (reason) => finish({ kind: 'ended', reason }),
       })
       signal.addEventListener('abort', onAbort, { once: true })
-      // Nothing is missing, so the first heartbeat need not be awaited.
+      // Nothing is missing, so do not wait for the first heartbeat.
       if (place.sequence >= this.#target && client.isConnected) onHeard()
     })
   }

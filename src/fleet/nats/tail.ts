@@ -1,4 +1,7 @@
-/** Finds the last whole message of a stream, after which the next publisher goes on, and by what it recognises the history. */
+/**
+ * Finds the last whole message of a stream, after which the next publisher continues, and the fingerprint of its
+ * history.
+ */
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 import type { Envelope } from './envelope.js'
@@ -8,17 +11,17 @@ import type { NatsClient } from './nats-client.js'
 import { FINGERPRINT_EVERY, recallHistory } from './recall-history.js'
 
 export interface Tail {
-  /** The next write must expect this sequence; 0 where nothing was ever written. */
+  /** The sequence that the next write must expect; 0 if nothing was ever written. */
   readonly sequence: number
   /** The first message that the stream still has. */
   readonly first: number
-  /** null when no message is left after which a publisher could go on. */
+  /** null if no message is left after which a publisher could continue. */
   readonly end: StreamEnd | null
 }
 
 export interface StreamEnd {
   readonly message: Message
-  /** Of everything up to the message. */
+  /** The fingerprint of everything up to the message. */
   readonly fingerprint: HistoryFingerprint
 }
 
@@ -28,12 +31,12 @@ interface Placed {
   readonly start: number
 }
 
-/** The most messages at the end of a stream that are skipped because this fleet has not signed them. */
+/** The most unsigned messages skipped at the end of a stream. */
 const MOST_REFUSED = 64
 
 /**
- * Skips the parts of a message whose publisher died before the last part, and messages that this fleet has not signed. After
- * a message that cannot be read, or that something else wrote, no publisher can go on.
+ * Skips the parts of a message whose publisher died before the last part, and messages that this fleet has not signed.
+ * No publisher can continue after a message that is unreadable or foreign.
  *
  * @throws BrokerError
  */
@@ -56,7 +59,7 @@ interface Source {
   readonly envelope: Envelope
 }
 
-/** The messages from the last fingerprint on in ascending order, as far as one leads to the next. */
+/** Returns the messages from the last fingerprint on in ascending order, as far as one leads to the next. */
 async function sinceFingerprint(source: Source, first: number, newest: Placed): Promise<Message[]> {
   const messages = [newest.message]
   let oldest: Placed = newest
@@ -74,7 +77,7 @@ function leadsTo(before: Message, after: Message): boolean {
   return before.revision === after.previous && before.epoch <= after.epoch && before.clusterId === after.clusterId
 }
 
-/** null in place of a message that cannot be read. */
+/** Returns null instead of an unreadable message. */
 async function orNull(read: Promise<Placed | null>): Promise<Placed | null> {
   try {
     return await read
@@ -84,7 +87,7 @@ async function orNull(read: Promise<Placed | null>): Promise<Placed | null> {
   }
 }
 
-/** The last whole message that ends at sequence `last` or before; null where there is none that can be used. */
+/** Returns the last whole message that ends at or before sequence `last`; null if none is usable. */
 async function lastMessage(from: Source, first: number, last: number): Promise<Placed | null> {
   let refused = 0
   for (let at = last; at >= first;) {

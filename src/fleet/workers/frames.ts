@@ -1,10 +1,13 @@
 /**
- * The frames between the primary and its workers: `length (4) | type (1) | body`, little endian. Both ends are the same build
- * of the same program, so there is no versioning; a frame that makes no sense is a bug and ends the link.
+ * The frames between the primary and its workers: `length (4) | type (1) | body`, little endian. Both ends are the same
+ * build of the same program, so there is no versioning; an invalid frame is a bug and ends the link.
  */
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 
-/** A whole batch is one frame, and etcd's largest transaction is far below this: a longer frame means that the bytes are out of step. */
+/**
+ * A whole batch is one frame, and etcd's largest transaction is far below this: a longer frame means that the bytes are
+ * out of step.
+ */
 const MAX_FRAME_BYTES = 256 * 1024 * 1024
 const LENGTH_BYTES = 4
 
@@ -34,7 +37,10 @@ export class FrameReader extends ByteReader {
   }
 }
 
-/** Cuts the chunks of a socket into frames. A frame within one chunk is a slice of it; any other gets a buffer of its own. */
+/**
+ * Splits the chunks of a socket into frames. A frame within one chunk is a slice of it; any other gets a separate
+ * buffer.
+ */
 export class FrameSplitter {
   readonly #length = Buffer.alloc(LENGTH_BYTES)
   #lengthFilled = 0

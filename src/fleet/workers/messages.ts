@@ -1,10 +1,11 @@
 /**
- * The messages between primary and workers. The primary gives each feed a number, the same for all workers, so that a batch
- * is encoded once however many workers there are.
+ * The messages between primary and workers. The primary gives each feed a number, the same for all workers, so that a
+ * batch is encoded once however many workers there are.
  *
  *     worker → primary   subscribe, unsubscribe, request-progress, ask, cancel, collected, started,
  *                        enter, hold, leave, draw-requests, spend-bytes, resets
- *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, confirmed, disconnected,
+ *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, confirmed,
+ *     disconnected,
  *                        refused, answer, collect, drain, entered, drawn, spent, suspect-network
  */
 import type { Batch, KeyValue } from '../../engine/model/event.js'
@@ -52,7 +53,7 @@ export const ToPrimary = {
   resets: 13,
 } as const
 
-/** The questions of a worker: the first three are about one feed, the others about the primary's upstream or the primary itself. */
+/** A worker's requests: the first three concern one feed, the others the primary's upstream or the primary itself. */
 export const Question = {
   currentRevision: 1,
   readState: 2,
@@ -61,7 +62,7 @@ export const Question = {
   metrics: 5,
   checkConsistency: 6,
   status: 7,
-  /** Asks for nothing: any answer is a sign of life. */
+  /** Requests nothing: any answer is a sign of life. */
   ping: 8,
 } as const
 
@@ -86,7 +87,10 @@ export const Answer = {
 
 const REASONS: readonly ReplaceReason[] = ['initial', 'gap', 'coalesce', 'history-changed']
 const BATCHES = new BatchCodec({ put: 0, delete: 1 })
-/** The size at which batches and pages are cut: a few of the socket's buffers, so that a long state does not hold up live frames. */
+/**
+ * The size at which batches and pages are split: a few of the socket's buffers, so that a long state does not hold up
+ * live frames.
+ */
 export const PAGE_BYTES = 256 * 1024
 
 export function replaceFrame(feed: number, revision: Revision, reason: ReplaceReason): Buffer {
@@ -100,7 +104,7 @@ export function readReplace(reader: FrameReader): { readonly revision: Revision;
   return { revision, reason }
 }
 
-/** Writes whole batches into frames of about `PAGE_BYTES`. */
+/** Packs whole batches into frames of about `PAGE_BYTES`. */
 export function* batchFrames(feed: number, batches: readonly Batch[]): Generator<Buffer, void, void> {
   let first = 0
   let bytes = 0
@@ -121,7 +125,7 @@ export function readBatches(reader: FrameReader): Batch[] {
   return batches
 }
 
-/** Cuts key-values into pages of about `PAGE_BYTES`. */
+/** Splits key-values into pages of about `PAGE_BYTES`. */
 export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyValue[], void, void> {
   let page: KeyValue[] = []
   let bytes = 0
@@ -136,7 +140,10 @@ export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyV
   if (page.length > 0) yield page
 }
 
-/** Writes an error for the worker. Any other than an `UpstreamError` is a bug of the primary, and arrives as `unavailable`. */
+/**
+ * Encodes an error for the worker. Anything but an `UpstreamError` is a bug of the primary, and arrives as
+ * `unavailable`.
+ */
 export function failureFrame(id: number, error: unknown): Buffer {
   const writer = new FrameWriter(ToWorker.answer).count(id).byte(Answer.failed)
   writeFailure(writer, error instanceof UpstreamError ? error : new UpstreamError('unavailable', errorMessage(error)))

@@ -11,7 +11,7 @@ import type { FrameReader } from './frames.js'
 import { readBatches, readReplace, ToWorker } from './messages.js'
 
 export interface PrimaryFeedLink {
-  /** Asks the primary. It says whether progress can be trusted together with `synced`. */
+  /** Asks the primary, which says together with `synced` whether progress can be trusted. */
   readonly freshness: FreshnessSource & { trustsProgress: boolean }
   readonly clock: Clock
   start(): void
@@ -21,7 +21,7 @@ export interface PrimaryFeedLink {
 export class PrimaryFeed implements ResourceFeed {
   readonly prefix: Key
   readonly freshness: FreshnessSource
-  /** The number that the primary gave the feed; null until the primary has told it. */
+  /** The number that the primary gave the feed; null until the primary has sent it. */
   id: number | null = null
   readonly #sink: FeedSink
   readonly #link: PrimaryFeedLink
@@ -29,9 +29,12 @@ export class PrimaryFeed implements ResourceFeed {
   #replacingAt: Revision | null = null
   #revision: Revision | null = null
   #status: Omit<FeedStatus, 'revision'> = { state: 'idle', connectedSince: null, reason: null }
-  /** The source reports its age and for how long that holds, so the silence of the primary needs no report of its own. */
+  /**
+   * Whether the source reports its age and how long that is valid, so that the primary's silence needs no separate
+   * report.
+   */
   #tellsAge = false
-  /** The status from before the primary fell silent; null while the primary speaks, or when it has sent another since. */
+  /** The status from before the primary fell silent; null while the primary speaks, or once it has sent another. */
   #lost: Omit<FeedStatus, 'revision'> | null = null
 
   constructor({ resource, sink }: FeedRequest, link: PrimaryFeedLink) {
@@ -57,7 +60,7 @@ export class PrimaryFeed implements ResourceFeed {
     this.#link.stop()
   }
 
-  /** The primary has fallen silent: its last frame was the last confirmation of what is held. */
+  /** The primary has fallen silent: its last frame was the last confirmation of the content. */
   lose(reason: string, silentMs: number): void {
     this.#lost ??= this.#status
     this.#status = { ...this.#status, state: 'backing-off', connectedSince: null, reason }
@@ -65,7 +68,7 @@ export class PrimaryFeed implements ResourceFeed {
     if (!this.#tellsAge) this.#sink.confirmed?.(silentMs, Number.POSITIVE_INFINITY)
   }
 
-  /** The primary speaks again, and everything that it sent meanwhile has come. */
+  /** The primary speaks again, and everything that it sent meanwhile has arrived. */
   back(): void {
     if (this.#lost === null) return
     this.#status = this.#lost

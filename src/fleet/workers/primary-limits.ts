@@ -1,6 +1,6 @@
 /**
- * The primary's end of the limits that hold for all workers together: it keeps what the clients of one worker hold, and gives it
- * back when the worker is gone.
+ * The primary's end of the limits shared by all workers: it tracks what the clients of one worker hold, and releases it
+ * when the worker is gone.
  */
 import {
   SEMAPHORE_NAMES,
@@ -23,7 +23,7 @@ export interface CountedLimits {
 export class PrimaryLimits {
   readonly #limits: CountedLimits
   readonly #send: (frame: Buffer) => void
-  /** By the worker's number: a slot that is held, or one that is waited for. */
+  /** By the worker's number: a slot that is held, or one that is being waited for. */
   readonly #slots = new Map<number, (() => void) | AbortController>()
 
   constructor(limits: CountedLimits, send: (frame: Buffer) => void) {
@@ -60,7 +60,7 @@ export class PrimaryLimits {
     }
   }
 
-  /** Gives back everything that the worker's clients held. */
+  /** Releases everything that the worker's clients held. */
   close(): void {
     for (const id of this.#slots.keys()) this.#leave(id)
   }

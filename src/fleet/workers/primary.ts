@@ -1,12 +1,12 @@
 /**
- * The primary process of a server with workers: it owns the watches on the upstream, one for each prefix that any worker
- * wants, and a link to each worker. It caches no objects and serves no clients.
+ * The primary process of a server with workers: it owns the watches on the upstream, one for each prefix that any
+ * worker needs, and a link to each worker. It caches no objects and serves no clients.
  *
  *     upstream ─▶ feed ─▶ relay ─┬▶ link ═▶ worker
  *                                └▶ link ═▶ worker
  *
- * The workers decide which prefixes are watched, because they see the definitions of custom resources in their own caches.
- * `supervisor.ts` starts and ends the worker processes.
+ * The workers decide which prefixes are watched, because they see the definitions of custom resources in their own
+ * caches. `supervisor.ts` starts and ends the worker processes.
  */
 import type { Duplex } from 'node:stream'
 import type { Key } from '../../engine/model/event.js'
@@ -26,14 +26,14 @@ import { WorkerLink } from './worker-link.js'
 
 export interface PrimaryOptions {
   readonly openFeed: OpenFeed
-  /** Answers the workers' questions that are not about a feed. */
+  /** Answers the workers' requests that do not concern a feed. */
   readonly upstream: Upstream
   readonly feedMetrics: (resource: Resource) => FeedMetrics
   /** Merges the primary's own metrics with those of the workers that answered into one scrape. */
   readonly mergeMetrics: (workers: readonly string[]) => Promise<string>
   /** Returns the primary's own status as JSON. */
   readonly status: () => string
-  /** The limits that hold for all workers together. */
+  /** The limits shared by all workers. */
   readonly limits: CountedLimits
   readonly history: RingBounds
   readonly clock: Clock
@@ -43,13 +43,13 @@ export interface PrimaryOptions {
 
 /** Enough for a worker that reads nothing during one second of a busy cluster (100,000 events of 1 KiB). */
 const MAX_QUEUED_BYTES = 128 * 1024 * 1024
-/** A feed that no worker wants runs on for this long, because a worker that restarts may want it again. */
+/** A feed that no worker needs runs on for this long, because a restarting worker may need it again. */
 const LINGER_MS = 60_000
 
 export interface LinkEvents {
   /** Called when clients can connect to the worker. */
   readonly onStarted: () => void
-  /** Called once, with the reason, when the process behind the socket is of no more use. */
+  /** Called once, with the reason, when the process behind the socket is no longer useful. */
   readonly onClosed: (reason: string) => void
 }
 
@@ -82,7 +82,7 @@ export class Primary {
     for (const { relay } of this.#relays.values()) yield relay
   }
 
-  /** Bounds the history that is kept for workers which start later. */
+  /** Limits the history kept for workers that start later. */
   setHistoryBounds(bounds: RingBounds): void {
     this.#history = bounds
     for (const relay of this.relays()) relay.setHistoryBounds(bounds)
@@ -112,12 +112,12 @@ export class Primary {
     return link
   }
 
-  /** Compares what the primary holds for the workers with etcd; one check runs at a time. */
+  /** Compares what the primary holds for the workers with etcd; only one check runs at a time. */
   checkConsistency(): Promise<ConsistencyReport> {
     return this.#checks.run()
   }
 
-  /** Tells all workers that a client is suspect for a while. */
+  /** Notifies all workers that a client is suspect for a while. */
   suspect(client: string): void {
     for (const link of this.#links) link.suspect(client)
   }

@@ -1,9 +1,9 @@
 /**
- * Hands one feed of the primary on to the workers that want it. Each frame is encoded once for all of them; a worker that
- * comes later is first sent the state and the history that are kept here.
+ * Passes one feed of the primary to the workers that need it. Each frame is encoded once for all of them; a worker that
+ * subscribes later first gets the state and history kept here.
  *
- * The state is kept raw, as etcd has it, and answers no reads: a read that a worker's cache cannot answer goes to the feed's
- * own freshness. The link of each worker drops a worker that does not keep up.
+ * The state is kept raw, as etcd has it, and answers no reads: a read that a worker's cache cannot answer goes to the
+ * feed's own freshness source. Each link drops its worker if the worker does not keep up.
  */
 import { type Batch, inOwnMemory, type Key, type KeyValue } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
@@ -23,7 +23,7 @@ import { ReplayableState } from './replayable-state.js'
 export interface RelaySubscriber {
   /** Sends a frame after every frame before it. */
   send(feed: number, frame: Buffer): void
-  /** Sends frames that are made one by one while there is room; those sent for the same feed meanwhile come after them. */
+  /** Sends frames produced one by one while there is room; frames sent for the same feed meanwhile come after them. */
   sendAll(feed: number, frames: Iterator<Buffer>): void
 }
 
@@ -36,7 +36,9 @@ export interface RelayOptions {
   readonly clock: Clock
 }
 
-/** The reasons of replacements, the worst last: a worker that has received neither of two completely is told the worse one. */
+/**
+ * The reasons of replacements, the worst last: a worker that has received neither of two completely gets the worse one.
+ */
 const SEVERITY: readonly ReplaceReason[] = ['coalesce', 'gap', 'history-changed', 'initial']
 
 export class Relay implements FeedSink {
@@ -46,7 +48,7 @@ export class Relay implements FeedSink {
   readonly feed: ResourceFeed
   readonly #clock: Clock
   readonly #state: ReplayableState
-  /** Each subscriber with the reason of the replacement that is still being sent to it; null when there is none. */
+  /** Each subscriber with the reason of the replacement still being sent to it; null if there is none. */
   readonly #subscribers = new Map<RelaySubscriber, ReplaceReason | null>()
   #position: Revision = ZERO_REVISION
   #hasState = false
@@ -73,7 +75,10 @@ export class Relay implements FeedSink {
     this.feed = openFeed({ resource, sink: this, metrics, checked })
   }
 
-  /** Why nothing new comes while the old state stays served; null when all is well, or when nothing was ever listed. */
+  /**
+   * Why nothing new arrives while the old state is still served; null when all is well, or when nothing was ever
+   * listed.
+   */
   get disconnectedReason(): string | null {
     if (this.#trouble === null || (this.#trouble.kind === 'refused' && !this.#hasState)) return null
     return this.#trouble.reason
@@ -100,7 +105,7 @@ export class Relay implements FeedSink {
     this.#subscribers.delete(subscriber)
   }
 
-  // What the feed hands over (FeedSink)
+  // Calls from the feed (FeedSink)
 
   replace(revision: Revision, reason: ReplaceReason): Replacement {
     let keyValues: KeyValue[] = []
@@ -168,7 +173,7 @@ export class Relay implements FeedSink {
     subscriber.sendAll(this.id, this.#whole(subscriber, reason))
   }
 
-  /** Yields the frames of everything that is known at the time of the call, as if the feed had just handed it over. */
+  /** Yields the frames of everything known at the time of the call, as if the feed had just delivered it. */
   #whole(subscriber: RelaySubscriber, reason: ReplaceReason): Generator<Buffer, void, void> {
     const { id } = this
     const { revision, keyValues, batches } = this.#state.replay()
@@ -184,7 +189,7 @@ export class Relay implements FeedSink {
     return (function* () {
       yield replaceFrame(id, revision, reason)
       for (const page of pagesOf(keyValues)) yield writeKeyValues(new FrameWriter(ToWorker.page).count(id), page).done()
-      // From here on the worker holds this state: the next replacement has a reason of its own.
+      // From here on the worker holds this state: the next replacement has its own reason.
       committed()
       yield new FrameWriter(ToWorker.commit).count(id).done()
       yield* batchFrames(id, batches)

@@ -1,6 +1,6 @@
 /**
- * Keeps what a worker that starts later needs of one prefix: a state, and the batches after it. That is how a feed begins, too
- * (with a list at an earlier revision, then a replay), so the new worker's ring is as full as the others'.
+ * Keeps what a worker that starts later needs of one prefix: a state, and the batches after it. A feed begins in the
+ * same way (with a list at an earlier revision, then a replay), so the new worker's ring is as full as the others'.
  *
  *     base state ──────▶ │ b1 │ b2 │ … │ bn │   newest
  *        ▲               └──┬─┘
@@ -32,7 +32,7 @@ export class ReplayableState {
     this.#history = new RingBuffer(bounds, ZERO_REVISION, ({ batch }) => applyTo(this.#base, batch))
   }
 
-  /** Changes the bounds of the history; what lies beyond them is folded into the state. @param nowMs monotonic. */
+  /** Changes the limits of the history; what exceeds them is folded into the state. @param nowMs monotonic. */
   setBounds(bounds: RingBounds, nowMs: number): void {
     this.#history.setBounds(bounds, nowMs)
   }
@@ -48,13 +48,13 @@ export class ReplayableState {
     this.#history.append({ batch, revision: batch.revision, bytes: batchBytes(batch), receivedAtMs })
   }
 
-  /** Returns the content of now, which later calls do not change: the tree is copied on write. */
+  /** Returns the current content, unaffected by later calls: the tree is copy-on-write. */
   replay(): StateWithHistory {
     const base = this.#base.clone()
     return { revision: this.#history.floorRevision, keyValues: base.values(), batches: [...this.#batches()] }
   }
 
-  /** All key-values after the newest batch, sorted by key; costs a pass over the history. */
+  /** Returns all key-values after the newest batch, sorted by key; costs a pass over the history. */
   newest(): Iterable<KeyValue> {
     const state = this.#base.clone()
     for (const batch of this.#batches()) applyTo(state, batch)

@@ -1,8 +1,8 @@
 /**
- * Notices that the other end of a link has fallen silent.
+ * Detects that the other end of a link has fallen silent.
  *
- * It counts its own ticks rather than time, because between two ticks the event loop has read what had come. A process that
- * was itself held up (or a machine that slept) finds one late tick, not silence.
+ * It counts its own ticks instead of time, because between two ticks the event loop has read what had arrived. A
+ * process that was itself held up (or a machine that slept) sees one late tick, not silence.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 

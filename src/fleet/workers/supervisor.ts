@@ -1,9 +1,9 @@
 /**
  * Starts the worker processes, replaces those that end, and ends them all together. The workers listen through
- * `node:cluster`, so they share ports; their data comes over a socket pair (descriptor 4), because the cluster's own channel
- * writes JSON.
+ * `node:cluster`, so they share ports; their data comes over a socket pair (descriptor 4), because the cluster's own
+ * channel writes JSON.
  *
- * A worker that dies is replaced at once, and one that dies young after a growing pause. Until a worker has served, a worker
+ * A worker that dies is replaced at once, and one that dies young with back-off. Until a worker has served, a worker
  * that gives up ends the server: the reason (a taken port, a bad file) would be the same for the next.
  */
 import cluster, { type Worker } from 'node:cluster'
@@ -21,7 +21,10 @@ export const LINK_DESCRIPTOR = 4
 export interface SupervisorOptions {
   readonly workers: number
   readonly primary: Primary
-  /** Returns the first message for a worker. @param isReplacement other workers serve already, so this one may take its time. */
+  /**
+   * Returns the first message for a worker. @param isReplacement whether other workers already serve, so that this one
+   * may take its time.
+   */
   readonly hello: (isReplacement: boolean) => string
   readonly logger: Logger
   readonly clock: Clock
@@ -59,14 +62,14 @@ export class Supervisor {
   }
 
   start(): void {
-    // With round robin the primary accepts, and a connection that it hands to a worker that is dying stays open and is never
-    // answered. So the workers accept for themselves, from the same socket.
+    // With round robin the primary accepts connections, and one that it passes to a dying worker stays open and is
+    // never answered. So the workers accept connections themselves, from the same socket.
     cluster.schedulingPolicy = cluster.SCHED_NONE
     cluster.setupPrimary({ stdio: ['inherit', 'inherit', 'inherit', 'ipc', 'pipe'] })
     for (let i = 0; i < this.#options.workers; i++) this.#fork(false)
   }
 
-  /** A worker that is still starting gets it when it serves: before it listens for signals, one would end it. */
+  /** A worker that is still starting gets it once it serves: before it listens for signals, one would end it. */
   hangUp(): void {
     for (const running of this.#running.values()) {
       if (running.hasServed) running.worker.process.kill('SIGHUP')
@@ -74,7 +77,7 @@ export class Supervisor {
     }
   }
 
-  /** Asks the workers to end their watches, spread over the grace period, and then themselves; kills those that are left. */
+  /** Asks the workers to end their watches, spread over the grace period, and then themselves; kills the rest. */
   async stop(): Promise<void> {
     this.#isStopping = true
     const { clock, graceMs, logger } = this.#options
@@ -95,7 +98,7 @@ export class Supervisor {
   #fork(isReplacement: boolean): void {
     const { primary, hello, clock, logger } = this.#options
     const worker = cluster.fork()
-    // `stdio` is absent when the process could not be made (descriptors or processes have run out).
+    // `stdio` is absent if the process could not be created (out of descriptors or processes).
     const stdio = worker.process.stdio as readonly unknown[] | undefined
     const socket = stdio?.[LINK_DESCRIPTOR] as Duplex | null | undefined
     if (socket === null || socket === undefined) {

@@ -1,6 +1,6 @@
 /**
- * Lets a worker call the primary's upstream, mostly for writes, and for reads that no cache answers. Calls and answers are JSON
- * with values in base64, because they are small, and rare compared with events.
+ * Lets a worker call the primary's upstream, mostly for writes, and for reads that no cache answers. Calls and answers
+ * are JSON with values in base64, because they are small, and infrequent compared with events.
  */
 import type { KeyValue } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
@@ -53,7 +53,7 @@ function perform(upstream: Upstream, call: Call, signal: AbortSignal): Promise<u
   }
 }
 
-/** The upstream of a worker, which watches nothing: the primary does. */
+/** The upstream of a worker, without watches: the primary has those. */
 export class PrimaryUpstream implements Upstream {
   readonly #call: CallUpstream
 
@@ -103,7 +103,7 @@ export class PrimaryUpstream implements Upstream {
   }
 }
 
-/** Writes values in base64: a Buffer would write itself as an array of numbers, several times its size. */
+/** Encodes values in base64: a Buffer would serialize as an array of numbers, several times its size. */
 function stringify(value: unknown): string {
   return JSON.stringify(value, function (this: Record<string, unknown>, name, plain: unknown) {
     const original = this[name]

@@ -1,14 +1,14 @@
 /**
- * A worker's end of the limits that hold for all workers together. The primary counts, and the worker asks it:
+ * A worker's end of the limits shared by all workers. The primary counts, and the worker asks it:
  *
  * - for each slot, before a client uses it;
- * - for requests of an identity, several at a time: grants not used within a second are returned with the next question, so the
- *   sum over the workers is never above the rate, and barely below it;
+ * - for requests of an identity, several at a time: grants not used within a second are returned with the next request,
+ *   so the sum over the workers is never above the rate, and barely below it;
  * - for bytes, after they were sent: the answer says how long the identity has to wait.
  *
- * While the primary does not answer, the worker decides by the share of one process, and tells the primary what it granted: the
- * link keeps the order, so the primary's counts are right again as soon as it reads on. A share was rejected as the rule, because
- * a client with one connection has only one worker.
+ * While the primary does not answer, the worker decides by the share of one process, and reports what it granted: the
+ * link keeps the order, so the primary's counts are right again as soon as it resumes reading. A fixed share was
+ * rejected as the rule, because a client with one connection has only one worker.
  */
 import {
   type CountedRates,
@@ -32,23 +32,23 @@ export interface WorkerLimitsOptions {
   readonly send: (writer: FrameWriter) => void
 }
 
-/** How long granted requests may wait to be used. */
+/** How long granted requests may remain unused. */
 const GRANT_MS = 1_000
-/** The most requests that are asked for beyond those that wait. */
+/** The most requests to draw beyond those that wait. */
 const MAX_SPARE = 32
 const MAX_IDENTITIES = 65_536
 
-/** The answer to a question: what the primary said, or that it does not answer. */
+/** The primary's answer, or that it does not answer. */
 type Answer<T> = T | 'away'
 
 /** The granted requests of one identity. */
 interface Grant {
   left: number
   untilMs: number
-  /** How many to ask for next beyond those that wait. */
+  /** How many to draw next beyond those that wait. */
   spare: number
   waiting: number
-  /** Resolves with `granted`, or with the refusal. */
+  /** Resolves to `granted`, or to the refusal. */
   drawing: Promise<Answer<'granted' | TooManyRequestsError>> | null
 }
 
@@ -56,7 +56,7 @@ export class WorkerLimits implements SharedLimits {
   readonly processes: number
   readonly #options: WorkerLimitsOptions
   readonly #asked = new Map<number, (reader: FrameReader | null) => void>()
-  /** The time until which each identity that has sent too many bytes waits. */
+  /** The time until which each identity that has sent too many bytes must wait. */
   readonly #waitUntil = recentEntries<string, number>(MAX_IDENTITIES)
   readonly #unsentResets = new Map<string, number>()
   #resets: Resets | null = null
@@ -70,7 +70,7 @@ export class WorkerLimits implements SharedLimits {
 
   semaphore(name: SemaphoreName, own: IdentitySemaphore): IdentitySemaphore {
     const index = SEMAPHORE_NAMES.indexOf(name)
-    /** Makes the slot's end known to both, once. */
+    /** Reports the end of the slot to both, once. */
     const held = (id: number, leaveOwn: () => void): (() => void) => {
       let isHeld = true
       return () => {
@@ -148,7 +148,7 @@ export class WorkerLimits implements SharedLimits {
     }
   }
 
-  /** The primary does not answer any more: what was asked is decided here. */
+  /** The primary no longer answers: pending requests are decided here. */
   lose(): void {
     this.#isAway = true
     const asked = [...this.#asked.values()]
@@ -175,7 +175,7 @@ export class WorkerLimits implements SharedLimits {
         }
         signal?.addEventListener('abort', aborted, { once: true })
         this.#asked.set(id, (reader) => {
-          // The primary may yet grant it when it reads on.
+          // The primary may still grant it when it resumes reading.
           if (reader === null) this.#leave(id)
           if (reader === null) return resolve('away')
           if (reader.byte() === 1) resolve(id)

@@ -1,11 +1,11 @@
 /**
- * The primary's end of one worker's socket: it sends frames in order, answers questions, and drops a worker that does not
- * keep up.
+ * The primary's end of one worker's socket: it sends frames in order, answers requests, and drops a worker that does
+ * not keep up.
  *
- * Frames leave in two ways. Live frames are handed to the socket at once. A whole state is made frame by frame while the
- * socket has room, and live frames of the same feed wait behind it. Everything that waits, here or in the socket, counts
- * against one bound. A worker beyond the bound is dropped, and the one that takes its place is sent everything anew, so
- * there is never a hole; leaving out what a slow worker has no room for would make one.
+ * Frames leave in two ways. Live frames go to the socket at once. A whole state is produced frame by frame while the
+ * socket has room, and live frames of the same feed wait behind it. Everything that waits, here or in the socket,
+ * counts against one limit. A worker beyond the limit is dropped, and its replacement gets everything again, so there
+ * is never a hole; skipping what a slow worker has no room for would make one.
  */
 import type { Duplex } from 'node:stream'
 import type { Key } from '../../engine/model/event.js'
@@ -25,9 +25,9 @@ import { errorMessage } from '../../support/error-message.js'
 export interface WorkerLinkOptions {
   readonly socket: Duplex
   readonly clock: Clock
-  /** Returns the relay of the resource's prefix, and opens it for the first worker that asks. */
+  /** Returns the relay of the resource's prefix, opened for the first worker that subscribes. */
   readonly open: (resource: Resource) => Relay
-  /** Returns the relay of a prefix; undefined where no worker has subscribed to it. */
+  /** Returns the relay of a prefix; undefined if no worker has subscribed to it. */
   readonly find: (prefix: Key) => Relay | undefined
   /** Performs a worker's call of the upstream; request and answer are JSON. @throws UpstreamError */
   readonly callUpstream: (request: string, signal: AbortSignal) => Promise<string>
@@ -37,31 +37,34 @@ export interface WorkerLinkOptions {
   readonly exposeStatus: () => Promise<string>
   /** Compares what the primary watches with etcd, and returns the report as JSON. */
   readonly checkConsistency: () => Promise<string>
-  /** The limits that hold for all workers together. */
+  /** The limits shared by all workers. */
   readonly limits: CountedLimits
   /** Called when clients can connect to the worker. */
   readonly onStarted: () => void
   /** The most bytes that may wait for the worker; beyond it the worker is dropped. */
   readonly maxQueuedBytes: number
-  /** Called when the worker does not want a relay any more. */
+  /** Called when the worker no longer needs a relay. */
   readonly onRelayLeft: (relay: Relay) => void
   /** Called once, when either side has cut the link. */
   readonly onClosed: (reason: string) => void
 }
 
-/** States and answers wait while more bytes than this are in the socket. */
+/** States and answers wait while the socket holds more bytes than this. */
 const ROOM_BYTES = 1024 * 1024
-/** Beyond this many questions at once further ones fail; a worker asks fewer (`QUESTIONS_AT_ONCE`). */
+/** Beyond this many concurrent requests further ones fail; a worker sends fewer (`QUESTIONS_AT_ONCE`). */
 const MAX_QUESTIONS = 1_024
 const COLLECT_TIMEOUT_MS = 2_000
-/** A worker pings twice a second; one that is silent for so many seconds is stopped or stuck, and its clients get no answer. */
+/**
+ * A worker pings twice a second; one that is silent for this many seconds is stopped or stuck, and its clients get no
+ * answer.
+ */
 const TICK_MS = 1_000
 const SILENT_TICKS = 30
 
 interface Whole {
   readonly feed: number
   readonly frames: Iterator<Buffer>
-  /** Live frames that came while the state was being sent. */
+  /** Live frames that arrived while the state was being sent. */
   readonly behind: Buffer[]
 }
 
@@ -78,7 +81,7 @@ export class WorkerLink implements RelaySubscriber {
   #behindBytes = 0
   #isClosed = false
   #isServing = false
-  /** null before the first ping: a worker that is still loading is silent for long. */
+  /** null before the first ping: a worker that is still loading is silent for a long time. */
   #silence: Silence | null = null
 
   constructor(options: WorkerLinkOptions) {
@@ -101,7 +104,7 @@ export class WorkerLink implements RelaySubscriber {
     return this.#isClosed ? 0 : this.#behindBytes + this.#options.socket.writableLength
   }
 
-  /** Sends the worker what it has to know before it begins. */
+  /** Sends the worker what it needs to know before it begins. */
   hello(text: string): void {
     this.#write(new FrameWriter(ToWorker.hello).text(text).done())
   }
@@ -111,12 +114,12 @@ export class WorkerLink implements RelaySubscriber {
     this.#write(new FrameWriter(ToWorker.drain).done())
   }
 
-  /** Tells the worker that a client is suspect for a while. */
+  /** Notifies the worker that a client is suspect for a while. */
   suspect(client: string): void {
     this.#write(new FrameWriter(ToWorker.suspectNetwork).text(client).done())
   }
 
-  /** Resolves with the worker's metrics or status as JSON; with null when the worker has none, or does not answer in time. */
+  /** Resolves to the worker's metrics or status as JSON; to null if the worker has none, or does not answer in time. */
   collect(kind: CollectionKind): Promise<string | null> {
     if (this.#isClosed) return Promise.resolve(null)
     const id = this.#nextCollection++
@@ -267,7 +270,7 @@ export class WorkerLink implements RelaySubscriber {
       .finally(() => this.#questions.delete(id))
   }
 
-  /** Answers a ping at once, ahead of every question that waits. */
+  /** Answers a ping at once, ahead of every waiting request. */
   #pinged(id: number): void {
     this.#silence ??= new Silence({
       clock: this.#options.clock,

@@ -1,13 +1,13 @@
 /**
- * A worker's end of the socket: it feeds the worker's resources, and carries the questions that the worker's caches cannot
- * answer.
+ * A worker's end of the socket: it feeds the worker's resources, and carries the requests that the worker's caches
+ * cannot answer.
  *
- * A primary that sends nothing for three seconds (stopped, or starved) counts as away: the age of the resources counts from
- * its last frame, and every question fails at once. It is back when it has answered a question that was asked after its
- * first frame since.
+ * A primary that sends nothing for three seconds (stopped, or starved) counts as unreachable: the age of the resources
+ * counts from its last frame, and every request fails at once. It is back when it has answered a request that was sent
+ * after its first new frame.
  *
- * A broken link is not repaired. The worker has lost its place, and its process ends; the primary starts another, which begins
- * with the primary's state and history.
+ * A broken link is not repaired. The worker has lost its place, and its process ends; the primary starts another, which
+ * begins with the primary's state and history.
  */
 import type { Duplex } from 'node:stream'
 import type { Key, KeyValue } from '../../engine/model/event.js'
@@ -30,21 +30,21 @@ export interface WorkerChannelOptions {
   readonly clock: Clock
   /** The number of workers. */
   readonly workers: number
-  /** Called with the first message of the primary. */
+  /** Called with the primary's first message. */
   readonly onHello: (text: string) => void
-  /** Called when the primary wants this worker to end its watches, and then itself. */
+  /** Called when the primary asks this worker to end its watches, and then itself. */
   readonly onDrain: () => void
-  /** Called once, when nothing more comes. */
+  /** Called once, when nothing more will arrive. */
   readonly onClosed: (reason: string) => void
-  /** Returns this worker's metrics as JSON. A rejection leaves them out of the scrape. */
+  /** Returns this worker's metrics as JSON. A rejection omits them from the scrape. */
   readonly collectMetrics: () => Promise<string>
-  /** Returns this worker's status as JSON. A rejection leaves it out. */
+  /** Returns this worker's status as JSON. A rejection omits it. */
   readonly collectStatus: () => Promise<string>
   /** Called when one of these two rejects. */
   readonly onCollectFailed: (error: unknown) => void
 }
 
-/** Questions that wait for an answer at one time; further ones wait here to be asked. */
+/** The most unanswered requests; further ones wait here to be sent. */
 const QUESTIONS_AT_ONCE = 256
 const TICK_MS = 500
 const SILENT_TICKS = 6
@@ -57,7 +57,7 @@ interface Asked {
 }
 
 export class WorkerChannel {
-  /** The limits on clients, which hold for all workers together. */
+  /** The client limits, shared by all workers. */
   readonly limits: WorkerLimits
   readonly #options: WorkerChannelOptions
   readonly #splitter = new FrameSplitter()
@@ -67,7 +67,10 @@ export class WorkerChannel {
   readonly #slots = new Semaphore(QUESTIONS_AT_ONCE)
   #nextQuestion = 1
   readonly #silence: Silence
-  /** The ping that waits for its answer. It proves that the primary is back only if it was sent after the primary's first frame. */
+  /**
+   * The ping awaiting its answer. It proves that the primary is back only if it was sent after the primary's first new
+   * frame.
+   */
   #ping: { readonly id: number; readonly isProof: boolean } | null = null
   #isPrimaryAway = false
   #closed: UpstreamError | null = null
@@ -138,12 +141,12 @@ export class WorkerChannel {
     return this.#ask((writer) => writer.byte(Question.status), onlyText)
   }
 
-  /** Lets the primary compare what it watches with etcd, and returns the report as JSON. @throws UpstreamError */
+  /** Has the primary compare what it watches with etcd, and returns the report as JSON. @throws UpstreamError */
   checkConsistency(): Promise<string> {
     return this.#ask((writer) => writer.byte(Question.checkConsistency), onlyText)
   }
 
-  /** Tells the primary that clients can connect. */
+  /** Reports to the primary that clients can connect. */
   started(): void {
     this.#send(new FrameWriter(ToPrimary.started))
   }
@@ -185,7 +188,7 @@ export class WorkerChannel {
     )
   }
 
-  /** @param part gives the value once the answer is whole, null before. */
+  /** @param part returns the value once the answer is complete, null before. */
   async #ask<T>(
     question: (writer: FrameWriter) => FrameWriter,
     part: (kind: number, reader: FrameReader) => { readonly value: T } | null,

@@ -87,7 +87,7 @@ export type OneAnswer =
   /** The body is a Status, a Scale, or an object that has no resourceVersion yet. */
   | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }
 
-/** Warning headers have the API server's length limit. */
+/** Limits the Warning headers of one answer. */
 const MAX_WARNINGS = 32
 
 /** The warnings of one request, without duplicates. */
