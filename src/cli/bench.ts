@@ -1,4 +1,4 @@
-/** `distributary bench`: opens many watches on the user's own server, and measures what they are delivered. */
+/** `distributary bench`: opens many watches on the user's own server, and measures their deliveries. */
 import { activeClock } from '../client/reflector/active-clock.js'
 import { selectionQuery } from '../client/reflector/requests.js'
 import { sleep } from '../support/clock.js'
@@ -126,11 +126,11 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
   }
   if (flags.output === 'json') await out.line(JSON.stringify({ resource: args[0], ...report, cpuShare }))
   else for (const line of reportLines(report, cpuShare)) await out.line(line)
-  // A watch that could not be opened was not measured, and a script must notice that.
+  // A watch that could not be opened was not measured, which a script must notice.
   return report.failed > 0 ? EXIT.failed : EXIT.done
 }
 
-/** Watches begin now, unless the initial state is wanted, and last long enough that the server does not end them. */
+/** Watches begin now, unless the initial state is requested, and last long enough that the server does not end them. */
 async function watchPath(
   { flags, args, signal }: Context,
   connection: Connection,

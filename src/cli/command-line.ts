@@ -1,4 +1,4 @@
-/** The command line of the commands, made from their table. Parsing, suggestions and `--help` are commander's. */
+/** The command line of the commands, built from their table. Parsing, suggestions and `--help` are commander's. */
 import { Argument, Command as Parser, InvalidArgumentError, Option } from 'commander'
 import type { Command, Flag, FlagKind, Flags, FlagValues } from './command.js'
 import { EXIT_CODES } from './exit-code.js'
@@ -13,9 +13,9 @@ const PLACEHOLDERS: Readonly<Record<FlagKind, string>> = {
 }
 
 export interface CommandLine {
-  /** Throws commander's CommanderError, after it has written what is wrong, or the help that was asked for. */
+  /** Throws commander's CommanderError after printing what is wrong, or the requested help. */
   readonly program: Parser
-  /** The parser of each command: docs/commands.md shows its flags. */
+  /** The parser of each command, from which docs/commands.md lists the flags. */
   readonly parsers: ReadonlyMap<Command, Parser>
 }
 
@@ -26,7 +26,7 @@ export function createCommandLine(commands: readonly Command[], run: Run): Comma
     .usage('COMMAND, or no command to run the server')
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'distributary: ')) })
-    // A help flag would shadow that of the server, which main.ts starts when the first word is a flag.
+    // A help flag would shadow the server's, which main.ts starts when the first word is a flag.
     .helpOption(false)
   const parsers = new Map(commands.map((command) => [command, addParser(program, command, run)]))
   return { program, parsers }

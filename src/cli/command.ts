@@ -1,6 +1,6 @@
 /**
- * A command: a row of the table from which parsing, `--help` and docs/commands.md are all made, so that none of them
- * can fall behind, with the function that runs it.
+ * A command: a row of the table from which parsing, `--help` and docs/commands.md are all generated, so that none of
+ * them can fall behind, with the function that runs it.
  */
 import type { ExitCode } from './exit-code.js'
 import type { Output } from './output.js'
@@ -15,10 +15,10 @@ export interface Flag {
   readonly placeholder?: string
   /** The only values of a choice. */
   readonly choices?: readonly string[]
-  /** The least integer, or the least duration in milliseconds; default 0. */
+  /** The minimum integer, or the minimum duration in milliseconds; default 0. */
   readonly min?: number
   readonly max?: number
-  /** Sentences, which mention the default only where it is not shown. */
+  /** Sentences, which mention the default only if it is not shown. */
   readonly doc: string
   /** The heading in `--help` that the flag belongs to. */
   readonly group?: string
@@ -46,7 +46,7 @@ export interface Example {
 
 export interface CommandContext<F extends Flags = Flags> {
   readonly flags: FlagValues<F>
-  /** There are as many as the positionals allow, which is checked before. */
+  /** Their number matches the positionals, which is checked before. */
   readonly args: readonly string[]
   readonly out: Output
   readonly err: Output
@@ -67,13 +67,11 @@ export interface CommandOf<F extends Flags> {
   readonly description?: string
   /** As in the usage line: `<RESOURCE> [NAME...]`. */
   readonly positionals: string
-  /** Unknown flags are arguments: those of another program. */
+  /** Whether unknown flags are arguments, meant for another program. */
   readonly passesFlags?: boolean
   readonly flags: F
   readonly examples: readonly Example[]
-  /**
-   * @throws CommandError for a failure that is reported in one line; anything else is a bug and shown with its stack.
-   */
+  /** @throws CommandError for a failure reported in one line; anything else is a bug and shown with its stack. */
   run(context: CommandContext<F>): Promise<ExitCode>
 }
 

@@ -1,8 +1,8 @@
-/** `distributary config check`: says what a server with these flags would do, and what is wrong with them. */
+/** `distributary config check`: reports what a server with these flags would do, and what is wrong with them. */
 import { type Command, defineCommand } from './command.js'
 import { EXIT, UsageError } from './exit-code.js'
 
-/** As the server reports it: see `server/wiring/check-config.ts`. A command loads no code of the server, so it is handed in. */
+/** The server's result; see `server/wiring/check-config.ts`. Commands load no code of the server, so it is injected. */
 export type ConfigCheck = (options: {
   readonly argv: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>

@@ -1,6 +1,6 @@
 /**
- * Finds the server that a command talks to, and the credentials. A kubeconfig is read only on request (--kubeconfig,
- * --context): the default is the distributary of this machine, not the cluster that kubectl was last used with.
+ * Finds the server for a command, and the credentials. A kubeconfig is read only on request (--kubeconfig, --context):
+ * the default is the distributary on this machine, not the cluster that kubectl last used.
  */
 import { readFileSync } from 'node:fs'
 import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
@@ -68,10 +68,10 @@ export const connectionFlags = {
 
 export interface Connection {
   readonly server: string
-  /** The namespace of the kubeconfig's context; '' when it names none. */
+  /** The namespace of the kubeconfig's context; '' if it has none. */
   readonly namespace: string
   readonly transport: Transport
-  /** The options of the transport, for commands that open connections of their own. */
+  /** The options of the transport, for commands that open their own connections. */
   readonly options: NodeTransportOptions
   close(): void
 }
@@ -100,7 +100,7 @@ export async function connect(
   const { credentials, ...certain } = fromFile
   const options: NodeTransportOptions = {
     ...certain,
-    // When credentials are given on the command line, no others are used.
+    // If credentials are given on the command line, no others are used.
     ...(credentials === undefined || authorization !== null || cert !== undefined ? {} : { credentials }),
     server,
     ...(ca === undefined ? {} : { ca }),
@@ -115,7 +115,7 @@ export async function connect(
   return { server, namespace, transport, options, close: () => transport.close() }
 }
 
-/** Flags replace the kubeconfig's impersonation whole. */
+/** Flags replace the kubeconfig's impersonation as a whole. */
 function impersonationOf(flags: FlagValues<typeof connectionFlags>): Pick<NodeTransportOptions, 'impersonate'> {
   const { as: user, 'as-group': groups, 'as-uid': uid } = flags
   if (user === null) {
@@ -130,7 +130,7 @@ type FromFile = Partial<NodeTransportOptions> & { readonly namespace?: string }
 async function readKubeconfig(flags: FlagValues<typeof connectionFlags>, environment: Environment): Promise<FromFile> {
   const { kubeconfig, context } = flags
   if (kubeconfig === null && context === null) return {}
-  // The YAML reader is loaded only when there is YAML to read.
+  // The YAML parser is loaded only when there is YAML to read.
   const { kubeconfigFiles, loadKubeconfig } = await import('../client/node/kubeconfig.js')
   try {
     return await loadKubeconfig(kubeconfig ?? kubeconfigFiles(environment), context === null ? {} : { context })

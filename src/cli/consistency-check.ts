@@ -1,11 +1,11 @@
-/** `distributary consistency-check`: has a server compare its caches with etcd now, and reports the outcome. */
+/** `distributary consistency-check`: makes a server compare its caches with etcd now, and reports the outcome. */
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, type Connection, connectionFlags } from './connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { askJson } from './request.js'
 import { type Colour, painter } from './style.js'
 
-/** The report as the server writes it: see `engine/feed/consistency-report.ts`. */
+/** The report as the server writes it; see `engine/feed/consistency-report.ts`. */
 interface ConsistencyReport {
   readonly kind: string
   readonly outcome: 'equal' | 'different' | 'incomplete'

@@ -8,7 +8,7 @@ import { askJson } from './request.js'
 
 export type { ApiResource } from '../client/discovery.js'
 
-/** The resources in the order of preference. @throws CommandError */
+/** Returns the resources in order of preference. @throws CommandError */
 export async function discover(connection: Connection, signal: AbortSignal): Promise<readonly ApiResource[]> {
   return discoverBy(async (path, accept) => {
     try {

@@ -19,7 +19,7 @@ export const EXIT_CODES: ReadonlyMap<ExitCode, string> = new Map([
   [EXIT.terminated, 'SIGTERM'],
 ])
 
-/** Reported in one line on stderr, without a stack: the fault is the server's or the user's. */
+/** Reported in one line on stderr, without a stack, because the server or the user is at fault. */
 export class CommandError extends Error {
   override readonly name: string = 'CommandError'
 

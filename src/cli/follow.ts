@@ -1,6 +1,6 @@
 /**
  * A watch for a command. A refusal at the start is reported in one line; after that the watch resumes and relists by
- * itself, and reports each trouble.
+ * itself, and reports any trouble.
  */
 import { type WatchItem, watchDecoded } from '../client/watch.js'
 import type { ObjectCodec } from '../client/reflector/object-codec.js'
@@ -15,14 +15,14 @@ export interface FollowOptions<T> {
   /** Starts with the changes after it, without a state. */
   readonly afterResourceVersion?: string
   readonly signal: AbortSignal
-  /** Reports to people that the connection broke, was refused, or goes on again. */
+  /** Reports that the connection broke, was refused, or is back. */
   readonly onTrouble: (text: string) => void
 }
 
 /** Ends when the signal aborts. @throws CommandError when the server refuses, or cannot be reached, at the start. */
 export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
   const { connection, selection, codec, afterResourceVersion, signal, onTrouble } = options
-  // A reflector never gives up, but a person who mistyped a selector wants to know it.
+  // A reflector never gives up, but a user who mistyped a selector needs to know.
   await askBytes(connection, { path: selection.path, query: { ...selectionQuery(selection), limit: '1' }, signal })
   let isInTrouble = false
   yield* watchDecoded<T>({
@@ -34,7 +34,7 @@ export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<Watc
     watchList: codec.accept === undefined,
     ...(afterResourceVersion === undefined ? {} : { afterResourceVersion }),
     onStatus({ state, reason, resourceVersion }) {
-      // A watch that the server ends because its time is up is normal.
+      // It is normal for the server to end a watch whose time is up.
       if (reason !== null && !reason.startsWith('the watch was short')) {
         isInTrouble = true
         onTrouble(`${reason}; trying again`)

@@ -103,10 +103,10 @@ function isTable({ output }: Values): boolean {
   return output === null || output === 'table' || output === 'wide'
 }
 
-/** The number of rows in a request: the first ones are on the screen while the last ones are still being made. */
+/** The number of rows in a request: the first ones are on the screen while the last ones are still being generated. */
 const PAGE = 500
 
-/** Prints tables one below the other; when kinds are mixed, each name has its kind. */
+/** Prints tables one below the other; if kinds are mixed, each name is prefixed with its kind. */
 async function printTables(get: Get): Promise<ExitCode> {
   const { context, chosen } = get
   const { out, err, flags } = context
@@ -135,7 +135,7 @@ async function printTables(get: Get): Promise<ExitCode> {
   return EXIT.done
 }
 
-/** Yields rows page by page. What a path answers that is no object (`/version`, `/healthz`) is yielded as it is. */
+/** Yields rows page by page. An answer of a path that is not an object (`/version`, `/healthz`) is yielded as it is. */
 async function* rowsOf({ context, connection }: Get, chosen: Chosen): AsyncGenerator<readonly Row[] | Buffer> {
   const { signal, flags } = context
   const { selection, names } = chosen
@@ -172,7 +172,7 @@ function holdsObjects(body: Buffer): boolean {
   return answer?.kind === 'Table' || answer?.items !== undefined || answer?.metadata !== undefined
 }
 
-/** Returns undefined for what is not JSON. */
+/** Returns undefined for anything but JSON. */
 function parsed(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'))
@@ -204,8 +204,8 @@ function selectorsOf({ selection }: Chosen, flags: Values): Record<string, strin
 }
 
 /**
- * For one object, or for what a path answers, JSON and YAML are the server's bytes, indented; otherwise they come from
- * trees that keep every number. The objects of a list get the kind that lists leave out, as kubectl does.
+ * For one object, or for the answer of a path, JSON and YAML are the server's bytes, indented; otherwise they come from
+ * trees that keep every number. The objects of a list get the kind that lists omit, as in kubectl.
  */
 async function printObjects(get: Get): Promise<ExitCode> {
   const { context, chosen } = get
@@ -251,7 +251,7 @@ async function printBytes({ out, flags }: Context, body: Buffer): Promise<ExitCo
   return EXIT.done
 }
 
-/** Returns the objects of a list, each with the kind that lists leave out, or the object itself. */
+/** Returns the objects of a list, each with the kind that lists omit, or the object itself. */
 function itemsOf(tree: Json): readonly Json[] {
   if (!isRecord(tree) || !('items' in tree)) return [tree]
   const kind = textMember(tree, 'kind').replace(/List$/, '')
@@ -260,7 +260,7 @@ function itemsOf(tree: Json): readonly Json[] {
   return items.map((item) => (isRecord(item) && !('kind' in item) ? record({ kind, apiVersion, ...item }) : item))
 }
 
-/** Returns a list as the server sent it, with these objects. */
+/** Returns the server's list with these objects. */
 function withItems(tree: Json, items: Json[]): Json {
   return isRecord(tree) && 'items' in tree ? record({ ...tree, items }) : tree
 }
@@ -317,7 +317,7 @@ async function printEach<T extends { readonly resourceVersion: string }>(
   return EXIT.done
 }
 
-/** The indenter needs text without white space between tokens. Servers end it with a line feed. */
+/** The indenter needs text without white space between tokens. Servers append a line feed. */
 function compact(body: Buffer): Buffer {
   let end = body.length
   while (end > 0 && body[end - 1]! <= 0x20) end--

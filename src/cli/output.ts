@@ -1,6 +1,6 @@
 /**
- * stdout and stderr of a command, and what is known of the terminal behind them. A reader that went away (EPIPE, as
- * with `| head`) is a normal end, reported by `onClosed`.
+ * stdout and stderr of a command, and what is known about the terminal. A reader that went away (EPIPE, as with `|
+ * head`) is a normal end, reported by `onClosed`.
  */
 import { once } from 'node:events'
 import type { WriteStream } from 'node:tty'
@@ -29,7 +29,7 @@ export class Output {
     })
   }
 
-  /** Resolves when more may be written: a slow reader is waited for, and nothing is buffered for it. */
+  /** Resolves when more may be written: it waits for a slow reader instead of buffering. */
   async write(text: string | Uint8Array): Promise<void> {
     if (this.#isClosed || this.#stream.write(text)) return
     await once(this.#stream as NodeJS.EventEmitter, 'drain')
@@ -43,7 +43,7 @@ export class Output {
     return this.#stream.isTTY === true && this.#environment['TERM'] !== 'dumb'
   }
 
-  /** The width of the terminal; 80 when there is none. */
+  /** The width of the terminal; 80 without one. */
   get columns(): number {
     return this.#stream.columns ?? 80
   }

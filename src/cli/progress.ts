@@ -9,7 +9,7 @@ export interface Step {
   readonly label: string
   readonly done: number
   readonly total: number
-  /** A text behind the bar: `1,234 events/s`. */
+  /** Text after the bar: `1,234 events/s`. */
   readonly detail?: string
 }
 
@@ -43,7 +43,7 @@ export class Progress {
     void this.#out.write(`\r${bar} ${text.slice(0, Math.max(10, this.#out.columns - BAR - 4))}\u001b[K`)
   }
 
-  /** Leaves an empty line in place of the bar. */
+  /** Clears the bar's line. */
   end(): void {
     if (this.#out.isTerminal && this.#lastLabel !== '') void this.#out.write('\r\u001b[K')
   }

@@ -1,4 +1,4 @@
-/** Asks the server one question, and returns its answer or reports in one line why there is none. */
+/** Sends the server one request, and returns its answer or reports in one line why there is none. */
 import { WatchFailure } from '../client/reflector/failure.js'
 import { failureOf } from '../client/reflector/list-pages.js'
 import { readBody, type TransportResponse } from '../client/reflector/transport.js'
@@ -24,7 +24,7 @@ const MAX_ATTEMPTS = 5
 const MAX_RETRY_AFTER_MS = 15_000
 
 /**
- * Returns an answer of 200. When the server says when to come back (429, 503), the request is repeated a few times.
+ * Returns a 200 answer. If the server says when to retry (429, 503), the request is repeated a few times.
  * @throws CommandError
  */
 export async function ask(connection: Connection, question: Question): Promise<TransportResponse> {
@@ -76,7 +76,7 @@ export function refusal(failure: WatchFailure): CommandError {
   )
 }
 
-/** Says what most likely is wrong where the two sides speak TLS and plain HTTP; OpenSSL's own words help nobody. */
+/** Explains the likely cause when one side speaks TLS and the other plain HTTP; OpenSSL's own message helps nobody. */
 function hinted(reason: string, server: string): string {
   if (/wrong version number|packet length too long/.test(reason)) return 'it does not speak TLS: give it as http://'
   const isPlain = server.startsWith('http:')
@@ -85,7 +85,7 @@ function hinted(reason: string, server: string): string {
     : reason
 }
 
-/** When several addresses of a name were tried, node's error has no message, only their errors. */
+/** If several addresses of a name were tried, node's error has no message, only their errors. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
   return error instanceof Error && error.message !== '' ? error.message : String(error)

@@ -1,5 +1,5 @@
 /**
- * Runs the command that the command line names, and turns the outcome into an exit code. A signal aborts the command's
+ * Runs the command named on the command line, and turns the outcome into an exit code. A signal aborts the command's
  * AbortSignal; a second one ends the process at once.
  */
 import { CommanderError } from 'commander'
@@ -15,7 +15,7 @@ export interface Surroundings {
 
 /** Does not return: the process ends with the command's exit code, after its last output. */
 export async function runCommand(commands: readonly Command[], { argv, environment }: Surroundings): Promise<never> {
-  // When the reader is gone, no remaining work is useful.
+  // When the reader is gone, remaining work is useless.
   const onClosed = (): never => process.exit(EXIT.done)
   const out = new Output(process.stdout, { environment, onClosed })
   const err = new Output(process.stderr, { environment, onClosed })

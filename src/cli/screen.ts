@@ -25,7 +25,7 @@ export async function enterScreen(out: Output, onKey: (key: string) => void): Pr
   }
   await out.write(ENTER)
   return {
-    // Each line is cleared behind its end, and the rest below the last line: clearing everything first would flicker.
+    // Each line is cleared to its end, and the rest below the last line: clearing everything first would flicker.
     draw: async (lines) => await out.write(`\u001b[H${lines.map((line) => `${line}\u001b[K\r\n`).join('')}\u001b[J`),
     leave: async () => {
       if (stdin.isTTY) {

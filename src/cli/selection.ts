@@ -40,15 +40,15 @@ export const selectionFlags = {
 } as const satisfies Flags
 
 export interface Chosen {
-  /** null when a path was given instead of a name. */
+  /** null if a path was given instead of a name. */
   readonly resource: ApiResource | null
-  /** Selects all chosen objects, by selectors. */
+  /** Selects all chosen objects, using selectors. */
   readonly selection: Selection
-  /** The names of single objects; when empty, all that the selectors choose. */
+  /** The names of single objects; if empty, all that match the selectors. */
   readonly names: readonly string[]
-  /** Whether objects of several namespaces may come. */
+  /** Whether the objects may be in several namespaces. */
   readonly isAcross: boolean
-  /** A text for messages such as `in default namespace`; '' for cluster-scoped resources. */
+  /** Text for messages such as `in default namespace`; '' for cluster-scoped resources. */
   readonly place: string
 }
 

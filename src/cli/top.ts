@@ -1,6 +1,4 @@
-/**
- * `distributary top`: shows what a server does now, from its `/metrics`; with --workers they cover all its processes.
- */
+/** `distributary top`: shows what a server is doing, from its `/metrics`, which cover all processes with --workers. */
 import { activeClock } from '../client/reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
@@ -106,7 +104,7 @@ async function show({ flags, out, signal }: Context, connection: Connection): Pr
   const both = AbortSignal.any([signal, stop.signal])
   let sort = flags.sort ?? 'watchers'
   let redraw = (): void => undefined
-  // The first scrape precedes the screen, so that a failure is reported on the usual one.
+  // The first scrape precedes the screen switch, so that a failure is reported on the normal screen.
   let before = await scrape(connection, both)
   let after = before
   const screen = await enterScreen(out, (key) => {
@@ -136,7 +134,7 @@ async function show({ flags, out, signal }: Context, connection: Connection): Pr
         after = next
         trouble = null
       } catch (error) {
-        // The view goes on during a restart of the server, which the user may want to watch.
+        // Continue during a restart of the server, which the user may want to watch.
         trouble = errorMessage(error)
       }
     }

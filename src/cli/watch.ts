@@ -123,8 +123,8 @@ async function run(context: Context, connection: Connection, goal: Goal | null):
           throw new CommandError(`the server has no history after resourceVersion ${after} any more (410 Expired)`)
         }
         const differ = known.replace(new Map(item.items.map((object) => [bytesCodec.keyOf(object), object])))
-        // With --resource-version, objects that had not changed since then are not reported, because they are no news,
-        // unless the server's history is another one: an etcd that was restored goes back.
+        // With --resource-version, objects unchanged since then are not reported, unless the server's history is
+        // another one: a restored etcd goes back.
         const told =
           after === null || isAfter(position, item.resourceVersion)
             ? differ
@@ -160,7 +160,7 @@ function isAfter(resourceVersion: string, position: string): boolean {
   return BigInt(resourceVersion) > BigInt(position)
 }
 
-/** Returns when the object was last changed, as far as it says so itself; otherwise -Infinity. */
+/** Returns when the object was last changed, according to its own metadata; otherwise -Infinity. */
 function newestTime({ bytes }: BytesObject): number {
   const { metadata } = JSON.parse(Buffer.from(bytes).toString('utf8')) as {
     metadata?: {

@@ -1,4 +1,4 @@
-/** Hands values from a producer that waits to a consumer that waits, one at a time, without keeping any others. */
+/** Passes values from a waiting producer to a waiting consumer, one at a time, without buffering any others. */
 export class AsyncQueue<T> {
   #value: { readonly value: T; readonly taken: () => void } | null = null
   #waiting: ((value: T | null) => void) | null = null

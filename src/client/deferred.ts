@@ -1,4 +1,4 @@
-/** A promise with its functions outside, like `Promise.withResolvers`, which Node has from 22 on. */
+/** A promise with exposed resolve and reject functions, like `Promise.withResolvers`, which Node has since 22. */
 export interface Deferred<T> {
   readonly promise: Promise<T>
   readonly resolve: (value: T) => void

@@ -3,13 +3,13 @@
  * key, in the order in which keys first changed.
  *
  *     queue    a ─ b ─ c            keys, oldest change first
- *     pending  a: Updated           at most three deltas each, whatever comes:
+ *     pending  a: Updated           at most three deltas each, whatever arrives:
  *              b: Added Deleted     a run of upserts is one (the newest object), a run of deletions is one,
  *              c: Deleted Added     and what lies between two deletions is gone with the first.
  *
  * Memory is therefore bounded by the number of objects, however slow the reader is, and yet no deletion is missed: a
  * deletion that a relist shows only by absence is delivered with the last known object, marked as such. client-go's
- * DeltaFIFO compresses deletions only and so grows with a slow reader.
+ * DeltaFIFO compresses only deletions and so grows with a slow reader.
  */
 import type { ReflectorStore } from './reflector/reflector.js'
 import type { Change } from './reflector/object-codec.js'
@@ -33,11 +33,11 @@ export interface KeyedDeltas<T> {
   readonly key: string
   /** One to three deltas, oldest first. */
   readonly deltas: readonly Delta<T>[]
-  /** Whether nobody knew of any object before the state that this one belongs to. */
+  /** Whether no object was known before the state that this one belongs to. */
   readonly isOfFirstState: boolean
 }
 
-/** The objects that the reader of the queue knows: it has received them, and not yet their deletion. */
+/** The objects known to the reader of the queue: it has received them, and not yet their deletion. */
 export interface KnownObjects<T> {
   get(key: string): T | undefined
   keys(): IterableIterator<string>
@@ -53,20 +53,20 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
   readonly #keyOf: (object: T) => string
   readonly #known: KnownObjects<T>
   /**
-   * A Map keeps the order of insertion, so it is queue and index in one. A single delta stands without an array: the
-   * first state is one for each object, and all of them wait at once.
+   * A Map keeps insertion order, so it is queue and index in one. A single delta is stored without an array: the first
+   * state has one per object, and all of them wait at once.
    */
   readonly #pending = new Map<string, Delta<T> | Delta<T>[]>()
   /**
-   * A first state that nobody has received yet, oldest first, from `#firstAt` on: its objects wait without places in `#pending`
+   * A first state that nobody has received yet, oldest first, from `#firstAt` on: its objects are not in `#pending`
    * until one of them changes.
    */
   #first: readonly T[] = []
   #firstAt = 0
   #isPopulated = false
   /**
-   * One iterator serves many pops: a new one would first visit every place that became empty since the Map was last
-   * rebuilt, and so turn the first state of 100,000 objects into some billion steps.
+   * One iterator serves many pops: a new one would first visit every slot emptied since the Map was last rebuilt, and
+   * so turn the first state of 100,000 objects into some billion steps.
    */
   #oldest: Iterator<[string, Delta<T> | Delta<T>[]]> | null = null
   /** The number of keys of the first state that have not been popped; they are the oldest. */
@@ -88,7 +88,7 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
     return this.#isPopulated && this.#initialLeft === 0
   }
 
-  /** The callback runs synchronously when an item was added to the empty queue, and when an empty first state came. */
+  /** The callback runs synchronously when an item was added to the empty queue, and when an empty first state arrived. */
   onItem(callback: () => void): void {
     this.#onItem = callback
   }
@@ -104,7 +104,7 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
    * Deleted.
    */
   replace(items: readonly T[]): void {
-    // Nothing can be missing when nothing was there.
+    // Nothing can be missing if nothing was there.
     if (this.length === 0 && this.#known.keys().next().done === true) {
       this.#first = items
       this.#firstAt = 0
@@ -134,7 +134,7 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
     }
   }
 
-  /** Returns the oldest key with all of its deltas, which leave the queue; null when it is empty. Never waits. */
+  /** Returns the oldest key with all of its deltas, which leave the queue; null if it is empty. Never waits. */
   pop(): KeyedDeltas<T> | null {
     if (this.#firstAt < this.#first.length) {
       const object = this.#first[this.#firstAt++] as T
@@ -145,7 +145,7 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
     this.#oldest ??= this.#pending.entries()
     const first = this.#oldest.next()
     if (first.done === true) {
-      // An iterator that has come to the end does not see later insertions.
+      // An exhausted iterator does not see later insertions.
       this.#oldest = null
       return null
     }
@@ -160,7 +160,7 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
     this.#firstAt = 0
   }
 
-  /** From now on what waits of the first state can be found by its key, and merged with what comes. */
+  /** From now on the remaining first state can be found by key, and merged with later changes. */
   #giveFirstPlaces(): void {
     if (this.#first.length === 0) return
     const waiting = this.#first
@@ -170,7 +170,7 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
       this.#push(this.#keyOf(object), { type: 'Replaced', object })
     }
     this.#forgetFirst()
-    // A key that was there twice has one place.
+    // A duplicate key has one entry.
     if (isInitial) this.#initialLeft = this.#pending.size
   }
 
@@ -190,7 +190,7 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
   }
 
   #delete(key: string, object: T, isFinalStateUnknown: boolean): void {
-    // The deletion is a repetition of one that the reader knows.
+    // The reader already knows this deletion.
     if (!this.#pending.has(key) && this.#known.get(key) === undefined) return
     this.#push(key, { type: 'Deleted', object, isFinalStateUnknown })
   }

@@ -14,10 +14,10 @@ export interface ApiResource {
   readonly shortNames: readonly string[]
 }
 
-/** Asks for one discovery document; null when the server answers 404. */
+/** Requests one discovery document; null when the server answers 404. */
 export type AskDiscovery = (path: string, accept: string) => Promise<unknown>
 
-/** From 1.26 on one answer has all groups; older servers answer the same request with a list of them. */
+/** Since 1.26 one answer has all groups; older servers answer the same request with a list of them. */
 const AGGREGATED = ['v2', 'v2beta1']
   .map((version) => `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`)
   .concat('application/json')
@@ -55,14 +55,14 @@ interface Legacy {
 }
 
 /**
- * Returns the resources in the order of preference: the core group first, then groups and versions as the server orders
- * them, so that the first resource of a name is the preferred one. A group whose server is away is left out.
+ * Returns the resources in order of preference: the core group first, then groups and versions in the server's order,
+ * so that the first resource of a name is the preferred one. A group whose server is unreachable is omitted.
  *
- * @throws what `ask` throws for `/api`, `/api/v1` and `/apis`.
+ * @throws any error of `ask` for `/api`, `/api/v1` and `/apis`.
  */
 export async function discover(ask: AskDiscovery): Promise<readonly ApiResource[]> {
   const get = async (path: string): Promise<Legacy | null> => (await ask(path, AGGREGATED)) as Legacy | null
-  // A server of custom resources alone has no core group.
+  // A server with only custom resources has no core group.
   const [core, named] = await Promise.all([get('/api'), get('/apis')])
   const ofCore =
     core === null ? [] : isAggregated(core) ? fromAggregated(core) : fromList('', 'v1', await get('/api/v1'))
@@ -76,7 +76,10 @@ export async function discover(ask: AskDiscovery): Promise<readonly ApiResource[
   return [...ofCore, ...lists.flat()]
 }
 
-/** Returns what `text` means: `pods`, `pod`, `po`, `Pod`, each also with `.group` or `.version.group`; null for nothing. */
+/**
+ * Returns the resource meant by `text`: `pods`, `pod`, `po`, `Pod`, each also with `.group` or `.version.group`; null
+ * if there is none.
+ */
 export function resourceNamed(all: readonly ApiResource[], text: string): ApiResource | null {
   const [name = '', ...rest] = text.toLowerCase().split('.')
   const suffix = rest.join('.')
@@ -92,7 +95,7 @@ export function resourceNamed(all: readonly ApiResource[], text: string): ApiRes
   )
 }
 
-/** Returns the name for `resourcePath`; a resource without namespaces has its path without one. */
+/** Returns the name for `resourcePath`; the namespace is dropped for a resource without namespaces. */
 export function resourceNameOf(resource: ApiResource, namespace?: string): ResourceName {
   const { group, version, plural, namespaced } = resource
   return { group, version, plural, ...(namespaced && namespace !== undefined ? { namespace } : {}) }

@@ -1,8 +1,8 @@
 /**
- * The notifications that one handler has yet to get. A slow (async) handler does not delay the others: its
+ * The notifications that one handler has yet to receive. A slow (async) handler does not delay the others: its
  * notifications wait here, exactly as they happened up to `maxQueued`. Beyond that they are merged into one per object,
- * from what the handler last knew to what the object is now. The queue therefore never has more than `maxQueued`
- * entries plus one per object.
+ * from what the handler last knew to the present object. So the queue never has more than `maxQueued` entries plus one
+ * per object.
  */
 export type Notification<T> =
   | { readonly type: 'added'; readonly key: string; readonly object: T; readonly isInitial: boolean }
@@ -65,7 +65,7 @@ export class HandlerQueue<T> {
     this.#length = 0
   }
 
-  /** Returns false when both must be delivered. */
+  /** Returns false if both must be delivered. */
   #merge(entry: Entry<T>, later: Notification<T>): boolean {
     const earlier = entry.notification
     if (later.type === 'updated' && earlier.type !== 'deleted') {
@@ -77,12 +77,12 @@ export class HandlerQueue<T> {
       return true
     }
     if (later.type === 'deleted' && earlier.type === 'added') {
-      // The object came and went before the handler knew it.
+      // The object came and went before the handler learned of it.
       this.#remove(entry)
       return true
     }
     if (later.type === 'added' && earlier.type === 'deleted') {
-      // The handler knows the earlier object, so for it this is a change.
+      // The handler knows the earlier object, so to the handler this is a change.
       entry.notification = { type: 'updated', key: later.key, object: later.object, previous: earlier.object }
       return true
     }

@@ -8,9 +8,7 @@ export interface Handler<T> {
   added?(object: T, isInitial: boolean): void | Promise<void>
   /** Also called for a resync, with the same object twice. */
   updated?(object: T, previous: T): void | Promise<void>
-  /**
-   * @param isFinalStateUnknown whether `object` is only the last known one, because its deletion itself was not seen.
-   */
+  /** @param isFinalStateUnknown whether `object` is only the last known state, because the deletion itself was not seen. */
   deleted?(object: T, isFinalStateUnknown: boolean): void | Promise<void>
 }
 
@@ -21,11 +19,11 @@ export interface HandlerOptions {
    * most this many plus one per object wait. Default: 1,024.
    */
   readonly maxQueued?: number
-  /** Called with what a handler throws. Default: logs it. The next notification follows anyway. */
+  /** Called with an error thrown by a handler. Default: logs it. The next notification follows anyway. */
   onError?(error: unknown): void
 }
 
-/** A handler that was added to an informer: how far it is, and how to remove it. */
+/** A handler that was added to an informer: its progress, and how to remove it. */
 export class HandlerRegistration<T> {
   readonly #handler: Handler<T>
   readonly #queue: HandlerQueue<T>
@@ -34,7 +32,7 @@ export class HandlerRegistration<T> {
   #isRunning = false
   #isRemoved = false
   #isInitialQueued = false
-  /** The number of initial notifications that have not been handled. */
+  /** The number of initial notifications not handled yet. */
   #initialLeft = 0
   readonly #synced: Deferred<void> = deferred()
 
@@ -66,7 +64,7 @@ export class HandlerRegistration<T> {
     return this.#queue.coalesced
   }
 
-  /** The handler gets no more notifications, not even waiting ones; a running call is not interrupted. */
+  /** Stops all notifications, including waiting ones; a running call is not interrupted. */
   remove(): void {
     if (this.#isRemoved) return
     this.#isRemoved = true
@@ -82,7 +80,7 @@ export class HandlerRegistration<T> {
     this.#queue.push(notification)
     if (this.#isRunning) return
     this.#isRunning = true
-    // The loop starts later: the informer goes on first, and every handler sees the store as it is after the change.
+    // The loop starts later: the informer continues first, and every handler sees the store as it is after the change.
     queueMicrotask(() => void this.#drain())
   }
 
@@ -103,7 +101,7 @@ export class HandlerRegistration<T> {
       if (item.type === 'added' && item.isInitial) this.#initialLeft--
     }
     this.#isRunning = false
-    // Initial notifications that were merged away have been handled too, because nothing waits any more.
+    // Initial notifications that were merged away count as handled, because nothing is waiting any more.
     this.#initialLeft = 0
     this.#settle()
   }

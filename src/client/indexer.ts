@@ -1,24 +1,24 @@
 /**
  * Objects by key and by named indexes: an index maps each object to some values, and each value to the keys of its
- * objects. An index is built when it is first read, so one that nobody reads costs nothing.
+ * objects. An index is built when first read, so an unused one costs nothing.
  *
- * Objects of one namespace come one after another, wherever all are named.
+ * In every listing, objects of one namespace are adjacent.
  *
- * Stored objects are shared with everybody who reads them: treat them as frozen.
+ * Stored objects are shared by all readers: treat them as frozen.
  */
 import { NamedObjects } from './named-objects.js'
 
-/** Returns the values of an index under which an object is found. */
+/** Returns the index values under which an object is found. */
 export type IndexFunction<T> = (object: T) => readonly string[]
 
-/** The indexes that an Indexer begins with. */
+/** The initial indexes of an Indexer. */
 export interface IndexerOptions<T> {
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>
 }
 
 interface Index<T> {
   readonly valuesOf: IndexFunction<T>
-  /** null until it is first read. */
+  /** null until first read. */
   keysByValue: Map<string, Set<string>> | null
 }
 
@@ -37,7 +37,7 @@ export class Indexer<T> {
     this.#indexes.set(name, { valuesOf, keysByValue: null })
   }
 
-  /** Returns the function of an index; undefined when there is no such index. */
+  /** Returns the function of an index; undefined if there is no such index. */
   indexFunction(name: string): IndexFunction<T> | undefined {
     return this.#indexes.get(name)?.valuesOf
   }
@@ -96,7 +96,7 @@ export class Indexer<T> {
     return [...(this.#index(name).get(value) ?? [])]
   }
 
-  /** Returns the values that any object has. @throws Error when there is no such index. */
+  /** Returns all values of the index. @throws Error when there is no such index. */
   indexValues(name: string): string[] {
     return [...this.#index(name).keys()]
   }
@@ -121,7 +121,7 @@ function moveKey<T>(index: Index<T>, key: string, previous: T | undefined, objec
     if (now.includes(value)) continue
     const keys = keysByValue.get(value)
     keys?.delete(key)
-    // Values come and go (pod IPs), so an empty set must not stay.
+    // Values come and go (pod IPs), so empty sets are removed.
     if (keys?.size === 0) keysByValue.delete(value)
   }
   for (const value of now) {

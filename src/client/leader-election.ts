@@ -1,13 +1,14 @@
 /**
- * Elects one of several processes by a Lease: the holder renews it, and another takes over if it was not renewed within its duration.
+ * Elects one of several processes with a Lease: the holder renews it, and another takes over if it was not renewed
+ * within its duration.
  *
- * Times are measured on this machine's own monotonic clock, from when a change of the Lease was observed; the times that
- * the Lease contains are for people. Clocks of several machines therefore need not agree, only run at about the same pace.
- * As with every lease, a leader that is paused may wake up after another one took over: work that must not overlap checks
- * `isLeader` before each step, and lets the server refuse stale writes by their resourceVersion.
+ * Times are measured by this machine's own monotonic clock, from when a change of the Lease was observed; the times
+ * inside the Lease are for people. So the clocks of several machines need not agree, only run at about the same rate.
+ * As with every lease, a leader that is paused may wake up after another one took over: work that must not overlap
+ * checks `isLeader` before each step, and lets the server reject stale writes by their resourceVersion.
  *
- * Source: client-go `tools/leaderelection`, whose times and jitter are the defaults; other than there, the time of holding
- * counts from before the request that renewed it, not from after its answer.
+ * Source: client-go `tools/leaderelection`, whose times and jitter are the defaults. One difference: the holding time
+ * counts from before the renewal request, not from after its answer.
  */
 import { activeClock } from './reflector/active-clock.js'
 import { WatchFailure } from './reflector/failure.js'
@@ -24,15 +25,15 @@ export interface LeaderElectionOptions {
   readonly transport: Transport
   readonly name: string
   readonly namespace: string
-  /** Differs between all processes, such as the name of the pod: two of one identity would both lead. */
+  /** Unique per process, such as the name of the pod: two processes with one identity would both lead. */
   readonly identity: string
   /** How long others wait after the last renewal that they saw. Default: 15 s; whole seconds. */
   readonly leaseDurationMs?: number
-  /** How long the leader goes on without a renewal that succeeds. Default: 10 s; below `leaseDurationMs`. */
+  /** How long the leader continues without a successful renewal. Default: 10 s; below `leaseDurationMs`. */
   readonly renewDeadlineMs?: number
-  /** The time between two attempts. Default: 2 s; others than the leader add up to 1.2 times as much at random. */
+  /** The time between two attempts. Default: 2 s; processes other than the leader add up to 1.2 times as much at random. */
   readonly retryPeriodMs?: number
-  /** Called when another process is seen to lead, and for this one. What it throws is logged. */
+  /** Called when a process becomes leader, including this one. An error thrown here is logged. */
   onLeader?(identity: string): void
   readonly clock?: Clock
   readonly random?: Random
@@ -57,7 +58,7 @@ interface Lease {
   readonly spec?: LeaseSpec
 }
 
-/** client-go's: attempts of many candidates spread over this many retry periods more. */
+/** client-go's value: attempts of many candidates spread over up to this many more retry periods. */
 const JITTER = 1.2
 
 /** One candidate of an election. */
@@ -69,15 +70,15 @@ export class LeaderElection {
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #path: string
-  /** The Lease as it was last seen, and when it was first seen like this. */
+  /** The Lease as last seen, and when it was first seen in that state. */
   #seen: Lease | null = null
   #seenAtMs = 0
-  /** When the request was sent that last made or kept this process the leader; null when it is not. */
+  /** When the request was sent that last made or kept this process the leader; null if it is not the leader. */
   #heldSinceMs: number | null = null
   #toldLeader = ''
   #isRunning = false
 
-  /** @throws Error for times that do not fit together, and for a missing name or identity. */
+  /** @throws Error for inconsistent times, and for a missing name or identity. */
   constructor(options: LeaderElectionOptions) {
     this.#options = options
     const { name, namespace, identity } = options
@@ -98,23 +99,23 @@ export class LeaderElection {
     this.#path = resourcePath({ group: 'coordination.k8s.io', plural: 'leases', namespace, name })
   }
 
-  /** Whether nobody else can lead now: false as soon as the time of the last renewal is over, however busy this process was. */
+  /** Whether nobody else can lead now: false as soon as the last renewal has expired, however busy this process was. */
   get isLeader(): boolean {
     return this.#heldSinceMs !== null && this.#clock.monotonic() - this.#heldSinceMs < this.#leaseMs
   }
 
-  /** The identity of the leader that was last seen; '' before, and after a leader let go. */
+  /** The identity of the last leader seen; '' before, and after a leader released the Lease. */
   get leader(): string {
     return this.#seen?.spec?.holderIdentity ?? ''
   }
 
   /**
-   * Waits until this process leads, then does the work and renews the Lease until the work ends; then lets the Lease go, so
-   * that another candidate need not wait.
+   * Waits until this process leads, then does the work and renews the Lease until the work ends; then releases the
+   * Lease, so that another candidate need not wait.
    *
-   * @param work is given a signal that aborts when the leadership is lost or `signal` aborts. It is awaited in any case: it
-   * should end soon.
-   * @throws what the work throws while it leads.
+   * @param work receives a signal that aborts when the leadership is lost or `signal` aborts. It is awaited in any
+   * case, so it should end soon.
+   * @throws any error of the work while it leads.
    */
   async run(
     work: (signal: AbortSignal) => Promise<void> | void,
@@ -148,7 +149,7 @@ export class LeaderElection {
     const lost = new AbortController()
     const ended = new AbortController()
     const leading = AbortSignal.any([lost.signal, signal])
-    // A signal of its own ends the renewing with the work; it goes on while aborted work still cleans up.
+    // A separate signal ends the renewals with the work; they continue while aborted work cleans up.
     const renewing = this.#renew(ended.signal).then((outcome) => {
       if (outcome === 'lost') lost.abort(new Error(`the lease ${this.#options.name} was lost`))
     })
@@ -172,7 +173,7 @@ export class LeaderElection {
       const leftMs = (this.#heldSinceMs ?? -Infinity) + this.#renewMs - this.#clock.monotonic()
       if (leftMs > 0 && (await this.#attempt(leftMs, ended))) continue
       if (ended.aborted) return 'ended'
-      // One attempt that failed is not the end, unless somebody else was seen to hold the Lease.
+      // One failed attempt is not the end, unless another process was seen to hold the Lease.
       const isOver = this.#clock.monotonic() - (this.#heldSinceMs ?? -Infinity) >= this.#renewMs
       if (this.#heldSinceMs === null || isOver) {
         this.#heldSinceMs = null
@@ -182,12 +183,12 @@ export class LeaderElection {
     }
   }
 
-  /** Takes or keeps the Lease, if it is free or ours. Never throws; false also when the time is over. */
+  /** Takes or keeps the Lease, if it is free or ours. Never throws; also returns false when the time is over. */
   async #attempt(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     try {
       return await this.#within(timeoutMs, signal, (limited) => this.#takeOrKeep(limited))
     } catch (error) {
-      // 409: another candidate was faster. Next time its Lease is read.
+      // 409: another candidate was faster. Its Lease is read next time.
       this.#logger.debug({ lease: this.#options.name, error: errorMessage(error) }, 'the lease was not taken')
       return false
     }
@@ -210,7 +211,7 @@ export class LeaderElection {
     }
   }
 
-  /** Returns null when there is none. */
+  /** Returns null if there is none. */
   async #read(signal: AbortSignal): Promise<Lease | null> {
     let lease: Lease | null = null
     try {
@@ -226,7 +227,7 @@ export class LeaderElection {
     const isNew = lease.metadata.resourceVersion === undefined
     const path = isNew ? this.#path.slice(0, this.#path.lastIndexOf('/')) : this.#path
     const method = isNew ? 'POST' : 'PUT'
-    // The resourceVersion makes the server refuse it when the Lease has changed meanwhile.
+    // With the resourceVersion, the server rejects it if the Lease has changed meanwhile.
     this.#observe(await requestJson<Lease>(this.#options.transport, { method, path, body: lease, signal }))
   }
 
@@ -255,7 +256,7 @@ export class LeaderElection {
     return true
   }
 
-  /** Whether its holder may still lead: it was seen to change less than its own duration ago. */
+  /** Whether its holder may still lead: the Lease was seen to change less than its own duration ago. */
   #isHeld({ holderIdentity = '', leaseDurationSeconds = 0 }: LeaseSpec, nowMs: number): boolean {
     return holderIdentity !== '' && nowMs - this.#seenAtMs < leaseDurationSeconds * 1_000
   }
@@ -271,17 +272,17 @@ export class LeaderElection {
     try {
       this.#options.onLeader?.(leader)
     } catch (error) {
-      // Its failure must not look like one of the request.
+      // A failure here must not look like a failed request.
       this.#logger.error({ lease: this.#options.name, error: errorMessage(error) }, 'onLeader failed')
     }
   }
 
-  /** Lets the Lease go if it is still ours. Never throws: others wait for its end otherwise. */
+  /** Releases the Lease if it is still ours. Never throws: otherwise others just wait until it expires. */
   async #release(): Promise<void> {
     this.#heldSinceMs = null
     try {
       await this.#within(this.#renewMs, null, async (limited) => {
-        // A renewal that was cut off may have been stored.
+        // An interrupted renewal may have been stored.
         const found = await this.#read(limited)
         if (found === null || this.leader !== this.#options.identity) return
         const now = microTime(this.#clock.now())
@@ -295,7 +296,7 @@ export class LeaderElection {
   }
 }
 
-/** A MicroTime of the API: `2026-11-22T13:00:00.000000Z`. */
+/** Formats a MicroTime of the API: `2026-11-22T13:00:00.000000Z`. */
 function microTime(epochMs: number): string {
   return new Date(epochMs).toISOString().replace('Z', '000Z')
 }

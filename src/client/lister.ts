@@ -13,10 +13,10 @@ import type { Indexer } from './indexer.js'
 /** The name of the index by namespace, which every informer's store has. */
 export const NAMESPACE_INDEX = 'namespace'
 
-/** Which objects of a store are meant. */
+/** Chooses objects of a store. */
 export interface ListerQuery {
   readonly namespace?: string
-  /** An object must have all of them with these values. */
+  /** An object must have all of these labels with these values. */
   readonly labels?: Readonly<Record<string, string>>
   /** In Kubernetes' grammar (`app=web,tier in (a,b),!canary`), or as the API's LabelSelector. */
   readonly selector?: string | LabelSelectorObject
@@ -31,12 +31,12 @@ export class Lister<T extends ObjectLike = KubeObject> {
     this.#store = store
   }
 
-  /** @param namespace leave it out for cluster-scoped resources. */
+  /** @param namespace omit for cluster-scoped resources. */
   get(name: string, namespace?: string): T | undefined {
     return this.#store.get(objectKey(namespace, name))
   }
 
-  /** @throws BadRequestError for a selector that cannot be read. */
+  /** @throws BadRequestError for an invalid selector. */
   list({ namespace, labels, selector }: ListerQuery = {}): T[] {
     const objects = namespace === undefined ? this.#store.list() : this.#store.byIndex(NAMESPACE_INDEX, namespace)
     if (labels === undefined && selector === undefined) return objects
@@ -50,10 +50,10 @@ export class Lister<T extends ObjectLike = KubeObject> {
 }
 
 /**
- * Returns a function that tells whether labels are selected; a selector without requirements selects everything. It reads
- * the selector once, for callers that match many objects.
+ * Returns a function that tests whether labels are selected; a selector without requirements selects everything. The
+ * selector is parsed once, for callers that match many objects.
  *
- * @throws BadRequestError for a selector that cannot be read.
+ * @throws BadRequestError for an invalid selector.
  */
 export function labelMatcher(
   selector: string | LabelSelectorObject,

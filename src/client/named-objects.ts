@@ -1,6 +1,6 @@
 /**
- * Objects by `namespace/name`, namespace by namespace. A name is the string that its object holds anyway, so that no key is kept
- * for each of 100,000 objects; a namespace with a single object takes no map.
+ * Objects by `namespace/name`, grouped by namespace. A name is the string that its object holds anyway, so that no key
+ * is kept for each of 100,000 objects; a namespace with a single object needs no map.
  */
 
 interface Single<T> {
@@ -10,9 +10,9 @@ interface Single<T> {
 
 type Namespace<T> = Single<T> | Map<string, T>
 
-/** A map whose keys are put together when they are asked for. */
+/** A map whose keys are assembled on demand. */
 export class NamedObjects<T> {
-  /** By what comes before the last slash of a key; null where there is none. */
+  /** Keyed by what precedes the last slash of a key; null if there is none. */
   readonly #namespaces = new Map<string | null, Namespace<T>>()
   #size = 0
 
@@ -113,7 +113,7 @@ function namespaceIn(key: string, slash: number): string | null {
   return slash === -1 ? null : key.slice(0, slash)
 }
 
-/** A slice of the key would keep all of it alive. */
+/** A slice of the key would keep the whole key alive. */
 function ownName(object: unknown, key: string, slash: number): string {
   const name = (object as { metadata?: { name?: unknown } } | null)?.metadata?.name
   return typeof name === 'string' && name.length === key.length - slash - 1 && key.endsWith(name)

@@ -1,19 +1,19 @@
-/** Decides when a key may be tried again: two rules and their combination, with client-go's defaults. */
+/** Decides when a key may be retried: two rules and their combination, with client-go's defaults. */
 import type { Clock } from '../support/clock.js'
 
-/** Decides how long a key waits for its next try. */
+/** Decides how long a key waits for its next attempt. */
 export interface RateLimiter {
-  /** Returns the milliseconds to wait before this key's next try, and counts a try. */
+  /** Returns the milliseconds to wait before this key's next attempt, and counts an attempt. */
   delayMs(key: string): number
-  /** Clears the tries of the key. */
+  /** Clears the attempts of the key. */
   forget(key: string): void
-  /** Returns the number of tries since the key was last forgotten. */
+  /** Returns the number of attempts since the key was last forgotten. */
   tries(key: string): number
 }
 
 /**
- * Doubles the delay with each try of a key, from 5 ms up to 1,000 s. There is no jitter, since keys differ in their
- * times anyhow.
+ * Doubles the delay with each attempt of a key, from 5 ms up to 1,000 s. There is no jitter, since keys differ in their
+ * times anyway.
  */
 export function exponentialPerKey(options: { readonly firstMs?: number; readonly capMs?: number } = {}): RateLimiter {
   const { firstMs = 5, capMs = 1_000_000 } = options
@@ -43,7 +43,7 @@ export function tokenBucket(options: {
       const now = clock.monotonic()
       tokens = Math.min(burst, tokens + ((now - at) * perSecond) / 1_000)
       at = now
-      // A negative number means that others have reserved these tokens already.
+      // A negative number means that others have already reserved these tokens.
       tokens -= 1
       return tokens >= 0 ? 0 : (-tokens * 1_000) / perSecond
     },
@@ -52,7 +52,7 @@ export function tokenBucket(options: {
   }
 }
 
-/** Waits as long as the slowest of several limiters demands. */
+/** Waits as long as the slowest of several limiters requires. */
 export function longestOf(...limiters: readonly RateLimiter[]): RateLimiter {
   return {
     delayMs: (key) => Math.max(...limiters.map((limiter) => limiter.delayMs(key))),

@@ -22,7 +22,7 @@ export interface JsonRequest {
 const MAX_ANSWER_BYTES = 64 * 2 ** 20
 
 /**
- * Returns the document of an answer of 2xx.
+ * Returns the document of a 2xx answer.
  *
  * @throws WatchFailure for any other answer, with its `code` and the server's Status. @throws Error without an answer.
  */

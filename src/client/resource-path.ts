@@ -6,9 +6,9 @@ export interface ResourceName {
   readonly version?: string
   /** `pods`, `deployments`. */
   readonly plural: string
-  /** Leave it out for all namespaces, and for cluster-scoped resources. */
+  /** Omit for all namespaces, and for cluster-scoped resources. */
   readonly namespace?: string
-  /** Names one object. */
+  /** The name of one object. */
   readonly name?: string
 }
 

@@ -1,6 +1,7 @@
 /**
- * Maps names and kinds to resources and paths, from the server's discovery. It repeats discovery when it meets an unknown name (a
- * definition may have been created since), but at most every few seconds, so that a wrong name in a loop causes no load.
+ * Maps names and kinds to resources and paths, using the server's discovery. It repeats discovery for an unknown name
+ * (a definition may have been created since), but at most every few seconds, so that a wrong name in a loop causes no
+ * load.
  */
 import { activeClock } from './reflector/active-clock.js'
 import { WatchFailure } from './reflector/failure.js'
@@ -11,7 +12,7 @@ import { type ApiResource, discover, resourceNamed, resourceNameOf } from './dis
 import { requestJson } from './request-json.js'
 import { resourcePath } from './resource-path.js'
 
-/** Where a mapper asks, and how often. */
+/** The server that a mapper uses, and how often it asks. */
 export interface RestMapperOptions {
   readonly transport: Transport
   /** An unknown name makes the mapper ask the server again after this time. Default: 10 s. */
@@ -19,7 +20,7 @@ export interface RestMapperOptions {
   readonly clock?: Clock
 }
 
-/** A kind as manifests and owner references name it. */
+/** A kind as in manifests and owner references. */
 export interface GroupKind {
   /** Default: '', the core group. */
   readonly group?: string
@@ -28,12 +29,12 @@ export interface GroupKind {
   readonly version?: string
 }
 
-/** Answers which resource a name or a kind is, and under which path it is. */
+/** Finds the resource of a name or a kind, and its path. */
 export class RestMapper {
   readonly #options: RestMapperOptions
   readonly #clock: Clock
   #known: readonly ApiResource[] | null = null
-  /** The answer that is awaited. */
+  /** The pending request. */
   #asking: Promise<readonly ApiResource[]> | null = null
   #askedAtMs = 0
 
@@ -48,7 +49,7 @@ export class RestMapper {
   }
 
   /**
-   * Asks the server now, once for all callers that wait. What was known stays known while the server is away.
+   * Asks the server now, once for all waiting callers. Known resources are kept while the server is unreachable.
    *
    * @throws WatchFailure; Error without an answer.
    */
@@ -58,14 +59,14 @@ export class RestMapper {
   }
 
   /**
-   * Returns the resource that a person means by `pods`, `po`, `Pod`, `deploy.apps` or `deployments.v1.apps`; null when the
-   * server has none.
+   * Returns the resource that a person means by `pods`, `po`, `Pod`, `deploy.apps` or `deployments.v1.apps`; null if
+   * the server has none.
    */
   async find(name: string): Promise<ApiResource | null> {
     return this.#look((all) => resourceNamed(all, name))
   }
 
-  /** Returns the resource of a kind; null when the server has none. */
+  /** Returns the resource of a kind; null if the server has none. */
   async ofKind({ group = '', kind, version }: GroupKind): Promise<ApiResource | null> {
     return this.#look(
       (all) =>

@@ -1,6 +1,6 @@
 /**
- * The informers of a program: one per resource and selection, shared by all its parts, so that the server is watched once and objects
- * are held once. They start and stop together.
+ * The informers of a program: one per resource and selection, shared by all its parts, so that the server is watched
+ * once and objects are held once. They start and stop together.
  */
 import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
 import { type ResourceName, resourcePath } from './resource-path.js'
@@ -14,11 +14,11 @@ export type FactoryInformerOptions<T extends ObjectLike = KubeObject> = Partial<
 
 interface Entry {
   readonly informer: SharedInformer<never>
-  /** The options of the factory and of the first caller together. */
+  /** The merged options of the factory and the first caller. */
   readonly options: InformerOptions<never>
 }
 
-/** Informers that differ in one of these are several; a later caller may bring further indexes. */
+/** Options that distinguish informers; a later caller may also add indexes. */
 const MAY_DIFFER: ReadonlySet<string> = new Set([
   'path',
   'labelSelector',
@@ -39,10 +39,10 @@ export class SharedInformerFactory {
   }
 
   /**
-   * Returns the informer of a resource, the same for the same path, selectors and parameters. A later caller may bring
-   * further indexes; its other options must be those of the first.
+   * Returns the informer of a resource, the same for the same path, selectors and parameters. A later caller may add
+   * indexes; its other options must equal those of the first.
    *
-   * @param resource a path, or what `resourcePath` takes.
+   * @param resource a path, or the argument of `resourcePath`.
    * @throws Error when an option differs from the first caller's; when the factory was stopped.
    */
   informer<T extends ObjectLike = KubeObject>(
@@ -77,7 +77,7 @@ export class SharedInformerFactory {
     await Promise.all([...this.#entries.values()].map(({ informer }) => informer.whenSynced(signal)))
   }
 
-  /** Stops every informer, and resolves when nothing runs any more. The factory gives out no more informers. */
+  /** Stops every informer, and resolves when nothing is running any more. The factory returns no more informers. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await Promise.all([...this.#entries.values()].map(({ informer }) => informer.stop()))

@@ -5,7 +5,7 @@
  *
  * The store is changed before its handlers are notified, so a handler that reads the store finds at least the object of
  * its notification. Handlers may be added and removed at any time; one added late is first notified of all present
- * objects. Objects are shared: nobody may change them.
+ * objects. Objects are shared and must not be changed.
  */
 import { Reflector, type ReflectorOptions, type ReflectorStatus } from './reflector/reflector.js'
 import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-codec.js'
@@ -28,11 +28,11 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
   /** Indexes by name, besides the one by namespace. */
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>
   /**
-   * Applied to each object before it is stored, to drop what nobody reads (managed fields, large annotations). It must
-   * keep metadata.name, namespace and resourceVersion.
+   * Applied to each object before it is stored, to drop unused parts (managed fields, large annotations). It must keep
+   * metadata.name, namespace and resourceVersion.
    */
   readonly transform?: (object: T) => T
-  /** How often every handler is notified of every object again, as an update. Default: never. */
+  /** How often every handler is renotified of every object, as an update. Default: never. */
   readonly resyncMs?: number
   /** Default: the error is logged. */
   onHandlerError?(error: unknown): void
@@ -77,7 +77,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     this.#synced.promise.catch(() => undefined)
   }
 
-  /** May be called once; a second call does nothing. */
+  /** Only the first call has an effect. */
   start(): void {
     if (this.#isStarted) return
     this.#isStarted = true
@@ -147,8 +147,8 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   }
 
   /**
-   * Everything there is and every change after it, until the signal aborts or the informer stops. A consumer that is slow
-   * gets several changes of one object as one, as a slow handler does.
+   * Yields every present object and every later change, until the signal aborts or the informer stops. For a slow
+   * consumer, several changes of one object are merged, as for a slow handler.
    */
   async *events(
     options: { readonly signal?: AbortSignal; readonly maxQueued?: number } = {},
@@ -159,7 +159,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     const keyOf = ({ metadata }: T): string => objectKey(metadata?.namespace, metadata?.name ?? '')
     const registration = this.addHandler(
       {
-        // Each is handed over when the one before it was taken: until then the rest waits, and merges, in the queue.
+        // Each is passed on when the previous one was taken: until then the rest waits, and merges, in the queue.
         added: (object, isInitial) => queue.hand({ type: 'added', key: keyOf(object), object, isInitial }),
         updated: (object, previous) => queue.hand({ type: 'updated', key: keyOf(object), object, previous }),
         deleted: (object, isFinalStateUnknown) =>
@@ -214,12 +214,12 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     if (delta.type === 'Deleted') {
       const previous = this.store.delete(key)
       if (previous === undefined) return
-      // Stored objects stay transformed; only the last state comes from the server unchanged.
+      // Stored objects are already transformed; a deletion's last state from the server is not.
       const { isFinalStateUnknown } = delta
       const object = isFinalStateUnknown ? previous : this.#transformed(delta.object)
       return this.#notify({ type: 'deleted', key, object, isFinalStateUnknown })
     }
-    // A relist brings mostly known objects. (A resync reports them anyway.)
+    // A relist delivers mostly known objects. (A resync reports them anyway.)
     const held = isNew || delta.type === 'Sync' ? undefined : this.store.get(key)
     if (held !== undefined && isSame(held, delta.object)) return
     const object = delta.type === 'Sync' ? delta.object : this.#transformed(delta.object)
@@ -253,7 +253,10 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   }
 }
 
-/** The same version of the same object: not only its resourceVersion, for a key that was deleted and made anew in a restored etcd. */
+/**
+ * Whether both are the same version of the same object, not only by resourceVersion: a key may have been deleted and
+ * recreated in a restored etcd.
+ */
 function isSame(a: ObjectLike, b: ObjectLike): boolean {
   return (
     a.metadata?.resourceVersion !== undefined &&

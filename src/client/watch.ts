@@ -1,5 +1,5 @@
 /**
- * A watch as an async iterator, for callers that want events and keep no copy. It reconnects, resumes and relists like
+ * A watch as an async iterator, for callers that need events and keep no copy. It reconnects, resumes and relists like
  * a reflector, and the server is read at the consumer's pace.
  */
 import type { DecodedEvent, ObjectCodec } from './reflector/object-codec.js'
@@ -20,7 +20,7 @@ export interface DecodedWatchOptions<T> extends Omit<ReflectorOptions<T>, 'store
 /** The options of `watch`. */
 export type WatchOptions<T extends ObjectLike = KubeObject> = Omit<DecodedWatchOptions<T>, 'codec'>
 
-/** While this many events wait to be taken, nothing more is read from the server. */
+/** While this many events are waiting, nothing more is read from the server. */
 const MAX_WAITING = 256
 
 /** Ends only when the signal aborts: trouble is reported by `onStatus`. */
@@ -31,8 +31,8 @@ export function watch<T extends ObjectLike = KubeObject>(
 }
 
 /**
- * Like `watch`, for objects that are not trees: bytes as they came, rows of a table. @param options.codec is used for
- * this watch alone.
+ * Like `watch`, for objects that are not trees: raw bytes, rows of a table. @param options.codec is used for this watch
+ * alone.
  */
 export async function* watchDecoded<T>(
   options: DecodedWatchOptions<T> & { readonly codec: ObjectCodec<T> },

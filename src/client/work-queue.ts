@@ -2,11 +2,11 @@
  * A queue of keys to be worked on, each by one worker at a time.
  *
  *     add ──▶ waiting ──take──▶ working ──done──▶ (gone)
- *              ▲  a key that waits is not added twice   │ added again meanwhile: waits once more
+ *              ▲  a waiting key is not added twice      │ added again meanwhile: waits again
  *              └────────────────────────────────────────┘
  *     addAfter / addRateLimited ──▶ delayed ──▶ add
  *
- * A key therefore never runs twice at once, no added key is lost, and the queue is bounded by the number of keys.
+ * So a key never runs twice at once, no added key is lost, and the queue is bounded by the number of keys.
  */
 import { activeClock } from './reflector/active-clock.js'
 import type { Clock, Timer } from '../support/clock.js'
@@ -14,17 +14,17 @@ import { exponentialPerKey, longestOf, type RateLimiter, tokenBucket } from './r
 
 /** How a work queue spaces its retries. */
 export interface WorkQueueOptions {
-  /** Default: 5 ms doubled per try of a key up to 1,000 s, and 10 a second for all of them with a burst of 100. */
+  /** Default: 5 ms, doubled per attempt of a key up to 1,000 s, and 10 a second for all of them with a burst of 100. */
   readonly rateLimiter?: RateLimiter
   readonly clock?: Clock
 }
 
-/** How `WorkQueue.run` works. */
+/** Options of `WorkQueue.run`. */
 export interface WorkOptions {
   /** How many keys are worked on at once. Default: 1. */
   readonly concurrency?: number
   readonly signal?: AbortSignal
-  /** Called with what `work` throws; the key is tried again later. */
+  /** Called with an error thrown by `work`; the key is retried later. */
   onError?(error: unknown, key: string): void
 }
 
@@ -32,10 +32,10 @@ export interface WorkOptions {
 export class WorkQueue {
   readonly #clock: Clock
   readonly #rateLimiter: RateLimiter
-  /** The order of insertion is the order of service. */
+  /** Insertion order is service order. */
   readonly #waiting = new Set<string>()
   readonly #working = new Set<string>()
-  /** Keys that were added again while they were worked on. */
+  /** Keys that were added again while being worked on. */
   readonly #again = new Set<string>()
   readonly #delayed = new Map<string, { readonly dueMs: number; readonly timer: Timer }>()
   readonly #takers = new Set<(key: string | null) => void>()
@@ -46,7 +46,7 @@ export class WorkQueue {
     this.#rateLimiter = options.rateLimiter ?? longestOf(exponentialPerKey(), tokenBucket({ clock: this.#clock }))
   }
 
-  /** The number of keys that wait for a worker, without delayed ones. */
+  /** The number of keys waiting for a worker, without delayed ones. */
   get length(): number {
     return this.#waiting.size
   }
@@ -103,7 +103,7 @@ export class WorkQueue {
   }
 
   /**
-   * Returns the next key, when there is one; the caller must call `done`. null means that the queue has ended, or that
+   * Returns the next key, once there is one; the caller must call `done`. null means that the queue has ended, or that
    * the signal aborted.
    */
   take(signal?: AbortSignal): Promise<string | null> {
@@ -135,7 +135,7 @@ export class WorkQueue {
     if (this.#again.delete(key)) this.add(key)
   }
 
-  /** Accepts no more keys; waiting keys are still given out, and then `take` returns null. */
+  /** Accepts no more keys; waiting keys are still returned, and then `take` returns null. */
   end(): void {
     this.#isEnded = true
     for (const { timer } of this.#delayed.values()) timer.cancel()
@@ -145,8 +145,8 @@ export class WorkQueue {
   }
 
   /**
-   * Works through the keys until the queue ends or the signal aborts. A key is forgotten on success, tried again later
-   * when the work throws, and tried again after so many milliseconds when it returns a number.
+   * Works through the keys until the queue ends or the signal aborts. A key is forgotten on success, retried later when
+   * the work throws, and retried after the returned number of milliseconds when it returns one.
    */
   async run(work: (key: string) => Promise<number | void> | number | void, options: WorkOptions = {}): Promise<void> {
     const { concurrency = 1, signal } = options

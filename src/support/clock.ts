@@ -12,7 +12,7 @@ export interface Timer {
   cancel(): void
 }
 
-/** Node's timers take no longer delay: they would call back at once. */
+/** The longest delay of Node's timers, which fire at once for longer ones. */
 const MAX_DELAY_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {

@@ -1,11 +1,11 @@
-/** Counts full garbage collections: only after one does resident memory show what was released. */
+/** Counts full garbage collections: only afterwards does resident memory show what was released. */
 import { type PerformanceEntry, PerformanceObserver, constants } from 'node:perf_hooks'
 
 /** Node's entries say which kind of collection it was, but its types do not declare that. */
 type CollectionEntry = PerformanceEntry & { readonly detail?: { readonly kind?: number } }
 
 export interface Collections {
-  /** The number since counting began. */
+  /** The number of collections since counting began. */
   readonly count: number
   stop(): void
 }

@@ -3,9 +3,9 @@ import type { Clock } from './clock.js'
 
 /**
  * Runs `work` with a signal that aborts when `signal` does or when `timeoutMs` have passed; the result of work that
- * goes on regardless is dropped.
+ * continues anyway is dropped.
  *
- * @throws whatever `onTimeout` makes when time is up; the signal's reason when it aborts; whatever `work` throws.
+ * @throws the error of `onTimeout` when time is up; the signal's reason when it aborts; any error of `work`.
  */
 export async function withDeadline<T>(
   clock: Clock,
@@ -34,9 +34,7 @@ export async function withDeadline<T>(
   }
 }
 
-/**
- * Returns the result, or throws the signal's reason when it aborts first. Only the wait is given up; the work goes on.
- */
+/** Returns the result, or throws the signal's reason if it aborts first. Only the wait is abandoned; the work continues. */
 export function orAborted<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason as Error)

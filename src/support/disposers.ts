@@ -1,4 +1,4 @@
-/** A stack of clean-up functions: each part adds how to end itself, and all end in reverse order. */
+/** A stack of clean-up functions: each part adds its own, and all run in reverse order. */
 export class Disposers {
   readonly #stack: (() => unknown)[] = []
 
@@ -7,7 +7,7 @@ export class Disposers {
     this.#stack.push(dispose)
   }
 
-  /** Ends everything, one after the other, the newest first. One that fails keeps none of the others. @throws the first error. */
+  /** Runs all functions one by one, newest first. A failure does not stop the others. @throws the first error. */
   async dispose(): Promise<void> {
     const errors: unknown[] = []
     for (let dispose = this.#stack.pop(); dispose !== undefined; dispose = this.#stack.pop()) {

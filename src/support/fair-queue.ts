@@ -1,16 +1,16 @@
 /**
- * A queue of several flows, such as those of different clients, that shares time evenly between them: a client that queues five thousand
- * items delays only itself.
+ * A queue of several flows, such as those of different clients, that shares time evenly between them: a client that
+ * queues five thousand items delays only itself.
  *
- * It is deficit round robin. The flows form a ring; the one at the front runs until it has used its share, and time taken beyond it is
- * deducted in the next rounds. A heap by the time used was rejected: with
- * ten thousand flows of one item each, which is a usual number of nodes, a ring costs the same as a plain queue.
+ * It is deficit round robin. The flows form a ring; the one at the front runs until it has used its share, and time
+ * taken beyond it is deducted in the next rounds. A heap ordered by time used was rejected: with ten thousand flows of
+ * one item each, which is a usual number of nodes, a ring costs the same as a plain queue.
  */
 
-/** The time of one flow in one round, milliseconds: a few dozen cheap items. */
+/** The time of one flow in one round, in milliseconds: a few dozen cheap items. */
 const SHARE_MS = 0.5
 
-/** The longest debt, milliseconds: what takes longer is a pause of the machine, and nobody's. */
+/** The largest debt, in milliseconds: anything longer is a pause of the machine, and nobody's fault. */
 const MOST_DEBT_MS = 8 * SHARE_MS
 
 interface Flow<T> {
@@ -25,12 +25,11 @@ export class FairQueue<T> {
   #size = 0
   #taken: Flow<T> | null = null
 
-  /** The number of items in it. */
   get size(): number {
     return this.#size
   }
 
-  /** The number of flows that have items, or whose item was taken last. */
+  /** The number of flows with items, including the flow of the item just taken. */
   get flows(): number {
     return this.#flows.size
   }
@@ -40,7 +39,7 @@ export class FairQueue<T> {
     return this.#flows.get(key)?.items.size ?? 0
   }
 
-  /** @param key of the flow; the items of one flow leave in the order in which they came. */
+  /** @param key of the flow; the items of one flow leave in order of arrival. */
   push(key: string, item: T): void {
     let flow = this.#flows.get(key)
     if (flow === undefined) {
@@ -52,7 +51,7 @@ export class FairQueue<T> {
     this.#size++
   }
 
-  /** Takes out the item whose turn it is, if there is one. `spent` must be called before the next is taken. */
+  /** Removes the next item, if there is one. `spent` must be called before the next is taken. */
   take(): T | undefined {
     if (this.#size === 0) return undefined
     while (this.#ring.first!.leftMs <= 0) this.#goAround()
@@ -61,7 +60,7 @@ export class FairQueue<T> {
     return this.#taken.items.shift()
   }
 
-  /** @param ms what the item took that was taken last. */
+  /** @param ms the time spent on the item just taken. */
   spent(ms: number): void {
     const flow = this.#taken!
     this.#taken = null
@@ -74,7 +73,7 @@ export class FairQueue<T> {
     if (flow.leftMs <= 0) this.#goAround()
   }
 
-  /** The first flow goes to the end of the ring, with a further share. */
+  /** Moves the first flow to the end of the ring, with another share. */
   #goAround(): void {
     const flow = this.#ring.shift()!
     flow.leftMs += SHARE_MS
@@ -82,7 +81,10 @@ export class FairQueue<T> {
   }
 }
 
-/** Shares time evenly between flows, such as the addresses of clients, and within each between its parts, such as its connections. */
+/**
+ * Shares time evenly between flows, such as clients' addresses, and within each between its parts, such as its
+ * connections.
+ */
 export class NestedFairQueue<T> {
   readonly #flows = new FairQueue<string>()
   readonly #parts = new Map<string, FairQueue<T>>()
@@ -92,7 +94,7 @@ export class NestedFairQueue<T> {
     return this.#flows.size
   }
 
-  /** Whether a flow has as many items as each would have if they were shared out evenly. */
+  /** Whether a flow has at least an even share of the items. */
   hasItsShare(flow: string): boolean {
     return this.#flows.sizeOf(flow) * this.#flows.flows >= this.size
   }
@@ -104,7 +106,7 @@ export class NestedFairQueue<T> {
     this.#flows.push(flow, flow)
   }
 
-  /** As in `FairQueue`: `spent` must be called before the next is taken. */
+  /** Like `FairQueue`: `spent` must be called before the next is taken. */
   take(): T | undefined {
     const flow = this.#flows.take()
     if (flow === undefined) return undefined
@@ -112,7 +114,7 @@ export class NestedFairQueue<T> {
     return this.#parts.get(flow)!.take()
   }
 
-  /** @param ms what the item took that was taken last. */
+  /** @param ms the time spent on the item just taken. */
   spent(ms: number): void {
     const parts = this.#parts.get(this.#taken)!
     parts.spent(ms)
@@ -121,7 +123,7 @@ export class NestedFairQueue<T> {
   }
 }
 
-/** An array that lets go of its consumed front at a cost that is constant per item. */
+/** An array that releases its consumed front at a constant cost per item. */
 class Fifo<T> {
   readonly #items: T[] = []
   #front = 0

@@ -1,9 +1,9 @@
 /**
  * Free ports for programs that are given a port and bind it later.
  *
- * A port from `listen(0)` does not stay free: the system may give it to any outgoing connection, even to that of a client that keeps
- * trying to reach the server which should have it.
- * Those here lie below (Linux begins at 32768, others at 49152), and below Kubernetes' node ports, which begin at 30000.
+ * A port from `listen(0)` does not stay free: the system may assign it to any outgoing connection, even one from a
+ * client that keeps trying to reach the server that should have it. Ports here lie below that range (Linux begins at
+ * 32768, others at 49152), and below Kubernetes' node ports, which begin at 30000.
  */
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
@@ -16,7 +16,7 @@ export interface PortRange {
 
 const OWN: PortRange = { first: 26_384, count: 3_600 }
 
-/** @returns a port of the range, from anywhere in it. @throws Error when the host is none of this machine's, or has no port left. */
+/** @returns a random port of the range. @throws Error when the host is not one of this machine's, or has no port left. */
 export async function freePort(host: string, { first, count }: PortRange = OWN): Promise<number> {
   const start = randomInt(count)
   for (let tries = 0; tries < count; tries++) {

@@ -1,4 +1,4 @@
-/** The TLS options of a client connection, and the agent made from them. */
+/** The TLS options of a client connection, and the agent built from them. */
 import { X509Certificate } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
@@ -10,7 +10,7 @@ export interface TlsClientOptions {
   readonly ca?: string | Buffer
   readonly cert?: string | Buffer
   readonly key?: string | Buffer
-  /** The name that the certificate must have, when it differs from the host of the URL. */
+  /** The expected name in the certificate, if it differs from the host of the URL. */
   readonly tlsServerName?: string
   readonly insecureSkipTlsVerify?: boolean
 }

@@ -2,7 +2,7 @@
  * Steps over JSON text: finds where a string or a value ends. Nothing here checks grammar or builds a tree. Text that
  * is not JSON gives a wrong result, but no step goes backwards or beyond the end.
  *
- * It uses nothing of Node, because the client also runs in browsers.
+ * Nothing of Node is used, because the client also runs in browsers.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -50,7 +50,7 @@ export function endOfValue(json: Uint8Array, at: number): number {
   while (i < end) {
     const byte = json[i]!
     if (byte === QUOTE) {
-      // Written inline: nearly every byte of an object lies in a string, and the call shows in a profile.
+      // Inlined: nearly every byte of an object is in a string, and the call shows up in a profile.
       i++
       while (i < end) {
         const inner = json[i]!

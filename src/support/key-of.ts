@@ -1,12 +1,12 @@
 /**
- * Cache keys that cannot forget a parameter. What decides the bytes of an answer is one record; its key has a part for each
- * member of the record's type, so adding a member without saying how it counts does not compile.
+ * Cache keys that cannot forget a parameter. Everything that determines the bytes of an answer is one record; its key
+ * has a part for each member of the record's type, so adding a member without saying how it counts does not compile.
  */
 
 /** How each member of a record counts in its key: equal parts must mean equal behaviour. */
 export type KeyParts<R> = { readonly [Member in keyof R]-?: (value: R[Member]) => string | number | null }
 
-/** The parts are quoted, so that no text a client chooses can look like the boundary between two of them. */
+/** The parts are quoted, so that no text chosen by a client can look like the boundary between two of them. */
 export function keyOf<R extends object>(parts: KeyParts<R>, record: R): string {
   const key: (string | number | null)[] = []
   for (const member in parts) key.push(parts[member](record[member]))

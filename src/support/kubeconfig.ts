@@ -1,11 +1,11 @@
 /**
- * Reads a context of a kubeconfig: where the API server is, and which credentials to show. It takes the parsed file,
- * because the server (at its start) and the client (on request) use different ways to load a YAML reader.
+ * Reads a context of a kubeconfig: where the API server is, and which credentials to present. It takes the parsed file,
+ * because the server (at its start) and the client (on request) load a YAML parser differently.
  *
  * These members are read: server (with a path), certificate-authority(-data), insecure-skip-tls-verify,
- * tls-server-name, client-certificate(-data) with client-key(-data), token, tokenFile (again for each request),
+ * tls-server-name, client-certificate(-data) with client-key(-data), token, tokenFile (reread for each request),
  * username and password, `as` with its groups, uid and extra fields, the context's namespace, and `exec` as data: the
- * caller decides whether it may start programs. These are refused with an error: `auth-provider` and `proxy-url`.
+ * caller decides whether it may start programs. These are rejected with an error: `auth-provider` and `proxy-url`.
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -13,7 +13,7 @@ import type { TlsClientOptions } from './https-agent.js'
 
 export interface KubeconfigContext extends TlsClientOptions {
   readonly server: string
-  /** The namespace is '' when the context names none. */
+  /** '' if the context has no namespace. */
   readonly namespace: string
   /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string
@@ -21,7 +21,7 @@ export interface KubeconfigContext extends TlsClientOptions {
   readonly impersonate?: KubeconfigImpersonation
 }
 
-/** The user that requests are made as: `as`, `as-groups`, `as-uid`, `as-user-extra`. */
+/** The user to impersonate: `as`, `as-groups`, `as-uid`, `as-user-extra`. */
 export interface KubeconfigImpersonation {
   readonly user: string
   readonly groups?: readonly string[]
@@ -32,14 +32,14 @@ export interface KubeconfigImpersonation {
 /** A command that prints an ExecCredential. Source: Kubernetes, "client-go credential plugins". */
 export interface ExecPlugin {
   readonly apiVersion: string
-  /** An absolute path, or a name to be found in PATH. */
+  /** An absolute path, or a name to look up in PATH. */
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly interactiveMode: 'Never' | 'IfAvailable' | 'Always'
-  /** Shown when the command does not exist. */
+  /** Shown if the command does not exist. */
   readonly installHint: string
-  /** The `spec.cluster` that the command is given; null when it does not ask for it. */
+  /** The `spec.cluster` passed to the command; null if it does not ask for it. */
   readonly cluster: object | null
 }
 
@@ -53,7 +53,7 @@ export interface KubeconfigSource {
 
 const EXEC_VERSIONS = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1']
 const EXEC_MODES = ['Never', 'IfAvailable', 'Always'] as const
-/** The extension of a cluster that is meant for the plugin. */
+/** The extension of a cluster intended for the plugin. */
 const EXEC_EXTENSION = 'client.authentication.k8s.io/exec'
 
 /** @throws Error that names the file and what is missing. */
@@ -193,8 +193,8 @@ export interface KubeconfigFile {
 }
 
 /**
- * Several files as one, by kubectl's rules: of clusters, users and contexts of one name the first counts, whole, and so
- * does the first `current-context`. Paths become absolute, because they are relative to the file that names them.
+ * Merges several files by kubectl's rules: the first of several clusters, users or contexts of one name counts, as a
+ * whole, and so does the first `current-context`. Paths become absolute, because they are relative to their file.
  */
 export function mergeKubeconfigs(files: readonly KubeconfigFile[]): unknown {
   const merged = (list: string, owner: string): unknown[] => {

@@ -1,6 +1,6 @@
-/** Finds the known name that a mistyped one most likely meant. */
+/** Finds the known name that was most likely meant by a mistyped one. */
 
-/** Returns null when no name is near enough, because a far-fetched guess would mislead. */
+/** Returns null if no name is close enough, because a far-fetched guess would mislead. */
 export function nearestName(typed: string, names: Iterable<string>): string | null {
   const mostEdits = Math.min(4, Math.max(1, Math.floor(typed.length / 3)))
   let best: string | null = null

@@ -1,16 +1,16 @@
-/** Room for bytes that their user copies before long: a part of a buffer that is used again costs less than a buffer. */
+/** Room for bytes that their user soon copies: a part of a reused buffer costs less than a new buffer. */
 
 export class Scratch {
   readonly #bytes: number
   #slab: Buffer | null = null
   #used = 0
 
-  /** @param bytes of the buffer that is used again. */
+  /** @param bytes the size of the reused buffer. */
   constructor(bytes: number) {
     this.#bytes = bytes
   }
 
-  /** Its content is arbitrary. Once the room is used up, it is a separate buffer. */
+  /** The content is arbitrary. Once the room is used up, returns a separate buffer. */
   take(length: number): Buffer {
     if (this.#used + length > this.#bytes) return Buffer.allocUnsafeSlow(length)
     this.#slab ??= Buffer.allocUnsafeSlow(this.#bytes)
@@ -19,7 +19,7 @@ export class Scratch {
     return this.#slab.subarray(start, this.#used)
   }
 
-  /** Everything that was taken is no longer needed. */
+  /** Frees everything that was taken. */
   reset(): void {
     this.#used = 0
   }

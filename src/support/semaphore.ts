@@ -1,21 +1,21 @@
-/** A counting semaphore, first come first served: it bounds how many expensive operations run at once. */
+/** A counting semaphore, first come first served: it limits how many expensive operations run at once. */
 export class Semaphore {
   #free: number
   readonly #waiting: (() => void)[] = []
 
-  /** @param permits how many holders there may be at one time, at least 1. */
+  /** @param permits how many holders there may be at once, at least 1. */
   constructor(permits: number) {
     this.#free = permits
   }
 
-  /** The number of callers in line. It needs no bound of its own, because the number of users is bounded. */
+  /** The number of callers in line. There is no separate limit, because the number of users is limited. */
   get waiting(): number {
     return this.#waiting.length
   }
 
   /**
-   * Resolves with a function that gives the permit back; further calls of it do nothing. @throws the signal's reason
-   * when it aborts first.
+   * Resolves to a function that releases the permit; further calls of it do nothing. @throws the signal's reason when
+   * it aborts first.
    */
   acquire(signal?: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {

@@ -1,10 +1,10 @@
-/** The other side of `thread-pool.ts`: what a thread's program calls to be given its jobs. */
+/** The other side of `thread-pool.ts`: a thread's program calls this to receive jobs. */
 import { parentPort, type Transferable } from 'node:worker_threads'
 import type { FromThread, ToThread } from './thread-pool.js'
 
 /**
- * Calls a function of the pool's side. @returns what it returned.
- * @param givenAway the memory that goes to the other side with the values, instead of a copy.
+ * Calls a function on the pool's side. @returns its result.
+ * @param givenAway memory to transfer to the other side with the values, instead of copying it.
  */
 export type CallBack = (
   name: string,
@@ -13,8 +13,8 @@ export type CallBack = (
 ) => Promise<unknown>
 
 /**
- * @param perform makes a value of a message; whatever it throws ends the thread.
- * @param givenAway the memory that goes to the other side with a value, instead of a copy.
+ * @param perform computes a value from a message; an error ends the thread.
+ * @param givenAway memory to transfer to the other side with a value, instead of copying it.
  */
 export function serveJobs<T>(
   perform: (message: unknown, call: CallBack) => Promise<T>,
@@ -43,7 +43,7 @@ export function serveJobs<T>(
   post({ kind: 'started' })
 }
 
-/** The memory of bytes that lie in it alone: given away, it need not be copied on the other side. */
+/** Returns the memory of bytes that fill it alone, which can be transferred instead of copied. */
 export function ownMemory(bytes: Uint8Array): readonly Transferable[] {
   const { buffer } = bytes
   return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength ? [buffer] : []

@@ -1,9 +1,9 @@
 /**
- * Shares one run among all callers that ask at once, when a result is valid only for callers that asked before the run
+ * Shares one run among all callers that ask at once, if a result is valid only for callers that asked before the run
  * began.
  *
  *     asked ──▶ begun ─────────────▶ done
- *                 asked meanwhile ──▶ begun ──▶ done      (one in line, shared by all who came meanwhile)
+ *                 asked meanwhile ──▶ begun ──▶ done      (one in line, shared by all who asked meanwhile)
  */
 import { orAborted } from './deadline.js'
 
@@ -17,8 +17,8 @@ export class SingleFlight<T> {
   }
 
   /**
-   * Returns the result of a run that starts after this call. An aborted signal ends only this wait. @throws what the
-   * run throws, or the signal's reason.
+   * Returns the result of a run that starts after this call. An aborted signal ends only this wait. @throws any error
+   * of the run, or the signal's reason.
    */
   join(signal?: AbortSignal): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason as Error)

@@ -1,6 +1,6 @@
 /**
- * A map sorted by a string key, with range scans and cheap copy-on-write clones. This is the only file that knows
- * `sorted-btree`. The order is `<` on strings, which for a binary-string key is etcd's byte order.
+ * A map sorted by a string key, with range scans and cheap copy-on-write clones. Only this file imports `sorted-btree`.
+ * The order is `<` on strings, which for a binary-string key is etcd's byte order.
  */
 import btree from 'sorted-btree'
 

@@ -1,21 +1,21 @@
 /**
  * Worker threads for work that might not end: a job that computes for too long, or takes too much memory, ends with its
- * thread, and the next job gets a new one. A thread runs one job at a time, so that a job dies alone. Threads start
- * when they are first needed, and none keeps the process alive.
+ * thread, and the next job gets a new one. A thread runs one job at a time, so that a job dies alone. Threads start on
+ * demand, and none keeps the process alive.
  *
- * While it runs, a job may call functions of this side. The time that it waits for them is not counted. The caller
- * bounds how many jobs run at one time.
+ * While it runs, a job may call functions of this side. Waiting for them does not count as computing. The caller limits
+ * how many jobs run at once.
  *
- * The deadline is for processor time, so that a machine that is busy with other things refuses no harmless job. A thread
- * cannot have had more of it than the whole process, which is what Node can measure.
+ * The deadline is for processor time, so that a busy machine rejects no harmless job. A thread cannot have used more of
+ * it than the whole process, which is what Node can measure.
  */
 import { type ResourceLimits, type Transferable, Worker } from 'node:worker_threads'
 import type { Clock, Timer } from './clock.js'
 
-/** `deadline`, `memory`: the job was too much. `crash`: the thread ended by itself. `closed`: the pool was. */
+/** `deadline`, `memory`: the job used too much. `crash`: the thread ended by itself. `closed`: the pool was closed. */
 export type ThreadEnd = 'deadline' | 'memory' | 'crash' | 'closed'
 
-/** A job that has no result, because its thread ended. */
+/** A job without a result, because its thread ended. */
 export class ThreadEndedError extends Error {
   override readonly name = 'ThreadEndedError'
 
@@ -28,7 +28,7 @@ export class ThreadEndedError extends Error {
 }
 
 export interface ThreadPoolOptions {
-  /** The compiled file that the threads run. It calls `serveJobs`. */
+  /** The compiled file that the threads run, which calls `serveJobs`. */
   readonly program: URL
   /** How long a job may compute. On a machine without a free processor it may take several times as long. */
   readonly deadlineMs: number
@@ -36,15 +36,15 @@ export interface ThreadPoolOptions {
   readonly cpuMs?: () => number
   readonly maxHeapMegabytes: number
   readonly clock: Clock
-  /** Called for each thread that ended and is replaced when it is needed again. */
+  /** Called for each ended thread, which is replaced when needed again. */
   readonly onReplaced: (reason: Exclude<ThreadEnd, 'closed'>) => void
 }
 
-/** The functions that a job may call, and its input. They return values and never throw. */
+/** The functions that a job may call. They return values and never throw. */
 export type JobCalls = Readonly<Record<string, (...values: readonly unknown[]) => Promise<unknown>>>
 
 export interface Job {
-  /** @param known the input of this thread's earlier jobs; the caller keeps it. */
+  /** @param known the inputs that this thread has from earlier jobs; the caller maintains it. */
   message(known: Set<unknown>): unknown
   readonly calls: JobCalls
 }
@@ -52,7 +52,7 @@ export interface Job {
 /** Loading the program takes a second on a busy machine; a thread that takes this long will never run. */
 const START_MS = 30_000
 
-/** How many times the deadline a job may take when it does not compute: a thread that waits for nothing has to end, too. */
+/** The limit on a job's total time, in multiples of the deadline: a thread that hangs without computing must end too. */
 const MAX_STRETCH = 6
 
 function processCpuMs(): number {
@@ -81,12 +81,12 @@ export class ThreadPool {
     this.#options = options
   }
 
-  /** Threads that are there now, at work or idle. */
+  /** The number of existing threads, busy or idle. */
   get size(): number {
     return this.#threads.size
   }
 
-  /** @returns what the program gave for the message. @throws ThreadEndedError */
+  /** @returns the program's result for the message. @throws ThreadEndedError */
   async run(job: Job): Promise<unknown> {
     if (this.#isClosed) throw new ThreadEndedError('closed')
     const thread = this.#idle.pop() ?? this.#start()
@@ -95,7 +95,7 @@ export class ThreadPool {
     return value
   }
 
-  /** Ends all threads; jobs that run are rejected. */
+  /** Ends all threads and rejects running jobs. */
   async close(): Promise<void> {
     this.#isClosed = true
     await Promise.all([...this.#threads].map((thread) => thread.end('closed')))
@@ -117,7 +117,7 @@ interface Running {
   readonly calls: JobCalls
   readonly resolve: (value: unknown) => void
   readonly reject: (error: ThreadEndedError) => void
-  /** Calls that have not returned: the thread waits, and its time stands still. */
+  /** Pending calls, during which the thread's time does not count. */
   waiting: number
   leftMs: number
 }
@@ -144,7 +144,7 @@ class Thread {
       maxOldGenerationSizeMb: maxHeapMegabytes,
       maxYoungGenerationSizeMb: Math.ceil(maxHeapMegabytes / 8),
     }
-    // Flags of the process (a profiler's, a loader's) are not meant for threads.
+    // The process's flags (a profiler's, a loader's) are not meant for threads.
     this.#worker = new Worker(program, { resourceLimits, execArgv: [], env: {} })
     this.#worker.unref()
     this.#worker.on('message', (message: FromThread) => this.#receive(message))

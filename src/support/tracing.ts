@@ -1,6 +1,6 @@
 /**
- * Spans, through OpenTelemetry's API and nothing more of it. Without an SDK (`export-traces.ts`, or one that the
- * operator loads with `node --import`) every call here does nothing.
+ * Spans, using only OpenTelemetry's API. Without an SDK (`export-traces.ts`, or one that the operator loads with `node
+ * --import`) every call here does nothing.
  *
  * Unlike clock and logger, the tracer is ambient: the request that a piece of work belongs to travels with the
  * asynchronous call, and passing it by hand would add a parameter to every function in between. Only lists are traced,
@@ -20,9 +20,9 @@ import {
 import { errorMessage } from './error-message.js'
 
 export interface Span {
-  /** Adds attributes; undefined values are left out. */
+  /** Adds attributes; undefined values are skipped. */
   note(attributes: Attributes): void
-  /** Marks the span as failed, for a reason that is shown. */
+  /** Marks the span as failed, with a reason to display. */
   fail(reason: string): void
   end(): void
 }
@@ -31,9 +31,9 @@ export interface SpanOptions {
   /** `server` answers a request, `client` asks another server, `internal` does neither. */
   readonly kind: 'server' | 'client' | 'internal'
   readonly attributes?: Attributes
-  /** The headers of the request that is answered: the caller's `traceparent` becomes the parent of the span. */
+  /** The headers of the answered request: the caller's `traceparent` becomes the parent of the span. */
   readonly carrier?: object
-  /** Whether the span belongs to no request, whatever call it is made in. */
+  /** Whether the span belongs to no request, whatever the current call. */
   readonly isRoot?: boolean
 }
 

@@ -1,9 +1,9 @@
 /**
- * Work that takes longer than a few milliseconds is done in slices, so that no request delays a watch. Slices are cut by time,
- * because a number of objects does not say how long they take.
+ * Work that takes longer than a few milliseconds is done in slices, so that no request delays a watch. Slices are
+ * limited by time, because a number of objects does not say how long they take.
  *
- * One iteration of the event loop has one slice for all such work together, however many requests there are. Work that is not
- * done takes a turn, and turns come in the order in which they were requested. Events for watchers go first.
+ * One iteration of the event loop has one slice for all such work together, however many requests there are. Unfinished
+ * work takes a turn, and turns come in the order in which they were requested. Events for watchers go first.
  */
 
 import { NestedFairQueue } from './fair-queue.js'
@@ -11,19 +11,19 @@ import { NestedFairQueue } from './fair-queue.js'
 /** Too short to notice, and a turn of the event loop costs a thousandth of it. */
 export const SLICE_MS = 5
 
-/** The slice of requests while watchers are being sent events: each of these may wait behind several slices. */
+/** The slice of requests while events are being sent to watchers, since an event may wait behind several slices. */
 const BUSY_SLICE_MS = 2
 
-/** So long after it was sent anything, a watcher is likely to be sent more: requests go on carefully. */
+/** For this long after sending to a watcher, more is likely to follow, so requests get short slices. */
 const BUSY_MS = 100
 
-/** Arrivals have a slice where they come and another where they go on, beside those of others. */
+/** The slice for arrivals, once where they arrive and once where they continue, besides the other slices. */
 const ARRIVALS_MS = 2
 
-/** Data from the source has its own slice beside that of requests. */
+/** The separate slice for data from the source, besides that of requests. */
 const SOURCE_MS = 4
 
-/** A stretch of time that begins now. */
+/** A period of time that begins now. */
 export class Slice {
   readonly #endMs: number
 
@@ -36,9 +36,7 @@ export class Slice {
   }
 }
 
-/**
- * One slice in each iteration of the event loop, for work that comes by itself and is cut short where it takes longer.
- */
+/** One slice per iteration of the event loop, for work that nobody requests and that is cut short if it takes longer. */
 export class LoopSlice {
   readonly #ms: number
   #slice: Slice | null = null
@@ -59,7 +57,7 @@ export class LoopSlice {
   }
 }
 
-/** Where an arrival comes from: each client has an equal share of the time, and within it each of its connections. */
+/** The origin of an arrival: each client has an equal share of the time, and within it each of its connections. */
 export interface ArrivalSource {
   readonly client: string
   readonly connection: string
@@ -67,31 +65,31 @@ export interface ArrivalSource {
 
 const ANYWHERE: ArrivalSource = { client: '', connection: '' }
 
-/** So many wait before any is refused: ten thousand nodes that come back at once are no attack. */
+/** This many may wait before any is rejected: ten thousand nodes that reconnect at once are not an attack. */
 const MOST_WAITING = 16_384
 
 export interface ArrivalsOptions {
   readonly slice?: { readonly isOver: boolean }
-  /** Milliseconds, for what each took. */
+  /** Milliseconds, to measure each arrival. */
   readonly now?: () => number
-  /** How many may wait before clients that have their share of them are refused. From twice as many on, everybody is. */
+  /** How many may wait before clients with their full share are rejected. From twice as many on, everybody is. */
   readonly mostWaiting?: number
 }
 
 /**
- * Begins what arrives, such as requests: as much as there is time for in an iteration of the event loop, and the rest in the next
- * ones. A hundred small requests that come at once are not small together. What waits goes on in fair turns, so that nobody waits
- * behind another client's burst; arrivals of one connection begin in their order.
+ * Starts arrivals, such as requests: as many as there is time for in an iteration of the event loop, and the rest in
+ * the next ones. A hundred small requests that arrive at once are not small together. Waiting ones start in fair turns,
+ * so that nobody waits behind another client's burst; arrivals of one connection start in order.
  *
- * Work that follows a beginning without waiting for anything outside counts as its time: the next begins when no promise
- * is left to run.
+ * Work that follows a start without waiting for anything external counts towards its time: the next one starts when no
+ * promise is left to run.
  */
 export class Arrivals {
   readonly #slice: { readonly isOver: boolean }
   readonly #mostWaiting: number
   readonly #waiting = new NestedFairQueue<() => void>()
   readonly #now: () => number
-  /** When the one that is being begun was taken; null when none is. */
+  /** When the one that is being started was taken; null if there is none. */
   #takenMs: number | null = null
   #isGoing = false
   readonly #go = (): void => this.#begin()
@@ -110,26 +108,23 @@ export class Arrivals {
     return this.#waiting.size
   }
 
-  /** Whether one that arrives now has to wait. */
+  /** Whether a new arrival has to wait. */
   get isBusy(): boolean {
     return this.#isGoing || this.#slice.isOver
   }
 
-  /**
-   * Resolves in the order of asking. It is for those who all go on when one thing happens that they have waited for: each of
-   * them would find that there is time.
-   */
+  /** Resolves in call order. For callers that all continue on the same event: each of them would find that there is time. */
   turn(): Promise<void> {
     return new Promise((resolve) => this.#wait(resolve, ANYWHERE, (go) => process.nextTick(go)))
   }
 
-  /** Resolves later, when it is the client's turn. @returns null when too many of it wait. */
+  /** Resolves later, when it is the client's turn. @returns null when too many of its arrivals wait. */
   turnOf(source: ArrivalSource): Promise<void> | null {
     if (this.#isFullFor(source)) return null
     return new Promise((resolve) => this.#wait(resolve, source, setImmediate))
   }
 
-  /** @param begin called now or later. @returns false, and does not call it, when too many of the client wait. */
+  /** @param begin called now or later. @returns false, without calling it, when too many of the client's arrivals wait. */
   admit(begin: () => void, source: ArrivalSource = ANYWHERE): boolean {
     if (!this.isBusy) {
       begin()
@@ -140,7 +135,7 @@ export class Arrivals {
     return true
   }
 
-  /** One client that sends more than anybody keeps out no other one that comes now and then. */
+  /** A client that floods the queue does not keep out others that arrive now and then. */
   #isFullFor({ client }: ArrivalSource): boolean {
     const { size } = this.#waiting
     return size >= this.#mostWaiting && (size >= 2 * this.#mostWaiting || this.#waiting.hasItsShare(client))
@@ -162,7 +157,7 @@ export class Arrivals {
       const begin = this.#waiting.take()!
       this.#takenMs = this.#now()
       begin()
-      // A tick comes when all promises that can go on have done so.
+      // A tick runs when all resolved promises have continued.
       queueMicrotask(() => process.nextTick(this.#go))
     }
   }
@@ -173,8 +168,8 @@ let aheadImmediate: NodeJS.Immediate | undefined
 let lastAheadMs = -Infinity
 
 /**
- * Runs once at the end of this iteration of the event loop, before any request has its turn, whoever asked first. This is for
- * what is due to watchers. To go on in the next iteration, it asks again.
+ * Runs once at the end of this iteration of the event loop, before any request's turn. For what is due to watchers. To
+ * run in the next iteration, it must be requested again.
  */
 export function beforeTurns(run: () => void): void {
   ahead.push(run)
@@ -190,7 +185,7 @@ function runAhead(): void {
   for (const run of due) run()
 }
 
-/** @returns the length of the slice that comes next, in milliseconds. */
+/** @returns the length of the next slice, in milliseconds. */
 function sliceAfterAhead(): number {
   runAhead()
   return performance.now() - lastAheadMs < BUSY_MS ? BUSY_SLICE_MS : SLICE_MS
@@ -204,17 +199,17 @@ export class Turns {
   #slice: Slice | null = null
   readonly #run = (): void => this.#grant()
 
-  /** @param before called before each turn is given. It returns the length of its slice, milliseconds. */
+  /** @param before called before each turn, and returns the length of its slice in milliseconds. */
   constructor(before: () => number = () => SLICE_MS) {
     this.#before = before
   }
 
-  /** The time of this iteration of the event loop is used up: take a turn before going on. */
+  /** Whether the time of this iteration of the event loop is used up: take a turn before continuing. */
   get isOver(): boolean {
     return this.#slice === null || this.#slice.isOver
   }
 
-  /** Resolves when the caller may work for a slice. As many wait as there are requests under way. */
+  /** Resolves when the caller may work for a slice. At most the requests in progress wait here. */
   take(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#waiting.length === 0) setImmediate(this.#run)
@@ -236,18 +231,19 @@ export class Turns {
   }
 }
 
-/** The turns of this process's event loop: short ones while watchers are being sent events. */
+/** The turns of this process's event loop, which are short while events are being sent to watchers. */
 export const turns = new Turns(sliceAfterAhead)
 
 /**
- * The turns of what comes from the source, such as a page of a list: they do not wait behind those of requests, of which
- * there may be thousands.
+ * The turns of what comes from the source, such as a page of a list: they do not wait behind requests, of which there
+ * may be thousands.
  */
 export const sourceTurns = new Turns(() => SOURCE_MS)
 
 /**
- * Yields the items one by one, and takes a turn whenever the time is used up. It is for parts that are worth a promise; a loop over
- * a hundred thousand objects, where promises would take ten times as long as the loop, looks at `isOver` itself.
+ * Yields the items one by one, and takes a turn whenever the time is used up. For items that are worth a promise; a
+ * loop over a hundred thousand objects, where promises would take ten times as long as the loop, checks `isOver`
+ * itself.
  */
 export async function* inTurns<T>(items: Iterable<T>, taken: Turns = turns): AsyncGenerator<T, void, void> {
   for (const item of items) {
@@ -256,7 +252,7 @@ export async function* inTurns<T>(items: Iterable<T>, taken: Turns = turns): Asy
   }
 }
 
-/** Does the steps of one work; each null that it yields asks for another turn. */
+/** Performs the steps of one job; each yielded null asks for another turn. */
 export function* stepsInTurns<R>(steps: Generator<void, R, void>): Generator<null, R, void> {
   while (true) {
     const step = steps.next()
@@ -266,9 +262,10 @@ export function* stepsInTurns<R>(steps: Generator<void, R, void>): Generator<nul
 }
 
 /**
- * Cuts work on many items into parts that are small beside a slice, so that the clock is read once for each of them.
+ * Splits work on many items into parts that are small compared with a slice, so that the clock is read once per part.
  *
- * @param weightOf of an item. @yields runs of items that weigh `most` or more together; only the last may weigh less.
+ * @param weightOf returns the weight of an item. @yields runs of items that weigh `most` or more together; only the
+ * last may weigh less.
  */
 export function* partsOf<T>(items: readonly T[], weightOf: (item: T) => number, most: number): Generator<readonly T[]> {
   let first = 0

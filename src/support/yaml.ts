@@ -1,6 +1,6 @@
 /**
- * The functions of `yaml` that are used here. The library is loaded when the first of them is called: it has seventy files, and
- * most servers never read YAML.
+ * The functions of `yaml` used here. The library is loaded on the first call: it has seventy files, and most servers
+ * never read YAML.
  */
 import { createRequire } from 'node:module'
 import type * as Yaml from 'yaml'

@@ -1,7 +1,7 @@
 /**
- * Opens many watches of one resource and measures what they are delivered. Events and bytes are counted for every
- * watcher. The events themselves are read for only some watchers, spread over all, since reading all of them would
- * measure this program.
+ * Opens many watches of one resource and measures their deliveries. Events and bytes are counted for every watcher. The
+ * events themselves are parsed for only some watchers, spread over all, since parsing all of them would measure this
+ * program.
  */
 import { Delays } from './delays.js'
 import { createStreams, type Streams, type StreamsOptions } from './streams.js'
@@ -9,7 +9,7 @@ import { createStreams, type Streams, type StreamsOptions } from './streams.js'
 export interface LoadOptions extends StreamsOptions {
   readonly path: string
   readonly watchers: number
-  /** How many watches are opened at one time. */
+  /** The number of watches to open at once. */
   readonly burst: number
   /** The wall clock, for events that say when they were written. */
   readonly now: () => number
@@ -23,7 +23,7 @@ export interface LoadReport {
   readonly deliveries: number
   readonly deliveriesPerSecond: number
   readonly bytes: number
-  /** The least and the most events of one watcher: when they are far apart, some watchers are behind. */
+  /** The fewest and the most events of one watcher: if they are far apart, some watchers are behind. */
   readonly eventsPerWatcher: readonly [least: number, most: number]
   readonly failed: number
   /** Answers that were not 200, and errors, with their counts. */
@@ -51,8 +51,8 @@ export interface Quantiles {
 /** How many watchers are observed closely. */
 const OBSERVED = 64
 /**
- * How many resourceVersions are remembered with their first sight: a watcher that is further behind counts only for
- * latency.
+ * How many resourceVersions are remembered with the time of their first arrival: a watcher that is further behind
+ * counts only for latency.
  */
 const REMEMBERED = 4_096
 
@@ -114,7 +114,7 @@ export class Load {
     this.#openedMs = performance.now() - startedAt
   }
 
-  /** Begins the measurement: what came before is not counted. */
+  /** Begins the measurement; what came before does not count. */
   mark(): void {
     this.#isMeasuring = true
     this.#markedAt = performance.now()

@@ -1,4 +1,4 @@
-/** Opens many endless answers over HTTP/1.1 or HTTP/2, and passes their bytes on as they come. */
+/** Opens many endless answers over HTTP/1.1 or HTTP/2, and passes on their bytes as they arrive. */
 import http from 'node:http'
 import http2 from 'node:http2'
 import https from 'node:https'
@@ -9,7 +9,7 @@ export interface StreamHandler {
   /** Called once, before any data and the end. */
   onAnswer(status: number): void
   onData(chunk: Buffer): void
-  /** Also called when it could not be opened. @param error null when the server ended it properly. */
+  /** Also called if it could not be opened. @param error null if the server ended it properly. */
   onEnd(error: Error | null): void
 }
 
@@ -53,7 +53,7 @@ function headersOf({ authorization, impersonate }: NodeTransportOptions): Record
 function overHttp1({ target }: StreamsOptions): Streams {
   const server = target.server.replace(/\/+$/, '')
   const isPlain = server.startsWith('http:')
-  // Every watch has a connection of its own, like a separate client.
+  // Every watch has its own connection, like a separate client.
   const agent = isPlain
     ? new http.Agent({ maxSockets: Infinity })
     : new https.Agent({ ...tlsOf(target), maxSockets: Infinity })

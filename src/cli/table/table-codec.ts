@@ -1,6 +1,6 @@
 /**
- * Reads lists and watches as rows of a table that the server makes (`as=Table`). A server that makes no tables sends
- * the objects themselves: their names and ages form a table too.
+ * Reads lists and watches as rows of a server-side table (`as=Table`). A server without tables sends the objects
+ * themselves: their names and ages form a table too.
  */
 import { type Json, parseJsonTree } from '../../kubernetes/codec/json-tree.js'
 import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
@@ -44,7 +44,7 @@ const PLAIN_COLUMNS: readonly Column[] = [
   { name: 'Age', priority: 0 },
 ]
 
-/** Makes a codec for one stream: only the first event of a stream has the columns. */
+/** Creates a codec for one stream: only the first event of a stream has the columns. */
 export function tableCodec(): ObjectCodec<Row> {
   let columns: readonly Column[] = []
   const rowsOf = (answer: Answer): Row[] => {
@@ -94,7 +94,7 @@ export function tableCodec(): ObjectCodec<Row> {
   }
 }
 
-/** Returns the rows of a single object, or of the answer of a server that makes no tables. */
+/** Returns the rows of a single object, or of an answer from a server without tables. */
 export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   const codec = tableCodec()
   const object = parseCells(body) as Answer
@@ -102,9 +102,7 @@ export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   return [plainRow(object)]
 }
 
-/**
- * The tree that keeps every number is slower to build, so it is used only when a number is long enough to be rounded.
- */
+/** The tree that keeps every number is slower to build, so it is used only if a number is long enough to be rounded. */
 function parseCells(body: Uint8Array): unknown {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   const text = bytes.toString('utf8')

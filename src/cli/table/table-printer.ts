@@ -1,16 +1,16 @@
 /**
- * Prints rows in columns as they come. The widths are those of the first rows and grow with wider cells, so that a
- * watch can be printed without knowing what will follow.
+ * Prints rows in columns as they arrive. The initial widths come from the first rows and grow with wider cells, so that
+ * a watch can be printed without knowing what will follow.
  */
 import { JsonNumber } from '../../kubernetes/codec/json-tree.js'
 import type { Row } from './table-codec.js'
 
 export interface TablePrinterOptions {
   readonly isWide: boolean
-  /** Whether there is a column for the namespace; `auto` decides by the first rows. */
+  /** Whether there is a namespace column; `auto` decides by the first rows. */
   readonly withNamespace: boolean | 'auto'
   readonly withHeader: boolean
-  /** The text before the first cell, such as `pod/`, when kinds are mixed. */
+  /** Text before the first cell, such as `pod/`, if kinds are mixed. */
   readonly namePrefix?: string
 }
 

@@ -1,4 +1,4 @@
-/** Parses the text format of Prometheus into samples. Histograms stay `_bucket` samples. */
+/** Parses the Prometheus text format into samples. Histograms remain `_bucket` samples. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
@@ -46,8 +46,8 @@ export class Scrape {
 }
 
 /**
- * Returns the quantile of what was counted between two scrapes, as the upper bound of its bucket; null when nothing
- * was. Buckets of all labels are added up.
+ * Returns the quantile of what was counted between two scrapes, as the upper bound of its bucket; null if nothing was.
+ * Buckets of all labels are added up.
  */
 export function quantileBetween(
   before: Scrape,

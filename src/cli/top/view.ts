@@ -1,4 +1,4 @@
-/** Presents two scrapes of `/metrics` as lines for people: what the server has now, and what happened in between. */
+/** Presents two scrapes of `/metrics` as readable lines: the server's current state, and what happened in between. */
 import type { Paint } from '../style.js'
 import { quantileBetween, type Scrape } from './metrics-text.js'
 
@@ -25,7 +25,7 @@ export interface ViewOptions {
   readonly columns: number
   /** The total number of lines; rows that do not fit are only counted. */
   readonly rows: number
-  /** Whether to show resources that have no objects and no watchers, too. */
+  /** Whether to also show resources without objects and watchers. */
   readonly withIdle: boolean
   readonly paint: Paint
 }

@@ -1,8 +1,8 @@
-/** `--for`: the condition that a watch waits for, and whether the objects seen so far meet it. */
+/** `--for`: the condition that a watch waits for, and whether an object meets it. */
 import { UsageError } from '../exit-code.js'
 
 export interface Goal {
-  /** Whether the absence of an object meets the goal, as with `delete`, instead of its content. */
+  /** Whether the goal is the absence of objects, as with `delete`, instead of their content. */
   readonly isAbsence: boolean
   /** @param object the parsed JSON. */
   isMetBy(object: unknown): boolean

@@ -32,10 +32,7 @@ export class KnownObjects<T extends { readonly resourceVersion: string }> {
     return this.#known.size
   }
 
-  /**
-   * Whether all objects have reached the goal and there is at least one, or whether there is none when that is the
-   * goal.
-   */
+  /** Whether all objects have reached the goal and there is at least one or, if absence is the goal, there is none. */
   get isGoalMet(): boolean {
     if (this.#goal === null) return false
     return this.#goal.isAbsence ? this.size === 0 : this.size > 0 && this.#unmet === 0

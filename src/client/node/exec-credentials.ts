@@ -1,6 +1,6 @@
 /**
  * Credentials printed by a command, as in kubeconfigs of managed clusters (`exec`). The command runs when credentials
- * are needed, once for all callers that wait for them, and again when they have expired or the server has refused them.
+ * are needed, once for all waiting callers, and again when they have expired or the server has rejected them.
  *
  * Source: Kubernetes, "Authenticating", "client-go credential plugins"; versions v1 and v1beta1 of ExecCredential.
  */
@@ -17,7 +17,7 @@ export interface Credentials {
 
 /** Credentials that must be fetched and expire. */
 export interface CredentialSource {
-  /** @throws Error when the command gives none. */
+  /** @throws Error when the command prints none. */
   current(): Promise<Credentials>
   /** Reports that the server answered 401 to these credentials, which are then not used again. */
   refused(credentials: Credentials): void
@@ -26,13 +26,13 @@ export interface CredentialSource {
 export interface ExecSurroundings {
   /** Milliseconds since 1970. */
   readonly now?: () => number
-  /** Whether a person at the terminal can answer a question of the command. */
+  /** Whether a person at the terminal can answer the command's questions. */
   readonly isInteractive?: boolean
 }
 
 interface Cached {
   readonly credentials: Credentials
-  /** null when they never expire. */
+  /** null if they never expire. */
   readonly expiresAt: number | null
 }
 
@@ -51,7 +51,7 @@ export function execCredentials(plugin: ExecPlugin, surroundings: ExecSurroundin
       return cached.credentials
     },
     refused(credentials) {
-      // Only these credentials are dropped: meanwhile there may be newer ones.
+      // Drop only these credentials: there may be newer ones by now.
       if (cached?.credentials === credentials) cached = null
     },
   }
@@ -109,7 +109,7 @@ interface ExecCredential {
   } | null
 }
 
-/** No message contains what the command printed, which may be a secret. */
+/** No message contains the command's output, which may be a secret. */
 function credentialsIn(output: string, { command, apiVersion }: ExecPlugin): Cached {
   const fail = (problem: string): never => {
     throw new Error(`${command}, which the kubeconfig logs in by: ${problem}`)

@@ -1,6 +1,6 @@
 /**
- * Turns a context of kubeconfig files into options of the Node transport. `support/kubeconfig.ts` says what is read
- * and what is refused. The YAML reader is loaded only here, so a client without a kubeconfig needs no package at all.
+ * Turns a context of kubeconfig files into options of the Node transport. `support/kubeconfig.ts` documents what is
+ * supported. The YAML parser is loaded only here, so a client without a kubeconfig needs no package at all.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -9,7 +9,7 @@ import { mergeKubeconfigs, readKubeconfig } from '../../support/kubeconfig.js'
 import { execCredentials } from './exec-credentials.js'
 import type { NodeTransportOptions } from './node-transport.js'
 
-/** Which context is meant. */
+/** Chooses a context. */
 export interface KubeconfigOptions {
   /** Default: the `current-context`, or the only context. */
   readonly context?: string
@@ -17,13 +17,13 @@ export interface KubeconfigOptions {
 
 /** A context: options of `nodeTransport`, and its namespace. */
 export interface Kubeconfig extends NodeTransportOptions {
-  /** The namespace of the context; '' when it names none. */
+  /** The namespace of the context; '' if it has none. */
   readonly namespace: string
 }
 
 /**
- * Reads a context. @param files one file, or several that are merged as kubectl does (`kubeconfigFiles()`): of several,
- * those that do not exist are passed over.
+ * Reads a context. @param files one file, or several that are merged as kubectl does (`kubeconfigFiles()`), ignoring
+ * those that do not exist.
  *
  * @throws Error that names the file and what is missing.
  */
@@ -41,7 +41,7 @@ export async function loadKubeconfig(
   return exec === undefined ? context : { ...context, credentials: execCredentials(exec) }
 }
 
-/** Returns the files that kubectl would read: those of KUBECONFIG, else `~/.kube/config`. */
+/** Returns the files that kubectl would read: those in KUBECONFIG, else `~/.kube/config`. */
 export function kubeconfigFiles(
   environment: Readonly<Record<string, string | undefined>> = process.env,
 ): readonly string[] {

@@ -1,7 +1,7 @@
 /**
- * The transport for Node. It uses `node:http` and `node:https`, because only they take a certificate authority, a client
- * certificate and a server name: `fetch` in Node takes them only with the undici package in the version of the built-in
- * one. It also costs less per chunk, since there is no web stream in between.
+ * The transport for Node. It uses `node:http` and `node:https`, because only they accept a certificate authority, a
+ * client certificate and a server name: `fetch` in Node accepts them only with the undici package in the version of the
+ * built-in one. It also costs less per chunk, since there is no web stream in between.
  *
  * Redirects are not followed, since the answer could send our credentials elsewhere.
  */
@@ -18,21 +18,21 @@ export interface NodeTransportOptions extends TlsClientOptions {
   readonly server: string
   /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string | null
-  /** Credentials that must be fetched and expire, also asked for at each request. */
+  /** Credentials that must be fetched and expire, also requested for each request. */
   readonly credentials?: CredentialSource
   /** Makes the requests as another user, if the server lets this one. */
   readonly impersonate?: Impersonation
 }
 
-/** What `nodeTransport` makes. */
+/** The transport that `nodeTransport` returns. */
 export interface NodeTransport extends Transport {
   /** Ends its connections. */
   close(): void
-  /** There will be no further requests: idle connections end now, and the others when their request ends. */
+  /** Allows no further requests: idle connections end now, and the others with their request. */
   retire(): void
 }
 
-/** A transport by `node:http` and `node:https`, with authorities and client certificates. */
+/** Returns a transport over `node:http` and `node:https`, with authorities and client certificates. */
 export function nodeTransport(options: NodeTransportOptions): NodeTransport {
   const server = options.server.replace(/\/+$/, '')
   const asAnother = headersByName(options.impersonate)
@@ -42,7 +42,7 @@ export function nodeTransport(options: NodeTransportOptions): NodeTransport {
   let shown: Credentials = {}
   const agentWith = (credentials: Credentials): http.Agent => {
     if (isPlain || (credentials.cert === shown.cert && credentials.key === shown.key)) return agent
-    // Running requests keep the identity they began with.
+    // Running requests keep the identity they started with.
     retireAgent(agent)
     const { cert, key } = credentials
     agent = agentOf({ ...options, ...(cert === undefined || key === undefined ? {} : { cert, key }) })
@@ -82,7 +82,7 @@ export function nodeTransport(options: NodeTransportOptions): NodeTransport {
 }
 
 function agentOf(options: NodeTransportOptions): http.Agent {
-  // TCP keepalive notices a peer that is gone while a watch is idle; sockets are bounded by one request per reflector.
+  // TCP keepalive detects a peer that is gone while a watch is idle; there is at most one socket per reflector request.
   return agentFor(options.server, options, { keepAlive: true, keepAliveMsecs: 30_000 })
 }
 

@@ -1,6 +1,6 @@
 /**
- * Reads objects as the bytes the server sent, for passing them on. Only name, namespace and resourceVersion are parsed,
- * and nothing is changed, so numbers above 2^53 and duplicate keys survive.
+ * Reads objects as the bytes the server sent, to pass them on. Only name, namespace and resourceVersion are parsed, and
+ * nothing is changed, so numbers above 2^53 and duplicate keys survive.
  *
  * The bytes of each object are copied: a slice would keep the whole network chunk in memory as long as the object.
  */
@@ -11,9 +11,9 @@ import { errorMessage } from '../../support/error-message.js'
 
 /** An object as the bytes that the server sent. */
 export interface BytesObject {
-  /** JSON as it was sent. In a page of a list it may lack `kind` and `apiVersion`. */
+  /** JSON as sent. In a page of a list it may lack `kind` and `apiVersion`. */
   readonly bytes: Uint8Array
-  /** The namespace is '' when the object has none. */
+  /** '' if the object has no namespace. */
   readonly namespace: string
   readonly name: string
   readonly resourceVersion: string
@@ -21,7 +21,7 @@ export interface BytesObject {
 
 const decoder = new TextDecoder()
 
-/** Reads objects as the bytes that the server sent, for passing them on. */
+/** Reads objects as the bytes that the server sent, to pass them on. */
 export const bytesCodec: ObjectCodec<BytesObject> = {
   keyOf: ({ namespace, name }) => objectKey(namespace, name),
 

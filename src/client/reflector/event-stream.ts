@@ -1,26 +1,23 @@
 /**
- * Turns the bytes of a watch into events, in either of two formats. JSON lines are spoken by every API server. SSE is
- * spoken by distributary and adds an `id:` on the last event of each revision, which shows where the stream may be
- * resumed without losing the rest of a revision.
+ * Turns the bytes of a watch into events, in either of two formats. Every API server supports JSON lines. distributary
+ * also supports SSE, which adds an `id:` on the last event of each revision, to show where the stream may be resumed
+ * without losing the rest of a revision.
  */
 import { WatchFailure } from './failure.js'
 import { LineSplitter } from './line-splitter.js'
 import type { DecodedEvent, ObjectCodec } from './object-codec.js'
 
-/**
- * @param endsRevision whether the stream may be resumed at this event's resourceVersion; null when the format does not
- * tell.
- */
+/** @param endsRevision whether the stream may be resumed at this event's resourceVersion; null if the format does not say. */
 export type OnEvent<T> = (event: DecodedEvent<T>, endsRevision: boolean | null) => void
 
 export interface EventStream {
   /** @throws WatchFailure 'malformed' */
   push(chunk: Uint8Array): void
-  /** The bytes of an event that has not ended. */
+  /** Bytes of an unfinished event. */
   readonly pendingBytes: number
 }
 
-/** A format of watch events: what to ask for, and how to read it. */
+/** A format of watch events: what to request, and how to read it. */
 export interface EventWire {
   readonly accept: string
   open<T>(codec: ObjectCodec<T>, onEvent: OnEvent<T>): EventStream
@@ -29,7 +26,7 @@ export interface EventWire {
 /** etcd's own limit for a request is 1.5 MiB by default; operators raise it, but seldom beyond this. */
 const MAX_EVENT_BYTES = 64 * 2 ** 20
 
-/** Watch events as lines of JSON, which every API server speaks. */
+/** Watch events as lines of JSON, which every API server supports. */
 export const jsonWire: EventWire = {
   accept: 'application/json',
   open(codec, onEvent) {
@@ -61,7 +58,7 @@ function withEnd(lines: Uint8Array): Uint8Array {
   return whole
 }
 
-/** Watch events as server-sent events, which distributary speaks. */
+/** Watch events as server-sent events, which distributary supports. */
 export const sseWire: EventWire = {
   accept: 'text/event-stream',
   open(codec, onEvent) {

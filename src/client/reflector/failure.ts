@@ -1,10 +1,10 @@
 /**
- * A failed list or watch, classified by what has to be done next. An HTTP answer, an ERROR event and a broken
- * connection all become one of these, so that the state machine works with words instead of codes.
+ * A failed list or watch, classified by the required reaction. An HTTP answer, an ERROR event and a broken connection
+ * all become one of these, so that the state machine works with words instead of codes.
  */
 import { errorMessage } from '../../support/error-message.js'
 
-/** Failures by what has to be done next. */
+/** Failures by the required reaction. */
 export type FailureKind =
   /** 410: the server no longer has that resourceVersion. */
   | 'expired'
@@ -12,18 +12,18 @@ export type FailureKind =
   | 'too-large'
   /** 429. */
   | 'too-many-requests'
-  /** The server does not support this kind of request: it is an older one that was asked for initial events. */
+  /** The server does not support this kind of request: an older one was asked for initial events. */
   | 'unsupported'
-  /** 401, 403, 404 and similar: repeating at once will not help, although the cause may be fixed later. */
+  /** 401, 403, 404 and similar: an immediate retry will not help, although the cause may be fixed later. */
   | 'refused'
   /** Any other answer of 500 and above. */
   | 'server-error'
   /** There was no answer, or it broke off. */
   | 'network'
-  /** The answer does not follow the protocol. */
+  /** The answer violates the protocol. */
   | 'malformed'
 
-/** The members of a Kubernetes Status that are read; every one may be missing. */
+/** The members of a Kubernetes Status that are used; each of them may be missing. */
 export interface StatusLike {
   readonly message?: string
   readonly reason?: string
@@ -35,7 +35,7 @@ export interface StatusLike {
   readonly metadata?: { readonly continue?: string }
 }
 
-/** A failed list, watch or request: what kind it is, and what the server said. */
+/** A failed list, watch or request: its kind, and what the server said. */
 export class WatchFailure extends Error {
   override readonly name = 'WatchFailure'
 
@@ -50,9 +50,9 @@ export class WatchFailure extends Error {
     this.status = options.status ?? null
   }
 
-  /** How long the server asked us to wait; null when it did not say. */
+  /** How long the server asked us to wait; null if it did not say. */
   readonly retryAfterMs: number | null
-  /** The code of HTTP or of the Status; null when there was no answer. */
+  /** The code of HTTP or of the Status; null without an answer. */
   readonly code: number | null
   readonly status: StatusLike | null
 
@@ -85,7 +85,7 @@ function kindOf(status: StatusLike, code: number): FailureKind {
   return code >= 400 ? 'refused' : 'malformed'
 }
 
-/** API servers before 1.17 have no cause for it, only the message. */
+/** API servers before 1.17 give no cause for it, only the message. */
 function isTooLarge({ details, message, reason }: StatusLike): boolean {
   if (details?.causes?.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true
   if (details?.causes?.some((cause) => cause.message === 'Too large resource version')) return true

@@ -2,7 +2,7 @@
  * The transport for browsers, workers and Node, with `fetch`.
  *
  * Node's own `fetch` has no option for an authority or a client certificate: those need a `dispatcher` of the undici
- * package, whose version must match the one inside Node. This file therefore leaves TLS to the platform.
+ * package, whose version must match the built-in one. This file therefore leaves TLS to the platform.
  */
 import { type Impersonation, impersonationHeaders } from './impersonation.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from './transport.js'
@@ -14,13 +14,13 @@ export interface FetchTransportOptions {
   /** Sent as `Authorization: Bearer`. A function is called for each request, so that a rotated token is used. */
   readonly token?: string | (() => string | Promise<string>)
   readonly headers?: Readonly<Record<string, string>>
-  /** Makes the requests as another user, with at most one group and one value of each extra key: `fetch` would join several. */
+  /** Impersonates another user, with at most one group and one value per extra key: `fetch` would join several. */
   readonly impersonate?: Impersonation
   /** Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch
 }
 
-/** A transport by `fetch`. @throws Error when `impersonate` has several values of one header. */
+/** Returns a transport over `fetch`. @throws Error when `impersonate` has several values of one header. */
 export function fetchTransport(options: FetchTransportOptions): Transport {
   const impersonation = impersonationHeaders(options.impersonate)
   const asAnother = Object.fromEntries(impersonation)
@@ -56,7 +56,7 @@ export function fetchTransport(options: FetchTransportOptions): Transport {
   }
 }
 
-/** In some browsers a stream cannot be iterated. */
+/** In some browsers a stream is not iterable. */
 async function* chunksOf(stream: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array, void, undefined> {
   if (stream === null) return
   const reader = stream.getReader()

@@ -1,10 +1,10 @@
 /**
- * Requests in the name of another user: the headers by which a caller who may impersonate says whom.
+ * The headers for impersonating another user.
  *
  * Source: Kubernetes, "Authenticating", "User impersonation"; the escaping of extra keys is client-go's.
  */
 
-/** Whom the requests are made as. The server decides whether the caller may. */
+/** The user to impersonate. The server decides whether the caller may. */
 export interface Impersonation {
   readonly user: string
   readonly groups?: readonly string[]
@@ -12,7 +12,7 @@ export interface Impersonation {
   readonly extra?: Readonly<Record<string, readonly string[]>>
 }
 
-/** Returns names and values, several of one name for several groups. @throws Error when a user is missing. */
+/** Returns names and values, with one name several times for several groups. @throws Error when a user is missing. */
 export function impersonationHeaders(impersonation: Impersonation | undefined): readonly (readonly [string, string])[] {
   if (impersonation === undefined) return []
   const { user, groups = [], uid = '', extra = {} } = impersonation
@@ -27,14 +27,14 @@ export function impersonationHeaders(impersonation: Impersonation | undefined): 
   ]
 }
 
-/** The same by name, as Node's HTTP takes several values of one header. */
+/** The same by name, in the form in which Node's HTTP takes several values of one header. */
 export function headersByName(impersonation: Impersonation | undefined): Readonly<Record<string, readonly string[]>> {
   const all: Record<string, string[]> = {}
   for (const [name, value] of impersonationHeaders(impersonation)) (all[name] ??= []).push(value)
   return all
 }
 
-/** A header's name cannot have every character that a key can: those are percent-encoded. */
+/** A header's name cannot contain every character that a key can: those are percent-encoded. */
 function escapeKey(key: string): string {
   return [...new TextEncoder().encode(key)]
     .map((byte) => {

@@ -3,7 +3,7 @@ const NEWLINE = 0x0a
 
 export class LineSplitter {
   readonly #maxLineBytes: number
-  /** The chunks of a line that has not ended; they are joined once, when it ends. */
+  /** The chunks of an unfinished line, which are joined once, when it ends. */
   #partial: Uint8Array[] = []
   #partialBytes = 0
 
@@ -12,7 +12,7 @@ export class LineSplitter {
     this.#maxLineBytes = maxLineBytes
   }
 
-  /** @param onLine called with each line without its line feed, empty lines too. @throws Error */
+  /** @param onLine called with each line without its line feed, including empty lines. @throws Error */
   push(chunk: Uint8Array, onLine: (line: Uint8Array) => void): void {
     let start = 0
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
@@ -27,7 +27,7 @@ export class LineSplitter {
   }
 
   /**
-   * Like `push`, but the lines inside this chunk come in one piece. @param onLines called with whole lines, the last
+   * Like `push`, but the lines inside this chunk arrive in one piece. @param onLines called with whole lines, the last
    * without its line feed.
    */
   pushBlocks(chunk: Uint8Array, onLine: (line: Uint8Array) => void, onLines: (lines: Uint8Array) => void): void {

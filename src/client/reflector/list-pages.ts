@@ -1,6 +1,6 @@
 /**
- * Reads a whole list in pages. When a page token expires on the way, the pages before it belong to a state that the
- * server no longer has. The list then starts again in one piece, as in client-go's pager.
+ * Reads a whole list in pages. When a page token expires on the way, the previous pages belong to a state that the
+ * server no longer has. The list then starts over in one piece, as in client-go's pager.
  */
 import { WatchFailure, type StatusLike } from './failure.js'
 import type { ObjectCodec } from './object-codec.js'
@@ -15,7 +15,7 @@ export interface ListOptions<T> {
   /** '' for the most recent state, '0' for any. */
   readonly resourceVersion: string
   /**
-   * The items per page; 0 means all in one answer. A list at any resourceVersion but '' and '0' also comes in one
+   * The items per page; 0 means all in one answer. A list at any resourceVersion but '' and '0' is also read in one
    * answer: a limit would make it mean "exactly" instead of "not older than", and a client would never get beyond what
    * it has.
    */
@@ -25,7 +25,7 @@ export interface ListOptions<T> {
   readonly onPage?: (items: number, remaining: number | null) => void
 }
 
-/** A list whose pages were joined. */
+/** A list of all pages. */
 export interface WholeList<T> {
   readonly resourceVersion: string
   readonly items: T[]
@@ -48,7 +48,7 @@ export async function listPages<T>(options: ListOptions<T>): Promise<WholeList<T
       if (failure.kind !== 'expired' || continueToken === '') throw failure
       return listPages({ ...options, resourceVersion: '', pageSize: 0 })
     }
-    // A page in one answer may have more items than a call may have arguments, so there is no `push(...)`.
+    // A page in one answer may have more items than a call may have arguments, so `push(...)` cannot be used.
     for (const item of page.items) items.push(item)
     onPage?.(items.length, null)
     continueToken = page.continueToken

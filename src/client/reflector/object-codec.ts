@@ -1,7 +1,7 @@
 /**
- * An object in the eyes of the reflector: it has a key and a resourceVersion. The codec decides whether it is a tree of
- * JavaScript objects or the bytes as they came: `tree-codec.ts` is for clients, `bytes-codec.ts` for a server that
- * passes objects on.
+ * An object as the reflector sees it: it has a key and a resourceVersion. The codec decides whether it is a tree of
+ * JavaScript objects or the received bytes: `tree-codec.ts` is for clients, `bytes-codec.ts` for a server that passes
+ * objects on.
  */
 import type { StatusLike } from './failure.js'
 
@@ -12,13 +12,13 @@ export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED'
 export interface Change<T> {
   readonly type: ChangeType
   readonly object: T
-  /** `namespace/name`, or `name` where there are no namespaces. */
+  /** `namespace/name`, or `name` without a namespace. */
   readonly key: string
-  /** An opaque text that is only compared for equality. */
+  /** Opaque text that is only compared for equality. */
   readonly resourceVersion: string
 }
 
-/** Everything up to this resourceVersion was sent. */
+/** Everything up to this resourceVersion has been sent. */
 export interface Bookmark {
   readonly type: 'BOOKMARK'
   readonly resourceVersion: string
@@ -36,14 +36,14 @@ export type DecodedEvent<T> = Change<T> | Bookmark | ErrorEvent
 /** One page of a list, decoded. */
 export interface DecodedList<T> {
   readonly resourceVersion: string
-  /** The token is '' on the last page. */
+  /** '' on the last page. */
   readonly continueToken: string
-  /** The number of items after this page; absent when the server does not say. */
+  /** The number of items after this page; absent if the server does not say. */
   readonly remainingItemCount?: number
   readonly items: T[]
 }
 
-/** Reads objects from bytes: it decides what an object is in the program. */
+/** Decodes objects from bytes, and decides how the program represents them. */
 export interface ObjectCodec<T> {
   /**
    * The Accept header of lists and watches, if it differs from the format's own media type: a projection, such as a
@@ -53,12 +53,12 @@ export interface ObjectCodec<T> {
   /** Decodes a watch event in a line of JSON: `{"type":…,"object":…}`. @throws WatchFailure 'malformed' */
   decodeEvent(line: Uint8Array): DecodedEvent<T>
   /**
-   * Decodes several events at once, where that costs less: whole lines, the last without its line feed, whose bytes it may
-   * change. Returns null, and the bytes as they were, to have them decoded one by one, so that the events before a malformed one
-   * are not lost.
+   * Decodes several events at once, where that costs less: whole lines, the last without its line feed, whose bytes it
+   * may change. Returns null and restores the bytes to have them decoded one by one, so that the events before a
+   * malformed one are not lost.
    */
   decodeEvents?(lines: Uint8Array): readonly DecodedEvent<T>[] | null
-  /** Decodes an SSE message, where the type comes apart from the object. @throws WatchFailure 'malformed' */
+  /** Decodes an SSE message, where the type is separate from the object. @throws WatchFailure 'malformed' */
   decodeObject(type: string, object: Uint8Array): DecodedEvent<T>
   /** @throws WatchFailure 'malformed' */
   decodeList(body: Uint8Array): DecodedList<T>
@@ -69,7 +69,6 @@ export interface ObjectCodec<T> {
 export const INITIAL_EVENTS_END = 'k8s.io/initial-events-end'
 
 export function objectKey(namespace: string | undefined, name: string): string {
-  // This is not a template: V8 would make a pair of texts that stays a pair as the key of a Map, 32 bytes for each
-  // object.
+  // Not a template: V8 would create a pair of texts that remains a pair as the key of a Map, 32 bytes for each object.
   return namespace === undefined || namespace === '' ? name : [namespace, name].join('/')
 }

@@ -1,21 +1,21 @@
 /**
  * List-and-watch of a client as a pure function: this file decides, `reflector.ts` performs.
  *
- *     idle ─start─▶ streaming ─initial events end───────────────▶ watching ──┐ ended: go on from the last safe point
+ *     idle ─start─▶ streaming ─initial events end───────────────▶ watching ──┐ ended: continue from the last safe point
  *                    │   ▲ └─ the server cannot ─▶ listing ─listed─▶ ▲  ▲ └──┘
  *                    │   │                          │  ▲             │  │
- *                    │   └────────── timer ─────────┼──┴─────────────┘  │ 410: list or stream anew
+ *                    │   └────────── timer ─────────┼──┴─────────────┘  │ 410: list or stream again
  *                    └────────────▶ backing-off ◀───┴───────────────────┘
  *
- * `streaming` is a WatchList: the state as events, then the stream in the same answer. It is tried first, and given up
- * for good when the server does not know it (older servers silently ignore the parameters, and would never send the
+ * `streaming` is a WatchList: the state as events, then the stream in the same answer. It is tried first, and abandoned
+ * for good if the server does not support it (older servers silently ignore the parameters, and would never send the
  * closing bookmark).
  *
  * The resourceVersion of a request follows client-go: '0' or nothing at first, then the last known one, so that a
  * restart never goes back in time, and '' (most recent) once the server said that it no longer, or not yet, has that
  * one. Only a watch that lasted for HEALTHY_MS clears the count of attempts: a server that answers every list and then
- * ends each watch at once is asked less and less often. Trouble is state here, never an exception; inputs of an effect
- * that was given up never arrive.
+ * ends each watch at once is asked less and less often. Trouble is state here, never an exception; inputs of an
+ * abandoned effect never arrive.
  */
 import type { FailureKind } from './failure.js'
 
@@ -32,12 +32,12 @@ export const SILENT_WATCHES = 2
 export interface Known {
   /** The last resourceVersion that was committed or seen; null before the first. */
   readonly position: string | null
-  /** A resourceVersion at or before `position` at which no revision is cut in two when the watch starts there. */
+  /** A resourceVersion at or before `position` where a watch can start without splitting a revision. */
   readonly safePosition: string | null
   /** Whether the server no longer has `position`, or not yet: then the most recent state is requested. */
   readonly isUnavailable: boolean
   readonly canStream: boolean
-  /** Whether the server has ever sent a bookmark: only then does silence mean something. */
+  /** Whether the server has ever sent a bookmark; otherwise silence means nothing. */
   readonly sendsBookmarks: boolean
 }
 
@@ -78,7 +78,7 @@ export type ReflectorInput =
   | { readonly kind: 'committed'; readonly resourceVersion: string; readonly at: number }
   /** A list or stream failed before its end. */
   | { readonly kind: 'failed'; readonly trouble: Trouble }
-  /** A streaming answer began, and then nothing came, or something only an older server sends. */
+  /** A streaming answer began, and then nothing arrived, or something only an older server sends. */
   | { readonly kind: 'cannot-stream'; readonly why: string }
   | { readonly kind: 'opened'; readonly at: number }
   /** Events or bookmarks were delivered. */
@@ -90,7 +90,7 @@ export type ReflectorInput =
     }
   /** Without trouble, the server ended the watch properly, and the next one may start at `position`. */
   | { readonly kind: 'watch-ended'; readonly at: number; readonly trouble: Trouble | null }
-  /** Nothing came for longer than the interval between bookmarks. */
+  /** Nothing arrived for longer than the interval between bookmarks. */
   | { readonly kind: 'silent'; readonly at: number }
 
 export type ReflectorEffect =
@@ -158,7 +158,7 @@ function fromStreaming(
   const { known, attempt } = state
   switch (input.kind) {
     case 'committed': {
-      // The closing event is a bookmark. The same answer goes on as the watch.
+      // The closing event is a bookmark. The same answer continues as the watch.
       const committed = { ...commit(known, input.resourceVersion), sendsBookmarks: true }
       return stay({
         kind: 'watching',
@@ -245,7 +245,7 @@ function watchFailed(known: Known, attempt: number, trouble: Trouble): Reflector
   switch (trouble.kind) {
     case 'expired': {
       // A list at the last resourceVersion means "not older than", which a server that expired it can still answer. The
-      // first one starts at once; a server that expires it each time has to wait.
+      // first one starts at once; if the server expires it each time, later ones wait.
       return attempt === 0 ? begin(known, 1) : backOff(known, attempt + 1, 'start', trouble)
     }
     case 'too-large':
@@ -258,9 +258,7 @@ function watchFailed(known: Known, attempt: number, trouble: Trouble): Reflector
   }
 }
 
-/**
- * As in client-go, the most recent state is requested once; a server that refuses that too is not asked again at once.
- */
+/** As in client-go, the most recent state is requested once; if the server rejects that too, the next request waits. */
 function retryUnavailable(known: Known, { kind }: Trouble): Known | null {
   if (kind !== 'expired' && kind !== 'too-large') return null
   return known.isUnavailable ? null : { ...known, isUnavailable: true }

@@ -2,10 +2,10 @@
  * Keeps a store equal to a resource of an API server by list and watch: performs what `reflector-state.ts` decides, and
  * decides nothing itself.
  *
- * The store gets whole states (`replace`) and then each change after them once and in order. The codec decides what an
- * object is (a tree, bytes), so a client's informer and a server that feeds from another one use the same reflector. At
- * most one request runs at a time, and it is given up with the state that began it. Queues, indexes and handlers are in
- * `client/`.
+ * The store gets whole states (`replace`) and then each later change once and in order. The codec decides how an object
+ * is represented (a tree, bytes), so a client's informer and a server that feeds from another one use the same
+ * reflector. At most one request runs at a time, and it is abandoned with the state that began it. Queues, indexes and
+ * handlers are in `client/`.
  */
 import { backoffMs, type BackoffOptions } from '../../support/backoff.js'
 import { type Clock, type Timer } from '../../support/clock.js'
@@ -33,7 +33,7 @@ export interface ReflectorStore<T> {
   settled?(): Promise<void> | undefined
 }
 
-/** How far a reflector is. */
+/** The progress of a reflector. */
 export interface ReflectorStatus {
   readonly state: ReflectorState['kind']
   /** null before the first state was delivered. */
@@ -49,18 +49,18 @@ export interface ReflectorOptions<T> extends Selection {
   readonly store: ReflectorStore<T>
   /** Default: JSON lines, which every API server speaks. */
   readonly wire?: EventWire
-  /** The number of objects in a page of a list. Default: 500, as in client-go; 0 asks for all at once. */
+  /** The number of objects in a page of a list. Default: 500, as in client-go; 0 requests all at once. */
   readonly pageSize?: number
-  /** Whether to stream list and watch in one request where the server can. Default: true. */
+  /** Whether to stream list and watch in one request if the server can. Default: true. */
   readonly watchList?: boolean
   /**
    * Begins with the changes after it, without a state, for a store that has one. If the server no longer has them, a
-   * whole state comes, as after any 410.
+   * whole state arrives, as after any 410.
    */
   readonly afterResourceVersion?: string
   /**
    * How long the server should keep one watch: a random time between this and twice this, so that a thousand clients
-   * that began together do not come back together. Default: 5 minutes, as in client-go.
+   * that started together do not come back together. Default: 5 minutes, as in client-go.
    */
   readonly minWatchTimeoutMs?: number
   /**
@@ -68,13 +68,13 @@ export interface ReflectorOptions<T> extends Selection {
    * bookmarks come about every 60 s. A value below their interval costs a request each time.
    */
   readonly silenceMs?: number
-  /** The same limit during the initial events, after which the server is listed. Default: 15 s. */
+  /** The same limit during the initial events, after which a plain list is used. Default: 15 s. */
   readonly initialSilenceMs?: number
   /** The time limit for the beginning of an answer. Default: 30 s. */
   readonly openTimeoutMs?: number
   /** The time limit for a whole page of a list. Default: 120 s. */
   readonly listTimeoutMs?: number
-  /** Default: client-go's, 0.8 s doubled up to 30 s, where the upper half of each wait is random. */
+  /** Default: client-go's, 0.8 s doubled up to 30 s, with the upper half of each wait random. */
   readonly backoff?: BackoffOptions
   readonly clock?: Clock
   readonly random?: Random
@@ -83,11 +83,9 @@ export interface ReflectorOptions<T> extends Selection {
 }
 
 const BACKOFF: BackoffOptions = { firstMs: 800, capMs: 30_000 }
-/**
- * The wait between short but useful watches: a server that ends each after one event is asked some 30 times a minute.
- */
+/** The wait between short but useful watches: a server that ends each after one event is asked some 30 times a minute. */
 const PACE: BackoffOptions = { firstMs: 200, capMs: 2_000 }
-/** The longest wait that a server can ask for: the header may have a date of another clock. */
+/** The longest wait that a server can request: the header may contain a date by another clock. */
 const MAX_RETRY_AFTER_MS = 600_000
 
 /** Keeps a store equal to a resource of an API server, by list and watch. */
@@ -118,7 +116,7 @@ export class Reflector<T> {
     this.#send({ kind: 'start' })
   }
 
-  /** Resolves when nothing runs any more; the store is not called after this call. */
+  /** Resolves when nothing is running any more; the store is not called after this call. */
   async stop(): Promise<void> {
     this.#send({ kind: 'stop' })
     while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
@@ -193,12 +191,12 @@ export class Reflector<T> {
     const options = pace === 'pace' ? PACE : (this.#options.backoff ?? BACKOFF)
     const waitMs = backoffMs(options, attempt, this.#random)
     if (retryAfterMs === null) return waitMs
-    // All clients got the same time, and must not come back at once.
+    // All clients got the same time, and must not all come back at once.
     const askedMs = Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)
     return Math.max(waitMs, askedMs + (this.#random.next() * askedMs) / 4)
   }
 
-  /** The result of a job that was given up is ignored. */
+  /** The result of an abandoned job is ignored. */
   #run(work: (signal: AbortSignal) => Promise<ReflectorInput>): void {
     this.#job?.abort()
     const controller = new AbortController()

@@ -19,7 +19,7 @@ export function listQuery(selection: Selection, resourceVersion: string, limit: 
   return {
     ...selectionQuery(selection),
     ...(limit === 0 ? {} : { limit: String(limit) }),
-    // The token contains the resourceVersion; a request with both is refused.
+    // The token contains the resourceVersion; a request with both is rejected.
     ...(continueToken !== '' ? { continue: continueToken } : resourceVersion === '' ? {} : { resourceVersion }),
   }
 }
@@ -39,7 +39,7 @@ export function watchQuery(
   }
 }
 
-/** The parameters that choose objects, which lists and watches have in common. */
+/** The parameters that choose objects, common to lists and watches. */
 export function selectionQuery({ labelSelector, fieldSelector, prefix, parameters }: Selection): Query {
   return {
     ...parameters,

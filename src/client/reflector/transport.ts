@@ -1,7 +1,6 @@
 /**
- * One HTTP request whose answer is read as it comes, which is all that a client needs of a network.
- * `fetch-transport.ts` is for browsers and plain Node; `client/node` has another one for client certificates and
- * private authorities.
+ * One HTTP request with a streamed answer, which is all that a client needs of a network. `fetch-transport.ts` is for
+ * browsers and plain Node; `client/node` has another one for client certificates and private authorities.
  */
 export interface TransportRequest {
   /** Default: GET. */
@@ -17,7 +16,7 @@ export interface TransportRequest {
   readonly signal: AbortSignal
 }
 
-/** The answer to a request, whose body is read as it comes. */
+/** The answer to a request, with a streamed body. */
 export interface TransportResponse {
   readonly status: number
   /** Returns null when the header was not sent. */
@@ -32,7 +31,7 @@ export interface Transport {
   send(request: TransportRequest): Promise<TransportResponse>
 }
 
-/** Returns `?a=b&c=d`, or nothing. */
+/** Returns `?a=b&c=d`, or ''. */
 export function queryText(query: Readonly<Record<string, string>>): string {
   const text = new URLSearchParams(query).toString()
   return text === '' ? '' : `?${text}`

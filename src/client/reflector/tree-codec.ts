@@ -28,8 +28,8 @@ export interface ObjectMetadata {
 }
 
 /**
- * What a type must have to be the type of an object: the types of `kubernetes-types` and of `@kubernetes/client-node` fit,
- * in which metadata and all of its members are optional.
+ * The requirements on an object type: the types of `kubernetes-types` and of `@kubernetes/client-node` fit, in which
+ * metadata and all of its members are optional.
  */
 export interface ObjectLike {
   readonly apiVersion?: string
@@ -43,7 +43,7 @@ export interface ObjectLike {
   }
 }
 
-/** Any Kubernetes object as a server sends it. Other members belong to the kind. */
+/** Any Kubernetes object as a server sends it. Other members depend on the kind. */
 export interface KubeObject {
   readonly apiVersion?: string
   readonly kind?: string
@@ -62,7 +62,7 @@ export interface TreeCodecOptions {
   readonly sharesStrings?: boolean
 }
 
-/** @typeParam T is promised by the caller, who chose the path: objects are not validated beyond their metadata. */
+/** @typeParam T asserted by the caller, who chose the path: objects are not validated beyond their metadata. */
 export function treeCodec<T extends ObjectLike>(options: TreeCodecOptions = {}): ObjectCodec<T> {
   const pool = options.sharesStrings === true ? new StringPool() : null
   const decoder = new TextDecoder()
@@ -114,7 +114,7 @@ export function treeCodec<T extends ObjectLike>(options: TreeCodecOptions = {}):
       const resourceVersion = list?.metadata?.resourceVersion
       if (typeof resourceVersion !== 'string') throw new WatchFailure('malformed', 'a list without a resourceVersion')
       const items = list?.items ?? []
-      // Items of a list lack these members and events have them, but the stored object must not depend on where it came
+      // List items lack these members and events have them, but the stored object must not depend on where it came
       // from.
       const kind = list?.kind?.endsWith('List') === true ? list.kind.slice(0, -'List'.length) : undefined
       for (const item of items) {
@@ -130,7 +130,7 @@ export function treeCodec<T extends ObjectLike>(options: TreeCodecOptions = {}):
 const LINE_FEED = 0x0a
 const COMMA = 0x2c
 
-/** Puts one byte in the place of another, wherever that is. @returns where it was. */
+/** Replaces one byte by another everywhere. @returns the positions. */
 function exchange(bytes: Uint8Array, from: number, to: number): number[] {
   const places: number[] = []
   for (let at = bytes.indexOf(from); at !== -1; at = bytes.indexOf(from, at + 1)) {

@@ -13,7 +13,7 @@ import { failureOf } from './list-pages.js'
 import type { Change, ObjectCodec } from './object-codec.js'
 import type { Transport } from './transport.js'
 
-/** How far a watch has come, kept from one watch to the next. */
+/** The position of a watch, carried from one watch to the next. */
 export interface WatchPosition {
   position: string
   safePosition: string
@@ -28,23 +28,23 @@ export interface WatchJobOptions<T> {
   readonly clock: Clock
   readonly path: string
   readonly query: Readonly<Record<string, string>>
-  /** Aborted when the reflector gives the watch up. */
+  /** Aborted when the reflector abandons the watch. */
   readonly signal: AbortSignal
   /** The time limit for the beginning of the answer. */
   readonly openTimeoutMs: number
-  /** The longest time between two arrivals of bytes, during the initial events and after them. */
+  /** The longest silence, during the initial events and after them. */
   readonly initialSilenceMs: number
   readonly silenceMs: number
-  /** null for a stream with initial events whose end has not come yet. */
+  /** null for a stream with initial events that has not reached their end. */
   readonly place: WatchPosition | null
   onOpen(): void
   /** Called once, before any change, and only without `place`. */
   onInitial(items: T[], resourceVersion: string): Promise<void> | void
   onChange(change: Change<T>): void
   onBookmark(resourceVersion: string): void
-  /** Called after the events of one arrival were delivered. `hasBookmark` tells whether a bookmark was among them. */
+  /** Called after the events of one chunk were delivered. @param hasBookmark whether a bookmark was among them. */
   onProgress(place: WatchPosition, hasBookmark: boolean): void
-  /** Awaited between two arrivals, so that a fast server does not fill a slow store. */
+  /** Awaited between two chunks, so that a fast server does not flood a slow store. */
   readonly settled: (() => Promise<void> | undefined) | undefined
 }
 
@@ -138,7 +138,7 @@ class WatchJob<T> {
     return { kind: 'ended' }
   }
 
-  /** One arrival has been decoded, perhaps with the end of the initial events: the store and the reflector are told. */
+  /** One chunk has been decoded, perhaps with the end of the initial events: notifies the store and the reflector. */
   async #handOver(): Promise<void> {
     const { settled } = this.#options
     if (this.#initialEnd !== null) {
@@ -201,7 +201,7 @@ class WatchJob<T> {
     this.#lastArrival = this.#options.clock.monotonic()
   }
 
-  /** One timer serves all arrivals: it checks the time when it fires, instead of being set again for each. */
+  /** One timer serves all chunks: it checks the time when it fires, instead of being reset for each. */
   #arm(delayMs: number, allowedMs: () => number): void {
     const { clock } = this.#options
     this.#timer = clock.setTimer(delayMs, () => {

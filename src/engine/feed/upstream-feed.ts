@@ -35,10 +35,7 @@ const STATE_TIMEOUT_MS = 30_000
 const REFUSED_RETRY_MS = 30_000
 /** Each read holds a whole state. */
 const EXACT_READS = 2
-/**
- * Rare enough that reading every key costs etcd next to nothing, often enough that a wrong cache does not live for
- * long.
- */
+/** Rare enough that reading every key costs etcd next to nothing, often enough that a wrong cache does not live for long. */
 const CHECK_INTERVAL_MS = 5 * 60_000
 const CHECK_VALUES = 20
 

@@ -408,10 +408,7 @@ export class Publisher {
     return ageMs === null ? (this.#continuedAt ?? now) : now - ageMs
   }
 
-  /**
-   * Writes a mark before the last message grows too old to be kept: no publisher can continue after a discarded
-   * message.
-   */
+  /** Writes a mark before the last message grows too old to be kept: no publisher can continue after a discarded message. */
   #keepAlive(): void {
     const { clock, limits } = this.#options
     if (this.#session === null || !this.#isSynced || this.#status.trouble !== null) return

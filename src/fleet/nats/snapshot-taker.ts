@@ -43,10 +43,7 @@ const RETRY_MS = 2_000
  * resources.
  */
 const SWEEP_INTERVAL_MS = 3_600_000
-/**
- * The age from which an unlisted snapshot is an orphan: no upload takes that long, and no two clocks differ by that
- * much.
- */
+/** The age from which an unlisted snapshot is an orphan: no upload takes that long, and no two clocks differ by that much. */
 const ORPHAN_AGE_MS = 3_600_000
 /**
  * A snapshot is due after this share of the stream's bytes, long before the stream discards the place of the last one.

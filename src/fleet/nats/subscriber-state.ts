@@ -96,10 +96,7 @@ export function startAtState(message: StateMessage, sequence: number, held: Held
   return { kind: 'load', entry, reason: isOther ? 'history-changed' : reason }
 }
 
-/**
- * A message may follow after all when the stream is read from further back: then it is `doubted`, and otherwise
- * `broken`.
- */
+/** A message may follow after all when the stream is read from further back: then it is `doubted`, and otherwise `broken`. */
 export function chainBroke(
   state: SubscriberState,
   { sequence, isMisplaced, isOtherHistory }: Extract<ChainEnd, { kind: 'broken' }>,

@@ -1,7 +1,4 @@
-/**
- * Finds the last whole message of a stream, after which the next publisher continues, and the fingerprint of its
- * history.
- */
+/** Finds the last whole message of a stream, after which the next publisher continues, and the fingerprint of its history. */
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 import type { Envelope } from './envelope.js'

@@ -37,10 +37,7 @@ export class FrameReader extends ByteReader {
   }
 }
 
-/**
- * Splits the chunks of a socket into frames. A frame within one chunk is a slice of it; any other gets a separate
- * buffer.
- */
+/** Splits the chunks of a socket into frames. A frame within one chunk is a slice of it; any other gets a separate buffer. */
 export class FrameSplitter {
   readonly #length = Buffer.alloc(LENGTH_BYTES)
   #lengthFilled = 0

@@ -140,10 +140,7 @@ export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyV
   if (page.length > 0) yield page
 }
 
-/**
- * Encodes an error for the worker. Anything but an `UpstreamError` is a bug of the primary, and arrives as
- * `unavailable`.
- */
+/** Encodes an error for the worker. Anything but an `UpstreamError` is a bug of the primary, and arrives as `unavailable`. */
 export function failureFrame(id: number, error: unknown): Buffer {
   const writer = new FrameWriter(ToWorker.answer).count(id).byte(Answer.failed)
   writeFailure(writer, error instanceof UpstreamError ? error : new UpstreamError('unavailable', errorMessage(error)))

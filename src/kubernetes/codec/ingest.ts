@@ -90,10 +90,7 @@ function isProtobuf(value: Buffer): boolean {
   return startsWith(value, PROTOBUF_MAGIC)
 }
 
-/**
- * Opens the envelope, so that a broken one is detected at once. The object inside is decoded only when a client needs
- * it.
- */
+/** Opens the envelope, so that a broken one is detected at once. The object inside is decoded only when a client needs it. */
 function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {
   try {
     const { apiVersion, kind } = openStored(keyValue.value)

@@ -179,10 +179,7 @@ function foldStringData(object: JsonRecord): void {
   }
 }
 
-/**
- * A definition is served as soon as it is written, so its conditions say so at once: no controller would set them
- * later.
- */
+/** A definition is served as soon as it is written, so its conditions say so at once: no controller would set them later. */
 function establish(object: JsonRecord, now: string): void {
   const status = ensureRecord(object, 'status')
   const old = Array.isArray(status['conditions']) ? status['conditions'].filter(isRecord) : []

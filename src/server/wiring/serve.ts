@@ -90,10 +90,7 @@ interface Running {
   readonly traces: TraceExport
 }
 
-/**
- * Called before the server listens: without a listener a signal kills the process at once, and every connection with
- * it.
- */
+/** Called before the server listens: without a listener a signal kills the process at once, and every connection with it. */
 function takeSignals({ app, config, live, logger, traces }: Running): void {
   process.on('SIGHUP', () => {
     app.reopenLogs()

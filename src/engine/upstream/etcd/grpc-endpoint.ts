@@ -71,10 +71,7 @@ export class GrpcEndpoint {
     return this.#heard
   }
 
-  /**
-   * Uses other credentials for new calls. Running calls stay on the old connection, which closes after the last of
-   * them.
-   */
+  /** Uses other credentials for new calls. Running calls stay on the old connection, which closes after the last of them. */
   renew(tls: EtcdTls): void {
     if (!this.url.startsWith('https:') || this.#isClosed) return
     this.#connection.retire()

@@ -1,7 +1,4 @@
-/**
- * What all handlers of the API share: the resources, the limits and the settings of the process. `server/` assembles
- * it.
- */
+/** What all handlers of the API share: the resources, the limits and the settings of the process. `server/` assembles it. */
 import type { FairSemaphore } from '../../auth/fair-semaphore.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import type { Resource } from '../../../engine/model/resource.js'

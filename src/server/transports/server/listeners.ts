@@ -28,10 +28,7 @@ export interface ListenerLimits {
   readonly maxStreams: number
   /** Counts the requests that clients reset at once. Default: not counted. */
   readonly resets?: RapidResets
-  /**
-   * The time limit from the start of an HTTP/2 connection to its first request, in milliseconds. Default: as for
-   * headers.
-   */
+  /** The time limit from the start of an HTTP/2 connection to its first request, in milliseconds. Default: as for headers. */
   readonly firstRequestMs?: number
   /**
    * The longest silence on an HTTP/2 connection, after which an idle one is closed and a busy one is probed. Default:
