@@ -27,5 +27,6 @@ export { type GroupKind, RestMapper, type RestMapperOptions } from './rest-mappe
 export { resourcePath, type ResourceName } from './resource-path.js'
 export { SharedInformer, type InformerEvent, type InformerOptions } from './shared-informer.js'
 export { type FactoryInformerOptions, type FactoryOptions, SharedInformerFactory } from './shared-informer-factory.js'
+export { ticketEvents, type TicketEventsOptions } from './ticket-events.js'
 export { watch, watchDecoded, type DecodedWatchOptions, type WatchItem, type WatchOptions } from './watch.js'
 export { WorkQueue, type WorkOptions, type WorkQueueOptions } from './work-queue.js'

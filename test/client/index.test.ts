@@ -2,11 +2,6 @@
  * Tests of the informer in settings that its other tests do not cover: server-sent events, a resync, a browser, a
  * kube-apiserver.
  */
-import { readFileSync } from 'node:fs'
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import {
   fetchTransport,
@@ -16,6 +11,7 @@ import {
   SharedInformer,
   sseWire,
 } from '../../src/client/index.js'
+import { serveModules } from './serve-modules.js'
 import { startHttpFaults } from './reflector/http-faults.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
@@ -88,20 +84,7 @@ void t.test('a resync calls every handler for every object again, and asks the s
 })
 
 void t.test('the same modules run in a browser, over its own fetch', async (t) => {
-  const modules = fileURLToPath(new URL('../../src/', import.meta.url))
-  const site = http.createServer((request, response) => {
-    const { pathname } = new URL(request.url ?? '/', 'http://x')
-    if (pathname === '/')
-      return void response.setHeader('content-type', 'text/html').end('<!doctype html><title>x</title>')
-    if (!/^\/(client|engine\/model|support)\/[\w/-]+\.js$/.test(pathname)) return void response.writeHead(404).end()
-    response.setHeader('content-type', 'text/javascript').end(readFileSync(join(modules, pathname)))
-  })
-  await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => {
-    site.closeAllConnections()
-    site.close()
-  })
-  const origin = `http://127.0.0.1:${(site.address() as AddressInfo).port}`
+  const origin = await serveModules(t)
   const app = await startApp(t, { flags: ['--cors-allowed-origins', origin], objects: { 'pods/default/a': pod('a') } })
   const faults = await startHttpFaults(t, app.port)
   const page = await openPage(t, origin)

@@ -7,17 +7,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../src/engine/model/event.js'
+import { serveModules } from '../client/serve-modules.js'
 import { startHttpFaults } from '../client/reflector/http-faults.js'
+import { systemClock } from '../../src/support/clock.js'
 import { type AppHarness, startApp } from '../support/app.js'
 import { openPage } from '../support/chromium.js'
 import { until } from '../support/until.js'
 import { readText } from './repository.js'
 
-/** @throws Error when the guide has not exactly one block of the language. */
-function blockOf(language: string): string {
+/** @param mark a text that no other block of the language has. */
+function blockOf(language: string, mark: string): string {
   const blocks = [...readText('docs/plain-prefixes.md').matchAll(/^```(\w+)\n([^]*?)^```$/gm)]
-  const [block, another] = blocks.filter(([, name]) => name === language)
-  if (block === undefined || another !== undefined) throw new Error(`one block of ${language}`)
+  const [block, another] = blocks.filter(([, name, text = '']) => name === language && text.includes(mark))
+  if (block === undefined || another !== undefined) throw new Error(`one block of ${language} with ${mark}`)
   return block[2]!
 }
 
@@ -46,7 +48,7 @@ void t.test('the page shows each flag as it is now, through a cut and a 410', as
   put(app, 'eu/checkout', '{"on":true,"share":0.25}')
   put(app, 'banner', '<b>Hello</b>')
   const faults = await startHttpFaults(t, app.port)
-  show(blockOf('html').replace('http://127.0.0.1:8001', faults.url))
+  show(blockOf('html', '410').replace('http://127.0.0.1:8001', faults.url))
   const browser = await openPage(t, origin)
   const shows = async (expected: string): Promise<void> =>
     await until(async () => (await browser.innerText('ul')) === expected, expected, 60_000)
@@ -79,7 +81,9 @@ void t.test('the script follows the part that it asks for', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'flags-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const client = new URL('../../src/client/index.js', import.meta.url).href
-  const script = blockOf('js').replace('distributary/client', client).replace('http://127.0.0.1:8001', app.url)
+  const script = blockOf('js', 'SharedInformer')
+    .replace('distributary/client', client)
+    .replace('http://127.0.0.1:8001', app.url)
   writeFileSync(join(folder, 'flags.mjs'), script)
   const child = spawn(process.execPath, [join(folder, 'flags.mjs')], { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))
@@ -92,3 +96,49 @@ void t.test('the script follows the part that it asks for', async (t) => {
   await until(() => printed.endsWith('- /config/flags/eu/checkout\n'), 'and what becomes of it')
   t.notMatch(printed, /us/)
 })
+
+void t.test(
+  'the page that logs in, and the script of the client, get a new ticket when the old one has expired',
+  async (t) => {
+    const { origin, show } = await servePage(t)
+    const modules = await serveModules(t)
+    const folder = mkdtempSync(join(tmpdir(), 'flags-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const file = (name: string, text: string): string => {
+      writeFileSync(join(folder, name), text)
+      return join(folder, name)
+    }
+    const clock = { ...systemClock, forwardMs: 0, now: () => systemClock.now() + clock.forwardMs }
+    // prettier-ignore
+    const app = await startApp(t, {
+    flags: [
+      '--resource', 'flags=/config/flags/',
+      '--cors-allowed-origins', `${origin},${modules}`,
+      '--token-auth-file', file('tokens.csv', 'a token,ann,1\nt,bob,2\n'),
+      '--authorization-mode', 'AlwaysAllow',
+      '--ticket-key-file', file('ticket.key', `${'0'.repeat(64)}\n`),
+    ],
+    clock,
+  })
+    put(app, 'a', '1')
+    const faults = await startHttpFaults(t, app.port)
+    const here = (text: string): string => text.replace('http://127.0.0.1:8001', faults.url)
+    show(here(blockOf('html', '/tickets')))
+    const page = await openPage(t, origin)
+    await page.evaluate("sessionStorage.setItem('token', 't')")
+    await page.reload()
+    const client = await openPage(t, modules)
+    const script = here(blockOf('js', 'ticketEvents')).replace('distributary/client', '/client/browser.js')
+    await client.addScriptTag({ type: 'module', content: script.replace('a token', 't') })
+    const [a, b] = ['/config/flags/a', '/config/flags/b']
+    await until(
+      async () => (await page.innerText('pre')).trim() === `ADDED ${a}` && (await client.title()) === a,
+      'the first',
+    )
+    clock.forwardMs = 120_000
+    faults.cut()
+    put(app, 'b', '2')
+    await until(async () => (await page.innerText('pre')).trim().endsWith(`ADDED ${b}`), 'the page is back', 60_000)
+    await until(async () => (await client.title()) === `${a},${b}`, 'and the client', 60_000)
+  },
+)

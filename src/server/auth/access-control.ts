@@ -11,6 +11,7 @@ import { clientCertificate } from './authn/client-certificate.js'
 import { oidc } from './authn/oidc.js'
 import { requestHeader } from './authn/request-header.js'
 import { parseTokenFile, tokenFile } from './authn/token-file.js'
+import { parseTicketKeys, Tickets } from './authn/ticket.js'
 import { tokenReview } from './authn/token-review.js'
 import { nobodyAsked, unionAuthenticator, type UnionAuthenticator } from './authn/union-authenticator.js'
 import { alwaysAllow } from './authz/always-allow.js'
@@ -49,6 +50,7 @@ export interface AuthenticationOptions {
   readonly requestheaderGroupHeaders: readonly string[]
   readonly requestheaderExtraHeadersPrefix: readonly string[]
   readonly anonymousAuth: boolean
+  readonly ticketKeyFile: string | null
 }
 
 export interface AuthorizationOptions {
@@ -100,7 +102,8 @@ export function buildAuthenticator(
   }
   if (options.clientCaFile !== null)
     authenticators.push(clientCertificate(watch(options.clientCaFile, parseCertificates)))
-  if (options.tokenAuthFile !== null) authenticators.push(tokenFile(watch(options.tokenAuthFile, parseTokenFile)))
+  const tokens = options.tokenAuthFile === null ? null : watch(options.tokenAuthFile, parseTokenFile)
+  if (tokens !== null) authenticators.push(tokenFile(tokens))
   if (options.oidcIssuerUrl !== null && options.oidcClientId !== null) {
     authenticators.push(
       oidc({
@@ -133,9 +136,10 @@ export function buildAuthenticator(
     const cacheMs = options.authenticationTokenWebhookCacheTtl
     authenticators.push(tokenReview({ client, cacheMs, clock, health, ...unknown }))
   }
-  return authenticators.length === 0
-    ? nobodyAsked
-    : unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock })
+  if (authenticators.length === 0) return nobodyAsked
+  const keys = options.ticketKeyFile === null ? null : watch(options.ticketKeyFile, parseTicketKeys)
+  const tickets = keys === null ? null : new Tickets({ keys, tokens, clock })
+  return unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock, tickets })
 }
 
 /**

@@ -15,6 +15,7 @@ import type { Logger } from '../../support/log.js'
 import { turns } from '../../support/turns.js'
 import type { AuthenticationRequest } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
+import type { Tickets } from './authn/ticket.js'
 import { type Authenticated, requireCurrent, type UnionAuthenticator } from './authn/union-authenticator.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision, type UserRules } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
@@ -86,6 +87,11 @@ export class AccessGuard {
   /** The number of entries that are kept checked, for a metric. */
   get entries(): number {
     return this.#entries.size
+  }
+
+  /** null: there are no tickets. */
+  get tickets(): Tickets | null {
+    return this.#options.authenticator.tickets
   }
 
   /** @throws UnauthorizedError; ServiceUnavailableError when no authenticator can judge now. */
@@ -336,5 +342,9 @@ function actingKey({ user, impersonator }: Pick<Acting, 'user' | 'impersonator'>
 
 /** Returns a key for the credentials that the identity came from. */
 function credentialKey(request: AuthenticationRequest): readonly string[] {
-  return [bearerToken(request) ?? '', request.tlsPeerCertificate?.chain[0]?.fingerprint256 ?? '']
+  return [
+    bearerToken(request) ?? '',
+    request.tlsPeerCertificate?.chain[0]?.fingerprint256 ?? '',
+    request.ticket?.text ?? '',
+  ]
 }

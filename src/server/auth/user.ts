@@ -26,6 +26,12 @@ export const ANONYMOUS: User = {
   expiresAt: null,
 }
 
+/** A caller with a name is in that group. */
+export function withAuthenticatedGroup(user: User): User {
+  const known = user.groups.some((group) => group === ALL_AUTHENTICATED || group === ALL_UNAUTHENTICATED)
+  return known ? user : { ...user, groups: [...user.groups, ALL_AUTHENTICATED] }
+}
+
 /** Returns the same text for the same identity, whatever the credential was: a key for caches and limits. */
 export function identityKey(user: User): string {
   return JSON.stringify([user.name, user.uid, user.groups, Object.entries(user.extra)])

@@ -263,6 +263,13 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['ticketKeyFile', ...AUTHENTICATORS],
+    check: (c) =>
+      c.ticketKeyFile !== null && !hasAuthenticator(c)
+        ? '--ticket-key-file is for callers who are authenticated, and nobody is'
+        : null,
+  },
+  {
     reads: ['publicCaching', 'anonymousAuth', ...AUTHENTICATORS],
     check: (c) =>
       c.publicCaching.length > 0 && hasAuthenticator(c) && !c.anonymousAuth

@@ -39,6 +39,7 @@ export function openGate(basis: Basis, stage: ResourceStage, { rates, semaphores
     spendInitialBytes: (identity, bytes) => rates.spendInitialBytes(identity, bytes),
     proxies: trustedProxies(config.trustedProxies),
     audit,
+    clock: basis.clock,
   })
   return {
     gate,

@@ -265,6 +265,8 @@ export class Process {
       checkConsistency: () => this.checkConsistency(),
       onRejected: (limit) => metrics.rejected(limit),
       answersAll: config.passthrough !== null,
+      hasTickets: config.ticketKeyFile !== null,
+      clock,
       onInternalError,
       corsAllowedOrigins: config.corsAllowedOrigins,
       // A foreign page has no credentials. If they are required, the host name it uses does not matter.

@@ -197,6 +197,7 @@ function silent(clock: VirtualClock, state: Fake): { authenticator: UnionAuthent
     authenticator: {
       ...rest,
       admitsAnonymous: false,
+      tickets: null,
       authenticate: async (request) => ({
         name: request.rawHeaders[1] ?? '',
         uid: '',

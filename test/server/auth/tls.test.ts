@@ -177,6 +177,7 @@ const NONE: AuthenticationOptions = {
   requestheaderGroupHeaders: ['X-Remote-Group'],
   requestheaderExtraHeadersPrefix: [],
   anonymousAuth: false,
+  ticketKeyFile: null,
 }
 
 void t.test('callers are known by certificate, header and token over real connections', async (t) => {

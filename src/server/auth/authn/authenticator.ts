@@ -13,6 +13,19 @@ export interface AuthenticationRequest {
   readonly tlsPeerCertificate: PeerCertificate | null
   /** The client's address, which nothing is derived from: it bounds what one client can make others wait for. */
   readonly address?: string
+  /** Absent also where there are no tickets. */
+  readonly ticket?: ShownTicket
+}
+
+/** A ticket, and the request that it came with. */
+export interface ShownTicket {
+  readonly text: string
+  /** Without the query. */
+  readonly path: string
+  /** Whether the request can only read, here and now: GET or HEAD of what this server answers itself. */
+  readonly isRead: boolean
+  /** When the request arrived, in milliseconds since the epoch: what was opened in time goes on. */
+  readonly atMs: number
 }
 
 export interface Authenticator {

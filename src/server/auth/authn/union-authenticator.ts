@@ -4,9 +4,10 @@
  */
 import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import { ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../user.js'
+import { ANONYMOUS, type User, withAuthenticatedGroup } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { bearerToken } from './bearer-token.js'
+import type { Tickets } from './ticket.js'
 import { unknownToken } from './token-file.js'
 
 export interface UnionOptions {
@@ -15,6 +16,8 @@ export interface UnionOptions {
   /** Whether a request without any credential is `system:anonymous`; otherwise it gets a 401. */
   readonly anonymous: boolean
   readonly clock: Pick<Clock, 'now'>
+  /** Asked before the authenticators. Default: there are no tickets. */
+  readonly tickets?: Tickets | null
 }
 
 /** A user, and whether it is the bearer token that names it. A caller may send a token and be known by something else. */
@@ -26,6 +29,8 @@ export interface Authenticated extends User {
 export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
   /** Whether a caller without any credential is let in, as `system:anonymous`. */
   readonly admitsAnonymous: boolean
+  /** null: there are no tickets. */
+  readonly tickets: Tickets | null
   /**
    * @throws UnauthorizedError, always with the message "Unauthorized": the reason is for our log (`cause`), not for the
    * caller.
@@ -33,9 +38,16 @@ export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
   authenticate(request: Parameters<Authenticator['authenticate']>[0]): Promise<Authenticated>
 }
 
-export function unionAuthenticator({ authenticators, anonymous, clock }: UnionOptions): UnionAuthenticator {
+export function unionAuthenticator({
+  authenticators: others,
+  anonymous,
+  clock,
+  tickets = null,
+}: UnionOptions): UnionAuthenticator {
+  const authenticators = tickets === null ? others : [tickets.authenticator, ...others]
   return {
     admitsAnonymous: anonymous,
+    tickets,
     async authenticate(request) {
       const token = bearerToken(request)
       const errors: unknown[] = []
@@ -75,6 +87,7 @@ const NOBODY: Authenticated = { ...ANONYMOUS, byToken: false }
 /** Used when no authenticator is configured: every caller is anonymous, even one that sends a token. */
 export const nobodyAsked: UnionAuthenticator = {
   admitsAnonymous: true,
+  tickets: null,
   authenticate: async () => NOBODY,
   changesSilently: false,
   onChange: () => () => {},
@@ -88,9 +101,4 @@ export const nobodyAsked: UnionAuthenticator = {
 export function requireCurrent({ expiresAt }: User, clock: Pick<Clock, 'now'>): void {
   if (expiresAt === null || clock.now() < expiresAt) return
   throw new UnauthorizedError('Unauthorized', { cause: 'the credential has expired' })
-}
-
-function withAuthenticatedGroup(user: User): User {
-  const known = user.groups.some((group) => group === ALL_AUTHENTICATED || group === ALL_UNAUTHENTICATED)
-  return known ? user : { ...user, groups: [...user.groups, ALL_AUTHENTICATED] }
 }

@@ -134,6 +134,11 @@ export const accessOptions = {
     parseItem: headerName,
     doc: 'Prefixes of the headers with further attributes of the user.',
   }),
+  ticketKeyFile: file({
+    flag: '--ticket-key-file',
+    group: 'Authentication',
+    doc: 'File with the key of tickets, by which browsers log in where they cannot send a token: 32 characters or more, the same file on every replica. The server reloads it when it changes. With several keys, one a line, the first signs and all are accepted.',
+  }),
   anonymousAuth: boolean({
     flag: '--anonymous-auth',
     group: 'Authentication',

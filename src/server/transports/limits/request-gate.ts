@@ -17,10 +17,13 @@ import type { ReviewJudge } from '../../auth/authz/reviews.js'
 import type { EscalationCheck, RightsWrite } from '../../auth/authz/escalation.js'
 import type { AuthenticationRequest } from '../../auth/authn/authenticator.js'
 import type { Authenticated } from '../../auth/authn/union-authenticator.js'
+import { bearerToken } from '../../auth/authn/bearer-token.js'
 import { refuseImpersonation } from '../../auth/impersonation.js'
 import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certificate.js'
 import { ALL_UNAUTHENTICATED, ANONYMOUS, identityKey, type User } from '../../auth/user.js'
 import { type StatusError, UnauthorizedError } from '../../../engine/model/status.js'
+import type { Clock } from '../../../support/clock.js'
+import { unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import type { Exchange, Judgement } from '../server/exchange.js'
 import { identityTurn } from './arrivals.js'
 import { noteIdentity } from './rapid-resets.js'
@@ -36,6 +39,7 @@ export interface RequestGateOptions {
   readonly spendInitialBytes: (identity: string, bytes: number) => number
   readonly proxies: TrustedProxies
   readonly audit: AuditLog | null
+  readonly clock: Pick<Clock, 'now'>
 }
 
 /** An admitted request that may have to wait before it is answered. */
@@ -133,11 +137,7 @@ export class RequestGate {
     address: string,
   ): Promise<Caller> {
     const { request } = exchange
-    const asked: AuthenticationRequest = {
-      rawHeaders: request.rawHeaders,
-      tlsPeerCertificate: this.#certificateOf(request),
-      address,
-    }
+    const asked = this.#askedOf(exchange, address)
     const found = this.#judgementOf(exchange, attributes, address)
     const user = await this.#authenticate(guard, asked, address, request)
     found.client = { user, impersonator: null }
@@ -152,7 +152,8 @@ export class RequestGate {
     return {
       identity,
       rights: identityKey(acting.user),
-      isAnybody: () => guard.letsAnybody(attributes).catch(() => false),
+      // What a URL with a ticket answers is nobody else's.
+      isAnybody: async () => asked.ticket === undefined && (await guard.letsAnybody(attributes).catch(() => false)),
       confirm,
       pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
       authorize: async (more) => void (await guard.authorize(acting, more)),
@@ -230,7 +231,7 @@ export class RequestGate {
       refuseImpersonation(request.rawHeaders)
       return { user: ANONYMOUS, judge: EVERYTHING, confirm: nothing }
     }
-    const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request) }
+    const asked = this.#askedOf(exchange, address)
     const found = this.#judgementOf(exchange, attributes, address)
     const user = await this.#authenticate(guard, asked, address, request)
     found.client = { user, impersonator: null }
@@ -250,18 +251,59 @@ export class RequestGate {
     const { guard } = this.#options
     const { request } = exchange
     const address = this.addressOf(exchange)
-    const asked: AuthenticationRequest = {
-      rawHeaders: request.rawHeaders,
-      tlsPeerCertificate: this.#certificateOf(request),
-      address,
-    }
+    const asked = this.#askedOf(exchange, address)
     const found = this.#judgementOf(exchange, attributes, address)
+    // It would stand in the log of the other server.
+    if (asked.ticket !== undefined) throw new UnauthorizedError('Unauthorized', { cause: 'a ticket is not passed on' })
     const user = guard === null ? null : await this.#authenticate(guard, asked, address, request)
     if (user !== null) found.client = { user, impersonator: null }
     await this.#count(found, identityOf(user, address), address)
     found.rule = 'passed on'
     const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
     return { user, isAnonymous, byToken: user?.byToken === true, address }
+  }
+
+  /**
+   * Makes a ticket for one path, by which the caller can be known without a header. It gives no right that the caller does not have.
+   * @throws UnauthorizedError, ForbiddenError, NotFoundError, TooManyRequestsError, ServiceUnavailableError
+   */
+  async issueTicket(
+    exchange: Exchange,
+    attributes: Attributes,
+    readPath: () => Promise<string>,
+  ): Promise<{ readonly ticket: string; readonly path: string; readonly expiresAt: number }> {
+    const { guard } = this.#options
+    const { request } = exchange
+    const address = this.addressOf(exchange)
+    const found = this.#judgementOf(exchange, attributes, address)
+    if (guard?.tickets === null || guard === null) throw unknownResource()
+    // It would outlive the right to act as somebody else.
+    refuseImpersonation(request.rawHeaders)
+    const asked = this.#askedOf(exchange, address)
+    const user = await this.#authenticate(guard, asked, address, request)
+    found.client = { user, impersonator: null }
+    const acting = await this.#actingAs(guard, user, asked, address, found)
+    if (user.groups.includes(ALL_UNAUTHENTICATED)) {
+      throw new UnauthorizedError('Unauthorized', { cause: 'an anonymous caller has nothing to get a ticket for' })
+    }
+    found.rule = 'a ticket for itself'
+    const path = await readPath()
+    await confirmed(guard, found, asked, null, acting)
+    const token = user.byToken ? bearerToken(asked) : null
+    return { ...(await guard.tickets.issue(user, token, path)), path }
+  }
+
+  /** What the caller is known by. An answer to a ticket is for nobody's cache. */
+  #askedOf(exchange: Exchange, address: string): AuthenticationRequest {
+    const { request, path, query } = exchange
+    const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request), address }
+    const shown = (this.#options.guard?.tickets ?? null) === null ? [] : query.getAll('ticket')
+    if (shown.length === 0) return asked
+    exchange.headers['cache-control'] = 'private, no-store'
+    const isRead = request.method === 'GET' || request.method === 'HEAD'
+    // Two are none.
+    const text = shown.length > 1 ? '' : shown[0]!
+    return { ...asked, ticket: { text, path, isRead, atMs: this.#options.clock.now() } }
   }
 
   /** Returns the judgement of the request, which goes to the access log. */

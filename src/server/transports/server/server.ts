@@ -11,6 +11,8 @@ import { registerConsistencyCheck } from './consistency-route.js'
 import { handleCors } from './cors.js'
 import { Exchange } from './exchange.js'
 import { type HealthOptions, registerHealth } from './health.js'
+import { answerTicket, TICKET_PATH } from './ticket-route.js'
+import type { Clock } from '../../../support/clock.js'
 import { type Exposition, registerMetrics } from './metrics-route.js'
 
 export interface ServerOptions extends BaseServerOptions {
@@ -22,6 +24,9 @@ export interface ServerOptions extends BaseServerOptions {
   /** Whether `api` gets every path without a route, to forward it. */
   readonly answersAll?: boolean
   readonly corsAllowedOrigins: readonly string[]
+  /** Whether callers may ask for tickets. */
+  readonly hasTickets: boolean
+  readonly clock: Clock
   /** Further routes, on every port. */
   readonly routes?: (server: FastifyInstance) => void
   /** In front of every route except health, which reveals nothing. */
@@ -39,6 +44,7 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     server.all('/openapi/*', answer)
     server.all('/version', answer)
     server.all('/version/', answer)
+    if (options.hasTickets) server.all(TICKET_PATH, answer)
     if (options.answersAll === true) server.all('/*', answer)
     registerMetrics(server, options)
     registerConsistencyCheck(server, options)
@@ -54,6 +60,10 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     const exchange = new Exchange(request.raw, reply.raw)
     if (handleCors(exchange, options.corsAllowedOrigins)) return
     const address = options.gate.addressOf(exchange)
-    admitRequest(exchange, address, (refused) => void options.api(exchange, refused))
+    admitRequest(exchange, address, (refused) => {
+      if (exchange.path !== TICKET_PATH || !options.hasTickets) return void options.api(exchange, refused)
+      if (refused === undefined) void answerTicket(options, exchange)
+      else exchange.fail(refused)
+    })
   }
 }

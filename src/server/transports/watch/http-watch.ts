@@ -6,6 +6,7 @@ import { type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.j
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.js'
 import type { StatusError } from '../../../engine/model/status.js'
+import { TicketExpiredError } from '../../auth/authn/ticket.js'
 import type { Exchange } from '../server/exchange.js'
 import { type Carrier, framings, wireOf } from '../framing/framings.js'
 import { EVENT_STREAM_START } from '../framing/server-sent-events.js'
@@ -18,6 +19,11 @@ import type { OpenStream, WatchTransport } from './watch-transport.js'
 /** Statuses after which an EventSource gives up for good, although a retry could succeed. */
 const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
 
+/** One that comes back with a ticket of the past has to learn why, so that the page can get another. */
+function isCurable(error: StatusError): boolean {
+  return CURABLE.has(error.code) || error instanceof TicketExpiredError
+}
+
 export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport {
   return { open: (compression) => openStream(exchange, form, compression), begun: () => exchange.release() }
 }
@@ -28,7 +34,7 @@ export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport 
  * @returns false when the client or the error calls for an ordinary answer.
  */
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
-  if (exchange.isHead || !CURABLE.has(error.code) || !asksForEvents(exchange)) return false
+  if (exchange.isHead || !isCurable(error) || !asksForEvents(exchange)) return false
   const status = error.toStatus()
   const { wire, output } = openStream(exchange, negotiate('text/event-stream', 'watch'), 'none')
   const { bytes, checksum } = errorUnit(wire, encodeStatus(status), status)
@@ -56,7 +62,6 @@ function sendHead(exchange: Exchange, form: Negotiated, wanted: Compression): Co
   const isSse = form.stream === 'sse'
   exchange.writeHead(200, {
     'content-type': isSse ? `${form.contentType}; charset=utf-8` : form.contentType,
-    'cache-control': 'no-cache, private',
     // Without this nginx buffers small events until its buffer is full.
     ...(isSse ? { 'x-accel-buffering': 'no' } : {}),
     ...(wanted !== 'none' ? { vary: 'Accept-Encoding' } : {}),

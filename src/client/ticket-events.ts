@@ -1,0 +1,119 @@
+/**
+ * A browser's EventSource for callers who log in: it cannot send a token, so the URL carries a ticket for a minute (`--ticket-key-file`).
+ * The browser repairs a broken connection by itself as long as the ticket lasts; then the server says so in an ERROR event, and this
+ * opens another stream with a new ticket, after the last event seen.
+ */
+import type { Timer } from '../support/clock.js'
+import { systemRandom } from '../support/random.js'
+import { activeClock } from './reflector/active-clock.js'
+import { WatchFailure, type StatusLike } from './reflector/failure.js'
+import { fetchTransport, type FetchTransportOptions } from './reflector/fetch-transport.js'
+import { queryText } from './reflector/transport.js'
+import { requestJson } from './request-json.js'
+
+/** What `ticketEvents` asks for, and what it calls. */
+export interface TicketEventsOptions<T> extends Pick<FetchTransportOptions, 'server' | 'token'> {
+  /** The path of a resource or of one object's list: `/apis/distributary.io/v1/flags`. */
+  readonly path: string
+  /** Selectors, `prefix`, `fields`. */
+  readonly query?: Readonly<Record<string, string>>
+  /** Forget every object: all there are come next. Called at first, and when the server no longer knows what happened meanwhile. */
+  readonly reset: () => void
+  readonly event: (type: 'ADDED' | 'MODIFIED' | 'DELETED', object: T) => void
+  /** Gets every trouble; another try follows by itself. */
+  readonly failed?: (failure: WatchFailure) => void
+  /** Ends it. */
+  readonly signal?: AbortSignal
+  /** The first and the longest pause between two tries. Default: 1 s and 30 s. */
+  readonly backoff?: { readonly firstMs: number; readonly capMs: number }
+}
+
+/** Node's types of an EventSource do not have it. */
+type StreamEvent = Event & { readonly data: string; readonly lastEventId: string }
+
+const CHANGES = ['ADDED', 'MODIFIED', 'DELETED'] as const
+
+/** Follows a resource with an EventSource and tickets. @returns a function that ends it. */
+export function ticketEvents<T>(options: TicketEventsOptions<T>): () => void {
+  const follower = new TicketEvents(options)
+  follower.open()
+  const close = (): void => follower.close()
+  if (options.signal?.aborted === true) close()
+  options.signal?.addEventListener('abort', close, { once: true })
+  return close
+}
+
+class TicketEvents<T> {
+  readonly #options: TicketEventsOptions<T>
+  readonly #ended = new AbortController()
+  #source: EventSource | null = null
+  #timer: Timer | null = null
+  /** '' before the first event, and after a 410. */
+  #lastId = ''
+  #pauses = 0
+
+  constructor(options: TicketEventsOptions<T>) {
+    this.#options = options
+  }
+
+  open(): void {
+    void this.#connect().catch((error: unknown) => this.#again(WatchFailure.from(error)))
+  }
+
+  close(): void {
+    this.#ended.abort()
+    this.#source?.close()
+    this.#timer?.cancel()
+  }
+
+  async #connect(): Promise<void> {
+    const { server, path, query, reset } = this.#options
+    const { signal } = this.#ended
+    const ticket = await this.#askTicket()
+    if (signal.aborted) return
+    if (this.#lastId === '') reset()
+    const after = this.#lastId === '' ? {} : { resourceVersion: this.#lastId }
+    const asked = queryText({ ...query, ...after, watch: '1', ticket })
+    const source = new EventSource(`${server.replace(/\/+$/, '')}${path}${asked}`)
+    this.#source = source
+    for (const type of CHANGES) source.addEventListener(type, (event) => this.#changed(type, event as StreamEvent))
+    source.addEventListener('ERROR', (event) => {
+      const status = JSON.parse((event as StreamEvent).data) as StatusLike
+      if (status.code === 410) this.#lastId = ''
+      this.#again(WatchFailure.fromStatus(status))
+    })
+    // The browser tries again by itself, unless the answer was a refusal.
+    source.addEventListener('error', () => {
+      if (source.readyState === source.CLOSED) this.#again(new WatchFailure('refused', 'the server refused the stream'))
+    })
+  }
+
+  async #askTicket(): Promise<string> {
+    const { path } = this.#options
+    const { signal } = this.#ended
+    const body = { path: new URL(path, 'http://localhost').pathname }
+    const { ticket } = await requestJson<{ ticket: string }>(fetchTransport(this.#options), {
+      path: '/tickets',
+      body,
+      signal,
+    })
+    return ticket
+  }
+
+  #changed(type: (typeof CHANGES)[number], { data, lastEventId }: StreamEvent): void {
+    this.#lastId = lastEventId
+    this.#pauses = 0
+    this.#options.event(type, JSON.parse(data) as T)
+  }
+
+  #again(failure: WatchFailure): void {
+    this.#source?.close()
+    this.#source = null
+    if (this.#ended.signal.aborted) return
+    this.#options.failed?.(failure)
+    const { firstMs, capMs } = this.#options.backoff ?? { firstMs: 1_000, capMs: 30_000 }
+    const pauseMs = Math.min(capMs, firstMs * 2 ** this.#pauses++)
+    // Half of it by chance, so that the pages of a server that restarts do not come back at once.
+    this.#timer = activeClock.setTimer(pauseMs * (0.5 + systemRandom.next() / 2), () => this.open())
+  }
+}

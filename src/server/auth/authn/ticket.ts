@@ -1,0 +1,167 @@
+/**
+ * Tickets: what a browser's EventSource, WebSocket or image can show instead of a token, since they can set no header. A caller who
+ * is known asks for one for one path, and puts it into the URL as `?ticket=`.
+ *
+ * URLs end up in logs and histories, so a ticket is worth little: it reads one path, for a minute at most, and can neither write nor
+ * get another ticket. It is a JWT, signed with a key that all replicas have. What it opened goes on for as long as the credential
+ * behind it: until that ends, or until the token is taken out of the token file, which a seal in the ticket finds. Where nobody says
+ * when a credential ends (TokenReview), ten minutes.
+ */
+import { createHmac } from 'node:crypto'
+import { UnauthorizedError } from '../../../engine/model/status.js'
+import type { Clock } from '../../../support/clock.js'
+import { textOf, textsOf } from '../https-json.js'
+import { digest, identityKey, type User, withAuthenticatedGroup } from '../user.js'
+import type { Watched } from '../watched-file.js'
+import type { Authenticator, ShownTicket } from './authenticator.js'
+import type { TokenTable } from './token-file.js'
+
+/** The ticket was good, and its time is over: a client asks for another. */
+export class TicketExpiredError extends UnauthorizedError {
+  constructor() {
+    super('the ticket has expired: ask for another', { details: { retryAfterSeconds: RETRY_SECONDS } })
+  }
+}
+
+export interface TicketOptions {
+  /** `--ticket-key-file`: the first key signs, all are accepted. */
+  readonly keys: Watched<readonly Buffer[]>
+  /** `--token-auth-file`; null: there is none. */
+  readonly tokens: Pick<Watched<TokenTable>, 'value' | 'onChange'> | null
+  readonly clock: Pick<Clock, 'now'>
+}
+
+/** The JWT's own claims are sub, aud and exp. */
+interface Claims {
+  readonly uid: string
+  readonly groups: readonly string[]
+  readonly extra: Readonly<Record<string, readonly string[]>>
+  /** When the credential behind it ends, in milliseconds since the epoch; null: never. */
+  readonly until: number | null
+  /** Finds the token in the token file; null: it came from elsewhere. */
+  readonly seal: string | null
+}
+
+const LIFE_SECONDS = 60
+/** How long that goes on which was opened by a credential of which nobody knows the end. */
+const UNKNOWN_END_MS = 10 * 60_000
+/** Of a page that nobody looks at any more: its EventSource comes back with the same ticket again and again. */
+const RETRY_SECONDS = 60
+/** As long as what it makes (RFC 7518, 3.2). */
+const MIN_KEY_BYTES = 32
+const TYPE = 'distributary-ticket'
+
+/** One key a line. @throws Error, which holds no key. */
+export function parseTicketKeys(text: string): readonly Buffer[] {
+  const keys = text
+    .split('\n')
+    .map((line) => Buffer.from(line.trim()))
+    .filter((key) => key.length > 0)
+  if (keys.length === 0) throw new Error('there is no key in it')
+  const short = keys.findIndex((key) => key.length < MIN_KEY_BYTES)
+  if (short !== -1) throw new Error(`key ${short + 1} is shorter than ${MIN_KEY_BYTES} characters`)
+  return keys
+}
+
+/** The package is loaded by the first ticket. */
+const jose = async (): Promise<typeof import('jose')> => await import('jose')
+
+export class Tickets {
+  readonly #options: TicketOptions
+
+  constructor(options: TicketOptions) {
+    this.#options = options
+  }
+
+  /** @param token the caller's bearer token; null when it is known by something else. */
+  async issue(user: User, token: string | null, path: string): Promise<{ readonly ticket: string; expiresAt: number }> {
+    const { keys, tokens, clock } = this.#options
+    const { SignJWT } = await jose()
+    const [key] = keys.value as readonly [Buffer]
+    const known = token === null || tokens?.value.has(digest(token)) !== true ? null : token
+    const nowMs = clock.now()
+    const claims: Claims = {
+      uid: user.uid,
+      groups: user.groups,
+      extra: user.extra,
+      until: user.expiresAt ?? (known === null && token !== null ? nowMs + UNKNOWN_END_MS : null),
+      seal: known === null ? null : sealOf(key, digest(known)),
+    }
+    const seconds = Math.floor(Math.min(nowMs / 1_000 + LIFE_SECONDS, (claims.until ?? Infinity) / 1_000))
+    const ticket = await new SignJWT({ ...claims })
+      .setProtectedHeader({ alg: 'HS256', typ: TYPE })
+      .setSubject(user.name)
+      .setAudience(path)
+      .setExpirationTime(seconds)
+      .sign(key)
+    return { ticket, expiresAt: seconds * 1_000 }
+  }
+
+  /** For the union of authenticators. */
+  get authenticator(): Authenticator {
+    const { keys, tokens } = this.#options
+    return {
+      authenticate: async ({ ticket }) => (ticket === undefined ? null : await this.#userOf(ticket)),
+      readsTokens: false,
+      changesSilently: false,
+      onChange(listener) {
+        const ends = [keys.onChange(listener), tokens?.onChange(listener)]
+        return () => ends.forEach((end) => end?.())
+      },
+      close: () => keys.close(),
+    }
+  }
+
+  /** @throws UnauthorizedError, TicketExpiredError */
+  async #userOf({ text, path, isRead, atMs }: ShownTicket): Promise<User> {
+    if (!isRead) throw refused('a ticket only reads')
+    for (const key of this.#options.keys.value) {
+      const claims = await verify(text, key, path, atMs)
+      if (claims === null) continue
+      const { sub, uid, groups, extra, until, seal } = claims
+      const user = {
+        name: textOf(sub),
+        uid: textOf(uid),
+        groups: textsOf(groups),
+        extra: extra as User['extra'],
+        expiresAt: until as number | null,
+      }
+      if (seal !== null && !this.#isKnown(user, (token) => sealOf(key, token) === seal)) {
+        throw refused('the token behind the ticket is not in the token file')
+      }
+      return user
+    }
+    throw refused('the ticket has the signature of no known key')
+  }
+
+  #isKnown(user: User, isSealed: (token: string) => boolean): boolean {
+    const identity = identityKey(user)
+    for (const [token, known] of this.#options.tokens?.value ?? []) {
+      if (known.name === user.name && isSealed(token)) return identityKey(withAuthenticatedGroup(known)) === identity
+    }
+    return false
+  }
+}
+
+/** @returns null for the signature of another key. @throws UnauthorizedError, TicketExpiredError */
+async function verify(text: string, key: Buffer, path: string, atMs: number): Promise<Record<string, unknown> | null> {
+  const { errors, jwtVerify } = await jose()
+  try {
+    const currentDate = new Date(atMs)
+    const { payload } = await jwtVerify(text, key, { algorithms: ['HS256'], typ: TYPE, audience: path, currentDate })
+    return payload
+  } catch (error) {
+    if (error instanceof errors.JWSSignatureVerificationFailed) return null
+    if (error instanceof errors.JWTExpired) throw new TicketExpiredError()
+    throw new UnauthorizedError('Unauthorized', { cause: error })
+  }
+}
+
+/** Says nothing about a token to those who have no key, however short it is. */
+function sealOf(key: Buffer, tokenDigest: string): string {
+  return createHmac('sha256', key).update('token behind a ticket').update(tokenDigest).digest('base64url')
+}
+
+function refused(cause: string): UnauthorizedError {
+  return new UnauthorizedError('Unauthorized', { cause })
+}

@@ -1,0 +1,71 @@
+/**
+ * `POST /tickets` gives a caller that is known a ticket for one path (`auth/authn/ticket.ts`). It needs no right: the ticket reads only
+ * what its caller may read.
+ */
+import { pathAttributes } from '../../auth/authz/authorizer.js'
+import { BadRequestError, InternalError, MethodNotAllowedError, StatusError } from '../../../engine/model/status.js'
+import type { Clock } from '../../../support/clock.js'
+import { readBody } from '../api/read-body.js'
+import type { RequestGate } from '../limits/request-gate.js'
+import type { Exchange } from './exchange.js'
+
+export interface TicketRouteOptions {
+  readonly gate: Pick<RequestGate, 'issueTicket'>
+  readonly clock: Clock
+  readonly onInternalError: (error: StatusError) => void
+}
+
+export const TICKET_PATH = '/tickets'
+
+const MAX_BODY_BYTES = 8 * 1024
+const BODY_MS = 20_000
+/** A URL with a ticket in it has to fit in the headers of any proxy. */
+const MAX_PATH_CHARACTERS = 2_048
+
+export async function answerTicket(
+  { gate, clock, onInternalError }: TicketRouteOptions,
+  exchange: Exchange,
+): Promise<void> {
+  const { method = '' } = exchange.request
+  exchange.headers['cache-control'] = 'private, no-store'
+  try {
+    const attributes = pathAttributes(method, TICKET_PATH)
+    const made = await gate.issueTicket(exchange, attributes, async () => {
+      requirePost(exchange)
+      return pathOf(await readBody(exchange, clock, BODY_MS, MAX_BODY_BYTES))
+    })
+    const answer = { ...made, expiresAt: new Date(made.expiresAt).toISOString() }
+    exchange.send(201, 'application/json', Buffer.from(`${JSON.stringify(answer)}\n`))
+  } catch (error) {
+    const status = StatusError.from(error)
+    if (status instanceof InternalError) onInternalError(status)
+    if (!exchange.response.headersSent) exchange.fail(status)
+  }
+}
+
+/** @throws MethodNotAllowedError */
+function requirePost(exchange: Exchange): void {
+  const { method = '' } = exchange.request
+  if (method === 'POST') return
+  exchange.headers['allow'] = 'POST'
+  throw new MethodNotAllowedError(`a ticket is asked for with POST, not ${method}`)
+}
+
+/** @throws BadRequestError */
+function pathOf(body: Buffer): string {
+  let path: unknown
+  try {
+    path = (JSON.parse(body.toString('utf8')) as { readonly path?: unknown } | null)?.path
+  } catch {
+    // As if there were none.
+  }
+  if (
+    typeof path !== 'string' ||
+    path.length > MAX_PATH_CHARACTERS ||
+    !/^\/apis?\/[!-~]+$/.test(path) ||
+    /[?#]/.test(path)
+  ) {
+    throw new BadRequestError('a ticket is for one path of the API, as it stands in the URL: {"path":"/api/v1/pods"}')
+  }
+  return path
+}
