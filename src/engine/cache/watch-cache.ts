@@ -34,6 +34,8 @@ export interface CacheListener {
   onAdvance(revision: Revision): void
   /** History before `revision` is gone: watchers below it cannot continue. */
   onReset(revision: Revision, isOtherHistory: boolean): void
+  /** The state is the present for the first time: until then it may be a past one that the source catches up from. */
+  onReady?(): void
   /** Called when later events cannot be read: nothing is reported until a reset. */
   onUnreadable?(error: NotImplementedError): void
 }
@@ -280,6 +282,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
       if (this.#readiness.kind === 'refused') this.#options.logger.info(fields, 'resource can be listed now')
       else this.#options.logger.debug(fields, 'resource is ready')
       this.#readiness = { kind: 'ready' }
+      for (const listener of this.#listeners) listener.onReady?.()
     }
     this.#connected()
   }

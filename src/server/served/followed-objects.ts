@@ -53,6 +53,8 @@ export function followResource(
 class Following implements CacheListener {
   /** The names of the present objects, kept only if `onAbsent` is set. */
   readonly #names = new Set<string>()
+  /** After a restart a cache begins with a past state, whose definitions would be served until the present replaced them. */
+  #isPresent = false
 
   constructor(
     readonly cache: WatchCache,
@@ -60,6 +62,7 @@ class Following implements CacheListener {
   ) {}
 
   onBatch({ events }: CacheBatch): void {
+    if (!this.#isPresent) return
     for (const { object, previous } of events) {
       if (object !== null) this.#present(object)
       else if (previous !== null) this.#absent(previous.name)
@@ -69,7 +72,13 @@ class Following implements CacheListener {
 
   onAdvance(): void {}
 
+  onReady(): void {
+    this.#isPresent = true
+    this.onReset()
+  }
+
   onReset(): void {
+    if (!this.#isPresent) return
     if (this.follower.onPresent !== undefined) {
       const before = new Set(this.#names)
       for (const object of this.cache.snapshot().objects(this.cache.prefix)) {

@@ -136,3 +136,21 @@ void t.test('over another server nothing is known until it says what it serves',
   t.equal(await statusOf(`${h.url}/api/v1/pods`), 200)
   t.equal(await statusOf(`${h.url}/apis/other.example.com/v1/things`), 404)
 })
+
+void t.test('a definition of the past is not served while history is read back, so watches resume', async (t) => {
+  const upstream = cluster()
+  const { revision } = upstream
+  const versions = [...definition.spec.versions, { name: 'v2', served: true, storage: false }]
+  const changed = { ...definition, spec: { ...definition.spec, versions } }
+  const key = keyFromText('/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.edge.example.com')
+  upstream.commit([{ type: 'put', key, value: Buffer.from(JSON.stringify(changed)) }])
+  upstream.holdDelivery(DEFINITIONS)
+  const h = await startApp(t, { upstream, flags: ['--backfill-revisions=1'], ready: false })
+  await untilStatus(`${h.url}/api/v1/namespaces/a/pods?resourceVersion=0`, 200)
+  t.equal(await statusOf(`${h.url}${WIDGETS}?resourceVersion=0`), 503)
+  upstream.releaseDelivery(DEFINITIONS)
+  await untilStatus(h.url + WIDGETS, 200)
+  t.equal(await statusOf(h.url + WIDGETS.replace('v1', 'v2')), 200)
+  const watch = await fetch(`${h.url}${WIDGETS}?watch=true&timeoutSeconds=1&resourceVersion=${revision}`)
+  t.same([watch.status, await watch.text()], [200, ''])
+})
