@@ -1,15 +1,15 @@
 #!/bin/sh
-# A role of etcd that reads what distributary serves and nothing else, and a user who has it.
+# Creates an etcd role that can read what distributary serves and nothing else, and a user with that role.
 #
 #   ETCDCTL_ENDPOINTS=https://127.0.0.1:2379 ETCDCTL_USER=root:... deploy/etcd/read-only-role.sh [PREFIX...]
 #
-# PREFIX: what is served, each ending in "/". Default: /registry/ (what --etcd-prefix says, with the slash).
-# NAME: of role and user. Default: distributary. Where etcd knows users by certificate (--client-cert-auth), this is the
-#   common name of the certificate in --etcd-certfile.
-# PASSWORD_FILE: the user's password (without spaces: etcdctl reads a word), for --etcd-username and --etcd-password-file. Without it: by certificate alone.
+# PREFIX: the served prefixes, each ending in "/". Default: /registry/ (the value of --etcd-prefix, with a slash).
+# NAME: the name of role and user. Default: distributary. If etcd authenticates certificates (--client-cert-auth), use the common
+#   name of the certificate in --etcd-certfile.
+# PASSWORD_FILE: the user's password (without spaces: etcdctl reads a word), for --etcd-username and --etcd-password-file. Without it, the user can log in by certificate only.
 #
-# Besides these prefixes the server needs nothing: etcd tells its version, and its revision with every answer. It may be run
-# again. Authentication itself is turned on by `etcdctl auth enable`, once there is a root.
+# The server needs no other permission. You can run this script again. It does not turn authentication on: create a root user, then run
+# `etcdctl auth enable`.
 set -eu
 
 export ETCDCTL_API=3

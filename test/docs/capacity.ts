@@ -65,21 +65,21 @@ function capacity(rows: readonly Row[]): string {
   })
   const last = newest(rows.filter(({ question }) => question === 'fanout'))
   return [
-    '| transport | KB a watcher, idle | KB after events | deliveries a CPU-second | measured with | delay p99, ms |',
+    '| transport | KB per idle watcher | KB after events | deliveries per CPU-second | measured with | delay p99, ms |',
     '| --- | ---: | ---: | ---: | --- | ---: |',
     ...table,
     '',
-    '| a list over | of | asked at once | CPU ms each | memory + MB |',
+    '| list over | size | concurrent requests | CPU ms each | additional memory, MB |',
     '| --- | --- | ---: | ---: | ---: |',
     ...(lists.length > 0 ? lists : [`| ${NOT_YET} | | | | |`]),
     '',
-    `Memory of an object of 1 KiB, history apart: ${perObject(rows)}.`,
+    `Memory of an object of 1 KiB, without history: ${perObject(rows)}.`,
     '',
     last === undefined
       ? 'Nothing has been recorded.'
-      : `Events of about 1 KiB, one process on one core of: ${String(last['cpu'])}, ${String(last['cores'])} cores, Node ` +
-        `${String(last['node'])}, etcd ${String(last['etcd'])}, commit ${String(last['commit'])}. All that was recorded, beside ` +
-        "etcd's own ways: [RESULTS](../bench/RESULTS.md). `npm run bench -- fanout` measures on yours.",
+      : `Events of about 1 KiB, one process on one core of ${String(last['cpu'])}, ${String(last['cores'])} cores, with Node ` +
+        `${String(last['node'])}, etcd ${String(last['etcd'])}, commit ${String(last['commit'])}. [RESULTS](../bench/RESULTS.md) has all ` +
+        'measurements, including etcd itself. Run `npm run bench -- fanout` to measure your own machine.',
   ].join('\n')
 }
 

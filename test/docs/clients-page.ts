@@ -8,14 +8,13 @@ export function clientsPage(): string {
   return `${[
     '# Clients',
     '<!-- Made from test/clients/table.ts by `npm run generate`. -->',
-    'Clients that were run against distributary unchanged. They are configured as for a kube-apiserver, with the address of distributary.',
+    'These third-party clients are tested against distributary, unmodified. Configure them as for a kube-apiserver, with the address of distributary.',
     table(outsideClients),
-    '## Run by every change',
+    '## How they are tested',
     `\`npm test\` runs ${names(always)}.`,
-    '## Run where their tools are',
-    `\`npm run test:clients\` runs ${names(sometimes)}, and skips with a line what it finds no tools for (Go with a way to its modules, or Python 3 with venv and a way to its packages). Their server is a process of its own over a real etcd, and each that follows changes lives through ${disruptions.map(({ name }) => name).join(', ')}: nothing that it holds is stale afterwards, it lists no more than at its start, and in the end it holds what a fresh list holds.`,
+    `\`npm run test:clients\` runs ${names(sometimes)}. It needs Go with access to Go modules, or Python 3 with venv and access to packages; it skips clients that it cannot build, and says so. The server is a separate process on a real etcd. Every client that follows changes has to survive ${disruptions.map(({ name }) => name).join(', ')}: afterwards it holds nothing stale, it has not listed more often than at its start, and it holds what a fresh list holds.`,
     '## What differs from a kube-apiserver',
-    'There is no kubelet behind it and no admission: logs, exec, port-forward and tokens need [`--passthrough`](kubernetes.md). Writes are off unless [`--enable-writes`](writes.md) is set.',
+    'It has no kubelet and no admission: logs, exec, port-forward and tokens need [`--passthrough`](kubernetes.md). Writes are off unless [`--enable-writes`](writes.md) is set.',
   ].join('\n\n')}\n`
 }
 

@@ -37,7 +37,7 @@ void t.test('the capacity table shows the newest complete run, and says what was
   const page = withCapacity(readText('docs/operations.md'), rows)
   t.match(page, '| HTTP/1.1 | 11.3 | 12 | not measured yet |')
   t.match(page, '| WebSocket | not measured yet |')
-  t.match(page, 'history apart: 1.02 KB.')
+  t.match(page, 'without history: 1.02 KB.')
   t.equal(withCapacity(page, rows), page, 'and it can be made again')
 })
 

@@ -18,11 +18,11 @@ const END = '<!-- End of what is made. -->'
 export const WIRES: Readonly<Record<string, string>> = {
   http1: 'HTTP/1.1',
   'http1-tls': 'HTTP/1.1, TLS',
-  http2x100: 'HTTP/2, 100 watches a connection',
-  'http2x20-tls': 'HTTP/2, TLS, 20 watches a connection',
-  'http2x100-tls': 'HTTP/2, TLS, 100 watches a connection',
+  http2x100: 'HTTP/2, 100 watches per connection',
+  'http2x20-tls': 'HTTP/2, TLS, 20 watches per connection',
+  'http2x100-tls': 'HTTP/2, TLS, 100 watches per connection',
   websocket: 'WebSocket',
-  sse: 'server-sent events',
+  sse: 'Server-Sent Events',
 }
 
 export const NOT_YET = 'not measured yet'

@@ -74,21 +74,21 @@ function measured(rows: readonly Row[]): string {
   const objects = newest(rows.filter(({ question }) => question === 'objects'))
   const edge = hopOf(rows, 1)
   return [
-    `One process, 1,000 watchers, ${EVENTS_PER_SECOND} events of about 1 KiB a second (\`npm run bench -- fanout\`, \`memory\`):`,
+    `One process, 1,000 watchers, ${EVENTS_PER_SECOND} events of about 1 KiB per second (\`npm run bench -- fanout\`, \`memory\`):`,
     '',
-    '| watchers over | deliveries a CPU-second | KB a watcher | bytes a delivery |',
+    '| transport | deliveries per CPU-second | KB per watcher | bytes per delivery |',
     '| --- | ---: | ---: | ---: |',
     ...wires,
     '',
-    `The hop over NATS (\`npm run bench -- nats\`): one publisher and ${figure(edge?.['edges'])} edges, each a process of its own, at ` +
-      `${figure(edge?.['rate'])} events/s; µs of CPU for each event, above what it is when nothing happens, for all servers of NATS together.`,
+    `The hop over NATS (\`npm run bench -- nats\`): one publisher and ${figure(edge?.['edges'])} edges, each a separate process, at ` +
+      `${figure(edge?.['rate'])} events/s. CPU is in µs per event, above the load at rest; for NATS it is the sum of all servers.`,
     '',
-    '| NATS servers | p99 ms at the publisher | at an edge | µs: publisher | NATS | an edge | cores at rest: publisher | NATS | an edge | bytes from NATS for an event and edge | events/s carried |',
+    '| NATS servers | p99 ms: publisher | edge | µs: publisher | NATS | edge | cores at rest: publisher | NATS | edge | bytes from NATS per event and edge | maximum events/s |',
     '| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
     ...hops,
     '',
     `An object of 1 KiB takes ${figure(objects?.['bytesPerObject'])} bytes of memory in each replica. A new edge with ` +
-      `${figure(edge?.['objects'])} objects was ready after ${figure(edge?.['edgeReadyMs'])} ms, and held ${figure(edge?.['edgeResidentMb'])} MB.`,
+      `${figure(edge?.['objects'])} objects was ready after ${figure(edge?.['edgeReadyMs'])} ms and used ${figure(edge?.['edgeResidentMb'])} MB.`,
     '',
     recordedOn([costsOf(rows, 'http1-tls')?.row, edge, objects]),
   ].join('\n')
@@ -124,9 +124,9 @@ function planned(rows: readonly Row[], watchers: number): string {
     return `| ${WIRES[wire]} | ${cells.join(' | ')} | ${first} | ${natsOf(rows, edges)} |`
   })
   return [
-    `### ${figure(watchers)} watchers, all sent ${EVENTS_PER_SECOND} events/s over TLS`,
+    `### ${figure(watchers)} watchers, ${EVENTS_PER_SECOND} events/s to each, over TLS`,
     '',
-    '| watchers over | cores in all | edges | GB for the watchers of an edge | Gbit/s in all | what is full first | cores of NATS |',
+    '| transport | cores in total | edges | GB for the watchers of an edge | Gbit/s in total | bottleneck | cores of NATS |',
     '| --- | ---: | ---: | ---: | ---: | --- | ---: |',
     ...table,
   ].join('\n')
