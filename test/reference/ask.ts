@@ -98,16 +98,17 @@ export interface Stream {
   close(): void
 }
 
-/** A watch in JSON: hands on every event, parsed. Resolves when the head is there. */
+/** A watch in JSON: hands on every event, parsed. Resolves when the head is there. @param token default: the server's. */
 export async function watch(
   server: Server,
   path: string,
   accept: string,
   onEvent: (event: LosslessJson) => void,
+  token: string | null = server.token,
 ): Promise<Stream> {
   return await new Promise((resolve, reject) => {
     // A connection of its own: hundreds of streams are open at a time.
-    const request = open(server, { method: 'GET', path, headers: { accept } }, false)
+    const request = open({ ...server, token }, { method: 'GET', path, headers: { accept } }, false)
     request.on('error', (error) => reject(new Error(`${server.name}: watch ${path}: ${error.message}`)))
     request.on('response', (response) => {
       let rest = ''

@@ -16,6 +16,7 @@ import { churn, Kubelet, letNamespacesEnd } from './churn.js'
 import { isNamed, readMoment } from './moment.js'
 import { type Grown, seed } from './seed.js'
 import { Streams } from './streams.js'
+import { compareTokens } from './tokens.js'
 import {
   changeDefinition,
   createDefinition,
@@ -78,9 +79,8 @@ export class Comparison {
     await this.#askAll(moment.shelves.flatMap(shelfQuestions))
     step('asked the fixed questions')
     if (this.#only.length === 0) {
-      await fillDecisions(this.#world)
-      await compareDecisions(this.#world, this.#report, this.#random, own, DECISIONS)
-      step('asked for decisions')
+      await this.#askCallers(own)
+      step('asked for decisions and tokens')
     }
     const left = await this.#askAll(madeUpQuestions(this.#random, moment, questions), withinMs)
     step(`asked ${questions - left} of ${questions} questions of the seed`)
@@ -101,6 +101,21 @@ export class Comparison {
       step('watched the controllers at work, and a restart')
     }
     if (this.#only.length === 0) this.#report.requireKnown()
+  }
+
+  /** Only what concerns callers: who they are, and what they may do. */
+  async runCallers(): Promise<void> {
+    const step = stepTimer()
+    const team = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'team-a' } }
+    await send(this.#world, 'POST', '/api/v1/namespaces', JSON.stringify(team))
+    await this.#askCallers(await discover(this.#world.theirs))
+    step('asked for decisions and tokens')
+  }
+
+  async #askCallers(kinds: Parameters<typeof compareDecisions>[3]): Promise<void> {
+    await fillDecisions(this.#world)
+    await compareDecisions(this.#world, this.#report, this.#random, kinds, DECISIONS)
+    await compareTokens(this.#world, this.#report)
   }
 
   async #moment(): Promise<Moment> {

@@ -25,6 +25,9 @@ export interface ApiServer {
 /** The administrator, whose token is the name. */
 export const ADMIN = 'system:admin'
 
+/** Of the tokens that it makes. */
+export const ISSUER = 'https://kubernetes.default.svc'
+
 /**
  * Resolves when it is ready.
  *
@@ -44,7 +47,7 @@ export async function startApiServer(t: Test, etcdUrl: string, program: string):
     `--cert-dir=${folder}`,
     '--endpoint-reconciler-type=none',
     '--service-cluster-ip-range=10.96.0.0/16',
-    '--service-account-issuer=https://kubernetes.default.svc',
+    `--service-account-issuer=${ISSUER}`,
     `--service-account-key-file=${key}`,
     `--service-account-signing-key-file=${key}`,
     `--token-auth-file=${tokenFile}`,
@@ -69,10 +72,11 @@ export async function startApiServer(t: Test, etcdUrl: string, program: string):
   return { server, tokenFile, folder }
 }
 
-/** The controllers and the scheduler, as administrators. Returns when they run, not when they are done with anything. */
-export function startControllers(t: Test, { server, folder }: ApiServer, programs: Programs): Running[] {
+/** The path of a kubeconfig of the administrator. */
+export function writeKubeconfig({ server, folder }: ApiServer): string {
   const kubeconfig = join(folder, 'kubeconfig')
-  const cluster = { server: `https://127.0.0.1:${server.port}`, 'insecure-skip-tls-verify': true }
+  const authority = join(folder, 'apiserver.crt')
+  const cluster = { server: `https://127.0.0.1:${server.port}`, 'certificate-authority': authority }
   const config = {
     apiVersion: 'v1',
     kind: 'Config',
@@ -82,6 +86,12 @@ export function startControllers(t: Test, { server, folder }: ApiServer, program
     'current-context': 'admin',
   }
   writeFileSync(kubeconfig, JSON.stringify(config))
+  return kubeconfig
+}
+
+/** The controllers and the scheduler, as administrators. Returns when they run, not when they are done with anything. */
+export function startControllers(t: Test, apiServer: ApiServer, programs: Programs): Running[] {
+  const kubeconfig = writeKubeconfig(apiServer)
   const flags = [`--kubeconfig=${kubeconfig}`, '--leader-elect=false', '--secure-port=0']
   return [
     // One of its controllers dies, and takes the others with it, of a volume without a member that the API server does not require.

@@ -190,8 +190,8 @@ function bindingObjects(): [path: string, object: object][] {
   ]
 } // prettier-ignore
 
-const NODES = ['worker-1', 'worker-2'] as const
-const PLACE = 'nodes-judged'
+export const NODES = ['worker-1', 'worker-2'] as const
+export const PLACE = 'nodes-judged'
 
 /** For each node, a pod with secrets, config maps, a claim and an account; and some of each that no pod names. */
 function nodeObjects(): [path: string, object: object][] {

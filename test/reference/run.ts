@@ -1,6 +1,7 @@
 /**
  * `npm run test:reference -- [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: distributary beside
  * Kubernetes' own API server over one etcd. `--resource` asks of some resources alone, with all else as it is;
+ * `--callers` asks only who callers are and what they may do, in a minute;
  * `--controllers` has the controllers at work on them; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the time in which the questions of the seed are asked, `--build-seconds` that of building. `--build` only builds, and `--grow` only
  * grows the objects of every kind, which takes minutes, and keeps them as data.
  *
@@ -26,6 +27,7 @@ interface Settings extends ComparisonOptions {
   readonly questions: number
   /** For the questions of the seed. */
   readonly seconds: number
+  readonly isOfCallers: boolean
 }
 
 async function main(): Promise<number> {
@@ -40,6 +42,7 @@ async function main(): Promise<number> {
       controllers: { type: 'boolean', default: false },
       grow: { type: 'boolean', default: false },
       build: { type: 'boolean', default: false },
+      callers: { type: 'boolean', default: false },
     },
   })
   const only = values.resource?.split(',') ?? []
@@ -50,6 +53,7 @@ async function main(): Promise<number> {
     seconds: numberOf('--seconds', values.seconds),
     only,
     isWithControllers: values.controllers,
+    isOfCallers: values.callers,
   }
   const programs = buildAll(numberOf('--build-seconds', values['build-seconds']))
   if (programs === null) {
@@ -115,7 +119,9 @@ async function growAgain(world: World, only: readonly string[]): Promise<void> {
 async function compare(world: World, report: Report, settings: Settings): Promise<void> {
   const set = onlyOf(everySet, (definition) => isNamed(definition, settings.only))
   try {
-    await new Comparison(world, set, settings, report).run(settings.questions, settings.seconds * 1_000)
+    const comparison = new Comparison(world, set, settings, report)
+    if (settings.isOfCallers) await comparison.runCallers()
+    else await comparison.run(settings.questions, settings.seconds * 1_000)
   } catch (error) {
     // The findings up to here are worth reading all the same.
     report.abort(error instanceof Error ? (error.stack ?? error.message) : String(error))

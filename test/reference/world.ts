@@ -8,7 +8,7 @@ import type { EtcdProcess } from '../support/etcd-process.js'
 import { freePort } from '../support/free-port.js'
 import { startServer } from '../support/server-process.js'
 import { type Answer, ask, type Server, serverAt } from './ask.js'
-import { ADMIN, type Running, startApiServer, startControllers } from './control-plane.js'
+import { ADMIN, ISSUER, type Running, startApiServer, startControllers, writeKubeconfig } from './control-plane.js'
 import { type Definition, definitionSpec, definitionText } from './definition.js'
 import type { Stored } from './definition-set.js'
 import { printLossless } from './lossless.js'
@@ -37,6 +37,8 @@ export async function startWorld(t: Test, etcd: EtcdProcess, programs: Programs)
     '--backfill-revisions=100000',
     '--resource=secrets',
     `--token-auth-file=${apiServer.tokenFile}`,
+    `--service-account-issuer=${ISSUER}`,
+    `--authentication-kubeconfig=${writeKubeconfig(apiServer)}`,
     '--authorization-mode=RBAC',
   ]
   let server = await startServer(t, { flags })

@@ -30,7 +30,7 @@ https://127.0.0.1:2379
 {{/* "true" if an option authenticates clients. The chart does not see options in extraArgs and the environment. */}}
 {{- define "distributary.hasAuthenticator" -}}
 {{- $config := .Values.config -}}
-{{- if or .Values.tls.clientCaSecretName $config.clientCaFile $config.tokenAuthFile $config.oidcIssuerUrl $config.authenticationKubeconfig $config.requestheaderClientCaFile -}}true{{- end -}}
+{{- if or .Values.tls.clientCaSecretName $config.clientCaFile $config.tokenAuthFile $config.oidcIssuerUrl $config.serviceAccountIssuer $config.authenticationKubeconfig $config.requestheaderClientCaFile -}}true{{- end -}}
 {{- end -}}
 
 {{/* The names by which clients call the Service, as YAML: without an authenticator the server refuses all others. */}}

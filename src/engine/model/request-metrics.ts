@@ -24,7 +24,7 @@ export interface AccessMetrics {
   asked(webhook: Webhook, code: number, seconds: number): void
 }
 
-export type Webhook = 'token-review' | 'subject-access-review' | 'oidc'
+export type Webhook = 'token-review' | 'subject-access-review' | 'oidc' | 'service-account-keys'
 
 export interface EtcdRequestMetrics {
   /** @param outcome `ok`, or the code of the error. */

@@ -8,8 +8,10 @@ import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Authenticator } from './authn/authenticator.js'
 import { clientCertificate } from './authn/client-certificate.js'
+import { apiServerKeys, discoverKeys, LazyKeys } from './authn/jwt.js'
 import { oidc } from './authn/oidc.js'
 import { requestHeader } from './authn/request-header.js'
+import { type BoundObjects, localKeys, NO_OBJECTS, parseKeyFiles, serviceAccounts } from './authn/service-account.js'
 import { parseTokenFile, tokenFile } from './authn/token-file.js'
 import { parseTicketKeys, Tickets } from './authn/ticket.js'
 import { tokenReview } from './authn/token-review.js'
@@ -42,6 +44,9 @@ export interface AuthenticationOptions {
   readonly oidcGroupsClaim: string | null
   readonly oidcGroupsPrefix: string | null
   readonly oidcSigningAlgs: readonly string[]
+  readonly serviceAccountIssuer: readonly string[]
+  readonly serviceAccountKeyFile: readonly string[]
+  readonly apiAudiences: readonly string[]
   readonly authenticationKubeconfig: string | null
   readonly authenticationTokenWebhookCacheTtl: number
   readonly requestheaderClientCaFile: string | null
@@ -72,6 +77,8 @@ interface Surroundings {
 interface AuthenticatorSurroundings extends Surroundings {
   /** Slots for questions about unknown tokens. Default: those of a process alone. */
   readonly unknownTokens?: IdentitySemaphore
+  /** What tokens of service accounts are bound to. Default: nothing is held here. */
+  readonly boundObjects?: BoundObjects
 }
 
 /**
@@ -82,8 +89,9 @@ interface AuthenticatorSurroundings extends Surroundings {
  */
 export function buildAuthenticator(
   options: AuthenticationOptions,
-  { clock, logger, metrics, unknownTokens, onJudge }: AuthenticatorSurroundings,
+  surroundings: AuthenticatorSurroundings,
 ): UnionAuthenticator {
+  const { clock, logger, metrics, unknownTokens, onJudge } = surroundings
   const healthOf = (webhook: Webhook): JudgeHealth => openHealth(webhook, { clock, logger, onJudge })
   const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
     new WatchedFiles({ paths: [path], clock, logger }, (content) => naming(path, () => parse(content.toString('utf8'))))
@@ -104,6 +112,7 @@ export function buildAuthenticator(
     authenticators.push(clientCertificate(watch(options.clientCaFile, parseCertificates)))
   const tokens = options.tokenAuthFile === null ? null : watch(options.tokenAuthFile, parseTokenFile)
   if (tokens !== null) authenticators.push(tokenFile(tokens))
+  if (options.serviceAccountIssuer.length > 0) authenticators.push(openServiceAccounts(options, surroundings))
   if (options.oidcIssuerUrl !== null && options.oidcClientId !== null) {
     authenticators.push(
       oidc({
@@ -134,12 +143,53 @@ export function buildAuthenticator(
     const unknown = unknownTokens === undefined ? {} : { unknown: unknownTokens }
     const health = healthOf('token-review')
     const cacheMs = options.authenticationTokenWebhookCacheTtl
-    authenticators.push(tokenReview({ client, cacheMs, clock, health, ...unknown }))
+    authenticators.push(tokenReview({ client, cacheMs, audiences: options.apiAudiences, clock, health, ...unknown }))
   }
   if (authenticators.length === 0) return nobodyAsked
   const keys = options.ticketKeyFile === null ? null : watch(options.ticketKeyFile, parseTicketKeys)
   const tickets = keys === null ? null : new Tickets({ keys, tokens, clock })
   return unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock, tickets })
+}
+
+/** Keys come from files, from the API server that reviews tokens, or from the issuers themselves. */
+function openServiceAccounts(
+  options: AuthenticationOptions,
+  { clock, logger, metrics, onJudge, boundObjects: objects = NO_OBJECTS }: AuthenticatorSurroundings,
+): Authenticator {
+  const issuers = options.serviceAccountIssuer
+  const paths = options.serviceAccountKeyFile
+  const kubeconfig = options.authenticationKubeconfig
+  const audiences = options.apiAudiences.length === 0 ? issuers : options.apiAudiences
+  const isReviewed = kubeconfig !== null
+  if (paths.length > 0) {
+    const files = new WatchedFiles({ paths, clock, logger }, (...contents) =>
+      naming(paths.join(', '), () => parseKeyFiles(contents)),
+    )
+    return serviceAccounts({
+      issuers,
+      audiences,
+      keys: () => localKeys(files.value),
+      files,
+      objects,
+      isReviewed,
+      clock,
+    })
+  }
+  const server = isReviewed ? watchKubeconfig(kubeconfig, { clock, logger }) : { server: issuers[0]! }
+  const client = timedClient(new JsonClient(server), 'service-account-keys', metrics)
+  const published = new LazyKeys(() => apiServerKeys(client), clock)
+  const discovered = new Map(issuers.map((issuer) => [issuer, new LazyKeys(() => discoverKeys(client, issuer), clock)]))
+  return serviceAccounts({
+    issuers,
+    audiences,
+    keys: (issuer) => (isReviewed ? published : discovered.get(issuer)!).get(),
+    files: null,
+    objects,
+    isReviewed,
+    clock,
+    health: openHealth('service-account-keys', { clock, logger, onJudge }),
+    close: () => client.close(),
+  })
 }
 
 /**

@@ -3,7 +3,7 @@
  * is checked again before it is answered, unless nothing can have changed meanwhile.
  *
  * Watches with the same credential and the same attributes share one *entry*, which is judged once however many they
- * are. When an authenticator or authorizer reports a change, a pass judges all entries. Entries whose judges can change
+ * are. When an authenticator or authorizer reports a change, a pass judges the entries that it concerns. Entries whose judges can change
  * without a report are judged again every few seconds, a bounded number at a time. An expired credential is noticed
  * within a second. A pass yields to the event loop between slices. "Cannot say now" is not a no: a restarting API
  * server must not end ten thousand watches, so an entry survives a bounded time without an answer.
@@ -13,7 +13,7 @@ import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../e
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import { turns } from '../../support/turns.js'
-import type { AuthenticationRequest } from './authn/authenticator.js'
+import type { AuthenticationRequest, Concerns } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
 import type { Tickets } from './authn/ticket.js'
 import { type Authenticated, requireCurrent, type UnionAuthenticator } from './authn/union-authenticator.js'
@@ -57,6 +57,8 @@ interface Entry {
   readonly request: AuthenticationRequest
   readonly attributes: Attributes
   readonly identity: string
+  /** The owner of the credential. */
+  readonly caller: User
   expiresAt: number | null
   unjudgedSince: number | null
   readonly revoke: Set<(error: StatusError) => void>
@@ -66,6 +68,9 @@ const TICK_MS = 1_000
 /** Changes come in bursts (a chart applies twenty bindings), so a pass waits this long and judges once. */
 const SETTLE_MS = 100
 const CONCURRENT = 16
+/** Beyond that many changes at one time, all entries are judged. */
+const MAX_PENDING = 1_000
+const ALL = (): boolean => true
 
 export class AccessGuard {
   readonly #options: AccessGuardOptions
@@ -74,6 +79,8 @@ export class AccessGuard {
   #generation = 0
   #tick: Timer | null = null
   #settle: Timer | null = null
+  /** The entries that the next pass judges. */
+  #pending: ((entry: Entry) => boolean)[] = []
   #recheckAt: number
   #passing = false
   #closed = false
@@ -81,7 +88,10 @@ export class AccessGuard {
   constructor(options: AccessGuardOptions) {
     this.#options = options
     this.#recheckAt = options.clock.monotonic() + this.#recheckMs
-    this.#ends = [options.authenticator, options.authorizer].map((part) => part.onChange(() => this.#changed()))
+    this.#ends = [
+      options.authenticator.onChange((concerns) => this.#changed(concerns)),
+      options.authorizer.onChange(() => this.#changed()),
+    ]
   }
 
   /** The number of entries that are kept checked, for a metric. */
@@ -221,6 +231,7 @@ export class AccessGuard {
       request,
       attributes,
       identity,
+      caller: grant.impersonator ?? grant.user,
       expiresAt: grant.user.expiresAt,
       unjudgedSince: null,
       revoke: new Set(),
@@ -230,7 +241,7 @@ export class AccessGuard {
     entry.revoke.add(end)
     this.#entries.set(key, entry)
     this.#tick ??= this.#scheduleTick()
-    if (grant.generation !== this.#generation) this.#settleSoon()
+    if (grant.generation !== this.#generation) this.#settleSoon((other) => other === entry)
     return () => {
       entry.revoke.delete(end)
       if (entry.revoke.size === 0 && this.#entries.get(key) === entry) this.#entries.delete(key)
@@ -249,15 +260,19 @@ export class AccessGuard {
     return this.#options.recheckMs ?? 5_000
   }
 
-  #changed(): void {
+  #changed(concerns?: Concerns): void {
     this.#generation++
-    this.#settleSoon()
+    this.#settleSoon(concerns === undefined ? ALL : ({ caller }) => concerns(caller))
   }
 
-  #settleSoon(): void {
+  #settleSoon(concerns: (entry: Entry) => boolean): void {
+    if (this.#pending.length >= MAX_PENDING) this.#pending = [ALL]
+    else this.#pending.push(concerns)
     this.#settle ??= this.#options.clock.setTimer(SETTLE_MS, () => {
       this.#settle = null
-      void this.#pass()
+      const pending = this.#pending
+      this.#pending = []
+      void this.#pass((entry) => pending.some((one) => one(entry)))
     })
   }
 
@@ -272,21 +287,21 @@ export class AccessGuard {
       }
       if (clock.monotonic() >= this.#recheckAt) {
         this.#recheckAt = clock.monotonic() + this.#recheckMs
-        if (authenticator.changesSilently || authorizer.changesSilently) void this.#pass()
+        if (authenticator.changesSilently || authorizer.changesSilently) void this.#pass(ALL)
       }
       if (this.#entries.size > 0) this.#tick = this.#scheduleTick()
     })
   }
 
   /** Never rejects: a failure concerns only the entry it happened to. */
-  async #pass(): Promise<void> {
+  async #pass(concerns: (entry: Entry) => boolean): Promise<void> {
     if (this.#passing) {
       // The change may have come after an entry was judged, so another pass follows.
-      if (this.#settle === null && !this.#closed) this.#settleSoon()
+      if (!this.#closed) this.#settleSoon(concerns)
       return
     }
     this.#passing = true
-    const queue = [...this.#entries]
+    const queue = [...this.#entries].filter(([, entry]) => concerns(entry))
     let next = 0
     const work = async (): Promise<void> => {
       for (let entry = queue[next++]; entry !== undefined && !this.#closed; entry = queue[next++]) {

@@ -44,14 +44,21 @@ export class JsonClient {
     })
   }
 
-  /** @throws Error when the server does not answer within 5 s, or with more than 1 MiB. */
+  /**
+   * @param url a whole one, or a path below the server's.
+   * @throws Error when the server does not answer within 5 s, or with more than 1 MiB.
+   */
   get(url: string, accept = JSON_TYPE): Promise<JsonAnswer> {
-    return this.#request(url, 'GET', null, accept)
+    return this.#request(url.startsWith('/') ? this.#below(url) : url, 'GET', null, accept)
   }
 
   /** @param path below the server's URL. @throws Error as `get`. */
   post(path: string, body: object): Promise<JsonAnswer> {
-    return this.#request(this.#server.server.replace(/\/$/, '') + path, 'POST', JSON.stringify(body), JSON_TYPE)
+    return this.#request(this.#below(path), 'POST', JSON.stringify(body), JSON_TYPE)
+  }
+
+  #below(path: string): string {
+    return this.#server.server.replace(/\/$/, '') + path
   }
 
   close(): void {

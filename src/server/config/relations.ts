@@ -40,13 +40,21 @@ export const AUTHENTICATORS = [
   'clientCaFile',
   'tokenAuthFile',
   'oidcIssuerUrl',
+  'serviceAccountIssuer',
   'authenticationKubeconfig',
   'requestheaderClientCaFile',
 ] as const satisfies readonly OptionName[]
 
+type AuthenticatorValues = Pick<Completed, (typeof AUTHENTICATORS)[number]>
+
+/** The options of those that are configured. */
+export function authenticatorsOf(config: AuthenticatorValues): readonly (typeof AUTHENTICATORS)[number][] {
+  return AUTHENTICATORS.filter((name) => config[name] !== null && config[name].length > 0)
+}
+
 /** Whether callers are authenticated at all. */
-export function hasAuthenticator(config: Pick<Completed, (typeof AUTHENTICATORS)[number]>): boolean {
-  return AUTHENTICATORS.some((name) => config[name] !== null)
+export function hasAuthenticator(config: AuthenticatorValues): boolean {
+  return authenticatorsOf(config).length > 0
 }
 
 /** The number of processes of a server: with workers, the primary is one more. */
@@ -259,7 +267,7 @@ export const relations: readonly Relation[] = [
     reads: ['bindAddress', 'insecureBindAny', 'tlsCertFile', ...AUTHENTICATORS],
     check: (c) =>
       c.securePort !== null && !isLoopback(c.bindAddress) && !c.insecureBindAny && !hasAuthenticator(c)
-        ? `nobody is authenticated on ${c.bindAddress}: give --client-ca-file, --token-auth-file, --oidc-issuer-url or --authentication-kubeconfig, or say --insecure-bind-any`
+        ? `nobody is authenticated on ${c.bindAddress}: give --client-ca-file, --token-auth-file, --oidc-issuer-url, --service-account-issuer or --authentication-kubeconfig, or say --insecure-bind-any`
         : null,
   },
   {
@@ -318,6 +326,38 @@ export const relations: readonly Relation[] = [
     check: (c) => together('--oidc-issuer-url', c.oidcIssuerUrl, '--oidc-client-id', c.oidcClientId),
   },
   {
+    reads: ['serviceAccountIssuer', 'oidcIssuerUrl'],
+    check: (c) =>
+      c.serviceAccountIssuer.some((issuer) => issuer === c.oidcIssuerUrl)
+        ? '--oidc-issuer-url and --service-account-issuer name the same issuer: service accounts need the second alone'
+        : null,
+  },
+  {
+    reads: ['serviceAccountIssuer'],
+    check: (c) =>
+      c.serviceAccountIssuer.includes('kubernetes/serviceaccount')
+        ? '--service-account-issuer cannot be kubernetes/serviceaccount: tokens from Secrets are reviewed with --authentication-kubeconfig'
+        : null,
+  },
+  {
+    reads: ['serviceAccountIssuer', 'serviceAccountKeyFile', 'authenticationKubeconfig'],
+    check: (c) => {
+      if (c.serviceAccountIssuer.length === 0)
+        return c.serviceAccountKeyFile.length > 0 ? '--service-account-key-file needs --service-account-issuer' : null
+      const hasKeys = c.serviceAccountKeyFile.length > 0 || c.authenticationKubeconfig !== null
+      return hasKeys || c.serviceAccountIssuer.every((issuer) => /^https:\/\/[^\s?#]+$/.test(issuer))
+        ? null
+        : '--service-account-issuer must be an https URL to get the keys from: give --service-account-key-file or --authentication-kubeconfig'
+    },
+  },
+  {
+    reads: ['apiAudiences', 'serviceAccountIssuer', 'authenticationKubeconfig'],
+    check: (c) =>
+      c.apiAudiences.length > 0 && c.serviceAccountIssuer.length === 0 && c.authenticationKubeconfig === null
+        ? '--api-audiences needs --service-account-issuer or --authentication-kubeconfig'
+        : null,
+  },
+  {
     reads: ['authorizationMode'],
     check: (c) => (c.authorizationMode.length === 0 ? '--authorization-mode names nobody who could say yes' : null),
   },
@@ -333,7 +373,7 @@ export const relations: readonly Relation[] = [
     check: (c, isGiven) => {
       if (isGiven('authorizationMode')) return null
       const name =
-        AUTHENTICATORS.find((one) => c[one] !== null) ??
+        authenticatorsOf(c)[0] ??
         (c.passthrough !== null ? 'passthrough' : c.apiservice.length > 0 ? 'apiservice' : null)
       if (name === null) return null
       return `${options[name].flag} needs --authorization-mode: RBAC, Webhook or Policy decide who may read what; with AlwaysAllow, the default, every caller may read everything that is served here`

@@ -1,7 +1,7 @@
 /** Describes a configuration in words, for the greeting and `config check`. */
 import type { Config, Sources } from '../config/load.js'
 import { type OptionName, optionNames } from '../config/options.js'
-import { AUTHENTICATORS, hasAuthenticator, isLoopback } from '../config/relations.js'
+import { type AUTHENTICATORS, authenticatorsOf, hasAuthenticator, isLoopback } from '../config/relations.js'
 import { flagOf, reloadableNames } from '../config/reload.js'
 import { resourceId } from '../../engine/model/resource.js'
 import type { Logger } from '../../support/log.js'
@@ -39,6 +39,7 @@ const KNOWN_BY: Readonly<Record<(typeof AUTHENTICATORS)[number], string>> = {
   clientCaFile: 'client certificates',
   tokenAuthFile: 'the token file',
   oidcIssuerUrl: 'OpenID Connect',
+  serviceAccountIssuer: 'service account tokens',
   authenticationKubeconfig: 'TokenReview',
   requestheaderClientCaFile: 'front proxies',
 }
@@ -46,7 +47,7 @@ const KNOWN_BY: Readonly<Record<(typeof AUTHENTICATORS)[number], string>> = {
 /** Returns who may read what: `callers known by client certificates may read what RBAC allows`. */
 export function describeAccess(config: Config): string {
   const { authorizationMode: modes, enableWrites, anonymousAuth, passthrough, apiservice } = config
-  const known = AUTHENTICATORS.filter((name) => config[name] !== null).map((name) => KNOWN_BY[name])
+  const known = authenticatorsOf(config).map((name) => KNOWN_BY[name])
   const callers =
     known.length === 0
       ? modes.includes('AlwaysAllow')

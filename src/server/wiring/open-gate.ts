@@ -7,6 +7,7 @@ import { trustedProxies } from '../auth/client-address.js'
 import type { Config } from '../config/load.js'
 import { EscalationCheck } from '../auth/authz/escalation.js'
 import { RbacRules } from '../auth/authz/rbac.js'
+import { type BoundObjectsOptions, followBoundObjects } from '../served/bound-objects.js'
 import { areRbacObjectsServed, followRbacObjects, type FollowedRbacObjects } from '../served/rbac-objects.js'
 import { RequestGate } from '../transports/limits/request-gate.js'
 import type { IdentitySemaphore, Rates } from '../../engine/model/shared-limits.js'
@@ -65,8 +66,10 @@ function openGuard(
 } {
   const judges: JudgeHealth[] = []
   const onJudge = (health: JudgeHealth): void => void judges.push(health)
-  const surroundings = { clock, logger, unknownTokens, metrics: metrics.requests, onJudge }
-  const authenticator = buildAuthenticator(config, surroundings)
+  const surroundings = { clock, logger, metrics: metrics.requests, onJudge }
+  const find: BoundObjectsOptions['find'] = (plural) => stage.resources.findLive('', 'v1', plural)
+  const boundObjects = followBoundObjects({ find, clock })
+  const authenticator = buildAuthenticator(config, { ...surroundings, unknownTokens, boundObjects })
   const objects = rbacObjects(config, stage)
   // A server that writes stands alone: no controller fills aggregated roles.
   const rules = objects === null ? null : new RbacRules(objects, { isAggregating: config.enableWrites })

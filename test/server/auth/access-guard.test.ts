@@ -2,12 +2,12 @@ import t from 'tap'
 import { alwaysAllow } from '../../../src/server/auth/authz/always-allow.js'
 
 import { AccessGuard } from '../../../src/server/auth/access-guard.js'
-import type { AuthenticationRequest } from '../../../src/server/auth/authn/authenticator.js'
+import type { AuthenticationRequest, Concerns } from '../../../src/server/auth/authn/authenticator.js'
 import { parseTokenFile, tokenFile } from '../../../src/server/auth/authn/token-file.js'
 import { unionAuthenticator, type UnionAuthenticator } from '../../../src/server/auth/authn/union-authenticator.js'
 import { type Attributes, type Authorizer, resourceAttributes } from '../../../src/server/auth/authz/authorizer.js'
 import { parsePolicy, policy } from '../../../src/server/auth/authz/policy.js'
-import { ServiceUnavailableError, type StatusError } from '../../../src/engine/model/status.js'
+import { ServiceUnavailableError, type StatusError, UnauthorizedError } from '../../../src/engine/model/status.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { bearer, changeable, request } from './fixtures.js'
 
@@ -93,6 +93,46 @@ void t.test('a token taken back ends its watches with 401', async (t) => {
   tokens.change('t2,bob,2')
   await settle()
   t.match(ann.ended, { code: 401 })
+})
+
+void t.test('a change that concerns one user is judged at once, for that user alone', async (t) => {
+  const clock = new VirtualClock()
+  const asked: string[] = []
+  const gone = new Set<string>()
+  let tell: (concerns?: Concerns) => void = () => {}
+  const authenticator: UnionAuthenticator = {
+    admitsAnonymous: false,
+    async authenticate({ rawHeaders }) {
+      const uid = rawHeaders[1]!.slice('Bearer '.length)
+      asked.push(uid)
+      if (gone.has(uid)) throw new UnauthorizedError('Unauthorized')
+      return { name: 'agent', uid, groups: [], extra: {}, expiresAt: null, byToken: true }
+    },
+    onChange(listener) {
+      tell = listener
+      return () => {}
+    },
+    changesSilently: true,
+    tickets: null,
+    close() {},
+  }
+  const guard = new AccessGuard({ authenticator, authorizer: alwaysAllow, clock })
+  t.teardown(() => guard.close())
+  const watches = new Map<string, Watch>()
+  for (const uid of ['a', 'b', 'c']) watches.set(uid, await start(guard, bearer(uid), watchPods('web')))
+  asked.length = 0
+  gone.add('a').add('b').add('c')
+  tell((user) => user.uid === 'a')
+  tell((user) => user.uid === 'b')
+  clock.advance(200)
+  await turns()
+  t.same(asked, ['a', 'b'])
+  for (const uid of ['a', 'b']) t.match(watches.get(uid)?.ended, { code: 401 })
+  t.equal(watches.get('c')?.ended, null)
+  tell()
+  clock.advance(200)
+  await turns()
+  t.match(watches.get('c')?.ended, { code: 401 })
 })
 
 void t.test('a token that speaks for somebody else, or in other groups, ends its watches', async (t) => {

@@ -3,6 +3,7 @@
  * order. A request is reduced to the facts that an identity is derived from, so that a running watch can be judged
  * again by them.
  */
+import { UnauthorizedError } from '../../../engine/model/status.js'
 import type { PeerCertificate } from '../peer-certificate.js'
 import type { User } from '../user.js'
 
@@ -34,8 +35,11 @@ export interface Authenticator {
    * @throws UnauthorizedError for a wrong credential; ServiceUnavailableError when it cannot be judged now.
    */
   authenticate(request: AuthenticationRequest): Promise<User | null>
-  /** Calls the listener when earlier answers may no longer hold. @returns a function that removes the listener. */
-  onChange(listener: () => void): () => void
+  /**
+   * Calls the listener when earlier answers may no longer hold: those for the users that `concerns` picks, or all without it.
+   * @returns a function that removes the listener.
+   */
+  onChange(listener: (concerns?: Concerns) => void): () => void
   /** Whether the credential is a bearer token, which another server could be shown as well. */
   readonly readsTokens: boolean
   /** Whether answers can change without `onChange`: running watches are then judged again from time to time. */
@@ -43,6 +47,11 @@ export interface Authenticator {
   /** Stops watching files. Nothing keeps running. */
   close(): void
 }
+
+export type Concerns = (user: User) => boolean
+
+/** No other authenticator may accept the credential either: the one that knows most about it refuses it. */
+export class RefusedCredentialError extends UnauthorizedError {}
 
 /** Returns every value of a header, in order. */
 export function headerValues(request: AuthenticationRequest, name: string): readonly string[] {

@@ -28,7 +28,7 @@ export function clientCertificate(authorities: WatchedFiles<readonly X509Certifi
     },
     readsTokens: false,
     changesSilently: false,
-    onChange: (listener) => authorities.onChange(listener),
+    onChange: (listener) => authorities.onChange(() => listener()),
     close: () => authorities.close(),
   }
 }

@@ -45,7 +45,7 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
     },
     readsTokens: false,
     changesSilently: false,
-    onChange: (listener) => authorities.onChange(listener),
+    onChange: (listener) => authorities.onChange(() => listener()),
     close: () => authorities.close(),
   }
 }

@@ -5,7 +5,7 @@
  * URLs end up in logs and histories, so a ticket is worth little: it reads one path, for a minute at most, and can neither write nor
  * get another ticket. It is a JWT, signed with a key that all replicas have. What it opened goes on for as long as the credential
  * behind it: until that ends, or until the token is taken out of the token file, which a seal in the ticket finds. Where nobody says
- * when a credential ends (TokenReview), ten minutes.
+ * when a credential ends (TokenReview), or it may end with a pod (service accounts), ten minutes.
  */
 import { createHmac } from 'node:crypto'
 import { UnauthorizedError } from '../../../engine/model/status.js'
@@ -14,6 +14,7 @@ import { textOf, textsOf } from '../https-json.js'
 import { digest, identityKey, type User, withAuthenticatedGroup } from '../user.js'
 import type { Watched } from '../watched-file.js'
 import type { Authenticator, ShownTicket } from './authenticator.js'
+import { jose } from './jwt.js'
 import type { TokenTable } from './token-file.js'
 
 /** The ticket was good, and its time is over: a client asks for another. */
@@ -43,7 +44,7 @@ interface Claims {
 }
 
 const LIFE_SECONDS = 60
-/** How long that goes on which was opened by a credential of which nobody knows the end. */
+/** How long that goes on which was opened by a credential of which nobody knows the end, or which ends with a pod. */
 const UNKNOWN_END_MS = 10 * 60_000
 /** Of a page that nobody looks at any more: its EventSource comes back with the same ticket again and again. */
 const RETRY_SECONDS = 60
@@ -63,8 +64,11 @@ export function parseTicketKeys(text: string): readonly Buffer[] {
   return keys
 }
 
-/** The package is loaded by the first ticket. */
-const jose = async (): Promise<typeof import('jose')> => await import('jose')
+/** @param isElsewhere whether the token is not of the token file. */
+function untilOf({ name, expiresAt }: User, isElsewhere: boolean, nowMs: number): number | null {
+  const isUnknown = isElsewhere && (expiresAt === null || name.startsWith('system:serviceaccount:'))
+  return isUnknown ? Math.min(expiresAt ?? Infinity, nowMs + UNKNOWN_END_MS) : expiresAt
+}
 
 export class Tickets {
   readonly #options: TicketOptions
@@ -84,7 +88,7 @@ export class Tickets {
       uid: user.uid,
       groups: user.groups,
       extra: user.extra,
-      until: user.expiresAt ?? (known === null && token !== null ? nowMs + UNKNOWN_END_MS : null),
+      until: untilOf(user, token !== null && known === null, nowMs),
       seal: known === null ? null : sealOf(key, digest(known)),
     }
     const seconds = Math.floor(Math.min(nowMs / 1_000 + LIFE_SECONDS, (claims.until ?? Infinity) / 1_000))
@@ -105,7 +109,7 @@ export class Tickets {
       readsTokens: false,
       changesSilently: false,
       onChange(listener) {
-        const ends = [keys.onChange(listener), tokens?.onChange(listener)]
+        const ends = [keys, tokens].map((one) => one?.onChange(() => listener()))
         return () => ends.forEach((end) => end?.())
       },
       close: () => keys.close(),

@@ -47,7 +47,7 @@ export function tokenFile(tokens: WatchedFiles<TokenTable>): Authenticator {
     },
     readsTokens: true,
     changesSilently: false,
-    onChange: (listener) => tokens.onChange(listener),
+    onChange: (listener) => tokens.onChange(() => listener()),
     close: () => tokens.close(),
   }
 }

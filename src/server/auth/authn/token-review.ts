@@ -20,6 +20,8 @@ export interface TokenReviewOptions {
   /** The client from `--authentication-kubeconfig`, whose identity needs `create` on tokenreviews. */
   readonly client: Pick<JsonClient, 'post' | 'close'>
   readonly cacheMs: number
+  /** A token must be meant for one of these; none: as the API server wants it for itself. */
+  readonly audiences?: readonly string[]
   readonly clock: Clock
   /** Slots, by address, for the questions about tokens that were never accepted. Default: those of a process alone. */
   readonly unknown?: IdentitySemaphore
@@ -52,6 +54,7 @@ export function unknownTokenSemaphore(clock: Clock, processes: number): FairSema
 export function tokenReview({
   client,
   cacheMs,
+  audiences = [],
   clock,
   unknown = unknownTokenSemaphore(clock, 1),
   health,
@@ -73,14 +76,19 @@ export function tokenReview({
     close: () => client.close(),
     async judge(token, { address, isKnownToken }) {
       const leave = await (isKnownToken ? known.acquire('') : unknown.acquire(networkOf(address)))
-      const reviewing = review(client, token).finally(leave)
+      const reviewing = review(client, token, audiences).finally(leave)
       return await (health?.note(reviewing) ?? reviewing)
     },
   })
 }
 
-async function review(client: TokenReviewOptions['client'], token: string): Promise<User> {
-  const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec: { token } }
+async function review(
+  client: TokenReviewOptions['client'],
+  token: string,
+  audiences: readonly string[],
+): Promise<User> {
+  const spec = { token, ...(audiences.length === 0 ? {} : { audiences }) }
+  const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec }
   const answer = await client.post('/apis/authentication.k8s.io/v1/tokenreviews', body).catch((error: unknown) => {
     throw unavailable(error)
   })
@@ -90,6 +98,11 @@ async function review(client: TokenReviewOptions['client'], token: string): Prom
   }
   if (member(status, 'authenticated') !== true) {
     throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
+  }
+  // A server that does not know of audiences has not compared them.
+  const isMeantForUs = textsOf(member(status, 'audiences')).some((one) => audiences.includes(one))
+  if (audiences.length > 0 && !isMeantForUs) {
+    throw new UnauthorizedError('Unauthorized', { cause: 'the token is not meant for --api-audiences' })
   }
   return userOf(member(status, 'user'))
 }

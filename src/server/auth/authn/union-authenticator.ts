@@ -5,7 +5,7 @@
 import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { ANONYMOUS, type User, withAuthenticatedGroup } from '../user.js'
-import type { Authenticator } from './authenticator.js'
+import { type Authenticator, RefusedCredentialError } from './authenticator.js'
 import { bearerToken } from './bearer-token.js'
 import type { Tickets } from './ticket.js'
 import { unknownToken } from './token-file.js'
@@ -58,6 +58,7 @@ export function unionAuthenticator({
           requireCurrent(user, clock)
           return { ...withAuthenticatedGroup(user), byToken: authenticator.readsTokens }
         } catch (error) {
+          if (error instanceof RefusedCredentialError) throw error
           errors.push(error)
         }
       }

@@ -88,6 +88,27 @@ export const accessOptions = {
     parseItem: (text) => pick(SIGNING_ALGORITHMS, text),
     doc: 'Accepted signature algorithms. Symmetric algorithms and "none" are not available.',
   }),
+  serviceAccountIssuer: list({
+    flag: '--service-account-issuer',
+    group: 'Authentication',
+    default: [],
+    parseItem: (text) => text,
+    doc: 'Issuers of service account tokens, as the API server has them. The server verifies such tokens itself and looks up the pod, node or Secret that a token is bound to among the objects it holds. What it cannot decide, it asks with --authentication-kubeconfig.',
+  }),
+  serviceAccountKeyFile: list({
+    flag: '--service-account-key-file',
+    group: 'Authentication',
+    default: [],
+    parseItem: (text) => text,
+    doc: 'PEM files of the keys that verify service account tokens; the server reloads them when they change. Default: the keys that the API server of --authentication-kubeconfig publishes at /openid/v1/jwks, or those of the discovery document of the issuer.',
+  }),
+  apiAudiences: list({
+    flag: '--api-audiences',
+    group: 'Authentication',
+    default: [],
+    parseItem: (text) => text,
+    doc: 'A service account token must be meant for one of these audiences; the server also asks for them in TokenReview. Default: --service-account-issuer, and in TokenReview those of the API server.',
+  }),
   authenticationKubeconfig: file({
     flag: '--authentication-kubeconfig',
     group: 'Authentication',

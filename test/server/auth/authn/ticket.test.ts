@@ -46,6 +46,9 @@ void t.test('a ticket lasts a minute, and what a token of unknown end opened ten
   t.equal(review.expiresAt, clock.now() + 60_000)
   t.equal((await show(certificate.ticket)).expiresAt, null)
   t.equal((await show(review.ticket)).expiresAt, clock.now() + 600_000)
+  // The token ends with its pod.
+  const account = { ...BOB, name: 'system:serviceaccount:web:agent', expiresAt: clock.now() + 3_600_000 }
+  t.equal((await show((await tickets.issue(account, 'of a pod', PATH)).ticket)).expiresAt, clock.now() + 600_000)
 })
 
 void t.test(

@@ -286,3 +286,26 @@ users: [{name: u, user: {${user}}}]
   )
   t.throws(() => loadKubeconfig(config('tokenFile: missing')), /ENOENT/)
 })
+
+void t.test('a token is reviewed for the audiences of this server, and counts if the API server says so', async (t) => {
+  const status = { authenticated: true, user: { username: 'ann' } }
+  let answer: object = { ...status, audiences: ['edge'] }
+  const { url, asked } = await jsonServer(t, () => ({ body: { status: answer } }))
+  const authenticator = tokenReview({
+    client: new JsonClient({ server: url }),
+    cacheMs: 0,
+    audiences: ['edge', 'other'],
+    clock: new VirtualClock(),
+  })
+  t.teardown(() => authenticator.close())
+  t.match(await authenticator.authenticate(bearer('t1')), { name: 'ann' })
+  t.match(asked, [{ body: { spec: { token: 't1', audiences: ['edge', 'other'] } } }])
+  for (const one of [
+    status,
+    { ...status, audiences: ['https://kubernetes.default.svc'] },
+    { ...status, audiences: 5 },
+  ]) {
+    answer = one
+    await t.rejects(authenticator.authenticate(bearer('t1')), UnauthorizedError, JSON.stringify(one))
+  }
+})

@@ -1,0 +1,149 @@
+/**
+ * Verifies JWTs and finds their keys, for every authenticator that takes them; jose does the cryptography.
+ *
+ * Keys come from where the operator says, never from a header of the token (`jku`, `jwk`, `x5u`). An unknown key id makes
+ * the server read the key set again, at most every 30 s, so invented ids cannot make it flood the issuer.
+ */
+import type { errors, JWTPayload, JWTVerifyGetKey } from 'jose'
+
+import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
+import type { Clock } from '../../../support/clock.js'
+import { type JsonAnswer, type JsonClient, textOf } from '../https-json.js'
+
+/** A decision is made again after this time, so that a revoked key is trusted no longer than that. */
+export const POSITIVE_MS = 5 * 60_000
+export const NEGATIVE_MS = 10_000
+
+const DISCOVERY_COOLDOWN_MS = 1_000
+const JWKS_COOLDOWN_MS = 30_000
+const JWKS_MAX_AGE_MS = 10 * 60_000
+
+/** kube-apiserver offers the first alone, and most issuers the second. */
+const KEY_SET_TYPES = 'application/jwk-set+json, application/json'
+
+/** The package is loaded by the first token, so that only servers with an issuer spend the time and memory. */
+export const jose = async (): Promise<typeof import('jose')> => await import('jose')
+
+/** Returns the claims of a token as it states them, unverified; null for what is not a JWT. */
+export async function statedClaims(token: string): Promise<JWTPayload | null> {
+  const { decodeJwt } = await jose()
+  try {
+    return decodeJwt(token)
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Finds keys when the first token needs them, rather than at start: an issuer that cannot be reached must not keep a server down
+ * for callers that do not need it.
+ */
+export class LazyKeys {
+  readonly #find: () => Promise<JWTVerifyGetKey>
+  readonly #clock: Clock
+  #keys: Promise<JWTVerifyGetKey> | null = null
+  #failure: { readonly error: unknown; readonly untilMs: number } | null = null
+
+  constructor(find: () => Promise<JWTVerifyGetKey>, clock: Clock) {
+    this.#find = find
+    this.#clock = clock
+  }
+
+  /** @throws whatever finding them throws, at most once a second. */
+  get(): Promise<JWTVerifyGetKey> {
+    if (this.#keys !== null) return this.#keys
+    if (this.#failure !== null && this.#clock.monotonic() < this.#failure.untilMs) throw this.#failure.error
+    this.#keys = this.#find().catch((error: unknown) => {
+      this.#keys = null
+      this.#failure = { error, untilMs: this.#clock.monotonic() + DISCOVERY_COOLDOWN_MS }
+      throw error
+    })
+    return this.#keys
+  }
+}
+
+/** Returns the keys that an API server publishes for its tokens. */
+export async function apiServerKeys(client: Pick<JsonClient, 'get'>): Promise<JWTVerifyGetKey> {
+  // The host is not looked at: the client asks its own server.
+  return await remoteKeys('https://kubernetes.default.svc/openid/v1/jwks', () =>
+    client.get('/openid/v1/jwks', KEY_SET_TYPES),
+  )
+}
+
+/** Returns the keys of a key set that is fetched again while it is used. @param url names it in errors. */
+async function remoteKeys(url: string, fetchSet: () => Promise<JsonAnswer>): Promise<JWTVerifyGetKey> {
+  const { createRemoteJWKSet, customFetch } = await jose()
+  return createRemoteJWKSet(new URL(url), {
+    cooldownDuration: JWKS_COOLDOWN_MS,
+    cacheMaxAge: JWKS_MAX_AGE_MS,
+    [customFetch]: async () => {
+      const { status, body } = await fetchSet()
+      if (status !== 200) throw new Error(`${url} answered ${status}`)
+      return new Response(JSON.stringify(body ?? null), { status })
+    },
+  })
+}
+
+/** Returns the keys that the discovery document of an issuer names. @throws ServiceUnavailableError */
+export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: string): Promise<JWTVerifyGetKey> {
+  const answer = await client
+    .get(`${issuerUrl.replace(/\/$/, '')}/.well-known/openid-configuration`)
+    .catch((error: unknown) => {
+      throw unavailable('the issuer cannot be reached', error)
+    })
+  const document = answer.body as Readonly<Record<string, unknown>> | undefined
+  const jwksUri = textOf(document?.['jwks_uri'])
+  if (answer.status !== 200 || document?.['issuer'] !== issuerUrl || !URL.canParse(jwksUri)) {
+    throw unavailable(`the discovery document (${answer.status}) is not that of ${issuerUrl}`)
+  }
+  if (new URL(jwksUri).protocol !== 'https:' && issuerUrl.startsWith('https:')) {
+    throw unavailable(`the key set ${jwksUri} is not at an https URL`)
+  }
+  return await remoteKeys(jwksUri, () => client.get(jwksUri, KEY_SET_TYPES))
+}
+
+export interface JwtRules {
+  readonly issuers: readonly string[]
+  /** A token must be meant for one of these. */
+  readonly audiences: readonly string[]
+  readonly algorithms: readonly string[]
+  /** Claims that it must have. */
+  readonly claims: readonly string[]
+  readonly skewMs: number
+  readonly clock: Clock
+}
+
+/** @throws UnauthorizedError, caused by jose's error; ServiceUnavailableError when the keys cannot be fetched. */
+export async function verifyJwt(token: string, keys: JWTVerifyGetKey, rules: JwtRules): Promise<JWTPayload> {
+  const { errors, jwtVerify } = await jose()
+  try {
+    const { payload } = await jwtVerify(token, keys, {
+      issuer: [...rules.issuers],
+      audience: [...rules.audiences],
+      algorithms: [...rules.algorithms],
+      clockTolerance: rules.skewMs / 1_000,
+      currentDate: new Date(rules.clock.now()),
+      requiredClaims: [...rules.claims],
+    })
+    return payload
+  } catch (error) {
+    if (error instanceof errors.JOSEError && !isAboutKeys(error)) throw refused(error)
+    throw unavailable('the keys of the issuer cannot be fetched', error)
+  }
+}
+
+/** jose's errors name the fault of the token, except these, about fetching the key set. */
+function isAboutKeys({ code }: errors.JOSEError): boolean {
+  return code === 'ERR_JWKS_TIMEOUT' || code === 'ERR_JWKS_INVALID' || code === 'ERR_JOSE_GENERIC'
+}
+
+export function refused(cause: unknown): UnauthorizedError {
+  return new UnauthorizedError('Unauthorized', { cause })
+}
+
+export function unavailable(cause: string, inner?: unknown): ServiceUnavailableError {
+  return new ServiceUnavailableError('authentication is not possible now', {
+    cause: new Error(cause, { cause: inner }),
+    details: { retryAfterSeconds: 1 },
+  })
+}

@@ -1,0 +1,244 @@
+/**
+ * Authenticates service accounts by the tokens that the cluster issues for them, without a question for each token: the
+ * signature is verified here, and the objects that a token is bound to are looked up by UID among those that this server
+ * holds. So a token ends as soon as its pod does.
+ *
+ * What cannot be decided here is left to TokenReview, where there is one: tokens from Secrets, which are valid as long as the
+ * Secret has the same token; keys that are not known; bound objects that are not held here, or not fresh enough. What is decided
+ * here is final: an API server remembers a token for ten seconds after its pod is gone.
+ *
+ * Source: the service account authenticator of kubernetes/kubernetes (claims, names, leeway).
+ */
+import { createHash, createPublicKey, type KeyObject } from 'node:crypto'
+
+import type { JWTPayload, JWTVerifyGetKey } from 'jose'
+
+import { UnauthorizedError } from '../../../engine/model/status.js'
+import type { Clock } from '../../../support/clock.js'
+import { member, textOf } from '../https-json.js'
+import type { JudgeHealth } from '../judge-health.js'
+import type { User } from '../user.js'
+import type { Watched } from '../watched-file.js'
+import { type Authenticator, RefusedCredentialError } from './authenticator.js'
+import { cachedTokens } from './cached-tokens.js'
+import { jose, NEGATIVE_MS, POSITIVE_MS, statedClaims, unavailable, verifyJwt } from './jwt.js'
+
+/** An object that a token is bound to. */
+export interface BoundObject {
+  readonly plural: 'serviceaccounts' | 'pods' | 'nodes' | 'secrets'
+  /** '' for a node. */
+  readonly namespace: string
+  readonly name: string
+  readonly uid: string
+}
+
+/** `unknown`: not served here, or what is held is too old. */
+export type Standing = 'present' | 'absent' | 'unknown'
+
+/** The objects that this server holds. */
+export interface BoundObjects {
+  /** Answers at once where the object is held; otherwise by a consistent read. Never rejects. */
+  standing(object: BoundObject): Standing | Promise<Standing>
+  /** @param listener gets the UID of an object that was present and is gone; null: anything may have changed. */
+  onGone(listener: (uid: string | null) => void): () => void
+}
+
+/** A server that holds nothing. */
+export const NO_OBJECTS: BoundObjects = { standing: () => 'unknown', onGone: () => () => {} }
+
+export interface ServiceAccountOptions {
+  readonly issuers: readonly string[]
+  readonly audiences: readonly string[]
+  /** @throws ServiceUnavailableError */
+  readonly keys: (issuer: string) => JWTVerifyGetKey | Promise<JWTVerifyGetKey>
+  /** The files that the keys are from; null where they are fetched. */
+  readonly files: Watched<unknown> | null
+  readonly objects: BoundObjects
+  /** Whether an authenticator after this one asks an API server. */
+  readonly isReviewed: boolean
+  readonly clock: Clock
+  /** Told how the verification of each token goes. Default: nobody is. */
+  readonly health?: Pick<JudgeHealth, 'note'>
+  readonly close?: () => void
+}
+
+/** The algorithms that an API server signs with. */
+const ALGORITHMS = ['RS256', 'ES256', 'ES384', 'ES512']
+/** As in the API server, an expired token stays valid for that long. */
+const SKEW_MS = 60_000
+const EXTRA = 'authentication.kubernetes.io/'
+
+/** A user, and what its token is bound to. */
+interface Verified {
+  readonly user: User
+  readonly objects: readonly BoundObject[]
+}
+
+export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
+  const { issuers, objects, isReviewed, clock, files } = options
+  const bound = new WeakMap<User, readonly BoundObject[]>()
+  /** UIDs are never used again: what is gone is gone for as long as the verified token is remembered. */
+  let gone = new WeakSet<User>()
+
+  async function identify(token: string, issuer: string): Promise<User> {
+    const rules = { issuers, audiences: options.audiences, algorithms: ALGORITHMS, claims: ['exp'], skewMs: SKEW_MS }
+    const { user, objects } = verifiedOf(
+      await verifyJwt(token, await options.keys(issuer), { ...rules, clock }),
+      clock.now(),
+    )
+    bound.set(user, objects)
+    return user
+  }
+
+  const open = (): Authenticator =>
+    cachedTokens({
+      clock,
+      positiveMs: POSITIVE_MS,
+      negativeMs: NEGATIVE_MS,
+      changesSilently: true,
+      close: () => {},
+      async judge(token) {
+        const claims = await statedClaims(token)
+        // Those of Secrets neither end nor say what they are bound to.
+        const isBound = claims?.exp !== undefined && claims.aud !== undefined && isObject(claims['kubernetes.io'])
+        if (!isBound || !issuers.includes(claims.iss ?? '') || isOfWebhook(claims)) return null
+        const verifying = identify(token, claims.iss!)
+        try {
+          return await (options.health?.note(verifying) ?? verifying)
+        } catch (error) {
+          const isDecided = error instanceof UnauthorizedError && !isUnknownKey(error.cause)
+          if (isDecided) throw new RefusedCredentialError('Unauthorized', { cause: error.cause })
+          if (isReviewed) return null
+          throw error
+        }
+      },
+    })
+
+  let tokens = open()
+  const ends = [
+    // A key that is no longer in the file verifies nothing from now on.
+    files?.onChange(() => {
+      tokens = open()
+    }),
+    objects.onGone((uid) => {
+      if (uid === null) gone = new WeakSet()
+    }),
+  ]
+
+  /** Whether everything that the token is bound to is there; null: that cannot be said here. @throws RefusedCredentialError */
+  async function stands(user: User): Promise<boolean | null> {
+    let isKnown = true
+    for (const object of bound.get(user) ?? []) {
+      const found = objects.standing(object)
+      const standing = typeof found === 'string' ? found : await found
+      if (standing === 'absent') return false
+      if (standing === 'unknown') isKnown = false
+    }
+    return isKnown ? true : null
+  }
+
+  return {
+    readsTokens: true,
+    // Objects end by themselves: a pod whose grace period is over, and keys that are taken back.
+    changesSilently: true,
+    async authenticate(request) {
+      const user = await tokens.authenticate(request)
+      if (user === null) return null
+      const standing = gone.has(user) ? false : await stands(user)
+      if (standing === true) return user
+      if (standing === null && isReviewed) return null
+      if (standing === null) throw unavailable('what the token is bound to is not served here, or not fresh enough')
+      gone.add(user)
+      throw new RefusedCredentialError('Unauthorized', { cause: 'what the token is bound to is gone' })
+    },
+    onChange(listener) {
+      const ends = [
+        objects.onGone((uid) => listener(uid === null ? undefined : (user) => isBoundTo(user, uid))),
+        files?.onChange(() => listener()),
+      ]
+      return () => ends.forEach((end) => end?.())
+    },
+    close() {
+      for (const end of ends) end?.()
+      files?.close()
+      options.close?.()
+    },
+  }
+}
+
+/** Returns the public keys of files, by the ids that an API server gives them. @throws Error for what is not a key. */
+export function parseKeyFiles(contents: readonly Buffer[]): readonly KeyObject[] {
+  return contents.flatMap((content) => {
+    const blocks = content.toString('utf8').match(/-----BEGIN ([A-Z0-9 ]+)-----[^-]+-----END \1-----/g) ?? []
+    const keys = blocks
+      .filter((block) => !block.startsWith('-----BEGIN EC PARAMETERS'))
+      .map((pem) => createPublicKey(pem))
+    if (keys.length === 0) throw new Error('there is no key in it')
+    return keys
+  })
+}
+
+/** @param keys RSA or elliptic curve. */
+export async function localKeys(keys: readonly KeyObject[]): Promise<JWTVerifyGetKey> {
+  const { createLocalJWKSet } = await jose()
+  return createLocalJWKSet({
+    keys: keys.map((key) => {
+      const der = key.export({ type: 'spki', format: 'der' })
+      return { ...key.export({ format: 'jwk' }), kid: createHash('sha256').update(der).digest('base64url') }
+    }),
+  })
+}
+
+/** @throws RefusedCredentialError for claims that no API server makes. */
+function verifiedOf(claims: JWTPayload, nowMs: number): Verified {
+  const refuse = (cause: string): never => {
+    throw new RefusedCredentialError('Unauthorized', { cause })
+  }
+  const own = claims['kubernetes.io']
+  const namespace = textOf(member(own, 'namespace'))
+  const account = refOf(own, 'serviceaccount')
+  if (account === null || namespace === '') return refuse('the token names no service account')
+  const name = `system:serviceaccount:${namespace}:${account.name}`
+  if (claims.sub !== name) return refuse('the subject is not the service account')
+  if (claims.iat !== undefined && claims.iat * 1_000 > nowMs + SKEW_MS) return refuse('issued in the future')
+  const [pod, secret, node] = [refOf(own, 'pod'), refOf(own, 'secret'), refOf(own, 'node')]
+  const objects: BoundObject[] = [{ plural: 'serviceaccounts', namespace, ...account }]
+  if (secret !== null) objects.push({ plural: 'secrets', namespace, ...secret })
+  if (pod !== null) objects.push({ plural: 'pods', namespace, ...pod })
+  // A token of a pod only tells where the pod runs.
+  else if (node !== null) objects.push({ plural: 'nodes', namespace: '', ...node })
+  // In the order of a Go map's JSON.
+  const extra = {
+    ...(claims.jti === undefined ? {} : { [`${EXTRA}credential-id`]: [`JTI=${claims.jti}`] }),
+    ...(node === null ? {} : { [`${EXTRA}node-name`]: [node.name] }),
+    ...(node === null || node.uid === '' ? {} : { [`${EXTRA}node-uid`]: [node.uid] }),
+    ...(pod === null ? {} : { [`${EXTRA}pod-name`]: [pod.name], [`${EXTRA}pod-uid`]: [pod.uid] }),
+  }
+  const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`]
+  return { user: { name, uid: account.uid, groups, extra, expiresAt: claims.exp! * 1_000 + SKEW_MS }, objects }
+}
+
+function refOf(own: unknown, kind: string): { readonly name: string; readonly uid: string } | null {
+  const found = member(own, kind)
+  return isObject(found) ? { name: textOf(member(found, 'name')), uid: textOf(member(found, 'uid')) } : null
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
+}
+
+/** Such tokens are alpha in 1.37, and only an API server says whether it takes them. */
+function isOfWebhook(claims: JWTPayload): boolean {
+  const own = claims['kubernetes.io']
+  return ['validatingwebhookconfiguration', 'mutatingwebhookconfiguration'].some((kind) => isObject(member(own, kind)))
+}
+
+/** An API server may use a key before it is seen here. @param cause jose's error. */
+function isUnknownKey(cause: unknown): boolean {
+  const { code } = cause as { readonly code?: unknown }
+  return code === 'ERR_JWKS_NO_MATCHING_KEY' || code === 'ERR_JWKS_MULTIPLE_MATCHING_KEYS'
+}
+
+function isBoundTo({ uid, extra }: User, gone: string): boolean {
+  return uid === gone || Object.values(extra).some((values) => values.includes(gone))
+}

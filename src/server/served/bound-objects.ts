@@ -1,0 +1,117 @@
+/**
+ * The pods, nodes, service accounts and Secrets in the caches, as tokens that are bound to them need them: whether one is there,
+ * by its UID, and the moment when one that was asked about is gone.
+ *
+ * The cache answers while it is fresh. What it does not have may be newer than it, so it is looked for by a consistent read.
+ */
+import type { BoundObject, BoundObjects, Standing } from '../auth/authn/service-account.js'
+import type { CacheBatch } from '../../engine/cache/cache-batch.js'
+import type { WatchCache } from '../../engine/cache/watch-cache.js'
+import type { Key } from '../../engine/model/event.js'
+import { keyOfName } from '../../engine/model/resource.js'
+import type { StoredObject } from '../../engine/model/stored-object.js'
+import { readMetadata } from '../../kubernetes/codec/protobuf/metadata.js'
+import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
+import type { Clock } from '../../support/clock.js'
+import { recentEntries } from '../../support/recent-entries.js'
+
+export interface BoundObjectsOptions {
+  /** The resource with its cache; undefined while it is not served, or not cached. */
+  readonly find: (plural: BoundObject['plural']) => LiveResource | undefined
+  readonly clock: Clock
+}
+
+/** A cache that etcd has not confirmed for longer does not say that something is there. */
+const MAX_STALENESS_MS = 10_000
+/** As in the API server, an object that is being deleted counts until so long after the end of its grace period. */
+const LEEWAY_MS = 60_000
+const READ_MS = 5_000
+/** As many as tokens that are remembered, which have two each: a service account and a pod. Each takes some 200 bytes. */
+const MAX_WATCHED = 32_768
+
+interface Facts {
+  readonly uid: string
+  readonly endsAtMs: number | null
+}
+
+export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundObjects {
+  const listeners = new Set<(uid: string | null) => void>()
+  /** The UIDs of objects that were found present. */
+  const watched = recentEntries<Key, string>(MAX_WATCHED)
+  const followed = new WeakSet<WatchCache>()
+  const facts = new WeakMap<StoredObject, Facts>()
+
+  const tell = (uid: string | null): void => {
+    for (const listener of listeners) listener(uid)
+  }
+  const factsOf = (object: StoredObject): Facts => {
+    let known = facts.get(object)
+    if (known === undefined) facts.set(object, (known = readFacts(object)))
+    return known
+  }
+  const follow = (cache: WatchCache, plural: BoundObject['plural']): void => {
+    if (followed.has(cache)) return
+    followed.add(cache)
+    cache.listen({
+      onBatch({ events }: CacheBatch) {
+        for (const { object, previous } of events) {
+          if (previous === null || object?.createRevision === previous.createRevision) continue
+          const uid = watched.get(previous.key)
+          if (uid === undefined) continue
+          watched.delete(previous.key)
+          // No identity names the Secret that its token is bound to.
+          tell(plural === 'secrets' ? null : uid)
+        }
+      },
+      onAdvance() {},
+      onReset: () => tell(null),
+    })
+  }
+  const judge = (object: StoredObject | undefined, { uid }: BoundObject): Standing => {
+    if (object === undefined) return 'absent'
+    const found = factsOf(object)
+    if (found.uid !== uid || uid === '') return 'absent'
+    if (found.endsAtMs !== null && found.endsAtMs < clock.now() - LEEWAY_MS) return 'absent'
+    watched.set(object.key, uid)
+    return 'present'
+  }
+  const readAgain = async (cache: WatchCache, key: Key, wanted: BoundObject): Promise<Standing> => {
+    try {
+      return judge(await cache.consistentObject(key, AbortSignal.timeout(READ_MS)), wanted)
+    } catch {
+      return 'unknown'
+    }
+  }
+
+  return {
+    standing(wanted) {
+      const live = find(wanted.plural)
+      if (live?.cache.readiness.kind !== 'ready') return 'unknown'
+      const { cache, served } = live
+      follow(cache, wanted.plural)
+      const key = keyOfName(served.resource, wanted)
+      const held = cache.snapshot().get(key)
+      if (cache.stalenessMs <= MAX_STALENESS_MS && judge(held, wanted) === 'present') return 'present'
+      return readAgain(cache, key, wanted)
+    },
+    onGone(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  }
+}
+
+function readFacts({ encoding, bytes }: StoredObject): Facts {
+  const { uid, deletionTimestamp } = encoding === 'protobuf' ? readMetadata(bytes) : metadataOf(bytes)
+  return { uid, endsAtMs: deletionTimestamp === null ? null : Date.parse(deletionTimestamp) }
+}
+
+/** Nothing that is not as the API server writes it is the object that a token is bound to. */
+function metadataOf(json: Buffer): { readonly uid: string; readonly deletionTimestamp: string | null } {
+  const { metadata } = JSON.parse(json.toString('utf8')) as { readonly metadata?: Readonly<Record<string, unknown>> }
+  const { uid, deletionTimestamp } = metadata ?? {}
+  return {
+    uid: typeof uid === 'string' ? uid : '',
+    deletionTimestamp: typeof deletionTimestamp === 'string' ? deletionTimestamp : null,
+  }
+}
