@@ -54,6 +54,8 @@ export async function startApiServer(t: Test, etcdUrl: string, program: string):
     '--authorization-mode=Node,RBAC',
     '--allow-privileged=true',
     '--runtime-config=api/all=true',
+    // Whose resources api/all leaves out as long as their gates are off.
+    '--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true',
     // Pods have neither tokens nor a kubelet that takes the taint of its node away.
     '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
     // A run compacts when it means to; a recording keeps the whole history.

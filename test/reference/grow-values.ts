@@ -92,12 +92,17 @@ export const byName: Readonly<Record<string, readonly Value[]>> = {
 const NAMES: Readonly<Record<string, (variant: number) => string>> = {
   'apiservices.apiregistration.k8s.io': (variant) => `v1.example${variant}.example.com`,
   'events.events.k8s.io': (variant) => `new-events-v1-${variant}`,
+  'evictions.lifecycle.k8s.io': uidOf,
   'ipaddresses.networking.k8s.io': (variant) => `10.96.200.${variant}`,
   'storageversions.internal.apiserver.k8s.io': (variant) => `example.com.examples${variant}`,
 }
 
 export function names({ plural, group, version }: Served, variant: number): string {
   return NAMES[`${plural}.${group}`]?.(variant) ?? `${plural.slice(0, 20)}-${version}-${variant}`
+}
+
+function uidOf(variant: number): string {
+  return `00000000-0000-4000-8000-00000000000${variant}`
 }
 
 const STORAGE = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } }
@@ -143,6 +148,23 @@ export function beginning({ plural, group }: Served, variant: number, namespace:
         reportingController: 'example.com/controller',
         reportingInstance: 'example',
       }
+    case 'evictions.lifecycle.k8s.io':
+      return { spec: { target: { pod: { name: 'example', uid: uidOf(variant) } } } }
+    case 'evictionrequests.lifecycle.k8s.io':
+      return {
+        spec: {
+          target: { pod: { name: 'example', uid: uidOf(variant) } },
+          requester: 'example.com/example',
+          intent: 'Eviction',
+        },
+      }
+    case 'workloads.scheduling.k8s.io': {
+      const template = { name: 'example', schedulingPolicy: { basic: {} } }
+      const composite = { name: 'composite', schedulingPolicy: { basic: {} }, podGroupTemplates: [template] }
+      return {
+        spec: variant % 2 === 0 ? { podGroupTemplates: [template] } : { compositePodGroupTemplates: [composite] },
+      }
+    }
     default:
       return {}
   }

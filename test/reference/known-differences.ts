@@ -7,10 +7,7 @@ import type { Row } from './row.js'
 
 /** Resources that 1.37 serves and we do not, as they stand in a path. */
 const UNSERVED = [
-  'certificates.k8s.io/v1/clustertrustbundles', 'certificates.k8s.io/v1/podcertificaterequests', 'certificates.k8s.io/v1beta1',
-  'resource.k8s.io/v1/devicetaintrules', 'resource.k8s.io/v1beta1', 'resource.k8s.io/v1beta2', 'resource.k8s.io/v1alpha3',
-  'storagemigration.k8s.io', 'internal.apiserver.k8s.io', 'coordination.k8s.io/v1beta1', 'coordination.k8s.io/v1alpha2',
-  'admissionregistration.k8s.io/v1beta1', 'admissionregistration.k8s.io/v1alpha1', 'authorization.k8s.io', 'authentication.k8s.io',
+  'authorization.k8s.io', 'authentication.k8s.io',
 ] as const // prettier-ignore
 
 function isUnserved({ path }: Question): boolean {

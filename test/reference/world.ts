@@ -35,7 +35,7 @@ export async function startWorld(t: Test, etcd: EtcdProcess, programs: Programs)
     `--port=${port}`,
     `--etcd-servers=${etcd.url}`,
     '--backfill-revisions=100000',
-    '--resource=secrets',
+    '--resource=secrets,api/all',
     `--token-auth-file=${apiServer.tokenFile}`,
     `--service-account-issuer=${ISSUER}`,
     `--authentication-kubeconfig=${writeKubeconfig(apiServer)}`,

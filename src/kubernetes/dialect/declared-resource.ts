@@ -2,7 +2,8 @@
  * Turns the operator's declarations (`--resource`, the config's resource table) into the resources served from the
  * start. All problems are collected and returned, so that the config reports them together.
  *
- * `--resource secrets` adds a well-known resource that is off by default. `--resource flags=/config/flags/` declares a
+ * `--resource secrets` adds a well-known resource that is off by default, and `--resource resource.k8s.io/v1beta1` all of
+ * a version. `--resource flags=/config/flags/` declares a
  * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name spells the rest of the key.
  * `--resource=-events` omits a resource whose objects are elsewhere, under every group and version with the same keys.
  * Two served prefixes must not overlap: each key would be held and sent twice, and `x=/` would publish Secrets that
@@ -13,7 +14,14 @@ import { resourceId, type Resource } from '../../engine/model/resource.js'
 import { servedResource, type ServedResource } from './resource-registry.js'
 import { wellKnownDeprecation } from './well-known-deprecations.js'
 import { wellKnownSubresources } from './well-known-subresources.js'
-import { DEFAULT_ETCD_PREFIX, findWellKnown, qualifiedName, wellKnownResources } from './well-known-resources.js'
+import {
+  DEFAULT_ETCD_PREFIX,
+  findWellKnown,
+  previewsOf,
+  qualifiedName,
+  storageVersionOf,
+  wellKnownResources,
+} from './well-known-resources.js'
 
 /** One entry of the config's resource table. Only name and prefix are required. */
 export interface ResourceDeclaration {
@@ -68,6 +76,15 @@ export function resolveResources(options: {
     const equals = text.indexOf('=')
     if (equals !== -1) {
       declarations.push({ name: text.slice(0, equals), prefix: text.slice(equals + 1) })
+      continue
+    }
+    if (text.includes('/')) {
+      const previews = previewsOf(table, text)
+      if (previews.length === 0)
+        problems.push(
+          `resource ${quote(text)} is not an alpha or beta version, like "resource.k8s.io/v1beta1", nor api/all, api/beta or api/alpha`,
+        )
+      for (const preview of previews) wanted.add(preview)
       continue
     }
     const known = findWellKnown(table, text)
@@ -129,6 +146,7 @@ export function wellKnown(resource: Resource): ServedResource {
   return servedResource(resource, 'well-known', {
     subresources: wellKnownSubresources(resource),
     deprecation: wellKnownDeprecation(resource),
+    storageVersion: storageVersionOf(resource),
   })
 }
 

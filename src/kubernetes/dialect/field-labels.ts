@@ -66,6 +66,8 @@ const OWN: Readonly<Record<string, readonly string[]>> = {
   'events.events.k8s.io': [...NAMED, ...OBJECT.map((name) => `regarding.${name}`), 'reason', 'reportingController', 'type'],
   'jobs.batch': [...NAMED, 'status.successful'],
   'certificatesigningrequests.certificates.k8s.io': ['metadata.name', 'spec.signerName'],
+  'clustertrustbundles.certificates.k8s.io': ['metadata.name', 'spec.signerName'],
+  'podcertificaterequests.certificates.k8s.io': ['metadata.name', 'spec.signerName', 'spec.podName', 'spec.nodeName'],
   'resourceslices.resource.k8s.io': ['metadata.name', 'spec.nodeName', 'spec.driver', 'spec.pool.name'],
 } // prettier-ignore
 

@@ -21,6 +21,24 @@ const FLOW_CONTROL: Readonly<Record<string, Omit<Deprecation, 'use'> & { readonl
   v1beta3: { since: 29, removed: 32, by: 'v1' },
 }
 
+/** Versions that were deprecated as a whole when their successor came, or three releases after they did. */
+const PREVIEWS: readonly (readonly [apiVersion: string, kinds: readonly string[], since: number, use?: string])[] = [
+  ['certificates.k8s.io/v1beta1', ['ClusterTrustBundle', 'PodCertificateRequest'], 37, 'certificates.k8s.io/v1'],
+  [
+    'admissionregistration.k8s.io/v1beta1',
+    ['MutatingAdmissionPolicy', 'MutatingAdmissionPolicyBinding'],
+    37,
+    'admissionregistration.k8s.io/v1',
+  ],
+  ['admissionregistration.k8s.io/v1alpha1', ['MutatingAdmissionPolicy', 'MutatingAdmissionPolicyBinding'], 35],
+  ['coordination.k8s.io/v1beta1', ['LeaseCandidate'], 36],
+  ['coordination.k8s.io/v1alpha2', ['LeaseCandidate'], 35],
+  ['resource.k8s.io/v1beta2', ['DeviceClass', 'ResourceClaim', 'ResourceClaimTemplate', 'ResourceSlice'], 36],
+  ['resource.k8s.io/v1beta1', ['DeviceClass', 'ResourceClaim', 'ResourceClaimTemplate', 'ResourceSlice'], 35],
+  ['resource.k8s.io/v1alpha3', ['DeviceTaintRule'], 36],
+  ['storagemigration.k8s.io/v1beta1', ['StorageVersionMigration'], 37, 'storagemigration.k8s.io/v1'],
+]
+
 const DEPRECATIONS: Readonly<Record<string, Deprecation>> = {
   'v1 Endpoints': { since: 33, use: 'discovery.k8s.io/v1 EndpointSlice' },
   'batch/v1beta1 CronJob': { since: 21, removed: 25, use: 'batch/v1 CronJob' },
@@ -32,6 +50,14 @@ const DEPRECATIONS: Readonly<Record<string, Deprecation>> = {
       ['FlowSchema', 'PriorityLevelConfiguration'].map((kind) => [
         `flowcontrol.apiserver.k8s.io/${version} ${kind}`,
         { ...releases, use: `flowcontrol.apiserver.k8s.io/${by} ${kind}` },
+      ]),
+    ),
+  ),
+  ...Object.fromEntries(
+    PREVIEWS.flatMap(([version, kinds, since, by]) =>
+      kinds.map((kind) => [
+        `${version} ${kind}`,
+        { since, removed: since + 3, ...(by === undefined ? {} : { use: `${by} ${kind}` }) },
       ]),
     ),
   ),

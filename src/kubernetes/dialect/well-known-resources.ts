@@ -1,7 +1,7 @@
 /**
  * The resources that a kube-apiserver keeps in etcd, and their keys. This is data: `declared-resource.ts` (flags and
  * config) decides what is served, and `resource-registry.ts` holds it. Virtual resources (component statuses, bindings,
- * reviews) have no keys and are missing here, and so are alpha and most beta groups: declare them by prefix.
+ * reviews) have no keys and are missing here. The alpha and beta versions are those of Kubernetes 1.37.
  *
  * Built-in kinds have no API group in their key and a few have historic names (`minions`, `services/specs`, `ingress`,
  * `controllers`); CRDs, APIServices and custom resources do have it. Rows have the API server's own order of groups, so
@@ -16,12 +16,13 @@ import type { Resource } from '../../engine/model/resource.js'
 export interface WellKnownResource {
   readonly resource: Resource
   /**
-   * `default`: served from the start. `by-name`: only if the operator names it (Secrets). `other-version`: a version
+   * `default`: served from the start. `by-name`: only if the operator names it (Secrets). `preview`: an alpha or beta
+   * version, which the operator enables by name, as with the API server's `--runtime-config`. `other-version`: a version
    * dropped by current API servers, with the keys of a default row. Its objects are shown in the default's version; the
    * version itself is served only if the operator names it, never because of what is stored: equal flags give equal
    * discovery.
    */
-  readonly served: 'default' | 'by-name' | 'other-version'
+  readonly served: 'default' | 'by-name' | 'preview' | 'other-version'
 }
 
 interface Row {
@@ -33,6 +34,8 @@ interface Row {
   /** Below the etcd prefix, without slashes at the ends; absent if equal to the plural. */
   readonly path?: string
   readonly served?: WellKnownResource['served']
+  /** The version in which Kubernetes 1.37 stores it; that of the first row with its keys when absent. */
+  readonly stored?: string
 }
 
 type Extras = Omit<Row, 'plural' | 'kind' | 'namespaced'>
@@ -53,6 +56,7 @@ const inCluster = (plural: string, kind: string, extras: Extras = {}): Row => ({
 const ALL = ['all']
 const API_EXTENSIONS = ['api-extensions']
 const OTHER = { served: 'other-version' } as const
+const PREVIEW = { served: 'preview' } as const
 
 const ROWS: readonly (readonly [group: string, version: string, rows: readonly Row[]])[] = [
   [
@@ -130,7 +134,19 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
   [
     'certificates.k8s.io',
     'v1',
-    [inCluster('certificatesigningrequests', 'CertificateSigningRequest', { shortNames: ['csr'] })],
+    [
+      inCluster('certificatesigningrequests', 'CertificateSigningRequest', { shortNames: ['csr'] }),
+      inCluster('clustertrustbundles', 'ClusterTrustBundle', { stored: 'v1beta1' }),
+      inNamespace('podcertificaterequests', 'PodCertificateRequest', { stored: 'v1beta1' }),
+    ],
+  ],
+  [
+    'certificates.k8s.io',
+    'v1beta1',
+    [
+      inCluster('clustertrustbundles', 'ClusterTrustBundle', PREVIEW),
+      inNamespace('podcertificaterequests', 'PodCertificateRequest', PREVIEW),
+    ],
   ],
   [
     'networking.k8s.io',
@@ -191,6 +207,20 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
       inCluster('validatingwebhookconfigurations', 'ValidatingWebhookConfiguration', { categories: API_EXTENSIONS }),
     ],
   ],
+  ...['v1beta1', 'v1alpha1'].map(
+    (version) =>
+      [
+        'admissionregistration.k8s.io',
+        version,
+        [
+          inCluster('mutatingadmissionpolicies', 'MutatingAdmissionPolicy', { categories: API_EXTENSIONS, ...PREVIEW }),
+          inCluster('mutatingadmissionpolicybindings', 'MutatingAdmissionPolicyBinding', {
+            categories: API_EXTENSIONS,
+            ...PREVIEW,
+          }),
+        ],
+      ] as const,
+  ),
   [
     'apiextensions.k8s.io',
     'v1',
@@ -204,10 +234,66 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
     ],
   ],
   ['scheduling.k8s.io', 'v1', [inCluster('priorityclasses', 'PriorityClass', { shortNames: ['pc'] })]],
+  [
+    'scheduling.k8s.io',
+    'v1beta1',
+    [inNamespace('podgroups', 'PodGroup', PREVIEW), inNamespace('workloads', 'Workload', PREVIEW)],
+  ],
+  [
+    'scheduling.k8s.io',
+    'v1alpha3',
+    [
+      inNamespace('compositepodgroups', 'CompositePodGroup', PREVIEW),
+      inNamespace('podgroups', 'PodGroup', PREVIEW),
+      inNamespace('workloads', 'Workload', PREVIEW),
+    ],
+  ],
   ['coordination.k8s.io', 'v1', [inNamespace('leases', 'Lease')]],
+  ['coordination.k8s.io', 'v1beta1', [inNamespace('leasecandidates', 'LeaseCandidate', PREVIEW)]],
+  ['coordination.k8s.io', 'v1alpha2', [inNamespace('leasecandidates', 'LeaseCandidate', PREVIEW)]],
   ['node.k8s.io', 'v1', [inCluster('runtimeclasses', 'RuntimeClass')]],
   ['discovery.k8s.io', 'v1', [inNamespace('endpointslices', 'EndpointSlice')]],
   ['discovery.k8s.io', 'v1beta1', [inNamespace('endpointslices', 'EndpointSlice', OTHER)]],
+  [
+    'resource.k8s.io',
+    'v1',
+    [
+      inCluster('deviceclasses', 'DeviceClass'),
+      inCluster('devicetaintrules', 'DeviceTaintRule', { stored: 'v1beta2' }),
+      inNamespace('resourceclaims', 'ResourceClaim'),
+      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate'),
+      inCluster('resourceslices', 'ResourceSlice'),
+    ],
+  ],
+  [
+    'resource.k8s.io',
+    'v1beta2',
+    [
+      inCluster('deviceclasses', 'DeviceClass', PREVIEW),
+      inCluster('devicetaintrules', 'DeviceTaintRule', PREVIEW),
+      inNamespace('resourceclaims', 'ResourceClaim', PREVIEW),
+      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate', PREVIEW),
+      inCluster('resourceslices', 'ResourceSlice', PREVIEW),
+    ],
+  ],
+  [
+    'resource.k8s.io',
+    'v1beta1',
+    [
+      inCluster('deviceclasses', 'DeviceClass', PREVIEW),
+      inNamespace('resourceclaims', 'ResourceClaim', PREVIEW),
+      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate', PREVIEW),
+      inCluster('resourceslices', 'ResourceSlice', PREVIEW),
+    ],
+  ],
+  [
+    'resource.k8s.io',
+    'v1alpha3',
+    [
+      inCluster('devicetaintrules', 'DeviceTaintRule', PREVIEW),
+      inCluster('resourcepoolstatusrequests', 'ResourcePoolStatusRequest', PREVIEW),
+    ],
+  ],
   [
     'flowcontrol.apiserver.k8s.io',
     'v1',
@@ -228,15 +314,17 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
         ],
       ] as const,
   ),
+  ['internal.apiserver.k8s.io', 'v1alpha1', [inCluster('storageversions', 'StorageVersion', PREVIEW)]],
   [
-    'resource.k8s.io',
+    'storagemigration.k8s.io',
     'v1',
-    [
-      inCluster('deviceclasses', 'DeviceClass'),
-      inNamespace('resourceclaims', 'ResourceClaim'),
-      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate'),
-      inCluster('resourceslices', 'ResourceSlice'),
-    ],
+    [inCluster('storageversionmigrations', 'StorageVersionMigration', { stored: 'v1beta1' })],
+  ],
+  ['storagemigration.k8s.io', 'v1beta1', [inCluster('storageversionmigrations', 'StorageVersionMigration', PREVIEW)]],
+  [
+    'lifecycle.k8s.io',
+    'v1alpha1',
+    [inNamespace('evictionrequests', 'EvictionRequest', PREVIEW), inNamespace('evictions', 'Eviction', PREVIEW)],
   ],
 ]
 
@@ -269,6 +357,31 @@ export function wellKnownResources(etcdPrefix: string = DEFAULT_ETCD_PREFIX): re
       served: row.served ?? 'default',
     })),
   )
+}
+
+/** The version in which an API server of 1.37 stores a resource; undefined for one that is not in the table. */
+export function storageVersionOf({ group, plural }: Pick<Resource, 'group' | 'plural'>): string | undefined {
+  return STORAGE_VERSIONS.get(`${group}/${plural}`)
+}
+
+const STORAGE_VERSIONS = new Map<string, string>()
+for (const [group, version, rows] of ROWS)
+  for (const { plural, stored = version } of rows) {
+    const id = `${group}/${plural}`
+    if (!STORAGE_VERSIONS.has(id)) STORAGE_VERSIONS.set(id, stored)
+  }
+
+/**
+ * The rows that a value of the API server's `--runtime-config` enables: `api/all`, `api/beta`, `api/alpha`,
+ * `resource.k8s.io/v1beta1`. Empty when it names none.
+ */
+export function previewsOf(table: readonly WellKnownResource[], name: string): readonly WellKnownResource[] {
+  const [group = '', version = ''] = name.split('/')
+  return table.filter(({ resource, served }) => {
+    if (served !== 'preview') return false
+    if (group !== 'api') return resource.group === group && resource.version === version
+    return version === 'all' || (/^(alpha|beta)$/.test(version) && resource.version.includes(version))
+  })
 }
 
 /** `poddisruptionbudgets.v1.policy`, `pods.v1.`: unique in the table. */

@@ -126,6 +126,26 @@ void t.test('members that are not converted keep their spelling, to the last dig
   t.end()
 })
 
+void t.test('the key of a pod’s certificate request is a member of v1beta1 alone', (t) => {
+  const [v1, v1beta1] = ['certificates.k8s.io/v1', 'certificates.k8s.io/v1beta1'] as const
+  const members = { maxExpirationSeconds: 3600, stubPKCS10Request: 'eA==', unverifiedUserAnnotations: { a: 'b' } }
+  const old = { spec: { pkixPublicKey: 'eA==', proofOfPossession: null, ...members } }
+  t.match(converted(old, v1beta1, v1, 'PodCertificateRequest'), { apiVersion: v1, spec: members })
+  const back = converted({ spec: members }, v1, v1beta1, 'PodCertificateRequest')
+  t.equal(
+    JSON.stringify(back?.['spec']),
+    JSON.stringify({
+      maxExpirationSeconds: 3600,
+      pkixPublicKey: null,
+      proofOfPossession: null,
+      stubPKCS10Request: 'eA==',
+      unverifiedUserAnnotations: { a: 'b' },
+    }),
+  )
+  t.equal(hasSameMessage(v1beta1, v1, 'PodCertificateRequest'), false)
+  t.end()
+})
+
 void t.test('an object that cannot be converted is absent', (t) => {
   for (const [from, to, kind] of [
     ['v1', 'v2', 'Pod'],

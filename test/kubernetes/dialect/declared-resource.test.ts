@@ -133,6 +133,7 @@ void t.test('all problems are reported, and nothing is half accepted', async (t)
   const bad: readonly (readonly [string, RegExp])[] = [
     ['nonsense', /"nonsense" is not a known resource; declare a prefix/],
     ['', /"" is not a known resource/],
+    ['batch/v1', /"batch\/v1" is not an alpha or beta version, like "resource.k8s.io\/v1beta1", nor api\/all/],
     ['flags=config/', /must begin with "\/"/],
     ['flags=/config', /must end in "\/"/],
     ['flags=', /must begin with "\/"/],

@@ -1,6 +1,11 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { findWellKnown, wellKnownResources } from '../../../src/kubernetes/dialect/well-known-resources.js'
+import {
+  findWellKnown,
+  previewsOf,
+  qualifiedName,
+  wellKnownResources,
+} from '../../../src/kubernetes/dialect/well-known-resources.js'
 import { type Key, keyFromText, keyToText } from '../../../src/engine/model/event.js'
 import { keyOfName, nameOfKey } from '../../../src/engine/model/resource.js'
 
@@ -106,6 +111,22 @@ void t.test('the etcd prefix is taken as the API server takes it', async (t) => 
   ] as const) {
     t.equal(findWellKnown(wellKnownResources(given), 'pods')?.resource.etcdPrefix, expected, given)
   }
+})
+
+void t.test('alpha and beta versions are enabled one by one or together, and nothing else with them', async (t) => {
+  const named = (name: string): string[] => previewsOf(table, name).map(({ resource }) => qualifiedName(resource))
+  t.same(named('resource.k8s.io/v1alpha3'), [
+    'devicetaintrules.v1alpha3.resource.k8s.io',
+    'resourcepoolstatusrequests.v1alpha3.resource.k8s.io',
+  ])
+  const [all, beta, alpha] = ['api/all', 'api/beta', 'api/alpha'].map(named)
+  t.same([...beta!, ...alpha!].sort(), all!.toSorted())
+  t.ok(beta!.includes('leasecandidates.v1beta1.coordination.k8s.io'))
+  t.notOk(
+    all!.some((name) => /^secrets|\.v1\.|^cronjobs/.test(name)),
+    'neither stable ones nor those that are gone',
+  )
+  for (const name of ['resource.k8s.io/v1', 'api/ga', 'api', 'pods', 'batch/v1beta1', '']) t.same(named(name), [], name)
 })
 
 void t.test('only Secrets wait for their name, and only other versions wait to be asked for', async (t) => {

@@ -46,6 +46,8 @@ for (const version of ['v2', 'v2beta2']) {
 add('PodDisruptionBudget', 'policy/v1beta1', 'policy/v1', small.disruptionBudgetToV1)
 add('PodDisruptionBudget', 'policy/v1', 'policy/v1beta1', small.disruptionBudgetToV1beta1)
 add('CertificateSigningRequest', 'certificates.k8s.io/v1beta1', 'certificates.k8s.io/v1', small.signingRequestToV1)
+add('PodCertificateRequest', 'certificates.k8s.io/v1beta1', 'certificates.k8s.io/v1', small.podCertificateToV1)
+add('PodCertificateRequest', 'certificates.k8s.io/v1', 'certificates.k8s.io/v1beta1', small.podCertificateToV1beta1)
 for (const version of ['v1', 'v1beta1']) {
   add('RuntimeClass', 'node.k8s.io/v1alpha1', `node.k8s.io/${version}`, small.runtimeClassFromV1alpha1)
 }

@@ -63,8 +63,13 @@ export const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions:
   [['APIService'], ['apiregistration.k8s.io/v1', 'apiregistration.k8s.io/v1beta1']],
   [['ClusterTrustBundle'], ['certificates.k8s.io/v1', 'certificates.k8s.io/v1beta1', 'certificates.k8s.io/v1alpha1']],
   [
-    ['ResourceClaim', 'ResourceClaimTemplate', 'ResourceSlice', 'DeviceTaintRule'],
+    ['ResourceClaim', 'ResourceClaimTemplate', 'ResourceSlice'],
     ['resource.k8s.io/v1', 'resource.k8s.io/v1beta2'],
+  ],
+  [['DeviceTaintRule'], ['resource.k8s.io/v1', 'resource.k8s.io/v1beta2', 'resource.k8s.io/v1alpha3']],
+  [
+    ['Workload', 'PodGroup'],
+    ['scheduling.k8s.io/v1beta1', 'scheduling.k8s.io/v1alpha3'],
   ],
   [['DeviceClass'], ['resource.k8s.io/v1', 'resource.k8s.io/v1beta2', 'resource.k8s.io/v1beta1']],
   [['LeaseCandidate'], ['coordination.k8s.io/v1beta1', 'coordination.k8s.io/v1alpha2']],

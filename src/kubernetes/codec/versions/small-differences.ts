@@ -58,6 +58,27 @@ export function signingRequestToV1(request: JsonObject): JsonObject {
   return request.set('status', status.set('conditions', completed))
 }
 
+/** In certificates.k8s.io/v1 a pod's key is part of the stub of its request; v1beta1 had the key and a proof beside it. */
+export function podCertificateToV1(request: JsonObject): JsonObject {
+  const spec = request.object('spec')
+  return spec === null ? request : request.set('spec', spec.delete('pkixPublicKey').delete('proofOfPossession'))
+}
+
+/** What v1 does not have is null in v1beta1, where neither member is optional. */
+export function podCertificateToV1beta1(request: JsonObject): JsonObject {
+  const spec = request.object('spec')
+  if (spec === null) return request
+  const complete = JsonObject.empty()
+  for (const name of spec.names().filter((each) => !AFTER_THE_KEY.includes(each)))
+    complete.setIfAny(name, spec.get(name))
+  for (const name of ['pkixPublicKey', 'proofOfPossession']) complete.set(name, spec.get(name) ?? NULL)
+  for (const name of AFTER_THE_KEY) complete.setIfAny(name, spec.get(name))
+  return request.set('spec', complete)
+}
+
+const AFTER_THE_KEY = ['stubPKCS10Request', 'unverifiedUserAnnotations']
+const NULL = Buffer.from('null')
+
 /** In node.k8s.io/v1alpha1 all members were in a spec. */
 export function runtimeClassFromV1alpha1(runtimeClass: JsonObject): JsonObject {
   const spec = runtimeClass.object('spec') ?? JsonObject.empty()

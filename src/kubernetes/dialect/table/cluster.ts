@@ -1,7 +1,7 @@
 /** Rows of the cluster itself: nodes, namespaces, events, configuration, rights, policies, extensions. */
-import { ageOf, humanDuration } from './human-duration.js'
+import { ageOf } from './human-duration.js'
 import { conditionOf, countAt, entriesAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from './fields.js'
-import { AGE, column, formatSelector, NAME, nameOf, type Printer, printer, wide } from './printer.js'
+import { AGE, column, firstFew, formatSelector, NAME, nameOf, type Printer, printer, wide } from './printer.js'
 
 const ROLE_LABEL = 'node-role.kubernetes.io/'
 
@@ -65,7 +65,10 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     wide('Internal-IP', 'Address inside the cluster.', nodeAddress('InternalIP')),
     wide('External-IP', 'Address outside the cluster.', nodeAddress('ExternalIP')),
     wide('OS-Image', 'Operating system.', nodeInfo('osImage')),
-    wide('Kernel-Version', 'Kernel.', nodeInfo('kernelVersion')),
+    wide('Kernel-Version', 'Kernel, and the processor it is for.', (node) => {
+      const architecture = textAt(node, 'status', 'nodeInfo', 'architecture')
+      return nodeInfo('kernelVersion')(node) + (architecture === '' ? '' : ` (${architecture})`)
+    }),
     wide('Container-Runtime', 'Container runtime.', nodeInfo('containerRuntimeVersion')),
   ),
   Namespace: printer(
@@ -101,7 +104,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     wide('Count', 'How often it was seen.', (event) =>
       has(event, 'series') ? countAt(event, 'series', 'count') : eventCount(event),
     ),
-    wide('Name', 'Name of the event.', nameOf),
+    column('Name', 'string', 'Name of the event.', nameOf, { priority: 1, format: 'name' }),
   ),
   ConfigMap: printer(
     NAME,
@@ -119,16 +122,12 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     column('Data', 'string', 'Entries in it.', (object) => entriesAt(object, 'data').length),
     AGE,
   ),
-  ServiceAccount: printer(
-    NAME,
-    column('Secrets', 'string', 'Secrets it may mount.', (object) => listAt(object, 'secrets').length),
-    AGE,
-  ),
+  ServiceAccount: printer(NAME, AGE),
   ResourceQuota: printer(
     NAME,
-    AGE,
     column('Request', 'string', 'What may be requested: used of granted.', (object) => quota(object, false)),
     column('Limit', 'string', 'What limits may add up to: used of granted.', (object) => quota(object, true)),
+    AGE,
   ),
   PriorityClass: printer(
     NAME,
@@ -154,6 +153,48 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     column('Holder', 'string', 'Who holds it.', (object) => textAt(object, 'spec', 'holderIdentity')),
     AGE,
   ),
+  LeaseCandidate: printer(
+    NAME,
+    column('LeaseName', 'string', 'The lease it could hold.', (object) => textAt(object, 'spec', 'leaseName')),
+    column('BinaryVersion', 'string', 'Version of its program.', (object) => textAt(object, 'spec', 'binaryVersion')),
+    column('EmulationVersion', 'string', 'Version that it behaves as.', (object) =>
+      textAt(object, 'spec', 'emulationVersion'),
+    ),
+    AGE,
+  ),
+  StorageVersion: printer(
+    NAME,
+    column(
+      'CommonEncodingVersion',
+      'string',
+      'Version in which all servers store.',
+      (object) => textAt(object, 'status', 'commonEncodingVersion') || '<unset>',
+    ),
+    column('StorageVersions', 'string', 'Version in which each server stores.', (object) =>
+      firstFew(
+        listAt(object, 'status', 'storageVersions').map(
+          (each) => `${textAt(each, 'apiServerID')}=${textAt(each, 'encodingVersion')}`,
+        ),
+        3,
+        '<unset>',
+      ),
+    ),
+    AGE,
+  ),
+  StorageVersionMigration: printer(
+    { ...NAME, format: '' },
+    column('Resource', 'string', 'What is stored again.', (object) => {
+      const group = textAt(object, 'spec', 'resource', 'group')
+      return `${textAt(object, 'spec', 'resource', 'resource')}${group === '' ? '' : `.${group}`}`
+    }),
+    column('Status', 'string', 'How far it is.', (object) =>
+      listAt(object, 'status', 'conditions')
+        .filter((condition) => textAt(condition, 'status') === 'True')
+        .map((condition) => textAt(condition, 'type'))
+        .filter((type) => /^(Running|Failed|Succeeded)$/.test(type))
+        .reduce((_, type) => type, 'Unknown'),
+    ),
+  ),
   RoleBinding: BINDING,
   ClusterRoleBinding: BINDING,
   MutatingWebhookConfiguration: WEBHOOKS,
@@ -172,22 +213,6 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ),
   ValidatingAdmissionPolicyBinding: POLICY_BINDING,
   MutatingAdmissionPolicyBinding: POLICY_BINDING,
-  CertificateSigningRequest: printer(
-    NAME,
-    AGE,
-    column(
-      'SignerName',
-      'string',
-      'Who is asked to sign.',
-      (object) => textAt(object, 'spec', 'signerName') || '<none>',
-    ),
-    column('Requestor', 'string', 'The user who made the request.', (object) => textAt(object, 'spec', 'username')),
-    column('RequestedDuration', 'string', 'How long it should be valid.', (object) => {
-      const seconds = numberAt(object, 'spec', 'expirationSeconds')
-      return seconds === undefined ? '<none>' : humanDuration(seconds * 1_000)
-    }),
-    column('Condition', 'string', 'What was decided.', signingCondition),
-  ),
   FlowSchema: printer(
     NAME,
     column('PriorityLevel', 'string', 'Priority level of its requests.', (object) =>
@@ -301,11 +326,4 @@ function quota(object: unknown, limits: boolean): string {
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, hard]) => `${name}: ${scalarAt('0', object, 'status', 'used', name)}/${String(hard)}`)
     .join(', ')
-}
-
-function signingCondition(object: unknown): string {
-  const types = new Set(listAt(object, 'status', 'conditions').map((condition) => textAt(condition, 'type')))
-  const decision = types.has('Denied') ? 'Denied' : types.has('Approved') ? 'Approved' : 'Pending'
-  const failed = types.has('Failed') ? ',Failed' : ''
-  return `${decision}${failed}${textAt(object, 'status', 'certificate') === '' ? '' : ',Issued'}`
 }

@@ -75,10 +75,9 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
       const parent = field(object, 'spec', 'parentRef')
       if (typeof parent !== 'object' || parent === null) return '<none>'
       const group = textAt(parent, 'group')
-      const resource = `${textAt(parent, 'resource')}${group === '' ? '' : `.${group}`}`
+      const resource = `${textAt(parent, 'resource')}${group === '' ? '' : `.${group}`}`.toLowerCase()
       return [resource, textAt(parent, 'namespace'), textAt(parent, 'name')].filter((part) => part !== '').join('/')
     }),
-    AGE,
   ),
   ServiceCIDR: printer(
     NAME,

@@ -1,4 +1,4 @@
-/** Rows of volumes, of their providers, and of devices. */
+/** Rows of volumes, and of their providers. */
 import { entriesAt, field, has, isTrue, listAt, scalarAt, textAt } from './fields.js'
 import { AGE, column, NAME, nameOf, type Printer, printer, wide } from './printer.js'
 
@@ -133,16 +133,6 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
     ),
     column('Capacity', 'string', 'Remaining capacity.', (object) => scalarAt('<unset>', object, 'capacity')),
   ),
-  DeviceClass: printer(NAME, AGE),
-  ResourceClaimTemplate: printer(NAME, AGE),
-  ResourceClaim: printer(NAME, column('State', 'string', 'Whether it is allocated and reserved.', claimState), AGE),
-  ResourceSlice: printer(
-    NAME,
-    column('Node', 'string', 'Node that has the devices.', (object) => textAt(object, 'spec', 'nodeName')),
-    column('Driver', 'string', 'Driver of the devices.', (object) => textAt(object, 'spec', 'driver')),
-    column('Pool', 'string', 'Pool the devices are in.', (object) => textAt(object, 'spec', 'pool', 'name')),
-    AGE,
-  ),
 }
 
 function phase(object: unknown): string {
@@ -171,13 +161,4 @@ function isDefaultClass(object: unknown): boolean {
   return entriesAt(object, 'metadata', 'annotations').some(
     ([key, value]) => /^storageclass(\.beta)?\.kubernetes\.io\/is-default-class$/.test(key) && value === 'true',
   )
-}
-
-function claimState(claim: unknown): string {
-  const states = [
-    ...(has(claim, 'metadata', 'deletionTimestamp') ? ['deleted'] : []),
-    ...(has(claim, 'status', 'allocation') ? ['allocated'] : []),
-    ...(listAt(claim, 'status', 'reservedFor').length > 0 ? ['reserved'] : []),
-  ]
-  return states.join(',') || 'pending'
 }

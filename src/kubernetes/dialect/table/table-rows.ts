@@ -1,11 +1,14 @@
 /** Finds the columns of a resource, and computes the row of an object. */
 import type { ServedResource } from '../resource-registry.js'
+import { certificatePrinters } from './certificates.js'
 import { clusterPrinters, priorityLevel } from './cluster.js'
 import { customPrinter, declaredPrinter, plainPrinter } from './custom-columns.js'
 import { definitionPrinter } from './definition.js'
+import { devicePrinters } from './devices.js'
 import { networkPrinters } from './network.js'
 import { podPrinter } from './pod.js'
 import type { Cell, Column, Printer, RowCondition } from './printer.js'
+import { schedulingPrinters } from './scheduling.js'
 import { storagePrinters } from './storage.js'
 import { workloadPrinters } from './workloads.js'
 
@@ -19,6 +22,9 @@ const KINDS: Readonly<Record<string, Printer>> = {
   ...workloadPrinters,
   ...networkPrinters,
   ...storagePrinters,
+  ...devicePrinters,
+  ...schedulingPrinters,
+  ...certificatePrinters,
   ...clusterPrinters,
   CustomResourceDefinition: definitionPrinter,
 }

@@ -10,7 +10,7 @@ export const watchingOptions = {
     group: 'Resources',
     default: [],
     parseItem: (text) => text,
-    doc: '"secrets" adds a known resource that is off by default; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource, because its objects are in another etcd, or too many: with --passthrough the API server answers for it, otherwise it is unknown here. Items are separated by commas, and the flag may be repeated. The YAML key resources takes more detail, and a prefix that contains a comma.',
+    doc: '"secrets" adds a known resource that is off by default; "resource.k8s.io/v1beta1" adds an alpha or beta version, and "api/all", "api/beta" or "api/alpha" all such, as in the API server\'s --runtime-config; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource, because its objects are in another etcd, or too many: with --passthrough the API server answers for it, otherwise it is unknown here. Items are separated by commas, and the flag may be repeated. The YAML key resources takes more detail, and a prefix that contains a comma.',
   }),
   kubernetesResources: choice({
     flag: '--kubernetes-resources',

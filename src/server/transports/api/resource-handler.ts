@@ -98,18 +98,26 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
 
 /** Returns the resource of the path, and its subresource if named. @throws StatusError if that is not served. */
 function find(context: ApiContext, request: Request): LiveResource | UncachedResource {
-  const { exchange, path, verb } = request
+  const { exchange, path } = request
   const found = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
   if (found === undefined) throw context.whyUnknown(path.group) ?? unknownResource()
-  const { deprecation } = found.served
-  if (deprecation !== null) exchange.warn(deprecation)
-  if (path.subresource === '') return found
+  const { deprecation, origin } = found.served
+  // Kubernetes' own kinds warn by the route: there is none to an unknown subresource, and a scale is of another kind.
+  const warn = (): void => void (deprecation !== null && exchange.warn(deprecation))
+  if (origin === 'custom') warn()
+  if (path.subresource !== '') checkSubresource(request, found)
+  if (origin !== 'custom' && path.subresource !== 'scale') warn()
+  return found
+}
+
+/** @throws StatusError where it is not served, or not for this verb. */
+function checkSubresource(request: Request, found: LiveResource | UncachedResource): void {
+  const { path, verb } = request
   if (!hasSubresource(found.served, path.subresource)) throw unservedError(request, found)
   if (path.subresource === EVICTION_NAME && verb !== 'create') {
     throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
   }
   if (isRead(verb) && verb !== 'get') throw unknownResource()
-  return found
 }
 
 /** Opens a cache for this request alone. @returns null if the client has left meanwhile. */

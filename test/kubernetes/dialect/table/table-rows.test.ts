@@ -17,6 +17,11 @@ function served(name: string): ServedResource {
   return servedResource(found.resource, 'well-known')
 }
 
+/** A time so many seconds from now. */
+function at(seconds: number): string {
+  return new Date(NOW + seconds * 1_000).toISOString()
+}
+
 /** The row as `kubectl get` would show it: column name to cell. */
 function shown(resource: ServedResource, object: unknown): Record<string, Cell | undefined> {
   const { cells } = tableRow(resource, object, NOW)
@@ -39,17 +44,19 @@ const ADDED_SINCE: ReadonlySet<string> = new Set([
     (name) => `customresourcedefinitions ${name}`,
   ),
 ])
+const REMOVED_SINCE: ReadonlySet<string> = new Set(['serviceaccounts Secrets'])
 const TEXT_SINCE: ReadonlySet<string> = new Set(['pods Restarts'])
 
 void t.test('columns and first rows are those that a real API server answered', async (t) => {
   const file = new URL('../../../../../test/data/kube-apiserver-1.20/tables.json', import.meta.url)
   const tables = JSON.parse(readFileSync(file, 'utf8')) as RealTable[]
   t.ok(tables.length > 15)
-  for (const { path, columns, rows, objects } of tables) {
+  for (const { path, columns: all, rows, objects } of tables) {
     const match = /^\/(?:api|apis\/([^/]+))\/([^/]+)\/([^/]+)$/.exec(path)
     const [, group = '', version = '', plural = ''] = match ?? []
     if (group === 'edge.example.com') continue
     const resource = served(group === '' ? plural : `${plural}.${version}.${group}`)
+    const columns = all.filter(([name]) => !REMOVED_SINCE.has(`${plural} ${name}`))
     const kept = tableColumns(resource).flatMap((column, index) =>
       ADDED_SINCE.has(`${plural} ${column.name}`) ? [] : [{ column, index }],
     )
@@ -62,12 +69,13 @@ void t.test('columns and first rows are those that a real API server answered', 
       if (TEXT_SINCE.has(`${plural} ${name}`)) continue
       t.equal(kept[at]?.column.type, type, `${path} ${name}`)
     }
-    const ageAt = columns.findIndex(([name]) => name === 'Age')
+    const ageAt = all.findIndex(([name]) => name === 'Age')
     for (const [at, row] of rows.entries()) {
       const object = objects[at]
       const now = Date.parse(object?.metadata.creationTimestamp ?? '') + secondsOf(row[ageAt]) * 1_000
       const { cells } = tableRow(resource, object, now)
-      const expected = row.map((cell, index) =>
+      const stillShown = row.filter((_, index) => columns.includes(all[index]!))
+      const expected = stillShown.map((cell, index) =>
         TEXT_SINCE.has(`${plural} ${columns[index]?.[0]}`) ? String(cell) : cell,
       )
       t.same(
@@ -725,6 +733,111 @@ void t.test('every table begins with the columns that name the object, and no co
     t.equal(new Set(names).size, names.length, resource.plural)
     t.ok(names.includes('Name'), resource.plural)
   }
+})
+
+void t.test('pods that are to be scheduled or to go show how far that is', async (t) => {
+  const group = served('podgroups')
+  const conditions = (type: string, status: string, reason = ''): object => ({
+    status: { conditions: [{ type, status, reason }] },
+  })
+  const gang = { metadata, spec: { schedulingPolicy: { gang: {} }, workloadRef: { workloadName: 'w' } } }
+  t.match(shown(group, gang), { Policy: 'Gang', Workload: 'w', Status: 'Pending' })
+  t.match(shown(group, { metadata, spec: {}, ...conditions('PodGroupInitiallyScheduled', 'False') }), {
+    Policy: 'Basic',
+    Workload: '<none>',
+    Status: 'Unschedulable',
+  })
+  t.match(shown(group, { ...conditions('PodGroupInitiallyScheduled', 'True') }), { Status: 'Scheduled' })
+  t.match(shown(group, { ...conditions('DisruptionTarget', 'True', 'Preempted') }), { Status: 'Preempted' })
+
+  const eviction = served('evictions')
+  const responders = (state: string, own: object): object => ({
+    metadata,
+    spec: { target: { pod: { name: 'web' } } },
+    status: {
+      observedGeneration: 1,
+      requesters: [{ name: 'b' }, { name: 'a' }, { name: 'c', intent: 'Withdrawn' }],
+      targetResponders: [
+        { name: 'first', state: 'Completed' },
+        { name: 'second', state },
+        { name: 'third', state: 'Inactive' },
+      ],
+      responders: [{ name: 'second', ...own }],
+    },
+  })
+  t.match(
+    shown(
+      eviction,
+      responders('Active', {
+        startTime: at(-60),
+        expectedCompletionTime: at(30),
+        heartbeatTime: at(-5),
+        message: ' on it\n',
+      }),
+    ),
+    {
+      Target: 'web',
+      'Target Type': 'Pod',
+      Status: 'Progressing',
+      'Active Responder': 'second (2/3)',
+      'Responder Status': 'Started (60s ago)',
+      'Responder Expected Finish': 'in 30s',
+      Requesters: 'a + 1 more...',
+      'Responder Heartbeat': '5s ago',
+      'Responder Status Message': 'on it',
+    },
+  )
+  t.match(shown(eviction, responders('Completed', { completionTime: at(-60) })), {
+    'Responder Status': 'Completed (60s ago)',
+    'Responder Expected Finish': '-',
+  })
+  t.match(shown(eviction, { ...conditions('Failed', 'True', 'Cancelled') }), {
+    Target: '<unset>',
+    Status: 'Failed (Cancelled)',
+    'Active Responder': '<unset> (0/0)',
+    Requesters: '<none>',
+    'Responder Status Message': '<unset>',
+  })
+})
+
+void t.test('what devices and certificates were asked for shows what became of it', async (t) => {
+  const request = served('resourcepoolstatusrequests')
+  t.match(shown(request, { metadata, spec: { driver: 'd' } }), { Driver: 'd', Total: '-', Pools: 0, Status: 'Pending' })
+  const pools = [
+    { totalDevices: 3, allocatedDevices: 1 },
+    { totalDevices: 2, validationError: 'x' },
+  ]
+  const complete = { type: 'Complete', status: 'True', lastTransitionTime: at(-60) }
+  t.match(shown(request, { status: { poolCount: 3, pools, conditions: [complete] } }), {
+    Total: '5',
+    Allocated: '1',
+    Available: '0',
+    Errors: '1',
+    Pools: 3,
+    Status: 'Complete (2/3 pools)',
+    Completed: '60s',
+  })
+  t.match(shown(request, { status: { pools, conditions: [{ type: 'Failed', status: 'True' }] } }), {
+    Total: '-',
+    Status: 'Failed',
+    Completed: '<none>',
+  })
+  t.match(
+    shown(served('podcertificaterequests'), { spec: { podName: 'web' }, status: { conditions: [{ type: 'Issued' }] } }),
+    {
+      PodName: 'web',
+      State: 'Issued',
+      UnverifiedUserAnnotations: '<none>',
+    },
+  )
+  t.match(shown(served('clustertrustbundles'), {}), { SignerName: '<none>' })
+  t.match(
+    shown(served('storageversionmigrations'), { spec: { resource: { group: 'apps', resource: 'deployments' } } }),
+    {
+      Resource: 'deployments.apps',
+      Status: 'Unknown',
+    },
+  )
 })
 
 void t.test('a custom resource shows its definition’s columns', async (t) => {

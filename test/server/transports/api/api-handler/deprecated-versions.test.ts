@@ -89,10 +89,33 @@ void t.test('a deprecated built-in version is answered with its warning, beside 
   })
   const endpoints = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
   t.equal(await warningOf(`${h.url}/api/v1/endpoints`), endpoints)
+  t.equal(await warningOf(`${h.url}/api/v1/namespaces/default/endpoints/nobody`), endpoints, 'what is not there')
+  t.equal(await warningOf(`${h.url}/api/v1/namespaces/default/endpoints/a/status`), null, 'it has no such part')
   t.equal(await warningOf(`${h.url}/api/v1/pods`), null)
   h.put('services/endpoints/default/b/c', {})
   await until(async () => ((await warningOf(`${h.url}/api/v1/endpoints`)) ?? '') !== endpoints, 'one cannot be served')
   t.match(await warningOf(`${h.url}/api/v1/endpoints`), /^299 - "v1 Endpoints .*", 299 - "1 objects of endpoints are/)
+})
+
+void t.test('what is stored in one version is served in each that is enabled', async (t) => {
+  const candidate = {
+    apiVersion: 'coordination.k8s.io/v1beta1',
+    kind: 'LeaseCandidate',
+    metadata: { name: 'a', namespace: 'default' },
+    spec: { leaseName: 'scheduler' },
+  }
+  const h = await startApp(t, {
+    flags: ['--resource', 'coordination.k8s.io/v1alpha2'],
+    objects: { 'leasecandidates/default/a': candidate },
+  })
+  const path = `${h.url}/apis/coordination.k8s.io/v1alpha2/namespaces/default/leasecandidates`
+  t.match(await (await fetch(`${path}/a`)).json(), { apiVersion: 'coordination.k8s.io/v1alpha2', spec: candidate.spec })
+  t.equal(
+    await warningOf(path),
+    '299 - "coordination.k8s.io/v1alpha2 LeaseCandidate is deprecated in v1.35+, unavailable in v1.38+"',
+  )
+  t.equal((await fetch(path.replace('v1alpha2', 'v1beta1'))).status, 404, 'not in the version that is not enabled')
+  t.equal((await fetch(`${h.url}/apis/certificates.k8s.io/v1/clustertrustbundles`)).status, 200, 'stable ones always')
 })
 
 void t.test('a removed built-in version that the configuration names has its warning too', async (t) => {

@@ -1,0 +1,123 @@
+/** Rows of pods that are scheduled together, and of pods that are asked to go. */
+import { conditionOf, countAt, field, has, listAt, textAt } from './fields.js'
+import { ageOf, humanDuration, timeOf } from './human-duration.js'
+import { AGE, column, firstFew, NAME, type Printer, printer, wide } from './printer.js'
+
+const POLICY = column('Policy', 'string', 'Whether all are scheduled or none.', (object) =>
+  has(object, 'spec', 'schedulingPolicy', 'gang') ? 'Gang' : 'Basic',
+)
+const WORKLOAD = column('Workload', 'string', 'Workload it belongs to.', (object) =>
+  has(object, 'spec', 'workloadRef') ? textAt(object, 'spec', 'workloadRef', 'workloadName') : '<none>',
+)
+const TARGET = column('Target', 'string', 'What is to go.', (object) =>
+  isOfPod(object) ? textAt(object, 'spec', 'target', 'pod', 'name') : '<unset>',
+)
+const TARGET_TYPE = column('Target Type', 'string', 'Kind of what is to go.', (object) =>
+  isOfPod(object) ? 'Pod' : '<unset>',
+)
+const EVICTION_STATUS = column('Status', 'string', 'How far it is.', evictionStatus)
+
+export const schedulingPrinters: Readonly<Record<string, Printer>> = {
+  Workload: printer(NAME, AGE),
+  PodGroup: printer(NAME, POLICY, WORKLOAD, column('Status', 'string', 'Whether it is scheduled.', groupStatus), AGE),
+  CompositePodGroup: printer(NAME, POLICY, WORKLOAD, AGE),
+  EvictionRequest: printer(
+    NAME,
+    TARGET,
+    TARGET_TYPE,
+    EVICTION_STATUS,
+    column('Requester', 'string', 'Who asks.', (object) => textAt(object, 'spec', 'requester')),
+    column('Intent', 'string', 'What is asked.', (object) => textAt(object, 'spec', 'intent')),
+    AGE,
+  ),
+  Eviction: printer(
+    NAME,
+    TARGET,
+    TARGET_TYPE,
+    EVICTION_STATUS,
+    column('Active Responder', 'string', 'Who sees to it, and how many have.', (object) => {
+      const called = listAt(object, 'status', 'targetResponders')
+      const met = called.filter((responder) => textAt(responder, 'state') === 'Active' || isProcessed(responder))
+      const name = nameOf(activeResponder(object)) || '<unset>'
+      return `${name} (${met.length}/${called.length})`
+    }),
+    column('Responder Status', 'string', 'What it says.', responderStatus),
+    column('Responder Expected Finish', 'string', 'When it will be done.', expectedFinish),
+    column('Requesters', 'string', 'Who asks.', (object) => {
+      const requesters = listAt(object, 'status', 'requesters')
+      const still = requesters.filter((one) => textAt(one, 'intent') !== 'Withdrawn').map(nameOf)
+      return firstFew(still.toSorted(), 1, requesters.length > 0 ? '<withdrawn>' : '<none>')
+    }),
+    AGE,
+    wide('Responder Heartbeat', 'Time since it was last heard.', (object, nowMs) => {
+      const heartbeat = field(responder(object), 'heartbeatTime')
+      return has(heartbeat) ? `${ageOf(heartbeat, nowMs)} ago` : '<unset>'
+    }),
+    wide(
+      'Responder Status Message',
+      'What it says, in a sentence.',
+      (object) => textAt(responder(object), 'message').trim() || '<unset>',
+    ),
+  ),
+}
+
+function groupStatus(group: unknown): string {
+  const disruption = conditionOf(group, 'DisruptionTarget')
+  if (disruption !== undefined) return textAt(disruption, 'reason')
+  const scheduled = conditionOf(group, 'PodGroupInitiallyScheduled')
+  if (scheduled === undefined) return 'Pending'
+  return textAt(scheduled, 'status') === 'True' ? 'Scheduled' : 'Unschedulable'
+}
+
+function isOfPod(object: unknown): boolean {
+  return has(object, 'spec', 'target', 'pod')
+}
+
+function nameOf(object: unknown): string {
+  return textAt(object, 'name')
+}
+
+function evictionStatus(object: unknown): string {
+  for (const type of ['TargetEvicted', 'Failed']) {
+    const condition = conditionOf(object, type)
+    if (textAt(condition, 'status') === 'True') return `${type} (${textAt(condition, 'reason')})`
+  }
+  return countAt(object, 'status', 'observedGeneration') > 0 ? 'Progressing' : 'Pending'
+}
+
+function isProcessed(called: unknown): boolean {
+  return /^(Canceled|Interrupted|Completed)$/.test(textAt(called, 'state'))
+}
+
+/** The one that is at work, else the last that was. */
+function activeResponder(object: unknown): unknown {
+  const called = listAt(object, 'status', 'targetResponders')
+  return called.findLast((one) => textAt(one, 'state') === 'Active') ?? called.findLast(isProcessed)
+}
+
+/** What the active one says of itself. */
+function responder(object: unknown): unknown {
+  const active = activeResponder(object)
+  if (active === undefined) return undefined
+  return listAt(object, 'status', 'responders').find((one) => nameOf(one) === nameOf(active))
+}
+
+function responderStatus(object: unknown, nowMs: number): string {
+  const own = responder(object)
+  if (own === undefined) return '<unset>'
+  const state = textAt(activeResponder(object), 'state')
+  if (state === 'Active' && has(own, 'startTime')) return `Started (${ageOf(field(own, 'startTime'), nowMs)} ago)`
+  if (state === 'Completed' && has(own, 'completionTime'))
+    return `${state} (${ageOf(field(own, 'completionTime'), nowMs)} ago)`
+  return state
+}
+
+function expectedFinish(object: unknown, nowMs: number): string {
+  const own = responder(object)
+  if (own === undefined) return '<unknown>'
+  if (textAt(activeResponder(object), 'state') !== 'Active') return '-'
+  const expected = field(own, 'expectedCompletionTime')
+  if (!has(own, 'startTime') || !has(expected)) return '<unknown>'
+  const leftMs = timeOf(expected) - nowMs
+  return leftMs > 0 ? `in ${humanDuration(leftMs)}` : `${ageOf(expected, nowMs)} ago`
+}
