@@ -111,7 +111,7 @@ function importsIn(path: string): Import[] {
 const files = listFiles(source, '.ts')
 const imports = files.flatMap(importsIn)
 
-void t.test('every folder of src is a stage that the table knows, and only the entry lies outside', (t) => {
+void t.test('every folder of src is a stage in the table, and only the entry point lies outside', (t) => {
   t.same(
     files.filter((path) => !path.includes(sep)),
     [ENTRY],
@@ -135,7 +135,7 @@ void t.test('every import between stages points down', (t) => {
   t.end()
 })
 
-void t.test('the table itself has no circle', (t) => {
+void t.test('the table itself has no cycle', (t) => {
   const heights = new Map<string, number>()
   const height = (stage: string, path: readonly string[]): number => {
     if (path.includes(stage)) throw new Error(`circle of stages: ${[...path, stage].join(' → ')}`)
@@ -149,7 +149,7 @@ void t.test('the table itself has no circle', (t) => {
   t.end()
 })
 
-void t.test('no file imports itself by way of others, not even for a type', (t) => {
+void t.test('no file imports itself indirectly, not even for a type', (t) => {
   const targets = new Map(files.map((file) => [file, new Set<string>()]))
   for (const { from, to } of imports) targets.get(from)!.add(to)
   t.same(findCircles(targets), [])
@@ -166,7 +166,7 @@ void t.test('no file imports itself by way of others, not even for a type', (t) 
   t.end()
 })
 
-void t.test('a test lies beside the mirror of its source', (t) => {
+void t.test('a test lies at the mirrored path of its source', (t) => {
   const misplaced = listFiles(tests, '.test.ts').filter((path) => {
     if (!path.includes(sep) || CROSS_CUTTING.has(path.split(sep)[0]!)) return false
     const mirrored = join(source, path.replace(/\.test\.ts$/, ''))

@@ -6,7 +6,7 @@ import { MAGIC } from '../../bench/support/objects.js'
 
 const AGENTS = 60
 
-void t.test('the changes are whole rounds of objects that are there before, each with its mark', (t) => {
+void t.test('the changes are whole rounds of the existing objects, each with its mark', (t) => {
   const { changes, classes, written } = agentsOf(AGENTS)
   t.equal(changes.length % EVENTS_OF_ROUND, 0, 'whole rounds')
   t.equal(classes.length, changes.length)
@@ -22,7 +22,7 @@ void t.test('the changes are whole rounds of objects that are there before, each
   t.end()
 })
 
-void t.test('every event is owed to the agents that watch its kind', (t) => {
+void t.test('every event is expected by the agents that watch its kind', (t) => {
   const agents = agentsOf(AGENTS)
   const { changes, classes } = agents
   const watches = agents.paths(1)
@@ -52,7 +52,7 @@ void t.test('every event is owed to the agents that watch its kind', (t) => {
   t.end()
 })
 
-void t.test('a ratio is that of one round, and the middle one is told', (t) => {
+void t.test('a ratio compares one round, and the median one is reported', (t) => {
   const row = (subject: string, round: number, cpu: number) => ({
     question: 'agents',
     subject,

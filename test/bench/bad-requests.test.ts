@@ -10,7 +10,7 @@ import { pod } from '../support/pod.js'
 
 const SCALE = 0.005
 
-void t.test('each known-bad request is answered, and nobody after it is refused', async (t) => {
+void t.test('each known-bad request is answered, and no later request is refused', async (t) => {
   const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
   writeFileSync(tokens, TOKEN_FILE)
   const flags = ['--enable-writes=true', `--token-auth-file=${tokens}`, '--authorization-mode=RBAC']
@@ -44,7 +44,7 @@ void t.test('each known-bad request is answered, and nobody after it is refused'
   }
 })
 
-void t.test('each flood ends, and others are answered beside and after it', async (t) => {
+void t.test('each flood ends, and other clients are answered during and after it', async (t) => {
   const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
   // The flood's own user may be told to wait.
   writeFileSync(tokens, `${TOKEN_FILE}other,other,3,system:masters\n`)

@@ -33,7 +33,7 @@ for (const part of ['everything', 'custom resources'] satisfies ClusterPart[]) {
   })
 }
 
-void t.test('what is deleted in a round was changed in that round before', (t) => {
+void t.test('what a round deletes was changed earlier in that round', (t) => {
   const { changes, classes, eventsOfRound } = clusterOf(NODES, 'everything')
   for (const [at, { key, value }] of changes.entries()) {
     if (value !== null) continue
@@ -44,7 +44,7 @@ void t.test('what is deleted in a round was changed in that round before', (t) =
   t.end()
 })
 
-void t.test('objects of Kubernetes are protobuf that can be read, and each has its mark', (t) => {
+void t.test('Kubernetes objects are readable protobuf, and each has its mark', (t) => {
   const schema = kubernetesSchema()
   const { written, changes } = clusterOf(NODES, 'everything')
   const kinds = new Set<string>()

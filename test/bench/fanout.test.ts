@@ -40,6 +40,6 @@ void t.test('a quick fan-out gives one exact row for each subject and load', { t
   t.same(new Set(rows.map((row) => row['run'])).size, 1, 'all rows belong to one run')
 })
 
-void t.test('a subject that is not there is an error', async (t) => {
+void t.test('a missing subject is an error', async (t) => {
   await t.rejects(bench('fanout', '--quick', '--subjects', 'nobody'), /no subject nobody/)
 })

@@ -66,7 +66,7 @@ async function served(
 
 const one = (...sequences: number[]): string => sequences.map((sequence) => chunk(event(sequence))).join('')
 
-void t.test('every event once and in order is no fault', async (t) => {
+void t.test('every event once and in order is not a fault', async (t) => {
   const report = await served(() => [one(0, 1, 2)], 3)
   t.match(report, { event: 'caught-up', received: 3, missing: 0, repeated: 0, strays: 0 })
 })
@@ -94,29 +94,29 @@ void t.test('a repetition is counted', async (t) => {
   t.match(await served(() => [one(0, 1, 1, 2)], 3), { received: 4, repeated: 1 })
 })
 
-void t.test('a hole that one of the watchers has is counted', async (t) => {
+void t.test('a hole in one watcher is counted', async (t) => {
   const report = await served((index) => [index === 0 ? one(0, 1, 2, 3) : one(0, 1, 3)], 4, { watchers: 2 })
   t.match(report, { received: 7, missing: 1, repeated: 0 })
 })
 
-void t.test('a hole that all watchers have leaves them waiting', async (t) => {
+void t.test('a hole in all watchers leaves them waiting', async (t) => {
   const report = await served(() => [one(0, 1, 3)], 4, { watchers: 2 })
   t.match(report, { event: 'late', received: 6 })
 })
 
-void t.test('an order that differs between watchers is counted', async (t) => {
+void t.test('a different order between watchers is counted', async (t) => {
   const report = await served((index) => [index === 0 ? one(0, 1, 2) : one(0, 2, 1)], 3, { watchers: 2 })
   t.match(report, { received: 6, missing: 1, repeated: 1 })
 })
 
-void t.test('with a stride, each watcher is owed its own events and no other', async (t) => {
+void t.test('with a stride, each watcher expects its own events and no others', async (t) => {
   const right = await served((index) => [index === 0 ? one(0, 2) : one(1, 3)], 4, { watchers: 2, stride: 2 })
   t.match(right, { event: 'caught-up', received: 4, missing: 0, repeated: 0, strays: 0 })
   const wrong = await served((index) => [index === 0 ? one(0, 1, 2) : one(1, 3)], 4, { watchers: 2, stride: 2 })
   t.match(wrong, { received: 5, strays: 1 })
 })
 
-void t.test('streams of HTTP/2 over TLS are told apart, however their frames are cut', async (t) => {
+void t.test('HTTP/2 streams over TLS are distinguished however their frames are cut', async (t) => {
   const workspace = createWorkspace()
   t.teardown(() => workspace.remove())
   const { certFile, keyFile } = workspace.tls()
@@ -139,7 +139,7 @@ void t.test('streams of HTTP/2 over TLS are told apart, however their frames are
   t.match(report, { event: 'caught-up', received: 60, missing: 0, repeated: 0, strays: 0, ended: 0 })
 })
 
-void t.test('the streams of a connection watch paths of their own, and are owed what their classes say', async (t) => {
+void t.test('the streams of a connection watch their own paths, and expect what their classes say', async (t) => {
   const workspace = createWorkspace()
   t.teardown(() => workspace.remove())
   const classesFile = workspace.path('classes')
@@ -162,7 +162,7 @@ void t.test('the streams of a connection watch paths of their own, and are owed 
   t.match((await served({ ...right, '/nothing': [3] }))[0], { strays: 2 }, 'what nobody is owed')
 })
 
-void t.test('a watch of several classes is owed all of them, beside those of one', async (t) => {
+void t.test('a watch of several classes expects all of them, beside watches of one class', async (t) => {
   const workspace = createWorkspace()
   t.teardown(() => workspace.remove())
   const classesFile = workspace.path('classes')

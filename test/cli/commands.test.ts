@@ -35,7 +35,7 @@ void t.test('a wrong command line exits with 2 and says what is wrong, with the 
   })
 })
 
-void t.test('help of every command has its examples, flags and exit codes', async (t) => {
+void t.test('the help of every command has its examples, flags and exit codes', async (t) => {
   const version = await runCli(t, ['help', 'version'])
   t.same(await runCli(t, ['version', '--help']), version, 'the word and the flag print the same')
   await eachAtOnce(commands, async ({ name, summary, examples, flags }) => {
@@ -49,7 +49,7 @@ void t.test('help of every command has its examples, flags and exit codes', asyn
   })
 })
 
-void t.test('the overview and the help of the server list every command', async (t) => {
+void t.test('the overview and the server’s help list every command', async (t) => {
   const overview = await runCli(t, ['help'])
   t.equal(overview.code, 0)
   const server = await runCli(t, ['--help'])

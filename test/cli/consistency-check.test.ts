@@ -46,7 +46,7 @@ void t.test('each outcome of a check (equal, different, not comparable) has its 
   t.match(away.stdout, /^pods +skipped +- +0 +0 +0 +unavailable/m)
 })
 
-void t.test('servers that cannot be asked are reported', async (t) => {
+void t.test('unreachable servers are reported', async (t) => {
   const app = await startApp(t)
   const closed = await runCli(t, ['consistency-check', 'http://127.0.0.1:9'])
   t.match(closed, { code: EXIT.failed, stderr: /cannot reach http:\/\/127.0.0.1:9/ })

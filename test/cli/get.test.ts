@@ -39,7 +39,7 @@ const environment = { DISTRIBUTARY_SERVER: app.url }
 const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
 const fine = (stdout: string): CliResult => ({ code: 0, stdout, stderr: '' })
 
-void t.test('get takes every form of name, every choice of objects and every output', async (t) => {
+void t.test('get accepts every form of name, every way to select objects and every output', async (t) => {
   const table = (text: string): RegExp => new RegExp(`^${text.replaceAll(' ', ' +')}$`, 'm')
   const cases: readonly (readonly [readonly string[], readonly RegExp[], readonly RegExp[]])[] = [
     [
@@ -110,7 +110,7 @@ void t.test('a reader that goes away ends it quietly, with 0', async (t) => {
   app.delete('pods/default/late')
 })
 
-void t.test('Ctrl-C and SIGTERM end a watch with codes of their own, and free the server', async (t) => {
+void t.test('Ctrl-C and SIGTERM end a watch with distinct exit codes, and release the server', async (t) => {
   for (const [signal, code] of [
     ['SIGINT', EXIT.interrupted],
     ['SIGTERM', EXIT.terminated],
@@ -142,7 +142,7 @@ void t.test('get -w prints each change, in every output', async (t) => {
 })
 
 void t.test(
-  'watch prints a line for each event since a resourceVersion, in a pipe without colour unless asked',
+  'watch prints a line for each event since a resourceVersion, in a pipe without colour unless requested',
   async (t) => {
     const since = app.put('pods/s/x', pod('x', { namespace: 's' }))
     app.put('pods/s/x', pod('x', { namespace: 's', labels: { n: '1' }, status: { phase: 'Failed' } }))
@@ -162,7 +162,7 @@ void t.test(
   },
 )
 
-void t.test('watch --for exits with 0 when all objects reach the goal, and else with 124', async (t) => {
+void t.test('watch --for exits with 0 when all objects reach the goal, otherwise with 124', async (t) => {
   const met = async (...args: string[]): Promise<number | string> => (await cli('watch', ...args)).code
   t.same(
     await Promise.all([
@@ -223,7 +223,7 @@ void t.test(
   },
 )
 
-void t.test('a watch from a resourceVersion shows all that an etcd restored meanwhile has', async (t) => {
+void t.test('a watch from a resourceVersion shows everything in an etcd restored meanwhile', async (t) => {
   const own = await startApp(t, { objects: { 'pods/r/x': pod('x', { namespace: 'r' }) } })
   const backup = own.upstream.snapshot()
   own.delete('pods/r/x')

@@ -80,7 +80,7 @@ void t.test('the changes of one object are compressed to at most three deltas', 
   }
 })
 
-void t.test('a list without an object deletes it, with the last state that is known', async (t) => {
+void t.test('a list without an object deletes it, with its last known state', async (t) => {
   const known = new Map([
     ['a', { key: 'a', version: 1 }],
     ['b', { key: 'b', version: 1 }],
@@ -94,7 +94,7 @@ void t.test('a list without an object deletes it, with the last state that is kn
   t.same(all, ['b Updated:2 Deleted?:2', 'c Added:1 Deleted?:1', 'd Replaced:5', 'a Deleted?:1'])
 })
 
-void t.test('a deletion that was seen is kept instead of one that a list implies', async (t) => {
+void t.test('a deletion that was seen takes precedence over one that a list implies', async (t) => {
   const fifo = fifoOver(new Map([['a', { key: 'a', version: 1 }]]))
   fifo.change({ type: 'DELETED', key: 'a', object: { key: 'a', version: 2 }, resourceVersion: '' })
   fifo.replace([])
@@ -107,7 +107,7 @@ void t.test('the deletion of an object that no handler has seen is not reported'
   t.equal(fifo.length, 0)
 })
 
-void t.test('the queue has synced when the first state was read, whatever came after it', async (t) => {
+void t.test('the queue has synced once the first state was read, whatever came after it', async (t) => {
   const known = new Map<string, Thing>()
   const fifo = fifoOver(known)
   t.notOk(fifo.hasSynced, 'before there is one')
@@ -121,7 +121,7 @@ void t.test('the queue has synced when the first state was read, whatever came a
   t.ok(empty.hasSynced, 'an empty state is one')
 })
 
-void t.test('what waits of a first state is merged with what comes meanwhile', async (t) => {
+void t.test('the waiting part of a first state is merged with later changes', async (t) => {
   const things = (...keys: string[]): Thing[] => keys.map((key) => ({ key, version: 1 }))
   const known = new Map<string, Thing>()
   const rest = (fifo: DeltaFifo<Thing>): string[] => {

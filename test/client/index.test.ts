@@ -60,7 +60,7 @@ void t.test('an informer over server-sent events survives a cut and a 410', asyn
   t.ok(faults.requests.length < 30, `${faults.requests.length} requests`)
 })
 
-void t.test('a resync calls every handler for every object again, and asks the server nothing', async (t) => {
+void t.test('a resync calls every handler for every object again, without a request', async (t) => {
   const app = await startApp(t, { objects: { 'pods/default/a': pod('a'), 'pods/default/b': pod('b') } })
   const faults = await startHttpFaults(t, app.port)
   const informer = new SharedInformer<KubeObject>({

@@ -46,7 +46,7 @@ function candidate(
 const untilAborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve())))
 
-void t.test('one of three leads, and each takes over when the one before lets go', async (t) => {
+void t.test('one of three leads, and each takes over when the previous one releases the lease', async (t) => {
   const app = await start(t)
   const leading: string[] = []
   const leaders: string[] = []
@@ -86,7 +86,7 @@ void t.test('one of three leads, and each takes over when the one before lets go
   t.match(await lease(), { spec: { holderIdentity: '', leaseTransitions: 2 } })
 })
 
-void t.test('the end of the work ends the election, and its failure is thrown; both let the lease go', async (t) => {
+void t.test('the end of the work ends the election, and its error is thrown; both release the lease', async (t) => {
   const app = await start(t)
   const { election, lease } = candidate(t, app.url, 'a')
   t.equal(await election.run(() => undefined), 'done')
@@ -104,7 +104,7 @@ void t.test('the end of the work ends the election, and its failure is thrown; b
   t.equal(await election.run(() => void t.fail('it was not to begin'), { signal: stop.signal }), 'aborted')
 })
 
-void t.test('an onLeader that throws does not cost the leadership, and its failure is logged', async (t) => {
+void t.test('an onLeader that throws does not cost the leadership, and its error is logged', async (t) => {
   const app = await start(t)
   const errors: unknown[] = []
   const logger = { ...silentLogger, error: (fields: unknown) => void errors.push(fields) }
@@ -118,7 +118,7 @@ void t.test('an onLeader that throws does not cost the leadership, and its failu
   t.match(errors, [{ lease: 'controller', error: 'cannot tell of a' }])
 })
 
-void t.test('a leader that is overthrown stops at once, and does not let go what is not its own', async (t) => {
+void t.test('a leader that lost its lease stops at once, and does not release another’s lease', async (t) => {
   const app = await start(t)
   const { election, lease } = candidate(t, app.url, 'a')
   let isLeading = false
@@ -146,7 +146,7 @@ void t.test('a leader that is overthrown stops at once, and does not let go what
   t.match(await lease(), { spec: { holderIdentity: 'usurper' } })
 })
 
-void t.test('a leader bears failures for as long as the renewal deadline, and no longer', async (t) => {
+void t.test('a leader tolerates failures up to the renewal deadline, and no longer', async (t) => {
   const app = await start(t)
   const faults = await startHttpFaults(t, app.port)
   const times = { leaseDurationMs: 4_000, renewDeadlineMs: 3_000, retryPeriodMs: 50 }
@@ -166,7 +166,7 @@ void t.test('a leader bears failures for as long as the renewal deadline, and no
   t.equal(await running, 'lost')
 })
 
-void t.test('of candidates that are processes, one leads though leaders are killed and paused', async (t) => {
+void t.test('one of several candidate processes leads, although leaders are killed and paused', async (t) => {
   const app = await start(t)
   const folder = mkdtempSync(join(tmpdir(), 'distributary-election-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -203,7 +203,7 @@ void t.test('of candidates that are processes, one leads though leaders are kill
   t.equal(await nextLeader(third), second, 'a candidate that lost may lead again')
 })
 
-void t.test('times that do not fit together are refused', (t) => {
+void t.test('inconsistent times are rejected', (t) => {
   const transport = nodeTransport({ server: 'http://127.0.0.1:1' })
   const base = { transport, name: 'x', namespace: 'default', identity: 'a' }
   for (const [options, message] of [

@@ -18,7 +18,7 @@ const names = (selector: string | LabelSelectorObject, namespace?: string): stri
     .map(({ metadata }) => metadata.name)
     .join(' ')
 
-void t.test('a lister selects by the grammar of Kubernetes', (t) => {
+void t.test('a lister selects with the grammar of Kubernetes', (t) => {
   for (const [selector, expected] of [
     ['', 'cart-0 cart-1 none canary'],
     ['app=cart', 'cart-0 cart-1 canary'],
@@ -43,7 +43,7 @@ void t.test('a lister selects by the grammar of Kubernetes', (t) => {
   t.end()
 })
 
-void t.test('a lister selects by matchLabels and matchExpressions', (t) => {
+void t.test('a lister selects with matchLabels and matchExpressions', (t) => {
   const one = (key: string, operator: string, ...values: string[]): LabelSelectorObject => ({
     matchExpressions: [{ key, operator, ...(values.length === 0 ? {} : { values }) }],
   })

@@ -16,7 +16,7 @@ const named = (namespace: string | undefined, name: string, version: number): Na
 const keyOf = ({ metadata: { namespace, name } }: Named): string =>
   namespace === undefined ? name : `${namespace}/${name}`
 
-void t.test('it holds what a map holds, whatever comes and goes', (t) => {
+void t.test('it holds what a map holds, whatever is added and removed', (t) => {
   for (const seed of testSeeds(20)) {
     const random = seededRandom(seed)
     const model = new Map<string, Named>()
@@ -43,7 +43,7 @@ void t.test('it holds what a map holds, whatever comes and goes', (t) => {
   t.end()
 })
 
-void t.test('a key is any text: the name of the object need not be in it', (t) => {
+void t.test('a key is any text: the object’s name need not be part of it', (t) => {
   const objects = new NamedObjects<unknown>()
   for (const key of ['', '/', 'a/', '/a', 'a/b/c', 'a/b', 'b', 'uid-1'])
     objects.set(key, { metadata: { name: 'other' }, key })
@@ -58,7 +58,7 @@ void t.test('a key is any text: the name of the object need not be in it', (t) =
   t.end()
 })
 
-void t.test('the objects of a namespace come together, and an index finds them', (t) => {
+void t.test('the objects of a namespace are adjacent, and an index finds them', (t) => {
   const indexer = new Indexer<Named>({ indexes: { parity: ({ version }) => [version % 2 === 0 ? 'even' : 'odd'] } })
   for (const [i, namespace] of ['a', 'b', 'a', 'c', 'b'].entries()) {
     const object = named(namespace, `p${i}`, i)

@@ -112,7 +112,7 @@ void t.test('an informer connects over TLS with a certificate or a token, and is
   t.match(await names(strange), /^network: .*(altnames|elsewhere)/i, 'a name the certificate has not')
 })
 
-void t.test('every kind of credentials in a kubeconfig is used', async (t) => {
+void t.test('every kind of credential in a kubeconfig is used', async (t) => {
   const tokenFile = inFolder('token', 'bad-token\n')
   mkdirSync(join(folder, 'sub'))
   for (const [what, parts] of [
@@ -174,7 +174,7 @@ async function whoAmI(options: NodeTransportOptions): Promise<Review['status']['
   return (await requestJson<Review>(transport, { path: WHO_AM_I, body })).status.userInfo
 }
 
-void t.test('requests are made as another user, by a kubeconfig or an option', async (t) => {
+void t.test('requests impersonate another user, through a kubeconfig or an option', async (t) => {
   const user = {
     token: 'root-token',
     as: 'ann',
@@ -210,7 +210,7 @@ void t.test('requests are made as another user, by a kubeconfig or an option', a
   )
 })
 
-void t.test('several kubeconfig files are one, by the rules of kubectl', async (t) => {
+void t.test('several kubeconfig files are merged by kubectl’s rules', async (t) => {
   mkdirSync(join(folder, 'first'))
   mkdirSync(join(folder, 'second'))
   inFolder('first/token', 'bad-token')
@@ -248,7 +248,7 @@ void t.test('several kubeconfig files are one, by the rules of kubectl', async (
   t.match(result, { code: 0, stdout: 'pod/b\n' })
 })
 
-void t.test('the command line takes the same credentials by flags, files and the environment', async (t) => {
+void t.test('the command line accepts the same credentials from flags, files and the environment', async (t) => {
   const token = { user: { token: 'good-token' } }
   const config = kubeconfig('cli', { ...token, context: { namespace: 'shop' } })
   const other = kubeconfig('other', { more: { 'current-context': 'gone' }, ...token })

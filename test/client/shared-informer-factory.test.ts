@@ -38,7 +38,7 @@ void t.test('the parts of a program share one informer of a resource', async (t)
   t.throws(() => factory.informer(PODS), /was stopped/)
 })
 
-void t.test('parts that share an informer have the same options, said by the factory or by themselves', (t) => {
+void t.test('parts that share an informer have the same options, from the factory or from the parts', (t) => {
   const transport = fetchTransport({ server: 'http://127.0.0.1:1' })
   const factory = new SharedInformerFactory({ transport, pageSize: 100 })
   const pods = factory.informer(PODS)
@@ -54,7 +54,7 @@ void t.test('parts that share an informer have the same options, said by the fac
   t.end()
 })
 
-void t.test('a factory runs until its signal aborts, and stops before it has synced', async (t) => {
+void t.test('a factory runs until its signal aborts, and may stop before it has synced', async (t) => {
   const factory = new SharedInformerFactory({ transport: fetchTransport({ server: 'http://127.0.0.1:1' }) })
   factory.informer(PODS)
   const stop = new AbortController()

@@ -3,7 +3,7 @@ import { exponentialPerKey, tokenBucket } from '../../src/client/rate-limiter.js
 import { WorkQueue } from '../../src/client/work-queue.js'
 import { nextTurn, VirtualClock } from '../support/virtual-clock.js'
 
-void t.test('a key that waits is not added twice, and one that is worked on waits once more', async (t) => {
+void t.test('a waiting key is not added twice, and a key being worked on waits again', async (t) => {
   const queue = new WorkQueue({ clock: new VirtualClock() })
   for (const key of ['a', 'b', 'a']) queue.add(key)
   t.equal(queue.length, 2)
@@ -18,7 +18,7 @@ void t.test('a key that waits is not added twice, and one that is worked on wait
   t.equal(queue.length, 0)
 })
 
-void t.test('failures wait longer each time, and a success forgets them', async (t) => {
+void t.test('failures wait longer each time, and a success resets that', async (t) => {
   const clock = new VirtualClock()
   const queue = new WorkQueue({ clock, rateLimiter: exponentialPerKey({ firstMs: 10, capMs: 35 }) })
   const at: number[] = []
@@ -78,7 +78,7 @@ void t.test('all keys together keep within the rate', async (t) => {
   t.equal(limiter.delayMs('e'), 0)
 })
 
-void t.test('keys that wait when the queue ends are still given out, and then none', async (t) => {
+void t.test('keys waiting when the queue ends are still returned, and then none', async (t) => {
   const queue = new WorkQueue({ clock: new VirtualClock() })
   queue.add('a')
   queue.end()

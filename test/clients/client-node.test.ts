@@ -25,7 +25,7 @@ function configOf(h: AppHarness): KubeConfig {
   return config
 }
 
-void t.test('its lists: in pages, by selectors, one object, and errors it understands', async (t) => {
+void t.test('its lists: in pages, by selectors, single objects, and errors it understands', async (t) => {
   const objects = Object.fromEntries(
     Array.from({ length: 5 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`, { labels: { odd: String(i % 2) } })]),
   )
@@ -104,7 +104,7 @@ async function collect(t: Test, h: AppHarness, path: string, query: Record<strin
   return { events, ending: () => ended }
 }
 
-void t.test('its Watch: the state, the stream, the mark between, and the end', async (t) => {
+void t.test('its Watch: the state, the stream, the mark in between, and the end', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const { events, ending } = await collect(t, h, '/api/v1/pods', {
     allowWatchBookmarks: true,
@@ -123,7 +123,7 @@ void t.test('its Watch: the state, the stream, the mark between, and the end', a
   t.match(old.ending(), Error)
 })
 
-void t.test('custom objects, by the API it has for them', async (t) => {
+void t.test('custom objects, through its API for them', async (t) => {
   const h = await startApp(t, {
     flags: ['--resource', 'flags=/registry/flags/'],
     objects: { 'flags/dark': { on: true } },

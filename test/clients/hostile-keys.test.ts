@@ -88,7 +88,7 @@ async function list(h: AppHarness): Promise<readonly Flag[]> {
 const namesOf = (flags: Iterable<Flag>): readonly string[] => [...flags].map(({ metadata }) => metadata.name).sort()
 const isOne = (items: readonly string[]): boolean => new Set(items).size === items.length
 
-void t.test('every key is one object, which has a path of its own', async (t) => {
+void t.test('every key is one object with its own path', async (t) => {
   const h = await startFlags(t)
   const flags = await list(h)
   t.ok(isOne(namesOf(flags)), 'no name comes twice')
@@ -103,7 +103,7 @@ void t.test('every key is one object, which has a path of its own', async (t) =>
   })
 })
 
-void t.test('kubectl takes every name, from its lists and as they are spelled', async (t) => {
+void t.test('kubectl accepts every name, from its lists and as spelled', async (t) => {
   const h = await startFlags(t)
   const names = namesOf(await list(h))
   const home = mkdtempSync(join(tmpdir(), 'kubectl-'))
@@ -130,7 +130,7 @@ void t.test('kubectl takes every name, from its lists and as they are spelled', 
   t.match(table, /^NAME +VALUE +AGE\na::b +.*\nZürich +/)
 })
 
-void t.test('our commands take every name, and say how a key is spelled', async (t) => {
+void t.test('our commands accept every name, and show how a key is spelled', async (t) => {
   const h = await startFlags(t)
   const names = namesOf(await list(h))
   const environment = { DISTRIBUTARY_SERVER: h.url }
@@ -150,7 +150,7 @@ void t.test('our commands take every name, and say how a key is spelled', async 
   await until(() => watch.stdout().includes(`"key":"${PREFIX}a,b"`), 'one is watched by its name')
 })
 
-void t.test('informers hold as many objects as the server, and lose only what is deleted', async (t) => {
+void t.test('informers hold as many objects as the server, and lose only deleted ones', async (t) => {
   const h = await startFlags(t)
   const ours = new SharedInformer<Flag>({ transport: fetchTransport({ server: h.url }), path: FLAGS })
   ours.start()

@@ -199,7 +199,7 @@ void t.test('kubectl', async (t) => {
     )
     t.same(parse(yaml!.out), JSON.parse(json!.out))
   })
-  await t.test('an absent object is NotFound, and a resource that is not served does not exist', async (t) => {
+  await t.test('a missing object is NotFound, and a resource that is not served does not exist', async (t) => {
     const nobody = await kubectl.run('get', 'pods', 'nobody')
     t.match(nobody, { code: 1, err: 'Error from server (NotFound): pods "nobody" not found' })
     t.match((await kubectl.run('get', 'secrets')).err, 'the server doesn\'t have a resource type "secrets"')
@@ -211,7 +211,7 @@ void t.test('kubectl', async (t) => {
     t.equal(code, 1)
     t.match(err, /MethodNotAllowed|does not allow this method/)
   })
-  await t.test('get -w and wait follow what happens', async (t) => {
+  await t.test('get -w and wait follow changes', async (t) => {
     const watched = kubectl.follow('get', 'pods', '-n', 'live', '-w')
     const events = kubectl.follow('get', 'pods', '-n', 'live', '-w', '--output-watch-events')
     const waiting = kubectl.run('wait', '--for=condition=Ready', 'pod/late', '-n', 'live', '--timeout=30s')

@@ -481,7 +481,7 @@ overEveryUpstream(t, 'how a body is written', { seeds: [LARGE, ...SEEDS.slice(0,
   t.equal(plain.body.length, (await w.ask(`${large}?pretty=false`)).body.length)
 })
 
-void t.test('before the first list is complete, clients are asked to come back', async (t) => {
+void t.test('before the first list is complete, clients are asked to retry', async (t) => {
   const upstream = createEmbeddedUpstream()
   upstream.setStalled(true)
   const h = await startApp(t, { upstream, ready: false })

@@ -408,7 +408,7 @@ overEveryUpstream(t, 'the end of a watch', { seeds: SEEDS, config: { minRequestT
     const endedMs = performance.now() - started
     t.ok(endedMs > 2_800, `not before 3 s: ${endedMs}`)
   })
-  await t.test('without a timeout it ends at a random time between the shortest and twice that', async (t) => {
+  await t.test('without a timeout it ends at a random time between the minimum and twice that', async (t) => {
     const started = performance.now()
     const times = await Promise.all(
       Array.from({ length: 8 }, async () => {

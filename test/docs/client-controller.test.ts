@@ -66,7 +66,7 @@ void t.test('every example compiles', (t) => {
 })
 
 void t.test(
-  'the controller labels pods, in one of two copies, and the other goes on when the first is stopped',
+  'the controller labels pods, in one of two copies, and the other takes over when the first is stopped',
   async (t) => {
     const on = (node: string): object => ({ spec: { nodeName: node, containers: [] } })
     const app = await startApp(t, {

@@ -23,7 +23,7 @@ function folderFor(t: Test): string {
   return folder
 }
 
-void t.test('the controller makes its files what they should be, and keeps them so', async (t) => {
+void t.test('the controller brings its files into the desired state, and keeps them there', async (t) => {
   const on = (node: string): object => ({ spec: { nodeName: node } })
   const app = await startApp(t, {
     objects: { 'pods/default/a': pod('a', on('n1')), 'pods/default/b': pod('b', on('n1')) },
@@ -54,7 +54,7 @@ void t.test('the controller makes its files what they should be, and keeps them 
   t.same(await exited, [0, null], 'it ends cleanly')
 })
 
-void t.test('the shell loop resumes after a cut and lists after a 410', async (t) => {
+void t.test('the shell loop resumes after a cut and relists after a 410', async (t) => {
   const app = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const faults = await startHttpFaults(t, app.port)
   const child = spawn('sh', [example('watch.sh'), `${faults.url}/api/v1/pods`], {
@@ -93,7 +93,7 @@ void t.test('the shell loop resumes after a cut and lists after a 410', async (t
   t.ok(watches() < 20, `${watches()} watches: no hot loop`)
 })
 
-void t.test('the page shows what is there, follows it, and reconnects by itself', async (t) => {
+void t.test('the page shows what exists, follows it, and reconnects by itself', async (t) => {
   const page = http.createServer((_request, response) => {
     response.setHeader('content-type', 'text/html').end(readFileSync(example('pods.html')))
   })

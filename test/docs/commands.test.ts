@@ -9,7 +9,7 @@ void t.test('every documented command has its row in the table, and every row a 
   for (const { page, line, text } of all) t.ok(howOf(text), `${page}:${line}: ${text}`)
 })
 
-void t.test('commands are found in blocks and in the text', async (t) => {
+void t.test('commands are found in code blocks and in the text', async (t) => {
   const page = 'a `curl -s x` b `kubectl`\n```sh\nnpm ci # why\nkubectl \\\n  get pods\n```\n```js\ncurl y\n```\n'
   t.same(
     commandsOf('p', page).map(({ text }) => text),

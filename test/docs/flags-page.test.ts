@@ -39,7 +39,7 @@ async function servePage(t: Test): Promise<{ readonly origin: string; readonly s
   return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, show: (html) => void (page = html) }
 }
 
-void t.test('the page shows each flag as it is now, through a cut and a 410', async (t) => {
+void t.test('the page shows each flag’s current state, through a cut and a 410', async (t) => {
   const { origin, show } = await servePage(t)
   const app = await startApp(t, {
     flags: ['--resource', 'flags=/config/flags/', '--cors-allowed-origins', origin],

@@ -12,7 +12,7 @@ void t.test('every generated page and schema is up to date', async (t) => {
   }
 })
 
-void t.test('every name that the client exports says what it is', (t) => {
+void t.test('every name that the client exports is documented', (t) => {
   const all = clientExports()
   t.ok(all.some(({ name, kind }) => name === 'SharedInformer' && kind === 'class'))
   t.same(
@@ -41,7 +41,7 @@ void t.test('the capacity table shows the newest complete run, and says what was
   t.equal(withCapacity(page, rows), page, 'and it can be made again')
 })
 
-void t.test('the table of loads has the newest complete run of each paced load, the lightest first', (t) => {
+void t.test('the table of loads has the newest complete run of each paced load, lightest first', (t) => {
   const row = (fields: object): string =>
     JSON.stringify({ question: 'fanout', subject: 'distributary', wire: 'http1', quick: false, rate: 20, ...fields })
   const rows = [

@@ -33,7 +33,7 @@ void t.test('every link within the repository leads somewhere', async (t) => {
   }
 })
 
-void t.test('every page under docs can be reached from its first', async (t) => {
+void t.test('every page under docs can be reached from its first page', async (t) => {
   const seen = new Set<string>()
   const visit = (page: string): void => {
     if (seen.has(page) || !existsSync(root + page)) return
@@ -78,7 +78,7 @@ function isPath(path: string): boolean {
   return top.includes(first) || stages.includes(first)
 }
 
-void t.test('every stage is named to contributors', async (t) => {
+void t.test('every stage is documented for contributors', async (t) => {
   const text = readText('CONTRIBUTING.md')
   const picture = readText('docs/architecture.md')
   for (const stage of stages) {

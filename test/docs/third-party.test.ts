@@ -3,7 +3,7 @@ import { readText } from './repository.js'
 import { OWNED, repository, withOwner } from './owner.js'
 import { ACCEPTED, thirdParty } from './third-party.js'
 
-void t.test('everything that is installed with the package stands under a licence that may be shipped', async (t) => {
+void t.test('everything installed with the package has a licence that allows shipping it', async (t) => {
   const packages = thirdParty()
   t.ok(packages.length > 50, `${packages.length} packages`)
   for (const { title, license, text } of packages) {

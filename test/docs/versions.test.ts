@@ -5,7 +5,7 @@ import { readText } from './repository.js'
 
 const [oldestNats, newestNats] = supportedNats()
 
-void t.test('every page says the same of NATS, and the chart and the compose file bring the newest', (t) => {
+void t.test('every page names the same NATS version, and the chart and the compose file use the newest', (t) => {
   const said = new RegExp(`NATS ${oldestNats} to ${newestNats}\\b`.replaceAll('.', '\\.'))
   for (const page of ['README.md', 'docs/fleet.md', 'helm/distributary/README.md']) {
     t.match(readText(page), said, page)
@@ -18,7 +18,7 @@ void t.test('every page says the same of NATS, and the chart and the compose fil
   t.end()
 })
 
-void t.test('every page says the same of Node, and the container has one that works', (t) => {
+void t.test('every page names the same Node version, and the container has one that works', (t) => {
   const nodes = supportedNodes()
   t.equal((JSON.parse(readText('package.json')) as { engines: { node: string } }).engines.node, `>=${nodes[0]}`)
   const majors = nodes.map((version) => version.replace(/\..*/, ''))

@@ -39,7 +39,7 @@ async function judge(t: Test, s: Scenario, watches: Awaited<ReturnType<Scenario[
   await s.judge(t, last)
 }
 
-void t.test('a member is added, promoted, and the one that our watches are on removed: nobody notices', async (t) => {
+void t.test('a member is added, promoted, and the one with our watches removed: nobody notices', async (t) => {
   const s = await startScenario(t, { members: 3 })
   const watches = await s.watchAll()
   // The history of what is judged is read from the first member: that one must stay.
@@ -61,7 +61,7 @@ void t.test('a member is added, promoted, and the one that our watches are on re
   await judge(t, s, watches)
 })
 
-void t.test('an etcd that compacts itself takes nothing from those who follow', async (t) => {
+void t.test('an etcd that compacts itself takes nothing from its followers', async (t) => {
   const flags = ['--auto-compaction-mode=periodic', '--auto-compaction-retention=2s']
   const s = await startScenario(t, { etcdFlags: flags })
   const watches = await s.watchAll()
@@ -84,7 +84,7 @@ void t.test('an etcd that compacts itself takes nothing from those who follow', 
   await s.judge(t, last)
 })
 
-void t.test('10,000 keys whose leases run out at once are gone once, in whole revisions', async (t) => {
+void t.test('10,000 keys whose leases expire at once disappear once, in whole revisions', async (t) => {
   const [leases, keysOfEach] = [100, 100]
   const s = await startScenario(t)
   const watches = await s.watchAll()
@@ -111,40 +111,43 @@ void t.test('10,000 keys whose leases run out at once are gone once, in whole re
   await judge(t, s, watches)
 })
 
-void t.test('a full disk ends etcd: what is held is served with its age, and all goes on afterwards', async (t) => {
-  const disk = mkdtempSync(join(tmpdir(), 'distributary-disk-'))
-  t.teardown(() => rmSync(disk, { recursive: true, force: true }))
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=160m', 'tmpfs', disk], { encoding: 'utf8' })
-  if (mounted.status !== 0) {
-    const skip = `no file system of its own here: ${(mounted.error?.message ?? mounted.stderr).trim()}`
-    t.pass('a full disk', { skip })
-    return
-  }
-  t.teardown(() => void spawnSync('umount', ['-l', disk]))
-  const s = await startScenario(t, { etcd: { dataRoot: disk } })
-  const watches = await s.watchAll()
-  const filler = join(disk, 'filler')
-  const fill = spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'], { stdio: 'ignore' })
-  t.not(fill.status, 0, 'the disk is full')
-  const large = 'x'.repeat(500_000)
-  let refused = 0
-  for (let i = 0; i < 100 && refused === 0; i++) {
-    const object = pod('large', { namespace: 'a', spec: { large: `${large}${i}` } })
-    const written = await s.writer.tryCommit({ '/registry/pods/a/large': object })
-    if (written === null) refused++
-  }
-  t.equal(refused, 1, 'etcd takes no more')
-  const served = await fetch(`${s.h.url}/api/v1/pods?resourceVersion=0`)
-  await served.arrayBuffer()
-  t.equal(served.status, 200)
-  rmSync(filler)
-  await s.etcd.restart()
-  await s.writer.commit({ '/registry/pods/a/large': null }, 20_000)
-  await judge(t, s, watches)
-})
+void t.test(
+  'a full disk stops etcd: the cache is served with its age, and everything continues afterwards',
+  async (t) => {
+    const disk = mkdtempSync(join(tmpdir(), 'distributary-disk-'))
+    t.teardown(() => rmSync(disk, { recursive: true, force: true }))
+    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=160m', 'tmpfs', disk], { encoding: 'utf8' })
+    if (mounted.status !== 0) {
+      const skip = `no file system of its own here: ${(mounted.error?.message ?? mounted.stderr).trim()}`
+      t.pass('a full disk', { skip })
+      return
+    }
+    t.teardown(() => void spawnSync('umount', ['-l', disk]))
+    const s = await startScenario(t, { etcd: { dataRoot: disk } })
+    const watches = await s.watchAll()
+    const filler = join(disk, 'filler')
+    const fill = spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'], { stdio: 'ignore' })
+    t.not(fill.status, 0, 'the disk is full')
+    const large = 'x'.repeat(500_000)
+    let refused = 0
+    for (let i = 0; i < 100 && refused === 0; i++) {
+      const object = pod('large', { namespace: 'a', spec: { large: `${large}${i}` } })
+      const written = await s.writer.tryCommit({ '/registry/pods/a/large': object })
+      if (written === null) refused++
+    }
+    t.equal(refused, 1, 'etcd takes no more')
+    const served = await fetch(`${s.h.url}/api/v1/pods?resourceVersion=0`)
+    await served.arrayBuffer()
+    t.equal(served.status, 200)
+    rmSync(filler)
+    await s.etcd.restart()
+    await s.writer.commit({ '/registry/pods/a/large': null }, 20_000)
+    await judge(t, s, watches)
+  },
+)
 
 void t.test(
-  'a member whose network breaks in silence is left, and its side of the break serves nothing as new',
+  'a member whose network breaks silently is abandoned, and its side of the break serves nothing as fresh',
   async (t) => {
     const hosts = openNetwork(t, 3)
     if (typeof hosts === 'string') {

@@ -96,40 +96,43 @@ class Reader {
 }
 
 for (const [name, way] of Object.entries(ways)) {
-  void t.test(`etcd goes on from ${name}: the restored state takes over whole, and consistent reads are`, async (t) => {
-    const s = await startScenario(t)
-    const directory = await mkdtemp(join(tmpdir(), 'distributary-restore-'))
-    t.teardown(() => rm(directory, { recursive: true, force: true }))
-    const x = (era: string): Record<string, object> => ({
-      '/registry/pods/c/x': pod('x', { namespace: 'c', labels: { era } }),
-    })
-    await s.writer.commit({ ...stateOf('first'), ...x('first') })
-    await way.save(s, join(directory, 'backup'))
-    await s.writer.commit({ ...stateOf('second'), ...x('second') }, 20_000)
-    const watches = await s.watchAll()
-    await s.settle()
-    const before = await s.control.finish()
-    const reader = new Reader(s.h.url)
-    await until(() => reader.era === 'second' && reader.consistent === 'second', 'the later state is read')
+  void t.test(
+    `etcd continues from ${name}: the restored state replaces the old one, and consistent reads return it`,
+    async (t) => {
+      const s = await startScenario(t)
+      const directory = await mkdtemp(join(tmpdir(), 'distributary-restore-'))
+      t.teardown(() => rm(directory, { recursive: true, force: true }))
+      const x = (era: string): Record<string, object> => ({
+        '/registry/pods/c/x': pod('x', { namespace: 'c', labels: { era } }),
+      })
+      await s.writer.commit({ ...stateOf('first'), ...x('first') })
+      await way.save(s, join(directory, 'backup'))
+      await s.writer.commit({ ...stateOf('second'), ...x('second') }, 20_000)
+      const watches = await s.watchAll()
+      await s.settle()
+      const before = await s.control.finish()
+      const reader = new Reader(s.h.url)
+      await until(() => reader.era === 'second' && reader.consistent === 'second', 'the later state is read')
 
-    await way.restore(s, join(directory, 'backup'))
-    await s.writer.commit(x('after'), 20_000)
-    reader.acknowledgedAt = performance.now()
-    await until(() => reader.era === 'first' && reader.consistent === 'after', 'the restored state is read')
-    await reader.stop()
-    t.same(reader.violations, [])
-    await Promise.all(watches.map((watch) => watch.ended))
-    // 410 from the cache that was replaced; 504 from a watch that was waiting for a revision which is no more.
-    const kinds = ends(watches).map((end) => end.replace(/ ×\d+$/, ''))
-    t.ok(
-      kinds.every((end) => end === 'error 410' || end === 'error 504'),
-      `everybody is told to start afresh: ${kinds.join()}`,
-    )
-    assertGuarantees(t, s.recorder.history(), before)
+      await way.restore(s, join(directory, 'backup'))
+      await s.writer.commit(x('after'), 20_000)
+      reader.acknowledgedAt = performance.now()
+      await until(() => reader.era === 'first' && reader.consistent === 'after', 'the restored state is read')
+      await reader.stop()
+      t.same(reader.violations, [])
+      await Promise.all(watches.map((watch) => watch.ended))
+      // 410 from the cache that was replaced; 504 from a watch that was waiting for a revision which is no more.
+      const kinds = ends(watches).map((end) => end.replace(/ ×\d+$/, ''))
+      t.ok(
+        kinds.every((end) => end === 'error 410' || end === 'error 504'),
+        `everybody is told to start afresh: ${kinds.join()}`,
+      )
+      assertGuarantees(t, s.recorder.history(), before)
 
-    await s.forget()
-    await s.watchAll()
-    for (let i = 0; i < 10; i++) await s.write()
-    await s.judge(t, await s.settle())
-  })
+      await s.forget()
+      await s.watchAll()
+      for (let i = 0; i < 10; i++) await s.write()
+      await s.judge(t, await s.settle())
+    },
+  )
 }

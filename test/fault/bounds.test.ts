@@ -63,7 +63,7 @@ const tooFew =
   descriptors > CROWD + 500 ? false : `a process may open ${descriptors} files here, ${CROWD + 500} are needed`
 
 void t.test(
-  `memory stays near the target with ${CROWD} connections that ask and never read`,
+  `memory stays near the target with ${CROWD} connections that send requests and never read`,
   { skip: tooFew },
   async (t) => {
     const target = isLong ? 512 * MiB : 320 * MiB
@@ -173,7 +173,7 @@ void t.test(`${selectors} distinct selectors, each with labels of its own, leave
   t.end()
 })
 
-void t.test('watches that each name a label of their own do not keep others out, and get what is theirs', async (t) => {
+void t.test('watches that each use their own label do not keep others out, and get their events', async (t) => {
   const { server, writer } = await start(t, [], 200)
   const revision = await writer.put('/registry/pods/default/first', pod('first'))
   const watch = (label: string): LightWatcher =>

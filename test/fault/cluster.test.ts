@@ -93,7 +93,7 @@ for (const [name, fault] of Object.entries(faults)) {
   })
 }
 
-void t.test('watches and reads go on at another member when the one that our watches are on freezes', async (t) => {
+void t.test('watches and reads continue at another member when the one with our watches freezes', async (t) => {
   // Pings and deadlines of calls would notice the fault only after the test.
   const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
   const s = await startScenario(t, { members: 3, times: never })

@@ -30,7 +30,7 @@ void t.test('after a compaction while cut off, a watcher that missed something g
 })
 
 void t.test(
-  'a delete that the server has not seen is not lost by a compaction on it (etcd #18089, #19179)',
+  'a delete that the server has not seen is not lost by a compaction at it (etcd #18089, #19179)',
   async (t) => {
     for (const missed of [1, 2]) {
       const s = await startScenario(t)
@@ -54,7 +54,7 @@ void t.test(
   },
 )
 
-void t.test('with --on-gap=coalesce watches survive a gap, and end in the state that etcd has', async (t) => {
+void t.test('with --on-gap=coalesce watches survive a gap, and end in etcd’s state', async (t) => {
   const s = await startScenario(t, { flags: ['--on-gap', 'coalesce'] })
   const before = await s.write()
   await s.reached(before)
@@ -93,7 +93,7 @@ void t.test('with --on-gap=coalesce watches survive a gap, and end in the state 
   t.equal(inside.code, 410, 'nobody resumes inside the gap')
 })
 
-void t.test('a gap that leads to another history is not bridged, whichever key shows it', async (t) => {
+void t.test('a gap that leads to another history is not bridged, whichever key reveals it', async (t) => {
   const s = await startScenario(t, { flags: ['--on-gap', 'coalesce'] })
   const directory = await mkdtemp(join(tmpdir(), 'distributary-backup-'))
   t.teardown(() => rm(directory, { recursive: true, force: true }))

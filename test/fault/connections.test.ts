@@ -76,7 +76,7 @@ for (const [name, fault] of Object.entries(harmless)) {
 }
 
 void t.test(
-  'while etcd is away, the cache is served with its age and consistent reads fail in time; the server recovers by itself',
+  'while etcd is unreachable, the cache is served with its age and consistent reads fail in time; the server recovers by itself',
   async (t) => {
     const s = await startScenario(t)
     const watches = await s.watchAll()
@@ -102,7 +102,7 @@ void t.test(
   },
 )
 
-void t.test('a watch from a future revision receives nothing of the past (etcd #20221)', async (t) => {
+void t.test('a watch from a future revision receives nothing from the past (etcd #20221)', async (t) => {
   const s = await startScenario(t)
   const before = await s.write()
   await s.reached(before)

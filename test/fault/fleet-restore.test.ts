@@ -43,7 +43,7 @@ const restores = [
   { name: 'it is another cluster, and has overtaken the fleet', more: 40, token: 'another' },
 ]
 for (const { name, more, token } of restores) {
-  void t.test(`etcd under a fleet is restored, ${name}: every replica takes over the restored history`, async (t) => {
+  void t.test(`etcd under a fleet is restored, ${name}: every replica adopts the restored history`, async (t) => {
     const { etcd, proxy, replicas, writer } = await startFleet(t)
     const directory = await mkdtemp(join(tmpdir(), 'distributary-backup-'))
     t.teardown(() => rm(directory, { recursive: true, force: true }))

@@ -71,13 +71,13 @@ async function assertDenied(t: Test, url: string, revision: number): Promise<voi
   )
 }
 
-void t.test('the store of this process starts anew: a watch from before ends with 410', async (t) => {
+void t.test('the in-process store starts over: a watch from before ends with 410', async (t) => {
   const server = await startServer(t, { flags: [] })
   await assertDenied(t, server.url, 100_000)
 })
 
 void t.test(
-  'kill -9, an empty etcd, and a new start: watches from before end, and informers lose what is gone',
+  'kill -9, an empty etcd, and a new start: watches from before end, and informers drop what is gone',
   async (t) => {
     const etcd = await startEtcd(t)
     const ports = {

@@ -11,7 +11,7 @@ import { ends, pods, scopes, startScenario } from './scenario.js'
 
 for (const compacts of [false, true]) {
   const what = compacts ? ', and etcd compacts what it has not been told' : ''
-  void t.test(`events for a watch that starves are not lost (etcd #17529)${what}`, async (t) => {
+  void t.test(`events for a starved watch are not lost (etcd #17529)${what}`, async (t) => {
     const s = await startScenario(t, { hasControlBesideUs: true })
     const watches = await s.watchAll()
     const first = await s.write()
@@ -76,7 +76,7 @@ class Cancelling {
 }
 
 void t.test(
-  'no watcher is left on a dead broadcast when etcd cancels its watch (etcd #21813, #18231), neither those connected nor those that arrive meanwhile',
+  'no watcher is left on a dead broadcast when etcd cancels its watch (etcd #21813, #18231), neither connected ones nor those that arrive meanwhile',
   async (t) => {
     const cancelling = new Cancelling()
     const s = await startScenario(t, { wrap: (upstream) => cancelling.wrap(upstream) })

@@ -65,7 +65,7 @@ for (const chain of ['sse', 'json'] as const) {
 }
 
 void t.test(
-  'while the server in front is away, the cache is served with its age and consistent reads fail in time',
+  'while the server in front is unreachable, the cache is served with its age and consistent reads fail in time',
   async (t) => {
     const s = await startScenario(t, { chain: 'sse' })
     const watches = await s.watchAll()

@@ -77,7 +77,7 @@ void t.test('when the publisher goes, another continues exactly after the last p
 /** Ways in which a stream may end before another publisher takes it over, each with the number of marks at its end. */
 const streamEnds = { batches: 0, 'one mark': 1, 'many marks': 20 }
 for (const [name, marks] of Object.entries(streamEnds)) {
-  void t.test(`a history that differs in an older key is noticed by whoever takes over, after ${name}`, async (t) => {
+  void t.test(`a history that differs in an older key is detected by the next publisher, after ${name}`, async (t) => {
     const nats = await startNats(t)
     const etcd = new CountedUpstream()
     const options = { servers: [nats.url], upstream: etcd.upstream }
@@ -109,28 +109,31 @@ for (const [name, marks] of Object.entries(streamEnds)) {
   })
 }
 
-void t.test('a replica that goes on with etcd while NATS is away notices that an older key differs', async (t) => {
-  const nats = await startNats(t)
-  const etcd = new CountedUpstream()
-  const options = { servers: [nats.url], upstream: etcd.upstream }
-  const publisher = startReplica(t, options)
-  await until(() => publisher.sink.isSynced && publisher.isPublishing, 'one publishes')
-  const bypass = startReplica(t, { ...options, fallback: 'etcd' })
-  await caughtUp(etcd, [publisher, bypass])
-  const backup = etcd.embedded.snapshot()
-  etcd.put('a', '1')
-  etcd.put('b', '1')
-  await caughtUp(etcd, [publisher, bypass])
-  await nats.kill()
-  etcd.embedded.restore(backup, { clusterId: (await etcd.upstream.status()).clusterId })
-  etcd.put('a', '2')
-  etcd.put('b', '1')
-  // On a busy machine a lease may have been lost before, which is no matter of this test.
-  await until(() => /history-changed/.test(bypass.sink.of('replace').at(-1) ?? ''), 'it lists anew')
-  t.same(stateOf(bypass.sink), await stateOfUpstream(etcd.upstream))
-})
+void t.test(
+  'a replica that continues from etcd while NATS is unreachable detects a difference in an older key',
+  async (t) => {
+    const nats = await startNats(t)
+    const etcd = new CountedUpstream()
+    const options = { servers: [nats.url], upstream: etcd.upstream }
+    const publisher = startReplica(t, options)
+    await until(() => publisher.sink.isSynced && publisher.isPublishing, 'one publishes')
+    const bypass = startReplica(t, { ...options, fallback: 'etcd' })
+    await caughtUp(etcd, [publisher, bypass])
+    const backup = etcd.embedded.snapshot()
+    etcd.put('a', '1')
+    etcd.put('b', '1')
+    await caughtUp(etcd, [publisher, bypass])
+    await nats.kill()
+    etcd.embedded.restore(backup, { clusterId: (await etcd.upstream.status()).clusterId })
+    etcd.put('a', '2')
+    etcd.put('b', '1')
+    // On a busy machine a lease may have been lost before, which is no matter of this test.
+    await until(() => /history-changed/.test(bypass.sink.of('replace').at(-1) ?? ''), 'it lists anew')
+    t.same(stateOf(bypass.sink), await stateOfUpstream(etcd.upstream))
+  },
+)
 
-void t.test('of two processes that publish at once the stream accepts one, and the chain holds', async (t) => {
+void t.test('the stream accepts one of two processes that publish at once, and the chain holds', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')
@@ -218,7 +221,7 @@ void t.test(
   },
 )
 
-void t.test('replicas report that NATS is away, and catch up by themselves when it is back', async (t) => {
+void t.test('replicas report that NATS is unreachable, and catch up by themselves when it is back', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')
@@ -340,7 +343,7 @@ void t.test('consistent reads of a quiet resource share their marks, and make no
   )
 })
 
-void t.test('snapshots that no index lists are deleted, and no others', async (t) => {
+void t.test('snapshots missing from the index are deleted, and no others', async (t) => {
   const nats = await startNats(t)
   const { connection } = await natsAdmin(t, nats)
   const { snapshotBucket: bucket, snapshotPrefix } = namesOf('test', things)

@@ -165,7 +165,7 @@ void t.test('a scrape merges the metrics of all workers: it sums shares and does
   t.equal((await fetch(`${server.metricsUrl}/api/v1/pods`)).status, 404)
 })
 
-void t.test('a page token of one worker is accepted by the other, and by one that came later', async (t) => {
+void t.test('a page token of one worker is accepted by the other, and by one started later', async (t) => {
   const { etcd, writer, server } = await startScene(t, 200)
   const control = await recordEtcdHistory(etcd)
   const recorder = new WatchRecorder({ url: server.url })

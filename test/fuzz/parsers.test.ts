@@ -245,7 +245,7 @@ function damage(random: Random, sample: string, pieces: readonly string[]): stri
 }
 
 for (const [name, { pieces, parse, isKnown, sample, isOurs }] of Object.entries(subjects)) {
-  void t.test(`${name}: taken or refused, never broken (seeds ${seeds.join(' and ')})`, async (t) => {
+  void t.test(`${name}: accepted or rejected, never broken (seeds ${seeds.join(' and ')})`, async (t) => {
     let taken = 0
     let slowest = 0
     for (const seed of seeds) {

@@ -39,7 +39,7 @@ const headers: readonly (readonly [string, readonly string[]])[] = [
 const NAMED = new Set([501, 503, 504, 505])
 
 for (const seed of testSeeds(1)) {
-  void t.test(`${REQUESTS} random requests: each has an answer that the contract names (seed ${seed})`, async (t) => {
+  void t.test(`${REQUESTS} random requests: each gets an answer that the contract allows (seed ${seed})`, async (t) => {
     const objects = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]))
     const h = await startApp(t, { objects, flags: ['--requests-per-second', '100000'] })
     const random = seededRandom(seed)

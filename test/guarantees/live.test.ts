@@ -109,7 +109,7 @@ const faults: Record<string, Fault> = {
   }),
 }
 for (const [name, breakHandlers] of Object.entries(faults)) {
-  void t.test(`the harness notices a server that ${name}`, async (t) => {
+  void t.test(`the harness detects a server that ${name}`, async (t) => {
     const { violations } = await judged(t, breakHandlers)
     const broken = [...new Set(violations.map(({ guarantee }) => guarantee))]
     t.ok(
@@ -119,7 +119,7 @@ for (const [name, breakHandlers] of Object.entries(faults)) {
   })
 }
 
-void t.test('no watcher silently loses an event that follows progress which covered it (etcd #15220)', async (t) => {
+void t.test('no watcher silently loses an event that follows progress covering it (etcd #15220)', async (t) => {
   const { violations, ends } = await judged(t, earlyProgress)
   t.same(violations.map(String), [])
   t.same(ends, ['error 410', 'error 410'], 'everybody is told to start afresh')

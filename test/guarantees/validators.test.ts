@@ -91,7 +91,7 @@ function broken(history: RecordedHistory, settledRevision?: Revision): string[] 
   return [...new Set(violations.map(({ guarantee }) => guarantee))].sort()
 }
 
-void t.test('a watcher is sent what its scope selects, transitions included', async (t) => {
+void t.test('a watcher receives what its scope selects, including transitions', async (t) => {
   const lines = (scope: Scope, from: number): string[] =>
     events(from, 10, scope).map(({ type, id, revision }) => `${type} ${id}@${revision}`)
   t.same(lines(web, 3), [
@@ -309,7 +309,7 @@ const mutations: Record<string, Mutation> = {
   'bookmarks one too early': (items, at) => items.toSpliced(at, 0, bookmark(items[at]?.revision ?? 0)),
 }
 for (const seed of testSeeds(3)) {
-  void t.test(`random histories: faultless ones pass, and every fault is noticed (seed ${seed})`, async (t) => {
+  void t.test(`random histories: faultless ones pass, and every fault is detected (seed ${seed})`, async (t) => {
     const random = seededRandom(seed)
     const names = ['a/1', 'a/2', 'a/3', 'ab/1', 'b/1', 'b/2']
     const writes = Array.from({ length: 200 }, () => {

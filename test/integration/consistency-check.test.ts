@@ -55,7 +55,7 @@ const corruptions: Record<string, (keyValue: KeyValue) => KeyValue | null> = {
       : keyValue,
 }
 for (const [name, corrupt] of Object.entries(corruptions)) {
-  void t.test(`a cache that ${name} is rebuilt, and its watchers start afresh`, async (t) => {
+  void t.test(`a cache that ${name} is rebuilt, and its watchers start over`, async (t) => {
     const s = await corrupted(t, corrupt)
     const object = pod('odd', { namespace: 'a', labels: { app: 'right' } })
     const odd = await s.writer.put('/registry/pods/a/odd', object)
@@ -78,7 +78,7 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
   })
 }
 
-void t.test('a correct cache is left alone, under writes and with values that cannot be served', async (t) => {
+void t.test('a correct cache is left alone, during writes and with values that cannot be served', async (t) => {
   const s = await startScenario(t)
   await s.writer.commit({
     // These keys have no namespace, so they belong to no pod.
@@ -104,7 +104,7 @@ void t.test('a correct cache is left alone, under writes and with values that ca
 })
 
 for (const workers of [1, 2]) {
-  void t.test(`SIGUSR2 makes a server with ${workers} worker(s) check now, and every process goes on`, async (t) => {
+  void t.test(`SIGUSR2 makes a server with ${workers} worker(s) check now, and every process continues`, async (t) => {
     const etcd = await startEtcd(t)
     const writer = new EtcdWriter([etcd])
     await writer.put('/registry/pods/a/one', pod('one', { namespace: 'a' }))
@@ -214,7 +214,7 @@ void t.test('POST /consistency-check compares now, and answers with the result o
   )
 })
 
-void t.test('keys are compared in the order of etcd', async (t) => {
+void t.test('keys are compared in etcd’s order', async (t) => {
   // The cache is in the order of binary strings, so a name beyond ASCII sorts by its bytes.
   const s = await startScenario(t)
   await s.writer.commit({ '/registry/pods/a/é': pod('é', { namespace: 'a' }), '/registry/pods/a/z': 'k8s:enc:x' })

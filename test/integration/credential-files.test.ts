@@ -98,7 +98,7 @@ async function podsOf(server: ServerProcess): Promise<readonly string[]> {
 }
 
 for (const { flag, shown, config } of [keyScheme(), tokenScheme()]) {
-  void t.test(`${flag}: NATS lets in the new user only, and the fleet goes on with it`, async (t) => {
+  void t.test(`${flag}: NATS admits only the new user, and the fleet continues with it`, async (t) => {
     const folder = new Folder(t)
     const [first, second] = [nkeys.createUser(), nkeys.createUser()]
     const file = folder.write('secret', shown(first))
@@ -136,7 +136,7 @@ for (const { flag, shown, config } of [keyScheme(), tokenScheme()]) {
   })
 }
 
-void t.test('--nats-signing-key-file: each process takes the next key, and none refuses another', async (t) => {
+void t.test('--nats-signing-key-file: each process adopts the next key, and none rejects another', async (t) => {
   const folder = new Folder(t)
   const [old, fresh] = ['a', 'b'].map((letter) => Buffer.from(letter.repeat(32)).toString('base64'))
   const nats = await startNats(t)
@@ -207,7 +207,7 @@ async function create(url: string, path: string, body: object): Promise<number> 
   return answer.status
 }
 
-void t.test('--apiservice-cafile: the server behind gets a certificate of a new authority', async (t) => {
+void t.test('--apiservice-cafile: the server behind gets a certificate from a new authority', async (t) => {
   const folder = new Folder(t)
   const [old, fresh] = [issue('old authority'), issue('new authority')]
   const serve = (by: IssuedCertificate): void => {
@@ -250,7 +250,7 @@ void t.test('--apiservice-cafile: the server behind gets a certificate of a new 
   await until(async () => (await status()) === 503, 'the old one alone does not open connections any longer')
 })
 
-void t.test('--authorization-policy-file: a right that is revoked ends the watch that it allowed', async (t) => {
+void t.test('--authorization-policy-file: revoking a permission ends the watch that it allowed', async (t) => {
   const folder = new Folder(t)
   const policy = (verbs: readonly string[]): string =>
     JSON.stringify({ rules: [{ users: ['ann'], verbs, apiGroups: [''], resources: ['pods'] }] })
@@ -309,7 +309,7 @@ const READ_ONCE: Readonly<Partial<Record<OptionName, string>>> = {
   protoDescriptors: 'descriptors of kinds belong to a release, and hold no secret',
 }
 
-void t.test('every option that names a file is in such a test, or says why not', (t) => {
+void t.test('every option that names a file is in such a test, or has a reason not to be', (t) => {
   const files = optionNames.filter((name) => options[name].kind === 'file')
   t.same(Object.keys({ ...REPLACED, ...READ_ONCE }).toSorted(), files.toSorted())
   const source = (path: string): string =>

@@ -51,7 +51,7 @@ async function served({ url }: Pick<AppHarness, 'url'>): Promise<void> {
   for (const path of SERVED) await until(async () => (await status(url + path)) === 200, `${path} is served`)
 }
 
-void t.test('what is left out is unknown: no path, no discovery, no document, no watch on etcd', async (t) => {
+void t.test('an omitted resource is unknown: no path, no discovery, no document, no watch on etcd', async (t) => {
   const h = await startApp(t, { flags: FLAGS, objects: OBJECTS })
   await served(h)
   for (const path of LEFT_OUT) t.equal(await status(h.url + path), 404, path)
@@ -68,7 +68,7 @@ void t.test('what is left out is unknown: no path, no discovery, no document, no
   )
 })
 
-void t.test('with --passthrough the API server answers for it, reads, watches and writes', async (t) => {
+void t.test('with --passthrough the API server answers for it: reads, watches and writes', async (t) => {
   const behind = await startApiServer(t)
   const h = await startApp(t, { flags: [...FLAGS, '--passthrough', behind.url], objects: OBJECTS })
   await served(h)
@@ -85,7 +85,7 @@ void t.test('with --passthrough the API server answers for it, reads, watches an
   t.match(behind.last(), { method: 'POST', url: '/api/v1/namespaces/a/events' })
 })
 
-void t.test('over another server it is left out too, and the server there is not asked for it', async (t) => {
+void t.test('over another server it is omitted too, and not requested from the server there', async (t) => {
   const front = await startApp(t, { objects: OBJECTS })
   const h = await startApp(t, { flags: [...FLAGS, '--upstream', front.url] })
   await served(h)
@@ -96,7 +96,7 @@ void t.test('over another server it is left out too, and the server there is not
   )
 })
 
-void t.test('workers leave it out, and the start says so', async (t) => {
+void t.test('workers omit it, and the start says so', async (t) => {
   const server = await startServer(t, { flags: [...FLAGS, '--workers', '2'] })
   t.equal(await status(`${server.url}/api/v1/pods`), 200)
   t.equal(await status(`${server.url}/api/v1/events`), 404)

@@ -213,7 +213,7 @@ void t.test('bad input gets one clear error, and other requests are still served
   t.match(await (await fetch(`${server.url}/readyz`)).text(), 'ok')
 })
 
-void t.test('a command line that cannot be served exits with 2, a taken port with 1', async (t) => {
+void t.test('an invalid command line exits with 2, a taken port with 1', async (t) => {
   for (const [flags, said] of [
     [['--wacth-cache-size', '5'], /--wacth-cache-size/],
     [['--port', 'ninety'], /--port/],
@@ -235,7 +235,7 @@ void t.test('a command line that cannot be served exits with 2, a taken port wit
   t.match(stderr, /EADDRINUSE|in use/)
 })
 
-void t.test('without a reachable etcd the server says so, is not ready, and serves when etcd comes', async (t) => {
+void t.test('without a reachable etcd the server says so, is not ready, and serves once etcd is there', async (t) => {
   const etcd = await startEtcd(t)
   await etcd.kill()
   const server = await startServer(t, { flags: ['--etcd-servers', etcd.url], ready: false })

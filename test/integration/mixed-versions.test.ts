@@ -66,7 +66,7 @@ const messages: readonly Message[] = [
 ]
 
 for (const message of messages) {
-  void t.test(`both releases read each other's messages of a stream: ${message.kind}`, async (t) => {
+  void t.test(`both releases read each other's messages in a stream: ${message.kind}`, async (t) => {
     t.same(joinParts(bytesOf(message.kind).map(decodePart)), message, 'today reads what the last release wrote')
     t.same(hex(encodeMessage(message, 1_000_000)), written[message.kind], 'and writes the same')
   })

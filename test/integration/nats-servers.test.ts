@@ -82,7 +82,7 @@ async function assertDenied(t: Test, replicas: readonly AppHarness[], revision: 
 const names = ({ items }: PodList): string[] => items.map(({ metadata }) => metadata.name)
 
 void t.test(
-  'an edge reads as freshly as etcd, waits for revisions that are still to come, and accepts page tokens of other replicas',
+  'an edge reads as freshly as etcd, waits for future revisions, and accepts page tokens from other replicas',
   async (t) => {
     const nats = await startNats(t)
     const proxy = await startFaultProxy({ targetPort: nats.port })
@@ -93,7 +93,7 @@ void t.test(
     const edge = await startReplica(t, nats.url, 'edge')
     const behind = await startReplica(t, `nats://127.0.0.1:${proxy.port}`, 'edge')
 
-    await t.test('a consistent read has every write that had returned', async (t) => {
+    await t.test('a consistent read includes every completed write', async (t) => {
       for (let i = 0; i < 20; i++) {
         const written = put(etcd, `c${i}`)
         const { status, body } = await listOnceKnown(edge.url)
@@ -171,7 +171,7 @@ void t.test(
       for (const { text } of watches) t.notMatch(text, /ERROR|"name":"held"/)
     })
 
-    await t.test('a replica that nobody answers keeps such a watch open, and ends it when somebody does', async (t) => {
+    await t.test('a replica without an answer keeps such a watch open, and ends it once there is one', async (t) => {
       proxy.stall()
       const path = `${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=${etcd.revision + 1_000}`
       const watch = await hold(behind.url, 'HTTP/1.1', path)
@@ -185,7 +185,7 @@ void t.test(
   },
 )
 
-void t.test('a replica says how old its data is, and is not ready when that is too old', async (t) => {
+void t.test('a replica reports how old its data is, and is not ready when that is too old', async (t) => {
   const nats = await startNats(t)
   const etcd = createEmbeddedUpstream()
   put(etcd, 'a')
@@ -225,7 +225,7 @@ async function untilAge(edge: { url: string }, isIt: (age: number | null) => boo
 }
 
 void t.test(
-  "an edge without a publisher says so although NATS lives, and counts its age from etcd's last word",
+  "an edge without a publisher says so although NATS is alive, and counts its age from etcd's last answer",
   async (t) => {
     const nats = await startNats(t)
     const proxy = await startFaultProxy({ targetPort: nats.port })
@@ -269,7 +269,7 @@ void t.test(
   },
 )
 
-void t.test('a publisher whose etcd does not answer is heard, and vouches for nothing', async (t) => {
+void t.test('a publisher whose etcd does not answer is heard, but vouches for nothing', async (t) => {
   const nats = await startNats(t)
   const etcd = createEmbeddedUpstream()
   put(etcd, 'a')
@@ -292,7 +292,7 @@ void t.test('a publisher whose etcd does not answer is heard, and vouches for no
   await untilAge(edge, (age) => age === null)
 })
 
-void t.test('an origin publishes, and refuses clients', async (t) => {
+void t.test('an origin publishes, and rejects clients', async (t) => {
   const nats = await startNats(t)
   const etcd = createEmbeddedUpstream()
   put(etcd, 'a')
@@ -341,7 +341,7 @@ void t.test('--workers over NATS: the primary publishes and subscribes, its work
   t.same(await Promise.all([candidate.kill('SIGTERM'), edge.kill('SIGTERM')]), [0, 0])
 })
 
-void t.test('a publisher that starts and soon ends, time and again, says why once', async (t) => {
+void t.test('a publisher that repeatedly starts and soon ends logs the reason once', async (t) => {
   const nats = await startNats(t)
   const etcd = createEmbeddedUpstream()
   put(etcd, 'a')

@@ -19,7 +19,7 @@ async function watch(t: Test, url: string, resourceVersion: number): Promise<Eve
 }
 
 void t.test(
-  'after writes elsewhere and a compaction at the head, a fresh server goes on at the last bookmark',
+  'after writes elsewhere and a compaction at the head, a fresh server continues at the last bookmark',
   async (t) => {
     // By itself, etcd reports progress every ten minutes unless it is configured otherwise.
     const etcd = createEmbeddedUpstream({ progressIntervalMs: 600_000 })

@@ -162,7 +162,7 @@ function readOn(server: ServerProcess, name: string, options: () => RequestOptio
   }
 }
 
-void t.test('every credential is replaced under running watches, and nobody who has the new one notices', async (t) => {
+void t.test('every credential is replaced during watches, and clients with the new one notice nothing', async (t) => {
   const folder = new Folder(t)
   const path = (name: string): string => join(folder.path, name)
   const put = (name: string, pair: IssuedCertificate): void => {

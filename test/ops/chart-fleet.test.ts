@@ -33,7 +33,7 @@ void t.test('candidates and edges share a NATS that accepts no other client', as
   const user = (name: string, pass: string): Promise<NatsConnection> =>
     connect({ servers: nats.urls[0]!, user: name, pass, tls: { ca }, reconnect: false, timeout: 10_000 })
 
-  await t.test('a client without the password or the authority is refused', async (t) => {
+  await t.test('a client without the password or the authority is rejected', async (t) => {
     await t.rejects(connect({ servers: nats.urls[0]!, tls: { ca }, reconnect: false }), /Authorization/)
     await t.rejects(user('distributary', auth['edge-password']!), /Authorization/)
     await t.rejects(
@@ -59,7 +59,7 @@ void t.test('candidates and edges share a NATS that accepts no other client', as
   await startMode(t, 'candidate', { secrets }, { ...plain, etcdServers, natsServers }, FLEET)
   const edge = await startMode(t, 'edge', { secrets }, { ...plain, natsServers })
 
-  await t.test('an edge has the state of etcd and gets its changes', async (t) => {
+  await t.test('an edge has etcd’s state and receives its changes', async (t) => {
     await put('after')
     const list = (await (await fetch(`${edge.url}/api/v1/namespaces/a/configmaps`)).json()) as {
       items: { metadata: { name: string } }[]
@@ -100,7 +100,7 @@ void t.test('candidates and edges share a NATS that accepts no other client', as
     await t.rejects(kv.publish('$O.DISTRIBUTARY_default.C.x', Buffer.from('{}')), 'a snapshot')
   })
 
-  await t.test('but finding out which servers hear each other', async (t) => {
+  await t.test('but it does allow finding out which servers hear each other', async (t) => {
     const view = await NatsClient.connect(
       {
         servers: nats.urls,

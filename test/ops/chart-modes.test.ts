@@ -76,11 +76,11 @@ async function setScene(t: Test): Promise<Scene> {
   }
 }
 
-void t.test('the modes that read an etcd over TLS become ready, by their own keys', async (t) => {
+void t.test('the modes that read an etcd over TLS become ready, with their own keys', async (t) => {
   const { authority, etcd, placement } = await setScene(t)
   const etcdServers = [etcd.url]
 
-  await t.test('standalone knows clients by their certificates', async (t) => {
+  await t.test('standalone identifies clients by their certificates', async (t) => {
     const { url } = await startMode(t, 'standalone', placement, { ...https, etcdServers })
     t.equal((await ask(url, '/api/v1/pods')).status, 401)
     t.equal((await ask(url, '/api/v1/pods', authority.client('reader'))).status, 200)
@@ -88,7 +88,7 @@ void t.test('the modes that read an etcd over TLS become ready, by their own key
     t.equal((await ask(url, '/api/v1/nodes', authority.client('reader'))).status, 403)
   })
 
-  await t.test('sidecar reads etcd with the keys of the node', async (t) => {
+  await t.test('sidecar reads etcd with the node’s keys', async (t) => {
     const { url } = await startMode(t, 'sidecar', placement, { ...plain, etcdServers })
     t.equal((await fetch(`${url}/api/v1/pods`)).status, 200)
   })

@@ -17,7 +17,7 @@ const pem = (path: string): string => readFileSync(path, 'utf8')
 
 const isData = ({ kind }: KubernetesObject): boolean => kind === 'Secret'
 
-void t.test('credentials and certificates are made once, and kept over upgrades', async (t) => {
+void t.test('credentials and certificates are created once, and kept over upgrades', async (t) => {
   const values = { config: open, nats: { enabled: true } }
   const first = renderChart(values).objects
   const again = renderChart(values, { cluster: first }).objects
@@ -49,7 +49,7 @@ void t.test('the sizes fit the disk, and each stream has three replicas', async 
   }
 })
 
-void t.test('a signing key from a Secret of its own reaches the server, with any NATS', async (t) => {
+void t.test('a signing key in a separate Secret reaches the server, with any NATS', async (t) => {
   const fleets: readonly Values[] = [
     { config: open, nats: { enabled: true } },
     { config: { ...open, natsServers: ['nats://nats:4222'] } },

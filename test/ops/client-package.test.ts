@@ -21,7 +21,7 @@ function importsOf(entry: string): { files: string[]; packages: string[] } {
   return { files: [...files].map((file) => relative(root, file)), packages: [...packages] }
 }
 
-void t.test('the browser’s client needs no module of Node and no package', async (t) => {
+void t.test('the browser’s client needs no Node module and no package', async (t) => {
   t.same(importsOf('src/client/browser.ts').packages, [])
 })
 

@@ -91,7 +91,7 @@ void t.test('the shipped code uses every package it installs, and no other', asy
   )
 })
 
-void t.test('every development package is imported, or is a tool of a script, or has the types of one', async (t) => {
+void t.test('every development package is imported, or a tool of a script, or provides types for one', async (t) => {
   const used = usedBy(['src', 'test', 'bench', 'deploy'])
   const development = names(manifest.devDependencies)
   const words = new Set(Object.values(manifest.scripts ?? {}).flatMap((script) => script.split(/\s+/)))

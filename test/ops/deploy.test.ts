@@ -51,7 +51,7 @@ function instructions(dockerfile: string): Instruction[] {
     })
 }
 
-void t.test('the Dockerfile makes an image that serves', async (t) => {
+void t.test('the Dockerfile builds an image that serves', async (t) => {
   const dockerfile = text('deploy/Dockerfile')
   const all = instructions(dockerfile)
   const last = all.slice(all.findLastIndex(({ name }) => name === 'FROM'))
@@ -103,7 +103,7 @@ void t.test('the Dockerfile makes an image that serves', async (t) => {
     t.match(dockerfile, /AS dependencies[^]*npm ci --omit=dev/)
   })
 
-  await t.test('the Dockerfile copies only files that exist and that the ignore file lets through', async (t) => {
+  await t.test('the Dockerfile copies only files that exist and are not ignored', async (t) => {
     const ignore = text('deploy/Dockerfile.dockerignore')
     const sources = all
       .filter(({ name, value }) => name === 'COPY' && !value.includes('--from'))
@@ -121,7 +121,7 @@ void t.test('the Dockerfile makes an image that serves', async (t) => {
     t.match(output, /--require-upstream/)
   })
 
-  await t.test('the command of the image serves, and its health check passes until it is gone', async (t) => {
+  await t.test('the image’s command serves, and its health check passes until the server is gone', async (t) => {
     const etcd = await startEtcd(t)
     const check = here(value('HEALTHCHECK').replace(/^.*?(?=CMD)/, ''))
     const folder = imageFolder(t)
@@ -168,7 +168,7 @@ function imageFolder(t: Pick<Test, 'teardown'>): string {
   return folder
 }
 
-void t.test('sample-data.js fills an etcd, and what it writes is served', async (t) => {
+void t.test('sample-data.js fills an etcd, and its objects are served', async (t) => {
   const etcd = await startEtcd(t)
   const { services } = parse(text('deploy/compose.yaml'), { merge: true }) as Compose
   const { entrypoint = [], volumes = [] } = services['sample-data']!
@@ -233,7 +233,7 @@ const compositions: Readonly<Record<string, readonly string[]>> = {
 for (const [file, expected] of Object.entries(compositions)) {
   const { services, volumes = {} } = parse(text(`deploy/${file}`), { merge: true }) as Compose
 
-  void t.test(`${file} names only what exists`, async (t) => {
+  void t.test(`${file} refers only to what exists`, async (t) => {
     const names = Object.keys(services)
     t.same(names.toSorted(), expected)
     for (const [name, service] of Object.entries(services)) {
@@ -403,7 +403,7 @@ void t.test('base and edge can be applied together', async (t) => {
   t.same(new Set(levels), new Set(['privileged', 'restricted']), 'what one needs does not weaken the other')
 })
 
-void t.test('the static pod runs beside etcd, and the patch of kubeadm within it', async (t) => {
+void t.test('the static pod runs beside etcd, and so does the kubeadm patch', async (t) => {
   const podOf = (overlay: string): KubernetesObject => {
     const { stdout } = spawnSync(kubectlBinary, ['kustomize', join(root, 'deploy/kubernetes', overlay)], {
       encoding: 'utf8',
@@ -431,7 +431,7 @@ void t.test('the static pod runs beside etcd, and the patch of kubeadm within it
   }
 })
 
-void t.test('the edge is not behind the service of the others', async (t) => {
+void t.test('the edge is not behind the others’ service', async (t) => {
   const labelsOf = (path: string): Labels => (parse(text(path)) as { labels: { pairs: Labels }[] }).labels[0]!.pairs
   const base = labelsOf('deploy/kubernetes/base/kustomization.yaml')
   const edge = labelsOf('deploy/kubernetes/edge/kustomization.yaml')

@@ -12,7 +12,7 @@ import { startServer } from '../support/server-process.js'
 const script = fileURLToPath(new URL('../../../deploy/etcd/read-only-role.sh', import.meta.url))
 
 void t.test(
-  'the whole server runs with the role of deploy/etcd, which reads its prefixes and nothing else',
+  'the whole server runs with the role in deploy/etcd, which reads its prefixes and nothing else',
   async (t) => {
     const etcd = await startEtcd(t)
     const directory = mkdtempSync(join(tmpdir(), 'distributary-role-'))

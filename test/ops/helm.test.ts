@@ -98,7 +98,7 @@ for (const [name, values] of MODES) {
     t.same(container.volumeMounts.map((mount) => mount.name).sort(), volumes.sort(), 'each volume is mounted')
   })
 
-  void t.test(`helm renders the same, and its linter is content: ${name}`, { skip: noHelm }, async (t) => {
+  void t.test(`helm renders the same, and its linter passes: ${name}`, { skip: noHelm }, async (t) => {
     t.equal(lintWithHelm(name), null)
     const { objects, problem } = renderWithHelm(name)
     t.equal(problem, null)
@@ -206,7 +206,7 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
 }
 
 for (const [name, { values, why }] of Object.entries(refused)) {
-  void t.test(`the chart refuses: ${name}`, async (t) => {
+  void t.test(`the chart rejects: ${name}`, async (t) => {
     t.throws(() => renderChart(values), why)
     if (helm !== null) t.match(renderWithHelm(values).problem, why)
   })
@@ -216,7 +216,7 @@ const schema = JSON.parse(readFileSync(`${chartFolder}values.schema.json`, 'utf8
   properties: Record<string, { properties: Record<string, Schema> }>
 }
 
-void t.test('the notes of a sidecar name the port at which it listens', async (t) => {
+void t.test('the notes of a sidecar name its port', async (t) => {
   const { notes } = renderChart({ mode: 'sidecar', containerPort: 9443, service: { port: 443 } })
   t.match(notes, 'http://127.0.0.1:9443/readyz')
 })
@@ -238,7 +238,7 @@ void t.test('every option is reachable from the values, and every value under co
   for (const key of set) t.ok(names.includes(key), `the chart sets ${key}`)
 })
 
-void t.test('the schema accepts the default values and those in use, and finds a typing error', async (t) => {
+void t.test('the schema accepts the default values and those in use, and finds a typo', async (t) => {
   const validate = new Ajv({ strict: false }).compile(schema)
   for (const values of [{}, ...MODES.values()]) {
     t.ok(validate({ ...defaultValues(), ...values }), JSON.stringify(validate.errors))
@@ -327,14 +327,14 @@ void t.test('a test of the release asks the server whether it is ready, over TLS
   }
 })
 
-void t.test('the Service has a port of its own', async (t) => {
+void t.test('the Service has its own port', async (t) => {
   const { objects } = renderChart({ config: open, containerPort: 8443, service: { port: 443 } })
   t.equal(serverConfig(objects)['port'], 8443)
   t.match(podOf(objects).containers[0], { ports: [{ name: 'http', containerPort: 8443 }] })
   t.match(specOf(objects, 'Service'), { ports: [{ port: 443, targetPort: 'http' }] })
 })
 
-void t.test('alerts name their pages by one value, and the job that the chart scrapes', async (t) => {
+void t.test('alerts link to their pages through one value, and name the job that the chart scrapes', async (t) => {
   const values = {
     config: open,
     nameOverride: 'cache',
@@ -352,7 +352,7 @@ void t.test('alerts name their pages by one value, and the job that the chart sc
   }
 })
 
-void t.test('metrics have a port of their own, which Prometheus alone may reach', async (t) => {
+void t.test('metrics have a separate port that only Prometheus may reach', async (t) => {
   const { objects } = renderChart({ config: open, metrics: { port: 9090 }, podMonitor: { enabled: true } })
   t.equal(serverConfig(objects)['metricsBindAddress'], '0.0.0.0:9090')
   t.match(podOf(objects).containers[0], { ports: [{ name: 'http' }, { name: 'metrics', containerPort: 9090 }] })
@@ -382,7 +382,7 @@ void t.test('a server without authentication gets the names of its Service, Ingr
   t.equal(hostsOf({ config: judged, tls }), undefined, 'with an authenticator any name will do')
 })
 
-void t.test('a pod has the time for its drain after the delay in which it serves on', async (t) => {
+void t.test('a pod has time for its drain after the delay in which it still serves', async (t) => {
   const graceOf = (values: Values): unknown => graceIn(renderChart(values).objects)
   const graceIn = (objects: readonly KubernetesObject[]): unknown =>
     (podOf(objects) as unknown as Values)['terminationGracePeriodSeconds']
@@ -418,7 +418,7 @@ void t.test('names follow the overrides, and are not too long', async (t) => {
   for (const { metadata } of objects) t.ok(metadata.name.length <= 63, metadata.name)
 })
 
-void t.test('the NetworkPolicy lets in whom the Service leads here', async (t) => {
+void t.test('the NetworkPolicy admits whatever the Service routes here', async (t) => {
   const clients = { podSelector: { matchLabels: { 'distributary.io/client': 'true' } } }
   const from = (values: Values): unknown => {
     const policy = specOf(renderChart({ config: open, ...values }).objects, 'NetworkPolicy') as { ingress: Values[] }
@@ -437,7 +437,7 @@ void t.test('the NetworkPolicy lets in whom the Service leads here', async (t) =
   t.same(from({ service: { type: 'LoadBalancer' }, networkPolicy: { from: own } }), own)
 })
 
-void t.test('no pod names a user when the platform assigns one', async (t) => {
+void t.test('no pod sets a user when the platform assigns one', async (t) => {
   const { objects } = renderChart(MODES.get('openshift')!)
   const pods = objects.filter(({ kind }) => ['Deployment', 'StatefulSet', 'Pod'].includes(kind))
   t.equal(pods.length, 3)

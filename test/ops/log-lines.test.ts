@@ -48,13 +48,13 @@ async function start(t: Test, prepare: (upstream: ReturnType<typeof createEmbedd
   return { app, upstream, logger, put, pass }
 }
 
-void t.test('a server that starts logs once that it is ready', async (t) => {
+void t.test('a starting server logs once that it is ready', async (t) => {
   const { logger } = await start(t)
   t.same(logger.take(), { ready: 1 })
 })
 
 void t.test(
-  'an upstream that is away is logged once, whatever the number of resources and attempts, and once when it is back',
+  'an unreachable upstream is logged once, whatever the number of resources and attempts, and once when it is back',
   async (t) => {
     const { logger, upstream, pass } = await start(t)
     logger.take()
@@ -106,7 +106,7 @@ void t.test('another history is logged once for each resource, and so is the new
 })
 
 void t.test(
-  'a resource that cannot be listed is logged once, however often that is tried, and once when it can',
+  'a resource that cannot be listed is logged once, however often that is retried, and once when it can be',
   async (t) => {
     const { logger, upstream, pass } = await start(t, (upstream) =>
       upstream.failReads(new UpstreamError('permission-denied', 'permission denied'), prefix('configmaps')),
@@ -120,7 +120,7 @@ void t.test(
   },
 )
 
-void t.test('a value that is not as expected is logged once for its key', async (t) => {
+void t.test('an unexpected value is logged once for its key', async (t) => {
   const { logger, put, pass } = await start(t)
   logger.take()
   for (const value of ['text', 'other text']) put('configmaps/default/odd', value)
@@ -146,7 +146,7 @@ void t.test('a resource with encrypted values is logged once, however many there
   t.match(counts[0], [/encrypted at rest/, 1])
 })
 
-void t.test('watchers that come and go, lists and refused requests write nothing', async (t) => {
+void t.test('watchers that come and go, lists and rejected requests log nothing', async (t) => {
   const { app, logger, put } = await start(t)
   logger.take()
   for (const path of [

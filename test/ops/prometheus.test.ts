@@ -101,7 +101,7 @@ void t.test('the page of DistributaryRefusing has a row for every limit, and no 
   for (const [, limit = ''] of tested) t.ok(named.includes(limit), limit)
 })
 
-void t.test('rules and panels ask only for metrics that exist', async (t) => {
+void t.test('rules and panels query only metrics that exist', async (t) => {
   const known = new Set(
     new Metrics('0').registry.getMetricsAsArray().map(({ name }: { readonly name: string }) => name),
   )
@@ -124,7 +124,7 @@ void t.test('rules and panels ask only for metrics that exist', async (t) => {
 const MAY_BE_EMPTY =
   /code=~"401|authentication|authorization|webhook|write_|passthrough|etcd_request|relists_total|reconnects|watchers_ended|rejected_total|initialization_errors|resumes_expired|compactions|events_dropped|read_wait|distributary_fleet_/
 
-void t.test('a real Prometheus scrapes a server under load, and rules and dashboard answer with numbers', async (t) => {
+void t.test('a real Prometheus scrapes a server under load, and rules and dashboard return numbers', async (t) => {
   const server = await startServerProcess(t)
   const prometheus = await startPrometheus(t, new URL(server.url).host)
   const stop = new AbortController()

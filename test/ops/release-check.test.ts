@@ -83,7 +83,7 @@ process.exitCode = process.argv[2] === 'audit' && !${isClean} ? 1 : 0
 }
 
 void t.test(
-  'a release is ready when nothing that ships has a known hole and everything that ships is listed',
+  'a release is ready when nothing that ships has a known vulnerability and everything that ships is listed',
   async (t) => {
     const { code, text, bill: written } = check(t, { audit: CLEAN, sbom: GOOD_BILL })
     t.equal(code, 0, text)
@@ -114,7 +114,7 @@ void t.test('a release is not ready otherwise, and each reason has a line', asyn
 })
 
 void t.test(
-  'without a network the check says that no advisory was read, and it refuses what it does not know',
+  'without a network the check reports that no advisory was read, and it rejects what it does not know',
   async (t) => {
     const offline = check(t, { audit: '', sbom: GOOD_BILL }, '--offline')
     t.equal(offline.code, 0)
@@ -123,7 +123,7 @@ void t.test(
   },
 )
 
-void t.test('npm itself makes the bill of materials of this package', async (t) => {
+void t.test('npm itself generates the bill of materials of this package', async (t) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['deploy/release-check.js', '--offline'], {
     cwd: root,
     encoding: 'utf8',

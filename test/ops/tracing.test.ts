@@ -46,7 +46,7 @@ void t.test('lists, upstream lists and relists are traced within the trace of th
   const within = (trace: string): CollectedSpan[] => collector.spans.filter(({ traceId }) => traceId === trace)
   let last = await writer.put('/config/flags/a', 'on')
 
-  await t.test('the first list of each resource is a trace of its own', async (t) => {
+  await t.test('the first list of each resource is a separate trace', async (t) => {
     const ofFlags = () =>
       named('first list').find(({ attributes }) => attributes['distributary.resource'] === 'flags.distributary.io')
     await until(() => ofFlags() !== undefined, 'its span')
@@ -58,7 +58,7 @@ void t.test('lists, upstream lists and relists are traced within the trace of th
     t.match(read, { kind: 3, attributes: { 'distributary.prefix': '/config/flags/' } })
   })
 
-  await t.test('a list is a span of its caller’s trace, and the read of etcd is a span of the list', async (t) => {
+  await t.test('a list is a span in its caller’s trace, and the read of etcd is a span of the list', async (t) => {
     const headers = { traceparent: `00-${TRACE}-${CALLER}-01` }
     const reply = await fetch(`${flags}?resourceVersion=${last}&resourceVersionMatch=Exact`, { headers })
     t.equal(reply.status, 200)
@@ -93,7 +93,7 @@ void t.test('lists, upstream lists and relists are traced within the trace of th
     t.same(within(UNSAMPLED_TRACE), [])
   })
 
-  await t.test('a relist after a gap is a trace of its own', async (t) => {
+  await t.test('a relist after a gap is a separate trace', async (t) => {
     await proxy.refuse()
     proxy.cut()
     for (const value of ['off', 'on', 'off']) last = await writer.put('/config/flags/a', value)
@@ -106,7 +106,7 @@ void t.test('lists, upstream lists and relists are traced within the trace of th
     t.match(ofFlags()!.attributes, { 'distributary.reason': 'gap' })
   })
 
-  await t.test('a collector that is away is logged once, and once when it is back', async (t) => {
+  await t.test('an unreachable collector is logged once, and once when it is back', async (t) => {
     collector.status = 400
     const before = collector.requests
     await fetch(flags)
@@ -130,7 +130,7 @@ void t.test('lists, upstream lists and relists are traced within the trace of th
   })
 })
 
-void t.test('an endpoint that is not a URL is refused', async (t) => {
+void t.test('an endpoint that is not a URL is rejected', async (t) => {
   const start = (endpoint: string) => load([`--tracing-otlp-endpoint=${endpoint}`], {}, () => '')
   for (const endpoint of ['127.0.0.1:4318', 'http://a?b', 'http://user@a', 'ftp://a', 'http://a/']) {
     t.throws(() => start(endpoint), /base address of a collector/, endpoint)

@@ -10,7 +10,7 @@ import { loadHistory, readRecording } from './recording.js'
 import { Report } from './report.js'
 
 for (const set of ['first', 'second'])
-  void t.test(`recorded questions of the ${set} set are answered as the API server answered them`, async (t) => {
+  void t.test(`recorded requests of the ${set} set are answered as the API server answered them`, async (t) => {
     const { history, answers } = readRecording(set)
     const etcd = await startEtcd(t)
     await loadHistory(etcd, history)

@@ -193,7 +193,7 @@ async function secured(t: Test, flags: readonly string[] = []): Promise<Secured>
 }
 
 void t.test(
-  'every identity, verb, resource and namespace is answered as the reference says, on every transport',
+  'every identity, verb, resource and namespace is answered as in the reference, on every transport',
   async (t) => {
     const app = await secured(t)
     for (const { name, ask, verbs } of TRANSPORTS) {
@@ -207,30 +207,27 @@ void t.test(
   },
 )
 
-void t.test(
-  'a refusal reads as the API server words it, and comes before the answer that there is no such thing',
-  async (t) => {
-    const app = await secured(t)
-    const get = async (path: string, token: string): Promise<{ code: number; message: string }> => {
-      const response = await fetch(`${app.url}${path}`, { headers: bearer(token) })
-      return (await response.json()) as { code: number; message: string }
-    }
-    t.match(await get('/api/v1/namespaces/db/pods', 'web-token'), {
-      code: 403,
-      reason: 'Forbidden',
-      message: 'pods is forbidden: User "web" cannot list resource "pods" in API group "" in the namespace "db"',
-    })
-    t.match(await get('/api/v1/pods', 'web-token'), {
-      message: 'pods is forbidden: User "web" cannot list resource "pods" in API group "" at the cluster scope',
-    })
-    t.match(await get('/api/v1/namespaces/db/pods/no-such', 'web-token'), { code: 403 })
-    t.match(await get('/apis/no.such.group/v1/things', 'web-token'), { code: 403 })
-    t.match(await get('/apis/no.such.group/v1/things', 'admin-token'), { code: 404 })
-    t.match(await get('/metrics', 'web-token'), { code: 403 })
-  },
-)
+void t.test('a refusal uses the API server’s words, and comes before a 404', async (t) => {
+  const app = await secured(t)
+  const get = async (path: string, token: string): Promise<{ code: number; message: string }> => {
+    const response = await fetch(`${app.url}${path}`, { headers: bearer(token) })
+    return (await response.json()) as { code: number; message: string }
+  }
+  t.match(await get('/api/v1/namespaces/db/pods', 'web-token'), {
+    code: 403,
+    reason: 'Forbidden',
+    message: 'pods is forbidden: User "web" cannot list resource "pods" in API group "" in the namespace "db"',
+  })
+  t.match(await get('/api/v1/pods', 'web-token'), {
+    message: 'pods is forbidden: User "web" cannot list resource "pods" in API group "" at the cluster scope',
+  })
+  t.match(await get('/api/v1/namespaces/db/pods/no-such', 'web-token'), { code: 403 })
+  t.match(await get('/apis/no.such.group/v1/things', 'web-token'), { code: 403 })
+  t.match(await get('/apis/no.such.group/v1/things', 'admin-token'), { code: 404 })
+  t.match(await get('/metrics', 'web-token'), { code: 403 })
+})
 
-void t.test('each path is open to those that the table in docs/security.md names', async (t) => {
+void t.test('each path is open to those listed in the table of docs/security.md', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'ticket-key-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   writeFileSync(join(folder, 'key'), 'k'.repeat(32))
@@ -253,7 +250,7 @@ void t.test('each path is open to those that the table in docs/security.md names
 })
 
 void t.test(
-  'the status page shows the selectors of a resource only to readers who may list it everywhere, and clients by a right of its own',
+  'the status page shows a resource’s selectors only to readers who may list it everywhere, and clients by a separate permission',
   async (t) => {
     const app = await secured(t)
     const leaving = new AbortController()
@@ -310,41 +307,38 @@ for (const [name, takeAway] of [
     (app: Secured) => writeFileSync(app.tokenFile, `${TOKENS.filter((line) => !line.startsWith('web')).join('\n')}\n`),
   ],
 ] as const) {
-  void t.test(
-    `${name} ends the running watches of the callers it concerns within seconds, and no others`,
-    async (t) => {
-      const app = await secured(t)
-      const watch = async (token: string): Promise<{ text: string; ended: boolean }> => {
-        const state = { text: '', ended: false }
-        const request = httpRequest(
-          `${app.url}/api/v1/namespaces/web/pods?watch=1&resourceVersion=0`,
-          { headers: bearer(token), agent: false },
-          (response) => {
-            response.on('data', (bytes: Buffer) => (state.text += bytes.toString()))
-            response.on('end', () => (state.ended = true))
-            response.on('error', () => {})
-          },
-        )
-        request.on('error', () => {})
-        request.end()
-        t.teardown(() => request.destroy())
-        await until(() => state.text.includes('"ADDED"'), 'the watch runs')
-        return state
-      }
-      const [web, admin] = [await watch('web-token'), await watch('admin-token')]
-      takeAway(app)
-      await until(() => web.ended, 'the watch of web ends', 15_000)
-      t.match(web.text, /"type":"ERROR".*"code":40[13]/)
-      t.notOk(admin.ended, 'the other goes on')
-      app.put('pods/web/two', pod('two', { namespace: 'web' }))
-      await until(() => admin.text.includes('"two"'), 'the other is sent what comes')
-      t.notMatch(web.text, /"two"/)
-      t.equal(app.watchers, 1)
-    },
-  )
+  void t.test(`${name} ends the running watches of the affected callers within seconds, and no others`, async (t) => {
+    const app = await secured(t)
+    const watch = async (token: string): Promise<{ text: string; ended: boolean }> => {
+      const state = { text: '', ended: false }
+      const request = httpRequest(
+        `${app.url}/api/v1/namespaces/web/pods?watch=1&resourceVersion=0`,
+        { headers: bearer(token), agent: false },
+        (response) => {
+          response.on('data', (bytes: Buffer) => (state.text += bytes.toString()))
+          response.on('end', () => (state.ended = true))
+          response.on('error', () => {})
+        },
+      )
+      request.on('error', () => {})
+      request.end()
+      t.teardown(() => request.destroy())
+      await until(() => state.text.includes('"ADDED"'), 'the watch runs')
+      return state
+    }
+    const [web, admin] = [await watch('web-token'), await watch('admin-token')]
+    takeAway(app)
+    await until(() => web.ended, 'the watch of web ends', 15_000)
+    t.match(web.text, /"type":"ERROR".*"code":40[13]/)
+    t.notOk(admin.ended, 'the other goes on')
+    app.put('pods/web/two', pod('two', { namespace: 'web' }))
+    await until(() => admin.text.includes('"two"'), 'the other is sent what comes')
+    t.notMatch(web.text, /"two"/)
+    t.equal(app.watchers, 1)
+  })
 }
 
-void t.test('RBAC is read from the store, live', async (t) => {
+void t.test('RBAC is read live from the store', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'distributary-rbac-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
   const tokenFile = join(directory, 'tokens.csv')
@@ -379,7 +373,7 @@ void t.test('RBAC is read from the store, live', async (t) => {
   await becomes(403)
 })
 
-void t.test('the audit log says who did what and why, and holds no token', async (t) => {
+void t.test('the audit log says who did what and why, and contains no token', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'distributary-audit-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
   const path = join(directory, 'audit.jsonl')

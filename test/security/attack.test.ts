@@ -147,7 +147,7 @@ async function standOpen(stage: Stage, random: Random, count: number): Promise<S
   return sockets
 }
 
-void t.test(`a server under attack goes on serving its clients (seed ${seed})`, async (t) => {
+void t.test(`a server under attack continues to serve its clients (seed ${seed})`, async (t) => {
   t.setTimeout(300_000)
   const stage = await setStage(t)
   const { server } = stage
@@ -196,7 +196,7 @@ void t.test(`a server under attack goes on serving its clients (seed ${seed})`, 
     for (const socket of sockets) socket.destroy()
   })
 
-  await t.test('renegotiation without end is cut off', async (t) => {
+  await t.test('endless renegotiation is cut off', async (t) => {
     const { securePort } = server
     const socket = connectTls({ port: securePort, host: '127.0.0.1', rejectUnauthorized: false, maxVersion: 'TLSv1.2' })
     socket.on('error', () => {})

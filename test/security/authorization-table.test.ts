@@ -90,7 +90,7 @@ void t.test('the RBAC authorizer answers each request as Kubernetes does, and fo
 })
 
 void t.test(
-  'a Role or binding is written by those who may write it in Kubernetes, refused in the same words',
+  'a Role or binding can be written by those who may write it in Kubernetes, and is refused in the same words',
   async (t) => {
     const asked = answers.filter(({ write }) => write !== undefined)
     t.equal(asked.length, world.callers.length * world.writes.length)
@@ -114,7 +114,7 @@ void t.test(
   },
 )
 
-void t.test('a caller may impersonate whom they may impersonate in Kubernetes', async (t) => {
+void t.test('a caller may impersonate the same users as in Kubernetes', async (t) => {
   const asked = answers.filter(({ impersonation }) => impersonation !== undefined)
   t.equal(asked.length, world.callers.length * world.impersonations.length)
   for (const answer of asked) {

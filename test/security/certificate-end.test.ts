@@ -19,7 +19,7 @@ for (const { kind, flag, headers } of [
   { kind: 'a front proxy', flag: '--requestheader-client-ca-file', headers: { 'X-Remote-User': 'ann' } },
 ] as const) {
   void t.test(
-    `the certificate of ${kind} is compared with the time at every request, and ends its watches`,
+    `the certificate of ${kind} is checked against the time at every request, and its expiry ends watches`,
     async (t) => {
       let passedMs = 0
       const clock: Clock = { ...systemClock, now: () => Date.now() + passedMs }

@@ -73,7 +73,7 @@ const collection = (user: User): string =>
   user === 'root' ? '/api/v1/pods' : `/api/v1/namespaces/${NAMESPACE_OF[user]}/pods`
 
 void t.test(
-  'callers that ask for the same list at the same time, in every form, each get what they may read',
+  'callers that request the same list at the same time, in every form, each get what they may read',
   async (t) => {
     const app = await start(t)
     let answers = 0
@@ -145,7 +145,7 @@ void t.test('groups, initial states and compressed frames are shared only after 
 })
 
 void t.test(
-  'a caller who may see one object sees only that one, in a list, a watch and a group of its own',
+  'a caller who may see one object sees only that one, in a list, a watch and a separate group',
   async (t) => {
     const app = await start(t)
     const base = '/api/v1/namespaces/a/pods?resourceVersion=0'

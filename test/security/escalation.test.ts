@@ -207,7 +207,7 @@ const as =
   (method: string, path: string, body?: object, headers: object = {}) =>
     send(method, path, body, { ...headers, authorization: `Bearer ${user}` })
 
-void t.test('nobody gives away more than they have, whichever verb they write with', async (t) => {
+void t.test('nobody grants more than they have, whichever verb they use', async (t) => {
   const h = await stage(t, ['--authorization-mode=RBAC'])
   const send = clientOf(h.url)
   for (const [what, user, method, path, body, code, headers] of ROWS) {
@@ -238,11 +238,14 @@ void t.test('the refusal says what is missing', async (t) => {
   })
 })
 
-void t.test('under another mode the right to escalate is that mode’s, and the rest is read from Roles', async (t) => {
-  const h = await stage(t, ['--authorization-mode=Policy', '--authorization-policy-file=POLICY'])
-  const mallory = as(clientOf(h.url), 'mallory')
-  t.equal((await mallory('POST', `${WEB}/roles`, role('evil', [ALL]))).code, 403)
-  t.equal((await mallory('POST', `${WEB}/roles`, role('fair', [READS_PODS]))).code, 201)
-  t.equal((await mallory('POST', `${WEB}/rolebindings`, binding('evil', 'ClusterRole', 'all'))).code, 403)
-  t.equal((await as(clientOf(h.url), 'esc')('POST', `${WEB}/roles`, role('given', [ALL]))).code, 201)
-})
+void t.test(
+  'under another mode the permission to escalate comes from that mode, and the rest from Roles',
+  async (t) => {
+    const h = await stage(t, ['--authorization-mode=Policy', '--authorization-policy-file=POLICY'])
+    const mallory = as(clientOf(h.url), 'mallory')
+    t.equal((await mallory('POST', `${WEB}/roles`, role('evil', [ALL]))).code, 403)
+    t.equal((await mallory('POST', `${WEB}/roles`, role('fair', [READS_PODS]))).code, 201)
+    t.equal((await mallory('POST', `${WEB}/rolebindings`, binding('evil', 'ClusterRole', 'all'))).code, 403)
+    t.equal((await as(clientOf(h.url), 'esc')('POST', `${WEB}/roles`, role('given', [ALL]))).code, 201)
+  },
+)

@@ -106,7 +106,7 @@ function* requests(): Generator<readonly [path: string, accept: string]> {
   }
 }
 
-void t.test('in every form an ETag stands for what would be sent, and never for what others are sent', async (t) => {
+void t.test('in every form an ETag stands for what would be sent, and never for what others get', async (t) => {
   const { app, flag } = await startWorld(t, accessFlags(t).flags)
   const kept = new Map<string, Answer>()
   let allowed = 0
@@ -166,42 +166,45 @@ void t.test('in every form an ETag stands for what would be sent, and never for 
   }
 })
 
-void t.test('what is public has one ETag for all, and is private as soon as not everybody may read it', async (t) => {
-  const open = `${POLICY}  - users: [system:anonymous]\n    verbs: [get, list]\n    apiGroups: [distributary.io]\n    resources: [flags]\n`
-  const { flags, policyFile } = accessFlags(
-    t,
-    `${open}  - users: [bob]\n    verbs: [list]\n    apiGroups: [distributary.io]\n    resources: [flags]\n`,
-  )
-  const publicly = ['--anonymous-auth', '--public-caching', 'flags.distributary.io=5s/30s']
-  const { app } = await startWorld(t, [...flags, ...publicly])
-  const path = '/apis/distributary.io/v1/flags'
-  // For browsers JSON is indented: not where one body is for all.
-  const headers = { 'user-agent': 'Mozilla/5.0' }
-  const [ann, bob, nobody] = await Promise.all(
-    ['ann', 'bob', ''].map(async (user) => await ask(app, user, path, headers)),
-  )
-  t.equal(nobody!.cacheControl, 'public, max-age=0, s-maxage=5, stale-while-revalidate=30')
-  t.equal(nobody!.vary, 'Accept, Accept-Encoding')
-  t.same([ann, bob], [nobody, nobody])
-  t.equal((await ask(app, 'bob', path, { ...headers, 'if-none-match': nobody!.etag })).code, 304)
-  t.match(await ask(app, '', `${path}/eu:checkout`), { code: 200, cacheControl: /^public/, vary: 'Accept' })
-  t.match(await ask(app, 'ann', '/api/v1/pods'), {
-    code: 200,
-    cacheControl: 'no-cache, private',
-    vary: /Authorization/,
-  })
-  t.match(await ask(app, '', `${path}/none`), { code: 404, cacheControl: 'no-cache, private' })
+void t.test(
+  'a public answer has one ETag for all, and becomes private as soon as not everybody may read it',
+  async (t) => {
+    const open = `${POLICY}  - users: [system:anonymous]\n    verbs: [get, list]\n    apiGroups: [distributary.io]\n    resources: [flags]\n`
+    const { flags, policyFile } = accessFlags(
+      t,
+      `${open}  - users: [bob]\n    verbs: [list]\n    apiGroups: [distributary.io]\n    resources: [flags]\n`,
+    )
+    const publicly = ['--anonymous-auth', '--public-caching', 'flags.distributary.io=5s/30s']
+    const { app } = await startWorld(t, [...flags, ...publicly])
+    const path = '/apis/distributary.io/v1/flags'
+    // For browsers JSON is indented: not where one body is for all.
+    const headers = { 'user-agent': 'Mozilla/5.0' }
+    const [ann, bob, nobody] = await Promise.all(
+      ['ann', 'bob', ''].map(async (user) => await ask(app, user, path, headers)),
+    )
+    t.equal(nobody!.cacheControl, 'public, max-age=0, s-maxage=5, stale-while-revalidate=30')
+    t.equal(nobody!.vary, 'Accept, Accept-Encoding')
+    t.same([ann, bob], [nobody, nobody])
+    t.equal((await ask(app, 'bob', path, { ...headers, 'if-none-match': nobody!.etag })).code, 304)
+    t.match(await ask(app, '', `${path}/eu:checkout`), { code: 200, cacheControl: /^public/, vary: 'Accept' })
+    t.match(await ask(app, 'ann', '/api/v1/pods'), {
+      code: 200,
+      cacheControl: 'no-cache, private',
+      vary: /Authorization/,
+    })
+    t.match(await ask(app, '', `${path}/none`), { code: 404, cacheControl: 'no-cache, private' })
 
-  writeFileSync(policyFile, POLICY)
-  await until(async () => (await ask(app, '', path)).code === 403, 'the right is gone')
-  t.match(await ask(app, 'ann', path, { 'if-none-match': nobody!.etag }), {
-    code: 200,
-    cacheControl: 'no-cache, private',
-    vary: /Authorization/,
-  })
-})
+    writeFileSync(policyFile, POLICY)
+    await until(async () => (await ask(app, '', path)).code === 403, 'the right is gone')
+    t.match(await ask(app, 'ann', path, { 'if-none-match': nobody!.etag }), {
+      code: 200,
+      cacheControl: 'no-cache, private',
+      vary: /Authorization/,
+    })
+  },
+)
 
-void t.test('a server does not start when caches would show what not everybody may read', async (t) => {
+void t.test('a server does not start if caches would expose what not everybody may read', async (t) => {
   const { flags } = accessFlags(t)
   const publicly = ['--anonymous-auth', '--public-caching', 'flags.distributary.io=5s']
   await t.rejects(startApp(t, { flags: [...flags, ...publicly] }), {

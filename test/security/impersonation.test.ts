@@ -142,7 +142,7 @@ const prefixed = (headers: Readonly<Record<string, string>>): Record<string, str
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [`Impersonate-${name}`, value]))
 
 void t.test(
-  'impersonation needs the right to impersonate, and then gives the rights of the other user only',
+  'impersonation needs the permission to impersonate, and then gives only the rights of the other user',
   async (t) => {
     const flags = [...tokenFlags(t), '--authorization-mode', 'RBAC', '--anonymous-auth']
     const app = await startApp(t, { objects: { ...OBJECTS, ...RIGHTS }, flags })
@@ -188,7 +188,7 @@ void t.test('the watch of an impersonator ends when the right to impersonate is 
   })
 })
 
-void t.test('ambiguous headers are refused', async (t) => {
+void t.test('ambiguous headers are rejected', async (t) => {
   for (const twice of ['Impersonate-User', 'impersonate-uid']) {
     const raw = ['Impersonate-User', 'bob', 'Impersonate-Uid', '7', twice, 'x']
     t.throws(() => wantedUser(raw), { code: 400 })
@@ -197,7 +197,7 @@ void t.test('ambiguous headers are refused', async (t) => {
 })
 
 void t.test(
-  'impersonation is passed on to the server behind, and the Connection header cannot remove it',
+  'impersonation is forwarded to the server behind, and the Connection header cannot remove it',
   async (t) => {
     const behind = await startApiServer(t)
     const flags = ['--passthrough', behind.url, ...tokenFlags(t)]

@@ -56,7 +56,7 @@ function workersOf({ pid }: ServerProcess): number[] {
 }
 
 void t.test(
-  'watchers are counted over all workers, in all and of each client, also when a worker is killed',
+  'watchers are counted over all workers, in total and per client, even when a worker is killed',
   async (t) => {
     const server = await start(t, ['--max-watchers', '30', '--max-watchers-per-client', '20'])
     const ofAnn = await watches(t, server, 't-ann', 40)

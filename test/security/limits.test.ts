@@ -25,7 +25,7 @@ async function start(t: Test, flags: readonly string[], pods = 300, filler = 2_0
   return await startApp(t, { objects, flags: ['--token-auth-file', join(directory, 'tokens.csv'), ...flags] })
 }
 
-void t.test('a tenant that holds every slot it can get keeps no other tenant from its lists and watches', async (t) => {
+void t.test('a tenant that holds every slot it can get does not block other tenants’ lists and watches', async (t) => {
   const app = await start(t, ['--max-initial-states', '4'], 300, 40_000)
   const greed = { refused: 0, held: 0 }
   // Each request is for a different list that is never read: 12 MB do not fit in a socket's buffers.
@@ -75,7 +75,7 @@ void t.test(
 )
 
 void t.test(
-  'X-Forwarded-For is believed from a named proxy, through every transport, and from nobody else',
+  'X-Forwarded-For is trusted from a named proxy, through every transport, and from nobody else',
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'distributary-proxy-'))
     t.teardown(() => rmSync(directory, { recursive: true, force: true }))
@@ -107,7 +107,7 @@ void t.test(
   },
 )
 
-void t.test('refused credentials are counted against their address', async (t) => {
+void t.test('rejected credentials are counted against their address', async (t) => {
   const app = await start(t, ['--requests-per-second', '1', '--trusted-proxies', '127.0.0.1'], 1)
   const from = async (address: string, token: string): Promise<number> =>
     (await ask(app.url, 'HTTP/1.1', '/version', { token, headers: { 'x-forwarded-for': address } })).status
@@ -139,7 +139,7 @@ void t.test('requests are counted against their sender, and anonymous ones again
   }
 })
 
-void t.test('a user at a hundred addresses waits for itself, and another user does not wait for it', async (t) => {
+void t.test('a user at a hundred addresses delays itself, and no other user', async (t) => {
   const app = await start(t, ['--trusted-proxies', '127.0.0.1', '--requests-per-second', '100000'], 1)
   const session = connect(app.url)
   t.teardown(() => session.destroy())

@@ -120,7 +120,7 @@ const objects = { 'pods/default/a': pod('a') }
 
 for (const isSecure of [false, true]) {
   void t.test(
-    `the connections of a client that gives up its requests end, and its neighbours’ do not, ${isSecure ? 'over TLS' : 'in the open'}`,
+    `the connections of a client that resets its requests end, and its neighbours’ do not, ${isSecure ? 'over TLS' : 'in the open'}`,
     async (t) => {
       const flags = isSecure ? secureFlags() : []
       const { app, url, secureUrl } = await startApp(t, { flags, objects })
@@ -134,7 +134,7 @@ for (const isSecure of [false, true]) {
   )
 }
 
-void t.test('a client that has authenticated is counted by its name, on all of its connections', async (t) => {
+void t.test('an authenticated client is counted by its name, on all of its connections', async (t) => {
   const folder = t.testdir({ 'tokens.csv': 'bad-token,bad,1\ngood-token,good,2\n' })
   const flags = [`--token-auth-file=${join(folder, 'tokens.csv')}`, '--requests-per-second=100000']
   const { app, url } = await startApp(t, { flags, objects })

@@ -14,7 +14,7 @@ import { startServer } from '../support/server-process.js'
 
 const REQUESTS = 400
 
-void t.test('two workers under load take a renewed certificate and a moved audit log', async (t) => {
+void t.test('two workers under load adopt a renewed certificate and a moved audit log', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'distributary-reload-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
   const path = (name: string): string => join(directory, name)

@@ -62,7 +62,7 @@ const pods = (verb: string, namespace: string): object => ({
   spec: { resourceAttributes: { verb, resource: 'pods', namespace } },
 })
 
-void t.test('a caller learns what it may do itself, and needs no right to ask', async (t) => {
+void t.test('a caller may ask about itself without any permission', async (t) => {
   const { url, audit } = await start(t)
   const self = `${AUTHORIZATION}/selfsubjectaccessreviews`
   t.match(await ask(url, self, 'web-token', pods('list', 'web')), {
@@ -137,7 +137,7 @@ void t.test('no definition and no configured server takes over reviews', async (
   t.equal(list.status, 403, 'nothing of it is listed')
 })
 
-void t.test('what others may do is for callers with the right to ask', async (t) => {
+void t.test('asking about others requires a permission', async (t) => {
   const { url } = await start(t)
   const review = {
     spec: {
@@ -155,7 +155,7 @@ void t.test('what others may do is for callers with the right to ask', async (t)
   t.match(other, { code: 422, body: { message: /must match metadata.namespace/ } })
 })
 
-void t.test('a review that cannot be answered is refused, and so is a caller without a name', async (t) => {
+void t.test('a review that cannot be answered is rejected, and so is an anonymous caller', async (t) => {
   const { url } = await start(t)
   const self = `${AUTHORIZATION}/selfsubjectaccessreviews`
   const cases: [path: string, token: string | null, body: unknown, code: number][] = [
@@ -182,7 +182,7 @@ void t.test('a review that cannot be answered is refused, and so is a caller wit
   )
 })
 
-void t.test('a review may come as protobuf', async (t) => {
+void t.test('a review may be protobuf', async (t) => {
   const { url } = await start(t)
   const attributes = new MessageWriter().text(1, 'web').text(2, 'list').text(5, 'pods')
   const raw = new MessageWriter().message(2, new MessageWriter().message(1, attributes)).finish()

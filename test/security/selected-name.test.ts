@@ -89,7 +89,7 @@ const ROWS: readonly Row[] = [
 ]
 
 for (const mode of ['RBAC', 'Policy'] as const) {
-  void t.test(`a selected name gives no right to write another (${mode})`, async (t) => {
+  void t.test(`a selected name gives no permission to write another (${mode})`, async (t) => {
     for (const transport of ['HTTP/1.1', 'HTTP/2'] as const) {
       const app = await start(t, mode)
       const send = transport === 'HTTP/1.1' ? overHttp1(app) : overHttp2(t, app)

@@ -150,35 +150,38 @@ function requestsOfCallers({ behind }: Scene): readonly SeenRequest[] {
 }
 
 for (const kind of ['the API server', 'an aggregated API'] as const) {
-  void t.test(`${kind} sees whom a certificate or a front proxy names, and not the token beside it`, async (t) => {
-    const s = await scene(t, kind, true)
-    s.behind.upgrade = (_request, socket) => {
-      socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
-    }
-    for (const { name, send, isUpgrade, headers, token } of FORMS) {
-      for (const [caller, own] of [
-        ['jane', []],
-        ['gateway', FORWARDED],
-      ] as const) {
-        const text = `${name}, ${caller}`
-        const before = requestsOfCallers(s).length
-        const path = PATHS[kind][isUpgrade ? 'exec' : 'things']
-        const code = await send(s, path, s.pairs[caller]!, [...headers, ...own, ...token])
-        t.equal(code, isUpgrade ? 101 : 200, text)
-        const seen = requestsOfCallers(s)
-        t.equal(seen.length, before + 1, text)
-        const last = seen.at(-1)!
-        t.match(last, { certificate: 'our-proxy', headers: { 'x-remote-user': 'jane' } }, text)
-        t.notOk(holdsToken(last.rawHeaders.join('\n')), `${text}: no token`)
-        if (token === IN_PROTOCOL) t.equal(last.headers['sec-websocket-protocol'], 'v5.channel.k8s.io', text)
+  void t.test(
+    `${kind} sees the user of a certificate or a front proxy, and not that of a token beside it`,
+    async (t) => {
+      const s = await scene(t, kind, true)
+      s.behind.upgrade = (_request, socket) => {
+        socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
       }
-    }
-    await until(() => s.log().length === 2 * FORMS.length, 'the lines of the log')
-    t.same(new Set(s.log().map(({ user }) => user)), new Set(['jane']), 'the log names whom that server sees')
-    t.notOk(holdsToken(s.logText()))
-  })
+      for (const { name, send, isUpgrade, headers, token } of FORMS) {
+        for (const [caller, own] of [
+          ['jane', []],
+          ['gateway', FORWARDED],
+        ] as const) {
+          const text = `${name}, ${caller}`
+          const before = requestsOfCallers(s).length
+          const path = PATHS[kind][isUpgrade ? 'exec' : 'things']
+          const code = await send(s, path, s.pairs[caller]!, [...headers, ...own, ...token])
+          t.equal(code, isUpgrade ? 101 : 200, text)
+          const seen = requestsOfCallers(s)
+          t.equal(seen.length, before + 1, text)
+          const last = seen.at(-1)!
+          t.match(last, { certificate: 'our-proxy', headers: { 'x-remote-user': 'jane' } }, text)
+          t.notOk(holdsToken(last.rawHeaders.join('\n')), `${text}: no token`)
+          if (token === IN_PROTOCOL) t.equal(last.headers['sec-websocket-protocol'], 'v5.channel.k8s.io', text)
+        }
+      }
+      await until(() => s.log().length === 2 * FORMS.length, 'the lines of the log')
+      t.same(new Set(s.log().map(({ user }) => user)), new Set(['jane']), 'the log names whom that server sees')
+      t.notOk(holdsToken(s.logText()))
+    },
+  )
 
-  void t.test(`without a proxy certificate ${kind} is not asked in the name of another’s token`, async (t) => {
+  void t.test(`without a proxy certificate ${kind} gets no request in the name of another’s token`, async (t) => {
     const s = await scene(t, kind, false)
     for (const { name, send, isUpgrade, headers, token } of FORMS) {
       const path = PATHS[kind][isUpgrade ? 'exec' : 'things']
@@ -187,7 +190,7 @@ for (const kind of ['the API server', 'an aggregated API'] as const) {
     t.same(requestsOfCallers(s), [])
   })
 
-  void t.test(`a token that names the caller reaches ${kind} without a proxy certificate`, async (t) => {
+  void t.test(`a token that identifies the caller reaches ${kind} without a proxy certificate`, async (t) => {
     const s = await scene(t, kind, false)
     s.behind.upgrade = (_request, socket) => {
       socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
@@ -202,7 +205,7 @@ for (const kind of ['the API server', 'an aggregated API'] as const) {
   })
 }
 
-void t.test('a token as a subprotocol is passed on even if Connection lists its header', async (t) => {
+void t.test('a token in a subprotocol is forwarded even if Connection lists its header', async (t) => {
   const s = await scene(t, 'the API server', false)
   const headers = UPGRADE.map(([name, value]) =>
     name === 'Connection' ? ([name, 'Upgrade, Sec-WebSocket-Protocol'] as const) : ([name, value] as const),
@@ -211,7 +214,7 @@ void t.test('a token as a subprotocol is passed on even if Connection lists its 
   t.ok(holdsToken(requestsOfCallers(s).at(-1)!.rawHeaders.join('\n')), 'otherwise nobody would be seen there')
 })
 
-void t.test('credentials that are not read here are not passed on in the name of nobody', async (t) => {
+void t.test('credentials that are not read here are not forwarded in nobody’s name', async (t) => {
   const s = await scene(t, 'the API server', true)
   for (const value of ['Basic amFuZTpzZXNhbWU=', 'Bearer', 'bearer\tsesame', 'Negotiate sesame']) {
     t.equal(await overHttp1(s, PATHS['the API server'].things, null, [['Authorization', value]]), 200, value)
@@ -264,7 +267,7 @@ const withTrailers: readonly (readonly [name: string, send: Send])[] = [
 ]
 
 for (const [name, send] of withTrailers) {
-  void t.test(`over ${name}, trailers say nothing about who the caller is, here or behind`, async (t) => {
+  void t.test(`over ${name}, trailers say nothing about the caller's identity, here or behind`, async (t) => {
     const s = await scene(t, 'the API server', true)
     const things = PATHS['the API server'].things
     t.equal(await send(s, things, s.pairs['jane']!, IDENTITIES), 200)
@@ -284,7 +287,7 @@ for (const [name, send] of withTrailers) {
   })
 }
 
-void t.test('a token as a subprotocol counts in a complete request to upgrade only', async (t) => {
+void t.test('a token in a subprotocol counts only in a complete upgrade request', async (t) => {
   const s = await scene(t, 'the API server', true)
   const watch = '/api/v1/pods?watch=1'
   const without = (...names: readonly string[]): Headers => UPGRADE.filter(([name]) => !names.includes(name))

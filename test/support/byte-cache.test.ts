@@ -7,7 +7,7 @@ const cacheOf = (maxBytes: number, entryShare = 1): ByteCache<string, Buffer> =>
 const kept = (cache: ByteCache<string, Buffer>): string =>
   ['a', 'b', 'c', 'd'].filter((key) => cache.get(key) !== undefined).join('')
 
-void t.test('a smaller bound evicts the least recently used at once, and a larger one lets more in', (t) => {
+void t.test('a smaller limit evicts the least recently used at once, and a larger one admits more', (t) => {
   const cache = cacheOf(100)
   for (const key of ['a', 'b', 'c', 'd']) t.ok(cache.set(key, Buffer.alloc(25)))
   cache.get('a')
@@ -23,7 +23,7 @@ void t.test('a smaller bound evicts the least recently used at once, and a large
   t.end()
 })
 
-void t.test('an entry beyond its share is not kept, also after the bound has changed', (t) => {
+void t.test('an entry beyond its share is not kept, even after the limit has changed', (t) => {
   const cache = cacheOf(100, 1 / 2)
   t.notOk(cache.set('a', Buffer.alloc(51)))
   t.ok(cache.set('b', Buffer.alloc(50)))
@@ -34,7 +34,7 @@ void t.test('an entry beyond its share is not kept, also after the bound has cha
   t.end()
 })
 
-void t.test('a bound of 0 keeps nothing, from the start or later', (t) => {
+void t.test('a limit of 0 keeps nothing, from the start or later', (t) => {
   const none = cacheOf(0)
   t.notOk(none.set('a', Buffer.alloc(2)))
   t.equal(none.bytes, 0)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { systemClock } from '../../src/support/clock.js'
 
-void t.test('a timer waits for longer than 2^31 ms, and is cancelled', async (t) => {
+void t.test('a timer waits for longer than 2^31 ms, and can be cancelled', async (t) => {
   for (const days of [24, 25, 366]) {
     let isOver = false
     const timer = systemClock.setTimer(days * 86_400_000, () => (isOver = true))

@@ -75,7 +75,7 @@ void t.test(
   },
 )
 
-void t.test('events that etcd’s own watch lost are known from the revisions etcd committed', async (t) => {
+void t.test('events that etcd’s own watch lost are known from the revisions that etcd committed', async (t) => {
   const etcd = await startEtcd(t)
   const lossy = http.createServer((request, response) => {
     const upstream = http.request(`${etcd.url}${request.url}`, { method: 'POST' }, (answer) => {

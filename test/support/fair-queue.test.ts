@@ -30,7 +30,7 @@ void t.test('one flow is an ordinary queue', (t) => {
   t.end()
 })
 
-void t.test('who comes late with little is not behind thousands of another flow', (t) => {
+void t.test('a late flow with few items does not wait behind thousands of another flow', (t) => {
   const queue = new FairQueue<string>()
   for (let i = 0; i < 5_000; i++) queue.push('many', `many ${i}`)
   drain(queue, () => 2, 10)
@@ -40,7 +40,7 @@ void t.test('who comes late with little is not behind thousands of another flow'
   t.end()
 })
 
-void t.test('time is shared and not the number of items', (t) => {
+void t.test('time is shared, not the number of items', (t) => {
   const queue = new FairQueue<string>()
   const cost = (item: string): number => (item === 'dear' ? 2 : 0.02)
   for (let i = 0; i < 1_000; i++) queue.push('dear', 'dear')
@@ -61,7 +61,7 @@ void t.test('a pause of the machine during one item does not put its flow behind
   t.end()
 })
 
-void t.test('an item that is queued again while it is done keeps the place and the debt of its flow', (t) => {
+void t.test('an item requeued while it is being processed keeps the place and the debt of its flow', (t) => {
   const queue = new FairQueue<string>()
   queue.push('a', 'a')
   for (let i = 0; i < 50; i++) queue.push('b', 'b')

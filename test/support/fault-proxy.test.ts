@@ -64,7 +64,7 @@ function closed(socket: net.Socket): Promise<void> {
 /** Long enough for loopback to have brought what it was going to bring. */
 const shortWhile = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 50))
 
-void t.test('bytes go both ways unchanged, many at once and in order', async (t) => {
+void t.test('bytes pass both ways unchanged, many at once and in order', async (t) => {
   const { proxy } = await setUp(t)
   const client = await connect(t, proxy)
   const bytes = Buffer.from(Array.from({ length: 4_000_000 }, (_, i) => i % 251))
@@ -77,7 +77,7 @@ void t.test('bytes go both ways unchanged, many at once and in order', async (t)
   t.equal(proxy.connectionCount, 0)
 })
 
-void t.test('a stall stops bytes and closes nothing, and after it nothing is lost', async (t) => {
+void t.test('a stall stops bytes and closes nothing, and afterwards nothing is lost', async (t) => {
   const { proxy } = await setUp(t)
   const client = await connect(t, proxy)
   for (const direction of ['to-server', 'to-client'] as const) {
@@ -157,7 +157,7 @@ void t.test('latency delays bytes each way, and they do not overtake each other 
 })
 
 void t.test(
-  'while it refuses, open connections stay and new ones are refused, until it accepts again at the same port',
+  'while it refuses, open connections stay and new ones are refused, until it accepts again on the same port',
   async (t) => {
     const { proxy } = await setUp(t)
     const client = await connect(t, proxy)

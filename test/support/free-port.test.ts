@@ -11,7 +11,7 @@ import { freePorts } from './free-port.js'
 /** What the system gives to `listen(0)` and to outgoing connections. */
 const [firstOfSystem = 0] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number)
 
-void t.test('a port can be listened on, and the system gives it to nobody else', async (t) => {
+void t.test('the port can be listened on, and the system assigns it to nobody else', async (t) => {
   for (let i = 0; i < 50; i++) {
     const port = await freePort('127.0.0.1')
     t.ok(port < 30_000, 'it is no node port')
@@ -22,7 +22,7 @@ void t.test('a port can be listened on, and the system gives it to nobody else',
   }
 })
 
-void t.test('a port that is in use is left out', async (t) => {
+void t.test('a port in use is skipped', async (t) => {
   const first = await freePort('127.0.0.1')
   const server = createServer().listen(first, '127.0.0.1')
   t.teardown(() => server.close())
@@ -36,7 +36,7 @@ void t.test('an address of another machine has none', async (t) => {
   await t.rejects(freePort('192.0.2.1'), { code: 'EADDRNOTAVAIL' })
 })
 
-void t.test('a port is of one test process until that ends, whether it is in use or not', async (t) => {
+void t.test('a port belongs to one test process until that ends, whether it is in use or not', async (t) => {
   const program = `
     import { freePorts } from ${JSON.stringify(new URL('free-port.js', import.meta.url).href)}
     console.log(JSON.stringify(await freePorts(1000)))

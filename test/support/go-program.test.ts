@@ -21,7 +21,7 @@ function withGo(t: Test, script: string): GoProgram {
 
 const BUILDS = `build) while [ "$1" != -o ]; do shift; done; echo built > "$2" ;;`
 
-void t.test('a built program is taken from the cache the next time', async (t) => {
+void t.test('a built program comes from the cache the next time', async (t) => {
   const program = withGo(t, BUILDS)
   const path = buildGoProgram(program)
   t.ok(existsSync(path))

@@ -47,7 +47,7 @@ void t.test('what a source runs are its imports, theirs, and the modules that it
   t.end()
 })
 
-void t.test('an import of nothing is an error, though a module compiled before may be there', (t) => {
+void t.test('a missing import is an error, even if a module compiled earlier exists', (t) => {
   const at = write(t, { 'a.ts': `import { b } from './b.js'`, 'b.js': 'export const b = 1' })
   t.throws(() => sourcesOf([at('a.ts')]), { message: `${at('a.ts')} imports ${at('b.ts')}, which does not exist` })
   t.end()

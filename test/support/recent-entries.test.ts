@@ -2,7 +2,7 @@
 import t from 'tap'
 import { recentEntries } from '../../src/support/recent-entries.js'
 
-void t.test('the entry that was used least recently goes for one more', async (t) => {
+void t.test('one more entry evicts the least recently used', async (t) => {
   const entries = recentEntries<string, number>(3)
   for (const [index, key] of ['a', 'b', 'c'].entries()) entries.set(key, index)
   t.equal(entries.get('a'), 0)
@@ -19,7 +19,7 @@ void t.test('the entry that was used least recently goes for one more', async (t
   )
 })
 
-void t.test('it never holds more than it may', async (t) => {
+void t.test('it never holds more than allowed', async (t) => {
   const entries = recentEntries<number, number>(1)
   for (let i = 0; i < 100; i++) {
     entries.set(i, i)
@@ -28,7 +28,7 @@ void t.test('it never holds more than it may', async (t) => {
   t.same([...entries.keys()], [99])
 })
 
-void t.test('room for many entries takes no memory before they are there', async (t) => {
+void t.test('a large maximum takes no memory before there are entries', async (t) => {
   const before = process.memoryUsage().heapUsed
   const maps = Array.from({ length: 100 }, () => recentEntries<string, number>(65_536))
   // Arrays of that length would be 100 MB.

@@ -9,7 +9,7 @@ function report(lines: readonly string[]): { readonly shown: readonly string[]; 
   return { shown, counts: report.outcome() }
 }
 
-void t.test('of a file that passed, what was skipped is shown, with the reason', (t) => {
+void t.test('for a file that passed, skipped tests are shown with the reason', (t) => {
   const { shown, counts } = report([
     'TAP version 14',
     '# Subtest: a.test.ts',
@@ -33,7 +33,7 @@ void t.test('of a file that passed, what was skipped is shown, with the reason',
   t.end()
 })
 
-void t.test('of a file that failed, its failures are shown with what is known of them, and its comments', (t) => {
+void t.test('for a file that failed, its failures are shown with their details, and its comments', (t) => {
   const { shown, counts } = report([
     '# Subtest: a.test.ts',
     '    ok 1 - this holds',
@@ -57,7 +57,7 @@ void t.test('of a file that failed, its failures are shown with what is known of
   t.end()
 })
 
-void t.test('of files that share a process each has its line, and its failures before it', (t) => {
+void t.test('each of several files in one process has its line, preceded by its failures', (t) => {
   const { shown, counts } = report([
     '# Subtest: 2 files from a.test.ts on',
     '    # Subtest: a.test.ts',

@@ -17,7 +17,7 @@ const nats = file('fleet/nats')
 const feeds = file('fleet/nats-feeds')
 const bounds = file('fault/bounds')
 
-void t.test('tests that mostly wait have a lane of their own, and long ones begin first', (t) => {
+void t.test('tests that mostly wait have a separate lane, and long ones begin first', (t) => {
   t.strictSame(schedule([age, store, state, etcd, nats, feeds], 2), [
     { groups: [[feeds, store, state]], jobs: 3 },
     { groups: [[age, etcd, nats]], jobs: 3 },
@@ -28,7 +28,7 @@ void t.test('tests that mostly wait have a lane of their own, and long ones begi
   t.end()
 })
 
-void t.test('so many files share a process, and those that measure or change theirs are alone', (t) => {
+void t.test('files share a process up to a number, and those that measure or change theirs are alone', (t) => {
   const busy = Array.from({ length: 9 }, (_, i) => file(`cache/${i}`))
   t.strictSame(schedule([...busy, bounds], 1)[0]!.groups, [[bounds], busy.slice(0, 8), busy.slice(8)])
   const waiting = Array.from({ length: 5 }, (_, i) => file(`engine/feed/feed/${i}`))
@@ -36,12 +36,12 @@ void t.test('so many files share a process, and those that measure or change the
   t.end()
 })
 
-void t.test('every place exists', (t) => {
+void t.test('every listed path exists', (t) => {
   for (const source of [...LONG, ...WAITING, ...ALONE]) t.ok(existsSync(join(root, source)), source)
   t.end()
 })
 
-void t.test('each file of a shared process is a subtest, whatever became of the one before', (t) => {
+void t.test('each file of a shared process is a subtest, whatever became of the previous one', (t) => {
   const folder = mkdtempSync(join(root, '.build', 'shared-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const write = (name: string, body: string): string => {

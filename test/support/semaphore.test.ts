@@ -3,7 +3,7 @@ import { Semaphore } from '../../src/support/semaphore.js'
 import { withDeadline } from '../../src/support/deadline.js'
 import { nextTurn, VirtualClock } from './virtual-clock.js'
 
-void t.test('a semaphore serves in order, and a permit given back twice counts once', async (t) => {
+void t.test('a semaphore serves in order, and a permit released twice counts once', async (t) => {
   const semaphore = new Semaphore(1)
   const order: string[] = []
   const first = await semaphore.acquire()

@@ -2,7 +2,7 @@ import t from 'tap'
 import { sourcesOf } from './imports.js'
 import { isRandom, SEED_VARIABLE, testSeed, testSeeds } from './test-seeds.js'
 
-void t.test('seeds are fixed, and follow the round where there is one', (t) => {
+void t.test('seeds are fixed, and follow the round if there is one', (t) => {
   const before = process.env[SEED_VARIABLE]
   t.teardown(() => {
     if (before === undefined) delete process.env[SEED_VARIABLE]

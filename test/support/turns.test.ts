@@ -2,7 +2,7 @@
 import t from 'tap'
 import { Arrivals, beforeTurns, inTurns, partsOf, SLICE_MS, Slice, turns, Turns } from '../../src/support/turns.js'
 
-void t.test('one turn is given in one iteration of the event loop, in the order of asking', async (t) => {
+void t.test('one turn is given per iteration of the event loop, in request order', async (t) => {
   const turns = new Turns()
   const order: string[] = []
   const work = async (name: string): Promise<void> => {
@@ -36,7 +36,7 @@ void t.test('a turn begins a slice', async (t) => {
   t.notOk(new Slice(60_000).isOver)
 })
 
-void t.test('what arrives is begun at once while there is time', (t) => {
+void t.test('arrivals start at once while there is time', (t) => {
   const arrivals = new Arrivals({ slice: { isOver: false } })
   const begun: number[] = []
   for (let i = 0; i < 3; i++) arrivals.admit(() => begun.push(i))
@@ -45,55 +45,52 @@ void t.test('what arrives is begun at once while there is time', (t) => {
   t.end()
 })
 
-void t.test(
-  'what arrives when the time is over is begun later, in order, and others have turns in between',
-  async (t) => {
-    let left = 2
-    const slice = {
-      get isOver() {
-        return left <= 0
-      },
-    }
-    const arrivals = new Arrivals({ slice })
-    const said: string[] = []
-    // Each goes on in promises: that is its time as well.
-    const request = async (name: string): Promise<void> => {
-      said.push(`${name} begins`)
-      for (let i = 0; i < 5; i++) await Promise.resolve()
-      left--
-      said.push(`${name} ends`)
-    }
-    let isDone = false
-    const iteration = (): void => {
-      said.push('others')
-      left = 2
-      if (!isDone) setImmediate(iteration)
-    }
-    left = 0
-    const all = ['a', 'b', 'c', 'd'].map(
-      (name) => new Promise<void>((resolve) => arrivals.admit(() => void request(name).then(resolve))),
-    )
-    t.equal(arrivals.waiting, 4)
-    t.same(said, [], 'nothing is begun before its time')
-    setImmediate(iteration)
-    await Promise.all(all)
-    isDone = true
-    const work = said.filter((one) => one !== 'others')
-    t.same(
-      work,
-      ['a', 'b', 'c', 'd'].flatMap((name) => [`${name} begins`, `${name} ends`]),
-      'one after the other',
-    )
-    const between = said.slice(said.indexOf('b ends'), said.indexOf('c begins'))
-    t.ok(between.includes('others'), 'two in one iteration, the next two in another')
+void t.test('arrivals after the time is up start later, in order, and others get turns in between', async (t) => {
+  let left = 2
+  const slice = {
+    get isOver() {
+      return left <= 0
+    },
+  }
+  const arrivals = new Arrivals({ slice })
+  const said: string[] = []
+  // Each goes on in promises: that is its time as well.
+  const request = async (name: string): Promise<void> => {
+    said.push(`${name} begins`)
+    for (let i = 0; i < 5; i++) await Promise.resolve()
+    left--
+    said.push(`${name} ends`)
+  }
+  let isDone = false
+  const iteration = (): void => {
+    said.push('others')
     left = 2
-    await new Promise((resolve) => setImmediate(resolve))
-    arrivals.admit(() => said.push('late'))
-    t.equal(said.at(-1), 'late', 'nobody waits any more')
-  },
-)
+    if (!isDone) setImmediate(iteration)
+  }
+  left = 0
+  const all = ['a', 'b', 'c', 'd'].map(
+    (name) => new Promise<void>((resolve) => arrivals.admit(() => void request(name).then(resolve))),
+  )
+  t.equal(arrivals.waiting, 4)
+  t.same(said, [], 'nothing is begun before its time')
+  setImmediate(iteration)
+  await Promise.all(all)
+  isDone = true
+  const work = said.filter((one) => one !== 'others')
+  t.same(
+    work,
+    ['a', 'b', 'c', 'd'].flatMap((name) => [`${name} begins`, `${name} ends`]),
+    'one after the other',
+  )
+  const between = said.slice(said.indexOf('b ends'), said.indexOf('c begins'))
+  t.ok(between.includes('others'), 'two in one iteration, the next two in another')
+  left = 2
+  await new Promise((resolve) => setImmediate(resolve))
+  arrivals.admit(() => said.push('late'))
+  t.equal(said.at(-1), 'late', 'nobody waits any more')
+})
 
-void t.test('arrivals that never cease are begun in order, and none waits twice', async (t) => {
+void t.test('incessant arrivals start in order, and none waits twice', async (t) => {
   const count = 2_000
   const slice = { isOver: true }
   const arrivals = new Arrivals({ slice })
@@ -156,7 +153,7 @@ void t.test('a burst of one client delays its own requests, and nobody else’s'
   t.equal(arrivals.waiting, 0)
 })
 
-void t.test('when too many wait, only those are refused who have their share of them', async (t) => {
+void t.test('when too many wait, only clients with their full share are rejected', async (t) => {
   const slice = { isOver: true }
   const arrivals = new Arrivals({ slice, mostWaiting: 100 })
   const begun: string[] = []
@@ -178,7 +175,7 @@ void t.test('when too many wait, only those are refused who have their share of 
   t.ok(arrive('flood'))
 })
 
-void t.test('work is cut into parts of about one weight, without loss', async (t) => {
+void t.test('work is split into parts of about one weight, without loss', async (t) => {
   const rows = [
     [[], []],
     [[1, 2, 3], [[1, 2, 3]]],
@@ -201,7 +198,7 @@ void t.test('work is cut into parts of about one weight, without loss', async (t
   for (const [items, parts] of rows) t.same([...partsOf<number>(items, (item) => item, 10)], parts, items.join())
 })
 
-void t.test('those who waited for one thing go on one after the other, as many as there is time for', async (t) => {
+void t.test('waiters for one event continue one after the other, as many as there is time for', async (t) => {
   let inIteration = 0
   let mostInIteration = 0
   const slice = {
@@ -234,28 +231,31 @@ void t.test('those who waited for one thing go on one after the other, as many a
   t.equal(arrivals.waiting, 0)
 })
 
-void t.test('what goes before turns does so whoever asked first, once in an iteration of the event loop', async (t) => {
-  const order: string[] = []
-  let left = 2
-  const work = (): void => {
-    order.push('work')
-    if (--left > 0) beforeTurns(work)
-  }
-  const asked = [1, 2].map(async (number) => {
-    await turns.take()
-    order.push(`request ${number}`)
-  })
-  beforeTurns(work)
-  await Promise.all(asked)
-  t.same(order, ['work', 'request 1', 'work', 'request 2'])
-  beforeTurns(() => order.push('alone'))
-  await new Promise((resolve) => setImmediate(resolve))
-  t.equal(order.at(-1), 'alone', 'without a request it runs as well')
-  await new Promise((resolve) => setImmediate(resolve))
-  t.equal(order.length, 5, 'and only once')
-})
+void t.test(
+  'what goes before turns does so whatever was requested first, once per iteration of the event loop',
+  async (t) => {
+    const order: string[] = []
+    let left = 2
+    const work = (): void => {
+      order.push('work')
+      if (--left > 0) beforeTurns(work)
+    }
+    const asked = [1, 2].map(async (number) => {
+      await turns.take()
+      order.push(`request ${number}`)
+    })
+    beforeTurns(work)
+    await Promise.all(asked)
+    t.same(order, ['work', 'request 1', 'work', 'request 2'])
+    beforeTurns(() => order.push('alone'))
+    await new Promise((resolve) => setImmediate(resolve))
+    t.equal(order.at(-1), 'alone', 'without a request it runs as well')
+    await new Promise((resolve) => setImmediate(resolve))
+    t.equal(order.length, 5, 'and only once')
+  },
+)
 
-void t.test('turns are short while watchers are being sent events', async (t) => {
+void t.test('turns are short while events are being sent to watchers', async (t) => {
   let runs = 0
   beforeTurns(() => runs++)
   await turns.take()
@@ -265,7 +265,7 @@ void t.test('turns are short while watchers are being sent events', async (t) =>
   t.ok(turns.isOver, 'half the usual time is all of it')
 })
 
-void t.test('items come in their order, and a turn is taken only when the time is used up', async (t) => {
+void t.test('items come in order, and a turn is taken only when the time is used up', async (t) => {
   let taken = 0
   const turns = new Turns()
   const take = turns.take.bind(turns)

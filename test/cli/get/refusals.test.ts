@@ -31,7 +31,7 @@ void t.test('each failure is reported in one line', async (t) => {
   })
 })
 
-void t.test('a server that is not what was said, and a file that is not there, are told in words', async (t) => {
+void t.test('a server of the wrong kind and a missing file are reported clearly', async (t) => {
   const secure = await startApp(t, { flags: secureFlags() })
   const plainUrl = app.url.replace('http:', 'https:')
   const tlsUrl = secure.secureUrl.replace('https:', 'http:')

@@ -69,7 +69,7 @@ const plugin = (more: Partial<ExecPlugin> = {}): ExecPlugin => ({
 })
 
 void t.test(
-  'the printed credentials last until they expire or are refused, and the command runs once for all callers',
+  'printed credentials last until they expire or are refused, and the command runs once for all callers',
   async (t) => {
     print(credential({ token: 'one', expirationTimestamp: '2026-01-01T00:00:10Z' }))
     let now = Date.parse('2026-01-01T00:00:00Z')
@@ -147,7 +147,7 @@ void t.test('the command gets arguments, environment, version, terminal and clus
   }
 })
 
-void t.test('output that is not a credential is reported, and never printed', async (t) => {
+void t.test('output that is not a credential is reported, but never printed', async (t) => {
   for (const [printed, expected] of [
     ['secret', /did not print JSON/],
     ['null', /did not print an ExecCredential/],
@@ -176,7 +176,7 @@ void t.test('output that is not a credential is reported, and never printed', as
   t.same(await source.current(), { authorization: 'Bearer mended' }, 'a failure is not remembered')
 })
 
-void t.test('a token that a server refuses is fetched anew, and a certificate is presented', async (t) => {
+void t.test('a token that a server refuses is fetched again, and a certificate is presented', async (t) => {
   const authority = createAuthority(t)
   const [server, jane] = [authority.server(), authority.client('jane')]
   writeFileSync(inFolder('tokens.csv'), 'good-token,robot,robot\n')

@@ -4,7 +4,7 @@ import { eachElement, eachMember, stringAt } from '../../../src/client/reflector
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 const TEXT = '{ "a" : {"x":[1,"}",{"\\"]":2}]}, "\\u0062":"\\"q\\"", "c":12.50 ,"d":[ true , null ] }'
 
-void t.test('members and elements are found where they lie', async (t) => {
+void t.test('members and elements are found at their positions', async (t) => {
   const bytes = bytesOf(TEXT)
   const members: [string, string][] = []
   eachMember(bytes, 0, (name, start, end) => {

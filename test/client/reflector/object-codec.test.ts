@@ -89,7 +89,7 @@ void t.test('a list is read with its continue token and its revision', async (t)
   }
 })
 
-void t.test('the events before a malformed one of the same arrival are not lost', async (t) => {
+void t.test('the events before a malformed one in the same chunk are not lost', async (t) => {
   const seen: DecodedEvent<KubeObject>[] = []
   const stream = jsonWire.open(treeCodec<KubeObject>(), (event) => seen.push(event))
   const good = (name: string): string =>
@@ -102,7 +102,7 @@ void t.test('the events before a malformed one of the same arrival are not lost'
   )
 })
 
-void t.test('input that breaks the protocol is malformed and reported', async (t) => {
+void t.test('input that violates the protocol is malformed and reported', async (t) => {
   const cases = [
     '',
     '[',
@@ -121,7 +121,7 @@ void t.test('input that breaks the protocol is malformed and reported', async (t
   }
 })
 
-void t.test('each answer of a server decides what is done next', async (t) => {
+void t.test('each answer of a server decides the next step', async (t) => {
   const cases: readonly [object, number, string | null, string, number | null][] = [
     [{ reason: 'Expired' }, 410, null, 'expired', null],
     [{ reason: 'Gone' }, 200, null, 'expired', null],

@@ -36,7 +36,7 @@ const ended = (kind: FailureKind | null, at = 1): ReflectorInput => ({
   trouble: kind === null ? null : trouble(kind),
 })
 
-void t.test('the state is streamed first, and the same answer goes on as the watch', async (t) => {
+void t.test('the state is streamed first, and the same answer continues as the watch', async (t) => {
   t.match(after([start]), { state: { kind: 'streaming' }, effects: [{ kind: 'stream', resourceVersion: '' }] })
   t.match(after([start, committed]), { state: { kind: 'watching', known: { position: '10' } }, effects: [] })
 })
@@ -50,7 +50,7 @@ void t.test('a server that cannot stream the state is listed from then on', asyn
   }
 })
 
-void t.test('a watch goes on at the right resourceVersion', async (t) => {
+void t.test('a watch continues at the right resourceVersion', async (t) => {
   const watching = [start, committed, moved] as const
   const cases: readonly [string, ReflectorInput, object][] = [
     ['a break goes on from the last safe point', ended('network'), { effects: [{ kind: 'wait', attempt: 1 }] }],
@@ -73,26 +73,29 @@ void t.test('a watch goes on at the right resourceVersion', async (t) => {
   t.match(after([...watching, ended(null), timer]).effects, [{ kind: 'watch', resourceVersion: '12' }])
 })
 
-void t.test('410 and too large are answered at once the first time only, and end with the most recent', async (t) => {
-  for (const kind of ['expired', 'too-large'] as const) {
-    const again = [start, committed, ended('expired'), failed(kind)] as const
-    t.match(after(again).effects, [{ kind: 'stream', resourceVersion: '' }], 'then the most recent')
-    t.match(after([...again, failed(kind)]).effects, [{ kind: 'wait', attempt: 2 }], 'then a wait')
-  }
-})
+void t.test(
+  '410 and too large are retried at once only the first time, and end with the most recent state',
+  async (t) => {
+    for (const kind of ['expired', 'too-large'] as const) {
+      const again = [start, committed, ended('expired'), failed(kind)] as const
+      t.match(after(again).effects, [{ kind: 'stream', resourceVersion: '' }], 'then the most recent')
+      t.match(after([...again, failed(kind)]).effects, [{ kind: 'wait', attempt: 2 }], 'then a wait')
+    }
+  },
+)
 
-void t.test('only a healthy watch makes the next failure a first one', async (t) => {
+void t.test('only a healthy watch makes the next failure count as the first', async (t) => {
   const broken = [start, failed('network'), timer, committed] as const
   t.match(after([...broken, ended('network', HEALTHY_MS - 1)]).effects, [{ kind: 'wait', attempt: 2 }])
   t.match(after([...broken, ended('network', HEALTHY_MS)]).effects, [{ kind: 'wait', attempt: 1 }])
 })
 
-void t.test('the wait that the server asks for is passed on', async (t) => {
+void t.test('the wait requested by the server is passed on', async (t) => {
   const input: ReflectorInput = { kind: 'failed', trouble: trouble('too-many-requests', 7_000) }
   t.match(after([start, input]).effects, [{ kind: 'wait', retryAfterMs: 7_000 }])
 })
 
-void t.test('silent watches on a server that sends bookmarks end, and the state is read anew', async (t) => {
+void t.test('silent watches on a server that sends bookmarks end, and the state is read again', async (t) => {
   const silent: ReflectorInput = { kind: 'silent', at: 1 }
   t.match(after([start, committed, silent]).effects, [{ kind: 'watch' }])
   t.match(after([start, committed, silent, silent]).effects, [{ kind: 'watch' }])
@@ -105,14 +108,14 @@ void t.test('silent watches on a server that sends bookmarks end, and the state 
   )
 })
 
-void t.test('stop gives up everything, from every state', async (t) => {
+void t.test('stop cancels everything, from every state', async (t) => {
   for (const inputs of [[start], [start, committed], [start, failed('network')], [start, failed('unsupported')]]) {
     t.match(after([...inputs, { kind: 'stop' }]), { state: { kind: 'idle' }, effects: [{ kind: 'cancel' }] })
   }
 })
 
 void t.test(
-  'with random servers there are never two requests at once nor a hot loop, and a good server is always followed again',
+  'with random servers there are never two requests at once nor a hot loop, and a healthy server is always followed again',
   async (t) => {
     let most = 0
     const wrong: string[] = []

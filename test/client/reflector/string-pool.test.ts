@@ -25,26 +25,29 @@ void t.test('sharing strings changes no decoded value', async (t) => {
   t.end()
 })
 
-void t.test('lines that come together are decoded together, and those before a bad one are still told', async (t) => {
-  const event = (name: string): string =>
-    `{"type":"ADDED","object":{"metadata":{"name":"${name}","resourceVersion":"7"},"text":"a,b\\n[ñ]"}}\n`
-  for (const [text, names, fails] of [
-    [event('a') + event('b') + event('c'), ['a', 'b', 'c'], false],
-    [event('a') + '\n' + event('b'), ['a', 'b'], false],
-    [event('a') + event('b') + 'nonsense\n' + event('c'), ['a', 'b'], true],
-    [event('a') + '{"type":"ODD","object":{"metadata":{"resourceVersion":"1"}}}\n', ['a'], true],
-    [`${event('a')}{"type":"ADDED","ob`, ['a'], false],
-  ] as const) {
-    for (const step of [1, 50, 100_000]) {
-      const seen: string[] = []
-      const stream = jsonWire.open(treeCodec(), (event) => seen.push(event.type === 'ADDED' ? event.key : event.type))
-      const bytes = new TextEncoder().encode(text)
-      const push = (): void => {
-        for (let at = 0; at < bytes.length; at += step) stream.push(bytes.subarray(at, at + step))
+void t.test(
+  'lines that arrive together are decoded together, and those before a bad one are still delivered',
+  async (t) => {
+    const event = (name: string): string =>
+      `{"type":"ADDED","object":{"metadata":{"name":"${name}","resourceVersion":"7"},"text":"a,b\\n[ñ]"}}\n`
+    for (const [text, names, fails] of [
+      [event('a') + event('b') + event('c'), ['a', 'b', 'c'], false],
+      [event('a') + '\n' + event('b'), ['a', 'b'], false],
+      [event('a') + event('b') + 'nonsense\n' + event('c'), ['a', 'b'], true],
+      [event('a') + '{"type":"ODD","object":{"metadata":{"resourceVersion":"1"}}}\n', ['a'], true],
+      [`${event('a')}{"type":"ADDED","ob`, ['a'], false],
+    ] as const) {
+      for (const step of [1, 50, 100_000]) {
+        const seen: string[] = []
+        const stream = jsonWire.open(treeCodec(), (event) => seen.push(event.type === 'ADDED' ? event.key : event.type))
+        const bytes = new TextEncoder().encode(text)
+        const push = (): void => {
+          for (let at = 0; at < bytes.length; at += step) stream.push(bytes.subarray(at, at + step))
+        }
+        if (fails) t.throws(push, { name: 'WatchFailure', kind: 'malformed' })
+        else push()
+        t.same(seen, names, `${text.slice(0, 20)} in steps of ${step}`)
       }
-      if (fails) t.throws(push, { name: 'WatchFailure', kind: 'malformed' })
-      else push()
-      t.same(seen, names, `${text.slice(0, 20)} in steps of ${step}`)
     }
-  }
-})
+  },
+)

@@ -134,7 +134,7 @@ for (const kind of ['fetch', 'node'] as const) {
     t.equal(faults.requests.length, 1, 'one request brings the state and the stream')
   })
 
-  void t.test(`an informer survives a connection that is cut, also inside an object (${kind})`, async (t) => {
+  void t.test(`an informer survives a cut connection, even inside an object (${kind})`, async (t) => {
     const { app, proxy, informer, equalsServer, faults } = await scene(t, { kind })
     informer.start()
     await informer.whenSynced()
@@ -153,7 +153,7 @@ for (const kind of ['fetch', 'node'] as const) {
     t.equal(faults.requests.filter(({ isStream }) => isStream).length, 1, 'and none of them asked for the state again')
   })
 
-  void t.test(`a connection that stalls is noticed and replaced (${kind})`, async (t) => {
+  void t.test(`a stalled connection is detected and replaced (${kind})`, async (t) => {
     const { app, proxy, informer, equalsServer, faults } = await scene(t, { kind })
     informer.start()
     await informer.whenSynced()
@@ -181,7 +181,7 @@ void t.test('an informer survives a cut among the initial events', async (t) => 
   await equalsServer()
 })
 
-void t.test('an informer whose watches all end with 410 lists ever more seldom and keeps up', async (t) => {
+void t.test('an informer whose watches all end with 410 lists less and less often and keeps up', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   faults.fault = ({ isWatch, isStream }) => {
     if (isStream) return { status: 422, body: '{"kind":"Status","code":422,"reason":"Invalid"}' }
@@ -220,7 +220,7 @@ void t.test('an informer waits out a storm of 429 as long as the server says', a
 })
 
 for (const status of [500, 502, 503, 504]) {
-  void t.test(`an informer survives a while of ${status}`, async (t) => {
+  void t.test(`an informer survives a period of ${status}`, async (t) => {
     const { app, informer, proxy, equalsServer, faults } = await scene(t)
     informer.start()
     await informer.whenSynced()

@@ -15,7 +15,7 @@ import { pod } from '../../support/pod.js'
 
 const on = (node: string): object => ({ spec: { nodeName: node, containers: [] } })
 
-void t.test('an informer of another package’s type gives objects of that type', async (t) => {
+void t.test('an informer for another package’s type returns objects of that type', async (t) => {
   const app = await startApp(t, { objects: { 'pods/default/a': pod('a', on('n1')) } })
   const options = { transport: fetchTransport({ server: app.url }), path: '/api/v1/pods' }
   const indexes = { node: ({ spec }: Pod | V1Pod): string[] => [spec?.nodeName ?? ''] }
@@ -44,7 +44,7 @@ void t.test('an informer of another package’s type gives objects of that type'
   )
 })
 
-void t.test('a watch of another package’s type gives items of that type', async (t) => {
+void t.test('a watch for another package’s type yields items of that type', async (t) => {
   const app = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const options: InformerOptions<Deployment> = {
     transport: fetchTransport({ server: app.url }),

@@ -32,45 +32,42 @@ const runs = [
 for (const { names, watchList } of runs) {
   const how = watchList ? 'WatchList' : 'list and watch'
   const what = names.join(', ')
-  void t.test(
-    `${what}: informers that begin by ${how} hold what a fresh list holds, and never list again`,
-    async (t) => {
-      const stage = await startStage(t)
-      const client = await startClient(t, [program, stage.url, what.replaceAll(' ', '')], {
-        KUBE_FEATURE_WatchListClient: String(watchList),
-        KUBE_WATCHLIST_INCONSISTENCY_DETECTOR: 'true',
-        KUBE_CACHE_MUTATION_DETECTOR: 'true',
+  void t.test(`${what}: informers that begin by ${how} hold what a fresh list holds, and never relist`, async (t) => {
+    const stage = await startStage(t)
+    const client = await startClient(t, [program, stage.url, what.replaceAll(' ', '')], {
+      KUBE_FEATURE_WatchListClient: String(watchList),
+      KUBE_WATCHLIST_INCONSISTENCY_DETECTOR: 'true',
+      KUBE_CACHE_MUTATION_DETECTOR: 'true',
+    })
+    const compare = async (moment: string): Promise<readonly Follower[]> => {
+      await until(async () => (await client.ask(`holds default/${moment}`)) === true, `${moment} has arrived`, 60_000)
+      const followers = (await client.ask('compare')) as readonly Follower[]
+      t.same(
+        followers.map(({ Name }) => Name),
+        names,
+      )
+      for (const { Name, Objects, Held, Listed, Stale, Lists, WatchLists, Exact } of followers) {
+        t.ok(Objects > 300, `${moment}: ${Name} holds ${Objects} pods`)
+        t.equal(Held, Listed, `${moment}: ${Name} holds what a fresh list holds`)
+        t.same(Stale ?? [], [], `${moment}: ${Name} saw no version go back`)
+        t.same([Lists, WatchLists], watchList ? [0, 1] : [1, 0], `${moment}: ${Name} has read its state once`)
+        if (watchList) t.equal(Exact, 1, `${moment}: the detector of ${Name} has compared once`)
+      }
+      return followers
+    }
+    await stage.write('first')
+    await compare('first')
+    for (const disruption of disruptions) {
+      await t.test(`after ${disruption.name}`, async () => {
+        await disruption.disrupt(stage)
+        const moment = momentAfter(disruption)
+        await stage.write(moment)
+        await compare(moment)
       })
-      const compare = async (moment: string): Promise<readonly Follower[]> => {
-        await until(async () => (await client.ask(`holds default/${moment}`)) === true, `${moment} has arrived`, 60_000)
-        const followers = (await client.ask('compare')) as readonly Follower[]
-        t.same(
-          followers.map(({ Name }) => Name),
-          names,
-        )
-        for (const { Name, Objects, Held, Listed, Stale, Lists, WatchLists, Exact } of followers) {
-          t.ok(Objects > 300, `${moment}: ${Name} holds ${Objects} pods`)
-          t.equal(Held, Listed, `${moment}: ${Name} holds what a fresh list holds`)
-          t.same(Stale ?? [], [], `${moment}: ${Name} saw no version go back`)
-          t.same([Lists, WatchLists], watchList ? [0, 1] : [1, 0], `${moment}: ${Name} has read its state once`)
-          if (watchList) t.equal(Exact, 1, `${moment}: the detector of ${Name} has compared once`)
-        }
-        return followers
-      }
-      await stage.write('first')
-      await compare('first')
-      for (const disruption of disruptions) {
-        await t.test(`after ${disruption.name}`, async () => {
-          await disruption.disrupt(stage)
-          const moment = momentAfter(disruption)
-          await stage.write(moment)
-          await compare(moment)
-        })
-      }
-      t.notMatch(client.errors(), /panic|inconsisten/i)
-      t.equal(await client.end(), 0)
-    },
-  )
+    }
+    t.notMatch(client.errors(), /panic|inconsisten/i)
+    t.equal(await client.end(), 0)
+  })
 }
 
 void t.test('eight writers of one object lose no update', async (t) => {
@@ -81,7 +78,7 @@ void t.test('eight writers of one object lose no update', async (t) => {
   t.equal(await client.end(), 0)
 })
 
-void t.test('leader election hands a lease on, and has one leader at a time', async (t) => {
+void t.test('leader election passes a lease on, and has one leader at a time', async (t) => {
   const client = await startClient(t, [program, (await startStage(t)).url, 'typed'])
   t.same(await client.ask('elect', 90_000), { Order: ['first', 'second'], Both: false })
   t.equal(await client.end(), 0)

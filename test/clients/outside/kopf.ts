@@ -11,7 +11,7 @@ import { definitionsPath, type Widget, widget, widgetDefinition, widgetsPath } f
 
 const python = providePython()
 
-void t.test('an operator of kopf keeps its status and its finalizer', async (t) => {
+void t.test('a kopf operator keeps its status and its finalizer', async (t) => {
   const stage = await startStage(t)
   const send = async (method: string, path: string, body?: object, type = 'application/json'): Promise<Response> =>
     await fetch(stage.url + path, {

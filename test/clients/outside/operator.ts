@@ -65,7 +65,7 @@ function widgets(): World {
   }
 }
 
-void t.test('it answers every widget, before two workers and with no more rights than it needs', async (t) => {
+void t.test('it answers every widget, with two workers and no more permissions than it needs', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-operator-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const tokens = join(folder, 'tokens.csv')

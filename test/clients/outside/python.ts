@@ -27,7 +27,7 @@ const followers = [
 ]
 
 for (const { name, userAgent } of followers) {
-  void t.test(`${name} holds what a fresh list holds, and lists again only after a 410`, async (t) => {
+  void t.test(`${name} holds what a fresh list holds, and relists only after a 410`, async (t) => {
     const stage = await startStage(t, { world: cluster() })
     const client = await startClient(t, [python, join(pythonFolder, 'follow.py'), name, stage.url])
     const ask = async (): Promise<Followed> => (await client.ask('what')) as Followed

@@ -36,7 +36,7 @@ function setUp(revision = 10) {
 
 const EMPTY = new Store().snapshot(rev(10), 0)
 
-void t.test('a cursor stands among the active ones of its group exactly while it is active', (t) => {
+void t.test('a cursor is among its group’s active members exactly while it is active', (t) => {
   const { cursor, group, membersOf } = setUp()
   t.same(membersOf(), { active: 0, parked: 0 })
   cursor.lag()
@@ -85,7 +85,7 @@ function after(moves: readonly string[]): ReturnType<typeof setUp> | null {
   return made
 }
 
-void t.test('whatever a cursor is asked, and in whatever order, it keeps its place in its group', (t) => {
+void t.test('whatever a cursor is told to do, and in whatever order, it keeps its place in its group', (t) => {
   const reached = new Set<string>()
   let sequences: (readonly string[])[] = [[]]
   for (let length = 0; length <= 6; length++) {
@@ -130,7 +130,7 @@ void t.test('a parked cursor that ends leaves nothing in its group', (t) => {
   t.end()
 })
 
-void t.test('a cursor counts all bytes that it hands to its connection', (t) => {
+void t.test('a cursor counts all bytes that it writes to its connection', (t) => {
   const { cursor, group } = setUp()
   cursor.lag()
   cursor.join()

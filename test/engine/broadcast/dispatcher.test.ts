@@ -7,39 +7,36 @@ import { batch, columnsEncoder, del, plainEncoder, podKeyValue, put, rev, specEn
 import { nextTurn } from '../../support/virtual-clock.js'
 import { TestOutput, type Watcher, createHarness } from './harness.js'
 
-void t.test(
-  'watchers for whom there is no time when an event comes get it from the ring, like everything else',
-  async (t) => {
-    const { watch, apply, settle, dispatcher } = createHarness({ revision: 10, dispatchMs: 0 })
-    const encoders = Array.from({ length: 50 }, (_, i): BodyEncoder => ({ ...plainEncoder, key: `plain ${i}` }))
-    const watchers = encoders.map((encoder) => watch({ encoder }))
-    const columns = watch({ encoder: columnsEncoder })
-    const selected = watch({ labels: 'app=web' })
-    const slow = watch({ output: new TestOutput() })
-    slow.output.isFull = true
-    await settle()
-    const all = ['ADDED a@11', 'ADDED b@11', 'MODIFIED a@12', 'DELETED b@13']
-    await apply(batch(11, put('x', 'a', 11, { labels: { app: 'web' } }), put('x', 'b', 11)))
-    await apply(batch(12, put('x', 'a', 12)), batch(13, del('x', 'b')))
-    for (const { seen } of watchers) t.same(seen, all)
-    for (const { output } of watchers) {
-      t.same(
-        output.events.map(({ resumeAfter }) => resumeAfter),
-        [null, 11, 12, 13],
-        'whole revisions',
-      )
-    }
-    t.equal(columns.output.events.length, 4)
-    t.same(selected.seen, ['ADDED a@11', 'DELETED a@12'])
-    slow.drain()
-    await settle()
-    t.same(slow.seen, all)
-    t.ok(
-      [...dispatcher.cursors].every(({ isAtHead }) => isAtHead),
-      'all have come to the head',
+void t.test('watchers without time when an event arrives get it from the ring, like everything else', async (t) => {
+  const { watch, apply, settle, dispatcher } = createHarness({ revision: 10, dispatchMs: 0 })
+  const encoders = Array.from({ length: 50 }, (_, i): BodyEncoder => ({ ...plainEncoder, key: `plain ${i}` }))
+  const watchers = encoders.map((encoder) => watch({ encoder }))
+  const columns = watch({ encoder: columnsEncoder })
+  const selected = watch({ labels: 'app=web' })
+  const slow = watch({ output: new TestOutput() })
+  slow.output.isFull = true
+  await settle()
+  const all = ['ADDED a@11', 'ADDED b@11', 'MODIFIED a@12', 'DELETED b@13']
+  await apply(batch(11, put('x', 'a', 11, { labels: { app: 'web' } }), put('x', 'b', 11)))
+  await apply(batch(12, put('x', 'a', 12)), batch(13, del('x', 'b')))
+  for (const { seen } of watchers) t.same(seen, all)
+  for (const { output } of watchers) {
+    t.same(
+      output.events.map(({ resumeAfter }) => resumeAfter),
+      [null, 11, 12, 13],
+      'whole revisions',
     )
-  },
-)
+  }
+  t.equal(columns.output.events.length, 4)
+  t.same(selected.seen, ['ADDED a@11', 'DELETED a@12'])
+  slow.drain()
+  await settle()
+  t.same(slow.seen, all)
+  t.ok(
+    [...dispatcher.cursors].every(({ isAtHead }) => isAtHead),
+    'all have come to the head',
+  )
+})
 
 /** So large that from the ring each goes alone, and from a log several at once. */
 const LARGE: BodyEncoder = {
@@ -48,28 +45,25 @@ const LARGE: BodyEncoder = {
   encode: (object, revision) => Buffer.concat([plainEncoder.encode(object, revision)!, Buffer.alloc(10_000, ' ')]),
 }
 
-void t.test(
-  'a burst to a few groups is not cut: their watchers stay in the log, and are written it at once',
-  async (t) => {
-    for (const [unslicedGroups, state] of [
-      [16, 'active'],
-      [0, 'lagging'],
-    ] as const) {
-      const { watch, cache, apply, settle } = createHarness({ revision: 10, dispatchMs: 0, unslicedGroups })
-      const watcher = watch()
-      await settle()
-      await apply(batch(11, put('x', 'a', 11)))
-      cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'a', 13))])
-      t.equal(watcher.cursor.state, state, `${unslicedGroups} groups are not sliced`)
-      await settle()
-      t.same(watcher.seen, ['ADDED a@11', 'MODIFIED a@12', 'MODIFIED a@13'])
-      t.equal(watcher.output.writes.length, 2)
-    }
-  },
-)
+void t.test('a burst to a few groups is not cut: their watchers stay in the log, and get it at once', async (t) => {
+  for (const [unslicedGroups, state] of [
+    [16, 'active'],
+    [0, 'lagging'],
+  ] as const) {
+    const { watch, cache, apply, settle } = createHarness({ revision: 10, dispatchMs: 0, unslicedGroups })
+    const watcher = watch()
+    await settle()
+    await apply(batch(11, put('x', 'a', 11)))
+    cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'a', 13))])
+    t.equal(watcher.cursor.state, state, `${unslicedGroups} groups are not sliced`)
+    await settle()
+    t.same(watcher.seen, ['ADDED a@11', 'MODIFIED a@12', 'MODIFIED a@13'])
+    t.equal(watcher.output.writes.length, 2)
+  }
+})
 
 void t.test(
-  'a watcher that is behind is written small events of several revisions at once, and large ones alone',
+  'a lagging watcher gets small events of several revisions in one write, and large ones separately',
   async (t) => {
     const { watch, settle, apply } = createHarness({ revision: 10 })
     await apply(...Array.from({ length: 400 }, (_, i) => batch(11 + i, put('x', `a${i}`, 11 + i))))
@@ -94,7 +88,7 @@ void t.test(
   },
 )
 
-void t.test('when events come faster than they leave, a log keeps only what somebody still needs', async (t) => {
+void t.test('when events arrive faster than they leave, a log keeps only what is still needed', async (t) => {
   const pump = new Pump({ sliceMs: 0.001, dispatchMs: 60_000, metrics: { passSlice: () => {} } })
   const { watch, cache, settle, dispatcher } = createHarness({
     revision: 10,
@@ -115,7 +109,7 @@ void t.test('when events come faster than they leave, a log keeps only what some
   t.ok(most < 2 ** 20, `${most} bytes of 10 MB`)
 })
 
-void t.test('what many watch is handed out before what is encoded for one alone, whoever came first', async (t) => {
+void t.test('groups with many watchers are dispatched before groups of one, whoever came first', async (t) => {
   const { watch, cache, apply, settle } = createHarness({ revision: 10, dispatchMs: 0, unslicedGroups: 16 })
   const encoders = Array.from({ length: 200 }, (_, i): BodyEncoder => ({ ...plainEncoder, key: `plain ${i}` }))
   const loners = encoders.map((encoder) => watch({ encoder }))
@@ -173,7 +167,7 @@ void t.test('a watch from a revision', (t) => {
       ['active', 'active', 'active', 'active', 'active', 'active', 'waiting'],
     )
   })
-  void t.test('a watcher from below the floor is refused at once', async (t) => {
+  void t.test('a watcher from below the floor is rejected at once', async (t) => {
     const { watch, apply, dispatcher } = createHarness({ revision: 10, ring: { maxItems: 2 } })
     for (let i = 11; i <= 14; i++) await apply(batch(i, put('x', `p${i}`, i)))
     t.throws(() => watch({ start: 11 }), new ExpiredError('too old resource version: 11 (12)'))
@@ -216,7 +210,7 @@ void t.test('a watch from a state', (t) => {
     )
     t.ok(watcher.isInitialComplete)
   })
-  void t.test('the state is that of one namespace and one selector; an empty one is complete as well', async (t) => {
+  void t.test('the state covers one namespace and one selector; an empty one is complete as well', async (t) => {
     const { watch, settle } = createHarness({ revision: 10, objects })
     const x = watch({ start: 'initial', namespace: 'x' })
     const none = watch({ start: 'initial', labels: 'app=none' })
@@ -224,7 +218,7 @@ void t.test('a watch from a state', (t) => {
     t.same(x.seen, ['ADDED a@5', 'ADDED b@7', 'INITIAL-END @10'])
     t.same(none.seen, ['INITIAL-END @10'])
   })
-  void t.test('a state that is ahead of the cache is not sent again when the cache gets there', async (t) => {
+  void t.test('a state ahead of the cache is not sent again when the cache gets there', async (t) => {
     const ahead = [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 12)]
     const harness = createHarness({
       revision: 10,
@@ -331,7 +325,7 @@ void t.test('a watch from a state', (t) => {
 
 void t.test('selectors', (t) => {
   void t.test(
-    'an object that moves in is ADDED, one that moves out DELETED as it was, at the revision of the move',
+    'an object that moves in is ADDED, one that moves out DELETED in its old form, at the revision of the move',
     async (t) => {
       const { watch, apply } = createHarness({ revision: 10 })
       const web = watch({ labels: 'app=web' })
@@ -346,7 +340,7 @@ void t.test('selectors', (t) => {
       t.equal(n1.output.events[2]!.object.spec?.nodeName, 'n1')
     },
   )
-  void t.test('a watcher of one namespace sees no event of another that begins like it', async (t) => {
+  void t.test('a watcher of one namespace sees no event of another with the same prefix', async (t) => {
     const { watch, apply } = createHarness({ revision: 10 })
     const watcher = watch({ namespace: 'x' })
     await apply(batch(11, put('xy', 'a', 11), put('x', 'b', 11)))
@@ -371,7 +365,7 @@ void t.test('selectors', (t) => {
   t.end()
 })
 
-void t.test('with fields=, a change of nothing that is shown is no event, and bookmarks go on', async (t) => {
+void t.test('with fields=, a change of nothing that is shown is no event, and bookmarks continue', async (t) => {
   const { watch, apply, clock, settle } = createHarness({ revision: 10 })
   const watcher = watch({ encoder: specEncoder, bookmarks: true })
   await apply(batch(11, put('x', 'a', 11, { nodeName: 'n1' })))
@@ -407,7 +401,7 @@ void t.test('a Table', (t) => {
     t.same(columns(initial), [true, undefined, undefined, undefined, undefined, undefined])
     t.equal(first.cursor.state, 'active')
   })
-  void t.test('a watcher of Tables whose first event is long in coming never falls out of the ring', async (t) => {
+  void t.test('a watcher of Tables whose first event takes long never falls out of the ring', async (t) => {
     const { watch, apply, clock, settle } = createHarness({ revision: 10, ring: { maxItems: 2 } })
     const watcher = watch({ encoder: columnsEncoder, namespace: 'quiet', bookmarks: true })
     await settle()
@@ -445,7 +439,7 @@ void t.test('bookmarks', (t) => {
     t.same(other.seen, [])
   })
   void t.test(
-    'bookmarks of a quiet resource move on: the source is asked shortly before, once for all watchers',
+    'bookmarks of a quiet resource advance: the source is asked shortly before, once for all watchers',
     async (t) => {
       let head = 40
       const asked: number[] = []
@@ -523,7 +517,7 @@ void t.test('bookmarks', (t) => {
 })
 
 void t.test('slow readers', (t) => {
-  void t.test('a slow reader goes on from where it was when the log still has that', async (t) => {
+  void t.test('a slow reader continues where it was if the log still has that', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10 })
     const watcher = watch()
     await settle()
@@ -539,7 +533,7 @@ void t.test('slow readers', (t) => {
     )
     t.equal(watcher.output.writes.length, 2, 'nine revisions in one write')
   })
-  void t.test('a slow reader goes on from the ring when the log was trimmed, and comes back to the log', async (t) => {
+  void t.test('a slow reader falls back to the ring when the log was trimmed, and returns to the log', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10, logBytes: 4_096 })
     const watcher = watch()
     const fast = watch()
@@ -552,7 +546,7 @@ void t.test('slow readers', (t) => {
     t.equal(watcher.seen.length, 100)
     t.equal(watcher.cursor.state, 'active')
   })
-  void t.test('a slow reader is told 410 when the ring has gone on without it', async (t) => {
+  void t.test('a slow reader gets 410 when the ring has moved past it', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10, logBytes: 4_096, ring: { maxItems: 5 } })
     const watcher = watch()
     await settle()
@@ -564,7 +558,7 @@ void t.test('slow readers', (t) => {
     t.match(watcher.output.events[1]!.object.message, /^too old resource version: 11 \(\d+\)$/)
     t.equal(watcher.endReason, 'expired')
   })
-  void t.test('a reader that missed nothing is not told 410, however old the last event that it got', async (t) => {
+  void t.test('a reader that missed nothing does not get 410, however old its last event', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10, logBytes: 4_096, ring: { maxItems: 60 } })
     const watcher = watch({ namespace: 'quiet' })
     const others = watch()
@@ -579,7 +573,7 @@ void t.test('slow readers', (t) => {
     t.same(watcher.seen, ['ADDED a@11', ...Array.from({ length: 50 }, (_, i) => `MODIFIED a@${201 + i}`)])
     t.equal(others.seen.length, 240)
   })
-  void t.test('a reader that takes nothing of an initial state for 30 s gives its slot back', async (t) => {
+  void t.test('a reader that takes nothing of an initial state for 30 s loses its slot', async (t) => {
     const { watch, apply, clock, settle } = createHarness({ revision: 10 })
     for (let i = 11; i < 16; i++) await apply(batch(i, put('x', `p${i}`, i)))
     const watcher = watch({ start: 'initial', timeoutMs: 1e7 })
@@ -592,7 +586,7 @@ void t.test('slow readers', (t) => {
     t.equal(watcher.endReason, 'stuck')
   })
   void t.test(
-    'who takes an initial state in drips gives its place back, whoever takes it slowly by our own pace keeps it',
+    'a reader that drips through an initial state loses its slot, one that is slow because of our own pacing keeps it',
     async (t) => {
       const { watch, apply, clock, settle } = createHarness({ revision: 10 })
       // 200 units of about 64 KB.
@@ -645,7 +639,7 @@ void t.test('slow readers', (t) => {
     t.same(quiet.seen, ['ADDED a@11', 'MODIFIED a@41'])
     t.equal(dispatcher.watchers, 1)
   })
-  void t.test('slow readers in ten thousand groups hold no more than the bound of all logs', async (t) => {
+  void t.test('slow readers in ten thousand groups hold no more than the limit for all logs', async (t) => {
     const allLogBytes = 256 * 1024
     const { watch, apply, settle, dispatcher } = createHarness({ revision: 10, allLogBytes, ring: { maxItems: 100 } })
     const watchers = Array.from({ length: 100 }, (_, i) => watch({ labels: `app!=a${i}` }))
@@ -686,7 +680,7 @@ void t.test('an initial state that cannot be encoded fails for all watchers that
 })
 
 void t.test('gaps', (t) => {
-  void t.test('a gap expires all watchers but those of a future revision', async (t) => {
+  void t.test('a gap expires all watchers except those of a future revision', async (t) => {
     const { watch, apply, settle, cache } = createHarness({ revision: 10 })
     const cases: [start: number, expires: boolean][] = [
       [10, true],
@@ -765,7 +759,7 @@ void t.test('an object that cannot be written', (t) => {
     },
   }
   void t.test(
-    'ends those who would be shown it, at the head, from the ring and in a state, and nobody else',
+    'ends the watchers that would see it, at the head, from the ring and in a state, and no others',
     async (t) => {
       const { watch, settle, cache, errors } = createHarness({ revision: 10 })
       const active = watch({ encoder: broken })
@@ -788,7 +782,7 @@ void t.test('an object that cannot be written', (t) => {
       t.equal(errors.length, 0, 'what a client asked for is no error of ours')
     },
   )
-  void t.test('an object that a bug of ours cannot write is answered with 500 and logged', async (t) => {
+  void t.test('an object that cannot be written because of a bug is answered with 500 and logged', async (t) => {
     const { watch, apply, errors } = createHarness({ revision: 10 })
     const watcher = watch({ encoder: broken })
     await apply(batch(11, put('x', 'bug', 11)))
@@ -829,7 +823,7 @@ void t.test('ends', (t) => {
     t.equal(clock.pending, 0, 'no timer is left')
     t.end()
   })
-  void t.test('a watcher that has left is released at once and wholly', async (t) => {
+  void t.test('a watcher that has left is released at once and completely', async (t) => {
     const { watch, apply, dispatcher, settle, pump } = createHarness({ revision: 10 })
     const watchers = []
     for (const start of [10, 50, 'initial'] as const) {
@@ -851,7 +845,7 @@ void t.test('ends', (t) => {
     await apply(batch(12, put('x', 'a', 12, {}, 11)))
     for (const { endReason } of watchers) t.equal(endReason, 'closed')
   })
-  void t.test('a socket that closes while it is written to is not written to again', async (t) => {
+  void t.test('a socket that closes during a write is not written to again', async (t) => {
     const { watch, apply, settle, dispatcher } = createHarness({ revision: 10 })
     for (let i = 11; i <= 20; i++) await apply(batch(i, put('x', `p${i}`, i)))
     const output = new TestOutput()
@@ -872,7 +866,7 @@ void t.test('ends', (t) => {
 })
 
 void t.test(
-  'lower bounds free the logs at once, and a slow watcher goes on from the ring without a hole',
+  'lower limits free the logs at once, and a slow watcher falls back to the ring without a hole',
   async (t) => {
     const { watch, apply, settle, dispatcher } = createHarness({ revision: 10 })
     const quick = watch()

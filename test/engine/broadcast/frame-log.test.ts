@@ -30,7 +30,7 @@ function readAll(
   return { sizes, revisions, events }
 }
 
-void t.test('an empty log stands at its floor', (t) => {
+void t.test('an empty log is at its floor', (t) => {
   const log = new FrameLog(rev(7))
   t.equal(log.floorRevision, 7)
   t.equal(log.startOffset, log.endOffset)
@@ -41,7 +41,7 @@ void t.test('an empty log stands at its floor', (t) => {
   t.end()
 })
 
-void t.test('revisions and offsets name each other', (t) => {
+void t.test('revisions and offsets map to each other', (t) => {
   const log = new FrameLog(rev(7))
   append(log, 10, 100)
   append(log, 12, 50)
@@ -122,7 +122,7 @@ void t.test('bytes that a socket holds never change', (t) => {
   t.end()
 })
 
-void t.test('trimming frees the segments before an offset, and the floor is the last revision that went', (t) => {
+void t.test('trimming frees the segments before an offset, and the floor is the last revision freed', (t) => {
   const log = new FrameLog(rev(0))
   for (let revision = 1; revision <= 20; revision++) append(log, revision, 500)
   const before = readAll(log, 0, 20)
@@ -141,7 +141,7 @@ void t.test('trimming frees the segments before an offset, and the floor is the 
   t.end()
 })
 
-void t.test('trimming keeps the segment in which the offset lies, and counts what is left', (t) => {
+void t.test('trimming keeps the segment that contains the offset, and counts what is left', (t) => {
   const usage = { bytes: 0 }
   const log = new FrameLog(rev(0), usage)
   for (let revision = 1; revision <= 2_000; revision++) append(log, revision, 1_000)
@@ -157,7 +157,7 @@ void t.test('trimming keeps the segment in which the offset lies, and counts wha
   t.end()
 })
 
-void t.test('a released log begins anew at the head; offsets go on', (t) => {
+void t.test('a released log starts over at the head; offsets continue', (t) => {
   const log = new FrameLog(rev(0))
   append(log, 1, 100)
   log.release(rev(5))
@@ -210,7 +210,7 @@ void t.test('passes of the same size take one write each, once the segment has g
   t.end()
 })
 
-void t.test('cursors at two offsets by turns are given the same slices', (t) => {
+void t.test('cursors alternating between two offsets get the same slices', (t) => {
   const log = new FrameLog(rev(1))
   for (let revision = 2; revision <= 400; revision++) append(log, revision, 1_000)
   const first = log.sliceFrom(0, rev(400))

@@ -50,7 +50,7 @@ void t.test('a revision that etcd has never had ends the watch with 410, and no 
   t.equal(clock.pending, idle)
 })
 
-void t.test('a cache that is behind etcd never denies a revision that etcd has had', async (t) => {
+void t.test('a cache behind etcd never denies a revision that etcd has had', async (t) => {
   const { watch, reads, apply, cache, settle, progressRequests } = harness()
   const [event, progress] = [watch({ start: 20 }), watch({ start: 30, bookmarks: true })]
   await settle()
@@ -81,7 +81,7 @@ void t.test('a read judges only the watches that came before it started', async 
 })
 
 void t.test(
-  'while nobody answers, a watch stays open without bookmarks, and is judged when somebody can',
+  'while nobody answers, a watch stays open without bookmarks, and is judged once there is an answer',
   async (t) => {
     const { watch, reads, pass, settle, cache } = harness()
     const watchers = [watch({ start: 20, bookmarks: true }), watch({ start: 12, bookmarks: true })]
@@ -106,7 +106,7 @@ void t.test(
   },
 )
 
-void t.test('a source that has not reached what is held here judges nobody', async (t) => {
+void t.test('a source that is behind the cache judges nobody', async (t) => {
   const { watch, reads, pass, settle } = harness()
   const watcher = watch({ start: 20 })
   await settle()
@@ -143,7 +143,7 @@ void t.test('a watch that waits for the cache ends when etcd is restored meanwhi
   t.same(watcher.seen, ['ERROR 410'])
 })
 
-void t.test('watches that leave while a read is on its way leave nothing behind', async (t) => {
+void t.test('watches that leave during a read leave nothing behind', async (t) => {
   const { watch, reads, pass, dispatcher, clock } = harness()
   const idle = clock.pending
   const [gone, drained] = [watch({ start: 20 }), watch({ start: 20, bookmarks: true })]

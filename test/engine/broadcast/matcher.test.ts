@@ -42,7 +42,7 @@ void t.test('a selector turns a change into what its watchers see of it', (t) =>
   t.end()
 })
 
-void t.test('every kind of selector looks at the right thing', (t) => {
+void t.test('every kind of selector reads the right field', (t) => {
   const pod = podObject('x', 'a', 5, { labels: { app: 'web', n: '7' }, nodeName: 'n1', phase: 'Pending' })
   const cases: [namespace: string, labels: string, fields: string, matches: boolean][] = [
     ['', '', '', true],
@@ -218,7 +218,7 @@ void t.test('facts', (t) => {
     t.equal(reads, 1)
     t.end()
   })
-  void t.test('are shared by objects that have the same, and only by those', (t) => {
+  void t.test('are shared by objects with the same values, and only by those', (t) => {
     const label = 'metadata.labels[a]'
     const use = new FactRegistry((object) => object.bytes).use(['spec.nodeName', label])
     const rowOf = (name: string, nodeName: string, labels: Record<string, string>): object | null => {
@@ -242,7 +242,7 @@ void t.test('facts', (t) => {
     t.not(rowOf('ten', 'n1', {}), first, 'what was not seen for long is forgotten')
     t.end()
   })
-  void t.test('of a new path are looked for in objects that were read before, and for no others', (t) => {
+  void t.test('of a new path are read from already processed objects only for that path', (t) => {
     let reads = 0
     const registry = new FactRegistry((object) => {
       reads++
@@ -264,7 +264,7 @@ void t.test('facts', (t) => {
     t.equal(reads, 3)
     t.end()
   })
-  void t.test('outlive any number of paths that come and go', (t) => {
+  void t.test('survive any number of paths that come and go', (t) => {
     const registry = facts()
     const pod = podObject('x', 'a', 5, { nodeName: 'n1', labels: { l1999: 'yes' } })
     const node = registry.use(['spec.nodeName', 'metadata.name'])
@@ -291,7 +291,7 @@ void t.test('facts', (t) => {
     )
     t.end()
   })
-  void t.test('paths are counted by users', (t) => {
+  void t.test('paths are reference-counted', (t) => {
     const registry = facts()
     const uses = [registry.use(['a', 'b']), registry.use(['b', 'c'])]
     t.equal(registry.pathsInUse, 3)
@@ -310,43 +310,40 @@ void t.test('facts', (t) => {
   t.end()
 })
 
-void t.test(
-  'labels and fields of selectors are kept up to a share for each identity, and read each time beyond it',
-  (t) => {
-    let reads = 0
-    const registry = new FactRegistry((object) => {
-      reads++
-      return object.bytes
-    })
-    const pod = podObject('x', 'a', 5, { nodeName: 'n1', labels: { app: 'web' } })
-    const many = (from: number, count: number): string[] => Array.from({ length: count }, (_, i) => `spec.x${from + i}`)
-    const greedy = registry.use(many(0, MAX_PATHS_PER_IDENTITY), 'greedy')
-    t.ok(greedy.isKept)
-    const beyond = registry.use(['metadata.labels[app]', 'spec.nodeName'], 'greedy')
-    t.notOk(beyond.isKept)
-    for (let i = 1; i <= 2; i++) {
-      t.equal(beyond.subject(pod, '').label('app'), 'web')
-      t.equal(beyond.subject(pod, '').field('spec.nodeName'), 'n1')
-      t.equal(reads, 2 * i)
-    }
-    t.equal(registry.pathsInUse, MAX_PATHS_PER_IDENTITY, 'nothing of it is kept')
-    t.ok(registry.use(['spec.nodeName', 'status.phase'], 'greedy').isKept, 'well-known fields do not count')
-    t.ok(registry.use(many(0, 5), 'other').isKept, 'what is in use may be used by others')
-    const others = Array.from({ length: 3 }, (_, i) =>
-      registry.use(many(1_000 * (i + 1), MAX_PATHS_PER_IDENTITY), `other ${i}`),
-    )
-    t.ok(
-      others.every(({ isKept }) => isKept),
-      'others have their share',
-    )
-    t.notOk(registry.use(['spec.more'], 'late').isKept, 'all together have a bound')
-    t.ok(registry.use(['spec.nodeName'], 'late').isKept)
-    others[0]!.release()
-    t.ok(registry.use(['spec.more'], 'late').isKept, 'what is given back is free again')
-    t.equal(MAX_PATHS, 4 * MAX_PATHS_PER_IDENTITY)
-    t.end()
-  },
-)
+void t.test('facts for selectors are kept up to a share for each identity, and read each time beyond it', (t) => {
+  let reads = 0
+  const registry = new FactRegistry((object) => {
+    reads++
+    return object.bytes
+  })
+  const pod = podObject('x', 'a', 5, { nodeName: 'n1', labels: { app: 'web' } })
+  const many = (from: number, count: number): string[] => Array.from({ length: count }, (_, i) => `spec.x${from + i}`)
+  const greedy = registry.use(many(0, MAX_PATHS_PER_IDENTITY), 'greedy')
+  t.ok(greedy.isKept)
+  const beyond = registry.use(['metadata.labels[app]', 'spec.nodeName'], 'greedy')
+  t.notOk(beyond.isKept)
+  for (let i = 1; i <= 2; i++) {
+    t.equal(beyond.subject(pod, '').label('app'), 'web')
+    t.equal(beyond.subject(pod, '').field('spec.nodeName'), 'n1')
+    t.equal(reads, 2 * i)
+  }
+  t.equal(registry.pathsInUse, MAX_PATHS_PER_IDENTITY, 'nothing of it is kept')
+  t.ok(registry.use(['spec.nodeName', 'status.phase'], 'greedy').isKept, 'well-known fields do not count')
+  t.ok(registry.use(many(0, 5), 'other').isKept, 'what is in use may be used by others')
+  const others = Array.from({ length: 3 }, (_, i) =>
+    registry.use(many(1_000 * (i + 1), MAX_PATHS_PER_IDENTITY), `other ${i}`),
+  )
+  t.ok(
+    others.every(({ isKept }) => isKept),
+    'others have their share',
+  )
+  t.notOk(registry.use(['spec.more'], 'late').isKept, 'all together have a bound')
+  t.ok(registry.use(['spec.nodeName'], 'late').isKept)
+  others[0]!.release()
+  t.ok(registry.use(['spec.more'], 'late').isKept, 'what is given back is free again')
+  t.equal(MAX_PATHS, 4 * MAX_PATHS_PER_IDENTITY)
+  t.end()
+})
 
 void t.test('a matcher beyond the table sees the same events, in any version', (t) => {
   const registry = facts()

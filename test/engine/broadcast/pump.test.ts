@@ -73,7 +73,7 @@ const settle = async (pump: Pump): Promise<void> => {
   while (pump.depth > 0)
 }
 
-void t.test('a pass visits every cursor once, and none is last in two passes in a row', async (t) => {
+void t.test('a pass visits every cursor once, and none is last in two consecutive passes', async (t) => {
   const pump = new Pump({ metrics: { passSlice: () => {} } })
   const { group, cursors } = groupOf(10)
   const seen = recorder()
@@ -94,7 +94,7 @@ void t.test('a pass visits every cursor once, and none is last in two passes in 
   t.equal(seen.passes, 4)
 })
 
-void t.test('a long pass yields to the event loop and goes on where it stopped', async (t) => {
+void t.test('a long pass yields to the event loop and continues where it stopped', async (t) => {
   const slices: number[] = []
   const pump = new Pump({ sliceMs: 2, metrics: { passSlice: (seconds) => slices.push(seconds) } })
   const { group, cursors } = groupOf(200)
@@ -211,7 +211,7 @@ void t.test('a storm of replays and live events take turns', async (t) => {
   )
 })
 
-void t.test('a cursor stands in the queue once, and turns go around', async (t) => {
+void t.test('a cursor is in the queue once, and turns go around', async (t) => {
   const pump = new Pump({ metrics: { passSlice: () => {} } })
   const { cursors } = groupOf(3)
   const turns: number[] = []
@@ -237,7 +237,7 @@ void t.test('ten thousand groups of one are sliced and none is forgotten', async
   t.ok(slices.length > 3, `${slices.length} slices`)
 })
 
-void t.test('thousands of watches of one caller stand behind the few of others, not before them', async (t) => {
+void t.test('thousands of watches of one caller wait behind the few of others, not ahead of them', async (t) => {
   const pump = new Pump({ metrics: { passSlice: () => {} } })
   const seen = recorder(0.002)
   const many = Array.from({ length: 3_000 }, () => groupOf(1))

@@ -64,7 +64,7 @@ void t.test('a gap becomes the fewest events that lead from one state to the oth
   t.end()
 })
 
-void t.test('every event carries what was there before', (t) => {
+void t.test('every event carries the previous object', (t) => {
   const older = stateAt(10, ['a', 5, 5], ['b', 6, 6], ['c', 7, 7])
   const batches = differenceBatches(older, stateAt(20, ['a', 12, 5], ['b', 13, 13]), PODS.etcdPrefix, 1)
   const previous = batches.flatMap(({ events }) => events.map((event) => event.previous?.modRevision ?? null))
@@ -72,7 +72,7 @@ void t.test('every event carries what was there before', (t) => {
   t.end()
 })
 
-void t.test('an object that was written before and can only now be served comes at the newer revision', (t) => {
+void t.test('an object written earlier that can only now be served appears at the newer revision', (t) => {
   const batches = differenceBatches(stateAt(10), stateAt(20, ['a', 7, 7]), PODS.etcdPrefix, 1)
   t.same(texts(batches), ['20: +a'], 'never at or below what has been told')
   t.end()

@@ -59,7 +59,7 @@ void t.test('the first item after a revision is found at every boundary', (t) =>
   t.end()
 })
 
-void t.test('bytes are bounded, but the newest item stays however large it is', (t) => {
+void t.test('bytes are limited, but the newest item stays however large it is', (t) => {
   const ring = ringOf({ maxBytes: 30 }, 0, item(1, 10), item(2, 10), item(3, 10))
   t.same(revisions(ring), [1, 2, 3], 'exactly full')
   ring.append(item(4, 1))
@@ -72,7 +72,7 @@ void t.test('bytes are bounded, but the newest item stays however large it is', 
   t.end()
 })
 
-void t.test('age is bounded at each append and whenever the timer asks', (t) => {
+void t.test('age is limited at each append and whenever the timer fires', (t) => {
   const ring = ringOf({ maxAgeMs: 100 }, 0, item(1, 1, 0), item(2, 1, 50), item(3, 1, 100))
   t.same(revisions(ring), [1, 2, 3], 'exactly that old')
   ring.append(item(4, 1, 101))
@@ -88,7 +88,7 @@ void t.test('age is bounded at each append and whenever the timer asks', (t) => 
   t.end()
 })
 
-void t.test('history is kept for its time whatever the count, within the bound of bytes', (t) => {
+void t.test('history is kept for its minimum time whatever the count, within the byte limit', (t) => {
   const bounds = { maxItems: 2, keepAgeMs: 75, maxBytes: 60, maxAgeMs: 1_000 }
   const ring = ringOf(bounds, 0, item(1, 10, 0), item(2, 10, 10), item(3, 10, 20), item(4, 10, 74))
   t.same(revisions(ring), [1, 2, 3, 4], 'young enough')
@@ -104,7 +104,7 @@ void t.test('history is kept for its time whatever the count, within the bound o
   t.end()
 })
 
-void t.test('memory can be given back down to nothing', (t) => {
+void t.test('memory can be freed down to nothing', (t) => {
   const ring = ringOf({}, 0, item(1, 10), item(2, 10), item(3, 10))
   ring.shrinkTo(20)
   checkRing(ring)
@@ -118,7 +118,7 @@ void t.test('memory can be given back down to nothing', (t) => {
   t.end()
 })
 
-void t.test('a revision that does not ascend is refused: it would repeat the past', (t) => {
+void t.test('a revision that does not ascend is rejected: it would repeat the past', (t) => {
   const ring = ringOf({}, 5)
   t.throws(() => ring.append(item(5)), RangeError, 'at the floor')
   ring.append(item(6))
@@ -141,7 +141,7 @@ void t.test('a reset forgets everything and may go back', (t) => {
   t.end()
 })
 
-void t.test('the ring grows with its content and keeps the order while it is wrapped around', (t) => {
+void t.test('the ring grows with its content and keeps the order across the wrap-around', (t) => {
   const ring = ringOf({ maxItems: 500 }, 0)
   for (let i = 1; i <= 1_200; i++) {
     ring.append(item(i))
@@ -177,7 +177,7 @@ void t.test('whatever is done to the ring, it holds the newest items', (t) => {
   t.end()
 })
 
-void t.test('new bounds hold at once, and the floor follows', (t) => {
+void t.test('new limits apply at once, and the floor follows', (t) => {
   const full = (): RingBuffer<RingItem> =>
     ringOf({}, 5, ...[10, 20, 30, 40].map((revision) => item(revision, 10, revision)))
   const cases: [name: string, bounds: Partial<RingBounds>, held: number[], floor: number][] = [

@@ -22,7 +22,7 @@ function storeOf(...pods: [namespace: string, name: string][]): Store {
   return store
 }
 
-void t.test('a snapshot is not touched by what comes after it', (t) => {
+void t.test('a snapshot is unaffected by later changes', (t) => {
   const store = storeOf(['x', 'a'], ['x', 'b'])
   const before = store.snapshot(rev(1), 0)
   store.set(podKey('x', 'b'), podObject('x', 'b', 2))
@@ -42,7 +42,7 @@ void t.test('a snapshot is not touched by what comes after it', (t) => {
   t.end()
 })
 
-void t.test('a reader in the middle of a snapshot keeps reading it while writes go on', (t) => {
+void t.test('a reader in the middle of a snapshot keeps reading it during writes', (t) => {
   const store = new Store()
   for (let i = 0; i < 500; i++) store.set(podKey('x', `p${i}`), podObject('x', `p${i}`, 1))
   const snapshot = store.snapshot(rev(1), 0)
@@ -58,7 +58,7 @@ void t.test('a reader in the middle of a snapshot keeps reading it while writes 
   t.end()
 })
 
-void t.test('the objects of a namespace are not those of another whose name begins the same', (t) => {
+void t.test('the objects of a namespace do not include those of another with the same prefix', (t) => {
   const snapshot = storeOf(['a', 'p'], ['ab', 'p'], ['a-b', 'p'], ['b', 'p']).snapshot(rev(1), 0)
   t.same(names(snapshot.objects(prefixOf('a'))), ['a/p'])
   t.same(names(snapshot.objects(prefixOf('ab'))), ['ab/p'])

@@ -22,7 +22,7 @@ const memoryOf = (objects: Iterable<StoredObject>): Set<ArrayBufferLike> =>
 const memoryBytes = (memory: Iterable<ArrayBufferLike>): number =>
   [...memory].reduce((sum, { byteLength }) => sum + byteLength, 0)
 
-void t.test('the values of a list share memory, which is little more than they are', async (t) => {
+void t.test('the values of a list share memory, with little overhead', async (t) => {
   const state = listed(1_000)
   const objects = [...state.store.snapshot(rev(1_000), 0).objects(PODS.etcdPrefix)]
   t.equal(objects.length, 1_000)
@@ -40,12 +40,12 @@ void t.test('a short list takes no more memory than its values', async (t) => {
   t.equal(bytes.buffer.byteLength, 3 * bytes.length)
 })
 
-void t.test('a large value has memory of its own', async (t) => {
+void t.test('a large value has separate memory', async (t) => {
   const { bytes } = objectOf(listed(3, 20_000), 1)
   t.equal(bytes.buffer.byteLength, bytes.length)
 })
 
-void t.test('an event has memory of its own, and no slab is kept for few', async (t) => {
+void t.test('an event has separate memory, and no slab is kept for a few objects', async (t) => {
   const state = listed(1_000)
   const memory = objectOf(state, 0).bytes.buffer
   const neighbours = Array.from({ length: 1_000 }, (_, i) => objectOf(state, i)).filter(

@@ -126,7 +126,7 @@ function watched<T>(promise: Promise<T>): Outcome<T> {
 }
 
 void t.test('batches', (t) => {
-  void t.test('each arriving revision is stored, put into the ring and reported once', (t) => {
+  void t.test('each arriving revision is stored, added to the ring and reported once', (t) => {
     const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
     cache.apply([batch(11, put('x', 'a', 11, {}, 5), put('x', 'b', 11)), batch(12, del('x', 'a'))])
     t.same(told.batches, ['11: ~a +b', '12: -a'])
@@ -147,7 +147,7 @@ void t.test('batches', (t) => {
     t.same(told.batches, ['11: +a', '12: +b'], 'progress counts as having it')
     t.end()
   })
-  void t.test('a delete of what is not there is no event', (t) => {
+  void t.test('deleting a missing object is no event', (t) => {
     const { cache, told } = setUp()
     cache.apply([batch(11, del('x', 'never'))])
     t.same(told.batches, ['11:'])
@@ -234,7 +234,7 @@ void t.test('whole states', (t) => {
 })
 
 void t.test('a coalesced gap', (t) => {
-  void t.test('a coalesced gap is reported as a difference, and watchers go on', (t) => {
+  void t.test('a coalesced gap is reported as a difference, and watchers continue', (t) => {
     const { cache, told, coalesced, replace } = setUp({ objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 6)] })
     replace(20, 'coalesce', podKeyValue('x', 'a', 14, {}, 5), podKeyValue('x', 'c', 17))
     t.same(told.resets, [])
@@ -281,7 +281,7 @@ void t.test('a coalesced gap', (t) => {
     t.equal(cache.canResumeAfter(rev(1_010)), true)
     t.end()
   })
-  void t.test('an object that cannot be of our history makes it another history', (t) => {
+  void t.test('an object that cannot belong to our history makes it another history', (t) => {
     const cases: [name: string, state: KeyValue[], told: string][] = [
       ['written when we were there, and not seen', [podKeyValue('x', 'z', 8)], '20 other'],
       ['another version of what we hold', [podKeyValue('x', 'a', 7, {}, 5)], '20 other'],
@@ -298,7 +298,7 @@ void t.test('a coalesced gap', (t) => {
     t.same(behind.told.resets, ['40 other'], 'an older etcd')
     t.end()
   })
-  void t.test('a list that was begun before a coalesced gap goes on page by page', async (t) => {
+  void t.test('a list that began before a coalesced gap continues page by page', async (t) => {
     const { cache, replace } = setUp({ ring: { maxItems: 1 }, objects: [podKeyValue('x', 'a', 5)] })
     cache.keep(cache.snapshot())
     replace(20, 'coalesce', podKeyValue('x', 'b', 14), podKeyValue('x', 'c', 17))
@@ -344,7 +344,7 @@ void t.test('values that cannot be served', (t) => {
   t.end()
 })
 
-void t.test('a resource of Kubernetes with values that cannot be read is refused whole, until there are none', (t) => {
+void t.test('a Kubernetes resource with unreadable values is refused as a whole, until there are none', (t) => {
   const cases: [name: string, value: string, reason: RegExp, encrypted: number][] = [
     ['encrypted at rest', 'k8s:enc:aescbc:v1:key:secret', /encrypted at rest/, 2],
     ['CBOR', '\xd9\xd9\xf7\xa1\x61a\x01', /stored as CBOR/, 0],
@@ -395,7 +395,7 @@ void t.test('a resource of Kubernetes with values that cannot be read is refused
       t.end()
     })
   }
-  void t.test('a read of etcd itself is refused, and never a 404', async (t) => {
+  void t.test('a read of etcd itself is refused, never answered with 404', async (t) => {
     const encrypted = keyValue(podKey('x', 'a'), Buffer.from('k8s:enc:aescbc:v1:key:secret'), 12)
     const { cache } = setUp({
       ingest: ingestPod,
@@ -406,7 +406,7 @@ void t.test('a resource of Kubernetes with values that cannot be read is refused
   t.end()
 })
 
-void t.test('a state read while the history changes is answered, and not kept', async (t) => {
+void t.test('a state read while the history changes is returned, but not kept', async (t) => {
   let answer: (state: { revision: Revision; keyValues: KeyValue[] }) => void = () => {}
   const states: (number | null)[] = []
   const { cache, replace } = setUp({
@@ -440,7 +440,7 @@ void t.test('reads that share one read of the source share the sorted state', as
 
 void t.test('waiting for a revision', (t) => {
   void t.test(
-    'a wait ends when the revision comes, by event or progress, and asks for progress meanwhile',
+    'a wait ends when the revision arrives, by event or progress, and asks for progress meanwhile',
     async (t) => {
       const { cache, clock, asked } = setUp()
       await cache.waitUntil(rev(10))
@@ -464,7 +464,7 @@ void t.test('waiting for a revision', (t) => {
       t.equal(clock.pending, 0, 'no timer is left')
     },
   )
-  void t.test('a wait is given up after 3 s: the resource version is too large', async (t) => {
+  void t.test('a wait is abandoned after 3 s: the resource version is too large', async (t) => {
     const { cache, clock } = setUp()
     const wait = watched(cache.waitUntil(rev(11)))
     clock.advance(2_999)
@@ -476,7 +476,7 @@ void t.test('waiting for a revision', (t) => {
     t.match(wait.error, { message: 'Timeout: Too large resource version: 11, current: 10' })
     t.equal(cache.waiting, 0)
   })
-  void t.test('a wait ends with its client, even one that had left before', async (t) => {
+  void t.test('a wait ends with its client, even one that had already left', async (t) => {
     const { cache, clock } = setUp()
     const controller = new AbortController()
     const wait = watched(cache.waitUntil(rev(11), controller.signal))
@@ -506,7 +506,7 @@ void t.test('a read as fresh as a linearizable one', (t) => {
     t.equal(read.value?.revision, 15)
     t.same(namesIn(read.value!), ['a@12'])
   })
-  void t.test('where progress cannot be trusted, etcd itself is read, and the cache does not move', async (t) => {
+  void t.test('where progress cannot be trusted, etcd itself is read, and the cache does not advance', async (t) => {
     const keyValues = [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 12)]
     const { cache, told } = setUp({
       objects: [podKeyValue('x', 'a', 5)],
@@ -520,7 +520,7 @@ void t.test('a read as fresh as a linearizable one', (t) => {
     t.same(namesIn(cache.snapshot()), ['a@5'])
     t.same(told.advances, [])
   })
-  void t.test('a read times out when etcd does not answer or progress does not come', async (t) => {
+  void t.test('a read times out when etcd does not answer or progress does not arrive', async (t) => {
     const silent = setUp({
       freshness: {
         currentRevision: async () => {
@@ -618,7 +618,7 @@ void t.test('a read at exactly a revision', (t) => {
     }
     t.same(namesIn(cache.snapshot()), states.at(-1)![1], 'the present is untouched')
   })
-  void t.test('takes a slot while it is made, and none when it is kept or the present one', async (t) => {
+  void t.test('takes a slot while it is rebuilt, and none if it is kept or the present one', async (t) => {
     const { cache } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
     cache.apply(history)
     let taken = 0
@@ -639,7 +639,7 @@ void t.test('a read at exactly a revision', (t) => {
       refused,
     )
   })
-  void t.test('is not rebuilt from a ring that has let go of it meanwhile', async (t) => {
+  void t.test('is not rebuilt from a ring that has evicted it meanwhile', async (t) => {
     const { cache } = setUp({
       ring: { maxItems: 8 },
       objects: [podKeyValue('x', 'a', 5)],
@@ -651,7 +651,7 @@ void t.test('a read at exactly a revision', (t) => {
     t.same(namesIn(await read), ['z@9'], 'it is read from etcd')
   })
   void t.test(
-    'a state below the ring is read from etcd, and answered with 410 when etcd has lost it too',
+    'a state below the ring is read from etcd, and answered with 410 if etcd has compacted it too',
     async (t) => {
       let reads = 0
       const { cache } = setUp({
@@ -683,7 +683,7 @@ void t.test('a read at exactly a revision', (t) => {
     t.same(namesIn(await cache.snapshotAt(rev(16))), ['e@12'])
     t.same(namesIn(await cache.snapshotAt(rev(10))), [], 'across it the ring is right again')
   })
-  void t.test('a future revision is waited for, then refused as too large', async (t) => {
+  void t.test('a future revision is waited for, then rejected as too large', async (t) => {
     const { cache, clock } = setUp()
     const read = watched(cache.snapshotAt(rev(12)))
     cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'b', 13))])
@@ -704,7 +704,7 @@ void t.test('a read at exactly a revision', (t) => {
   t.end()
 })
 
-void t.test('a cache that is not listed yet says when to come back, later and later', (t) => {
+void t.test('a cache that is not listed yet says when to retry, with growing delays', (t) => {
   const { cache, clock, replace } = setUp({ isListed: false })
   const retryAfter = (): number | undefined => {
     try {
@@ -733,7 +733,7 @@ void t.test('a cache that is not listed yet says when to come back, later and la
   t.end()
 })
 
-void t.test('a resource that cannot be listed says why; one that was listed before goes on', (t) => {
+void t.test('a resource that cannot be listed says why; one that was listed before stays served', (t) => {
   const { cache, replace } = setUp({ isListed: false })
   cache.refused('permission denied')
   t.throws(() => cache.assertReadable(), new NotImplementedError('pods cannot be served: permission denied'))
@@ -746,7 +746,7 @@ void t.test('a resource that cannot be listed says why; one that was listed befo
   t.end()
 })
 
-void t.test('staleness counts from the last word of the source', (t) => {
+void t.test('staleness counts from the last message of the source', (t) => {
   const { cache, clock } = setUp()
   clock.advance(5_000)
   t.equal(cache.stalenessMs, 0, 'silence is no staleness')
@@ -764,40 +764,40 @@ void t.test('staleness counts from the last word of the source', (t) => {
   t.end()
 })
 
-void t.test('a source that confirms the content tells the age alone, and at once when it is known to be away', (t) => {
-  const { cache, clock } = setUp()
-  cache.confirmed(200, 1_800)
-  clock.advance(1_600)
-  t.equal(cache.stalenessMs, 0, 'the next confirmation is not due')
-  clock.advance(1)
-  t.equal(cache.stalenessMs, 1_801, 'it is late')
-  cache.confirmed(300, 1_800)
-  t.equal(cache.stalenessMs, 0)
-  cache.disconnected('connection refused')
-  t.equal(cache.stalenessMs, 300, 'from the confirmation, not from noticing')
-  clock.advance(60_000)
-  cache.progress(rev(10))
-  t.equal(cache.stalenessMs, 60_300, 'an event alone confirms nothing')
-  cache.confirmed(0, 1_800)
-  t.equal(cache.stalenessMs, 0)
-  t.end()
-})
-
 void t.test(
-  'a consistent read of a source that is behind what is held answers 504, not the state that is held',
-  async (t) => {
-    const { cache } = setUp({
-      revision: 50,
-      objects: [podKeyValue('default', 'a', 40)],
-      freshness: { currentRevision: async () => rev(45) },
-    })
-    await t.rejects(cache.consistentSnapshot(), TimeoutError)
-    await t.rejects(cache.consistentObject(podKey('default', 'a')), TimeoutError)
+  'a source that confirms the content is the only one to set the age, and at once when it is known to be unreachable',
+  (t) => {
+    const { cache, clock } = setUp()
+    cache.confirmed(200, 1_800)
+    clock.advance(1_600)
+    t.equal(cache.stalenessMs, 0, 'the next confirmation is not due')
+    clock.advance(1)
+    t.equal(cache.stalenessMs, 1_801, 'it is late')
+    cache.confirmed(300, 1_800)
+    t.equal(cache.stalenessMs, 0)
+    cache.disconnected('connection refused')
+    t.equal(cache.stalenessMs, 300, 'from the confirmation, not from noticing')
+    clock.advance(60_000)
+    cache.progress(rev(10))
+    t.equal(cache.stalenessMs, 60_300, 'an event alone confirms nothing')
+    cache.confirmed(0, 1_800)
+    t.equal(cache.stalenessMs, 0)
+    t.end()
   },
 )
 
+void t.test('a consistent read of a source that is behind the cache answers 504, not the cached state', async (t) => {
+  const { cache } = setUp({
+    revision: 50,
+    objects: [podKeyValue('default', 'a', 40)],
+    freshness: { currentRevision: async () => rev(45) },
+  })
+  await t.rejects(cache.consistentSnapshot(), TimeoutError)
+  await t.rejects(cache.consistentObject(podKey('default', 'a')), TimeoutError)
+})
+
 void t.test(
-  'while the watch is away but etcd answers, a consistent get reads its key and a list the prefix',
+  'while the watch is down but etcd answers, a consistent get reads its key and a list the prefix',
   async (t) => {
     const newer = podKeyValue('default', 'a', 60)
     let states = 0
@@ -821,25 +821,22 @@ void t.test(
   },
 )
 
-void t.test(
-  'while the watch is away, a value of the same revision is not taken for the one that is held',
-  async (t) => {
-    const theirs = podKeyValue('default', 'a', 40, { labels: { of: 'another-history' } })
-    const { cache } = setUp({
-      revision: 50,
-      objects: [podKeyValue('default', 'a', 40)],
-      freshness: {
-        currentRevision: async () => rev(50),
-        readKey: async () => theirs,
-        readState: async () => ({ revision: rev(50), keyValues: [theirs] }),
-      },
-    })
-    cache.disconnected('restored meanwhile, perhaps')
-    t.match((await cache.consistentObject(podKey('default', 'a')))?.bytes.toString(), /another-history/)
-    const listed = (await cache.consistentSnapshot()).get(podKey('default', 'a'))
-    t.match(listed?.bytes.toString(), /another-history/)
-  },
-)
+void t.test('while the watch is down, a value of the same revision is not mistaken for the cached one', async (t) => {
+  const theirs = podKeyValue('default', 'a', 40, { labels: { of: 'another-history' } })
+  const { cache } = setUp({
+    revision: 50,
+    objects: [podKeyValue('default', 'a', 40)],
+    freshness: {
+      currentRevision: async () => rev(50),
+      readKey: async () => theirs,
+      readState: async () => ({ revision: rev(50), keyValues: [theirs] }),
+    },
+  })
+  cache.disconnected('restored meanwhile, perhaps')
+  t.match((await cache.consistentObject(podKey('default', 'a')))?.bytes.toString(), /another-history/)
+  const listed = (await cache.consistentSnapshot()).get(podKey('default', 'a'))
+  t.match(listed?.bytes.toString(), /another-history/)
+})
 
 void t.test('memory shared between batches or with the store counts once in the history', async (t) => {
   const { cache } = setUp({ revision: 10 })
@@ -851,7 +848,7 @@ void t.test('memory shared between batches or with the store counts once in the 
 })
 
 void t.test(
-  'after objects are shown differently no watch resumes from before, and the state is as it was',
+  'after objects are presented differently no watch resumes from before, and the state is unchanged',
   async (t) => {
     const { cache } = setUp({ revision: 10, objects: [podKeyValue('x', 'a', 5)] })
     cache.apply([batch(11, put('x', 'b', 11))])
@@ -866,7 +863,7 @@ void t.test(
   },
 )
 
-void t.test('before the first list a change of how objects are shown refuses no watch', async (t) => {
+void t.test('before the first list a change of presentation rejects no watch', async (t) => {
   const { cache } = setUp({ isListed: false })
   cache.reread()
   t.doesNotThrow(() => cache.assertResumable(rev(1)))

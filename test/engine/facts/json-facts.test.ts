@@ -12,7 +12,7 @@ function fieldOf(json: string, path: string): string {
 }
 
 void t.test(
-  'a field is the scalar at its path, as it is written (a whole number as one); anything else is empty',
+  'a field is the scalar at its path, as written (a whole number as one); anything else is empty',
   async (t) => {
     const table: [string, string, string][] = [
       ['{"spec":{"nodeName":"n1"}}', 'spec.nodeName', 'n1'],
@@ -85,7 +85,7 @@ void t.test('an absent label is not an empty one, and only strings are labels', 
   t.strictSame([...extractFacts(repeated, planFacts([], { allLabels: true })).labels!], [['a', '1']])
 })
 
-void t.test('many paths are found as one is', async (t) => {
+void t.test('many paths are found in the same way as one', async (t) => {
   const keys = Array.from({ length: 40 }, (_, i) => `k${i}`)
   const json = Buffer.from(JSON.stringify({ spec: Object.fromEntries(keys.map((key) => [key, `v-${key}`])) }))
   const paths = keys.map((key) => `spec.${key}`)
@@ -151,7 +151,7 @@ function fieldOfTree(value: unknown, segments: readonly string[]): string {
   return typeof at === 'string' ? at : typeof at === 'number' || typeof at === 'boolean' ? String(at) : ''
 }
 
-void t.test('random objects answer as their trees do, with and without white space', async (t) => {
+void t.test('random objects give the same answers as their trees, with and without white space', async (t) => {
   const seed = testSeed(4711)
   const random = seededRandom(seed)
   // The tree is JSON.parse's, and that of Node 24 (V8 13.6) takes the key `"` for `\\` in an object shaped as one it has seen.
@@ -189,7 +189,7 @@ void t.test('random objects answer as their trees do, with and without white spa
   t.ok(found > 5_000, `${found} values compared`)
 })
 
-void t.test('a plan grows: what was extracted before does not know the new paths, and says so', (t) => {
+void t.test('a plan grows: facts extracted earlier lack the new paths, and say so', (t) => {
   const plan = planFacts(['metadata.labels[app]', 'spec.nodeName'])
   t.notOk(plan.onlyLabels)
   const json = Buffer.from('{"metadata":{"labels":{"app":"web","tier":"1"}},"spec":{"nodeName":"n1","host":"h"}}')

@@ -13,7 +13,7 @@ const keyValues: readonly KeyValue[] = Array.from({ length: 300 }, (_, i) => ({
   leaseId: '0',
 }))
 
-void t.test('everything is added, in order, and others have turns in between', async (t) => {
+void t.test('everything is added, in order, and others get turns in between', async (t) => {
   const added: KeyValue[] = []
   const parts = new PartsInTurns()
   await addInTurns(keyValues, (part) => {
@@ -29,7 +29,7 @@ void t.test('everything is added, in order, and others have turns in between', a
   t.equal(parts.mostInTurn, 1)
 })
 
-void t.test('whoever gives up in the middle adds no more', async (t) => {
+void t.test('an aborted caller adds no more', async (t) => {
   const abort = new AbortController()
   let added = 0
   const adding = addInTurns(

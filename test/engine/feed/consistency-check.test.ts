@@ -55,7 +55,7 @@ void t.test('equal states are found equal, whatever their size', async (t) => {
   }
 })
 
-void t.test('writes after the revision of the cache are no difference', async (t) => {
+void t.test('writes after the cache’s revision are not a difference', async (t) => {
   const { check, etcd } = await harness(t, names)
   etcd.commit([put('a', 'later'), remove('b'), put('new')])
   etcd.commit([elsewhere])
@@ -201,7 +201,7 @@ void t.test('a check that is requested while one is running gets the next one', 
   t.equal(outcomes.length, 2)
 })
 
-void t.test('the snapshot is released, also when etcd goes away in the middle', async (t) => {
+void t.test('the snapshot is released even if etcd goes away in the middle', async (t) => {
   const { check, cache, held, etcd, clock } = await harness(t, names)
   let open = 0
   cache.stateAt = function* () {

@@ -279,14 +279,17 @@ void t.test('the feed is synced exactly when the target is reached', async (t) =
   }
 })
 
-void t.test('events settle what they cover, progress only moves the position, equality moves nothing', async (t) => {
-  const byEvent = next(states.watching, { kind: 'batches', batches: [batch], last: rev(101) }, expire)
-  t.match(byEvent.state, { place: { settled: 101, position: 101 } })
-  const byProgress = next(states.watching, inputs.progress, expire)
-  t.match(byProgress.state, { place: { settled: 90, position: 150 } })
-  const byEquality = next(states['catching-up'], inputs['state-equal'], expire)
-  t.match(byEquality.state, { place: { settled: 90, position: 100 } })
-})
+void t.test(
+  'events settle what they cover, progress only advances the position, equality changes neither',
+  async (t) => {
+    const byEvent = next(states.watching, { kind: 'batches', batches: [batch], last: rev(101) }, expire)
+    t.match(byEvent.state, { place: { settled: 101, position: 101 } })
+    const byProgress = next(states.watching, inputs.progress, expire)
+    t.match(byProgress.state, { place: { settled: 90, position: 150 } })
+    const byEquality = next(states['catching-up'], inputs['state-equal'], expire)
+    t.match(byEquality.state, { place: { settled: 90, position: 100 } })
+  },
+)
 
 void t.test('progress never goes back', async (t) => {
   for (const revision of [99, 100]) {
@@ -310,7 +313,7 @@ void t.test('a resumed watch replays what progress alone has covered, unless tha
   }
 })
 
-void t.test('a compaction between settled and position loses no history, whenever etcd tells of it', async (t) => {
+void t.test('a compaction between settled and position loses no history, whenever etcd reports it', async (t) => {
   const compacted = (compactRevision: number, startRevision = 91): FeedInput => ({
     kind: 'watch-compacted',
     startRevision: rev(startRevision),
@@ -329,7 +332,7 @@ void t.test('a compaction between settled and position loses no history, wheneve
   }
 })
 
-void t.test('a gap is relisted as the policy says, from the compaction on', async (t) => {
+void t.test('a gap is relisted according to the policy, from the compaction on', async (t) => {
   for (const [rules, reason] of [
     [expire, 'gap'],
     [coalesce, 'coalesce'],
@@ -346,7 +349,7 @@ void t.test('another history is never bridged, whatever the policy', async (t) =
   }
 })
 
-void t.test('a rebuild that is requested while etcd is away is done when it is back', async (t) => {
+void t.test('a rebuild requested while etcd is unreachable happens when it is back', async (t) => {
   const { state } = next(states['backing-off'], inputs.rebuild, coalesce)
   t.match(effect(next(state, inputs.timer, coalesce).effects, 'list'), { reason: 'history-changed', place })
 })
@@ -363,14 +366,14 @@ void t.test('waits grow until a connection has been healthy', async (t) => {
   }
 })
 
-void t.test('a member that is left is no failure, however often it happens', async (t) => {
+void t.test('an abandoned member is not a failure, however often it happens', async (t) => {
   for (const kind of ['watching', 'catching-up', 'verifying'] as const) {
     const from: FeedState = { ...states[kind], attempt: 4 }
     t.match(next(from, inputs['watch-left'], expire).state, { kind: 'verifying', attempt: 4, place, openedAt: null })
   }
 })
 
-void t.test('a gap found after a loss is not waited for again; one found after a list is', async (t) => {
+void t.test('a gap found after a loss does not wait again; one found after a list does', async (t) => {
   for (const [after, kind] of [
     ['loss', 'listing'],
     ['list', 'backing-off'],
@@ -380,7 +383,7 @@ void t.test('a gap found after a loss is not waited for again; one found after a
   }
 })
 
-void t.test('a gap is relisted at once, but one after the other only with a wait', async (t) => {
+void t.test('a gap is relisted at once, but consecutive ones wait', async (t) => {
   const again: FeedState = { ...states.watching, attempt: 1 }
   const { state, effects } = next(again, inputs['watch-compacted'], expire)
   t.match(state, { kind: 'backing-off', relist: { reason: 'gap', floor: 120 } })
@@ -389,7 +392,7 @@ void t.test('a gap is relisted at once, but one after the other only with a wait
 })
 
 void t.test(
-  'an answer too large: listed nearer to now with little left to the watch, and a second time with nothing',
+  'an answer too large: the list moves closer to the present, and the second time leaves the watch nothing',
   async (t) => {
     const tooLarge = (at: number): FeedInput => ({ kind: 'watch-too-large', message: '1 GB', at })
     for (const [rules, reason] of [
@@ -413,7 +416,7 @@ void t.test(
   },
 )
 
-void t.test('a list that compaction keeps breaking waits in the end', async (t) => {
+void t.test('a list that compaction keeps interrupting eventually waits', async (t) => {
   let state: FeedState = states.listing
   for (let restarts = 1; restarts < LIST_RESTARTS; restarts++) {
     const after = next(state, { kind: 'list-compacted', compactRevision: rev(restarts * 10) }, expire)
@@ -425,7 +428,7 @@ void t.test('a list that compaction keeps breaking waits in the end', async (t) 
   t.match(unknown.state, { relist: { floor: (LIST_RESTARTS - 1) * 10 } }, 'what is known of the floor is kept')
 })
 
-void t.test('errors that repetition does not cure are refusals, all others are retried', async (t) => {
+void t.test('errors that a retry cannot fix are refusals, all others are retried', async (t) => {
   const kinds = {
     unavailable: 'backing-off',
     compacted: 'backing-off',
@@ -449,7 +452,7 @@ void t.test('a refused relist keeps the place', async (t) => {
 })
 
 void t.test(
-  'once the history is found to be the same, held batches are released after the target is known',
+  'once the history is known to be the same, held batches are released after the target is known',
   async (t) => {
     const behind = next(states.verifying, { kind: 'same-history', now: rev(101) }, expire)
     t.match(behind.state, { kind: 'catching-up', target: 101, openedAt: 0 })

@@ -37,7 +37,7 @@ void t.test('an empty prefix is synced and then follows', async (t) => {
 })
 
 void t.test(
-  'with backfill history comes as events, and the feed is not synced before the revision of the start',
+  'with backfill history arrives as events, and the feed is not synced before the revision of the start',
   async (t) => {
     for (const [backfillRevisions, base] of [
       [0, 21],
@@ -73,7 +73,7 @@ void t.test('backfill begins at the compaction when that is later', async (t) =>
   t.strictSame(sink.of('abort'), [], 'nothing was begun')
 })
 
-void t.test('a compaction between two pages of the list starts it again, cleanly', async (t) => {
+void t.test('a compaction between two pages of the list restarts it, cleanly', async (t) => {
   const { feed, sink, etcd, write, settle, pass } = harness(t, { backfillRevisions: 10 })
   for (let i = 0; i < 20; i++) write(put(`k${i}`))
   etcd.setDelays({ readMs: 100 })
@@ -90,7 +90,7 @@ void t.test('a compaction between two pages of the list starts it again, cleanly
   t.ok(sink.isSynced)
 })
 
-void t.test('where progress is trusted, it syncs the feed and moves the position', async (t) => {
+void t.test('where progress is trusted, it syncs the feed and advances the position', async (t) => {
   const { feed, sink, write, settle, pass } = harness(t)
   write(put('a'))
   for (let i = 0; i < 50; i++) write(elsewhere)
@@ -113,7 +113,7 @@ void t.test('where progress is not trusted, an equal state syncs the feed and th
   t.equal(feed.status.revision, 2)
 })
 
-void t.test('where progress is not trusted, the events of a key that was put and deleted still come', async (t) => {
+void t.test('where progress is not trusted, the events of a key that was put and deleted still arrive', async (t) => {
   const way = slowWay()
   const { feed, sink, write, pass } = harness(
     t,
@@ -158,7 +158,7 @@ void t.test('where progress is not trusted, the feed is not synced while an even
   }
 })
 
-void t.test('after a lost connection nothing is missing, nothing comes twice, and the cache stays', async (t) => {
+void t.test('after a lost connection nothing is missing, nothing arrives twice, and the cache stays', async (t) => {
   for (const trustsProgress of [true, false]) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, {}, { trustsProgress })
     feed.start()
@@ -245,7 +245,7 @@ void t.test('a compaction of revisions that only progress had covered is no gap'
   t.equal(sink.revision, 53)
 })
 
-void t.test('nor is it one when etcd tells of it only after the history was compared', async (t) => {
+void t.test('nor is it one when etcd reports it only after the history was compared', async (t) => {
   const late: (() => void)[] = []
   const tap: WatchTap = {
     end: (end, say) => void (end.kind === 'compacted' ? late.push(() => say.onEnd(end)) : say.onEnd(end)),
@@ -287,7 +287,7 @@ void t.test("an idle prefix resumes without a replay of everybody else's history
   t.equal(sink.revision, 5_003)
 })
 
-void t.test('a history restored from an older backup is noticed', async (t) => {
+void t.test('a history restored from an older backup is detected', async (t) => {
   const cases = {
     'behind ours': 0,
     'exactly where ours was': 3,
@@ -317,7 +317,7 @@ void t.test('a history restored from an older backup is noticed', async (t) => {
   }
 })
 
-void t.test('a restored history that differs only where progress had covered us is noticed', async (t) => {
+void t.test('a restored history that differs only where progress had covered us is detected', async (t) => {
   for (const distance of [10, 3_000]) {
     for (const change of [put('a', 'changed'), put('new'), remove('a')]) {
       const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
@@ -344,7 +344,7 @@ void t.test('a restored history that differs only where progress had covered us 
   }
 })
 
-void t.test('a restored history is noticed when all of it has been compacted past us', async (t) => {
+void t.test('a restored history is detected when all of it has been compacted beyond us', async (t) => {
   const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap: 'coalesce' })
   feed.start()
   await settle()
@@ -376,7 +376,7 @@ void t.test('a gap is not bridged to a key that was created at another time', as
   t.strictSame([...sink.state.keys()], [key('a')])
 })
 
-void t.test('a restored history that differs only in what was deleted last is noticed', async (t) => {
+void t.test('a restored history that differs only in its last deletion is detected', async (t) => {
   for (const isCompacted of [false, true]) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
     feed.start()
@@ -395,7 +395,7 @@ void t.test('a restored history that differs only in what was deleted last is no
   }
 })
 
-void t.test('a deletion as the last event is recognised again, also when only just compacted', async (t) => {
+void t.test('a deletion as the last event is recognized, even when just compacted', async (t) => {
   for (const isCompacted of [false, true]) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
     feed.start()
@@ -413,7 +413,7 @@ void t.test('a deletion as the last event is recognised again, also when only ju
   }
 })
 
-void t.test('a restore between the list and the watch is noticed', async (t) => {
+void t.test('a restore between the list and the watch is detected', async (t) => {
   const { feed, sink, etcd, metrics, write, pass } = harness(t, { backfillRevisions: 0 })
   write(put('a'))
   const backup = etcd.snapshot()
@@ -464,7 +464,7 @@ void t.test('a resource that cannot be listed is refused, retried slowly, and de
   t.equal(feed.status.reason, null)
 })
 
-void t.test('a rebuild lists anew and ends the history before it', async (t) => {
+void t.test('a rebuild relists and ends the previous history', async (t) => {
   const { feed, sink, etcd, write, settle, pass } = harness(t)
   write(put('a'))
   feed.start()
@@ -478,7 +478,7 @@ void t.test('a rebuild lists anew and ends the history before it', async (t) => 
   t.equal(etcd.watchCount, 1)
 })
 
-void t.test('a feed whose etcd is away at the start waits and says why', async (t) => {
+void t.test('a feed whose etcd is unreachable at the start waits and says why', async (t) => {
   const { feed, sink, etcd, pass } = harness(t)
   etcd.setUnavailable(true)
   feed.start()
@@ -491,7 +491,7 @@ void t.test('a feed whose etcd is away at the start waits and says why', async (
   t.ok(sink.isSynced)
 })
 
-void t.test('after stop the sink is not called, whatever was under way', async (t) => {
+void t.test('after stop the sink is not called, whatever was in progress', async (t) => {
   for (const stopAfterMs of [0, 50, 150, 250, 350, 450, 1_000]) {
     const { feed, sink, etcd, write, pass, clock } = harness(t)
     for (let i = 0; i < 10; i++) write(put(`k${i}`))
@@ -510,7 +510,7 @@ void t.test('after stop the sink is not called, whatever was under way', async (
   }
 })
 
-void t.test('a feed that is stopped while its last page is taken commits nothing', async (t) => {
+void t.test('a feed that is stopped during its last page commits nothing', async (t) => {
   class StoppingSink extends RecordingSink {
     stop = (): void => {}
 
@@ -534,7 +534,7 @@ void t.test('a feed that is stopped while its last page is taken commits nothing
   t.strictSame(sink.calls, ['abort 1 initial'])
 })
 
-void t.test('only a few feeds list at one time', async (t) => {
+void t.test('only a few feeds list at once', async (t) => {
   const listSlots = new Semaphore(1)
   const first = harness(t, { listSlots })
   const second = harness(t, { listSlots })
@@ -549,7 +549,7 @@ void t.test('only a few feeds list at one time', async (t) => {
   t.ok(second.sink.isSynced)
 })
 
-void t.test('the first sign of life after an outage wakes a feed out of its backoff', async (t) => {
+void t.test('the first sign of life after an outage wakes a feed from its back-off', async (t) => {
   for (const wakes of [true, false]) {
     const h = harness(t)
     const outage = new Outage(h.etcd, h.clock)
@@ -571,7 +571,7 @@ void t.test('the first sign of life after an outage wakes a feed out of its back
   }
 })
 
-void t.test('a feed whose watch fails although etcd is there keeps to its own backoff', async (t) => {
+void t.test('a feed whose watch fails although etcd answers keeps its own back-off', async (t) => {
   const h = harness(t)
   let woken = 0
   const outage = new Outage(h.etcd, h.clock)
@@ -582,7 +582,7 @@ void t.test('a feed whose watch fails although etcd is there keeps to its own ba
 })
 
 void t.test(
-  'a source that answers a revision below ours has not reached it: its history is looked at, at once',
+  'a source that answers a revision below ours has not reached it: its history is compared at once',
   async (t) => {
     for (const isAway of [true, false]) {
       const h = harness(t, { backoff: { firstMs: 60_000, capMs: 60_000 } })
@@ -621,7 +621,7 @@ void t.test(
 )
 
 void t.test(
-  'a restored state takes over whole: the list of another history is taken at now, not in the past',
+  'after a restore the state is replaced as a whole: another history is listed at the present, not in the past',
   async (t) => {
     const h = harness(t)
     for (let i = 0; i < 20; i++) h.write(put(`k${i}`))
@@ -643,7 +643,7 @@ void t.test(
   },
 )
 
-void t.test('two histories that agree in the newest key and differ in the one before are told apart', async (t) => {
+void t.test('two histories that agree in the newest key and differ in the one before are distinguished', async (t) => {
   const h = harness(t)
   const backup = h.etcd.snapshot()
   h.write(put('x', '1'))

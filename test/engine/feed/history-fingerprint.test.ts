@@ -15,7 +15,7 @@ function page(first: number, count: number, bytes: number): { message: Buffer; k
   return { message, keyValues }
 }
 
-void t.test('what is remembered of a list does not keep its pages in memory', async (t) => {
+void t.test('the remembered part of a list does not keep its pages in memory', async (t) => {
   const fingerprint = new HistoryFingerprint()
   for (let first = 1; first <= 3_001; first += 1_000) {
     const { message, keyValues } = page(first, 1_000, 1_000)
@@ -29,7 +29,7 @@ void t.test('what is remembered of a list does not keep its pages in memory', as
   t.equal(fingerprint.newest?.modRevision, 4_000)
 })
 
-void t.test('a value of its own, or most of its message, is kept as it is', async (t) => {
+void t.test('a value in its own memory, or most of its message, is kept as it is', async (t) => {
   const [alone] = page(1, 1, 100_000).keyValues
   t.equal(inOwnMemory(alone!), alone)
   const [half] = page(1, 2, 100_000).keyValues

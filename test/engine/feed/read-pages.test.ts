@@ -49,7 +49,7 @@ void t.test('the next page is read while the caller works on one, and no further
   )
 })
 
-void t.test('a page that failed ahead is thrown after the pages before it', async (t) => {
+void t.test('an error in a page read ahead is thrown after the pages before it', async (t) => {
   const { options } = source(4, { failsAt: 2 })
   const seen: string[] = []
   const read = async (): Promise<void> => {
@@ -62,7 +62,7 @@ void t.test('a page that failed ahead is thrown after the pages before it', asyn
   t.same(seen, ['/p/0', '/p/1'])
 })
 
-void t.test('a caller that leaves gives up the page ahead', async (t) => {
+void t.test('a caller that leaves cancels the page being read ahead', async (t) => {
   const { asked, options } = source(4, { waitsAt: 1 })
   for await (const _ of readPages(options)) break
   t.equal(asked.length, 2)

@@ -39,7 +39,7 @@ void t.test('screening drops repeated events and finds contradictions', (t) => {
   t.end()
 })
 
-void t.test('batches that come twice are dropped and counted', async (t) => {
+void t.test('repeated batches are dropped and counted', async (t) => {
   const twice = (batches: readonly Batch[]) => batches.flatMap((batch) => [batch, batch])
   const { feed, sink, etcd, metrics, write, settle } = harness(
     t,
@@ -88,7 +88,7 @@ void t.test('a watch that goes back in time reaches nobody', async (t) => {
   t.ok(metrics.of('dropped') > 10)
 })
 
-void t.test('an event after a progress that covered it: the cache is made anew, not left with a hole', async (t) => {
+void t.test('an event after a progress that covered it: the cache is rebuilt, not left with a hole', async (t) => {
   let lie = 0
   const { feed, sink, metrics, write, settle, pass } = harness(
     t,
@@ -144,7 +144,7 @@ void t.test('an etcd that keeps reporting progress too early is not listed in a 
   t.ok(etcd.revision > 200)
 })
 
-void t.test('batches that came while the history was compared are delivered after it, or never', async (t) => {
+void t.test('batches that arrived while the history was compared are delivered after it, or never', async (t) => {
   for (const isSame of [true, false]) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { backoff: { firstMs: 100, capMs: 100 } })
     feed.start()
@@ -172,7 +172,7 @@ void t.test('batches that came while the history was compared are delivered afte
 })
 
 void t.test(
-  'more than can be held while the history is compared: what was held is handed on, the rest asked for again',
+  'more than can be held while the history is compared: what was held is delivered, the rest requested again',
   async (t) => {
     const { feed, sink, etcd, write, settle, pass } = harness(t, {}, { historyBytes: 512 * 1_048_576 })
     feed.start()
@@ -196,20 +196,23 @@ void t.test(
   },
 )
 
-void t.test('a delete and its put again in one prefix keep the count that histories are compared by', async (t) => {
-  const { feed, etcd, metrics, write, settle, pass } = harness(t)
-  feed.start()
-  await settle()
-  write(put('a'), put('b'))
-  write(remove('a'))
-  write(put('a'))
-  write(remove('a'), put('c'))
-  await settle()
-  etcd.cutWatches()
-  await pass(1_000)
-  t.equal(metrics.of('reconnected'), 1)
-  t.equal(metrics.of('relisted history-changed'), 0)
-})
+void t.test(
+  'deleting and re-putting a key in one prefix keeps the count by which histories are compared',
+  async (t) => {
+    const { feed, etcd, metrics, write, settle, pass } = harness(t)
+    feed.start()
+    await settle()
+    write(put('a'), put('b'))
+    write(remove('a'))
+    write(put('a'))
+    write(remove('a'), put('c'))
+    await settle()
+    etcd.cutWatches()
+    await pass(1_000)
+    t.equal(metrics.of('reconnected'), 1)
+    t.equal(metrics.of('relisted history-changed'), 0)
+  },
+)
 
 async function readAll(
   etcd: ReturnType<typeof harness>['etcd'],

@@ -42,7 +42,7 @@ void t.test('a burst of requests costs two reads, and none of them gets a past s
   t.equal(reads(), 2)
 })
 
-void t.test('a state is of one revision, whole, and not older than the request', async (t) => {
+void t.test('a state has one revision, is complete, and is not older than the request', async (t) => {
   const { clock, etcd, freshness, reads } = harness(t)
   for (const name of ['a', 'b', 'c', 'd', 'e']) etcd.commit([put(name)])
   etcd.setDelays({ readMs: 100 })
@@ -64,7 +64,7 @@ void t.test('a state is of one revision, whole, and not older than the request',
   t.equal(reads(), 3 + 2)
 })
 
-void t.test('an old revision is read once for all requests that come meanwhile', async (t) => {
+void t.test('an old revision is read once for all concurrent requests', async (t) => {
   const { etcd, freshness, reads } = harness(t)
   for (const name of ['a', 'b', 'c']) etcd.commit([put(name)])
   etcd.commit([remove('a')])
@@ -78,7 +78,7 @@ void t.test('an old revision is read once for all requests that come meanwhile',
   await t.rejects(freshness.readState(rev(99)), { code: 'future-revision' })
 })
 
-void t.test('old revisions are read a few at a time, and the line is bounded', async (t) => {
+void t.test('old revisions are read a few at a time, and the queue is bounded', async (t) => {
   const { clock, etcd, freshness, reads } = harness(t, { exactReads: 1 })
   for (let i = 0; i < 20; i++) etcd.commit([put('a', `${i}`)])
   etcd.setDelays({ readMs: 100 })

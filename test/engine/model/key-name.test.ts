@@ -4,7 +4,7 @@ import { seededRandom } from '../../../src/support/random.js'
 
 const latin1 = (text: string): string => Buffer.from(text).toString('latin1')
 
-void t.test('a key has one spelling, which says what it can in the open', (t) => {
+void t.test('a key has one spelling, readable where possible', (t) => {
   const table: readonly (readonly [key: string, name: string])[] = [
     ['checkout', 'checkout'],
     ['eu/checkout', 'eu:checkout'],
@@ -39,7 +39,7 @@ void t.test('a key has one spelling, which says what it can in the open', (t) =>
   t.end()
 })
 
-void t.test('what is not the spelling of a key has none', (t) => {
+void t.test('a text that spells no key has none', (t) => {
   for (const name of [
     ['', '.', '..', '/', 'a/b', 'a b', 'a%2Fb', '~4', '~41', 'a~', '~~', '~2E', 'a~2fb', '~2d~2d', '-a', '~c3~a9'],
     ['\u202e', '\ufffd', '\ud800', 'a\udc00', '~ff\u00e9', '~2ea'],
@@ -49,7 +49,7 @@ void t.test('what is not the spelling of a key has none', (t) => {
   t.end()
 })
 
-void t.test('any key comes back from its name, in which every client of Kubernetes sees a name', (t) => {
+void t.test('any key can be recovered from its name, which every Kubernetes client accepts', (t) => {
   const seed = Number(process.env['SEED'] ?? 20_260_901)
   const random = seededRandom(seed)
   const below = (count: number): number => Math.floor(random.next() * count)

@@ -7,7 +7,7 @@ const LONG = 'a'.repeat(1_000_000)
 /** As large as an answer may be that tells of a hundred problems. */
 const MOST_BYTES = 200_000
 
-void t.test('a text of usual length is not changed, a longer one is cut', (t) => {
+void t.test('a text of usual length is unchanged, a longer one is cut', (t) => {
   t.equal(new BadRequestError('x'.repeat(60_000)).message.length, 60_000)
   t.equal(new BadRequestError(LONG).message.length, 64 * 1024 + 3)
   const { details } = new BadRequestError('no', { details: { name: LONG, kind: 'pods', retryAfterSeconds: 1 } })
@@ -18,7 +18,7 @@ void t.test('a text of usual length is not changed, a longer one is cut', (t) =>
   t.end()
 })
 
-void t.test('no answer repeats what a client may make as long as it likes', async (t) => {
+void t.test('no answer repeats text that a client can make arbitrarily long', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'] })
   const maps = '/api/v1/namespaces/default/configmaps'
   const ask = async (method: string, path: string, body: object): Promise<{ code: number; bytes: number }> => {

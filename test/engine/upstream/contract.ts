@@ -35,7 +35,7 @@ export async function upstreamContract(t: Test, name: string, factory: ContractF
 }
 
 async function readContract(t: Test, { upstream }: ContractSubject): Promise<void> {
-  await t.test('a read in pages at one revision sees one state, whatever is written meanwhile', async (t) => {
+  await t.test('a read in pages at one revision sees one state during writes', async (t) => {
     const prefix = freshPrefix()
     for (let i = 0; i < 7; i++) await put(upstream, under(prefix, `k${i}`), `old${i}`)
     const first = await upstream.read({ prefix, limit: 3 })
@@ -116,7 +116,7 @@ async function readContract(t: Test, { upstream }: ContractSubject): Promise<voi
     t.ok(all.count >= 8)
   })
 
-  await t.test('keysOnly leaves out the values and nothing else', async (t) => {
+  await t.test('keysOnly omits the values and nothing else', async (t) => {
     const prefix = freshPrefix()
     await put(upstream, under(prefix, 'k'), 'value')
     const [full] = (await upstream.read({ prefix })).keyValues
@@ -149,7 +149,7 @@ async function readContract(t: Test, { upstream }: ContractSubject): Promise<voi
     await t.rejects(upstream.readKey(prefix, { revision: ahead }), { name: 'UpstreamError', code: 'future-revision' })
   })
 
-  await t.test('currentRevision and status are never older than a write that has returned', async (t) => {
+  await t.test('currentRevision and status are never older than a completed write', async (t) => {
     const prefix = freshPrefix()
     for (let i = 0; i < 5; i++) {
       const revision = await put(upstream, under(prefix, 'k'), String(i))
@@ -161,14 +161,14 @@ async function readContract(t: Test, { upstream }: ContractSubject): Promise<voi
     t.equal((await upstream.status()).clusterId, status.clusterId)
   })
 
-  await t.test('a read that is aborted rejects', async (t) => {
+  await t.test('an aborted read rejects', async (t) => {
     await t.rejects(upstream.read({ prefix: freshPrefix(), signal: AbortSignal.abort() }), { name: 'UpstreamError' })
     await t.rejects(upstream.currentRevision(AbortSignal.abort()), { name: 'UpstreamError' })
   })
 }
 
 async function watchContract(t: Test, { upstream }: ContractSubject): Promise<void> {
-  await t.test('a watch from the past delivers everything since, then what happens', async (t) => {
+  await t.test('a watch from the past delivers everything since, then new events', async (t) => {
     const prefix = freshPrefix()
     await put(upstream, under(prefix, 'before'), '0')
     const start = await put(upstream, under(prefix, 'a'), '1')
@@ -230,7 +230,7 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
     }
   })
 
-  await t.test('a watch hears nothing from beside its prefix', async (t) => {
+  await t.test('a watch gets nothing from beside its prefix', async (t) => {
     const root = freshPrefix()
     const recorder = recordWatch(upstream, under(root, 'a/'), nextRevision(await upstream.currentRevision()))
     for (const name of ['a', 'ab', 'ab/1', 'a0', 'a.']) await put(upstream, under(root, name), '')
@@ -246,7 +246,7 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
     t.same(describeBatches(recorder.batches), [`+${root}a/1=`], 'not even from a revision that it shares')
   })
 
-  await t.test('a watch that is far behind catches up, complete and in order, while writes go on', async (t) => {
+  await t.test('a watch that is far behind catches up, complete and in order, during writes', async (t) => {
     const prefix = freshPrefix()
     const start = nextRevision(await upstream.currentRevision())
     const total = 2_400
@@ -293,7 +293,7 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
     t.equal((await upstream.read({ prefix })).keyValues[0]?.key, key)
   })
 
-  await t.test('a value of 1.4 MB goes in, comes back and is heard', async (t) => {
+  await t.test('a value of 1.4 MB is written, read and watched', async (t) => {
     const prefix = freshPrefix()
     const value = Buffer.alloc(1_400_000, 'v')
     const recorder = recordWatch(upstream, prefix, nextRevision(await upstream.currentRevision()))
@@ -307,7 +307,7 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
   })
 
   await t.test(
-    'progress on demand comes where it is trusted, never before what it covers, and not at all elsewhere',
+    'progress on demand arrives where it is trusted, never before what it covers, and not at all elsewhere',
     async (t) => {
       const prefix = freshPrefix()
       const { trustsProgress } = await upstream.status()
@@ -436,7 +436,7 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
     t.match(late, { kind: 'conflict', current: [null] })
   })
 
-  await t.test('deleting what is not there is no revision and no event', async (t) => {
+  await t.test('deleting a missing key is no revision and no event', async (t) => {
     const prefix = freshPrefix()
     const start = nextRevision(await upstream.currentRevision())
     const nothing = await upstream.write([], [{ type: 'delete', key: under(prefix, 'never') }])
@@ -448,7 +448,7 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
     t.same(describeBatches(recorder.batches), [`+${prefix}k=`])
   })
 
-  await t.test('a lease is dropped when no key has it, and not before', async (t) => {
+  await t.test('a lease is dropped when no key uses it, and not before', async (t) => {
     const leaseId = await upstream.grantLease(600)
     const key = under(freshPrefix(), 'a')
     const value = Buffer.from('v')
@@ -461,7 +461,7 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
     await upstream.dropLease(leaseId)
   })
 
-  await t.test('a put keeps its lease, and when the lease runs out its keys are deleted', async (t) => {
+  await t.test('a put keeps its lease, and when the lease expires its keys are deleted', async (t) => {
     const prefix = freshPrefix()
     const leaseId = await upstream.grantLease(1)
     t.match(leaseId, /^[1-9]\d*$/)
@@ -490,7 +490,7 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
 }
 
 async function compactionContract(t: Test, { upstream, compact }: ContractSubject): Promise<void> {
-  await t.test('compacted revisions cannot be read, and later ones still can', async (t) => {
+  await t.test('compacted revisions cannot be read, but later ones can', async (t) => {
     const prefix = freshPrefix()
     const revisions: Revision[] = []
     for (let i = 0; i < 6; i++) revisions.push(await put(upstream, under(prefix, 'k'), String(i)))
@@ -508,7 +508,7 @@ async function compactionContract(t: Test, { upstream, compact }: ContractSubjec
     }
   })
 
-  await t.test('a compaction between two pages of one read says so', async (t) => {
+  await t.test('a compaction between two pages of one read is reported', async (t) => {
     const prefix = freshPrefix()
     for (const name of ['a', 'b', 'c']) await put(upstream, under(prefix, name), '')
     const first = await upstream.read({ prefix, limit: 1 })
@@ -517,7 +517,7 @@ async function compactionContract(t: Test, { upstream, compact }: ContractSubjec
     await t.rejects(rest, { name: 'UpstreamError', code: 'compacted' })
   })
 
-  await t.test('a watch from a compacted revision ends with the revision that is left', async (t) => {
+  await t.test('a watch from a compacted revision ends with the first readable revision', async (t) => {
     const prefix = freshPrefix()
     const start = await put(upstream, under(prefix, 'k'), '1')
     await put(upstream, under(prefix, 'k'), '2')
@@ -533,7 +533,7 @@ async function compactionContract(t: Test, { upstream, compact }: ContractSubjec
     t.same(describeBatches(after.batches), [`+${prefix}k=4`], 'the first revision after it can be watched')
   })
 
-  await t.test('a compaction does not touch a watch that has caught up', async (t) => {
+  await t.test('a compaction does not affect a watch that has caught up', async (t) => {
     const prefix = freshPrefix()
     const recorder = recordWatch(upstream, prefix, nextRevision(await upstream.currentRevision()))
     const first = await put(upstream, under(prefix, 'k'), '1')

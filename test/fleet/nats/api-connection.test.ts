@@ -52,7 +52,7 @@ void t.test('a server that sees no leader does not speak for one that does', asy
   t.same(doubted, [])
 })
 
-void t.test('nor does one tell the state of a stream whose leader it has lost', async (t) => {
+void t.test('nor does it report the state of a stream whose leader it has lost', async (t) => {
   const stale = { ...info({ replicas: [] }), state: { first_seq: 1, last_seq: 2 } }
   const { client } = await asking(t, INFO, [
     { says: stale, afterMs: 0 },
@@ -80,7 +80,7 @@ void t.test('an error of the leader is an answer, and comes at once', async (t) 
   t.equal(timesAsked(), 1)
 })
 
-void t.test('where nobody sees a leader, that is told, and doubted', async (t) => {
+void t.test('if no server sees a leader, that is reported, and investigated', async (t) => {
   const { client, doubted } = await asking(t, INFO, [
     { says: NO_LEADER, afterMs: 0 },
     { says: info({ replicas: [] }), afterMs: 0 },
@@ -90,14 +90,14 @@ void t.test('where nobody sees a leader, that is told, and doubted', async (t) =
   t.equal(await client.placement('S'), null)
 })
 
-void t.test('where nobody answers, it is asked again', async (t) => {
+void t.test('without an answer, the request is repeated', async (t) => {
   const { client, doubted, timesAsked } = await asking(t, INFO, [{ says: info({ leader: 'n0' }), afterMs: 1_500 }])
   t.match(await client.streamState('S'), { last: 9 })
   t.ok(timesAsked() >= 2, `${timesAsked()} times`)
   t.same(doubted, [])
 })
 
-void t.test('what is not of the API is asked as ever', async (t) => {
+void t.test('requests outside the API are sent as usual', async (t) => {
   const { url } = await startNats(t)
   const client = await NatsClient.connect({ servers: [url], name: 'a test' }, systemClock)
   t.teardown(() => client.close())

@@ -5,7 +5,7 @@ import { startNats } from '../../support/nats-process.js'
 
 const MiB = 2 ** 20
 
-void t.test('a large object leaves the event loop, and the connection, to others while it is sent', async (t) => {
+void t.test('sending a large object blocks neither the event loop nor the connection', async (t) => {
   const nats = await startNats(t)
   const client = await NatsClient.connect({ servers: [nats.url], name: 'a test' }, systemClock)
   t.teardown(() => client.close())

@@ -18,7 +18,7 @@ const word = (more: Partial<PublisherStatus>): PublisherStatus => ({
   ...more,
 })
 
-void t.test('a status counts once every message that it speaks of has come', async (t) => {
+void t.test('a status counts once every message it covers has arrived', async (t) => {
   const confirmations = new Confirmations()
   t.equal(confirmations.confirmedMs, null)
   confirmations.heard(word({ sequence: 10, at: 5_000 }), 100)
@@ -36,7 +36,7 @@ void t.test('a status counts once every message that it speaks of has come', asy
   await Promise.resolve()
 })
 
-void t.test('statuses that come late make no data younger, whatever the clocks say', async (t) => {
+void t.test('late statuses make no data fresher, whatever the clocks say', async (t) => {
   const confirmations = new Confirmations()
   const hear = (at: number, nowMs: number, epoch = 1): number | null => {
     confirmations.heard(word({ at, epoch }), nowMs)
@@ -53,7 +53,7 @@ void t.test('statuses that come late make no data younger, whatever the clocks s
   await Promise.resolve()
 })
 
-void t.test('a status counts once, and the clock of an epoch stays known while statuses of another come', async (t) => {
+void t.test('a status counts once, and an epoch’s clock stays known while statuses of another arrive', async (t) => {
   const confirmations = new Confirmations()
   const hear = (at: number, nowMs: number, epoch: number): number | null => {
     if (!confirmations.heard(word({ at, epoch }), nowMs)) return null
@@ -75,7 +75,7 @@ void t.test('a status counts once, and the clock of an epoch stays known while s
   await Promise.resolve()
 })
 
-void t.test('two publishers of one epoch, which the first left without a message, each have a clock', async (t) => {
+void t.test('two publishers of one epoch, when the first wrote no message, each have a clock', async (t) => {
   const confirmations = new Confirmations()
   const hear = (session: number, at: number, nowMs: number): number | null => {
     if (!confirmations.heard(word({ at, session }), nowMs)) return null
@@ -92,7 +92,7 @@ void t.test('two publishers of one epoch, which the first left without a message
   await Promise.resolve()
 })
 
-void t.test('the statuses that wait are bounded, and a replica far behind still learns its age', async (t) => {
+void t.test('the number of waiting statuses is bounded, and a replica far behind still learns its age', async (t) => {
   const confirmations = new Confirmations()
   for (let i = 1; i <= 1_000; i++) confirmations.heard(word({ sequence: i, at: i * 1_000 }), i * 1_000)
   t.ok(confirmations.reached(5, 1))

@@ -115,7 +115,7 @@ void t.test('one of four candidates is elected within a lease, and stays elected
   t.same(w.candidates[leader!]!.told, ['elected'])
 })
 
-void t.test('a holder that stops gives the lease back, and another takes it at its next look', async (t) => {
+void t.test('a holder that stops releases the lease, and another takes it at its next look', async (t) => {
   const w = world(t, 2)
   w.candidates[0]!.election.start()
   await w.pass(LEASE_MS)
@@ -141,7 +141,7 @@ void t.test('a publisher that resigns may be elected again, and one candidate is
   t.equal(w.leaders().length, 1)
 })
 
-void t.test('a publisher that cannot give its lease back keeps it', async (t) => {
+void t.test('a publisher that cannot release its lease keeps it', async (t) => {
   const w = world(t, 2)
   for (const { election } of w.candidates) election.start()
   await w.pass(LEASE_MS)
@@ -158,28 +158,25 @@ void t.test('a publisher that cannot give its lease back keeps it', async (t) =>
 })
 
 for (const state of ['down', 'deaf'] as const) {
-  void t.test(
-    `a holder that is cut off (${state}) is in doubt before another can begin, and hears of it`,
-    async (t) => {
-      const w = world(t, 3)
-      for (const { election } of w.candidates) election.start()
-      await w.pass(2 * LEASE_MS)
-      const [first] = w.leaders()
-      const holder = w.candidates[first!]!
-      holder.link.state = state
-      await w.pass(LEASE_MS)
-      t.notOk(holder.election.isCertain)
-      t.same(holder.told, ['elected'], 'it goes on')
-      await w.pass(1.5 * LEASE_MS)
-      const [second] = w.leaders().filter((leader) => leader !== first)
-      t.equal(w.leaders().length, 2, 'another was elected')
-      holder.link.state = 'up'
-      await w.pass(0.5 * LEASE_MS)
-      t.same(holder.told, ['elected', 'the lease was taken by another'])
-      await w.pass(3 * LEASE_MS)
-      t.same(w.leaders(), [second], 'and it does not take it back')
-    },
-  )
+  void t.test(`a holder that is cut off (${state}) is in doubt before another can begin, and notices it`, async (t) => {
+    const w = world(t, 3)
+    for (const { election } of w.candidates) election.start()
+    await w.pass(2 * LEASE_MS)
+    const [first] = w.leaders()
+    const holder = w.candidates[first!]!
+    holder.link.state = state
+    await w.pass(LEASE_MS)
+    t.notOk(holder.election.isCertain)
+    t.same(holder.told, ['elected'], 'it goes on')
+    await w.pass(1.5 * LEASE_MS)
+    const [second] = w.leaders().filter((leader) => leader !== first)
+    t.equal(w.leaders().length, 2, 'another was elected')
+    holder.link.state = 'up'
+    await w.pass(0.5 * LEASE_MS)
+    t.same(holder.told, ['elected', 'the lease was taken by another'])
+    await w.pass(3 * LEASE_MS)
+    t.same(w.leaders(), [second], 'and it does not take it back')
+  })
 }
 
 void t.test(
@@ -203,7 +200,7 @@ void t.test(
   },
 )
 
-void t.test('a lease that has been in doubt for six of its lengths is given up, and taken again later', async (t) => {
+void t.test('a lease in doubt for six of its lengths is given up, and taken again later', async (t) => {
   const w = world(t, 1)
   const [{ election, link, told }] = w.candidates as [Candidate]
   election.start()
@@ -218,7 +215,7 @@ void t.test('a lease that has been in doubt for six of its lengths is given up, 
   t.ok(election.isCertain)
 })
 
-void t.test('a renewal that was done and not answered is taken for what it is, and the holder goes on', async (t) => {
+void t.test('a renewal that succeeded without an answer is recognized, and the holder continues', async (t) => {
   for (const candidates of [1, 3]) {
     const w = world(t, candidates)
     for (const { election } of w.candidates) election.start()
@@ -250,7 +247,7 @@ void t.test('a candidate whose first lease was not answered takes it at its next
   t.same(w.leaders(), [0], 'before its own lease has run out')
 })
 
-void t.test('a request to NATS that is never answered costs a part of a lease, not all of it', async (t) => {
+void t.test('an unanswered request to NATS costs a part of a lease, not all of it', async (t) => {
   const w = world(t, 1)
   const [only] = w.candidates
   only!.election.start()
@@ -263,7 +260,7 @@ void t.test('a request to NATS that is never answered costs a part of a lease, n
   t.same(only!.told, ['elected'])
 })
 
-void t.test('a NATS that takes four tenths of a lease for each answer keeps its publisher', async (t) => {
+void t.test('a NATS that takes four tenths of a lease per answer keeps its publisher', async (t) => {
   const w = world(t, 2)
   for (const { election } of w.candidates) election.start()
   await w.pass(2 * LEASE_MS)
@@ -274,7 +271,7 @@ void t.test('a NATS that takes four tenths of a lease for each answer keeps its 
   t.same(w.candidates[first!]!.told, ['elected'])
 })
 
-void t.test('a lease that was taken by force is lost at the next renewal', async (t) => {
+void t.test('a lease taken by force is lost at the next renewal', async (t) => {
   const w = world(t, 1)
   const [{ election, told }] = w.candidates as [Candidate]
   election.start()
@@ -286,7 +283,7 @@ void t.test('a lease that was taken by force is lost at the next renewal', async
   t.ok(election.isLeader, 'the thief does not renew: it runs out')
 })
 
-void t.test('the lease still runs out when a lagging replica of NATS answers every other read', async (t) => {
+void t.test('the lease still expires when a lagging NATS replica answers every other read', async (t) => {
   const w = world(t, 2)
   w.register.entry = { value: Buffer.from('dead'), revision: 2_551 }
   w.register.lagging = { value: Buffer.from('dead'), revision: 2_539 }
@@ -298,7 +295,7 @@ void t.test('the lease still runs out when a lagging replica of NATS answers eve
   t.same(w.leaders(), [first], 'and it stays')
 })
 
-void t.test('when NATS loses writes that it had acknowledged, the holder that remains keeps the lease', async (t) => {
+void t.test('when NATS loses acknowledged writes, the remaining holder keeps the lease', async (t) => {
   const w = world(t, 3)
   for (const { election } of w.candidates) election.start()
   await w.pass(20 * LEASE_MS)

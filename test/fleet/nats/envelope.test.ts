@@ -45,7 +45,7 @@ for (const [name, keys, bytes, isRead] of rows) {
   })
 }
 
-void t.test('what is signed counts only as what it is, for its resource, in its place, to the last bit', async (t) => {
+void t.test('a signature is valid only for its kind, its resource and its place, to the last bit', async (t) => {
   const others: readonly (readonly [Sealed, string | number, string?])[] = [
     ['status', 7],
     ['message', 8],
@@ -62,7 +62,7 @@ void t.test('what is signed counts only as what it is, for its resource, in its 
   }
 })
 
-void t.test('pieces are signed as the whole', async (t) => {
+void t.test('pieces are signed like the whole', async (t) => {
   const pieces = envelope([a]).envelope.sealChunks('snapshot', 's/1-2', [Buffer.from('a put'), Buffer.from(' of x')])
   t.same(envelope([a]).envelope.open('snapshot', 's/1-2', Buffer.concat(pieces)), data)
 })
@@ -74,7 +74,7 @@ void t.test('without keys nothing is added', async (t) => {
   t.equal(open.open('message', 7, data), data)
 })
 
-void t.test('a forger fills no log', async (t) => {
+void t.test('a forger cannot fill the log', async (t) => {
   const h = envelope([a])
   for (let i = 0; i < 1_000; i++) h.envelope.open('message', i, data)
   t.equal(h.lines.length, 1)
@@ -85,7 +85,7 @@ void t.test('a forger fills no log', async (t) => {
 })
 
 const line = (key: Buffer): string => key.toString('base64')
-void t.test('a file of keys has one or two lines of base64', async (t) => {
+void t.test('a key file has one or two lines of base64', async (t) => {
   t.same(parseSigningKeys(Buffer.from(line(a))), [a])
   t.same(parseSigningKeys(Buffer.from(`# the new one\n\n${line(c)}\r\n${line(b)}\n`)), [c, b])
   for (const wrong of ['', '# only words', `${line(a)}\n${line(b)}\n${line(c)}`, line(a).slice(0, 20), 'pass word']) {

@@ -145,7 +145,7 @@ void t.test('a follower that is behind is not named before it has everything', a
   t.same(stepDowns, ['A to three'])
 })
 
-void t.test('a server that is down or has stopped, or of which nobody hears, is no reason', async (t) => {
+void t.test('a server that is down, stopped or unheard is not a reason to ask', async (t) => {
   const streams: Streams = new Map([['A', ['one', 'two', 'three']]])
   const harms: readonly ((network: ServerNetwork) => void)[] = [
     (network) => network.kill('two'),
@@ -160,7 +160,7 @@ void t.test('a server that is down or has stopped, or of which nobody hears, is 
   }
 })
 
-void t.test('a server that begins again counts once it has been heard', async (t) => {
+void t.test('a restarted server counts once it has been heard', async (t) => {
   const { network, looks, stepDowns, pass } = await asking(t, new Map([['A', ['one', 'two', 'three']]]))
   network.kill('two')
   await pass(10_000)
@@ -174,7 +174,7 @@ void t.test('a server that begins again counts once it has been heard', async (t
   t.same(stepDowns, ['A to three'])
 })
 
-void t.test('leaders are asked every second until others lead, and what leads then is looked at seldom', async (t) => {
+void t.test('leaders are asked every second until others lead, and then checked only occasionally', async (t) => {
   const streams: Streams = new Map([
     ['A', ['one', 'two', 'three']],
     ['B', null],
@@ -210,7 +210,7 @@ void t.test(
   },
 )
 
-void t.test('a leader that never goes is asked sixty times, and then seldom', async (t) => {
+void t.test('a leader that never hands over is asked sixty times, and then seldom', async (t) => {
   const { network, stepDowns, pass } = await asking(t, new Map([['A', ['one', 'two', 'three']]]))
   network.cut('one', 'two')
   await pass(90_000)
@@ -220,7 +220,7 @@ void t.test('a leader that never goes is asked sixty times, and then seldom', as
   t.ok(stepDowns.length - asked <= 11, `${stepDowns.length - asked} times in another 100 s`)
 })
 
-void t.test('a stop closes the connections, and nobody is asked after it', async (t) => {
+void t.test('stopping closes the connections, and nobody is asked afterwards', async (t) => {
   const { network, handover, stepDowns, pass } = await asking(t, new Map([['A', ['one', 'two', 'three']]]))
   t.equal(network.open.length, 3)
   network.cut('one', 'two')
@@ -231,7 +231,7 @@ void t.test('a stop closes the connections, and nobody is asked after it', async
 })
 
 void t.test(
-  'an older NATS, which takes no wish, is asked when it can only choose the one that hears all',
+  'an older NATS, which accepts no named successor, is asked when it can only choose the one that hears all',
   async (t) => {
     const streams: Streams = new Map([['A', ['one', 'two1500', 'three500']]])
     const { network, stepDowns, looks, pass } = await asking(t, streams, { takesSuccessors: false })
@@ -249,7 +249,7 @@ void t.test(
   },
 )
 
-void t.test('one of two servers is not watched', async (t) => {
+void t.test('with two servers, neither is watched', async (t) => {
   const { network, pass } = await asking(t, new Map([['A', ['one', 'two', 'three']]]), { size: 2 })
   await pass(10_000)
   t.same(network.open, [])

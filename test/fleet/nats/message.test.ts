@@ -134,12 +134,12 @@ for (const [name, data] of [
   ['something else', Buffer.alloc(200, 'x')],
   ['a cut message', encodeMessage(messages[2]![1], 1_000_000)[0]!.subarray(0, -1)],
 ] as const) {
-  void t.test(`a part is refused as corrupt: ${name}`, async (t) => {
+  void t.test(`a part is rejected as corrupt: ${name}`, async (t) => {
     t.throws(() => decodePart(data), { name: 'BrokerError', code: 'corrupt' })
   })
 }
 
-void t.test('parts that are incomplete, or belong to two messages, make no message', async (t) => {
+void t.test('incomplete parts, or parts of two messages, make no message', async (t) => {
   const parts = encodeMessage(messages[2]![1], 1_000).map(decodePart)
   t.ok(parts.length > 3)
   t.same(
@@ -151,7 +151,7 @@ void t.test('parts that are incomplete, or belong to two messages, make no messa
   t.throws(() => joinParts(parts.slice(1)), { code: 'corrupt' })
 })
 
-void t.test('an event of another revision than its batch is refused', async (t) => {
+void t.test('an event with a revision other than its batch’s is rejected', async (t) => {
   const batches = [{ revision: toRevision(41), events: [put(40, everyByte)] }]
   const [part] = encodeMessage({ ...header, kind: 'batches', batches }, 1_000_000)
   t.throws(() => joinParts([decodePart(part!)]), { code: 'corrupt' })

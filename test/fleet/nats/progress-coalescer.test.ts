@@ -19,7 +19,7 @@ void t.test('of a thousand progresses at once two are passed on: the first, and 
   t.same(told, [1, 1_000, 1_001], 'after a pause nothing waits')
 })
 
-void t.test('events supersede a progress that waits, and so does a state', async (t) => {
+void t.test('events supersede waiting progress, and so does a state', async (t) => {
   const clock = new VirtualClock()
   const told: number[] = []
   const progress = new ProgressCoalescer(clock, (revision) => told.push(revision))

@@ -24,7 +24,7 @@ function scene() {
   return { queue, queued, rest }
 }
 
-void t.test('however much progress comes while a message is on its way, one mark of it waits', async (t) => {
+void t.test('however much progress arrives while a message is in flight, only one mark waits', async (t) => {
   const { queue, queued, rest } = scene()
   queue.addBatches([batch(2)])
   for (const revision of [3, 5, 4]) queue.add({ kind: 'progress', revision: toRevision(revision) })
@@ -33,7 +33,7 @@ void t.test('however much progress comes while a message is on its way, one mark
   t.equal(queue.bytes, 0)
 })
 
-void t.test('batches take the place of the progress before them, and join the batches before that', async (t) => {
+void t.test('batches replace the progress before them, and join the batches before that', async (t) => {
   const { queue, rest } = scene()
   queue.addBatches([batch(2)])
   queue.add({ kind: 'progress', revision: toRevision(4) })
@@ -42,7 +42,7 @@ void t.test('batches take the place of the progress before them, and join the ba
   t.equal(queue.bytes, 0)
 })
 
-void t.test('what says that the stream is complete stays where it is', async (t) => {
+void t.test('the mark that the stream is complete keeps its position', async (t) => {
   const { queue, rest } = scene()
   queue.addBatches([batch(2)])
   queue.add({ kind: 'synced' })

@@ -67,7 +67,7 @@ function publisherOf(
   })
 }
 
-void t.test('a publisher whose NATS takes nothing ends its session at 64 MiB, and keeps no byte', async (t) => {
+void t.test('a publisher whose NATS accepts nothing ends its session at 64 MiB, and keeps no byte', async (t) => {
   const metrics = new FleetCounts()
   const ends: string[] = []
   let sink!: FeedSink
@@ -97,7 +97,7 @@ void t.test('a publisher whose NATS takes nothing ends its session at 64 MiB, an
   await publisher.stop()
 })
 
-void t.test('a publisher that is stopped while it begins answers no question afterwards', async (t) => {
+void t.test('a publisher that is stopped while it starts answers no request afterwards', async (t) => {
   const revision = toRevision(5)
   const header = { epoch: 1, previous: revision, revision, settled: revision, sentAt: 0 }
   const testimony = { newest: null, lastDelete: null }
@@ -137,7 +137,7 @@ void t.test('a publisher that is stopped while it begins answers no question aft
   t.equal(responders, 0)
 })
 
-void t.test('a snapshot is as old as the last word of the publisher before, until etcd has been heard', async (t) => {
+void t.test('a snapshot is as old as the previous publisher’s last message, until etcd has answered', async (t) => {
   const clock = new VirtualClock()
   const upstream = createEmbeddedUpstream({ clock })
   t.teardown(() => upstream.close())

@@ -10,7 +10,7 @@ const unused = (): never => {
   throw new Error('not asked for')
 }
 
-void t.test('many edges that ask for pages at once are answered eight at a time, all of them', async (t) => {
+void t.test('many edges that request pages at once are answered eight at a time, all of them', async (t) => {
   const pending: ((page: Page) => void)[] = []
   const upstream: UpstreamReader = {
     read: () => new Promise((resolve) => pending.push(resolve)),
@@ -46,7 +46,7 @@ void t.test('many edges that ask for pages at once are answered eight at a time,
   t.same([...new Set((await Promise.all(answers)).map((bytes) => bytes?.[0]))], [1], 'every answer says that it is one')
 })
 
-void t.test('a question that cannot be read, or asks for a key of another resource, is refused', async (t) => {
+void t.test('a malformed request, or one for a key of another resource, is rejected', async (t) => {
   const answer = answerQuestions({
     upstream: { read: unused, readKey: unused, currentRevision: unused, status: unused },
     prefix: things.etcdPrefix,

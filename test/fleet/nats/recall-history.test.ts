@@ -33,7 +33,7 @@ function sent(body: Body, fingerprint: HistoryFingerprint | null, revision = 40)
 const mark = (newest: KeyValue | null): Body => ({ kind: 'progress', testimony: { newest, lastDelete: null } })
 
 for (const seed of testSeeds(3)) {
-  void t.test(`of a random history nothing is lost on the way (seed ${seed})`, async (t) => {
+  void t.test(`a random history loses nothing in transit (seed ${seed})`, async (t) => {
     const random = seededRandom(seed)
     const versions = new Map<string, number>()
     const batchAt = (revision: number): Batch => {
@@ -69,7 +69,7 @@ for (const seed of testSeeds(3)) {
   })
 }
 
-void t.test('the value that a message repeats is kept, for the mark of the next publisher', async (t) => {
+void t.test('a repeated value in a message is kept, for the next publisher’s mark', async (t) => {
   const newest = keyValue('a', 40, 1)
   const fingerprint = new HistoryFingerprint()
   fingerprint.listed([keyValue('b', 39, 1), newest])
@@ -77,7 +77,7 @@ void t.test('the value that a message repeats is kept, for the mark of the next 
   t.notOk('value' in recallHistory([sent(mark(null), fingerprint)]).newest!, 'and is known by its digest otherwise')
 })
 
-void t.test('a stream that has discarded its last fingerprint tells what it can', async (t) => {
+void t.test('a stream that has discarded its last fingerprint yields what it can', async (t) => {
   const newest = keyValue('a', 40, 1)
   const lastDelete = { key: key('b'), revision: toRevision(41) }
   const claim = sent({ kind: 'claim', testimony: { newest, lastDelete } }, null)

@@ -13,7 +13,7 @@ import { ServerNetwork } from './server-network.js'
 
 const random = seededRandom(1)
 
-void t.test('a client moves when its server has lost the one behind which somebody speaks', async (t) => {
+void t.test('a client moves when its server has lost the one with the publisher behind it', async (t) => {
   const routes = new Map<number, Map<number, FaultProxy>>()
   const nats = await startNatsCluster(t, { routeProxies: routes })
   const connect = async (servers: readonly string[]): Promise<NatsClient> => {
@@ -111,7 +111,7 @@ function choosing(t: Test): Choosing {
   }
 }
 
-void t.test('a client moves to a server that hears all, where it stays', async (t) => {
+void t.test('a client moves to a server that hears all, and stays there', async (t) => {
   const { network, asked, at, doubt, pass } = choosing(t)
   network.cut('one', 'two')
   doubt('stream')
@@ -124,7 +124,7 @@ void t.test('a client moves to a server that hears all, where it stays', async (
   t.equal(at(), 'three', 'where it stays')
 })
 
-void t.test('a client moves from a server that has stopped, although its connection stands', async (t) => {
+void t.test('a client moves away from a stopped server, although its connection is open', async (t) => {
   const { network, at, doubt, pass } = choosing(t)
   network.stop('one')
   doubt('stream')
@@ -132,7 +132,7 @@ void t.test('a client moves from a server that has stopped, although its connect
   t.not(at(), 'one')
 })
 
-void t.test('a client stays at a server that takes no new connections, but answers it', async (t) => {
+void t.test('a client stays at a server that accepts no new connections, but answers it', async (t) => {
   const { network, at, doubt, pass } = choosing(t)
   network.kill('one')
   doubt('stream')
@@ -149,27 +149,30 @@ void t.test('where all servers hear each other, a client moves where more is ans
   t.equal(at(), 'two')
 })
 
-void t.test('a client stays where it is when nobody answers anywhere, and asks few of many questions', async (t) => {
-  const { network, asked, at, doubt, pass } = choosing(t)
-  for (let i = 0; i < 100; i++) doubt(`stream ${i}`)
-  await pass(1_500)
-  t.equal(asked.length, 8 * 3, 'eight questions, of each of three servers')
-  const looksIn = async (seconds: number): Promise<number> => {
-    const before = asked.length
-    for (let i = 0; i < seconds; i++) {
-      doubt('stream')
-      await pass(1_000)
+void t.test(
+  'a client stays where it is when nobody answers anywhere, and repeats only a few of many requests',
+  async (t) => {
+    const { network, asked, at, doubt, pass } = choosing(t)
+    for (let i = 0; i < 100; i++) doubt(`stream ${i}`)
+    await pass(1_500)
+    t.equal(asked.length, 8 * 3, 'eight questions, of each of three servers')
+    const looksIn = async (seconds: number): Promise<number> => {
+      const before = asked.length
+      for (let i = 0; i < seconds; i++) {
+        doubt('stream')
+        await pass(1_000)
+      }
+      return (asked.length - before) / 3
     }
-    return (asked.length - before) / 3
-  }
-  const soon = await looksIn(20)
-  t.ok(soon >= 4, `${soon} looks in twenty seconds`)
-  await looksIn(100)
-  const late = await looksIn(300)
-  t.ok(late <= 10, `later ${late} looks in five minutes: they become rarer`)
-  t.equal(at(), 'one')
-  t.same(network.open.length <= 3, true)
-})
+    const soon = await looksIn(20)
+    t.ok(soon >= 4, `${soon} looks in twenty seconds`)
+    await looksIn(100)
+    const late = await looksIn(300)
+    t.ok(late <= 10, `later ${late} looks in five minutes: they become rarer`)
+    t.equal(at(), 'one')
+    t.same(network.open.length <= 3, true)
+  },
+)
 
 void t.test('a client with one server connects to nothing', async (t) => {
   const clock = new VirtualClock()

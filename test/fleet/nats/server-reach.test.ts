@@ -11,7 +11,7 @@ import { ServerNetwork } from './server-network.js'
 
 const never = new AbortController().signal
 
-void t.test('a link between two real servers that is cut is found, and the server that hears both', async (t) => {
+void t.test('a cut link between two real servers is found, and so is the server that hears both', async (t) => {
   const routes = new Map<number, Map<number, FaultProxy>>()
   const nats = await startNatsCluster(t, { routeProxies: routes })
   const servers = nats.map(({ url }) => url)
@@ -46,7 +46,7 @@ void t.test('a link between two real servers that is cut is found, and the serve
   t.equal(joined.isSplit, false)
 })
 
-void t.test('a connection to one server is not opened again, and goes to no other', async (t) => {
+void t.test('a connection to one server does not reconnect, and goes to no other', async (t) => {
   const nats = await startNatsCluster(t)
   const servers = nats.map(({ url }) => url)
   const view = await NatsClient.connectToOne(servers[0]!, { servers, name: 'a test' }, systemClock)
@@ -109,7 +109,7 @@ void t.test('a server with two addresses is asked once, and one that is slow to 
   t.same(network.open, ['one'], 'a connection that came too late is closed')
 })
 
-void t.test('a server that says nothing does not count', async (t) => {
+void t.test('a silent server does not count', async (t) => {
   const clock = new VirtualClock()
   const network = new ServerNetwork('one', 'two', 'three')
   network.stop('two')
@@ -155,7 +155,7 @@ for (const [what, reach, members, expected] of placements) {
   })
 }
 
-void t.test('a connection moves where more servers are heard, and only there', async (t) => {
+void t.test('a connection moves only to where more servers are heard', async (t) => {
   t.same(reachOf('abc', 'ab').betterThan('a'), ['c'])
   t.same(reachOf('abcde', 'ab').betterThan('a'), ['c', 'd', 'e'])
   t.same(reachOf('abcde', 'ab').betterThan('d'), [])

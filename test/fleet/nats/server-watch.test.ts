@@ -55,7 +55,7 @@ function watching(t: Test, addresses: Readonly<Record<string, string>>): Watchin
 
 const ADDRESSES = { 'one:4222': 'one', 'two:4222': 'two', 'three:4222': 'three' }
 
-void t.test('who hears whom is known soon, and a cut within a second and a half', async (t) => {
+void t.test('it is soon known who hears whom, and a cut within a second and a half', async (t) => {
   const { network, beats } = watching(t, ADDRESSES)
   t.same((await beats(500)).servers, [], 'nothing is known of connections that have just begun')
   t.same((await beats(2_000)).servers, ['one', 'two', 'three'])
@@ -66,7 +66,7 @@ void t.test('who hears whom is known soon, and a cut within a second and a half'
   t.equal((await beats(250)).isSplit, false, 'the first beat that passes tells')
 })
 
-void t.test('a server with several addresses has one connection, and is not tried time and again', async (t) => {
+void t.test('a server with several addresses has one connection, without repeated attempts', async (t) => {
   const { network, tried, beats } = watching(t, { ...ADDRESSES, '10.0.0.1:4222': 'one', '10.0.0.2:4222': 'two' })
   await beats(60_000)
   t.equal(network.open.length, 3)
@@ -74,7 +74,7 @@ void t.test('a server with several addresses has one connection, and is not trie
 })
 
 void t.test(
-  'an address that leads nowhere is tried every few seconds, and watched soon after it is back',
+  'an address without a server is retried every few seconds, and watched soon after it is back',
   async (t) => {
     const { network, tried, beats } = watching(t, ADDRESSES)
     network.kill('two')
@@ -85,18 +85,15 @@ void t.test(
   },
 )
 
-void t.test(
-  'a connection that is lost is opened anew, and nothing is known until it has heard for a while',
-  async (t) => {
-    const { network, beats } = watching(t, ADDRESSES)
-    await beats(3_000)
-    network.kill('two')
-    t.same((await beats(3_000)).servers, ['one', 'three'])
-    network.restart('two')
-    t.same([...(await beats(20_000)).servers].sort(), ['one', 'three', 'two'])
-    t.equal(network.open.length, 3)
-  },
-)
+void t.test('a lost connection is reopened, and nothing is known until it has heard for a while', async (t) => {
+  const { network, beats } = watching(t, ADDRESSES)
+  await beats(3_000)
+  network.kill('two')
+  t.same((await beats(3_000)).servers, ['one', 'three'])
+  network.restart('two')
+  t.same([...(await beats(20_000)).servers].sort(), ['one', 'three', 'two'])
+  t.equal(network.open.length, 3)
+})
 
 void t.test('connections stay while no addresses are known, as during a reconnection', async (t) => {
   const addresses: Record<string, string> = { ...ADDRESSES }
@@ -110,7 +107,7 @@ void t.test('connections stay while no addresses are known, as during a reconnec
   t.ok(tried.length <= 6, 'each address at most once more')
 })
 
-void t.test('a user that may not use the subject is told once, and tried again seldom', async (t) => {
+void t.test('a user without permission for the subject is logged once, and retried seldom', async (t) => {
   const { network, tried, told, beats } = watching(t, ADDRESSES)
   for (const server of network.servers) network.stop(server)
   await beats(9_000)
@@ -131,7 +128,7 @@ void t.test('a process that stood still draws no conclusion from silence', async
   t.same([network.open.length, told.length], [3, 0])
 })
 
-void t.test('connections that are still being opened are closed with the others', async (t) => {
+void t.test('connections that are still opening are closed with the others', async (t) => {
   const { network, watch, beats } = watching(t, ADDRESSES)
   await beats(0)
   await watch.close()

@@ -166,7 +166,7 @@ for (const { name, config, flags, says, scheme = 'nats', attempts = 3 } of [
     says: /TLS is asked for/,
   },
 ] as const) {
-  void t.test(`${name}: the refusal is logged once for fifty resources, and tried again`, async (t) => {
+  void t.test(`${name}: the refusal is logged once for fifty resources, and retried`, async (t) => {
     const nats = await startNats(t, { config })
     const opened = open(t, ['--nats-servers', `${scheme}://127.0.0.1:${nats.port}`, ...flags], 50)
     await until(() => opened.told.length >= 50 * attempts, 'tried so often, told to all')
@@ -177,7 +177,7 @@ for (const { name, config, flags, says, scheme = 'nats', attempts = 3 } of [
   })
 }
 
-void t.test('a password that is changed: refused, tried again, and let in with what the file holds then', async (t) => {
+void t.test('a changed password is refused, retried, and accepted with the file’s new content', async (t) => {
   const nats = await startNats(t, { config: 'authorization { user: fleet, password: one }' })
   const path = file('one')
   const flags = ['--nats-username', 'fleet', '--nats-password-file', path]

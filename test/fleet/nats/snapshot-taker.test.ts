@@ -12,7 +12,7 @@ import { until } from '../../support/until.js'
 import { CountedUpstream, FleetCounts, things, unsigned } from '../nats-harness.js'
 
 void t.test(
-  'a whole state serves who asks for a snapshot while it is listed; what else is due is taken after it',
+  'a whole state serves a snapshot request made while it is listed; anything else due is taken after it',
   async (t) => {
     const nats = await startNats(t)
     const client = await NatsClient.connect({ servers: [nats.url], name: 'taker' }, systemClock)

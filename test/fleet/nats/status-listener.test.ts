@@ -80,7 +80,7 @@ for (const { what, writtenAgoMs, told } of [
   })
 }
 
-void t.test('once the next publisher is heard, the one before it is not listened to any more', (t) => {
+void t.test('once the next publisher is heard, the previous one is ignored', (t) => {
   const { clock, ages, hear, status } = listen(t)
   const say = (epoch: number, sequence: number, ageMs: number | null = 0): void => hear(status(epoch, sequence, ageMs))
   say(1, 7)
@@ -95,7 +95,7 @@ void t.test('once the next publisher is heard, the one before it is not listened
   t.end()
 })
 
-void t.test('a broker that holds back the stream and replays the last statuses of two epochs hides no age', (t) => {
+void t.test('a broker that withholds the stream and replays the last statuses of two epochs hides no age', (t) => {
   const { clock, sink, listener, asOf, hear, status } = listen(t)
   const startedMs = clock.monotonic()
   hear(status(1, 7))
@@ -116,7 +116,7 @@ void t.test('a broker that holds back the stream and replays the last statuses o
   t.end()
 })
 
-void t.test('a snapshot of which the index does not say the age is as old as its name says', (t) => {
+void t.test('a snapshot without an age in the index is as old as its name says', (t) => {
   const name = namesOf('default', things).snapshot(3, 77, 1_700_000_000_000)
   t.equal(takenAtOf({ name, takenAt: 5 }), 5)
   t.equal(takenAtOf({ name }), 1_700_000_000_000)

@@ -37,7 +37,7 @@ function sender(t: Test) {
   return { clock, etcd, ages, status }
 }
 
-void t.test('the age counts from what etcd was asked last, once the feed has caught up', async (t) => {
+void t.test('the age counts from the last request to etcd, once the feed has caught up', async (t) => {
   const { clock, ages, status } = sender(t)
   status.start()
   await clock.advanceInTurns(3_000, 50)
@@ -47,7 +47,7 @@ void t.test('the age counts from what etcd was asked last, once the feed has cau
   t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
 })
 
-void t.test('an event that comes late does not make the stream younger than its last proof', async (t) => {
+void t.test('a late event does not make the stream fresher than its last proof', async (t) => {
   const { clock, etcd, ages, status } = sender(t)
   status.start()
   status.caughtUp()
@@ -65,7 +65,7 @@ void t.test('an event that comes late does not make the stream younger than its 
   t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
 })
 
-void t.test('a status waits a moment for what came before the answer, and not for what comes after', async (t) => {
+void t.test('a status waits briefly for what came before the answer, and not for what comes after', async (t) => {
   const { clock, ages, status } = sender(t)
   status.start()
   status.caughtUp()
@@ -83,7 +83,7 @@ void t.test('a status waits a moment for what came before the answer, and not fo
   t.ok(ages.at(-1)! >= 58_000, 'what came after was never written')
 })
 
-void t.test('a question from before the feed had caught up proves nothing', async (t) => {
+void t.test('a request from before the feed had caught up proves nothing', async (t) => {
   const { clock, etcd, ages, status } = sender(t)
   status.start()
   await clock.advanceInTurns(50, 50)
@@ -96,7 +96,7 @@ void t.test('a question from before the feed had caught up proves nothing', asyn
   t.ok(ages.at(-1)! <= 100, `${ages.at(-1)}`)
 })
 
-void t.test('what the stream has only after the regular status is told at once', async (t) => {
+void t.test('what the stream has only after the regular status is reported at once', async (t) => {
   const { clock, ages, status } = sender(t)
   status.start()
   status.caughtUp()

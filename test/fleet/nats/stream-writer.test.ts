@@ -32,7 +32,7 @@ function quietConnection() {
   return { connection, sent, answer, refuse }
 }
 
-void t.test('one write is on its way, and the next follows its answer', async (t) => {
+void t.test('one write is in flight, and the next follows its answer', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, answer } = quietConnection()
   const writer = new StreamWriter(connection, 'log', clock, () => {})
@@ -48,7 +48,7 @@ void t.test('one write is on its way, and the next follows its answer', async (t
   writer.close()
 })
 
-void t.test('a write that is not answered for a second is sent again', async (t) => {
+void t.test('a write that is not answered for a second is resent', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, answer } = quietConnection()
   const writer = new StreamWriter(connection, 'log', clock, () => {})
@@ -69,7 +69,7 @@ void t.test('a write that is not answered for a second is sent again', async (t)
   writer.close()
 })
 
-void t.test('after the first refusal nothing is written any more', async (t) => {
+void t.test('after the first rejection nothing is written any more', async (t) => {
   const { connection, sent, answer } = quietConnection()
   const writer = new StreamWriter(connection, 'log', new VirtualClock(), () => {})
   const writes = [7, 8, 9].map((expected) => writer.write(Buffer.from('a'), expected))
@@ -79,7 +79,7 @@ void t.test('after the first refusal nothing is written any more', async (t) => 
   t.equal(sent.length, 1)
 })
 
-void t.test('an answer about a copy says nothing about the first, which is still being written', async (t) => {
+void t.test('an answer to a copy says nothing about the first, which is still being written', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, answer } = quietConnection()
   const writer = new StreamWriter(connection, 'log', clock, () => {})
@@ -92,7 +92,7 @@ void t.test('an answer about a copy says nothing about the first, which is still
   writer.close()
 })
 
-void t.test('a write that is never answered fails after five seconds, whatever was sent again', async (t) => {
+void t.test('a write that is never answered fails after five seconds, whatever was resent', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent } = quietConnection()
   const startMs = clock.monotonic()
@@ -106,7 +106,7 @@ void t.test('a write that is never answered fails after five seconds, whatever w
   writer.close()
 })
 
-void t.test('a write that no stream takes is sent again soon, and taken once the stream has a leader', async (t) => {
+void t.test('a write that no stream accepts is resent soon, and accepted once the stream has a leader', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, answer, refuse } = quietConnection()
   let unanswered = 0
@@ -126,7 +126,7 @@ void t.test('a write that no stream takes is sent again soon, and taken once the
   writer.close()
 })
 
-void t.test('a write that no stream takes for five seconds has failed', async (t) => {
+void t.test('a write that no stream accepts for five seconds has failed', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, refuse } = quietConnection()
   const startMs = clock.monotonic()
@@ -182,7 +182,7 @@ void t.test('a write that NATS lost is in the stream a second later', async (t) 
   t.match(await client.streamState('S'), { first: 1, last: 2 })
 })
 
-void t.test('a write whose answer was lost is in the stream once, and known or refused', async (t) => {
+void t.test('a write whose answer was lost is in the stream once, and acknowledged or rejected', async (t) => {
   const { client, writer } = await losing(t, 'answer')
   // The server remembers ids for as long as we wait: either it knows the copy, or it refuses its sequence.
   const outcome = await writer.write(Buffer.from('a'), 0).catch((error: { code: string }) => error.code)

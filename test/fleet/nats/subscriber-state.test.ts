@@ -27,17 +27,10 @@ function textOf(start: Start): string {
 
 const held = (position: number, clusterId: string | null = 'c') => ({ position: toRevision(position), clusterId })
 
-void t.test(
-  'a sink never jumps over history without being told so, and keeps what the stream leads up to',
-  async (t) => {
-    const stream = { first: 11, last: 40 }
-    const rows: readonly [
-      string,
-      Partial<SubscriberState>,
-      readonly number[],
-      ReturnType<typeof held> | null,
-      string,
-    ][] = [
+void t.test('a sink never skips history without notice, and keeps what the stream leads up to', async (t) => {
+  const stream = { first: 11, last: 40 }
+  const rows: readonly [string, Partial<SubscriberState>, readonly number[], ReturnType<typeof held> | null, string][] =
+    [
       ['nothing is held: as much history as is kept', {}, [10, 32, 39], null, 'load s32 initial'],
       ['nothing is held, and all snapshots are old', {}, [10, 20], null, 'load s20 initial'],
       ['the stream has discarded what follows the snapshot', {}, [9], null, 'wait'],
@@ -58,19 +51,18 @@ void t.test(
         'load s30 history-changed',
       ],
     ]
-    for (const [name, state, snapshots, holds, expected] of rows) {
-      t.equal(
-        textOf(chooseStart({ ...NOTHING_READ, ...state }, stream, snapshots.map(at), holds, OPTIONS)),
-        expected,
-        name,
-      )
-    }
-    const coalescing = chooseStart(NOTHING_READ, stream, [at(30)], held(150), { ...OPTIONS, onGap: 'coalesce' })
-    t.equal(textOf(coalescing), 'load s30 coalesce')
-  },
-)
+  for (const [name, state, snapshots, holds, expected] of rows) {
+    t.equal(
+      textOf(chooseStart({ ...NOTHING_READ, ...state }, stream, snapshots.map(at), holds, OPTIONS)),
+      expected,
+      name,
+    )
+  }
+  const coalescing = chooseStart(NOTHING_READ, stream, [at(30)], held(150), { ...OPTIONS, onGap: 'coalesce' })
+  t.equal(textOf(coalescing), 'load s30 coalesce')
+})
 
-void t.test('a state of the stream is a gap only for a sink that has not reached it', async (t) => {
+void t.test('a state in the stream is a gap only for a sink that has not reached it', async (t) => {
   const { name: snapshot, keys: _, sequence, ...entry } = at(20)
   const header = { previous: toRevision(150), sentAt: 0, testimony: { newest: null, lastDelete: null } }
   const rows = [
@@ -88,7 +80,7 @@ void t.test('a state of the stream is a gap only for a sink that has not reached
   }
 })
 
-void t.test('a message that does not follow is read again once, and then the chain is broken there', async (t) => {
+void t.test('a message that does not follow is reread once, and then the chain is broken there', async (t) => {
   const end = { kind: 'broken', reason: 'follows another', sequence: 7, isMisplaced: true } as const
   const first = chainBroke(NOTHING_READ, end)
   t.equal(first.kind, 'doubted')

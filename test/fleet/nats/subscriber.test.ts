@@ -107,7 +107,7 @@ const cases: readonly Case[] = [
   },
 ]
 
-void t.test('no replica has a hole, whatever is wrong with what NATS stores', { jobs: 4 }, async (t) => {
+void t.test('no replica has a hole, whatever is wrong with the data in NATS', { jobs: 4 }, async (t) => {
   for (const { name, harm, isMet } of cases) {
     void t.test(name, async (t) => {
       const nats = await startNats(t, { isSupervised: true })
@@ -135,7 +135,7 @@ void t.test('no replica has a hole, whatever is wrong with what NATS stores', { 
       if (isMet !== undefined) t.ok(replicas.some(isMet), 'it was met')
     })
   }
-  void t.test('a consumer that is alive and delivers nothing is replaced', async (t) => {
+  void t.test('a consumer that is alive but delivers nothing is replaced', async (t) => {
     const nats = await startNats(t)
     const etcd = new CountedUpstream()
     etcd.put('a')
@@ -160,7 +160,7 @@ void t.test('no replica has a hole, whatever is wrong with what NATS stores', { 
 })
 
 void t.test(
-  'an edge that was away for longer than the stream reaches takes a snapshot, as a gap or coalesced',
+  'an edge that was away for longer than the stream reaches loads a snapshot, as a gap or coalesced',
   async (t) => {
     const nats = await startNats(t)
     const proxy = await startFaultProxy({ targetPort: nats.port })
@@ -194,7 +194,7 @@ void t.test(
 )
 
 void t.test(
-  'an edge keeps its history when NATS loses the end of the stream and others have written in its place',
+  'an edge keeps its history when NATS loses the end of the stream and another publisher overwrites it',
   async (t) => {
     const nats = await startNats(t)
     const proxy = await startFaultProxy({ targetPort: nats.port })
@@ -242,23 +242,26 @@ void t.test(
   },
 )
 
-void t.test('batches, snapshots and answers go in parts through a server with a small message size', async (t) => {
-  const nats = await startNats(t, { maxPayloadBytes: 16_384 })
-  const etcd = new CountedUpstream()
-  for (let i = 0; i < 100; i++) etcd.put(`k${i}`, Buffer.alloc(1_000, String(i)))
-  const options = { servers: [nats.url], upstream: etcd.upstream }
-  const publisher = startReplica(t, options)
-  const edge = startReplica(t, { ...options, role: 'edge', upstream: new CountedUpstream().upstream })
-  await caughtUp(etcd, [publisher, edge])
-  const large = Buffer.alloc(300_000, 'x')
-  etcd.commit({ a: large, b: large, k1: null })
-  etcd.put('after')
-  await caughtUp(etcd, [publisher, edge])
-  t.same(edge.sink.batches.map(({ events }) => events.length).slice(-2), [3, 1])
-  t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
-  const { keyValues } = await edge.freshness.readState(etcd.embedded.revision)
-  t.equal(keyValues.length, 102, 'a read by way of the publisher')
-})
+void t.test(
+  'batches, snapshots and answers are sent in parts through a server with a small message size',
+  async (t) => {
+    const nats = await startNats(t, { maxPayloadBytes: 16_384 })
+    const etcd = new CountedUpstream()
+    for (let i = 0; i < 100; i++) etcd.put(`k${i}`, Buffer.alloc(1_000, String(i)))
+    const options = { servers: [nats.url], upstream: etcd.upstream }
+    const publisher = startReplica(t, options)
+    const edge = startReplica(t, { ...options, role: 'edge', upstream: new CountedUpstream().upstream })
+    await caughtUp(etcd, [publisher, edge])
+    const large = Buffer.alloc(300_000, 'x')
+    etcd.commit({ a: large, b: large, k1: null })
+    etcd.put('after')
+    await caughtUp(etcd, [publisher, edge])
+    t.same(edge.sink.batches.map(({ events }) => events.length).slice(-2), [3, 1])
+    t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
+    const { keyValues } = await edge.freshness.readState(etcd.embedded.revision)
+    t.equal(keyValues.length, 102, 'a read by way of the publisher')
+  },
+)
 
 /** Counts the parts in which it is given states. */
 class CountingSink extends RecordingSink {
@@ -276,7 +279,7 @@ class CountingSink extends RecordingSink {
   }
 }
 
-void t.test('a large snapshot is taken in parts, and others have turns in between', async (t) => {
+void t.test('a large snapshot is loaded in parts, and others get turns in between', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   for (let i = 0; i < 200; i++) etcd.put(`k${i}`, Buffer.alloc(20_000, String(i)))
@@ -294,7 +297,7 @@ void t.test('a large snapshot is taken in parts, and others have turns in betwee
 
 for (const replicas of [1, 3]) {
   void t.test(
-    `all writes that a deposed publisher has begun are refused, and harm no replica (${replicas})`,
+    `all writes started by a deposed publisher are rejected, and harm no replica (${replicas})`,
     async (t) => {
       const servers = replicas === 1 ? [await startNats(t)] : await startNatsCluster(t)
       const connect = async (name: string): Promise<NatsClient> => {

@@ -31,7 +31,7 @@ const batches: readonly Batch[] = [
   { revision: big, events: [] },
 ]
 
-void t.test('written frames are read again, however they are chunked', (t) => {
+void t.test('written frames can be read back, however they are chunked', (t) => {
   const frames = [
     new FrameWriter(1).done(),
     new FrameWriter(2, 0).text('ä\u0000€').key('\u00ff\u0000').number(big).count(4_294_967_295).byte(255).done(),
@@ -76,7 +76,7 @@ void t.test('batches stay whole and in order, in frames of about a page', (t) =>
   t.end()
 })
 
-void t.test('a state is cut into pages, and none of them is empty', (t) => {
+void t.test('a state is split into pages, and none of them is empty', (t) => {
   const keyValues = Array.from({ length: 10 }, (_, i) => keyValue(`k${i}`, 'v'.repeat(PAGE_BYTES / 3)))
   const pages = [...pagesOf(keyValues)]
   t.same(
@@ -88,7 +88,7 @@ void t.test('a state is cut into pages, and none of them is empty', (t) => {
   t.end()
 })
 
-void t.test('bytes that are out of step are refused at once', (t) => {
+void t.test('bytes that are out of step are rejected at once', (t) => {
   const splitter = new FrameSplitter()
   t.throws(() => splitter.push(Buffer.from([0, 0, 0, 0, 1]), () => {}), { message: 'a frame of 0 bytes' })
   t.throws(() => new FrameSplitter().push(Buffer.from([255, 255, 255, 255, 1]), () => {}), RangeError)

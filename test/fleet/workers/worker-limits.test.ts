@@ -23,7 +23,7 @@ function semaphoreOf({ channel }: TestWorker, slots = 1): IdentitySemaphore {
   return channel.limits.semaphore('watchers', own)
 }
 
-void t.test('slots are counted over all workers, and one that is given back goes to any of them', async (t) => {
+void t.test('slots are counted over all workers, and a released one goes to any of them', async (t) => {
   const limits = countedLimits({ slots: 3 })
   const h = primaryHarness(t, { limits })
   const semaphores = [semaphoreOf(await h.worker()), semaphoreOf(await h.worker())] as const
@@ -46,26 +46,23 @@ void t.test('slots are counted over all workers, and one that is given back goes
   t.equal(semaphores[1].running, 1)
 })
 
-void t.test(
-  'a client that gives up waiting leaves the queue, and a slot granted meanwhile is given back',
-  async (t) => {
-    const limits = countedLimits({ slots: 1 })
-    const h = primaryHarness(t, { limits })
-    const semaphore = semaphoreOf(await h.worker())
-    const leave = await semaphore.acquire('a')
-    const controller = new AbortController()
-    const waiting = semaphore.acquire('b', controller.signal)
-    await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 1, 'the second waits')
-    controller.abort(new Error('gone'))
-    await t.rejects(waiting, { message: 'gone' })
-    await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 0, 'nobody waits')
-    leave()
-    await until(() => limits.semaphores.watchers.running === 0, 'nobody is in')
-    await t.rejects(semaphore.acquire('b', AbortSignal.abort(new Error('gone'))), { message: 'gone' })
-  },
-)
+void t.test('a client that stops waiting leaves the queue, and a slot granted meanwhile is released', async (t) => {
+  const limits = countedLimits({ slots: 1 })
+  const h = primaryHarness(t, { limits })
+  const semaphore = semaphoreOf(await h.worker())
+  const leave = await semaphore.acquire('a')
+  const controller = new AbortController()
+  const waiting = semaphore.acquire('b', controller.signal)
+  await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 1, 'the second waits')
+  controller.abort(new Error('gone'))
+  await t.rejects(waiting, { message: 'gone' })
+  await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 0, 'nobody waits')
+  leave()
+  await until(() => limits.semaphores.watchers.running === 0, 'nobody is in')
+  await t.rejects(semaphore.acquire('b', AbortSignal.abort(new Error('gone'))), { message: 'gone' })
+})
 
-void t.test('what the clients of a worker hold ends with the worker', async (t) => {
+void t.test('what the clients of a worker hold is released with the worker', async (t) => {
   const limits = countedLimits({ slots: 2 })
   const h = primaryHarness(t, { limits })
   const [first, second] = [await h.worker(), await h.worker()]
@@ -78,7 +75,7 @@ void t.test('what the clients of a worker hold ends with the worker', async (t) 
 })
 
 void t.test(
-  'a worker whose primary is silent decides by its share, and the primary hears of it afterwards',
+  'a worker whose primary is silent decides by its share, and reports to the primary afterwards',
   async (t) => {
     const limits = countedLimits({ slots: 4 })
     const h = primaryHarness(t, { limits })
@@ -130,7 +127,7 @@ void t.test('the requests of an identity are counted over all workers', async (t
   t.equal(passed, 10, 'then the rate')
 })
 
-void t.test('what one worker was granted for requests to come is not missing from the others', async (t) => {
+void t.test('what one worker was granted for later requests is not missing from the others', async (t) => {
   const clock = new VirtualClock()
   // A worker whose clock jumps hears nothing of its primary meanwhile, and would decide alone.
   const clockOfWorkers = new VirtualClock()
@@ -174,7 +171,7 @@ void t.test('the bytes of an identity are counted over all workers', async (t) =
   t.equal(rates[1].spendInitialBytes('b', 0), 0)
 })
 
-void t.test('requests that are given up are counted over all workers, and all suspect the network', async (t) => {
+void t.test('reset requests are counted over all workers, and all suspect the network', async (t) => {
   const limits = countedLimits()
   const h = primaryHarness(t, { limits })
   const [first, second] = [await h.worker(), await h.worker()]

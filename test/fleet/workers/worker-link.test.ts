@@ -76,7 +76,7 @@ void t.test('a worker that comes later has the same history, so its clients resu
   t.same(view(late.sink.state), view(early.sink.state))
 })
 
-void t.test('a worker that joins while the source is refused or away learns that', async (t) => {
+void t.test('a worker that joins while the source is refused or unreachable learns that', async (t) => {
   const h = primaryHarness(t)
   const first = await h.worker()
   await until(() => h.feeds.length > 0, 'the source')
@@ -96,7 +96,7 @@ void t.test('a worker that joins while the source is refused or away learns that
   t.same(third.sink.calls, ['replace 5 initial', 'synced', 'disconnected gone'])
 })
 
-void t.test('a worker that does not read is dropped at the bound, and holds up nobody', async (t) => {
+void t.test('a worker that does not read is dropped at the limit, and delays nobody', async (t) => {
   const maxQueuedBytes = 4 * 1024 * 1024
   const h = primaryHarness(t, { maxQueuedBytes })
   const good = await h.worker()
@@ -123,7 +123,7 @@ void t.test('a worker that does not read is dropped at the bound, and holds up n
   t.equal([...h.primary.relays()][0]?.subscribers, 1)
 })
 
-void t.test('a frame that cannot be read ends the link, whoever sent it', async (t) => {
+void t.test('an unreadable frame ends the link, whichever side sent it', async (t) => {
   const h = primaryHarness(t)
   const worker = await h.worker()
   worker.socket.write(Buffer.from([5, 0, 0, 0, 99, 0, 0, 0, 0]))
@@ -149,7 +149,7 @@ void t.test('the worse reason survives when one replacement overtakes another', 
   t.same(worker.sink.calls, ['replace 5 initial', 'abort 10 history-changed', 'replace 20 history-changed', 'apply 21'])
 })
 
-void t.test('questions are asked of the source of the prefix, and its errors come back', async (t) => {
+void t.test('requests go to the source of the prefix, and its errors come back', async (t) => {
   const h = primaryHarness(t)
   const { feed: own, channel } = await h.worker()
   await until(() => h.feeds.length > 0, 'the source')
@@ -224,28 +224,25 @@ void t.test('a worker calls the upstream through the primary, and values come ba
   await t.rejects(remote.currentRevision(), { name: 'UpstreamError', code: 'unavailable' })
 })
 
-void t.test(
-  'a worker hears nothing of a resource that it no longer wants, and can subscribe to it again',
-  async (t) => {
-    const h = primaryHarness(t)
-    const { feed: own, sink } = await h.worker()
-    await until(() => h.feeds.length > 0, 'the source')
-    const feed = h.feeds[0]!
-    replace(feed, 5, [keyValue('a', 3)])
-    await until(() => sink.revision === 5, 'the state')
-    await own.stop()
-    await until(() => [...h.primary.relays()][0]?.subscribers === 0, 'the subscription to end')
-    feed.sink.apply([put(6, 'b')])
-    own.start()
-    await until(() => sink.revision === 6, 'the state again')
-    t.same(sink.calls, ['replace 5 initial', 'replace 5 initial', 'apply 6'])
-    t.equal(h.feeds.length, 1, 'the source went on meanwhile')
-  },
-)
+void t.test('a worker gets nothing of a resource it has unsubscribed from, and can subscribe again', async (t) => {
+  const h = primaryHarness(t)
+  const { feed: own, sink } = await h.worker()
+  await until(() => h.feeds.length > 0, 'the source')
+  const feed = h.feeds[0]!
+  replace(feed, 5, [keyValue('a', 3)])
+  await until(() => sink.revision === 5, 'the state')
+  await own.stop()
+  await until(() => [...h.primary.relays()][0]?.subscribers === 0, 'the subscription to end')
+  feed.sink.apply([put(6, 'b')])
+  own.start()
+  await until(() => sink.revision === 6, 'the state again')
+  t.same(sink.calls, ['replace 5 initial', 'replace 5 initial', 'apply 6'])
+  t.equal(h.feeds.length, 1, 'the source went on meanwhile')
+})
 
 for (const seed of testSeeds(3)) {
   void t.test(
-    `workers hold what the source delivered, whenever they come and however they read (seed ${seed})`,
+    `workers hold what the source delivered, whenever they join and however they read (seed ${seed})`,
     async (t) => {
       const random = seededRandom(seed)
       const h = primaryHarness(t, { history: { maxItems: 40, maxBytes: 400_000, maxAgeMs: 1e9 } })
@@ -303,43 +300,40 @@ for (const seed of testSeeds(3)) {
   )
 }
 
-void t.test(
-  'while the primary is silent, the resources grow old and questions fail, until it answers again',
-  async (t) => {
-    const h = primaryHarness(t)
-    const clock = new VirtualClock()
-    const { sink, feed: own, primarySocket } = await h.worker(clock)
-    await until(() => h.feeds.length > 0, 'the source')
-    const feed = h.feeds[0]!
-    replace(feed, 5, [keyValue('a', 3)])
-    feed.sink.synced()
-    await until(() => sink.isSynced, 'the state')
-    let answer!: () => void
-    feed.freshness = {
-      ...feed.freshness,
-      currentRevision: () => new Promise((resolve) => (answer = () => resolve(toRevision(9)))),
-    }
-    const gone = { code: 'unavailable', message: 'the primary process does not answer' }
-    const ends = t.rejects(own.freshness.currentRevision(), gone)
-    await until(() => answer !== undefined, 'the question')
-    primarySocket.pause()
-    await passes(clock, 2_500)
-    t.equal(sink.reason, null, 'five ticks are not silence yet')
-    await passes(clock, 1_000)
-    await ends
-    await t.rejects(own.freshness.readKey(`${prefix}a` as Key), gone, 'and nothing more is asked')
-    t.equal(sink.reason, 'the primary process does not answer')
-    t.match(sink.confirmations.at(-1), { ageMs: 3_000, validMs: Infinity }, 'with the age of its last word')
-    t.match(own.status, { state: 'backing-off', reason: 'the primary process does not answer' })
-    primarySocket.resume()
-    await until(() => own.status.state === 'watching', 'its return')
-    t.equal(sink.calls.at(-1), 'synced')
-    feed.freshness = { ...feed.freshness, currentRevision: async () => toRevision(10) }
-    t.equal(await own.freshness.currentRevision(), 10)
-    await passes(clock, 10_000)
-    t.equal(own.status.state, 'watching', 'pings keep it there')
-  },
-)
+void t.test('while the primary is silent, the resources age and requests fail, until it answers again', async (t) => {
+  const h = primaryHarness(t)
+  const clock = new VirtualClock()
+  const { sink, feed: own, primarySocket } = await h.worker(clock)
+  await until(() => h.feeds.length > 0, 'the source')
+  const feed = h.feeds[0]!
+  replace(feed, 5, [keyValue('a', 3)])
+  feed.sink.synced()
+  await until(() => sink.isSynced, 'the state')
+  let answer!: () => void
+  feed.freshness = {
+    ...feed.freshness,
+    currentRevision: () => new Promise((resolve) => (answer = () => resolve(toRevision(9)))),
+  }
+  const gone = { code: 'unavailable', message: 'the primary process does not answer' }
+  const ends = t.rejects(own.freshness.currentRevision(), gone)
+  await until(() => answer !== undefined, 'the question')
+  primarySocket.pause()
+  await passes(clock, 2_500)
+  t.equal(sink.reason, null, 'five ticks are not silence yet')
+  await passes(clock, 1_000)
+  await ends
+  await t.rejects(own.freshness.readKey(`${prefix}a` as Key), gone, 'and nothing more is asked')
+  t.equal(sink.reason, 'the primary process does not answer')
+  t.match(sink.confirmations.at(-1), { ageMs: 3_000, validMs: Infinity }, 'with the age of its last word')
+  t.match(own.status, { state: 'backing-off', reason: 'the primary process does not answer' })
+  primarySocket.resume()
+  await until(() => own.status.state === 'watching', 'its return')
+  t.equal(sink.calls.at(-1), 'synced')
+  feed.freshness = { ...feed.freshness, currentRevision: async () => toRevision(10) }
+  t.equal(await own.freshness.currentRevision(), 10)
+  await passes(clock, 10_000)
+  t.equal(own.status.state, 'watching', 'pings keep it there')
+})
 
 void t.test('a worker that stops pinging is dropped, and one that never pinged is left alone', async (t) => {
   const clock = new VirtualClock()

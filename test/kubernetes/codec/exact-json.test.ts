@@ -1,7 +1,7 @@
 import t from 'tap'
 import { exactText, parseExactJson } from '../../../src/kubernetes/codec/exact-json.js'
 
-void t.test('no integer loses a digit, there and back', async (t) => {
+void t.test('no integer loses a digit, in either direction', async (t) => {
   for (const text of [
     '{"a":9007199254740993,"b":[-9223372036854775808,1],"c":{"d":null,"e":true}}',
     '{"__proto__":1,"a":"9007199254740993"}',

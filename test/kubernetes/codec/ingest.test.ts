@@ -26,7 +26,7 @@ function refused(kv: KeyValue): string {
   return isUnservable(object) ? object.unservable : ''
 }
 
-void t.test('a JSON object keeps its text; only white space between tokens goes', (t) => {
+void t.test('a JSON object keeps its text; only white space between tokens is removed', (t) => {
   const cases: [name: string, value: string, bytes: string][] = [
     ['compact', '{"metadata":{"name":"a"},"n":1}', '{"metadata":{"name":"a"},"n":1}'],
     ['spread out', ' {\n "metadata" : { } ,\t"a b" : " x "\r\n}\n', '{"metadata":{},"a b":" x "}'],
@@ -46,7 +46,7 @@ void t.test('a JSON object keeps its text; only white space between tokens goes'
   t.end()
 })
 
-void t.test('a stored value is a copy of its own, never a slice of its message', (t) => {
+void t.test('a stored value is a separate copy, never a slice of its message', (t) => {
   const message = Buffer.alloc(1_000_000, 0x20)
   for (const value of ['{"metadata":{}}', 'plain text']) {
     const at = message.write(value, 500)
@@ -58,7 +58,7 @@ void t.test('a stored value is a copy of its own, never a slice of its message',
   t.end()
 })
 
-void t.test('the name is that of the key, and the revisions are those of etcd', (t) => {
+void t.test('the name comes from the key, and the revisions from etcd', (t) => {
   const kv: KeyValue = {
     ...keyValue(
       podKey('x', 'a'),
@@ -158,7 +158,7 @@ void t.test('under a declared prefix the key decides the name, whatever the valu
   t.end()
 })
 
-void t.test('where whole objects are declared, one that is not named as its key is cannot be served', (t) => {
+void t.test('where whole objects are declared, one whose name does not match its key cannot be served', (t) => {
   const typed = '"apiVersion":"example.com/v1","kind":"Flag"'
   const good: readonly (readonly [key: string, value: string])[] = [
     ['a', `{${typed},"metadata":{"name":"a"},"spec":1}`],

@@ -56,7 +56,7 @@ function randomValue(random: Random, depth: number): unknown {
   return Object.fromEntries(items.map((item) => [strings[randomInteger(random, 0, strings.length - 1)], item]))
 }
 
-void t.test('JSON is indented as JSON.stringify does it, and nothing but white space is added', async (t) => {
+void t.test('JSON is indented like JSON.stringify, and only white space is added', async (t) => {
   const seed = testSeed(5)
   const random = seededRandom(seed)
   for (let round = 0; round < 2_000; round++) {
@@ -69,7 +69,7 @@ void t.test('JSON is indented as JSON.stringify does it, and nothing but white s
   t.equal(scanObject(indentJson(Buffer.from(odd)))?.bytes.toString(), odd)
 })
 
-void t.test('a list that comes in parts is the same YAML as the whole', async (t) => {
+void t.test('a list that arrives in parts gives the same YAML as the whole', async (t) => {
   const seed = testSeed(7)
   const random = seededRandom(seed)
   for (let round = 0; round < 500; round++) {

@@ -21,7 +21,7 @@ function render(template: string): string {
     .join('')
 }
 
-void t.test('a template renders as client-go renders it, and fails where it fails', async (t) => {
+void t.test('a template renders as in client-go, and fails where it fails there', async (t) => {
   t.ok(templates.length > 120, `${templates.length} templates`)
   for (const one of templates) {
     const template = textMember(one, 'template')
@@ -46,7 +46,7 @@ void t.test('a printer column shows what the table of the API server shows', asy
   }
 })
 
-void t.test('a path that the object does not have never reaches a prototype', async (t) => {
+void t.test('a path that the object lacks never reaches a prototype', async (t) => {
   for (const path of ['.toString', '.__proto__', '.constructor.name', '.spec.list.length']) {
     t.same(evaluatePath(parseJsonPath(path), object), [], path)
   }
@@ -54,7 +54,7 @@ void t.test('a path that the object does not have never reaches a prototype', as
   t.throws(() => parseJsonPath('.a}{.b'), JsonPathSyntaxError)
 })
 
-void t.test('what a path may look at is bounded, and counted before it is done', async (t) => {
+void t.test('the work of a path is limited, and counted before it is done', async (t) => {
   const nest = (levels: number): Json => (levels === 0 ? { leaf: 1 } : { a: nest(levels - 1), b: 'x'.repeat(100) })
   const values: readonly (readonly [string, Json])[] = [
     ['..leaf', { parts: Array.from({ length: 10_000 }, (_, leaf) => ({ leaf })) }],
@@ -73,7 +73,7 @@ void t.test('what a path may look at is bounded, and counted before it is done',
   t.throws(() => few.read('x'.repeat(100_000)), TooMuchWorkError)
 })
 
-void t.test('the columns of one row share what they may look at, and those beyond show nothing', async (t) => {
+void t.test('the columns of one row share a limit on work, and those beyond it show nothing', async (t) => {
   const spec = { size: 7, parts: Array.from({ length: 4_000 }, (_, leaf) => ({ leaf })), text: 'x'.repeat(300_000) }
   const cellsOf = (paths: readonly string[]): readonly unknown[] => {
     const columns = paths.map((jsonPath) => ({

@@ -18,7 +18,7 @@ function served(value: string): string {
   return text
 }
 
-void t.test('the resourceVersion is put in at metadata, whatever was there before', async (t) => {
+void t.test('the resourceVersion is inserted at metadata, whatever was there before', async (t) => {
   const rv = '"resourceVersion":"42"'
   const table: [string, string][] = [
     ['{"metadata":{}}', `{"metadata":{${rv}}}`],
@@ -55,7 +55,7 @@ void t.test('the resourceVersion is put in at metadata, whatever was there befor
   for (const [stored, expected] of table) t.equal(served(stored), expected, stored)
 })
 
-void t.test('without metadata that is an object there is no place for a resourceVersion', async (t) => {
+void t.test('without a metadata object there is no place for a resourceVersion', async (t) => {
   for (const text of [
     '{}',
     '{"metadata":null}',
@@ -85,7 +85,7 @@ void t.test('kind and apiVersion are the last top-level strings of that name', a
   }
 })
 
-void t.test('a value that is not exactly one JSON object is refused', async (t) => {
+void t.test('a value that is not exactly one JSON object is rejected', async (t) => {
   const refused = [
     '',
     ' ',
@@ -159,7 +159,7 @@ void t.test('depth is bounded, and needs no stack', async (t) => {
   t.equal(scanObject(Buffer.from(`{"a":${'['.repeat(1_000_000)}`)), null)
 })
 
-void t.test('the copy is exactly sized and shares no memory with the message it came in', async (t) => {
+void t.test('the copy is exactly sized and shares no memory with its message', async (t) => {
   const message = Buffer.from('xx{"metadata":{"resourceVersion":"7"}}xx')
   const bytes = scanObject(message.subarray(2, -2))!.bytes
   t.equal(bytes.buffer.byteLength, bytes.length)

@@ -31,7 +31,7 @@ void t.test('a tree is written as it was read', (t) => {
   t.end()
 })
 
-void t.test('text that is not JSON is refused', (t) => {
+void t.test('text that is not JSON is rejected', (t) => {
   for (const text of ['', '{', '{"a":}', '[1,]', '01', 'NaN', '{"a":1}x', `${'['.repeat(600)}${']'.repeat(600)}`]) {
     t.throws(() => parse(text), SyntaxError, text.slice(0, 20))
   }
@@ -39,7 +39,7 @@ void t.test('text that is not JSON is refused', (t) => {
   t.end()
 })
 
-void t.test('members given twice are reported, and the last counts', (t) => {
+void t.test('duplicate members are reported, and the last counts', (t) => {
   const { value, duplicates } = parseJsonTree(Buffer.from('{"a":1,"a":2,"b":[{"c":1,"c":2}]}'))
   t.same(duplicates, ['a', 'b.[0].c'.replace('.[', '[')])
   t.equal(encodeJsonTree(value).toString(), '{"a":2,"b":[{"c":2}]}')
@@ -54,7 +54,7 @@ void t.test('trees are equal by value', (t) => {
   t.end()
 })
 
-void t.test('YAML is read into the same trees as JSON', (t) => {
+void t.test('YAML is parsed into the same trees as JSON', (t) => {
   const rows: readonly (readonly [yaml: string, json: string])[] = [
     ['a: 1\nb: [x, "2", true, null, ~]\n', '{"a":1,"b":["x","2",true,null,null]}'],
     [

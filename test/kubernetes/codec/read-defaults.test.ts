@@ -40,7 +40,7 @@ function read(t: Test, apiVersion: string, kind: string, ...raw: Buffer[]): Reco
   return fromJson
 }
 
-void t.test('a phase that is not stored is the one that API servers answer', (t) => {
+void t.test('a missing phase is the one that API servers answer', (t) => {
   for (const [kind, expected] of [
     ['PersistentVolumeClaim', 'Pending'],
     ['PersistentVolume', 'Pending'],
@@ -53,7 +53,7 @@ void t.test('a phase that is not stored is the one that API servers answer', (t)
   t.end()
 })
 
-void t.test('a Job and a ReplicationController have the labels of their template, if none of their own', (t) => {
+void t.test('a Job and a ReplicationController have their template’s labels if they have none', (t) => {
   const labels = { a: 'b', app: 'web' }
   t.match(read(t, 'batch/v1', 'Job', metadata(text(1, 'j')), spec(template(6))), { metadata: { name: 'j', labels } })
   const controller = read(t, 'v1', 'ReplicationController', spec(template(3)))
@@ -110,7 +110,7 @@ void t.test('nothing else of an object changes', (t) => {
   t.end()
 })
 
-void t.test('a claim in a StatefulSet is given its kind', (t) => {
+void t.test('a claim in a StatefulSet gets its kind', (t) => {
   const claim = (...fields: Buffer[]): Buffer => lengthDelimited(4, metadata(...fields))
   const value = envelope('apps/v1', 'StatefulSet', spec(claim(text(1, 'data')), claim(text(1, 'copy'), text(5, 'uid'))))
   const set = JSON.parse(decodeObject(value, schema).bytes.toString()) as { spec: { volumeClaimTemplates: object[] } }

@@ -30,11 +30,11 @@ function read(spec: string): string | null {
   return bytes === null ? null : bytes.slice(bytes.indexOf('"spec":') + '"spec":'.length, -1)
 }
 
-void t.test('an object to which nothing happens keeps its bytes', async (t) => {
+void t.test('an unchanged object keeps its bytes', async (t) => {
   t.equal(read('{"kind":"x","ratio":1.50}'), null)
 })
 
-void t.test('numbers are exact after a default is filled in, whatever they are beside', async (t) => {
+void t.test('numbers are exact after a default is filled in, whatever is next to them', async (t) => {
   const exact = ['1.5', '-0.25', '0', '12', '9007199254740993', '9223372036854775807', '-9223372036854775808', '1e-7']
   for (const number of exact) {
     t.equal(read(`{"ratio":${number}}`), `{"ratio":${number},"kind":"usual"}`, number)
@@ -44,7 +44,7 @@ void t.test('numbers are exact after a default is filled in, whatever they are b
   }
 })
 
-void t.test('a null that may not be goes, and an object without one loses nothing', async (t) => {
+void t.test('a null where none is allowed is removed, and an object without one loses nothing', async (t) => {
   t.equal(read('{"none":null,"ratio":1,"kind":"x"}'), '{"ratio":1,"kind":"x"}')
   t.equal(read('{"none":"null","kind":"x"}'), null)
 })

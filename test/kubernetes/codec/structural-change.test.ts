@@ -10,7 +10,7 @@ const keeps = { 'x-kubernetes-preserve-unknown-fields': true }
 const tree = (value: unknown): Json => parseJsonTree(Buffer.from(JSON.stringify(value))).value
 const plain = (value: Json): unknown => JSON.parse(encodeJsonTree(value).toString())
 
-void t.test('defaults are filled in where a value is absent, or a null is not allowed', (t) => {
+void t.test('defaults are filled in where a value is absent, or is a null that is not allowed', (t) => {
   const schema = of({
     a: { type: 'integer', default: 1 },
     nested: of({ b: { ...text, default: 'x' } }),
@@ -69,7 +69,7 @@ for (const [what, schema, before, after] of PRUNED) {
   })
 }
 
-void t.test('the paths of pruned members are reported, up to a bound', (t) => {
+void t.test('the paths of pruned members are reported, up to a limit', (t) => {
   const schema = structuralOf(of({ l: { type: 'array', items: of({ a: text }) } }))
   const unknown = { path: [], found: [] as string[] }
   pruneUnknown(tree({ x: 1, l: [{ a: '' }, { b: 1 }] }), schema, true, unknown)

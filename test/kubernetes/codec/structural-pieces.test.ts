@@ -37,7 +37,7 @@ for (const [name, schema] of Object.entries(ROWS)) {
   })
 }
 
-void t.test('a large schema is put together in more than one turn', async (t) => {
+void t.test('a large schema is rebuilt in more than one turn', async (t) => {
   const inner = properties(20, { type: 'string' })
   const many = Object.entries(properties(3_000, {})).map(([name], i) => [
     name,

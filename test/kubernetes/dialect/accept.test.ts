@@ -87,7 +87,7 @@ void t.test('a watch is sent as lines of JSON, frames of protobuf, or server-sen
   }
 })
 
-void t.test('a form that is not available gets a 406 that lists the available ones', async (t) => {
+void t.test('an unavailable form gets a 406 that lists the available ones', async (t) => {
   const cases: [string, 'get' | 'list' | 'watch', Servable, string][] = [
     ['text/html', 'list', {}, `application/json, application/yaml, ${protobuf}`],
     ['text/event-stream', 'get', {}, `application/json, application/yaml, ${protobuf}`],
@@ -120,7 +120,7 @@ void t.test(
   },
 )
 
-void t.test('a transform is served in the version that was asked for', async (t) => {
+void t.test('a transform is served in the requested version', async (t) => {
   for (const version of ['v1', 'v1beta1']) {
     for (const kind of ['Table', 'PartialObjectMetadata']) {
       const { metaVersion, transform } = negotiate(`application/json;as=${kind};g=meta.k8s.io;v=${version}`, 'get')
@@ -131,13 +131,13 @@ void t.test('a transform is served in the version that was asked for', async (t)
   t.throws(() => negotiate('application/json;as=Table;g=meta.k8s.io;v=v2', 'get'), { code: 406 })
 })
 
-void t.test('a header of many clauses is read up to a length', async (t) => {
+void t.test('a header of many clauses is read up to a length limit', async (t) => {
   t.equal(brief(negotiate(`${'a/b;q="\\"",'.repeat(680)}*/*`, 'list')), 'json')
   t.equal(brief(negotiate(`${';'.repeat(8_000)},*/*`, 'list')), 'json')
   t.throws(() => negotiate(`${'a/b;q="\\"",'.repeat(6_800)}*/*`, 'list'), { code: 400 })
 })
 
-void t.test('errors are encoded as asked, else as JSON', async (t) => {
+void t.test('errors are encoded as requested, otherwise as JSON', async (t) => {
   const cases: [string | undefined, string][] = [
     [undefined, 'json'],
     ['application/yaml', 'yaml'],
@@ -149,7 +149,7 @@ void t.test('errors are encoded as asked, else as JSON', async (t) => {
   for (const [accept, expected] of cases) t.equal(negotiateStatus(accept), expected, String(accept).slice(0, 40))
 })
 
-void t.test('discovery is aggregated when it is asked for as v2', async (t) => {
+void t.test('discovery is aggregated when requested as v2', async (t) => {
   const v2 = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
   const beta = 'application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList'
   t.match(negotiateDiscovery(`${v2},${beta},application/json`), { aggregated: true, contentType: v2 })
@@ -160,7 +160,7 @@ void t.test('discovery is aggregated when it is asked for as v2', async (t) => {
   t.throws(() => negotiateDiscovery(beta), { code: 406, name: 'NotAcceptableError' })
 })
 
-void t.test('OpenAPI is sent as protobuf under both of its names, else as JSON', async (t) => {
+void t.test('OpenAPI is sent as protobuf under both of its names, otherwise as JSON', async (t) => {
   for (const edition of ['v2', 'v3'] as const) {
     for (const separator of ['@', '.']) {
       const name = `application/com.github.proto-openapi.spec.${edition}${separator}v1.0+protobuf`

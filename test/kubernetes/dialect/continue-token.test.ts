@@ -35,7 +35,7 @@ void t.test('every key comes back exactly, and is under the prefix', async (t) =
   t.throws(() => tokenAfter(prefix, keyFromText('/registry/nodes/a'), revision), RangeError)
 })
 
-void t.test('a text that is not a token is refused with 400', async (t) => {
+void t.test('text that is not a token is rejected with 400', async (t) => {
   const v = 'meta.k8s.io/v1'
   const bad = [
     'x',
@@ -73,12 +73,12 @@ void t.test('a text that is not a token is refused with 400', async (t) => {
   t.equal(decodeContinueToken(encoded({ v, rv: -1, start: 'a' })).revision, null, 'as Kubernetes says inconsistent')
 })
 
-void t.test('a token of the API server begins its key with a slash, and is taken', async (t) => {
+void t.test('a token from the API server begins its key with a slash, and is accepted', async (t) => {
   const token = 'eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NTM0LCJzdGFydCI6Ii9kZWZhdWx0L2J5LWhhbmQtYmFyZVx1MDAwMCJ9'
   t.strictSame(decodeContinueToken(token), { revision: 534, start: 'default/by-hand-bare\0' })
 })
 
-void t.test('an expired token is answered with one that goes on from the same key', async (t) => {
+void t.test('an expired token is answered with one that continues from the same key', async (t) => {
   const status = expiredTokenError({ revision, start: keyFromText('default/a\0') }).toStatus()
   t.match(status, { code: 410, reason: 'Expired' })
   t.strictSame(decodeContinueToken(status.metadata.continue!), { revision: null, start: 'default/a\0' })

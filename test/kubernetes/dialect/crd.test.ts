@@ -26,7 +26,7 @@ function defined(reading: DefinitionReading): Extract<DefinitionReading, { kind:
 const data = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`../../../../test/data/kube-apiserver-1.20/${name}`, import.meta.url), 'utf8'))
 
-void t.test('the definition that an API server stored (as v1beta1) is read as the one it answered', async (t) => {
+void t.test('a definition stored by an API server (as v1beta1) is read as the one it answered', async (t) => {
   const { resources, storageVersion } = defined(readDefinition(data('stored-crd.json'), '/registry/'))
   t.equal(storageVersion, 'v1')
   t.equal(resources.length, 1)
@@ -56,7 +56,7 @@ void t.test('the definition that an API server stored (as v1beta1) is read as th
   if (resources[0]) t.same(tableRow(resources[0], object, now).cells, real?.rows[0], 'and its table too')
 })
 
-void t.test('every served version is a resource of its own, over the same keys', async (t) => {
+void t.test('every served version is a separate resource over the same keys', async (t) => {
   const { resources, storageVersion } = defined(
     define({ versions: [version('v1beta1'), version('v1', true), version('v1alpha1', false, false)] }),
   )
@@ -96,12 +96,12 @@ void t.test('the members of a version take precedence over those for all version
   })
 })
 
-void t.test('v1beta1 may name its only version in one word', async (t) => {
+void t.test('v1beta1 may name its only version as a plain string', async (t) => {
   const { resources } = defined(define({ versions: undefined, version: 'v1alpha1', scope: 'Cluster' }))
   t.match(resources, [{ resource: { version: 'v1alpha1', namespaced: false } }])
 })
 
-void t.test('every version is served, also where a webhook converts between them', async (t) => {
+void t.test('every version is served, even if a webhook converts between them', async (t) => {
   const { resources, conversion } = defined(
     define({ conversion: { strategy: 'Webhook' }, versions: [version('v1'), version('v2', true)] }),
   )
@@ -130,7 +130,7 @@ void t.test('a definition is served once it is established; without conditions i
   })
 })
 
-void t.test('an object that is not a definition is refused with its reason, and nothing is thrown', async (t) => {
+void t.test('an object that is not a definition is rejected with its reason, and nothing is thrown', async (t) => {
   const bad: readonly (readonly [object, RegExp])[] = [
     [{ group: '' }, /spec.group ""/],
     [{ group: 'nodots' }, /spec.group/],
@@ -153,7 +153,7 @@ void t.test('an object that is not a definition is refused with its reason, and 
   if (odd.resources[0]) t.same(tableRow(odd.resources[0], { metadata: { name: 'a' } }, 0).cells.length, 4)
 })
 
-void t.test('a definition comes, changes and goes as one', async (t) => {
+void t.test('a definition appears, changes and disappears as a unit', async (t) => {
   const registry = new ResourceRegistry()
   const owner = ownerOfDefinition('caches.edge.example.com')
   registry.set(owner, defined(define({ versions: [version('v1', true), version('v2')] })).resources)
@@ -164,7 +164,7 @@ void t.test('a definition comes, changes and goes as one', async (t) => {
   t.equal(registry.hasGroup('edge.example.com'), false)
 })
 
-void t.test('the versions of a definition share what it says, whose fingerprint changes with it alone', async (t) => {
+void t.test('the versions of a definition share its content, whose fingerprint changes only with it', async (t) => {
   const schema = { openAPIV3Schema: { type: 'object' } }
   const read = (spec: object, more: object = {}): DefinitionReading =>
     readDefinition(

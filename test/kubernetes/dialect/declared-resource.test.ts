@@ -16,7 +16,7 @@ void t.test('by default everything in the table is served except Secrets', async
   )
 })
 
-void t.test('--resource secrets adds Secrets, in their place', async (t) => {
+void t.test('--resource secrets adds Secrets, in their position', async (t) => {
   const { resources, problems } = resolveResources({ names: ['secrets', 'pods'] })
   t.same(problems, [])
   const ids = resources.map(({ resource }) => resourceId(resource))
@@ -25,7 +25,7 @@ void t.test('--resource secrets adds Secrets, in their place', async (t) => {
   t.ok(ids.indexOf('secrets') < ids.indexOf('deployments.apps'))
 })
 
-void t.test('--resource=-NAME leaves a resource out, under every group and version that has its keys', async (t) => {
+void t.test('--resource=-NAME omits a resource, under every group and version with its keys', async (t) => {
   for (const [names, expected] of [
     [['-events'], ['events', 'events.events.k8s.io']],
     [['-events.events.k8s.io'], ['events', 'events.events.k8s.io']],
@@ -50,7 +50,7 @@ void t.test('--resource=-NAME leaves a resource out, under every group and versi
   }
 })
 
-void t.test('what cannot be left out is refused by its name', async (t) => {
+void t.test('what cannot be omitted is rejected by name', async (t) => {
   for (const [name, why] of [
     ['-event', /"-event" is not a known resource; a custom one is left out as -NAME\.GROUP/],
     ['-', /"-" is not a known resource/],
@@ -110,7 +110,7 @@ void t.test('the kind is derived from the name', async (t) => {
   }
 })
 
-void t.test('an entry of the config sets the rest', async (t) => {
+void t.test('an entry in the config sets the rest', async (t) => {
   const declaration: ResourceDeclaration = {
     name: 'routes',
     prefix: '/edge/routes/',

@@ -33,7 +33,7 @@ function start(options: ConstructorParameters<typeof Discovery>[1] = {}): {
 
 const json = (document: Document | null): unknown => JSON.parse(document?.body.toString() ?? 'null')
 
-void t.test('discovery tells by a hash in which version a kind is stored, where that is known', async (t) => {
+void t.test('discovery contains a hash of the version in which a kind is stored, if known', async (t) => {
   const { registry, discovery } = start()
   const older = custom('edge.example.com', 'v1beta1').resource
   const versions = [older, { ...older, version: 'v1' }]
@@ -157,7 +157,7 @@ void t.test('a document is the same bytes until the registry changes', async (t)
   t.equal(discovery.apiGroup('edge.example.com'), null)
 })
 
-void t.test('two replicas that learnt of the same definitions in another order say the same', async (t) => {
+void t.test('two replicas that learnt of the same definitions in a different order serve the same', async (t) => {
   const crds = [
     custom('b.example', 'v1'),
     custom('a.example', 'v1beta1', 'zebras'),
@@ -172,12 +172,12 @@ void t.test('two replicas that learnt of the same definitions in another order s
   t.match(json(one.discovery.apiGroup('a.example')), { preferredVersion: { version: 'v1' } })
 })
 
-void t.test('versions are preferred as Kubernetes prefers them', async (t) => {
+void t.test('versions are ordered by Kubernetes’ preference', async (t) => {
   const inOrder = ['v10', 'v2', 'v1', 'v11beta2', 'v10beta3', 'v3beta1', 'v12alpha1', 'v11alpha2', 'foo1', 'foo10']
   t.same(inOrder.toReversed().sort(compareVersions), inOrder)
 })
 
-void t.test('/version is one that kubectl is content with, and says who answers', async (t) => {
+void t.test('/version satisfies kubectl, and says who answers', async (t) => {
   t.match(json(start({ productVersion: '0.1.0' }).discovery.version()), {
     major: '1',
     minor: '32',

@@ -45,7 +45,7 @@ void t.test('an absent field reads as the API server computes it', async (t) => 
   }
 })
 
-void t.test('each kind takes the labels that the API server takes, and refuses others in its words', async (t) => {
+void t.test('each kind accepts the API server’s labels, and rejects others in its words', async (t) => {
   const plain = (label: string): string => `field label not supported: ${label}`
   const byDefault = (label: string): string =>
     `"${label}" is not a known field selector: only "metadata.name", "metadata.namespace"`
@@ -90,7 +90,7 @@ void t.test('each kind takes the labels that the API server takes, and refuses o
   t.throws(() => parseFieldSelector('b=x,a', labelsOf('pods')), { message: /can't understand 'a'/ }, 'grammar first')
 })
 
-void t.test('a custom resource takes its name, its namespace and what its definition names', async (t) => {
+void t.test('a custom resource accepts its name, its namespace and what its definition names', async (t) => {
   const served = (scope: string, fields: readonly string[]): ServedResource => {
     const version = {
       name: 'v1',
@@ -139,7 +139,7 @@ void t.test('a selector promises only what every match has', async (t) => {
   t.strictSame(terms('pods', 'spec.nodeName=n1'), [{ path: 'spec.nodeName', value: 'n1' }])
 })
 
-void t.test('an empty term selects everything, also beside others', async (t) => {
+void t.test('an empty term selects everything, even beside others', async (t) => {
   t.ok(parseFieldSelector('=').isEmpty)
   t.ok(parseFieldSelector('!=').isEmpty)
   t.equal(parseFieldSelector('=,a=1').canonical, 'a=1')

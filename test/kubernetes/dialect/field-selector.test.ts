@@ -44,7 +44,7 @@ void t.test('selectors that mean the same have the same canonical text', async (
   t.not(parseFieldSelector('a=1').canonical, parseFieldSelector('a!=1').canonical)
 })
 
-void t.test('a bad field selector is a 400 that names the place', async (t) => {
+void t.test('a bad field selector is a 400 that gives the position', async (t) => {
   const table: [string, RegExp][] = [
     ['a', /invalid field selector: can't understand 'a' \(character 1\)/],
     ['a=1,b', /can't understand 'b' \(character 5\)/],

@@ -64,7 +64,7 @@ void t.test('a list has the keys that begin with the text, in pages too', async 
   )
 })
 
-void t.test('a watch sees what begins with the text, in its state and after it', async (t) => {
+void t.test('a watch sees what begins with the text, in its state and afterwards', async (t) => {
   const app = await startFlags(t)
   const response = await fetch(`${app.url}${FLAGS}?watch=1&prefix=eu/&timeoutSeconds=60`)
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
@@ -90,7 +90,7 @@ void t.test('a watch sees what begins with the text, in its state and after it',
   )
 })
 
-void t.test('our client and our commands ask for a part', async (t) => {
+void t.test('our client and our commands request a part', async (t) => {
   const app = await startFlags(t)
   const informer = new SharedInformer({ transport: fetchTransport({ server: app.url }), path: FLAGS, prefix: 'eu/' })
   informer.start()
@@ -108,7 +108,7 @@ void t.test('our client and our commands ask for a part', async (t) => {
   t.notMatch(watch.stdout(), /flags\/eu/)
 })
 
-void t.test('a part is refused where it has no meaning, and never forgotten', async (t) => {
+void t.test('a part is rejected where it has no meaning, and never ignored', async (t) => {
   const app = await startApp(t, {
     flags: [
       '--config',
@@ -151,7 +151,7 @@ void t.test('a part is refused where it has no meaning, and never forgotten', as
   t.match(options, { code: 405, message: /: OPTIONS needs --cors-allowed-origins$/ })
 })
 
-void t.test('Policy allows a part by the keys in it; other modes judge it as the whole resource', async (t) => {
+void t.test('Policy allows a part by the keys in it; other modes authorize it like the whole resource', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'prefix-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   writeFileSync(join(folder, 'tokens.csv'), 'ann,ann,1\nbob,bob,2\neve,eve,3\n')

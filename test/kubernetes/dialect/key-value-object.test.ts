@@ -50,7 +50,7 @@ function wrap(plural: string, key: string | Buffer, value: string | Buffer, leas
   return JSON.parse(bytes.toString()) as Record<string, unknown>
 }
 
-void t.test('text is shown as text, with all that etcd knows of the key', async (t) => {
+void t.test('text is shown as text, with everything that etcd knows about the key', async (t) => {
   t.same(wrap('flags', '/flags/eu/checkout', 'on', '7587862094709768000'), {
     apiVersion: 'distributary.io/v1',
     kind: 'Flag',
@@ -143,7 +143,7 @@ void t.test(
   },
 )
 
-void t.test('random JSON and what is almost JSON come back as they are', async (t) => {
+void t.test('random JSON and near-JSON come back unchanged', async (t) => {
   const seed = Number(process.env['SEED'] ?? 38_11)
   const random = seededRandom(seed)
   const pieces = [

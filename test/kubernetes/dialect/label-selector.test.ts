@@ -74,7 +74,7 @@ void t.test('selectors that mean the same have the same canonical text', async (
   t.equal(new Set(distinct.map((text) => parseLabelSelector(text).canonical)).size, distinct.length)
 })
 
-void t.test('a selector gives the index its equality terms and the labels it reads', async (t) => {
+void t.test('a selector gives the index its equality terms and the labels it uses', async (t) => {
   const selector = parseLabelSelector('b in (x),a=1,c!=2,d,e in (1,2),a')
   t.strictSame(selector.equalityTerms(), [
     { path: 'metadata.labels[a]', value: '1' },

@@ -30,7 +30,7 @@ void t.test('the resourceVersion of a get decides how fresh the answer is', asyn
   })
 })
 
-void t.test('every combination of the parameters of a list is understood as by the API server', async (t) => {
+void t.test('every combination of a list’s parameters is understood as in the API server', async (t) => {
   const exact = { kind: 'exact', revision: five }
   const notOlder = { kind: 'not-older-than', revision: five }
   const table: [string, object, number | null][] = [
@@ -69,7 +69,7 @@ void t.test('every combination of the parameters of a list is understood as by t
   }
 })
 
-void t.test('forbidden combinations for a list are refused with 422 and the API server’s causes', async (t) => {
+void t.test('forbidden combinations for a list are rejected with 422 and the API server’s causes', async (t) => {
   const table: [string, [string, RegExp][]][] = [
     ['resourceVersionMatch=Exact', [['resourceVersionMatch', /forbidden unless resourceVersion is provided/]]],
     ['resourceVersionMatch=NotOlderThan', [['resourceVersionMatch', /forbidden unless resourceVersion is provided/]]],
@@ -114,7 +114,7 @@ void t.test('forbidden combinations for a list are refused with 422 and the API 
   }
 })
 
-void t.test('malformed parameters of a list are refused with 400', async (t) => {
+void t.test('malformed parameters of a list are rejected with 400', async (t) => {
   const table: [string, RegExp][] = [
     ['limit=x', /^limit: strconv.ParseInt: parsing "x": invalid syntax$/],
     ['limit=', /parsing "": invalid syntax/],
@@ -161,7 +161,7 @@ void t.test('the parameters of a watch decide where it starts', async (t) => {
   for (const [text, start] of table) t.strictSame(parseWatchParameters(query(text)).start, start, text)
 })
 
-void t.test('forbidden combinations for a watch are refused with 422', async (t) => {
+void t.test('forbidden combinations for a watch are rejected with 422', async (t) => {
   const table: [string, RegExp[]][] = [
     ['sendInitialEvents=true', [/requires setting resourceVersionMatch to NotOlderThan/]],
     ['sendInitialEvents=false&resourceVersion=5', [/requires setting resourceVersionMatch/]],
@@ -188,7 +188,7 @@ void t.test('forbidden combinations for a watch are refused with 422', async (t)
   }
 })
 
-void t.test('timeout, bookmarks and compression of a watch are read, and malformed ones are refused', async (t) => {
+void t.test('timeout, bookmarks and compression of a watch are parsed, and malformed ones are rejected', async (t) => {
   const plain = parseWatchParameters(query('resourceVersion=5'))
   t.match(plain, {
     bookmarks: false,
@@ -237,14 +237,14 @@ void t.test('a name in the path is a field selector, and must not contradict one
   t.equal(parseWatchParameters(query('resourceVersion=5'), { name: 'x' }).selector.requiredValue('metadata.name'), 'x')
 })
 
-void t.test('the watch parameter is read as Go reads a flag', async (t) => {
+void t.test('the watch parameter is parsed as Go parses a flag', async (t) => {
   for (const text of ['watch=1', 'watch=true', 'watch=', 'watch', 'watch=yes', 'watch=1&watch=0'])
     t.ok(isWatch(query(text)), text)
   for (const text of ['', 'watch=0', 'watch=false', 'watch=False', 'watch=0&watch=1', 'Watch=1'])
     t.notOk(isWatch(query(text)), text)
 })
 
-void t.test('parsed query objects are read alike, whatever their prototype', async (t) => {
+void t.test('parsed query objects are treated alike, whatever their prototype', async (t) => {
   t.ok(isWatch({ watch: ['1', '0'] }))
   t.ok(isWatch({ watch: 'true' }))
   t.notOk(isWatch({ watch: undefined }))
@@ -252,7 +252,7 @@ void t.test('parsed query objects are read alike, whatever their prototype', asy
   t.notOk(isWatch(Object.create({ watch: '1' }) as Record<string, string>))
 })
 
-void t.test('the old paths of watches take the options of a list, as in the API server', async (t) => {
+void t.test('the old watch paths take the options of a list, as in the API server', async (t) => {
   const start = (text: string): object => parseWatchParameters(query(text), { legacyWatch: true }).start
   const state = { kind: 'initial-state', endBookmark: false }
   t.strictSame(start(''), { ...state, freshness: { kind: 'consistent' } })
@@ -274,7 +274,7 @@ void t.test('the old paths of watches take the options of a list, as in the API 
 
 const pods = wellKnownResources().find(({ resource }) => resource.plural === 'pods')!.resource
 
-void t.test('a list of one object makes no pages, so a revision means no older one', async (t) => {
+void t.test('a list of one object has no pages, so a revision means "not older than"', async (t) => {
   const read = (text: string, namespace: string): object => {
     return parseListParameters(query(`limit=1&resourceVersion=5&fieldSelector=${text}`), { resource: pods, namespace })
       .read
@@ -287,12 +287,12 @@ void t.test('a list of one object makes no pages, so a revision means no older o
   t.strictSame(read('metadata.name!%3Da', 'default'), exact)
 })
 
-void t.test('a limit counts for 00, and not for 0', async (t) => {
+void t.test('a limit counts for 00, but not for 0', async (t) => {
   t.match(parseListParameters(query('limit=2&resourceVersion=00')), { read: { kind: 'cached' }, limit: 2 })
   t.match(parseListParameters(query('limit=2&resourceVersion=0')), { read: { kind: 'cached' }, limit: null })
 })
 
-void t.test('of events a limit counts for 0 too: the API server keeps no watch cache of them', async (t) => {
+void t.test('for events a limit counts for 0 too: the API server has no watch cache for them', async (t) => {
   const known = wellKnownResources().filter(({ resource: { plural } }) => plural === 'events' || plural === 'pods')
   t.equal(known.length, 3)
   for (const { resource } of known) {

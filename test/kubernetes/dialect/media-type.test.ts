@@ -2,7 +2,7 @@ import t from 'tap'
 
 import { acceptsGzip, bodyMediaType, parseAccept, parseMediaType } from '../../../src/kubernetes/dialect/media-type.js'
 
-void t.test('clauses are sorted by quality, then by breadth, then in the order written', async (t) => {
+void t.test('clauses are sorted by quality, then by breadth, then as written', async (t) => {
   const order = (header: string): string[] => parseAccept(header).map(({ type, subtype }) => `${type}/${subtype}`)
   t.strictSame(order('*/*, a/*, a/b, c/d'), ['a/b', 'c/d', 'a/*', '*/*'])
   t.strictSame(order('a/b;q=0.1, */*;q=0.9, c/d;q=0.9'), ['c/d', '*/*', 'a/b'])
@@ -26,7 +26,7 @@ void t.test('quoted parameters may contain separators, and the first of a name c
   t.equal(parseAccept('a/b;x="1,2", c/d').length, 2)
 })
 
-void t.test('a body in an unknown media type is refused with 415', async (t) => {
+void t.test('a body in an unknown media type is rejected with 415', async (t) => {
   const readable = ['application/json', 'application/yaml'] as const
   t.equal(bodyMediaType(undefined, readable), 'application/json')
   t.equal(bodyMediaType(' ', readable), 'application/json')

@@ -31,7 +31,7 @@ const path = {
   parameters: [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }],
 }
 
-void t.test('a document in protobuf says what it says in JSON', async (t) => {
+void t.test('a document in protobuf has the same content as in JSON', async (t) => {
   const document = {
     openapi: '3.0.0',
     info: { title: 'distributary', version: 'v1' },
@@ -41,7 +41,7 @@ void t.test('a document in protobuf says what it says in JSON', async (t) => {
   t.same(decodeOpenApi(v3Protobuf(document)), parseLossless(JSON.stringify(document)))
 })
 
-void t.test('what a message has no room for is left out', async (t) => {
+void t.test('what the message cannot hold is dropped', async (t) => {
   const document = (one: object): object => ({ components: { schemas: { K: one } } })
   const told = decodeOpenApi(
     v3Protobuf(document({ minimum: 0, nullable: false, default: [1], title: '', example: 1 }) as never),

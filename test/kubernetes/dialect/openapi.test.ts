@@ -192,7 +192,7 @@ void t.test('a custom resource has its definition’s schema, and the index chan
   t.same(paths(openApi), before)
 })
 
-void t.test('a null in a definition’s schema says nothing, and breaks no document', async (t) => {
+void t.test('a null in a definition’s schema has no meaning, and breaks no document', async (t) => {
   const nulls = { required: null, enum: null, items: null, additionalProperties: null, minLength: null, nullable: null }
   const { registry, openApi } = start({ schemas })
   const openAPIV3Schema = {
@@ -320,7 +320,7 @@ void t.test('the v2 document has every kind, in the grammar of v2', async (t) =>
   t.ok(v2.definitions['io.k8s.api.core.v1.Pod'], 'the built-in kinds as well')
 })
 
-void t.test('the v2 document in protobuf says the same', async (t) => {
+void t.test('the v2 document in protobuf has the same content', async (t) => {
   const { openApi } = start({ schemas })
   const v2 = JSON.parse((await openApi.v2('json')).body.toString()) as V2
   const { body } = await openApi.v2('protobuf')

@@ -11,7 +11,7 @@ function projected(json: string, fields: string): string {
   return project(scanObject(Buffer.from(json))!.bytes, parseProjection(fields)).bytes.toString()
 }
 
-void t.test('a projection contains only the chosen parts, unchanged and in the order of the document', async (t) => {
+void t.test('a projection contains only the chosen parts, unchanged and in document order', async (t) => {
   const pod =
     '{"kind":"Pod","apiVersion":"v1","metadata":{"uid":"u","name":"a","labels":{"x":"1"},"namespace":"n"},' +
     '"spec":{"containers":[{"image":"i","n":9007199254740993}],"nodeName":"n1"},"status":{"phase":"Running","n":1.10}}'
@@ -95,7 +95,7 @@ void t.test('equal choices have one canonical text', async (t) => {
   t.equal(canonical(canonical('a\\,b,c\\.d')), 'a\\,b,c\\.d')
 })
 
-void t.test('a text that is not a list of paths is refused with 400', async (t) => {
+void t.test('text that is not a list of paths is rejected with 400', async (t) => {
   const bad = [
     ',',
     'a,',

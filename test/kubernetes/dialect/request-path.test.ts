@@ -22,7 +22,7 @@ registry.set(
 )
 const parse = (path: string): RequestPath => parseRequestPath(path, (...names) => registry.find(...names))
 
-void t.test('the paths of documents are recognised', async (t) => {
+void t.test('the paths of documents are recognized', async (t) => {
   const table: readonly (readonly [path: string, expected: RequestPath])[] = [
     ['/api', { kind: 'api-versions' }],
     ['/api/', { kind: 'api-versions' }],
@@ -62,7 +62,7 @@ type Expected = Partial<Pick<ResourcePath, 'namespace' | 'name' | 'subresource' 
   of: string | null
 }
 
-void t.test('the paths of resources are recognised', async (t) => {
+void t.test('the paths of resources are recognized', async (t) => {
   const table: readonly (readonly [path: string, expected: Expected])[] = [
     ['/api/v1/pods', { of: 'pods' }],
     ['/api/v1/pods/', { of: 'pods' }],
@@ -133,7 +133,7 @@ void t.test('an old watch path may name an object without its namespace', async 
   t.match(parse('/api/v1/pods/a'), { name: 'a', legacyWatch: false, served: undefined })
 })
 
-void t.test('a path that could be read in two ways is refused', async (t) => {
+void t.test('an ambiguous path is rejected', async (t) => {
   const bad = [
     '/api/v1/namespaces/./pods',
     '/api/v1/namespaces/../pods',
@@ -195,7 +195,7 @@ void t.test('a path is decoded as a whole and then split, as the API server does
   t.match(parse('/api/v1/namespaces/a/pods/p/proxy/%FF//x'), { subresource: 'proxy/\uFFFD//x' })
 })
 
-void t.test('a name that no object can have is refused in the API server’s words', async (t) => {
+void t.test('a name that no object can have is rejected in the API server’s words', async (t) => {
   const check = (path: string): void => {
     const parsed = parse(path)
     if (parsed.kind === 'resource') checkName(parsed)
@@ -217,7 +217,7 @@ void t.test('a name that no object can have is refused in the API server’s wor
   }
 })
 
-void t.test('any path at all is answered or refused, in time that its length bounds', async (t) => {
+void t.test('every possible path is answered or rejected, in time bounded by its length', async (t) => {
   const random = seededRandom(7)
   const pick = <T>(items: readonly T[]): T => items[Math.floor(random.next() * items.length)]!
   const pieces = [

@@ -31,7 +31,7 @@ function start(): { registry: ResourceRegistry; changes: RegistryChange[] } {
   return { registry, changes }
 }
 
-void t.test('an owner’s entries come, change and go together, and each change is reported once', async (t) => {
+void t.test('an owner’s entries appear, change and disappear together, and each change is reported once', async (t) => {
   const { registry, changes } = start()
   const before = registry.generation
   t.same(registry.set('crd/caches', [servedResource(cache('v1'), 'custom'), servedResource(cache('v2'), 'custom')]), [])
@@ -75,7 +75,7 @@ void t.test('no owner can take the path of another', async (t) => {
   t.equal(changes[0]?.added.length, 1)
 })
 
-void t.test('groups and versions are known, and a listener can leave', async (t) => {
+void t.test('groups and versions are known, and a listener can be removed', async (t) => {
   const { registry } = start()
   t.ok(registry.hasGroup(''))
   t.ok(registry.hasGroup('apps', 'v1'))

@@ -44,7 +44,7 @@ void t.test('a Status is the same object in JSON, indented JSON and YAML', async
   t.equal(yaml.headers['content-type'], 'application/yaml')
 })
 
-void t.test('Retry-After is sent whenever the details name a time, in whole seconds', async (t) => {
+void t.test('Retry-After is sent whenever the details contain a delay, in whole seconds', async (t) => {
   t.equal(statusResponse(new TooManyRequestsError('listing', 7), 'json').headers['retry-after'], '7')
   t.equal(statusResponse(new TooManyRequestsError('listing', 0.2), 'json').headers['retry-after'], '1')
   t.notOk('retry-after' in statusResponse(ExpiredError.tooOld(toRevision(2), toRevision(9)), 'json').headers)

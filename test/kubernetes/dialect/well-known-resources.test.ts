@@ -101,7 +101,7 @@ void t.test('a row is found by its plural, its group, or its version', async (t)
   t.equal(findWellKnown(table, ''), undefined)
 })
 
-void t.test('the etcd prefix is taken as the API server takes it', async (t) => {
+void t.test('the etcd prefix is interpreted as in the API server', async (t) => {
   for (const [given, expected] of [
     ['/registry', '/registry/pods/'],
     ['registry/', '/registry/pods/'],
@@ -129,7 +129,7 @@ void t.test('alpha and beta versions are enabled one by one or together, and not
   for (const name of ['resource.k8s.io/v1', 'api/ga', 'api', 'pods', 'batch/v1beta1', '']) t.same(named(name), [], name)
 })
 
-void t.test('only Secrets wait for their name, and only other versions wait to be asked for', async (t) => {
+void t.test('only Secrets must be named, and only other versions must be requested', async (t) => {
   t.same(
     table.filter(({ served }) => served === 'by-name').map(({ resource }) => resource.plural),
     ['secrets'],

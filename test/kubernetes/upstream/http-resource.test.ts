@@ -75,7 +75,7 @@ void t.test('in a chain of three servers a consistent read of the last sees a wr
   )
 })
 
-void t.test('the resources of the other server are served, custom ones soon, Secrets only by name', async (t) => {
+void t.test('the other server’s resources are served, custom ones soon, Secrets only by name', async (t) => {
   const secret = { kind: 'Secret', apiVersion: 'v1', metadata: { name: 's', namespace: 'a' }, data: {} }
   const front = await frontOf(t, {
     flags: ['--resource', 'secrets', '--resource', 'flags=/config/flags/'],
@@ -173,7 +173,7 @@ void t.test('an API server of any version is asked for its state as a stream', a
 })
 
 void t.test(
-  'who we are there: a kubeconfig; without, what may not be listed says so and holds up nobody',
+  'our identity there: from a kubeconfig; without one, forbidden lists say so and delay nobody',
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'distributary-upstream-'))
     t.teardown(() => rmSync(directory, { recursive: true, force: true }))

@@ -31,7 +31,7 @@ async function metricAt({ url }: AppHarness): Promise<number> {
 }
 
 void t.test(
-  'when etcd stops, every server of a chain says how old its content is, and is unready if it should be',
+  'when etcd stops, every server of a chain reports how old its content is, and is unready if it should be',
   async (t) => {
     const etcd = await startEtcd(t)
     const upstream = connectEtcd({ endpoints: [etcd.url] })
@@ -79,7 +79,7 @@ void t.test(
   },
 )
 
-void t.test('what the other server says is added to the time since it was asked', (t) => {
+void t.test('an age reported by the other server grows with the time since the request', (t) => {
   const ages = new RemoteAges()
   t.equal(ages.of('pods', 1_000), null, 'nothing is known')
   ages.answered(

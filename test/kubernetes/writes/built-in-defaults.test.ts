@@ -76,7 +76,7 @@ const LATER_THAN_1_20 = [
   'StatefulSet.spec.persistentVolumeClaimRetentionPolicy',
 ]
 
-void t.test('the answers of a real API server have all its defaults but those of later releases', (t) => {
+void t.test('the answers of a real API server have all its defaults except those of later releases', (t) => {
   const defaults = new BuiltInDefaults(kubernetesSchema())
   const { value } = parseJsonTree(readFileSync('test/data/kube-apiserver-1.20/answers.json'))
   const answers = Object.values(value as Record<string, { readonly object: JsonRecord }>)
@@ -98,7 +98,7 @@ function difference(before: unknown, after: unknown): string[] {
   )
 }
 
-void t.test('numbers beyond doubles and members that nobody knows are left alone', (t) => {
+void t.test('numbers beyond doubles and unknown members are left alone', (t) => {
   const defaults = new BuiltInDefaults(kubernetesSchema())
   const text =
     '{"apiVersion":"apps/v1","kind":"ReplicaSet","spec":{"minReadySeconds":9007199254740993,"odd":1.0,"replicas":null}}'
@@ -111,7 +111,7 @@ void t.test('numbers beyond doubles and members that nobody knows are left alone
   t.end()
 })
 
-void t.test('an image of any length is looked at in no time', (t) => {
+void t.test('an image name of any length is parsed in no time', (t) => {
   t.equal(pullPolicyOf(`${'a.'.repeat(50_000)}!`), 'IfNotPresent')
   t.equal(pullPolicyOf(`${'a-'.repeat(500)}!`), 'IfNotPresent')
   t.end()

@@ -34,7 +34,7 @@ function definition(openAPIV3Schema: object): object {
 }
 
 void t.test(
-  'rules in CEL are never ignored in silence: a definition with them, and its objects, get a Warning',
+  'CEL rules are never silently ignored: a definition with them, and its objects, get a Warning',
   async (t) => {
     const { url } = await startApp(t, { flags: ['--enable-writes'] })
     const post = async (path: string, body: object): Promise<{ code: number; warning: string }> => {

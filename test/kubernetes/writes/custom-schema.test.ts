@@ -18,7 +18,7 @@ function causes(schema: Schema, object: unknown): readonly string[] {
     .map(({ field, message, reason }) => `${field}: ${message} (${reason})`)
 }
 
-void t.test('a schema refuses what it does not allow', (t) => {
+void t.test('a schema rejects what it does not allow', (t) => {
   const rows: readonly (readonly [schema: Schema, object: unknown, ...causes: readonly (string | RegExp)[]])[] = [
     [
       of({ a: { type: 'string' } }),
@@ -102,7 +102,7 @@ void t.test('a schema refuses what it does not allow', (t) => {
   t.end()
 })
 
-void t.test('items that must differ may be objects, and many', (t) => {
+void t.test('items that must be unique may be objects, and many', (t) => {
   const schema = of({ list: { type: 'array', uniqueItems: true } })
   const objects = Array.from({ length: 60_000 }, (_, i) => ({ name: `n${i}`, at: [i] }))
   t.same(causes(schema, { list: objects }), [], 'all of them differ')

@@ -240,7 +240,7 @@ function disrupted(pods: number): Record<string, string> {
   return Object.fromEntries(Array.from({ length: pods }, (_, i) => [`p${i}`, '2026-01-01T00:00:00Z']))
 }
 
-void t.test('what the budgets say', async (t) => {
+void t.test('what the budgets decide', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes'] })
   for (const one of CASES) {
     const budgets = one.budgets ?? [budget()]
@@ -278,7 +278,7 @@ async function judge(t: Test, h: AppHarness, { name, code, cause, retryAfter, me
   })
 }
 
-void t.test('the last disruption is spent in the words of the controller', async (t) => {
+void t.test('the last spent disruption is reported in the controller’s words', async (t) => {
   const conditions = [
     { type: 'Odd', status: 'True' },
     {
@@ -298,7 +298,7 @@ void t.test('the last disruption is spent in the words of the controller', async
   ])
 })
 
-void t.test('a dry run is answered as the eviction would be, and changes nothing', async (t) => {
+void t.test('a dry run is answered like the eviction, and changes nothing', async (t) => {
   const all = { deleteOptions: { dryRun: ['All'] } }
   for (const [fields, query] of [
     [{}, '?dryRun=All'],
@@ -313,7 +313,7 @@ void t.test('a dry run is answered as the eviction would be, and changes nothing
   }
 })
 
-void t.test('the preconditions of its deleteOptions count', async (t) => {
+void t.test('the preconditions in its deleteOptions count', async (t) => {
   for (const status of [ready('True'), ready('False'), ready('False', 'Pending'), ready('False', 'Failed')]) {
     const h = await start(t, webPod(status))
     const { resourceVersion } = (await read(h, `${PODS}/a`))!.metadata
@@ -327,7 +327,7 @@ void t.test('the preconditions of its deleteOptions count', async (t) => {
   }
 })
 
-void t.test('watchers see why a pod went', async (t) => {
+void t.test('watchers see why a pod was evicted', async (t) => {
   const h = await start(t, webPod())
   const { resourceVersion } = (await read(h, `${PODS}/a`))!.metadata
   t.equal((await evict(h)).code, 201)
@@ -358,7 +358,7 @@ void t.test('a pod with a finalizer is marked, and evicted again at no cost', as
   }
 })
 
-void t.test('of many evictions at once a budget allows as many as it has', async (t) => {
+void t.test('of many evictions at once a budget allows as many as it has left', async (t) => {
   const names = Array.from({ length: 12 }, (_, i) => `p${i}`)
   const h = await startApp(t, {
     flags: ['--enable-writes'],
@@ -389,7 +389,7 @@ void t.test('of many evictions at once a budget allows as many as it has', async
   t.equal(Object.keys(disruptedPods as object).length, 5)
 })
 
-void t.test('what is no eviction of this pod is refused', async (t) => {
+void t.test('anything but an eviction of this pod is rejected', async (t) => {
   const h = await start(t, webPod())
   t.match(await evict(h, {}, '', 'b'), {
     code: 400,
@@ -409,7 +409,7 @@ void t.test('what is no eviction of this pod is refused', async (t) => {
   t.match(await evict(h), { code: 404, body: { message: 'pods "a" not found', details: { name: 'a', kind: 'pods' } } })
 })
 
-void t.test('a server that does not write evicts nothing, and does not say that it could', async (t) => {
+void t.test('a server without writes evicts nothing, and does not claim that it could', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': webPod() } })
   t.match(await evict(h), { code: 405, body: { message: /needs --enable-writes/ } })
   const { resources } = (await (await fetch(`${h.url}/api/v1`)).json()) as { resources: readonly { name: string }[] }
@@ -433,7 +433,7 @@ void t.test('a drain finds it in discovery', async (t) => {
   )
 })
 
-void t.test('a controller that counted before the eviction is told so, and counts again', async (t) => {
+void t.test('a controller that counted before the eviction gets a conflict, and counts again', async (t) => {
   const h = await start(t, webPod())
   const counted = (await read(h, `${BUDGETS}/web`))!
   t.equal((await evict(h)).code, 201)

@@ -60,7 +60,7 @@ void t.test('values that differ only at a great depth are compared', (t) => {
   t.end()
 })
 
-void t.test('thousands of managers are united in one pass', (t) => {
+void t.test('thousands of managers are merged in one pass', (t) => {
   const sets = Array.from({ length: 10_000 }, (_, i) => fieldsOf(treeFrom({ [`f${i}`]: 1 }), ANY))
   const all = FieldSet.unionOf(sets)
   t.equal(all.children.size, 10_000)

@@ -58,7 +58,7 @@ const ILLEGAL_BASE64 = [
   ['aGVs\n\na', 6],
 ] as const
 
-void t.test('a text is refused exactly where the API server cannot read it', (t) => {
+void t.test('a text is rejected exactly where the API server cannot read it', (t) => {
   for (const [format, texts] of Object.entries(READABLE))
     for (const text of texts) t.equal(GO_FORMATS[format]!(text), null, `${format} ${JSON.stringify(text)}`)
   for (const [format, texts] of Object.entries(UNREADABLE))
@@ -68,7 +68,7 @@ void t.test('a text is refused exactly where the API server cannot read it', (t)
   t.end()
 })
 
-void t.test('a text that no client in Go could read is not stored', async (t) => {
+void t.test('a text that no Go client could read is not stored', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'] })
   const post = async (path: string, members: object): Promise<object> => {
     const headers = { 'content-type': 'application/json' }
@@ -84,7 +84,7 @@ void t.test('a text that no client in Go could read is not stored', async (t) =>
   t.match(await post(leases, { spec: { renewTime: '2026-01-01T00:00:00.000000Z' } }), { kind: 'Lease' })
 })
 
-void t.test('a long text is read in linear time, whatever is in it', (t) => {
+void t.test('a long text is read in linear time, whatever it contains', (t) => {
   // A quantity of this length took minutes by an expression that tried each point between its digits.
   for (const [format, read] of Object.entries(GO_FORMATS))
     for (const piece of ['1', '1.', 'a', '=', '2026-01-02T03:04:05.1'])

@@ -39,7 +39,7 @@ const RIGHT = [
   ['apiextensions.k8s.io/v1', 'CustomResourceDefinition', '"spec":{"versions":[{"schema":{"openAPIV3Schema":{"default":{"a":[1]},"maximum":1.5,"items":{"type":"string"}}}}]}'],
 ] as const // prettier-ignore
 
-void t.test('a member of another type is told in the words of the API server', async (t) => {
+void t.test('a member of a wrong type is reported in the API server’s words', async (t) => {
   for (const [apiVersion, kind, members, words] of WRONG) {
     const problem = problemOf(apiVersion, kind, members)
     t.equal(problem?.slice(0, words.length), words, members)
@@ -47,7 +47,7 @@ void t.test('a member of another type is told in the words of the API server', a
   for (const [apiVersion, kind, members] of RIGHT) t.equal(problemOf(apiVersion, kind, members), null, members)
 })
 
-void t.test('an object whose members have other types is not stored, whatever the verb', async (t) => {
+void t.test('an object with members of wrong types is not stored, whatever the verb', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'] })
   const collection = `${url}/apis/apps/v1/namespaces/default/deployments`
   const template = { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'c', image: 'i' }] } }

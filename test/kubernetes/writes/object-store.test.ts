@@ -16,7 +16,7 @@ function revisionOf(levels: number): string {
   return `{"metadata":{"name":"d${levels}"},"revision":1,"data":${data}}`
 }
 
-void t.test('an object that nests to the bound is stored whole or refused, and never loses its metadata', async (t) => {
+void t.test('an object nested up to the limit is stored whole or rejected, and never loses its metadata', async (t) => {
   const writer = writerOver(createEmbeddedUpstream())
   const codes = new Set<number>()
   for (let levels = MAX_JSON_DEPTH - 16; levels < MAX_JSON_DEPTH; levels++) {
@@ -30,7 +30,7 @@ void t.test('an object that nests to the bound is stored whole or refused, and n
   t.same(codes, new Set([201, 400]), 'both were seen')
 })
 
-void t.test('an object that grows beyond what can be read again is refused, and nothing is written', async (t) => {
+void t.test('an object that grows beyond what can be read back is rejected, and nothing is written', async (t) => {
   const upstream = createEmbeddedUpstream()
   const writer = writerOver(upstream)
   const containers = [{ name: 'c', image: 'x' }]
@@ -48,7 +48,7 @@ void t.test('an object that grows beyond what can be read again is refused, and 
   t.equal(await upstream.currentRevision(), before)
 })
 
-void t.test('a list of what is stored is complete, and others have turns in between', async (t) => {
+void t.test('a list of stored objects is complete, and others get turns in between', async (t) => {
   const upstream = createEmbeddedUpstream()
   const value = Buffer.from('{"kind":"ConfigMap","apiVersion":"v1","metadata":{}}')
   const names = Array.from({ length: 12 }, (_, i) => `m${String(i).padStart(2, '0')}`)

@@ -135,7 +135,7 @@ function heldTimer(delayMs: number, callback: () => void): Timer {
 
 const map = (name: string, text: string): string => JSON.stringify({ metadata: { name }, data: { text } })
 
-void t.test('small JSON stays on the loop; what may be expensive goes', async (t) => {
+void t.test('small JSON stays on the loop; what may be expensive does not', async (t) => {
   const { ask, jobs } = world(t)
   t.equal((await ask('create', 'configmaps', map('small', 'x'))).code, 201)
   t.equal(jobs(), 0, 'small JSON')
@@ -157,7 +157,7 @@ void t.test('small JSON stays on the loop; what may be expensive goes', async (t
 })
 
 void t.test(
-  'of a collection, what is not small is removed in threads, and the answer has all of it in order',
+  'larger objects of a collection are removed in threads, and the answer has all of it in order',
   async (t) => {
     const { ask, jobs } = world(t)
     for (const name of ['a', 'c', 'e']) await ask('create', 'configmaps', map(name, 'small'))
@@ -176,7 +176,7 @@ void t.test(
   },
 )
 
-void t.test('whatever removes custom objects on the loop does not parse their schema there', async (t) => {
+void t.test('removing custom objects on the loop does not parse their schema there', async (t) => {
   const { ask } = world(t)
   for (const name of ['a', 'b']) {
     t.equal((await ask('create', 'widgets', JSON.stringify({ metadata: { name } }))).code, 201)
@@ -188,7 +188,7 @@ void t.test('whatever removes custom objects on the loop does not parse their sc
   t.match(await ask('deletecollection', 'widgets', ''), { code: 200, body: { kind: 'WidgetList', items } })
 })
 
-void t.test('errors, rights and warnings are the same from a thread', async (t) => {
+void t.test('errors, permissions and warnings are the same from a thread', async (t) => {
   const { ask } = world(t)
   t.match(await ask('create', 'widgets', JSON.stringify({ metadata: { name: 'w' }, text: '!' })), {
     code: 422,
@@ -206,7 +206,7 @@ void t.test('errors, rights and warnings are the same from a thread', async (t) 
   t.match(await ask('patch', 'widgets', body, apply), { code: 403, body: { message: 'not you' } })
 })
 
-void t.test('whoever must confirm what is put is asked from a thread as well', async (t) => {
+void t.test('confirmation of a put is requested from a thread as well', async (t) => {
   const { ask, jobs } = world(t)
   const asked: unknown[] = []
   const more = {
@@ -223,7 +223,7 @@ void t.test('whoever must confirm what is put is asked from a thread as well', a
   t.equal(jobs(), 2)
 })
 
-void t.test('a write that computes for too long ends alone: events and other writes go on', async (t) => {
+void t.test('a write that computes for too long ends alone: events and other writes continue', async (t) => {
   const { upstream, ask, replaced } = world(t, { deadlineMs: 5_000 })
   const batches: Batch[] = []
   const watch = upstream.watch(
@@ -246,7 +246,7 @@ void t.test('a write that computes for too long ends alone: events and other wri
   t.equal((await ask('create', 'widgets', JSON.stringify({ metadata: { name: 'after' } }))).code, 201)
 })
 
-void t.test('a write that takes too much memory is refused with 413', async (t) => {
+void t.test('a write that takes too much memory is rejected with 413', async (t) => {
   const { ask, replaced } = world(t, { maxHeapMegabytes: 32 })
   // An empty object takes 56 bytes, and 8 where it is listed: these take 57 MB as soon as they are parsed.
   const bad = `{"metadata":{"name":"bad"},"text":"a","list":[${'{},'.repeat(900_000)}1]}`
@@ -254,7 +254,7 @@ void t.test('a write that takes too much memory is refused with 413', async (t) 
   t.same(replaced, ['memory'])
 })
 
-void t.test('writes beyond the slots and the queue are refused with 429', async (t) => {
+void t.test('writes beyond the slots and the queue are rejected with 429', async (t) => {
   const { ask } = world(t, { slots: 1 })
   const made = await Promise.all(
     ['a', 'b', 'c'].map((name) => ask('create', 'widgets', JSON.stringify({ metadata: { name } }))),
@@ -265,7 +265,7 @@ void t.test('writes beyond the slots and the queue are refused with 429', async 
   )
 })
 
-void t.test('bodies of deletes that stay are bounded', async (t) => {
+void t.test('bodies of deletes that stay on the loop are limited', async (t) => {
   const { ask } = world(t)
   const options = JSON.stringify({ kind: 'DeleteOptions', dryRun: ['x'.repeat(9_000)] })
   t.equal((await ask('deletecollection', 'configmaps', options)).code, 413)

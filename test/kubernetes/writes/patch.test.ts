@@ -29,7 +29,7 @@ const podShape = shapes.ofKind('v1', 'Pod')!
 
 type Row = readonly [promise: string, before: string, patch: string, after: string]
 
-void t.test('merge patches change what RFC 7386 says', (t) => {
+void t.test('merge patches follow RFC 7386', (t) => {
   const rows: readonly Row[] = [
     ['a member is replaced', '{"a":1}', '{"a":2}', '{"a":2}'],
     ['null deletes', '{"a":1,"b":2}', '{"a":null}', '{"b":2}'],
@@ -53,7 +53,7 @@ void t.test('merge patches change what RFC 7386 says', (t) => {
   t.end()
 })
 
-void t.test('JSON patches change what RFC 6902 says, and what the API server adds to it', (t) => {
+void t.test('JSON patches follow RFC 6902, and the API server’s additions', (t) => {
   const rows: readonly Row[] = [
     [
       'add',
@@ -184,7 +184,7 @@ void t.test('the cost of a JSON patch is bounded', (t) => {
     t.ok(applyJsonPatch(object(`{"a":${numbers(9_000, 0)}}`), removes), 'those in an array of usual size are not')
     t.end()
   })
-  void t.test('a result too deep to be read again is refused, and no stack overflows', (t) => {
+  void t.test('a result too deep to be read back is rejected, and no stack overflows', (t) => {
     const chain = (levels: number): string => `${'{"a":'.repeat(levels)}{}${'}'.repeat(levels)}`
     // Each step moves the whole object four hundred levels down.
     const steps = Array.from(
@@ -292,7 +292,7 @@ const manager = (name: string): Manager => ({ name, apiVersion: 'v1', subresourc
 const pod = (spec: string): JsonRecord =>
   object(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":${spec}}`)
 
-void t.test('an apply owns what it names, and lets go of what it names no longer', (t) => {
+void t.test('an apply owns what it names, and releases what it no longer names', (t) => {
   const apply = (live: JsonRecord | null, spec: string, name: string, force = false): JsonRecord =>
     applyConfiguration(live, pod(spec), podShape, manager(name), force).object
   const first = apply(
@@ -329,7 +329,7 @@ void t.test('an apply owns what it names, and lets go of what it names no longer
   t.end()
 })
 
-void t.test('an update takes what it changes from whoever had it', (t) => {
+void t.test('an update takes ownership of what it changes', (t) => {
   const applied = applyConfiguration(
     null,
     pod('{"nodeName":"n","hostname":"h"}'),
@@ -356,7 +356,7 @@ void t.test('an update takes what it changes from whoever had it', (t) => {
   t.end()
 })
 
-void t.test('the cost of a list in a strategic merge patch grows with its length only', (t) => {
+void t.test('the cost of a list in a strategic merge patch grows only with its length', (t) => {
   // So many that comparing each with each other would take minutes.
   const count = 60_000
   const podOf = (first: number, extra: object = {}): JsonRecord => {
@@ -399,7 +399,7 @@ void t.test('finalizers are checked once each', (t) => {
   t.end()
 })
 
-void t.test('an answer tells a hundred of the things that are wrong, and how many more there are', (t) => {
+void t.test('an answer lists a hundred problems, and how many more there are', (t) => {
   const causes = Array.from({ length: 200_000 }, (_, i) => required(`spec.items[${i}].name`))
   const error = InvalidError.forFields('Pod', '', 'a', causes)
   t.equal(error.toStatus().details?.causes?.length, 100)

@@ -15,7 +15,7 @@ function emptyContainers(count: number): Buffer {
   return Buffer.concat([MAGIC, lengthDelimited(1, type), lengthDelimited(2, lengthDelimited(2, spec))])
 }
 
-void t.test('a body in protobuf has a bounded number of messages', (t) => {
+void t.test('a protobuf body has a limited number of messages', (t) => {
   const schema = kubernetesSchema()
   const { value } = readObject(PROTOBUF, emptyContainers(1_000), schema)
   t.equal((value['spec'] as unknown as { containers: unknown[] }).containers.length, 1_000)
@@ -30,7 +30,7 @@ void t.test('a body in protobuf has a bounded number of messages', (t) => {
   t.end()
 })
 
-void t.test('members given twice are told up to a bound', (t) => {
+void t.test('duplicate members are reported up to a limit', (t) => {
   const twice = Array.from({ length: 200_000 }, (_, i) => `"n${i >> 1}":1`).join(',')
   const { duplicates } = readObject('application/json', Buffer.from(`{${twice}}`), kubernetesSchema())
   t.equal(duplicates.length, 100)

@@ -313,7 +313,7 @@ for (const [name, start] of upstreams) {
   void t.test(`over ${name}`, async (t) => {
     const { send, url } = await start(t)
     await setUp(send)
-    await t.test('wrong requests are refused', async (t) => {
+    await t.test('wrong requests are rejected', async (t) => {
       for (const [promise, code, reason, method, path, body, headers] of REFUSED) {
         const answer = await send(method, path, body, headers)
         t.equal(answer.code, code, `${promise}: ${answer.text.slice(0, 300)}`)
@@ -524,7 +524,7 @@ async function deletes(t: Test, send: Send): Promise<void> {
     t.same((left.body as { items?: unknown[] }).items, [])
   })
 
-  await t.test('a namespace goes with all that is in it', async (t) => {
+  await t.test('a namespace is deleted with everything in it', async (t) => {
     t.match((await send('POST', '/api/v1/namespaces', { metadata: { name: 'full' } })).body, {
       status: { phase: 'Active' },
     })
@@ -541,7 +541,7 @@ async function deletes(t: Test, send: Send): Promise<void> {
 }
 
 async function subresources(t: Test, send: Send): Promise<void> {
-  await t.test('status and scale are written apart from the object', async (t) => {
+  await t.test('status and scale are written separately from the object', async (t) => {
     const path = '/apis/apps/v1/namespaces/default/deployments/web'
     const update = { metadata: { name: 'web' }, spec: { replicas: 9 }, status: { readyReplicas: 2, replicas: 2 } }
     t.match((await send('PUT', `${path}/status`, update)).body, { spec: { replicas: 2 }, status: { readyReplicas: 2 } })
@@ -574,7 +574,7 @@ async function subresources(t: Test, send: Send): Promise<void> {
 }
 
 async function watched(t: Test, send: Send, url: string): Promise<void> {
-  await t.test('a watch shows one event for each write', async (t) => {
+  await t.test('a watch shows one event per write', async (t) => {
     const { body: list } = await send('GET', `${CONFIG_MAPS}?limit=1`)
     const versions: (string | undefined)[] = []
     const note = ({ body }: Answer): void => void versions.push(body.metadata?.resourceVersion)
@@ -600,7 +600,7 @@ async function watched(t: Test, send: Send, url: string): Promise<void> {
     )
   })
 
-  await t.test('an object with a time to live is gone after it', async (t) => {
+  await t.test('an object with a time to live is gone afterwards', async (t) => {
     const annotated = configMap('brief', {}, { annotations: { 'distributary.io/ttl': '2s' } })
     t.equal((await send('POST', CONFIG_MAPS, annotated)).code, 201)
     t.equal((await send('POST', `${CONFIG_MAPS}?ttl=2s`, configMap('brief-by-query'))).code, 201)

@@ -59,7 +59,7 @@ function setup(t: { teardown(f: () => void): void }) {
   return { clock, tokens, rules, guard, settle }
 }
 
-void t.test('a caller without the right is refused with words that name the right', async (t) => {
+void t.test('a caller without the permission is refused, with a message that names it', async (t) => {
   const { guard } = setup(t)
   await t.rejects(guard.authenticate(bearer('t9')), { code: 401 })
   await t.rejects(start(guard, bearer('t1'), watchPods('db')), { code: 403, message: /in the namespace "db"/ })
@@ -67,7 +67,7 @@ void t.test('a caller without the right is refused with words that name the righ
   t.equal(guard.entries, 0)
 })
 
-void t.test('a right taken away ends the watches that had it, and no others', async (t) => {
+void t.test('revoking a permission ends the watches that depend on it, and no others', async (t) => {
   const { guard, rules, settle } = setup(t)
   const ann = [await start(guard, bearer('t1'), watchPods('web')), await start(guard, bearer('t1'), watchPods('web'))]
   const bob = await start(guard, bearer('t2'), watchPods('web'))
@@ -79,7 +79,7 @@ void t.test('a right taken away ends the watches that had it, and no others', as
   t.equal(guard.entries, 1)
 })
 
-void t.test('a change that leaves the right as it was ends nothing', async (t) => {
+void t.test('a change that does not affect the permission ends nothing', async (t) => {
   const { guard, rules, settle } = setup(t)
   const ann = await start(guard, bearer('t1'), watchPods('web'))
   rules.change(policyFor('carl', 'ann'))
@@ -87,7 +87,7 @@ void t.test('a change that leaves the right as it was ends nothing', async (t) =
   t.equal(ann.ended, null)
 })
 
-void t.test('a token taken back ends its watches with 401', async (t) => {
+void t.test('a revoked token ends its watches with 401', async (t) => {
   const { guard, tokens, settle } = setup(t)
   const ann = await start(guard, bearer('t1'), watchPods('web'))
   tokens.change('t2,bob,2')
@@ -135,7 +135,7 @@ void t.test('a change that concerns one user is judged at once, for that user al
   t.match(watches.get('c')?.ended, { code: 401 })
 })
 
-void t.test('a token that speaks for somebody else, or in other groups, ends its watches', async (t) => {
+void t.test('a token that now identifies somebody else, or other groups, ends its watches', async (t) => {
   for (const file of ['t1,bob,2', 't1,ann,1,web']) {
     const { guard, tokens, settle } = setup(t)
     const ann = await start(guard, bearer('t1'), watchPods('web'))
@@ -145,7 +145,7 @@ void t.test('a token that speaks for somebody else, or in other groups, ends its
   }
 })
 
-void t.test('a watch that stopped is not told, and its entry goes with the last of them', async (t) => {
+void t.test('a stopped watch is not notified, and its entry goes with the last of them', async (t) => {
   const { guard, rules, settle } = setup(t)
   const [a, b] = [
     await start(guard, bearer('t1'), watchPods('web')),
@@ -162,7 +162,7 @@ void t.test('a watch that stopped is not told, and its entry goes with the last 
   t.equal(guard.entries, 0)
 })
 
-void t.test('a right taken away between the decision and the start of the watch is noticed', async (t) => {
+void t.test('a permission revoked between the decision and the start of the watch is detected', async (t) => {
   const { guard, rules, settle } = setup(t)
   const user = await guard.authenticate(bearer('t1'))
   const access = await guard.authorize(await guard.actingAs(user, bearer('t1')), watchPods('web'))
@@ -176,7 +176,7 @@ void t.test('a right taken away between the decision and the start of the watch 
   t.match(ended, { code: 403 })
 })
 
-void t.test('a request that waited is confirmed without a question when nothing can have changed', async (t) => {
+void t.test('a request that waited is confirmed without a check if nothing can have changed', async (t) => {
   const { guard, rules, tokens, clock, settle } = setup(t)
   const asked = bearer('t1')
   const allow = async () =>
@@ -199,7 +199,7 @@ void t.test('a request that waited is confirmed without a question when nothing 
   await t.rejects(async () => guard.confirm(asked, null, grant), { code: 401 }, 'it speaks for other groups now')
 })
 
-void t.test('a confirmation asks judges that change silently, but not sooner than a watch would', async (t) => {
+void t.test('a confirmation asks authorizers that change silently, but no sooner than a watch would', async (t) => {
   const clock = new VirtualClock()
   const state: Fake = { allowed: true, expiresAt: 60_000, failing: false, asked: 0, running: 0, mostRunning: 0 }
   const guard = new AccessGuard({ ...silent(clock, state), clock })
@@ -285,7 +285,7 @@ void t.test('rights that change silently are checked every few seconds', async (
   t.match(watch.ended, { code: 403 })
 })
 
-void t.test('a credential that runs out ends its watch within a second', async (t) => {
+void t.test('an expired credential ends its watch within a second', async (t) => {
   const { guard, pass } = silentSetup(t, { expiresAt: 3_500 })
   const watch = await start(guard, bearer('x'), watchPods(''))
   await pass(3_000)
@@ -294,7 +294,7 @@ void t.test('a credential that runs out ends its watch within a second', async (
   t.match(watch.ended, { code: 401 })
 })
 
-void t.test('an authorizer that is away ends no watch for a minute, and then all of them', async (t) => {
+void t.test('an unreachable authorizer ends no watch for a minute, and then all of them', async (t) => {
   const { state, guard, pass } = silentSetup(t)
   const watch = await start(guard, bearer('x'), watchPods(''))
   state.failing = true
@@ -309,7 +309,7 @@ void t.test('an authorizer that is away ends no watch for a minute, and then all
   t.match(watch.ended, { code: 503 })
 })
 
-void t.test('a thousand entries are asked about a few at a time', async (t) => {
+void t.test('a thousand entries are checked a few at a time', async (t) => {
   const { state, guard, pass } = silentSetup(t)
   const watches: Watch[] = []
   for (let i = 0; i < 1_000; i++) watches.push(await start(guard, bearer(`x${i}`), watchPods('')))

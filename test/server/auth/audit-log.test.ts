@@ -47,7 +47,7 @@ void t.test('each request appends one line to a file that only its owner can rea
   ])
 })
 
-void t.test("the caller's words cannot break a line or make it endless, and no query is kept", async (t) => {
+void t.test("the caller's text cannot break a line or make it endless, and no query is kept", async (t) => {
   const chunks: string[] = []
   const stdout = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -88,7 +88,7 @@ void t.test('no line is longer than what a pipe shared with other processes keep
   t.equal(first?.['user'], 'ann')
 })
 
-void t.test('after the file has been moved away, a new one is begun', async (t) => {
+void t.test('after the file has been moved away, a new one is started', async (t) => {
   const file = path.join(new Folder(t).path, 'audit.log')
   const log = openAuditLog({ path: file, clock: new VirtualClock(), logger: silentLogger, stdout: process.stdout })
   log.write({ ...RECORD, name: 'before' })
@@ -108,7 +108,7 @@ void t.test('after the file has been moved away, a new one is begun', async (t) 
   t.match(lines(readFileSync(`${file}.1`, 'utf8')), [{ name: 'before' }])
 })
 
-void t.test('a disk that does not keep up costs lines, which are counted and logged, and no memory', async (t) => {
+void t.test('a disk that does not keep up costs lines, which are counted and logged, but no memory', async (t) => {
   const written: string[] = []
   let release: (() => void) | null = null
   const stdout = new Writable({

@@ -10,7 +10,7 @@ function limits(clock: VirtualClock) {
   return new IdentityRateLimits({ clock, requestsPerSecond: () => 2, initialBytesPerSecond: () => 1_000 })
 }
 
-void t.test('requests are allowed in a burst and then at the rate, for each identity separately', async (t) => {
+void t.test('requests are allowed in a burst and then at the rate, separately for each identity', async (t) => {
   const clock = new VirtualClock()
   const limit = limits(clock)
   for (let i = 0; i < 20; i++) limit.countRequest('noisy')
@@ -26,7 +26,7 @@ void t.test('requests are allowed in a burst and then at the rate, for each iden
   t.throws(() => limit.countRequest('noisy'), TooManyRequestsError, 'rest does not add up beyond the burst')
 })
 
-void t.test('bytes beyond the rate are waited for', async (t) => {
+void t.test('bytes beyond the rate must wait', async (t) => {
   const clock = new VirtualClock()
   const limit = limits(clock)
   t.equal(limit.spendInitialBytes('a', 1_000), 0)
@@ -50,26 +50,23 @@ function semaphoreOf(options: Partial<FairSemaphoreOptions> & Pick<FairSemaphore
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-void t.test(
-  'identities take slots in turns: one that asks for much waits behind one that asks for little',
-  async (t) => {
-    const semaphore = semaphoreOf({ slots: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
-    const order: string[] = []
-    const leave = await semaphore.acquire('noisy')
-    const enter = async (identity: string) => {
-      const end = await semaphore.acquire(identity)
-      order.push(identity)
-      end()
-    }
-    const all = ['noisy', 'noisy', 'noisy', 'noisy', 'quiet', 'calm', 'quiet'].map(enter)
-    t.match(semaphore, { running: 1, waiting: 7 })
-    leave()
-    leave()
-    await Promise.all(all)
-    t.same(order, ['noisy', 'quiet', 'calm', 'noisy', 'quiet', 'noisy', 'noisy'])
-    t.match(semaphore, { running: 0, waiting: 0 })
-  },
-)
+void t.test('identities take slots in turns: one with many requests waits behind one with few', async (t) => {
+  const semaphore = semaphoreOf({ slots: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
+  const order: string[] = []
+  const leave = await semaphore.acquire('noisy')
+  const enter = async (identity: string) => {
+    const end = await semaphore.acquire(identity)
+    order.push(identity)
+    end()
+  }
+  const all = ['noisy', 'noisy', 'noisy', 'noisy', 'quiet', 'calm', 'quiet'].map(enter)
+  t.match(semaphore, { running: 1, waiting: 7 })
+  leave()
+  leave()
+  await Promise.all(all)
+  t.same(order, ['noisy', 'quiet', 'calm', 'noisy', 'quiet', 'noisy', 'noisy'])
+  t.match(semaphore, { running: 0, waiting: 0 })
+})
 
 void t.test('there are never more slots in use than allowed', async (t) => {
   const semaphore = semaphoreOf({ slots: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
@@ -121,7 +118,7 @@ void t.test('no identity holds every slot, however long it holds them', async (t
   t.match(semaphore, { running: 0, waiting: 0 })
 })
 
-void t.test('a request that has waited too long gets 429, and that is counted', async (t) => {
+void t.test('a request that has waited too long gets 429, which is counted', async (t) => {
   const clock = new VirtualClock()
   let rejected = 0
   const semaphore = semaphoreOf({ slots: 1, clock, maxWaitMs: 3_000, onRejected: () => rejected++ })
@@ -137,7 +134,7 @@ void t.test('a request that has waited too long gets 429, and that is counted', 
   t.ok(semaphore.tryAcquire('c'))
 })
 
-void t.test('a caller that goes away while waiting leaves the queue, and costs no slot', async (t) => {
+void t.test('a caller that leaves while waiting leaves the queue, and costs no slot', async (t) => {
   const semaphore = semaphoreOf({ slots: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
   const leave = await semaphore.acquire('a')
   const gone = new AbortController()
@@ -152,7 +149,7 @@ void t.test('a caller that goes away while waiting leaves the queue, and costs n
   t.match(semaphore, { running: 0, waiting: 0 })
 })
 
-void t.test('X-Forwarded-For is believed from named proxies only, and only as far as they vouch', async (t) => {
+void t.test('X-Forwarded-For is trusted from named proxies only, and only as far as they vouch', async (t) => {
   const proxies = trustedProxies(['10.0.0.0/8', '192.168.1.1', 'fd00::/8'])
   const rows: readonly (readonly [string, string, readonly string[], string])[] = [
     ['no header', '1.2.3.4', [], '1.2.3.4'],
@@ -173,7 +170,7 @@ void t.test('X-Forwarded-For is believed from named proxies only, and only as fa
   t.equal(clientAddress('127.0.0.1', ['5.6.7.8'], trustedProxies([])), '127.0.0.1')
 })
 
-void t.test('more slots go to those who wait at once; fewer send nobody away', async (t) => {
+void t.test('additional slots go to waiting requests at once; fewer slots end none', async (t) => {
   const semaphore = semaphoreOf({ slots: 1 })
   const bounds = { maxWaiting: 100, maxWaitingPerIdentity: 100 }
   const leaves = [await semaphore.acquire('a')]

@@ -29,7 +29,7 @@ function watched(_t: Test) {
   return { health, clock, judge, take: () => lines.splice(0) }
 }
 
-void t.test('a judge that works is not worth a line, nor are callers that it refuses', async (t) => {
+void t.test('a working webhook is not worth a line, nor are callers that it rejects', async (t) => {
   const { health, judge, take } = watched(t)
   await judge('ann')
   await judge(new UnauthorizedError('Unauthorized'))
@@ -60,7 +60,7 @@ void t.test('the first failure is logged with all its reasons, and then one in a
   t.equal(health.problem, null)
 })
 
-void t.test('one that fails now and then writes two lines a minute at the most', async (t) => {
+void t.test('one that fails now and then logs at most two lines a minute', async (t) => {
   const { clock, judge, take } = watched(t)
   for (let i = 0; i < 600; i++) {
     await judge(i % 2 === 0 ? unavailable('away') : 'ann')
@@ -69,7 +69,7 @@ void t.test('one that fails now and then writes two lines a minute at the most',
   t.equal(take().length, 2)
 })
 
-void t.test('a bug in a judge is told of too, and a reason of any length and depth is cut', async (t) => {
+void t.test('a bug in a webhook is reported too, and a reason of any length and depth is cut', async (t) => {
   const { judge, take } = watched(t)
   await judge(new TypeError('x'.repeat(10_000)))
   t.ok(take()[0]!.length < 1_000)

@@ -70,7 +70,7 @@ const writePair = (folder: Folder, pair: IssuedCertificate) => ({
   keyFile: folder.write('tls.key', pair.key),
 })
 
-void t.test('a changed certificate is for new connections; a running stream goes on', async (t) => {
+void t.test('a changed certificate applies to new connections; a running stream continues', async (t) => {
   const folder = new Folder(t)
   const { port, server, clock } = await serve(t, writePair(folder, serverCertificate('one')))
   server.on('request', (_request, response: import('node:http').ServerResponse) => response.write('first\n'))
@@ -94,7 +94,7 @@ void t.test('a changed certificate is for new connections; a running stream goes
   stream.destroy()
 })
 
-void t.test('a certificate that does not fit its key is not used, and the old one stays', async (t) => {
+void t.test('a certificate that does not match its key is not used, and the old one stays', async (t) => {
   const folder = new Folder(t)
   const { port, clock } = await serve(t, writePair(folder, serverCertificate('one')))
   folder.write('tls.crt', serverCertificate('two').cert)
@@ -110,7 +110,7 @@ void t.test('a certificate that does not fit its key is not used, and the old on
   next.destroy()
 })
 
-void t.test('at start an unusable certificate is an error', async (t) => {
+void t.test('at the start an unusable certificate is an error', async (t) => {
   const folder = new Folder(t)
   const make = (certFile: string, keyFile: string) => () =>
     new ServerTls({
@@ -130,7 +130,7 @@ void t.test('at start an unusable certificate is an error', async (t) => {
   t.throws(make(`${folder.path}/missing`, key), /ENOENT/)
 })
 
-void t.test('old versions and weak ciphers are refused', async (t) => {
+void t.test('old versions and weak ciphers are rejected', async (t) => {
   const folder = new Folder(t)
   const files = writePair(folder, serverCertificate())
   const both = await serve(t, files)
@@ -183,7 +183,7 @@ const NONE: AuthenticationOptions = {
   ticketKeyFile: null,
 }
 
-void t.test('callers are known by certificate, header and token over real connections', async (t) => {
+void t.test('callers are identified by certificate, header and token over real connections', async (t) => {
   const folder = new Folder(t)
   const users = issue('user authority')
   const proxies = issue('proxy authority')
@@ -289,7 +289,7 @@ void t.test('the configured authenticators and authorizers are built; an error n
   t.ok(readFileSync(authorization.authorizationPolicyFile).length > 0)
 })
 
-void t.test('the loaded config is what access control is built from', async (t) => {
+void t.test('access control is built from the loaded config', async (t) => {
   const folder = new Folder(t)
   const tokens = folder.write('tokens.csv', 't1,ann,1')
   const loaded = load([`--token-auth-file=${tokens}`, '--authorization-mode=AlwaysAllow'], {}, (path) =>

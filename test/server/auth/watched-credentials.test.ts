@@ -42,7 +42,7 @@ function put(path: (name: string) => string, pair: CertificatePair): void {
 }
 
 void t.test(
-  'a webhook shows the renewed certificate of its kubeconfig, also over connections kept alive',
+  'a webhook presents the renewed certificate of its kubeconfig, even over connections kept alive',
   async (t) => {
     const path = folderOf(t)
     const authority = createAuthority(t)
@@ -81,7 +81,7 @@ void t.test(
   },
 )
 
-void t.test('credentials of files are watched together, and a broken file stops the start', async (t) => {
+void t.test('credential files are watched together, and a broken file stops the start', async (t) => {
   const path = folderOf(t)
   const authority = createAuthority(t)
   put(path, authority.client('first'))
@@ -99,7 +99,7 @@ void t.test('credentials of files are watched together, and a broken file stops 
   t.throws(() => watchCredentials({ ca: null, cert: path('cert'), key: path('key') }, surroundings), /key/)
 })
 
-void t.test('authorities that cannot be read are not taken, and stop the start', async (t) => {
+void t.test('unreadable authorities are not adopted, and stop the start', async (t) => {
   const path = folderOf(t)
   const authority = createAuthority(t)
   copyFileSync(authority.ca, path('ca'))

@@ -6,7 +6,7 @@ import { WatchedFiles } from '../../../src/server/auth/watched-file.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
-void t.test('a file that is being written is taken when it stands still, and never in part', async (t) => {
+void t.test('a file that is being written is adopted when it stops changing, and never in part', async (t) => {
   const path = join(t.testdir(), 'policy')
   writeFileSync(path, 'dave\n')
   const clock = new VirtualClock()
@@ -40,7 +40,7 @@ void t.test('a file that is being written is taken when it stands still, and nev
   t.equal(taken.length, 2)
 })
 
-void t.test('a file that changes at every look is taken once it stops', (t) => {
+void t.test('a file that changes at every look is adopted once it stops', (t) => {
   const clock = new VirtualClock()
   let looks = 0
   let isChanging = true

@@ -11,7 +11,7 @@ function parseHelp(argv: readonly string[]): string {
   return loaded.kind === 'help' ? loaded.text : loaded.kind
 }
 
-void t.test('--help has the twenty options that matter first, and says how to see the others', async (t) => {
+void t.test('--help starts with the twenty options that matter, and says how to see the others', async (t) => {
   const text = helpText('first')
   const flags = text.match(/^ {2}--[a-z]\S*/gm)!.map((line) => line.trim())
   t.equal(flags.length, 20 + ['--help', '--version'].length)
@@ -62,7 +62,7 @@ void t.test('a default lies within its own bounds', async (t) => {
   }
 })
 
-void t.test('rows tell range and default as one would write them', async (t) => {
+void t.test('rows show range and default as a person would write them', async (t) => {
   const row = (flag: string) => optionRows().find((one) => one.flag === flag)
   t.match(row('--bookmark-interval'), { default: '1m', range: '1s – 10m', yaml: 'bookmarkInterval' })
   t.match(row('--watch-cache-bytes'), { default: '64MiB', range: '1MiB – 64GiB' })
@@ -71,7 +71,7 @@ void t.test('rows tell range and default as one would write them', async (t) => 
   t.equal(row('--etcd-password'), undefined, 'a secret has no flag')
 })
 
-void t.test('the schema accepts what the loader accepts and refuses what it refuses', async (t) => {
+void t.test('the schema accepts what the loader accepts and rejects what it rejects', async (t) => {
   const validate = new Ajv({ strict: true, allowUnionTypes: true }).compile(optionsSchema())
   const good: readonly object[] = [
     {},

@@ -62,7 +62,7 @@ const yaml = (text: string, args: readonly string[] = []): Given => ({
   files: { 'c.yaml': text },
 })
 
-void t.test('with nothing given it serves the in-process store on loopback, writable', async (t) => {
+void t.test('without options it serves the in-process store on loopback, writable', async (t) => {
   const c = config({})
   t.match(c, { bindAddress: '127.0.0.1', port: 8_001, securePort: null, embedded: true, enableWrites: true })
   t.match(c, {
@@ -79,7 +79,7 @@ void t.test('with nothing given it serves the in-process store on loopback, writ
   })
 })
 
-void t.test('beside etcd it is read-only unless told otherwise', async (t) => {
+void t.test('beside etcd it is read-only unless configured otherwise', async (t) => {
   const etcd = ['--etcd-servers=http://127.0.0.1:2379']
   t.match(config({ args: etcd }), { embedded: false, enableWrites: false })
   t.equal(config({ args: [...etcd, '--enable-writes'] }).enableWrites, true)
@@ -101,7 +101,7 @@ void t.test('the file may be named in the environment', async (t) => {
   t.equal(config({ env: { DISTRIBUTARY_CONFIG: 'c.yaml' }, files: { 'c.yaml': 'workers: 2' } }).workers, 2)
 })
 
-void t.test('values are read from text', async (t) => {
+void t.test('values are parsed from text', async (t) => {
   const rows: readonly (readonly [string, keyof Config, unknown])[] = [
     ['--port=0', 'port', 0],
     ['--enable-writes', 'enableWrites', true],
@@ -132,7 +132,7 @@ void t.test('values are read from text', async (t) => {
   for (const [arg, name, expected] of rows) t.same(config({ args: [arg] })[name], expected, arg)
 })
 
-void t.test('both ends of a range are allowed, and the step beyond is refused with both ends named', async (t) => {
+void t.test('both ends of a range are allowed, and the step beyond is rejected with both ends named', async (t) => {
   const rows: readonly (readonly [string, string, boolean])[] = [
     ['--port', '65535', true],
     ['--port', '65536', false],
@@ -155,7 +155,7 @@ void t.test('both ends of a range are allowed, and the step beyond is refused wi
   ])
 })
 
-void t.test('a value that is no such thing is refused with the value shown', async (t) => {
+void t.test('a value of the wrong kind is rejected with the value shown', async (t) => {
   const rows: readonly (readonly [string, RegExp])[] = [
     ['--port=http', /"http" is neither a port/],
     ['--port=', /"" is neither a port/],
@@ -235,7 +235,7 @@ void t.test('the command line is parsed as people write it', async (t) => {
   t.equal(config({ args: ['--port=1000', '--port=1001'] }).port, 1_001, 'the last of a scalar counts')
 })
 
-void t.test('a secret is not taken from the command line, and the better way is named', async (t) => {
+void t.test('a secret is not accepted on the command line, and the better way is named', async (t) => {
   t.match(problems({ args: ['--etcd-password=geheim'] }), [/use --etcd-password-file or the environment/])
   t.notMatch(problems({ args: ['--etcd-password=geheim'] }).join(), /geheim/)
   const named = ['--etcd-servers=http://a:1', '--etcd-username=root']
@@ -243,7 +243,7 @@ void t.test('a secret is not taken from the command line, and the better way is 
   t.equal(config({ args: [...named, '--etcd-password-file=/pw'] }).etcdPassword, 'geheim', 'without its newline')
 })
 
-void t.test('the variables that Kubernetes puts into the environment of a pod do not break the port', async (t) => {
+void t.test('the variables that Kubernetes sets in a pod’s environment do not break the port', async (t) => {
   const env = {
     DISTRIBUTARY_PORT: 'tcp://10.0.0.1:8001',
     DISTRIBUTARY_SERVICE_HOST: '10.0.0.1',
@@ -361,12 +361,12 @@ void t.test('every list takes its items with commas, over several flags, or both
   }
 })
 
-void t.test('known resources lie under the etcd prefix that was given', async (t) => {
+void t.test('known resources are under the configured etcd prefix', async (t) => {
   const { resources } = config({ args: ['--etcd-prefix=/other'] })
   t.equal(resources.find(({ resource }) => resource.plural === 'nodes')?.resource.etcdPrefix, '/other/minions/')
 })
 
-void t.test('bad entries of the resource table are refused', async (t) => {
+void t.test('bad entries of the resource table are rejected', async (t) => {
   const rows: readonly (readonly [string, RegExp])[] = [
     ['resources: secrets', /^c\.yaml:1:1: resources must be a list/],
     ['resources: [secrets]', /^c\.yaml:1:13: resources: each entry must be a mapping/],
@@ -398,7 +398,7 @@ void t.test('the loaded config is deeply frozen', async (t) => {
   t.ok(c.resources.every((entry) => Object.isFrozen(entry) && Object.isFrozen(entry.resource)))
 })
 
-void t.test('--help and --version win over everything wrong', async (t) => {
+void t.test('--help and --version win over every mistake', async (t) => {
   t.match(loadFrom({ args: ['--port=x', '--help'] }), { kind: 'help' })
   t.match(loadFrom({ args: ['-h'] }), { kind: 'help' })
   t.match(loadFrom({ args: ['--nonsense', '--version'] }), { kind: 'version' })

@@ -16,7 +16,7 @@ function problems(args: string): readonly string[] {
 
 const TLS = '--tls-cert-file=/c --tls-private-key-file=/k'
 
-void t.test('each combination of options is accepted, or refused with one matching problem', async (t) => {
+void t.test('each combination of options is accepted, or rejected with one matching problem', async (t) => {
   const rows: readonly (readonly [string, RegExp | null])[] = [
     ['--require-upstream', /no upstream is named/],
     ['--require-upstream --etcd-servers=http://a:1', null],
@@ -141,7 +141,7 @@ void t.test('each combination of options is accepted, or refused with one matchi
 })
 
 void t.test(
-  'whoever names callers, or a server that judges them, says who may read what, on any address',
+  'a configuration that identifies callers, or has a server that does, must say who may read what, on any address',
   async (t) => {
     const authenticators = {
       nobody: '',
@@ -192,7 +192,7 @@ void t.test(
   },
 )
 
-void t.test('the mode may be given in the environment and in the file too', async (t) => {
+void t.test('the mode may also be set in the environment and in the file', async (t) => {
   const given = (environment: Record<string, string>, file: string): string => {
     const read = (path: string): string => (path === '/config.yaml' ? file : 'content')
     const loaded = load(['--token-auth-file=/t', '--config=/config.yaml'], environment, read)
@@ -208,7 +208,7 @@ void t.test('a relation is not checked on a value already found wrong', async (t
   t.same(problems('--bind-address=everywhere'), ['--bind-address: "everywhere" is not an IP address'])
 })
 
-void t.test('loopback addresses are recognised', async (t) => {
+void t.test('loopback addresses are recognized', async (t) => {
   for (const address of ['127.0.0.1', '127.255.255.255', '::1']) t.ok(isLoopback(address), address)
   for (const address of [
     '0.0.0.0',

@@ -8,7 +8,7 @@ const options = { help: 'Help.', labelNames: ['group', 'resource'] as const }
 const pods = { group: '', resource: 'pods' }
 const nodes = { group: '', resource: 'nodes' }
 
-void t.test('a scrape and the sum over workers say the same as prom-client', async (t) => {
+void t.test('a scrape and the sum over workers equal prom-client’s', async (t) => {
   const hot = new Registry()
   const cold = new Registry()
   const hotCounter = new HotCounter(hot, { ...options, name: 'events_total' })
@@ -36,7 +36,7 @@ void t.test('a scrape and the sum over workers say the same as prom-client', asy
   t.same(await summed(hot), await summed(cold))
 })
 
-void t.test('a histogram without labels is there before its first observation', async (t) => {
+void t.test('a histogram without labels exists before its first observation', async (t) => {
   const registry = new Registry()
   const observe = new HotHistogram(registry, { help: 'Help.', name: 'slice_seconds', labelNames: [] }, buckets).labels(
     {},

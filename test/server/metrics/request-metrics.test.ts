@@ -30,7 +30,7 @@ function samplesIn(text: string): ReadonlyMap<string, number> {
 const json = { 'content-type': 'application/json' }
 
 void t.test(
-  'requests and writes are counted by verb, resource and outcome; made-up paths make no series',
+  'requests and writes are counted by verb, resource and outcome; made-up paths create no series',
   async (t) => {
     const { app, url } = await startApp(t, {
       flags: ['--enable-writes'],
@@ -128,7 +128,7 @@ void t.test('a webhook is timed, with its code, or 0 when it does not answer', a
   t.equal(count(0), 1)
 })
 
-void t.test('requests passed on are counted by server and code', async (t) => {
+void t.test('forwarded requests are counted by server and code', async (t) => {
   const behind = createServer((_request, response) => response.writeHead(418).end()).listen(0, '127.0.0.1')
   await once(behind, 'listening')
   t.teardown(() => behind.close())

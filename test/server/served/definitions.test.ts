@@ -70,7 +70,7 @@ void t.test('a small definition is a resource at once', async (t) => {
   t.same(served(), [])
 })
 
-void t.test('what comes after a large definition waits for it', async (t) => {
+void t.test('what arrives after a large definition waits for it', async (t) => {
   const { definitions, served, asked, warned } = world()
   t.ok(stored('gadgets', LARGE).bytes.length > MAX_DEFINITION_BYTES)
   definitions.onPresent(stored('gadgets', LARGE))
@@ -84,7 +84,7 @@ void t.test('what comes after a large definition waits for it', async (t) => {
   t.match(warned, [{ definition: `gadgets.${GROUP}`, reason: 'no' }])
 })
 
-void t.test('what was read of a definition counts only while it is the last state', async (t) => {
+void t.test('the result of reading a definition counts only while it is the latest state', async (t) => {
   const { definitions, served, asked, warned } = world()
   const first = stored('gadgets', LARGE)
   definitions.onPresent(first)
@@ -103,7 +103,7 @@ void t.test('what was read of a definition counts only while it is the last stat
   t.same(warned, [])
 })
 
-void t.test('a definition that is too much is not served, and keeps nothing from the others', async (t) => {
+void t.test('a definition that takes too long or too much memory is not served, and delays no others', async (t) => {
   const { definitions, served, asked, warned } = world()
   definitions.onPresent(stored('gadgets', LARGE))
   definitions.onPresent(stored('widgets', 3))
@@ -114,7 +114,7 @@ void t.test('a definition that is too much is not served, and keeps nothing from
   t.match(warned, [{ reason: 'it is too much to read' }])
 })
 
-void t.test('a server with a large definition: read in a thread, and served as a small one is', async (t) => {
+void t.test('a server with a large definition: read in a thread, and served like a small one', async (t) => {
   const h = await startApp(t, {
     flags: ['--enable-writes=true'],
     objects: {

@@ -99,7 +99,7 @@ void t.test('until definitions are read, requests for resources they may define 
   t.equal(await statusOf(`${h.url}/apis/other.example.com/v1/things`), 404)
 })
 
-void t.test('definitions that may not be read are not waited for, which is logged once', async (t) => {
+void t.test('definitions that must not be read are not waited for, which is logged once', async (t) => {
   const upstream = cluster()
   upstream.failReads(new UpstreamError('permission-denied', 'permission denied'), DEFINITIONS)
   const lines: string[] = []

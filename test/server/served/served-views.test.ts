@@ -129,7 +129,7 @@ void t.test('fields= and tables work in all versions too', async (t) => {
   }
 })
 
-void t.test('where any field is selectable, apiVersion is one like any other: that of the answer', async (t) => {
+void t.test('where any field is selectable, apiVersion is an ordinary one: that of the answer', async (t) => {
   const h = await start(t, ['--select-any-field'])
   t.equal(await list(h, 'v1alpha1', `fieldSelector=apiVersion=${ALPHA}`), `${ALPHA}: new ${ALPHA}, old ${ALPHA}`)
   t.equal(await list(h, 'v1', `fieldSelector=apiVersion=${ALPHA}`), `${ONE}: `)
@@ -177,7 +177,7 @@ void t.test('objects under a declared prefix are selected by label, with or with
   await until(() => [...h.app.sources].some(({ cache }) => cache.unservableCount === 1), 'the other is counted')
 })
 
-void t.test('fields of a built-in kind are those of the version that was asked for', async (t) => {
+void t.test('fields of a built-in kind are those of the requested version', async (t) => {
   const h = await startApp(t)
   h.put('events/a/e', {
     apiVersion: 'v1',

@@ -69,7 +69,7 @@ void t.test('nothing but the declared prefixes is served until Kubernetes stores
   }
 })
 
-void t.test('an option has them served, or not, whatever is stored', async (t) => {
+void t.test('an option decides whether they are served, whatever is stored', async (t) => {
   const etcd = await startEtcd(t)
   const always = await startServer(t, {
     flags: [`--etcd-servers=${etcd.url}`, '--kubernetes-resources=always', ...PREFIXES],
@@ -85,7 +85,7 @@ void t.test('an option has them served, or not, whatever is stored', async (t) =
   t.match(refused, { code: 2, stderr: /leaves nothing to serve/ })
 })
 
-void t.test('a reload that names a resource of Kubernetes has it served, as a start does', async (t) => {
+void t.test('a reload that names a Kubernetes resource serves it, as at the start', async (t) => {
   const etcd = await startEtcd(t)
   const file = join(t.testdir(), 'config.yaml')
   const declared = 'resources:\n- name: flags\n  prefix: /config/flags/\n'
@@ -101,7 +101,7 @@ void t.test('a reload that names a resource of Kubernetes has it served, as a st
   await until(async () => (await status('/api/v1/configmaps')) === 404, 'and no longer when it is not named')
 })
 
-void t.test('only a server of declared prefixes over etcd, of which nothing says more, waits for Kubernetes', (t) => {
+void t.test('only a server of declared prefixes over etcd, without further requirements, waits for Kubernetes', (t) => {
   const waits = (...flags: readonly string[]): boolean => {
     const loaded = load(['--etcd-servers=http://a:1', ...flags], {}, () => 'content')
     return loaded.kind === 'run' && loaded.config.awaitsKubernetes
@@ -121,7 +121,7 @@ void t.test('only a server of declared prefixes over etcd, of which nothing says
   t.end()
 })
 
-void t.test('while etcd does not answer nobody is told that there is nothing', async (t) => {
+void t.test('while etcd does not answer nobody is told that nothing exists', async (t) => {
   const clock = new VirtualClock()
   let answer: () => Promise<{ keyValues: readonly object[] }> = () =>
     Promise.reject(new UpstreamError('unavailable', 'etcd is away'))

@@ -112,7 +112,7 @@ for (const [name, send] of [
   })
 
   void t.test(
-    `over ${name}, headers, trailers and bodies go through; hop-by-hop and forged headers do not`,
+    `over ${name}, headers, trailers and bodies are forwarded; hop-by-hop and forged headers are not`,
     async (t) => {
       const { h, behind } = await scene(t)
       behind.answer = (_request, response) => {
@@ -160,7 +160,7 @@ for (const [name, send] of [
 }
 
 void t.test(
-  'a read is sent again when the API server closes the connection just as it is used again, a write is not',
+  'a read is resent when the API server closes the connection just as it is reused, a write is not',
   async (t) => {
     const behind = await startOneAnswerServer(t)
     const h = await startApp(t, { flags: ['--passthrough', behind.url] })
@@ -177,7 +177,7 @@ for (const [name, send] of [
   ['HTTP/1.1', overHttp1],
   ['HTTP/2', overHttp2],
 ] as const) {
-  void t.test(`over ${name}, an answer that breaks off breaks off here too, and is not taken for whole`, async (t) => {
+  void t.test(`over ${name}, an answer that breaks off breaks off here too, and does not look complete`, async (t) => {
     const { h, behind } = await scene(t)
     behind.answer = (_request, response) => {
       response.write('{"half":')
@@ -188,7 +188,7 @@ for (const [name, send] of [
   })
 }
 
-void t.test('requests on one connection leave nothing behind on it that Node would warn of', async (t) => {
+void t.test('requests on one connection leave nothing behind that Node would warn about', async (t) => {
   const behind = await startApiServer(t)
   const server = await startServer(t, { flags: ['--passthrough', behind.url, '--authorization-mode=AlwaysAllow'] })
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
@@ -269,7 +269,7 @@ async function secured(t: Test, hasProxyCertificate: boolean) {
 }
 
 void t.test(
-  "a caller's bearer token is passed on; a certificate becomes a name, sent with the proxy certificate",
+  "a caller's bearer token is forwarded; a certificate becomes a name, sent with the proxy certificate",
   async (t) => {
     const { behind, ask } = await secured(t, true)
     const forged = { 'x-remote-user': 'system:admin', 'x-remote-group': 'system:masters' }
@@ -294,7 +294,7 @@ void t.test(
   },
 )
 
-void t.test('a renewed proxy certificate is shown from the next request on', async (t) => {
+void t.test('a renewed proxy certificate is presented from the next request on', async (t) => {
   const { behind, ask, authority, proxy } = await secured(t, true)
   t.equal(await ask({}, ['jane', []]), 200)
   t.equal(behind.last().certificate, 'front-proxy')
@@ -308,7 +308,7 @@ void t.test('a renewed proxy certificate is shown from the next request on', asy
   t.equal(behind.last().headers['x-remote-user'], 'jane')
 })
 
-void t.test('without a proxy certificate, a caller that has only its own certificate gets the reason', async (t) => {
+void t.test('without a proxy certificate, a caller with only its own certificate gets the reason', async (t) => {
   const { behind, ask } = await secured(t, false)
   t.equal(await ask({}, ['jane', []]), 403)
   t.equal(await ask({ authorization: 'Bearer sesame' }, ['jane', []]), 403, "nor by another's token")
@@ -360,7 +360,7 @@ void t.test('exec, attach and port-forward get a tunnel, for SPDY by POST and We
   await until(() => behind.connections === 0, 'nothing is left open')
 })
 
-void t.test('an upgrade may be refused by the API server, and a foreign page is refused here', async (t) => {
+void t.test('the API server may refuse an upgrade, and a foreign page is rejected here', async (t) => {
   const { h, behind } = await scene(t)
   const upgrade = { connection: 'Upgrade', upgrade: 'websocket' }
   const path = '/api/v1/namespaces/a/pods/x/exec'
@@ -406,7 +406,7 @@ void t.test(
 )
 
 void t.test(
-  'while the API server is away, requests get a Status, cached reads go on, and discovery lists what is served here',
+  'while the API server is unreachable, requests get a Status, cached reads continue, and discovery lists what is served here',
   async (t) => {
     const { h, behind } = await scene(t, { config: { passthroughTimeout: 200 } })
     behind.answer = () => {}
@@ -422,7 +422,7 @@ void t.test(
   },
 )
 
-void t.test('a consistent read sees a write that was passed on; too many at once are refused', async (t) => {
+void t.test('a consistent read sees a forwarded write; too many at once are rejected', async (t) => {
   const { h, behind } = await scene(t, { config: { passthroughMaxRequests: 2 } })
   behind.answer = (_request, response, body) => {
     const object = JSON.parse(body) as { metadata: { name: string } }

@@ -99,7 +99,7 @@ void t.test('selectors, bookmarks and timeouts work as for every watch; a close 
   t.equal(h.watchers, 0)
 })
 
-void t.test('an error in the stream is a message, and then a close that says so', async (t) => {
+void t.test('an error in the stream is a message, followed by a matching close', async (t) => {
   const objects = Object.fromEntries(['a', 'b'].map((name) => [`pods/default/${name}`, pod(name)]))
   const h = await startApp(t, { flags: ['--backfill-revisions', '0'], objects })
   const client = open(t, h, { query: '&resourceVersion=1' })
@@ -131,7 +131,7 @@ void t.test('an error before the upgrade is an ordinary answer with a Status', a
   first.socket.close()
 })
 
-void t.test('the one subprotocol is echoed, and a token never', async (t) => {
+void t.test('the one subprotocol is echoed, and a token never is', async (t) => {
   const h = await startApp(t)
   const rows: readonly [readonly string[], string][] = [
     [[], ''],
@@ -146,7 +146,7 @@ void t.test('the one subprotocol is echoed, and a token never', async (t) => {
   }
 })
 
-void t.test("pages of the server's own origin may connect, others where the operator named them", async (t) => {
+void t.test("pages of the server's own origin may connect, others only if configured", async (t) => {
   const h = await startApp(t, { flags: ['--websocket-allowed-origins', 'https://app.example.org'] })
   for (const origin of [h.url, 'https://app.example.org']) {
     const { socket } = open(t, h, { options: { headers: { origin } } })
@@ -178,7 +178,7 @@ void t.test('a message in more than 16 fragments ends its connection', async (t)
   t.equal(few.closed, null)
 })
 
-void t.test('a frame that comes in more than 128 parts ends its connection', async (t) => {
+void t.test('a frame that arrives in more than 128 parts ends its connection', async (t) => {
   const h = await startApp(t)
   const { socket } = open(t, h)
   const client = await new Promise<Socket>((resolve) => {
@@ -194,7 +194,7 @@ void t.test('a frame that comes in more than 128 parts ends its connection', asy
   }
 })
 
-void t.test('a client that reads nothing holds up nobody and misses nothing', async (t) => {
+void t.test('a client that reads nothing delays nobody and misses nothing', async (t) => {
   const h = await startApp(t, { flags: ['--watch-cache-bytes', '256Mi'] })
   const [slow, fast] = [open(t, h), open(t, h)]
   await until(() => h.watchers === 2, 'both are open')
@@ -223,7 +223,7 @@ void t.test('a watch on a WebSocket works over TLS too', async (t) => {
   t.same(client.briefs, ['ADDED a@2', `ADDED b@${put}`])
 })
 
-void t.test('a request to upgrade that is no watch is answered like an ordinary request', async (t) => {
+void t.test('an upgrade request that is not a watch is answered like an ordinary request', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   for (const upgrade of ['websocket', 'h2c']) {
     const response = await new Promise<IncomingMessage>((resolve, reject) => {

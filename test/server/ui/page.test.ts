@@ -91,7 +91,7 @@ void t.test('objects are watched live, and what an event changed is marked', asy
   t.same(errors, [])
 })
 
-void t.test('a search finds resources, and a number of watchers leads to those who watch', async (t) => {
+void t.test('a search finds resources, and a watcher count leads to the watchers', async (t) => {
   const { app, page, errors } = await openApp(t)
   const leaving = new AbortController()
   t.teardown(() => leaving.abort())
@@ -174,7 +174,7 @@ void t.test('the page fits a phone and has a dark theme', async (t) => {
   t.same(errors, [])
 })
 
-void t.test('the page comes from this server alone, under a policy that demands it', async (t) => {
+void t.test('the page comes from this server alone, under a policy that enforces it', async (t) => {
   const app = await startApp(t, { objects: pods })
   const page = await openPage(t, 'about:blank')
   const asked = new Set<string>()
@@ -187,7 +187,7 @@ void t.test('the page comes from this server alone, under a policy that demands 
   t.notMatch(policy, /unsafe|http:|https:|\*/)
 })
 
-void t.test('the page shows the state of the upstream, and since when it is away', async (t) => {
+void t.test('the page shows the state of the upstream, and since when it is unreachable', async (t) => {
   const { app, page, errors } = await openApp(t)
   const upstream = page.locator('#upstream')
   await upstream.getByText('in-process store').waitFor()
@@ -204,24 +204,27 @@ void t.test('the page shows the state of the upstream, and since when it is away
   t.same(errors, [])
 })
 
-void t.test('the page of a replica shows what it publishes, and that it reads etcd while NATS is away', async (t) => {
-  const app = await startApp(t, { objects: pods })
-  const page = await openPage(t, 'about:blank')
-  const errors = complaints(page)
-  const own = await app.app.status()
-  const parts = ['publishes', 'follows', 'follows', 'direct'] as const
-  const feeds = parts.map((part, i) => ({ resource: `r${i}`, state: 'watching', reason: null, part }))
-  const fleet = { servers: 'nats://n1:4222', role: 'auto', cluster: 'blue' }
-  const status = serverStatus({ version: '1', upstream: 'http://etcd:2379', fleet }, [{ ...own, feeds }])
-  await page.route('**/ui/events', (route) =>
-    route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(status)}\n\n` }),
-  )
-  await page.goto(`${app.url}/ui/`)
-  const upstream = page.locator('#upstream')
-  await upstream.getByText('nats://n1:4222, cluster blue, role auto').waitFor()
-  await upstream.getByText('publishes 1 and follows 2 of 4 resources; reads etcd for 1: NATS is away').waitFor()
-  t.same(errors, [])
-})
+void t.test(
+  'the page of a replica shows what it publishes, and that it reads etcd while NATS is unreachable',
+  async (t) => {
+    const app = await startApp(t, { objects: pods })
+    const page = await openPage(t, 'about:blank')
+    const errors = complaints(page)
+    const own = await app.app.status()
+    const parts = ['publishes', 'follows', 'follows', 'direct'] as const
+    const feeds = parts.map((part, i) => ({ resource: `r${i}`, state: 'watching', reason: null, part }))
+    const fleet = { servers: 'nats://n1:4222', role: 'auto', cluster: 'blue' }
+    const status = serverStatus({ version: '1', upstream: 'http://etcd:2379', fleet }, [{ ...own, feeds }])
+    await page.route('**/ui/events', (route) =>
+      route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(status)}\n\n` }),
+    )
+    await page.goto(`${app.url}/ui/`)
+    const upstream = page.locator('#upstream')
+    await upstream.getByText('nats://n1:4222, cluster blue, role auto').waitFor()
+    await upstream.getByText('publishes 1 and follows 2 of 4 resources; reads etcd for 1: NATS is away').waitFor()
+    t.same(errors, [])
+  },
+)
 
 void t.test('the page of a server with workers shows all of them, whichever answers', async (t) => {
   const server = await startServerProcess(t, { args: ['--workers', '2', '--port', '0'] })
@@ -259,7 +262,7 @@ void t.test('the page survives a restart of the server', async (t) => {
   t.same(errors, [])
 })
 
-void t.test('a page whose token is withdrawn says that it must be reloaded', async (t) => {
+void t.test('a page whose token is revoked says that it must be reloaded', async (t) => {
   const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
   writeFileSync(tokens, 'viewer,viewer,1,system:masters\n')
   const app = await startApp(t, { flags: [`--token-auth-file=${tokens}`, '--authorization-mode=RBAC'], objects: pods })
@@ -271,7 +274,7 @@ void t.test('a page whose token is withdrawn says that it must be reloaded', asy
   await page.locator('#summary', { hasText: 'reload the page' }).waitFor()
 })
 
-void t.test('no figures are computed without a viewer, and a closed page is forgotten', async (t) => {
+void t.test('without a viewer no figures are computed, and a closed page is forgotten', async (t) => {
   const app = await startApp(t, { objects: pods })
   const stop = new AbortController()
   const reply = await fetch(`${app.url}/ui/events`, { signal: stop.signal })
@@ -284,7 +287,7 @@ void t.test('no figures are computed without a viewer, and a closed page is forg
   await until(() => app.watchers === 0, 'no watcher')
 })
 
-void t.test('lines that are new are marked, and only they', async (t) => {
+void t.test('new lines are marked, and only they', async (t) => {
   t.same(changedLines('a\nb\nc', 'a\nx\nc'), [false, true, false])
   t.same(changedLines('a\nc', 'a\nb\nc'), [false, true, false])
   t.same(changedLines('a\nb\nc', 'a\nc'), [false, false])

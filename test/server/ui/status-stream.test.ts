@@ -41,7 +41,7 @@ async function serveUi(t: Test, status: () => Promise<ServerStatus>) {
 
 const about = { version: 'test', upstream: 'none', fleet: null }
 
-void t.test('a stream goes on without figures: it says why, and the server asks again a second later', async (t) => {
+void t.test('a stream continues without figures: it says why, and the server retries a second later', async (t) => {
   let primary: 'silent' | 'there' = 'silent'
   const { clock, url } = await serveUi(t, async () => {
     if (primary === 'silent') throw new UpstreamError('unavailable', 'the primary process does not answer')
@@ -62,7 +62,7 @@ void t.test('a stream goes on without figures: it says why, and the server asks 
   await read(/event: status\ndata: \{"version":"test"/)
 })
 
-void t.test('the fifty-first page is refused with 429 and told when to come again', async (t) => {
+void t.test('the fifty-first page is rejected with 429 and Retry-After', async (t) => {
   const { url, app } = await startApp(t)
   const events = `${url}/ui/events`
   const pages = await Promise.all(Array.from({ length: 50 }, () => fetch(events)))
@@ -75,7 +75,7 @@ void t.test('the fifty-first page is refused with 429 and told when to come agai
   await until(async () => (await fetch(events)).status === 200, 'the place of a page that has gone is given to another')
 })
 
-void t.test('a stream whose token is withdrawn says so and ends', async (t) => {
+void t.test('a stream whose token is revoked says so and ends', async (t) => {
   const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
   const admin = 'admin,admin,1,system:masters\n'
   writeFileSync(tokens, `${admin}leaver,leaver,2,system:masters\n`)

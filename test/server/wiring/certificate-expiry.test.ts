@@ -16,7 +16,7 @@ function issue(endS: number): { cert: string; key: string } {
 }
 
 void t.test(
-  'the metric has the end of each certificate, follows its file, and keeps to the last good one',
+  'the metric has the expiry of each certificate, follows its file, and keeps the last good one',
   async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'distributary-expiry-'))
     t.teardown(() => rmSync(folder, { recursive: true, force: true }))

@@ -13,7 +13,7 @@ import { freePort } from '../../support/free-port.js'
 const check = (argv: readonly string[], connects = false) => checkConfig({ argv, environment: {}, connects })
 
 void t.test(
-  'a valid configuration is described: sources, ports, certificates, and where each option is from',
+  'a valid configuration is described: sources, ports, certificates, and the origin of each option',
   async (t) => {
     const authority = createAuthority(t)
     const { cert, key } = authority.server()
@@ -79,7 +79,7 @@ void t.test('every file is parsed by the code that uses it', async (t) => {
   }
 })
 
-void t.test('with --connect etcd is asked, and a server that does not answer is named', async (t) => {
+void t.test('with --connect etcd is contacted, and a server that does not answer is named', async (t) => {
   const etcd = await startEtcd(t)
   const reached = await check(['--etcd-servers', etcd.url], true)
   t.same(reached.problems, [])

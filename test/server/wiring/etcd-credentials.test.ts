@@ -34,7 +34,7 @@ function recordingLogger(): { logger: Logger; lines: string[] } {
   return { logger: { debug: () => {}, info: add, warn: add, error: add }, lines }
 }
 
-void t.test('a renewed certificate is shown at the next connection, and watches go on', async (t) => {
+void t.test('a renewed certificate is presented at the next connection, and watches continue', async (t) => {
   const path = folderOf(t)
   const [before, after] = [createAuthority(t), createAuthority(t)]
   const trusted = path('trusted.pem')
@@ -84,7 +84,7 @@ void t.test('a renewed certificate is shown at the next connection, and watches 
   await until(async () => (await upstream.readKey(key).catch(() => null))?.value.toString() === '1', 'it is let in')
 })
 
-void t.test('new files that cannot be used leave the ones before in force, with one line', async (t) => {
+void t.test('new files that are unusable leave the previous ones in force, with one line', async (t) => {
   const path = folderOf(t)
   const authority = createAuthority(t)
   const [first, second] = [authority.client('a'), authority.client('b')]
@@ -123,7 +123,7 @@ void t.test('new files that cannot be used leave the ones before in force, with 
   t.same(credentials.value.user, { name: 'u', password: 'two' })
 })
 
-void t.test('files that cannot be used from the start are named', async (t) => {
+void t.test('files that are unusable from the start are named', async (t) => {
   const path = folderOf(t)
   const authority = createAuthority(t)
   const { cert } = authority.client('a')

@@ -7,7 +7,7 @@ import { silentLogger } from '../../../src/support/log.js'
 import { startEtcd } from '../../support/etcd-process.js'
 import { startServer } from '../../support/server-process.js'
 
-void t.test('the greeting, `config check` and the log tell the same number of resources', async (t) => {
+void t.test('the greeting, `config check` and the log report the same number of resources', async (t) => {
   // Empty, since the log counts custom resources too.
   const { url } = await startEtcd(t)
   const always = '--kubernetes-resources=always'
@@ -29,7 +29,7 @@ void t.test('the greeting, `config check` and the log tell the same number of re
   t.ok(lines.some((line) => line.startsWith(`serves ${counted} resources, `)))
 })
 
-void t.test('an address of IPv6 stands in brackets', async (t) => {
+void t.test('an IPv6 address is in brackets', async (t) => {
   const { lines } = await checkConfig({ argv: ['--bind-address=::1', '--port=8001'], environment: {}, connects: false })
   t.ok(lines.includes('listens on http://[::1]:8001'), lines.join('\n'))
 })
@@ -45,51 +45,48 @@ void t.test('the start says in one line who may read what, with workers too', as
   }
 })
 
-void t.test(
-  'who may read what is told of each combination, and as a warning where it is more than many expect',
-  (t) => {
-    const TLS = '--tls-cert-file=/c --tls-private-key-file=/k'
-    const upstream = '--etcd-servers=http://a:1'
-    for (const [flags, level, expected] of [
-      ['', 'info', 'everybody who reaches this server may read and write everything that is served here'],
-      [upstream, 'info', 'everybody who reaches this server may read everything that is served here'],
-      [
-        `${upstream} --bind-address=0.0.0.0 --insecure-bind-any`,
-        'warn',
-        'everybody who reaches this server may read everything that is served here',
-      ],
-      [`${upstream} --authorization-mode=RBAC`, 'info', 'everybody is anonymous here and may read what RBAC allows'],
-      [
-        `${upstream} --token-auth-file=/t --authorization-mode=AlwaysAllow`,
-        'warn',
-        'callers known by the token file may read everything that is served here',
-      ],
-      [
-        `${upstream} ${TLS} --client-ca-file=/ca --authentication-kubeconfig=/k --anonymous-auth --authorization-mode=RBAC,Webhook --authorization-kubeconfig=/k`,
-        'info',
-        'callers known by client certificates, TokenReview, and anonymous ones, may read what RBAC or Webhook allows',
-      ],
-      [
-        `${upstream} --passthrough=https://b:1 --authorization-mode=AlwaysAllow`,
-        'warn',
-        'everybody who reaches this server may read everything that is served here; who answers what is passed on decides about that',
-      ],
-      [
-        `${upstream} --oidc-issuer-url=https://i.example --oidc-client-id=x --apiservice=a.b/v1=https://c:1 --authorization-mode=Policy --authorization-policy-file=/p`,
-        'info',
-        'callers known by OpenID Connect may read what Policy allows; who answers what is passed on decides about that',
-      ],
-    ] as const) {
-      const loaded = load(flags.split(' ').filter(Boolean), {}, () => 'content')
-      if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
-      const lines: string[] = []
-      const line =
-        (at: string) =>
-        (_fields: object, message: string): void =>
-          void lines.push(`${at}: ${message}`)
-      tellAccess(loaded.config, { ...silentLogger, info: line('info'), warn: line('warn') })
-      t.same(lines, [`${level}: ${expected}`], flags)
-    }
-    t.end()
-  },
-)
+void t.test('each combination reports who may read what, as a warning if it is more than many expect', (t) => {
+  const TLS = '--tls-cert-file=/c --tls-private-key-file=/k'
+  const upstream = '--etcd-servers=http://a:1'
+  for (const [flags, level, expected] of [
+    ['', 'info', 'everybody who reaches this server may read and write everything that is served here'],
+    [upstream, 'info', 'everybody who reaches this server may read everything that is served here'],
+    [
+      `${upstream} --bind-address=0.0.0.0 --insecure-bind-any`,
+      'warn',
+      'everybody who reaches this server may read everything that is served here',
+    ],
+    [`${upstream} --authorization-mode=RBAC`, 'info', 'everybody is anonymous here and may read what RBAC allows'],
+    [
+      `${upstream} --token-auth-file=/t --authorization-mode=AlwaysAllow`,
+      'warn',
+      'callers known by the token file may read everything that is served here',
+    ],
+    [
+      `${upstream} ${TLS} --client-ca-file=/ca --authentication-kubeconfig=/k --anonymous-auth --authorization-mode=RBAC,Webhook --authorization-kubeconfig=/k`,
+      'info',
+      'callers known by client certificates, TokenReview, and anonymous ones, may read what RBAC or Webhook allows',
+    ],
+    [
+      `${upstream} --passthrough=https://b:1 --authorization-mode=AlwaysAllow`,
+      'warn',
+      'everybody who reaches this server may read everything that is served here; who answers what is passed on decides about that',
+    ],
+    [
+      `${upstream} --oidc-issuer-url=https://i.example --oidc-client-id=x --apiservice=a.b/v1=https://c:1 --authorization-mode=Policy --authorization-policy-file=/p`,
+      'info',
+      'callers known by OpenID Connect may read what Policy allows; who answers what is passed on decides about that',
+    ],
+  ] as const) {
+    const loaded = load(flags.split(' ').filter(Boolean), {}, () => 'content')
+    if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
+    const lines: string[] = []
+    const line =
+      (at: string) =>
+      (_fields: object, message: string): void =>
+        void lines.push(`${at}: ${message}`)
+    tellAccess(loaded.config, { ...silentLogger, info: line('info'), warn: line('warn') })
+    t.same(lines, [`${level}: ${expected}`], flags)
+  }
+  t.end()
+})

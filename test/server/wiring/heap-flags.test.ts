@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { heapFlags } from '../../../src/server/wiring/heap-flags.js'
 
-void t.test('what the operator has set is left alone, however it is spelt', (t) => {
+void t.test('flags set by the operator are left alone, however they are spelt', (t) => {
   const all = heapFlags([])
   t.equal(all.length, 2)
   t.same(heapFlags(['--max-old-space-size=4096', '--inspect']), all)

@@ -61,7 +61,7 @@ void t.test('limits, hosts and the log level change; the log and a metric say so
   t.equal(await sample('last_reload_successful'), '1')
 })
 
-void t.test('a change that needs a restart is refused whole, by the name of its flag', async (t) => {
+void t.test('a change that needs a restart is rejected as a whole, with the name of its flag', async (t) => {
   const { write, live, lines, levels, sample } = scene(t, 'maxWatchers: 10\n')
   write('maxWatchers: 20\nwatchCacheSizes: [pods#0]\nbookmarkInterval: 7s\n')
   live.reload()
@@ -85,7 +85,7 @@ void t.test('a change that needs a restart is refused whole, by the name of its 
   t.equal(await sample('last_reload_successful'), '1')
 })
 
-void t.test('what is left out stays so until a restart, and nothing else is', (t) => {
+void t.test('omitted resources stay omitted until a restart, and nothing else is', (t) => {
   const { write, live, lines } = scene(t, 'resources: [{ name: -events }]\n')
   t.same(live.current.leftOut, ['events', 'events.events.k8s.io'])
   write('maxWatchers: 10\nresources: [{ name: -leases }]\n')
@@ -98,7 +98,7 @@ void t.test('what is left out stays so until a restart, and nothing else is', (t
   t.end()
 })
 
-void t.test('a file with mistakes is refused, with every one of them', async (t) => {
+void t.test('a file with mistakes is rejected, with every one of them', async (t) => {
   const { write, live, lines } = scene(t, 'maxWatchers: 10\n')
   write('maxWatchers: many\nallowedHots: [a]\n')
   live.reload()
@@ -117,7 +117,7 @@ void t.test('a changed file is found without a signal', async (t) => {
 })
 
 void t.test(
-  'a declared prefix is served as the changed file declares it, objects of the old kind included',
+  'a declared prefix is served as the changed file declares it, including objects of the old kind',
   async (t) => {
     const file = join(t.testdir(), 'config.yaml')
     const declared = (kind: string): string => `resources: [{ name: flags, prefix: /config/flags/, kind: ${kind} }]\n`
@@ -135,7 +135,7 @@ void t.test(
   },
 )
 
-void t.test('a running server takes a new limit and new hosts on SIGHUP', async (t) => {
+void t.test('a running server adopts a new limit and new hosts on SIGHUP', async (t) => {
   const file = join(t.testdir(), 'config.yaml')
   writeFileSync(file, 'maxWatchers: 1\n')
   const server = await startServer(t, { flags: ['--config', file] })
@@ -157,7 +157,7 @@ void t.test('a running server takes a new limit and new hosts on SIGHUP', async 
   t.equal((await server.metrics()).get('distributary_config_last_reload_successful'), 0)
 })
 
-void t.test('what does not fit together is refused: a memory target below the caches', (t) => {
+void t.test('an inconsistent combination is rejected: a memory target below the caches', (t) => {
   const { write, live, lines } = scene(t, 'memoryTarget: 1GiB\n')
   write('memoryTarget: 256MiB\nwatchCacheBytes: 512MiB\n')
   live.reload()
@@ -170,7 +170,7 @@ const MiB = 2 ** 20
 const RING = 'distributary_cache_ring_bytes{group="",resource="configmaps"}'
 
 for (const workers of [1, 2]) {
-  void t.test(`memory bounds go down and up while a server with --workers=${workers} runs`, async (t) => {
+  void t.test(`memory limits go down and up while a server with --workers=${workers} runs`, async (t) => {
     const file = join(t.testdir(), 'config.yaml')
     let accepted = 0
     const apply = async (yaml: string): Promise<void> => {
@@ -254,7 +254,7 @@ for (const workers of [1, 2]) {
   })
 }
 
-void t.test('the operations guide names every option that a running server takes anew', (t) => {
+void t.test('the operations guide names every option that a running server reloads', (t) => {
   const guide = readFileSync(new URL('../../../../docs/operations.md', import.meta.url), 'utf8')
   const section = /## Change the configuration\n([^]*?)\n## /.exec(guide)?.[1] ?? ''
   const takes = /These options take\s+effect at once:([^]*?)unless with/.exec(section)?.[1] ?? ''
@@ -276,7 +276,7 @@ async function answers(url: string, path: string): Promise<ReadonlySet<number>> 
 }
 
 void t.test(
-  'every worker serves the resources that a changed file names, and no longer those that it does not',
+  'every worker serves the resources that a changed file names, and drops those that it no longer names',
   async (t) => {
     const etcd = await startEtcd(t)
     const writer = new EtcdWriter([etcd])

@@ -9,7 +9,7 @@ void t.test('without --memory-target each process may take its share of 85 % of 
   t.end()
 })
 
-void t.test('there is no bound where the container has none, or where too little would be left', (t) => {
+void t.test('there is no limit if the container has none, or if too little would be left', (t) => {
   t.equal(defaultMemoryTarget(1, 0, 16 * GIB), null)
   t.equal(defaultMemoryTarget(1, 2 ** 63, 16 * GIB), null)
   t.equal(defaultMemoryTarget(1, 16 * GIB, 16 * GIB), null)

@@ -16,7 +16,7 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 const LOOK_MS = 2_100
 
 void t.test(
-  'a renewed certificate is shown, also over connections kept alive; a watch that runs goes on',
+  'a renewed certificate is presented, even over connections kept alive; a running watch continues',
   async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'distributary-remote-'))
     t.teardown(() => rmSync(folder, { recursive: true, force: true }))

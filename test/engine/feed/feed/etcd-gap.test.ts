@@ -5,7 +5,7 @@ import { startEtcd } from '../../../support/etcd-process.js'
 import { base64, feedOver, until } from '../etcd-harness.js'
 
 void t.test(
-  'of a large gap only the newer part is watched: by what is seen of it, or when etcd has sent its size',
+  'only the newer part of a large gap is watched: judged by a sample, or once etcd has sent its size',
   async (t) => {
     const etcd = await startEtcd(t)
     const rows: [what: string, name: string, sampled: number, maxReceivedBytes: number, relists: number][] = [

@@ -7,7 +7,7 @@ import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
 import type { EtcdProcess } from '../../../support/etcd-process.js'
 import { harness, until } from '../etcd-harness.js'
 
-void t.test('a feed brings the history before its start, then what is written, in order and once', async (t) => {
+void t.test('a feed delivers the history before its start, then new writes, in order and once', async (t) => {
   const h = await harness(t)
   for (let i = 0; i < 10; i++) await h.put(`k${i % 4}`, `${i}`)
   await h.remove('k1')
@@ -23,7 +23,7 @@ void t.test('a feed brings the history before its start, then what is written, i
   t.equal(h.metrics.of('initialised'), 1)
 })
 
-void t.test('after kill -9 and a restart every write comes, none twice, and nothing is listed again', async (t) => {
+void t.test('after kill -9 and a restart every write arrives once, and nothing is relisted', async (t) => {
   const h = await harness(t)
   h.feed.start()
   for (let round = 0; round < 3; round++) {
@@ -102,7 +102,7 @@ for (const [name, writesAfter] of [
   ['behind ours', 0],
   ['beyond ours', 30],
 ] as const) {
-  void t.test(`an etcd restored from an older backup is noticed: ${name}`, async (t) => {
+  void t.test(`an etcd restored from an older backup is detected: ${name}`, async (t) => {
     const directory = await mkdtemp(join(tmpdir(), 'distributary-feed-'))
     t.teardown(() => rm(directory, { recursive: true, force: true }))
     const [data, backup] = [join(directory, 'data'), join(directory, 'backup')]

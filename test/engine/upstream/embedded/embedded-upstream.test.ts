@@ -125,7 +125,7 @@ void t.test('a written value does not change with the caller’s buffer', async 
   t.same(await keysAt(upstream, '/'), ['/a=before'])
 })
 
-void t.test('pages of a prefix at one revision stay consistent while writes go on', async (t) => {
+void t.test('pages of a prefix at one revision stay consistent during writes', async (t) => {
   const { upstream } = setUp(t, { pageKeys: 2 })
   await upstream.write(
     [],
@@ -223,7 +223,7 @@ void t.test('a watch from below the compact revision ends; from it, it gets even
   t.equal(upstream.watchCount, 1)
 })
 
-void t.test('a watch that is held while its history is compacted is ended, not given a hole', async (t) => {
+void t.test('a held watch whose history is compacted is ended, not given a hole', async (t) => {
   const { upstream } = setUp(t)
   const held = watch(upstream, '/p/', 2)
   const other = watch(upstream, '/q/', 2)
@@ -241,7 +241,7 @@ void t.test('a watch that is held while its history is compacted is ended, not g
   t.same(held.log, ['open', 'compacted 3'])
 })
 
-void t.test('progress comes after everything it covers, and only where it may be asked for', async (t) => {
+void t.test('progress comes after everything it covers, and only where it may be requested', async (t) => {
   for (const trustsProgress of [true, false]) {
     const { upstream, clock } = setUp(t, { trustsProgress, progressIntervalMs: 5_000 })
     const { log, handle } = watch(upstream, '/p/', 2)
@@ -305,7 +305,7 @@ void t.test('a cut watch ends once, and a new one gets the events it missed', as
   t.same(next.log, ['open', '2 /a=2'])
 })
 
-void t.test('a deep replay is handed over in slices, without a hole', async (t) => {
+void t.test('a deep replay is delivered in slices, without a hole', async (t) => {
   const { upstream } = setUp(t)
   for (let i = 0; i < 20_000; i++) upstream.commit([put(`/${i % 7}`, String(i))])
   const { batches } = watch(upstream, '/', 2)
@@ -331,7 +331,7 @@ void t.test('a lease takes its keys with it, all in one revision', async (t) => 
   await t.rejects(upstream.write([], [put('/a', 'x', leaseId)]), { code: 'protocol' })
 })
 
-void t.test('history is bounded by revisions and by bytes, and a deleted key leaves nothing behind', async (t) => {
+void t.test('history is limited by revisions and by bytes, and a deleted key leaves nothing behind', async (t) => {
   const { upstream } = setUp(t, { historyRevisions: 100 })
   for (let i = 0; i < 5_000; i++) {
     upstream.commit([put(`/name-${i}`)])
@@ -348,7 +348,7 @@ void t.test('history is bounded by revisions and by bytes, and a deleted key lea
   t.ok(kept >= 80 && kept <= 100, `${kept} revisions of about 1,200 bytes`)
 })
 
-void t.test('one value larger than the bound of bytes is kept', async (t) => {
+void t.test('one value larger than the byte limit is kept', async (t) => {
   const { upstream } = setUp(t, { historyBytes: 1_000, historyRevisions: 1 })
   for (let i = 0; i < 5; i++) upstream.commit([put('/a', `${i}`.padEnd(10_000))])
   t.equal((await upstream.readKey(key('/a')))?.version, 5)
@@ -356,7 +356,7 @@ void t.test('one value larger than the bound of bytes is kept', async (t) => {
 })
 
 void t.test(
-  'while it is unavailable requests and new watches fail; running watches fall silent and then go on',
+  'while it is unavailable requests and new watches fail; running watches fall silent and then continue',
   async (t) => {
     const { upstream } = setUp(t)
     const running = watch(upstream, '/', 2)

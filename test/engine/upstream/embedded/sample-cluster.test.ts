@@ -183,7 +183,7 @@ for (const [seed, steps, checkEvery] of [
   })
 }
 
-void t.test('the writer goes on beside what somebody else writes, and leaves it alone', async (t) => {
+void t.test('the writer continues beside other writers, and leaves their objects alone', async (t) => {
   const { upstream, clock } = setUp(t)
   const put = (key: string, value: string): void => {
     upstream.commit([{ type: 'put', key: key as Key, value: Buffer.from(value) }])

@@ -20,7 +20,7 @@ void t.test('a user with permissions on one prefix only', async (t) => {
   const administrator = await enableAuth(etcd)
   const upstream = connect(t, { endpoints: [etcd.url], user })
 
-  await t.test('that prefix is served, and the others are refused, each by itself', async (t) => {
+  await t.test('that prefix is served, and the others are refused individually', async (t) => {
     const revision = await put(upstream, allowed, '1')
     t.equal((await upstream.read({ prefix: allowed })).count, 1)
     t.ok((await upstream.currentRevision()) >= revision, 'the revision is asked for where reading is allowed')
@@ -39,7 +39,7 @@ void t.test('a user with permissions on one prefix only', async (t) => {
     recorder.watch.close()
   })
 
-  await t.test('a token that etcd no longer takes is replaced, for reads, writes and watches', async (t) => {
+  await t.test('a token that etcd no longer accepts is replaced, for reads, writes and watches', async (t) => {
     // A new password, even the same, makes etcd forget the tokens given for the old one.
     const forgetTokens = (): Promise<unknown> => etcd.call('auth/user/changepw', user, administrator)
     const running = recordWatch(upstream, allowed, nextRevision(await put(upstream, allowed, '3')))
@@ -62,7 +62,7 @@ void t.test('a user with permissions on one prefix only', async (t) => {
     recorder.watch.close()
   })
 
-  await t.test('a revoked permission is a refusal, and works again when it is granted anew', async (t) => {
+  await t.test('a revoked permission is a refusal, and works again when it is restored', async (t) => {
     const permission = { key: base64('/allowed/'), range_end: base64('/allowed0') }
     await etcd.call('auth/role/revoke', { role: 'reader', ...permission }, administrator)
     await t.rejects(upstream.read({ prefix: allowed }), { code: 'permission-denied' })
@@ -91,7 +91,7 @@ void t.test('a user with permissions on one prefix only', async (t) => {
   })
 })
 
-void t.test('a token that expires by itself is replaced', async (t) => {
+void t.test('an expired token is replaced', async (t) => {
   const etcd = await startEtcd(t, { flags: ['--auth-token-ttl=1'] })
   await enableAuth(etcd)
   const upstream = connect(t, { endpoints: [etcd.url], user })

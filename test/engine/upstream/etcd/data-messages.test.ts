@@ -70,7 +70,7 @@ void t.test('integers are signed, exact to 2^53, and refused beyond it', async (
   t.equal(decodeWatchMessage(message(new BinaryWriter().tag(2, WireType.Varint).int64(-1))).watchId, -1)
 })
 
-void t.test('every field of a watch answer is read, and unknown ones are passed over', async (t) => {
+void t.test('every field of a watch answer is read, and unknown ones are skipped', async (t) => {
   const writer = new BinaryWriter()
   writer.tag(2, WireType.Varint).int64(9)
   writer.tag(3, WireType.Varint).bool(true)
@@ -93,13 +93,13 @@ void t.test('every field of a watch answer is read, and unknown ones are passed 
   })
 })
 
-void t.test('a fragment of an answer is refused: none was requested, and it may end inside a revision', async (t) => {
+void t.test('a fragment of an answer is rejected: none was requested, and it may end inside a revision', async (t) => {
   const part = message(new BinaryWriter().tag(7, WireType.Varint).bool(true))
   t.throws(() => decodeWatchMessage(part), { name: 'UpstreamError', code: 'protocol' })
   t.equal(decodeWatchMessage(message(new BinaryWriter().tag(7, WireType.Varint).bool(false))).events.length, 0)
 })
 
-void t.test('a message that is cut or garbled is an error of the protocol, and no other', async (t) => {
+void t.test('a message that is cut or garbled is a protocol error, and no other', async (t) => {
   const random = seededRandom(2)
   const whole = encodeWatch([randomFields(random), randomFields(random)], [false, true])
   let refused = 0
@@ -124,7 +124,7 @@ void t.test('a message that is cut or garbled is an error of the protocol, and n
   t.throws(() => decodeWatchMessage(Buffer.alloc(12, 0xff)), protocolError)
 })
 
-void t.test('a small value does not hold on to the message that brought it', async (t) => {
+void t.test('a small value does not keep its message alive', async (t) => {
   const small = { ...randomFields(seededRandom(3)), value: Buffer.alloc(100, 'a') }
   const large = { ...small, value: Buffer.alloc(1_000_000, 'b') }
   const both = encodeRange([small, large], 1, false, 2)
@@ -137,7 +137,7 @@ void t.test('a small value does not hold on to the message that brought it', asy
   t.ok(first!.value.equals(small.value))
 })
 
-void t.test('a large message is decoded in many parts, and comes to the same', async (t) => {
+void t.test('a large message is decoded in many parts, with the same result', async (t) => {
   const random = seededRandom(4)
   const entries = Array.from({ length: 2_000 }, () => ({ ...randomFields(random), value: Buffer.alloc(1_000, 'v') }))
   const answer = encodeRange(entries, 7, true, 2_000)

@@ -3,7 +3,7 @@ import { cancelReasonError, isTokenRejected, toUpstreamError } from '../../../..
 import { RpcError, RpcStatus } from '../../../../src/engine/upstream/etcd/rpc-status.js'
 import { UpstreamError } from '../../../../src/engine/upstream/upstream.js'
 
-void t.test('a refusal is read by its text, and otherwise by its code', async (t) => {
+void t.test('a refusal is classified by its text, otherwise by its code', async (t) => {
   for (const [status, details, code] of [
     [RpcStatus.OUT_OF_RANGE, 'etcdserver: mvcc: required revision has been compacted', 'compacted'],
     [RpcStatus.OUT_OF_RANGE, 'etcdserver: mvcc: required revision is a future revision', 'future-revision'],
@@ -35,7 +35,7 @@ void t.test('a refusal is read by its text, and otherwise by its code', async (t
   t.match(toUpstreamError(new TypeError('ours'), ''), { code: 'protocol', message: 'ours' })
 })
 
-void t.test('a cancelled watch is understood by the text of its reason', async (t) => {
+void t.test('a cancelled watch is classified by the text of its reason', async (t) => {
   for (const [reason, code] of [
     ['rpc error: code = PermissionDenied desc = etcdserver: permission denied', 'permission-denied'],
     ['rpc error: code = Unauthenticated desc = etcdserver: invalid auth token', 'unauthenticated'],

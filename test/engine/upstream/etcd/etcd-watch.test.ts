@@ -32,7 +32,7 @@ async function behind(t: Test): Promise<{ upstream: Upstream; start: Revision; l
 const quiet: WatchHandlers = { onOpen: () => {}, onBatches: () => {}, onProgress: () => {}, onEnd: () => {} }
 
 void t.test(
-  'a large answer is handed over in parts, in order and whole, and others have turns in between',
+  'a large answer is delivered in parts, in order and complete, and others get turns in between',
   async (t) => {
     const { upstream, start, last } = await behind(t)
     const batches: Batch[] = []
@@ -72,7 +72,7 @@ void t.test(
   },
 )
 
-void t.test('what comes during a large answer waits for it: later events, and the end', async (t) => {
+void t.test('what arrives during a large answer waits for it: later events, and the end', async (t) => {
   const { upstream, start, last } = await behind(t)
   const said: (Revision | 'end')[] = []
   let later = last
@@ -103,7 +103,7 @@ void t.test('what comes during a large answer waits for it: later events, and th
   )
 })
 
-void t.test('a watch that is closed during a large answer says nothing more', async (t) => {
+void t.test('a watch that is closed during a large answer delivers nothing more', async (t) => {
   const { upstream, start, last } = await behind(t)
   let parts = 0
   await new Promise<void>((resolve) => {

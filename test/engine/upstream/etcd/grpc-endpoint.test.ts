@@ -110,7 +110,7 @@ function talk(endpoint: GrpcEndpoint): Talk {
   return { stream, said, ended, next: () => new Promise((resolve) => (wake = resolve)) }
 }
 
-void t.test('a call is answered, and connects by itself', async (t) => {
+void t.test('a call connects by itself, and is answered', async (t) => {
   const { port } = await listen(t)
   const endpoint = endpointAt(t, port)
   t.notOk(endpoint.isReady())
@@ -163,7 +163,7 @@ void t.test(
   },
 )
 
-void t.test('a stream brings its messages in order, then its end', async (t) => {
+void t.test('a stream delivers its messages in order, then its end', async (t) => {
   const { port } = await listen(t)
   const endpoint = endpointAt(t, port)
   t.ok(await endpoint.connect(10_000))
@@ -180,7 +180,7 @@ void t.test('a stream brings its messages in order, then its end', async (t) => 
   t.match(await fails.ended, { code: RpcStatus.UNAVAILABLE, details: 'no leader' })
 })
 
-void t.test('a cancelled stream says nothing more', async (t) => {
+void t.test('a cancelled stream delivers nothing more', async (t) => {
   const { port, cancelled } = await listen(t)
   const endpoint = endpointAt(t, port)
   await endpoint.connect(10_000)
@@ -196,7 +196,7 @@ void t.test('a cancelled stream says nothing more', async (t) => {
   t.equal(await Promise.race([ended, Promise.resolve('not told')]), 'not told')
 })
 
-void t.test('a stream that is paused waits, and others go on; then everything comes, in order', async (t) => {
+void t.test('a paused stream waits while others continue; then everything arrives, in order', async (t) => {
   const { port, cancelled } = await listen(t)
   const endpoint = endpointAt(t, port)
   await endpoint.connect(10_000)
@@ -228,7 +228,7 @@ void t.test('a stream without a connection ends as unavailable, after the caller
   t.match(await ended, { code: RpcStatus.UNAVAILABLE })
 })
 
-void t.test('a lost connection ends its calls, and is made again when asked for', async (t) => {
+void t.test('a lost connection ends its calls, and reconnects on request', async (t) => {
   const { port } = await listen(t)
   const network = await networkTo(t, port)
   const endpoint = endpointAt(t, network.port)
@@ -260,7 +260,7 @@ void t.test('a peer that accepts and says nothing is not ready', async (t) => {
   for (const socket of accepted) socket.destroy()
 })
 
-void t.test('a peer that has gone silent is given up when a ping is not answered', async (t) => {
+void t.test('a silent peer is abandoned when a ping goes unanswered', async (t) => {
   const { port } = await listen(t)
   const network = await networkTo(t, port)
   const endpoint = endpointAt(t, network.port, { keepAliveTimeMs: 50, keepAliveTimeoutMs: 3_000 })
@@ -304,7 +304,7 @@ async function listening(t: Test, server: NetServer | Http2Server, port = 0): Pr
   return (server.address() as { port: number }).port
 }
 
-void t.test('why an endpoint is not connected is said with its name, until it is', async (t) => {
+void t.test('an unconnected endpoint reports its name and the reason, until it connects', async (t) => {
   const closing = createServer((socket) => socket.end())
   closing.listen(0, '127.0.0.1')
   await once(closing, 'listening')
@@ -378,7 +378,7 @@ void t.test('the page of a proxy that cannot reach the server counts by its HTTP
   await t.rejects(ask(endpoint, 'hello'), { code: RpcStatus.UNAVAILABLE, details: 'received HTTP status 503' })
 })
 
-void t.test('the port of a URL is taken as it is written, also where it is the default of the scheme', async (t) => {
+void t.test('the port of a URL is used as written, even if it is the default of the scheme', async (t) => {
   for (const [url, address] of [
     ['http://[::1]:80', '::1:80'],
     ['https://[::1]:443/', '::1:443'],

@@ -18,7 +18,7 @@ void t.test('messages are whole, wherever the stream is cut', async (t) => {
   }
 })
 
-void t.test('a message within one chunk is a slice of it; another has memory of its own size', async (t) => {
+void t.test('a message within one chunk is a slice of it; any other gets memory of its own size', async (t) => {
   const read: Buffer[] = []
   const reader = new MessageReader(1_000, (message) => read.push(message))
   const [framed] = partsOf(Buffer.from('within one chunk')) as [Buffer]
@@ -30,7 +30,7 @@ void t.test('a message within one chunk is a slice of it; another has memory of 
   t.same(read[1], read[0])
 })
 
-void t.test('a message of the limit is taken, one above it is refused before it is read', async (t) => {
+void t.test('a message at the limit is accepted, one above it is rejected before it is read', async (t) => {
   let count = 0
   const reader = new MessageReader(300, () => count++)
   reader.take(frameMessage(Buffer.alloc(300)))
@@ -39,7 +39,7 @@ void t.test('a message of the limit is taken, one above it is refused before it 
   t.throws(() => reader.take(head), { code: RpcStatus.RESOURCE_EXHAUSTED, details: /larger than max \(301 vs 300\)/ })
 })
 
-void t.test('a compressed message is refused: none was asked for', async (t) => {
+void t.test('a compressed message is rejected: none was requested', async (t) => {
   const reader = new MessageReader(300, () => t.fail('a message'))
   t.throws(() => reader.take(Buffer.from([1, 0, 0, 0, 0])), RpcError)
 })

@@ -75,7 +75,7 @@ void t.test('progress on demand is requested and trusted only when every endpoin
   recorder.watch.close()
 })
 
-void t.test('an endpoint that is away counts with the version that it last had', async (t) => {
+void t.test('an unreachable endpoint counts with its last known version', async (t) => {
   const [one, other] = [await standIn(t, '3.5.13'), await standIn(t, '3.6.0')]
   const upstream = connect(t, one, other)
   t.equal((await upstream.status()).trustsProgress, true)
@@ -87,7 +87,7 @@ void t.test('an endpoint that is away counts with the version that it last had',
   t.equal((await late.status()).trustsProgress, false, 'never seen')
 })
 
-void t.test('a member that reports its version later is trusted without a further question', async (t) => {
+void t.test('a member that reports its version later is trusted without a further request', async (t) => {
   const [one, other] = [await standIn(t, '3.5.13'), await standIn(t, '')]
   const clock = new VirtualClock()
   const upstream = connectEtcd({ endpoints: [one.url, other.url], clock })
@@ -106,7 +106,7 @@ void t.test('a member that reports its version later is trusted without a furthe
   recorder.watch.close()
 })
 
-void t.test('progress for all watchers that cannot be trusted is ignored', async (t) => {
+void t.test('untrusted progress for all watchers is ignored', async (t) => {
   const old = await standIn(t, '3.4.23', { isTalkative: true })
   const upstream = connect(t, old)
   const recorder = recordWatch(upstream, prefix, 5 as Revision)

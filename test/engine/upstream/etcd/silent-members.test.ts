@@ -73,7 +73,7 @@ void t.test('a member that sends something else meanwhile is not silent', async 
   t.same(h.silent, [])
 })
 
-void t.test('when no other member answers, no member is left', async (t) => {
+void t.test('when no other member answers, no member is abandoned', async (t) => {
   const h = observe()
   h.states.a.mode = 'silent'
   h.states.b.mode = 'silent'
@@ -88,7 +88,7 @@ void t.test('a deadline that this process noticed late proves nothing', async (t
   t.same(h.silent, [])
 })
 
-void t.test('a single member is never asked, and none is after the end', async (t) => {
+void t.test('a single member is never asked, and none is asked after the end', async (t) => {
   const alone = observe(['a'])
   await alone.pass(5_000)
   t.equal(alone.asked(), 0)

@@ -4,7 +4,7 @@ import type { Revision } from '../../../../src/engine/model/revision.js'
 import type { WatchMessage } from '../../../../src/engine/upstream/etcd/data-messages.js'
 import { createWatchAssembler } from '../../../../src/engine/upstream/etcd/watch-assembler.js'
 
-void t.test('an answer is cut into its revisions', async (t) => {
+void t.test('an answer is split into its revisions', async (t) => {
   const cases: [what: string, revisions: number[], left: number[][]][] = [
     ['one event', [5], [[5]]],
     ['two of one revision', [5, 5], [[5, 5]]],

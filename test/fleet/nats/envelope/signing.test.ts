@@ -115,7 +115,7 @@ for (const [disguise, disguised] of Object.entries(disguises)) {
   })
 }
 
-void t.test('a message that was signed for another place is not taken', async (t) => {
+void t.test('a message signed for another place is rejected', async (t) => {
   const nats = await startNats(t)
   const { etcd, edge, replicas } = await startFleet(t, nats)
   const admin = await natsAdmin(t, nats)
@@ -130,7 +130,7 @@ void t.test('a message that was signed for another place is not taken', async (t
   t.equal(edge.sink.of('replace').length, 1)
 })
 
-void t.test('forged snapshots, and a forged index, bring no new replica up', async (t) => {
+void t.test('forged snapshots, and a forged index, do not get a new replica to serve', async (t) => {
   const nats = await startNats(t)
   const { etcd, options, replicas } = await startFleet(t, nats)
   const client = await NatsClient.connect({ servers: [nats.url], name: 'forger' }, systemClock)
@@ -164,7 +164,7 @@ void t.test('forged snapshots, and a forged index, bring no new replica up', asy
   }
 })
 
-void t.test('forged statuses do not make what is held young, and forged answers are not served', async (t) => {
+void t.test('forged statuses do not make content fresh, and forged answers are not served', async (t) => {
   const nats = await startNats(t)
   const { etcd, candidate, edge } = await startFleet(t, nats)
   const admin = await natsAdmin(t, nats)
@@ -194,7 +194,7 @@ void t.test('forged statuses do not make what is held young, and forged answers 
   etcd.put('unseen')
 })
 
-void t.test('a question that no replica signed is not answered', async (t) => {
+void t.test('a request that no replica signed is not answered', async (t) => {
   const nats = await startNats(t)
   const { edge, candidate } = await startFleet(t, nats)
   const admin = await natsAdmin(t, nats)
@@ -235,7 +235,7 @@ void t.test('keys are rotated under a running fleet, and nobody loses history', 
   await judge(t, etcd, [...replicas, late])
 })
 
-void t.test('a fleet that begins to sign starts its streams afresh', async (t) => {
+void t.test('a fleet that begins to sign restarts its streams', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')

@@ -94,7 +94,7 @@ void t.test(
   },
 )
 
-void t.test('with --passthrough the API server answers for what cannot be read here', async (t) => {
+void t.test('with --passthrough the API server answers for what is unreadable here', async (t) => {
   const behind = await startApiServer(t)
   const app = await start(t, { flags: ['--passthrough', behind.url] })
   t.equal(behind.seen.length, 0)

@@ -110,7 +110,7 @@ const CACHE_JSON =
   '"maxSize":9007199254740993,"mode":"Hot","weights":[-1,1,-2,2],"byNumber":{"-1":"minus one","10":"ten"},' +
   '"expires":"1970-01-01T00:00:00Z","remark":"n","ratio":0.1,"hash":18446744073709551615}'
 
-void t.test('kinds of your own have JSON for every type of protobuf', (t) => {
+void t.test('custom kinds have JSON for every protobuf type', (t) => {
   const schema = loadDescriptors(ownDescriptors('edge.example.com.v1'), kubernetesSchema())
   t.equal(decodeObject(cacheValue(), schema).bytes.toString(), CACHE_JSON)
   t.throws(
@@ -132,7 +132,7 @@ void t.test('a package that follows no convention needs a list of its kinds', (t
   t.end()
 })
 
-void t.test('an apiVersion is found from the name of its package', (t) => {
+void t.test('an apiVersion is derived from the name of its package', (t) => {
   for (const [packageName, apiVersion, expected] of [
     ['edge.example.com.v1', 'edge.example.com/v1', true],
     ['com.example.edge.v1', 'edge.example.com/v1', true],

@@ -9,7 +9,7 @@ import { apiTestData } from '../../../support/protobuf-data.js'
 const schema = kubernetesSchema()
 const tree = (json: object) => parseJsonTree(Buffer.from(JSON.stringify(json))).value as ReturnType<typeof record>
 
-void t.test('every field of every kind is read as from the bytes that Go writes', async (t) => {
+void t.test('every field of every kind is read back as from the bytes that Go writes', async (t) => {
   let count = 0
   for (const { name, protobuf, json } of apiTestData('head')) {
     const encoded = encodeObject(tree(json), schema)
@@ -24,7 +24,7 @@ void t.test('every field of every kind is read as from the bytes that Go writes'
   t.ok(count > 150, `${count} kinds`)
 })
 
-void t.test('what is left out is what Go writes for an empty member', async (t) => {
+void t.test('omitted members match what Go writes for an empty member', async (t) => {
   const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' }, spec: { containers: [{ name: 'c' }] } }
   const { bytes, unknownFields } = decodeObject(encodeObject(tree(pod), schema)!, schema, { withoutDefaults: true })
   t.equal(unknownFields, 0)

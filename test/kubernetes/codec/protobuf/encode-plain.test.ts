@@ -18,14 +18,14 @@ const documents = [
   },
 ]
 
-void t.test('documents of discovery are written as the API server writes them', async (t) => {
+void t.test('discovery documents are written as the API server writes them', async (t) => {
   for (const { kind, json, base64 } of documents) {
     const value = JSON.parse(json) as Record<string, unknown>
     t.equal(encodePlain(kubernetesSchema(), 'v1', kind, value).toString('base64'), base64, kind)
   }
 })
 
-void t.test('a kind without a message, and a field that no document has, are errors', async (t) => {
+void t.test('a kind without a message, and a field without a document, are errors', async (t) => {
   t.throws(() => encodePlain(kubernetesSchema(), 'v1', 'Nothing', {}), RangeError)
   t.throws(() => encodePlain(kubernetesSchema(), 'v1', 'Pod', {}), RangeError)
 })

@@ -46,7 +46,7 @@ void t.test('an object read by another decoder is what was stored, plus the reso
   t.end()
 })
 
-void t.test('a list is one message in chunks, and its size is known beforehand', (t) => {
+void t.test('a list is one message in chunks, and its size is known in advance', (t) => {
   for (const count of [0, 1, 100]) {
     const items = Array.from({ length: count }, (_, i) =>
       objectItem(openStored(pods[i % pods.length]!.value), String(i + 1)),

@@ -44,7 +44,7 @@ void t.test('an envelope gives its kind and the object, as a slice of the value'
   t.end()
 })
 
-void t.test('each bad value is refused with its reason', (t) => {
+void t.test('each bad value is rejected with its reason', (t) => {
   const deep = (levels: number): Buffer => {
     // JSONSchemaProps.not, again and again.
     let schemaProps = lengthDelimited(5, Buffer.from('object'))
@@ -113,7 +113,7 @@ void t.test('each bad value is refused with its reason', (t) => {
   t.end()
 })
 
-void t.test('a value that is cut off is refused, unless it is whole up to there', (t) => {
+void t.test('a truncated value is rejected, unless it is complete up to there', (t) => {
   for (const value of [storedPod, pod.protobuf]) {
     const whole = decodeObject(value, schema).bytes.length
     for (let length = 0; length < value.length; length++) {
@@ -129,7 +129,7 @@ void t.test('a value that is cut off is refused, unless it is whole up to there'
   t.end()
 })
 
-void t.test('an object of 1.5 MB decodes; one that would grow past all bounds does not', (t) => {
+void t.test('an object of 1.5 MB decodes; one that would grow beyond all limits does not', (t) => {
   const text = Buffer.alloc(1_500_000, 'x')
   const entry = lengthDelimited(2, Buffer.concat([lengthDelimited(1, Buffer.from('big')), lengthDelimited(2, text)]))
   const decoded = decodeObject(envelope('v1', 'ConfigMap', entry), schema)
@@ -206,7 +206,7 @@ void t.test('metadata is read without the rest, which may even be broken', (t) =
   t.end()
 })
 
-void t.test('a resourceVersion is put in without touching anything else', (t) => {
+void t.test('a resourceVersion is inserted without changing anything else', (t) => {
   const unknown = lengthDelimited(900, Buffer.from('kept'))
   const metadata = Buffer.concat([
     lengthDelimited(1, Buffer.from('p')),

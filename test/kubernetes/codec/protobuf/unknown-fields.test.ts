@@ -49,14 +49,14 @@ void t.test('each unknown field is named by the path of its message and its numb
   t.end()
 })
 
-void t.test('an embedded object is looked into, and JSON is not', (t) => {
+void t.test('an embedded object is searched, and JSON is not', (t) => {
   const pod = encodeEnvelope('v1', 'Pod', LATER.length, (out, offset) => offset + LATER.copy(out, offset))
   t.same(found('apps/v1', 'ControllerRevision', inside(2, inside(1, pod))), ['data.#900'])
   t.same(found('apps/v1', 'ControllerRevision', inside(2, inside(1, Buffer.from('{"a":1}')))), [])
   t.end()
 })
 
-void t.test('a value that cannot be read is an error', (t) => {
+void t.test('an unreadable value is an error', (t) => {
   t.throws(() => unknownFields(Buffer.from('text'), schema), { name: 'CodecError' })
   const cut = encodeEnvelope('v1', 'Pod', 2, (out, offset) => offset + Buffer.from([0x0a, 0x7f]).copy(out, offset))
   t.throws(() => unknownFields(cut, schema), { name: 'CodecError' })

@@ -34,7 +34,7 @@ for (const [name, json, item] of [
     '{"kind":"Other","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"}}',
   ],
 ] as const) {
-  void t.test(`an item of a built-in list leaves out its type, as the API server does: ${name}`, async (t) => {
+  void t.test(`an item of a built-in list omits its type, as in the API server: ${name}`, async (t) => {
     const object = stored(json)
     t.equal(
       jsonEncoder(PODS, (one) => one, true)

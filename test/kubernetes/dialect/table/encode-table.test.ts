@@ -61,7 +61,7 @@ void t.test('a list of PartialObjectMetadata is a PartialObjectMetadataList', as
 
 const FORM = { include: 'Metadata', metaVersion: 'meta.k8s.io/v1' } as const
 
-void t.test('a row carries the object as asked for, and never a rewritten one', async (t) => {
+void t.test('a row carries the requested part of the object, never a rewritten one', async (t) => {
   const row = (include: 'None' | 'Metadata' | 'Object'): string =>
     encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, { ...FORM, include }).toString()
   const cells = '{"cells":["a",2,"<unknown>"],"object":'
@@ -100,7 +100,7 @@ void t.test('v1beta1 is named in the Table and in the objects of its rows', asyn
   t.match(table, { apiVersion: form.metaVersion, rows: [{ object: { apiVersion: form.metaVersion } }] })
 })
 
-void t.test('a bookmark is a Table whose row is that of an object with nothing but metadata', async (t) => {
+void t.test('a bookmark is a Table whose row is that of an object with only metadata', async (t) => {
   const metadata = { resourceVersion: '42', annotations: { 'k8s.io/initial-events-end': 'true' } }
   const bytes = encodeTableBookmark(configmaps, metadata, FORM)
   t.match(JSON.parse(bytes.toString()), {
@@ -110,7 +110,7 @@ void t.test('a bookmark is a Table whose row is that of an object with nothing b
   })
 })
 
-void t.test('only the first event of a watch tells the columns', async (t) => {
+void t.test('only the first event of a watch contains the columns', async (t) => {
   const event = (first: boolean): { columnDefinitions: object[] | null; rows: object[]; metadata: object } =>
     JSON.parse(encodeTableEvent(configmaps, scan(TEXT), toRevision(42), NOW, FORM, first).toString()) as ReturnType<
       typeof event

@@ -47,7 +47,7 @@ const ROWS: readonly Row[] = [
   ['DELETE', POD, undefined, {}, 403],
 ]
 
-void t.test('each write needs its right', async (t) => {
+void t.test('each write needs its permission', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'writes-access-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
   const file = (name: string, text: string): string => {
@@ -103,7 +103,7 @@ void t.test('each write needs its right', async (t) => {
   t.equal((await http1('DELETE', CONFIG_MAPS, undefined, owner)).code, 200)
 })
 
-void t.test('a server that does not write says how it would', async (t) => {
+void t.test('a server without writes says how to enable them', async (t) => {
   const h = await startApp(t)
   const answer = await clientOf(h.url)('POST', CONFIG_MAPS, configMap('a'))
   t.match(answer.body, { code: 405, reason: 'MethodNotAllowed', message: /--enable-writes/ })

@@ -12,7 +12,7 @@ import { clientOf } from '../client.js'
 const FLAGS = '/apis/distributary.io/v1/flags'
 const base64 = (text: string): string => Buffer.from(text, 'latin1').toString('base64')
 
-void t.test('a value that looks encrypted or encoded is one like any other under a declared prefix', async (t) => {
+void t.test('a value that looks encrypted or encoded is an ordinary one under a declared prefix', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes', '--resource', 'flags=/config/flags/'] })
   const send = clientOf(h.url)
   t.equal((await send('PUT', `${FLAGS}/good`, { text: 'on' })).code, 201)
@@ -42,7 +42,7 @@ void t.test('a value that looks encrypted or encoded is one like any other under
 })
 
 void t.test(
-  'a value that nobody can read is deleted among Kubernetes objects; what a kube-apiserver owns is not',
+  'an unreadable value among Kubernetes objects can be deleted; what a kube-apiserver owns cannot',
   async (t) => {
     const h = await startApp(t, { flags: ['--enable-writes'], objects: { 'pods/default/good': pod('good') } })
     const send = clientOf(h.url)

@@ -55,7 +55,7 @@ void t.test('a lease ends with its object', async (t) => {
   t.same(await h.running(), [], 'and one whose object is deleted')
 })
 
-void t.test('a lease of a write that is refused in the end is not left behind', async (t) => {
+void t.test('a lease of a write that finally fails is not left behind', async (t) => {
   const h = stage()
   t.equal((await h.ask({ verb: 'create', body: configMap('first') })).code, 201)
   const write = h.upstream.write.bind(h.upstream)

@@ -50,7 +50,7 @@ async function start(t: Test) {
   return { etcd, server }
 }
 
-void t.test('every worker reads a write at once', async (t) => {
+void t.test('every worker sees a write at once', async (t) => {
   const { server } = await start(t)
   const { code } = await ask(server.url, 'POST', MAPS, { metadata: { name: 'own' }, data: { n: '0' } })
   t.equal(code, 201)

@@ -8,7 +8,7 @@ import { startApp } from '../../../support/app.js'
 
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
-void t.test('a collection that is deleted is answered in the form that is asked for', async (t) => {
+void t.test('a deleted collection is answered in the requested form', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'] })
   const maps = `${url}/api/v1/namespaces/default/configmaps`
   const names = ['a', 'b', 'c', 'd']
@@ -68,7 +68,7 @@ void t.test('a collection that is deleted is answered in the form that is asked 
 })
 
 void t.test(
-  'every verb answers in protobuf, small and large, and a custom resource is refused before it is written',
+  'every verb answers in protobuf, small and large, and a custom resource is rejected before it is written',
   async (t) => {
     const { url } = await startApp(t, { flags: ['--enable-writes', '--resource', 'widgets=/registry/widgets/'] })
     const ask = async (method: string, path: string, body: object | null, type = 'application/json') => {

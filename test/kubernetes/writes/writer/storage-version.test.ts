@@ -34,7 +34,7 @@ async function start(t: Test): Promise<AppHarness> {
 const storedOf = (h: AppHarness, name: string): string | undefined =>
   h.upstream.peek(keyFromText(`/registry/${GROUP}/${name}`))[0]?.value.toString()
 
-void t.test('without conversion, every version is stored as the one that is', async (t) => {
+void t.test('without conversion, every version is stored as the storage version', async (t) => {
   const h = await start(t)
   const send = clientOf(h.url)
   const older = `/apis/${GROUP}/v1alpha1/widgets`
@@ -65,7 +65,7 @@ void t.test('a write that changes nothing migrates what is stored in another ver
   t.equal(storedOf(h, 'widgets/old'), migrated)
 })
 
-void t.test('a default of more digits than a number of JavaScript has is filled in exactly', async (t) => {
+void t.test('a default with more digits than a JavaScript number is filled in exactly', async (t) => {
   const h = await start(t)
   const send = clientOf(h.url)
   await send('POST', `/apis/${GROUP}/v1/widgets`, { metadata: { name: 'd' }, spec: {} })
@@ -77,7 +77,7 @@ void t.test('a default of more digits than a number of JavaScript has is filled 
   t.match((await send('GET', `/openapi/v3/apis/${GROUP}/v1`)).text, '"default":9007199254740993', 'in OpenAPI')
 })
 
-void t.test('what a webhook would have to convert is not stored as it is', async (t) => {
+void t.test('what only a webhook could convert is not stored unconverted', async (t) => {
   const h = await start(t)
   const send = clientOf(h.url)
   const hook = (name: string): object => ({ metadata: { name }, spec: { size: 1 } })

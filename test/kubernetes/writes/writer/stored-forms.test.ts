@@ -34,7 +34,7 @@ void t.test('objects that a kube-apiserver stored as protobuf are left alone', a
   t.equal((await send('POST', '/api/v1/namespaces/team-a/configmaps', { metadata: { name: 'ours' } })).code, 201)
 })
 
-void t.test('an object of another version is written as the one it is asked in', async (t) => {
+void t.test('an object in another version is written in the requested one', async (t) => {
   const budget = {
     apiVersion: 'policy/v1beta1',
     kind: 'PodDisruptionBudget',
@@ -58,7 +58,7 @@ void t.test('the stored object has no resourceVersion, and its type comes first'
   t.notMatch(text, /resourceVersion/)
 })
 
-void t.test('values are written under a declared prefix, and nothing else', async (t) => {
+void t.test('under a declared prefix values are written, and nothing else', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes', '--resource', 'flags=/config/flags/'] })
   const send = clientOf(h.url)
   const flags = '/apis/distributary.io/v1/flags'
@@ -121,7 +121,7 @@ void t.test('values are written under a declared prefix, and nothing else', asyn
   t.equal(bytes('eu/checkout'), undefined)
 })
 
-void t.test('whole objects are written under a prefix that is declared to hold them', async (t) => {
+void t.test('whole objects are written under a prefix declared to hold them', async (t) => {
   const declaration = { name: 'routes', prefix: '/edge/routes/', namespaced: true, objects: true }
   const folder = t.testdir({ 'config.yaml': JSON.stringify({ resources: [declaration] }) })
   const h = await startApp(t, { flags: ['--enable-writes', '--config', `${folder}/config.yaml`] })

@@ -50,7 +50,7 @@ void t.test('a bearer token is found in a header or a subprotocol', async (t) =>
   for (const [name, headers, expected] of rows) t.equal(bearerToken(request(headers)), expected, name)
 })
 
-void t.test('a doubtful token is refused, not guessed at', async (t) => {
+void t.test('a doubtful token is rejected, not guessed at', async (t) => {
   const rows: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
     [
       'two headers',

@@ -32,7 +32,7 @@ void t.test('the authority that signed a chain is found', async (t) => {
     t.equal(isSignedBy(peerOf(chain), authorities), expected, name)
 })
 
-void t.test('a client certificate names its user', async (t) => {
+void t.test('a client certificate identifies its user', async (t) => {
   const { files, change } = changeable(parseCertificates, users.cert)
   const authenticator = clientCertificate(files)
   const ask = (peer: ReturnType<typeof peerOf> | null) => authenticator.authenticate(request([], peer))
@@ -61,7 +61,7 @@ void t.test('names in a subject are texts, whatever they contain', async (t) => 
   }
 })
 
-void t.test('a front proxy names the user', async (t) => {
+void t.test('a front proxy identifies the user', async (t) => {
   const options = {
     authorities: changeable(parseCertificates, proxies.cert).files,
     allowedNames: ['front'],
@@ -101,7 +101,7 @@ void t.test('a front proxy names the user', async (t) => {
   t.match(await anyName.authenticate(request(named, peerOf([issue('other', proxies)]))), { name: 'ann' })
 })
 
-void t.test('a file that is no bundle of certificates stops the start', async (t) => {
+void t.test('a file that is not a certificate bundle stops the start', async (t) => {
   for (const text of ['', 'text', '-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----']) {
     t.throws(() => parseCertificates(text), Error, JSON.stringify(text.slice(0, 20)))
   }

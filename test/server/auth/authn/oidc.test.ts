@@ -74,7 +74,7 @@ const published = new Map(
 )
 const jwks = (keys: readonly Key[]) => keys.map((key) => published.get(key))
 
-void t.test('a good token names a user until it ends', async (t) => {
+void t.test('a valid token identifies a user until it expires', async (t) => {
   const { token, ask, url, seconds, clock } = await issuer(t)
   t.same(await ask(await token({ groups: ['web', 'ops'] })), {
     name: `${url}#ann`,
@@ -136,7 +136,7 @@ void t.test('every attack is answered with 401', async (t) => {
   t.ok(await ask(good), 'the good one still counts after all that')
 })
 
-void t.test('a token of another issuer is left to other authenticators', async (t) => {
+void t.test('a token from another issuer is left to other authenticators', async (t) => {
   const { token, ask, authenticator, asked } = await issuer(t)
   for (const text of ['opaque', 'a.b', 'a.b.c', 'a.b.c.d.e', '..', await token({ iss: 'https://elsewhere.example' })]) {
     t.equal(await ask(text), null, text.slice(0, 30))
@@ -178,7 +178,7 @@ void t.test('claims become names', async (t) => {
   }
 })
 
-void t.test('a new key is looked for when keys rotate, and invented ones do not hammer the issuer', async (t) => {
+void t.test('new keys are fetched when keys rotate, and invented key ids do not hammer the issuer', async (t) => {
   const { state, token, ask, asked } = await issuer(t)
   const looks = () => asked.filter(({ path }) => path === '/keys').length
   t.ok(await ask(await token()))
@@ -189,7 +189,7 @@ void t.test('a new key is looked for when keys rotate, and invented ones do not 
   t.ok(looks() <= 2, `${looks()} looks at the key set`)
 })
 
-void t.test('a decision is kept and shared; a refusal too, for a shorter time', async (t) => {
+void t.test('a decision is cached and shared; so is a refusal, for a shorter time', async (t) => {
   const { token, ask, asked, state, clock } = await issuer(t)
   const text = await token()
   await Promise.all(Array.from({ length: 50 }, () => ask(text)))
@@ -203,7 +203,7 @@ void t.test('a decision is kept and shared; a refusal too, for a shorter time', 
   await t.rejects(ask(bad), UnauthorizedError)
 })
 
-void t.test('an issuer that is away gives 503, which is not remembered as a refusal, and recovers', async (t) => {
+void t.test('an unreachable issuer gives 503, which is not cached as a refusal, and recovers', async (t) => {
   const { state, token, ask, clock } = await issuer(t)
   state.away = true
   const text = await token()
@@ -215,7 +215,7 @@ void t.test('an issuer that is away gives 503, which is not remembered as a refu
 })
 
 for (const keySetType of ['application/jwk-set+json', 'application/json']) {
-  void t.test(`a key set is asked for as ${keySetType} too, for issuers that have no other`, async (t) => {
+  void t.test(`a key set is also requested as ${keySetType}, for issuers that have no other`, async (t) => {
     const { state, token, ask, url } = await issuer(t)
     state.keySetType = keySetType
     t.match(await ask(await token()), { name: `${url}#ann` })
@@ -228,7 +228,7 @@ void t.test('a key set that cannot be fetched gives 503', async (t) => {
   await t.rejects(ask(await token()), ServiceUnavailableError)
 })
 
-void t.test('a discovery document of somebody else is not believed', async (t) => {
+void t.test('a discovery document of another issuer is not trusted', async (t) => {
   for (const discovery of [{ issuer: 'https://elsewhere.example' }, { jwks_uri: 'no url' }, { jwks_uri: undefined }]) {
     const { state, token, ask } = await issuer(t)
     state.discovery = discovery

@@ -34,7 +34,7 @@ void t.test('CSV is read as Go reads it', async (t) => {
   for (const [text, expected] of rows) t.same(parseCsv(text), expected, JSON.stringify(text))
 })
 
-void t.test('broken CSV is refused with its line', async (t) => {
+void t.test('broken CSV is rejected with its line', async (t) => {
   const rows: readonly (readonly [string, RegExp])[] = [
     ['a\n"b', /line 2: a quoted field is not closed/],
     ['a,b"c', /line 1: a quote inside a field/],
@@ -46,7 +46,7 @@ void t.test('broken CSV is refused with its line', async (t) => {
   for (const [text, expected] of rows) t.throws(() => parseCsv(text), expected, JSON.stringify(text))
 })
 
-void t.test('a token file names users, and a wrong one is refused', async (t) => {
+void t.test('a token file identifies users, and a wrong one is rejected', async (t) => {
   const of = (text: string, token: string) => parseTokenFile(text).get(digest(token))
   t.same(of('t1,ann,1,"web,ops"', 't1'), { name: 'ann', uid: '1', groups: ['web', 'ops'], extra: {}, expiresAt: null })
   t.match(of('t1,ann,1', 't1'), { groups: [] })
@@ -65,7 +65,7 @@ void t.test('a token file names users, and a wrong one is refused', async (t) =>
   }
 })
 
-void t.test('a token taken out of the file is no longer known; a broken file changes nothing', async (t) => {
+void t.test('a token removed from the file is no longer known; a broken file changes nothing', async (t) => {
   const { files, change } = changeable(parseTokenFile, 't1,ann,1')
   const authenticator = tokenFile(files)
   let told = 0

@@ -87,7 +87,7 @@ for (const [source, addressOf] of [
   ['an address', () => '10.6.6.6'],
   ['an IPv6 network', (i: number) => `2001:db8::${(i % 0xff_ff).toString(16)}`],
 ] as const) {
-  void t.test(`a flood of invented tokens from ${source} keeps no known token waiting, and nobody else`, async (t) => {
+  void t.test(`a flood of invented tokens from ${source} delays no known token, and nobody else`, async (t) => {
     const clock = new VirtualClock()
     const running = new Map<string, () => void>()
     const reviewed: string[] = []
@@ -219,7 +219,7 @@ void t.test('a webhook reviews access', async (t) => {
   t.equal((await ask({ ...ANN, name: 'denied' })).allowed, false)
 })
 
-void t.test('an answer without end is cut off', async (t) => {
+void t.test('an endless answer is cut off', async (t) => {
   const { url } = await jsonServer(t, () => ({ body: 'x'.repeat(2 ** 20 + 1) }))
   const client = new JsonClient({ server: url })
   t.teardown(() => client.close())

@@ -31,7 +31,7 @@ const broken = says(new Error('a bug'))
 
 type Refusal = new (message: string) => Error
 
-void t.test('the first who knows the caller counts, and nothing bad falls through to anonymous', async (t) => {
+void t.test('the first one that knows the caller counts, and nothing bad falls through to anonymous', async (t) => {
   const rows: readonly (readonly [string, readonly Authenticator[], boolean, string | Refusal])[] = [
     ['one knows', [says(null), says(ANN)], false, 'ann'],
     ['a wrong credential of another kind does not hide it', [wrong, says(ANN)], false, 'ann'],
@@ -54,7 +54,7 @@ void t.test('the first who knows the caller counts, and nothing bad falls throug
   }
 })
 
-void t.test('an unknown token is answered with 401 and no reason, with anonymous access too', async (t) => {
+void t.test('an unknown token is answered with 401 without a reason, even with anonymous access', async (t) => {
   const known = tokenFile(changeable(parseTokenFile, 't1,ann,1').files)
   for (const anonymous of [false, true]) {
     const union = unionAuthenticator({ authenticators: [known], anonymous, clock })

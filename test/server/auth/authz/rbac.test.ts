@@ -310,7 +310,7 @@ void t.test(`${Object.keys(CALLERS).length * QUESTIONS.length} decisions equal t
   t.ok(allowed > cases / 10 && allowed < cases / 2, 'neither all the same')
 })
 
-void t.test('code and reference agree with the decisions that were judged by hand', async (t) => {
+void t.test('code and reference agree with the decisions made by hand', async (t) => {
   for (const [caller, text, expected] of BY_HAND) {
     const what = QUESTIONS.find((one) => said(one) === text)
     const who = CALLERS[caller]
@@ -424,7 +424,7 @@ void t.test('the rule is named as the API server names it', async (t) => {
   t.match(await rule('eve', 'list pods'), { allowed: false, reason: '', rule: null })
 })
 
-void t.test('objects that are not what they should be grant nothing and break nothing', async (t) => {
+void t.test('malformed objects grant nothing and break nothing', async (t) => {
   const q = { user: 'u', groups: [], verb: 'get', resource: 'pods', namespace: 'a', name: 'x' }
   const bound = [binding('', 'b', 'ClusterRole', 'r', [user('u')])]
   const withRole = (clusterRoles: unknown[]): RbacObjects => ({
@@ -474,7 +474,7 @@ void t.test('objects that are not what they should be grant nothing and break no
   )
 })
 
-void t.test('a change takes effect with the next question and is reported', async (t) => {
+void t.test('a change takes effect with the next request and is reported', async (t) => {
   const source = new Source(null)
   const authorizer = rbac(new RbacRules(source))
   let told = 0
@@ -590,7 +590,7 @@ void t.test('roles that aggregate each other, and stars by the thousand, slow no
   t.equal(await may({ verb: 'delete', resource: 'pods', namespace: 'web', name: 'p' }), true)
 })
 
-void t.test('a role of very many rules is read in turns', async (t) => {
+void t.test('a role with very many rules is read in turns', async (t) => {
   const rules = Array.from({ length: 100_000 }, (_, i) => ({ verbs: ['get'], apiGroups: [`g${i}`], resources: ['a'] }))
   const source = new Source({
     ...WORLD,
@@ -614,7 +614,7 @@ void t.test('a role of very many rules is read in turns', async (t) => {
   t.ok(iterations > 2, `${iterations} iterations of the event loop`)
 })
 
-void t.test('a question is answered from rights that are no older than it', async (t) => {
+void t.test('a request is answered from permissions that are no older than it', async (t) => {
   const mine = (rules: RoleObject['rules']): World => ({
     ...WORLD,
     clusterRoles: [clusterRole('mine', rules)],
@@ -648,7 +648,7 @@ void t.test('a question is answered from rights that are no older than it', asyn
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-void t.test('the path pattern that fits is found among many with a star', async (t) => {
+void t.test('the matching path pattern is found among many with a star', async (t) => {
   const patterns = ['/b*', '/a/*', '/a/b/c*', '/a/b*', '/z***', '/m*n', '/q', '/', '/e/*/f*']
   const world: World = {
     ...WORLD,
@@ -678,7 +678,7 @@ void t.test('the path pattern that fits is found among many with a star', async 
   }
 })
 
-void t.test('the rights of a user in a namespace are listed once each, and what is missing is named', async (t) => {
+void t.test('a user’s permissions in a namespace are listed once each, and what is missing is named', async (t) => {
   const pods = { verbs: ['get'], apiGroups: [''], resources: ['pods'], resourceNames: ['a'] }
   const many = Array.from({ length: 10_001 }, (_, index) => ({
     verbs: [`v${index}`],

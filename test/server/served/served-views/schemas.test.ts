@@ -136,7 +136,7 @@ void t.test('selectors read objects as they are shown', async (t) => {
   ])
 })
 
-void t.test('an object that needs no change keeps its bytes; one that does keeps its digits', async (t) => {
+void t.test('an unchanged object keeps its bytes; a changed one keeps its digits', async (t) => {
   const h = await start(t, {})
   const commit = (name: string, spec: string): void => {
     const metadata = `{"name":"${name}","namespace":"a","uid":"u","generation":1}`
@@ -159,7 +159,7 @@ void t.test('an object that needs no change keeps its bytes; one that does keeps
   )
 })
 
-void t.test('metadata is put in order', async (t) => {
+void t.test('metadata is tidied', async (t) => {
   const metadata = {
     name: 'odd',
     namespace: 'a',
@@ -190,7 +190,7 @@ void t.test('a definition that preserves unknown fields prunes nothing', async (
   t.match(await list(h, path('v1')), { more: { gone: 1, size: null, tier: 'gold' }, bare: { tier: 'gold' } })
 })
 
-void t.test('after a change of the definition everything is read again, and watches end', async (t) => {
+void t.test('after a change of the definition everything is reread, and watches end', async (t) => {
   const h = await start(t, OBJECTS)
   const before = JSON.parse(await textOf(h, path('v1', '?fieldSelector=spec.tier%3Dgold'))) as {
     metadata: { resourceVersion: string }
@@ -235,7 +235,7 @@ void t.test('after a change of the definition everything is read again, and watc
   t.match((await fresh.first(6)).at(-1), { type: 'MODIFIED', object: { spec: { tier: 'silver', size: 5 } } })
 })
 
-void t.test('an uncached resource is read as its schema says, too', async (t) => {
+void t.test('an uncached resource is read according to its schema, too', async (t) => {
   const h = await startApp(t, {
     flags: ['--watch-cache-sizes', `widgets.${GROUP}#0`],
     objects: { [DEFINED]: definition([v1('gold')]), ...OBJECTS },

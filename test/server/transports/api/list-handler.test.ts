@@ -60,7 +60,7 @@ async function start(t: Test, options: AppHarnessOptions & { readonly pods?: num
 
 const sourceOf = (app: AppHarness) => [...app.app.sources].find(({ resource }) => resource.plural === 'pods')!
 
-void t.test('pages stay those of one revision while writes go on', async (t) => {
+void t.test('pages remain those of one revision during writes', async (t) => {
   const app = await start(t, { pods: 25 })
   const seen: string[] = []
   const revisions = new Set<string | undefined>()
@@ -88,7 +88,7 @@ void t.test('pages stay those of one revision while writes go on', async (t) => 
   t.same(remaining, [15, 5, undefined])
 })
 
-void t.test('with a selector the number of remaining items is left out', async (t) => {
+void t.test('with a selector the number of remaining items is omitted', async (t) => {
   const app = await start(t, { pods: 25 })
   const answer = await ask(app, 'limit=10&fieldSelector=metadata.name!%3Dp0003')
   t.equal(answer.body.items.length, 10)
@@ -189,7 +189,7 @@ void t.test('a list waits for a future revision, which is too large after 3 s', 
   })
 })
 
-void t.test('two hundred equal requests at once share one body', async (t) => {
+void t.test('two hundred equal concurrent requests share one body', async (t) => {
   const app = await start(t, { pods: 500, filler: 'x'.repeat(1_000), config: { maxInitialStates: 1 } })
   const { cache } = sourceOf(app)
   let read = 0
@@ -270,7 +270,7 @@ void t.test('a client that leaves in the middle leaves nothing behind', async (t
   }
 })
 
-void t.test('another list while the only slot is taken is answered with 429 and a time to come back', async (t) => {
+void t.test('another list while the only slot is taken is answered with 429 and Retry-After', async (t) => {
   const app = await start(t, { pods: 3_000, filler: 'x'.repeat(4_000), config: { maxInitialStates: 1 } })
   const asked = get(`${app.url}/api/v1/pods`, { agent: false, headers: { 'accept-encoding': 'identity' } })
   asked.on('error', () => {})
@@ -310,7 +310,7 @@ void t.test(
   },
 )
 
-void t.test('the ages in a Table are those at the time of the request', async (t) => {
+void t.test('the ages in a Table are computed at the time of the request', async (t) => {
   const app = await start(t)
   const created = new Date(Date.now() - 10_000).toISOString()
   const aged = {

@@ -39,7 +39,7 @@ async function sendChunks(url: string, pieces: readonly string[]): Promise<strin
   return text
 }
 
-void t.test('read body - one that comes a byte at a time is refused, not kept in as many pieces', async (t) => {
+void t.test('read body - one that arrives a byte at a time is rejected, not kept in as many pieces', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'], objects: { 'namespaces/a': namespace } })
   const answer = await sendChunks(url, cut(configMap('drip', 20_000), 1))
   t.match(answer, /^HTTP\/1.1 400 /)
@@ -53,7 +53,7 @@ void t.test('read body - one in many small pieces is read whole', async (t) => {
 })
 
 void t.test(
-  'read body - over HTTP/2 a body in very small frames is refused, and the connection serves on',
+  'read body - over HTTP/2 a body in very small frames is rejected, and the connection continues to serve',
   async (t) => {
     const { url } = await startApp(t, { flags: ['--enable-writes'], objects: { 'namespaces/a': namespace } })
     const session = connectHttp2(url)
@@ -75,7 +75,7 @@ void t.test(
   },
 )
 
-void t.test('read body - the rest of a refused one is not handed on', async (t) => {
+void t.test('read body - the rest of a rejected one is not delivered', async (t) => {
   let isPaused: boolean | undefined
   const server = createServer((request, response: ServerResponse) => {
     const exchange = new Exchange(request, response)
@@ -128,7 +128,7 @@ for (const [framing, line, [first, last]] of [
     }
   })
 
-  void t.test(`read body - after a read with a body ${framing} the connection serves on`, async (t) => {
+  void t.test(`read body - after a read with a body ${framing} the connection continues to serve`, async (t) => {
     const { port } = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
     const socket = connect(port, '127.0.0.1')
     t.teardown(() => socket.destroy())
@@ -160,7 +160,7 @@ void t.test('read body - a read begins when its body over HTTP/2 is over, and ig
   }
 })
 
-void t.test('read body - a read whose body is large is refused', async (t) => {
+void t.test('read body - a read with a large body is rejected', async (t) => {
   const { port, url } = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   for (const [name, path] of Object.entries(READS)) {
     const length = 64 * 1024 + 1
@@ -188,7 +188,7 @@ void t.test('read body - a read whose body is large is refused', async (t) => {
   }
 })
 
-void t.test('read body - a body of which nobody has read is gathered, and handed on as one piece', async (t) => {
+void t.test('read body - an unread body is gathered, and delivered as one piece', async (t) => {
   const pieces: number[] = []
   let begin = (): void => {}
   let hasRead = (): number => 0

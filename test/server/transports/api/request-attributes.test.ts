@@ -81,7 +81,7 @@ const OTHERWISE: readonly Row[] = [
   ['constructor', `${PODS}?${P1}`, 'other', 'pods', '', 'a', ''],
 ]
 
-void t.test('a request is judged as the API server would judge it', async (t) => {
+void t.test('a request is authorized with the API server’s attributes', async (t) => {
   for (const [method, url, verb, resource, subresource, namespace, name] of [...LIKE_THE_API_SERVER, ...OTHERWISE]) {
     const [path = '', query] = url.split('?')
     const asked = { request: { method }, path, query: new URLSearchParams(query) }

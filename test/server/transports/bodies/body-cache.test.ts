@@ -38,7 +38,7 @@ async function readAll(body: BodyReader): Promise<number> {
   }
 }
 
-void t.test('requests that come at once share the making of a body, and later ones its result', async (t) => {
+void t.test('concurrent requests share the building of a body, and later ones its result', async (t) => {
   const { bodies, semaphore } = setUp(1)
   const { made, pieces } = source()
   const uses = await Promise.all(Array.from({ length: 50 }, () => bodies.use('a', asker(), pieces)))
@@ -57,7 +57,7 @@ void t.test('requests that come at once share the making of a body, and later on
   later.release()
 })
 
-void t.test('a body that nobody wants any more is dropped halfway', async (t) => {
+void t.test('a body that nobody needs any more is dropped halfway', async (t) => {
   const { bodies, semaphore } = setUp(1)
   const { made, pieces } = source()
   const uses = [await bodies.use('a', asker(), pieces), await bodies.use('a', asker('bob'), pieces)]
@@ -71,7 +71,7 @@ void t.test('a body that nobody wants any more is dropped halfway', async (t) =>
   t.equal(await readAll((await bodies.use('a', asker(), again.pieces)).body), 30, 'and made anew for the next')
 })
 
-void t.test('a body made from another one needs no slot of its own', async (t) => {
+void t.test('a body derived from another one needs no slot', async (t) => {
   const { bodies, semaphore, clock } = setUp(1)
   const plain = await bodies.use('a', asker(), source().pieces)
   const derived = bodies.useDerived('a gzip', source().pieces)
@@ -114,7 +114,7 @@ void t.test('a failure reaches every request that shares the body, and none afte
   t.equal(await readAll((await bodies.use('a', asker(), source().pieces)).body), 30)
 })
 
-void t.test('the bytes of bodies that are being sent are bounded, however long they are', async (t) => {
+void t.test('the bytes of bodies being sent are bounded, however long they are', async (t) => {
   const { bodies, budget } = setUp(8, { maxBytes: 100, cacheBytes: 50 })
   const uses = await Promise.all(['a', 'b', 'c'].map((key) => bodies.use(key, asker(), source(1_000).pieces)))
   let most = 0
@@ -134,7 +134,7 @@ void t.test('the bytes of bodies that are being sent are bounded, however long t
 })
 
 void t.test(
-  'when too many bytes are being sent, a fast reader waits for the slowest, and nobody joins from the middle',
+  'when too many bytes are being sent, a fast reader waits for the slowest, and nobody joins in the middle',
   async (t) => {
     const { bodies, budget } = setUp(8, { maxBytes: 100, cacheBytes: 50 })
     const [fast, slow] = [
@@ -156,7 +156,7 @@ void t.test(
   },
 )
 
-void t.test('while too many bytes are being sent, a new body waits, and is then refused', async (t) => {
+void t.test('while too many bytes are being sent, a new body waits, and is then rejected', async (t) => {
   const { bodies, clock, told } = setUp(8, { maxBytes: 100, cacheBytes: 50 })
   const use = await bodies.use('a', asker(), source(60).pieces)
   const slow = await bodies.use('a', asker('bob'), source(60).pieces)

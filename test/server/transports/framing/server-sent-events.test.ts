@@ -94,7 +94,7 @@ void t.test('events carry their type, their object, and an id only where a revis
   await until(() => h.watchers === 0, 'forgotten')
 })
 
-void t.test('a bookmark that was asked for is an event, and marks the end of the state', async (t) => {
+void t.test('a requested bookmark is an event, and marks the end of the state', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const stream = await open(h, '&allowWatchBookmarks=true')
   const [, , bookmark] = await stream.has(3)
@@ -133,7 +133,7 @@ void t.test('a position that is gone is answered with an ERROR, and cleared by a
 })
 
 void t.test(
-  'an error that another try can cure is an ERROR event with the time to wait; any other is an ordinary answer',
+  'an error that a retry can fix is an ERROR event with the time to wait; any other is an ordinary answer',
   async (t) => {
     void t.test('too many watchers are told to wait', async (t) => {
       const h = await startApp(t, { flags: ['--max-watchers', '1'] })
@@ -160,7 +160,7 @@ void t.test(
       t.equal(stream.response.statusCode, 200)
       t.match(await stream.all(), [{}, { event: 'ERROR', data: { code: 429 } }, { retry: /000$/ }])
     })
-    void t.test('a wrong request is refused with an ordinary answer', async (t) => {
+    void t.test('a wrong request is rejected with an ordinary answer', async (t) => {
       const h = await startApp(t)
       t.equal((await open(h, '&resourceVersion=x')).response.statusCode, 400)
       t.equal((await open(h, '&labelSelector=!!')).response.statusCode, 400)
@@ -168,7 +168,7 @@ void t.test(
   },
 )
 
-void t.test('a quiet stream tells its position without an event', async (t) => {
+void t.test('a quiet stream sends its position without an event', async (t) => {
   const clock = new VirtualClock()
   const h = await startApp(t, { clock, objects: { 'pods/default/a': pod('a') } })
   const stream = await open(h, '')
@@ -199,7 +199,7 @@ void t.test('pages of other origins read it only where the operator named them',
 })
 
 void t.test("a browser's EventSource", async (t) => {
-  void t.test('an EventSource goes on after a lost connection where it was', async (t) => {
+  void t.test('an EventSource continues after a lost connection where it was', async (t) => {
     const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
     const page = await openPage(t, `${h.url}/livez`)
     await page.evaluate(watchInPage, `${PODS}?watch=1&timeoutSeconds=1`)
@@ -212,7 +212,7 @@ void t.test("a browser's EventSource", async (t) => {
     await until(async () => (await seen()).some((line) => line.startsWith('DELETED a')), 'the page sees it')
     t.same(await seen(), ['ADDED a', 'ADDED b', 'DELETED a'], 'nothing twice, nothing missing')
   })
-  void t.test('an EventSource starts afresh after its position is gone', async (t) => {
+  void t.test('an EventSource starts over after its position is gone', async (t) => {
     const h = await startApp(t, {
       config: { watchCacheAge: 1 },
       objects: { 'pods/default/a': pod('a') },
@@ -229,7 +229,7 @@ void t.test("a browser's EventSource", async (t) => {
     await until(async () => (await seen()).length >= 4, 'the page sees it')
     t.same((await seen()).slice(0, 4), ['ADDED a', 'ERROR', 'ADDED a', 'ADDED b'])
   })
-  void t.test('an EventSource comes again to a server that had no room', async (t) => {
+  void t.test('an EventSource returns to a server that had no room', async (t) => {
     const h = await startApp(t, { flags: ['--max-watchers', '1'], objects: { 'pods/default/a': pod('a') } })
     const first = await open(h, '')
     const page = await openPage(t, `${h.url}/livez`)

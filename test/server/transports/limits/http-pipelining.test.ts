@@ -31,12 +31,12 @@ async function pipelined(url: string, requests: number, enough: number): Promise
   return result
 }
 
-void t.test('as many as are allowed are answered on one connection, which stays open', async (t) => {
+void t.test('the allowed number is answered on one connection, which stays open', async (t) => {
   const { url } = await startApp(t, { objects })
   t.same(await pipelined(url, MAX_PIPELINED, MAX_PIPELINED), { answers: MAX_PIPELINED, isOpen: true })
 })
 
-void t.test('of more, the first are answered, the others are not begun, and the connection ends', async (t) => {
+void t.test('beyond that, the first are answered, the others are not started, and the connection ends', async (t) => {
   const { url } = await startApp(t, { objects })
   const { answers, isOpen } = await pipelined(url, 2_000, Number.POSITIVE_INFINITY)
   t.notOk(isOpen)

@@ -43,7 +43,7 @@ for (const [resident, target, relieved, isRefused] of rows) {
   })
 }
 
-void t.test('the refusal ends when memory is available again', (t) => {
+void t.test('the rejections end when memory is available again', (t) => {
   const { clock, pressure, seen } = at(t, 300, 200)
   clock.advance(3_000)
   t.throws(() => pressure.admit())
@@ -54,7 +54,7 @@ void t.test('the refusal ends when memory is available again', (t) => {
   t.end()
 })
 
-void t.test('memory is given back at most once in 10 s, and again only after a collection', (t) => {
+void t.test('memory is freed at most once in 10 s, and again only after a collection', (t) => {
   const { clock, pressure, seen, collections } = at(t, 300, 200)
   for (let i = 0; i < 90; i++) {
     t.throws(() => pressure.admit())
@@ -74,7 +74,7 @@ void t.test('memory is given back at most once in 10 s, and again only after a c
   t.end()
 })
 
-void t.test('a new target holds at once, whether it is lower, higher, the first or none', (t) => {
+void t.test('a new target applies at once, whether it is lower, higher, the first or none', (t) => {
   const { pressure, seen, clock } = at(t, 150, null)
   pressure.admit()
   pressure.setTarget(140 * MiB)

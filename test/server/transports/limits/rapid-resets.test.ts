@@ -17,7 +17,7 @@ function limits(options: Partial<RapidResetsOptions> = {}) {
 
 const A = '192.0.2.1'
 
-void t.test('an address that gives up more requests than others ever do is suspect for ten seconds', (t) => {
+void t.test('an address that resets more requests than others ever do is suspect for ten seconds', (t) => {
   const { clock, resets, rejected } = limits()
   for (let i = 1; i <= 199; i++) t.notOk(resets.count(A, null, i))
   t.ok(resets.count(A, null, 200), 'the two hundredth ends its connection')
@@ -30,7 +30,7 @@ void t.test('an address that gives up more requests than others ever do is suspe
   t.end()
 })
 
-void t.test('twenty a second go on without end', (t) => {
+void t.test('twenty a second are allowed indefinitely', (t) => {
   const { clock, resets } = limits()
   for (let second = 0; second < 60; second++) {
     for (let i = 0; i < 20; i++) if (resets.count(A, null, 20 * second + i)) t.fail('ended')
@@ -39,17 +39,20 @@ void t.test('twenty a second go on without end', (t) => {
   t.end()
 })
 
-void t.test('who is authenticated is counted by name: not against its neighbours, and not by what they do', (t) => {
-  const { resets } = limits()
-  for (let i = 1; i <= 200; i++) resets.count(A, 'ann', i)
-  t.ok(resets.count('192.0.2.9', 'ann', 5), 'ann is suspect wherever she comes from')
-  t.notOk(resets.count(A, null, 5), 'her address is not')
-  t.notOk(resets.count(A, 'bob', 5))
-  for (let i = 1; i <= 200; i++) resets.count(A, null, i)
-  t.ok(resets.count(A, null, 5))
-  t.notOk(resets.count(A, 'bob', 100), 'bob is not suspect with his address')
-  t.end()
-})
+void t.test(
+  'authenticated clients are counted by name: not against their neighbours, and not for what they do',
+  (t) => {
+    const { resets } = limits()
+    for (let i = 1; i <= 200; i++) resets.count(A, 'ann', i)
+    t.ok(resets.count('192.0.2.9', 'ann', 5), 'ann is suspect wherever she comes from')
+    t.notOk(resets.count(A, null, 5), 'her address is not')
+    t.notOk(resets.count(A, 'bob', 5))
+    for (let i = 1; i <= 200; i++) resets.count(A, null, i)
+    t.ok(resets.count(A, null, 5))
+    t.notOk(resets.count(A, 'bob', 100), 'bob is not suspect with his address')
+    t.end()
+  },
+)
 
 void t.test('a proxy carries the requests of many clients, and is not counted', (t) => {
   const { resets } = limits()
@@ -57,7 +60,7 @@ void t.test('a proxy carries the requests of many clients, and is not counted', 
   t.end()
 })
 
-void t.test('what other processes count comes on top, and a suspicion is told once', (t) => {
+void t.test('counts from other processes are added, and a suspicion is reported once', (t) => {
   const suspected: string[] = []
   const counted: string[] = []
   const { resets } = limits({
@@ -74,7 +77,7 @@ void t.test('what other processes count comes on top, and a suspicion is told on
   t.end()
 })
 
-void t.test('an IPv6 client counts by its network, which it may use all of', async (t) => {
+void t.test('an IPv6 client counts by its network, all of which it may use', async (t) => {
   for (const [address, network] of [
     ['2001:db8:0:1:aaaa:bbbb:cccc:dddd', '2001:db8:0:1'],
     ['2001:db8:0:1::7', '2001:db8:0:1'],

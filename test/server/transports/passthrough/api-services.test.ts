@@ -185,30 +185,27 @@ void t.test('another server’s group is served like one of our own', async (t) 
     t.match(out, /^NAMESPACE +NAME +SIZE\na +one +7$/m)
   })
 
-  await t.test(
-    'a definition takes nothing of a version that is configured, and serves its other versions',
-    async (t) => {
-      const before = [await aggregated(h, 'example.com'), (await ask(h, '/apis/example.com/v1')).body]
-      const [v1] = WIDGETS.spec.versions
-      const versions = [v1, { ...v1, name: 'v2', storage: false }]
-      h.put(CRD_KEY, { ...WIDGETS, spec: { ...WIDGETS.spec, versions } })
-      await until(async () => (await ask(h, '/apis/example.com/v2/widgets')).status === 200, 'v2 is served', ROUNDS_MS)
-      t.match((await ask(h, '/apis/example.com/v2/widgets')).body, { items: [] }, 'from here')
-      t.match((await ask(h, '/apis/example.com/v1/widgets')).body, { items: [{ metadata: { name: 'one' } }] })
-      const after = await aggregated(h, 'example.com')
-      t.same(
-        after.map(({ version }) => version),
-        ['v2', 'v1'],
-      )
-      t.same([after.slice(1), (await ask(h, '/apis/example.com/v1')).body], before, 'discovery says the same')
-      t.notOk('apis/example.com/v1' in ((await ask(h, '/openapi/v3')).body['paths'] as object))
-      h.delete(CRD_KEY)
-      await until(async () => (await ask(h, '/apis/example.com/v2/widgets')).status === 404, 'v2 is gone', ROUNDS_MS)
-    },
-  )
+  await t.test('a definition takes over no configured version, and serves its other versions', async (t) => {
+    const before = [await aggregated(h, 'example.com'), (await ask(h, '/apis/example.com/v1')).body]
+    const [v1] = WIDGETS.spec.versions
+    const versions = [v1, { ...v1, name: 'v2', storage: false }]
+    h.put(CRD_KEY, { ...WIDGETS, spec: { ...WIDGETS.spec, versions } })
+    await until(async () => (await ask(h, '/apis/example.com/v2/widgets')).status === 200, 'v2 is served', ROUNDS_MS)
+    t.match((await ask(h, '/apis/example.com/v2/widgets')).body, { items: [] }, 'from here')
+    t.match((await ask(h, '/apis/example.com/v1/widgets')).body, { items: [{ metadata: { name: 'one' } }] })
+    const after = await aggregated(h, 'example.com')
+    t.same(
+      after.map(({ version }) => version),
+      ['v2', 'v1'],
+    )
+    t.same([after.slice(1), (await ask(h, '/apis/example.com/v1')).body], before, 'discovery says the same')
+    t.notOk('apis/example.com/v1' in ((await ask(h, '/openapi/v3')).body['paths'] as object))
+    h.delete(CRD_KEY)
+    await until(async () => (await ask(h, '/apis/example.com/v2/widgets')).status === 404, 'v2 is gone', ROUNDS_MS)
+  })
 })
 
-void t.test('a server that is away is answered for with 503 and listed as stale, until it is back', async (t) => {
+void t.test('an unreachable server is answered for with 503 and listed as stale, until it is back', async (t) => {
   const authority = createAuthority(t)
   const pair = authority.server()
   const behind = await startApiServer(t, { cert: readFileSync(pair.cert), key: readFileSync(pair.key) })
@@ -275,7 +272,7 @@ void t.test('a server that is away is answered for with 503 and listed as stale,
 })
 
 void t.test(
-  'a server that answers nonsense, too much, or to another name is stale, and its paths stay its own',
+  'a server that answers nonsense, too much, or under another name is stale, and its paths stay its own',
   async (t) => {
     const authority = createAuthority(t)
     const pair = authority.server()
@@ -323,7 +320,7 @@ void t.test(
 )
 
 void t.test(
-  "the caller's name is passed on with the proxy certificate; without one, the caller's token is",
+  "the caller's name is forwarded with the proxy certificate; without one, the caller's token is",
   async (t) => {
     const authority = createAuthority(t)
     const server = authority.server()
@@ -412,7 +409,7 @@ void t.test('a redirect is not followed: the client gets it, and discovery learn
   t.same(elsewhere.seen, [], 'nothing, and no token, was sent there')
 })
 
-void t.test('too many requests at once are refused, and an upgrade becomes a tunnel', async (t) => {
+void t.test('too many concurrent requests are rejected, and an upgrade becomes a tunnel', async (t) => {
   const authority = createAuthority(t)
   const pair = authority.server()
   const behind = await startApiServer(t, { cert: readFileSync(pair.cert), key: readFileSync(pair.key) })

@@ -14,7 +14,7 @@ import { pod } from '../../../support/pod.js'
 
 const PATH = '/api/v1/pods'
 
-void t.test('an address and a loopback name are always allowed, any other name where it is listed', (t) => {
+void t.test('an address and a loopback name are always allowed, any other name only if listed', (t) => {
   const rows: readonly (readonly [host: string, allowed: readonly string[] | null, isAllowed: boolean])[] = [
     ['127.0.0.1:8001', [], true],
     ['10.0.0.7', [], true],
@@ -59,7 +59,7 @@ async function ask(h: AppHarness, path: string, host: string, method = 'GET'): P
   return { code: answer.statusCode ?? 0, body }
 }
 
-void t.test('without an authenticator a page cannot reach the server by a name of its own', async (t) => {
+void t.test('without an authenticator a page cannot reach the server under its own name', async (t) => {
   const h = await start(t)
   for (const [path, method] of [
     [PATH, 'GET'],

@@ -123,7 +123,7 @@ function sessionOf(t: Test, url: string): { client: ClientHttp2Session; goaway: 
   return { client, goaway: new Promise((resolve) => client.once('goaway', (code) => resolve(code))) }
 }
 
-void t.test('an answer that promised a connection to use again keeps the promise until the drain begins', async (t) => {
+void t.test('an answer that promised a reusable connection keeps the promise until the drain begins', async (t) => {
   const drain = new ConnectionDrain()
   const running: ServerResponse[] = []
   const server = createServer(

@@ -106,7 +106,7 @@ void t.test(
 )
 
 void t.test(
-  'a watch on a connection that is broken by its peer ends with it, and is not kept for its whole time',
+  'a watch on a connection broken by its peer ends with it, and is not kept for its whole time',
   async (t) => {
     const h = await listen(t, { idleMs: 100 })
     const socket = await begin(h.port, Buffer.concat([start, request(1, '/watch')]))
@@ -118,7 +118,7 @@ void t.test(
   },
 )
 
-void t.test('a silent watch whose peer is there stays, through any number of silences', async (t) => {
+void t.test('a silent watch whose peer is alive stays, through any number of silences', async (t) => {
   const h = await listen(t, { idleMs: 50 })
   const session = connectHttp2(`http://127.0.0.1:${h.port}`)
   t.teardown(() => session.destroy())
@@ -133,7 +133,7 @@ void t.test('a silent watch whose peer is there stays, through any number of sil
   await drops(h, 0)
 })
 
-void t.test('a TLS handshake that does not go on is cut off in its time, whatever the peer keeps open', async (t) => {
+void t.test('a stalled TLS handshake is cut off in time, whatever the peer keeps open', async (t) => {
   const h = await listenSecurely(t, 100)
   const halves = [Buffer.alloc(0), Buffer.from('160301007a010000760303', 'hex')]
   for (const [i, bytes] of halves.entries()) {

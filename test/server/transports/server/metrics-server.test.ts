@@ -15,29 +15,32 @@ async function ask(url: string, options: RequestOptions = {}): Promise<{ code: n
   return { code: answer.statusCode ?? 0, text }
 }
 
-void t.test('the metrics port answers metrics and health without credentials, and 404 to all else', async (t) => {
-  const tokens = join(t.testdir(), 'tokens.csv')
-  writeFileSync(tokens, 'secret,alice,1\n')
-  const h = await startApp(t, {
-    flags: ['--metrics-bind-address', '127.0.0.1:0', '--token-auth-file', tokens],
-    objects: { 'pods/default/a': pod('a') },
-  })
-  const { metricsUrl } = h
-  t.equal((await ask(`${h.url}/metrics`)).code, 401, 'the port of the API asks who it is')
-  const scrape = await ask(`${metricsUrl}/metrics`)
-  t.equal(scrape.code, 200)
-  t.match(scrape.text, 'distributary_cache_objects{group="",resource="pods"} 1')
-  for (const path of ['/livez', '/readyz', '/healthz', '/readyz/ping', '/readyz?verbose']) {
-    t.equal((await ask(metricsUrl + path)).code, 200, path)
-  }
-  t.same(await ask(`${metricsUrl}/metrics`, { method: 'HEAD' }), { code: 200, text: '' })
-  for (const path of ['/', '/api', '/api/v1/pods', '/apis', '/version', '/openapi/v2', '/ui/', '/ui/status']) {
-    t.equal((await ask(metricsUrl + path)).code, 404, path)
-  }
-  for (const path of ['/consistency-check', '/metrics', '/api/v1/pods']) {
-    t.equal((await ask(metricsUrl + path, { method: 'POST' })).code, 404, `POST ${path}`)
-  }
-})
+void t.test(
+  'the metrics port answers metrics and health without credentials, and everything else with 404',
+  async (t) => {
+    const tokens = join(t.testdir(), 'tokens.csv')
+    writeFileSync(tokens, 'secret,alice,1\n')
+    const h = await startApp(t, {
+      flags: ['--metrics-bind-address', '127.0.0.1:0', '--token-auth-file', tokens],
+      objects: { 'pods/default/a': pod('a') },
+    })
+    const { metricsUrl } = h
+    t.equal((await ask(`${h.url}/metrics`)).code, 401, 'the port of the API asks who it is')
+    const scrape = await ask(`${metricsUrl}/metrics`)
+    t.equal(scrape.code, 200)
+    t.match(scrape.text, 'distributary_cache_objects{group="",resource="pods"} 1')
+    for (const path of ['/livez', '/readyz', '/healthz', '/readyz/ping', '/readyz?verbose']) {
+      t.equal((await ask(metricsUrl + path)).code, 200, path)
+    }
+    t.same(await ask(`${metricsUrl}/metrics`, { method: 'HEAD' }), { code: 200, text: '' })
+    for (const path of ['/', '/api', '/api/v1/pods', '/apis', '/version', '/openapi/v2', '/ui/', '/ui/status']) {
+      t.equal((await ask(metricsUrl + path)).code, 404, path)
+    }
+    for (const path of ['/consistency-check', '/metrics', '/api/v1/pods']) {
+      t.equal((await ask(metricsUrl + path, { method: 'POST' })).code, 404, `POST ${path}`)
+    }
+  },
+)
 
 void t.test('the metrics port answers nothing else with --passthrough either', async (t) => {
   const { metricsUrl } = await startApp(t, {

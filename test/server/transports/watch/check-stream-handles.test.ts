@@ -33,14 +33,14 @@ const sound: HandleFinders = { socket: findSocketHandle, http2: findHttp2Handle 
 const wrapped = (handle: StreamHandle | null, change: (bytes: Buffer) => Buffer): StreamHandle | null =>
   handle && { writeBuffer: (request, bytes) => handle.writeBuffer(request, change(bytes)) }
 
-void t.test('the handles of this Node deliver what is written to them, and nothing is logged', async (t) => {
+void t.test('this Node’s handles deliver what is written to them, and nothing is logged', async (t) => {
   const logger = new Lines()
   await checkStreamHandles(true, logger)
   t.same(handleUse(), { sockets: true, http2: true })
   t.same(logger.all, [])
 })
 
-void t.test('handles that are switched off are neither tried nor used', async (t) => {
+void t.test('disabled handles are neither tested nor used', async (t) => {
   const logger = new Lines()
   const none = (): null => {
     t.fail('a handle was looked for')

@@ -46,7 +46,7 @@ function watchUrl(h: AppHarness, query: string): string {
   return `${h.url}${PODS}?watch=1&compress=gzip${query}`
 }
 
-void t.test('each watcher gets a whole gzip stream, wherever it joined', async (t) => {
+void t.test('each watcher gets a complete gzip stream, wherever it joined', async (t) => {
   const objects = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]))
   const h = await startApp(t, { objects })
   const early = await open(watchUrl(h, '&resourceVersion=1&timeoutSeconds=2&allowWatchBookmarks=true'))
@@ -105,7 +105,7 @@ void t.test('a client can read an event as soon as it is sent', async (t) => {
   response.destroy()
 })
 
-void t.test('a reader that fell behind gets a whole stream too', async (t) => {
+void t.test('a reader that fell behind gets a complete stream too', async (t) => {
   const h = await startApp(t, { flags: ['--watch-cache-bytes', '256Mi'] })
   const url = watchUrl(h, '&resourceVersion=1&timeoutSeconds=4')
   const [slow, fast] = await Promise.all([open(url), open(url)])
@@ -124,7 +124,7 @@ void t.test('a reader that fell behind gets a whole stream too', async (t) => {
   t.same(seen, linesOf(await fastBody))
 })
 
-void t.test('a watch is compressed only for clients that accept it, and ask if they have to', async (t) => {
+void t.test('a watch is compressed only for clients that accept it, and that request it where required', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const all = await startApp(t, { flags: ['--compress'], objects: { 'pods/default/a': pod('a') } })
   const rows: readonly [AppHarness, string, Record<string, string>, string | undefined][] = [
@@ -147,7 +147,7 @@ void t.test('a watch is compressed only for clients that accept it, and ask if t
   }
 })
 
-void t.test('of a watch that lists the state is compressed, and events are stored as they are', async (t) => {
+void t.test('in a watch that lists, the state is compressed, and events are stored uncompressed', async (t) => {
   const objects = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]))
   const h = await startApp(t, { objects, flags: [...secureFlags(), '--bookmark-interval=60s'] })
   const path = `${PODS}?watch=1&timeoutSeconds=3${LISTING}`
@@ -176,7 +176,7 @@ void t.test('of a watch that lists the state is compressed, and events are store
   }
 })
 
-void t.test('each write ends with a flush, because Go holds back what is stored until one comes', (t) => {
+void t.test('each write ends with a flush, because Go holds back stored bytes until one arrives', (t) => {
   for (const compression of ['initial-state', 'everything'] as const) {
     const wire = wireOf(framings['json-lines'], 'http2', compression)
     for (const length of [0, 1, 70_000]) {
@@ -218,7 +218,7 @@ void t.test('curl, fetch and a browser read a compressed watch', async (t) => {
       ['a', 'b'],
     )
   })
-  void t.test('fetch reads each event as it comes', async (t) => {
+  void t.test('fetch reads each event as it arrives', async (t) => {
     const response = await fetch(watchUrl(h, ''))
     t.equal(response.headers.get('content-encoding'), 'gzip')
     const decoder = new TextDecoder()
@@ -235,7 +235,7 @@ void t.test('curl, fetch and a browser read a compressed watch', async (t) => {
 })
 
 async function inBrowser(t: Test, h: AppHarness): Promise<void> {
-  await t.test('an EventSource reads each event as it comes', async (t) => {
+  await t.test('an EventSource reads each event as it arrives', async (t) => {
     const page = await openPage(t, `${h.url}/livez`)
     await page.evaluate((path) => {
       const context = globalThis as unknown as { seen: string[]; EventSource: new (url: string) => EventTarget }

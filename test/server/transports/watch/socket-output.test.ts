@@ -38,26 +38,23 @@ async function rawSocket(t: Test, port: number): Promise<{ socket: Socket; text:
   return { socket, text: () => heard, ended }
 }
 
-void t.test(
-  'a watch begins with the state, goes on with events, and its headers are those of the API server',
-  async (t) => {
-    const h = await startApp(t, {
-      objects: { 'pods/default/a': pod('a'), 'pods/other/b': pod('b', { namespace: 'other' }) },
-    })
-    const { events, response } = await watch(h, '')
-    t.equal(response.statusCode, 200)
-    t.match(response.headers, {
-      'content-type': 'application/json',
-      'cache-control': 'no-cache, private',
-      'transfer-encoding': 'chunked',
-    })
-    await events.first(2)
-    const put = h.put('pods/default/a', pod('a', { status: { phase: 'Failed' } }))
-    const removed = h.delete('pods/other/b')
-    t.same((await events.first(4)).map(brief), ['ADDED a@2', 'ADDED b@3', `MODIFIED a@${put}`, `DELETED b@${removed}`])
-    response.destroy()
-  },
-)
+void t.test('a watch begins with the state, continues with events, and has the API server’s headers', async (t) => {
+  const h = await startApp(t, {
+    objects: { 'pods/default/a': pod('a'), 'pods/other/b': pod('b', { namespace: 'other' }) },
+  })
+  const { events, response } = await watch(h, '')
+  t.equal(response.statusCode, 200)
+  t.match(response.headers, {
+    'content-type': 'application/json',
+    'cache-control': 'no-cache, private',
+    'transfer-encoding': 'chunked',
+  })
+  await events.first(2)
+  const put = h.put('pods/default/a', pod('a', { status: { phase: 'Failed' } }))
+  const removed = h.delete('pods/other/b')
+  t.same((await events.first(4)).map(brief), ['ADDED a@2', 'ADDED b@3', `MODIFIED a@${put}`, `DELETED b@${removed}`])
+  response.destroy()
+})
 
 void t.test('selectors and namespaces choose what a watch carries', async (t) => {
   const h = await startApp(t)
@@ -109,7 +106,7 @@ void t.test('a watch with a timeout ends cleanly and its connection serves the n
   again.response.destroy()
 })
 
-void t.test('an answer that is still under way is not disturbed by a watch pipelined behind it', async (t) => {
+void t.test('an answer in progress is not disturbed by a watch pipelined behind it', async (t) => {
   const objects = Object.fromEntries(
     Array.from({ length: 400 }, (_, i) => [
       `pods/default/p${i}`,
@@ -133,7 +130,7 @@ void t.test('an answer that is still under way is not disturbed by a watch pipel
   t.match(dechunk(answers[1]!), `"resourceVersion":"${put}"`)
 })
 
-void t.test('a client of HTTP/1.0 gets lines without chunks, and the connection ends with the watch', async (t) => {
+void t.test('an HTTP/1.0 client gets lines without chunks, and the connection ends with the watch', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const { socket, text, ended } = await rawSocket(t, h.port)
   socket.write(`GET ${PODS}?watch=1&timeoutSeconds=1 HTTP/1.0\r\n\r\n`)
@@ -155,7 +152,7 @@ void t.test('a client that goes away is forgotten', async (t) => {
   response.destroy()
 })
 
-void t.test('a reader that takes nothing holds up nobody, and misses nothing when it reads again', async (t) => {
+void t.test('a reader that takes nothing delays nobody, and misses nothing when it reads again', async (t) => {
   const h = await startApp(t, { flags: ['--watch-cache-bytes', '256Mi'] })
   const slow = await watch(h, '&resourceVersion=1')
   slow.response.pause()

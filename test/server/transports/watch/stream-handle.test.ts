@@ -50,7 +50,7 @@ async function received(client: Socket, length: number): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-void t.test('this Node has a handle to give, for a plain socket on which nothing waits', async (t) => {
+void t.test('this Node provides a handle for a plain socket without waiting bytes', async (t) => {
   const { server } = await pair(t)
   t.ok(socketHandle(server))
   server.write(Buffer.alloc(32 << 20))
@@ -82,7 +82,7 @@ void t.test('a full peer is reported once, and both directions keep their order'
   t.same(taken, [0, 0])
 })
 
-void t.test('bytes queued when the connection dies are given back, and nothing is accepted afterwards', async (t) => {
+void t.test('bytes queued when the connection dies are returned, and nothing is accepted afterwards', async (t) => {
   const { server, client } = await pair(t)
   const handle = socketHandle(server)!
   const ended = new Promise<number>((resolve) => {
@@ -96,7 +96,7 @@ void t.test('bytes queued when the connection dies are given back, and nothing i
 })
 
 void t.test(
-  'this Node has a handle to give for an HTTP/2 stream once the headers are sent, and both ways keep their order',
+  'this Node provides a handle for an HTTP/2 stream once the headers are sent, and both ways keep their order',
   async (t) => {
     const server = createHttp2Server().listen(0, '127.0.0.1')
     await once(server, 'listening')

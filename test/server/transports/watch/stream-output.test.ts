@@ -54,7 +54,7 @@ for (const { name, url } of transports) {
     t.equal(expired.events.ending, 'clean', 'a watch with a timeout ends cleanly')
   })
 
-  void t.test(`a stream that is reset is forgotten, and the connection goes on ${name}`, async (t) => {
+  void t.test(`a reset stream is forgotten, and the connection continues ${name}`, async (t) => {
     const h = await startApp(t, { flags: SECURE })
     const client = session(t, url(h))
     const watches = Array.from({ length: 50 }, () => watch(client, '&resourceVersion=1'))
@@ -67,7 +67,7 @@ for (const { name, url } of transports) {
     await until(() => h.watchers === 0, 'none is left when the connection goes')
   })
 
-  void t.test(`a stream that takes nothing holds up no other of its connection ${name}`, async (t) => {
+  void t.test(`a stream that takes nothing delays no other on its connection ${name}`, async (t) => {
     const h = await startApp(t, { flags: [...SECURE, '--watch-cache-bytes', '256Mi'] })
     const client = session(t, url(h))
     const slow = watch(client, '&resourceVersion=1')
@@ -95,33 +95,39 @@ void t.test('a 410 in the stream is an ERROR event and a clean end', async (t) =
   t.equal(events.ending, 'clean')
 })
 
-void t.test('TLS clients are given HTTP/2 before HTTP/1.1, and those that know only the latter have it', async (t) => {
-  const h = await startApp(t, { flags: SECURE, objects: { 'pods/default/a': pod('a') } })
-  const { port, hostname } = new URL(h.secureUrl)
-  const negotiated = async (protocols: string[]): Promise<string | false | null> => {
-    const socket = connectTls({
-      port: Number(port),
-      host: hostname,
-      rejectUnauthorized: false,
-      ALPNProtocols: protocols,
+void t.test(
+  'TLS clients get HTTP/2 in preference to HTTP/1.1, and those that know only the latter get that',
+  async (t) => {
+    const h = await startApp(t, { flags: SECURE, objects: { 'pods/default/a': pod('a') } })
+    const { port, hostname } = new URL(h.secureUrl)
+    const negotiated = async (protocols: string[]): Promise<string | false | null> => {
+      const socket = connectTls({
+        port: Number(port),
+        host: hostname,
+        rejectUnauthorized: false,
+        ALPNProtocols: protocols,
+      })
+      t.teardown(() => socket.destroy())
+      await new Promise((resolve) => socket.once('secureConnect', resolve))
+      return socket.alpnProtocol
+    }
+    t.equal(await negotiated(['http/1.1', 'h2']), 'h2', 'whatever the client prefers')
+    t.equal(await negotiated(['http/1.1']), 'http/1.1')
+    const response = await new Promise<import('node:http').IncomingMessage>((resolve, reject) => {
+      httpsGet(`${h.secureUrl}${PODS}?watch=1`, { rejectUnauthorized: false, agent: false }, resolve).on(
+        'error',
+        reject,
+      )
     })
-    t.teardown(() => socket.destroy())
-    await new Promise((resolve) => socket.once('secureConnect', resolve))
-    return socket.alpnProtocol
-  }
-  t.equal(await negotiated(['http/1.1', 'h2']), 'h2', 'whatever the client prefers')
-  t.equal(await negotiated(['http/1.1']), 'http/1.1')
-  const response = await new Promise<import('node:http').IncomingMessage>((resolve, reject) => {
-    httpsGet(`${h.secureUrl}${PODS}?watch=1`, { rejectUnauthorized: false, agent: false }, resolve).on('error', reject)
-  })
-  t.equal(response.httpVersion, '1.1')
-  const events = new EventReader(response)
-  await events.first(1)
-  const put = h.put('pods/default/b', pod('b'))
-  t.same((await events.first(2)).map(brief), ['ADDED a@2', `ADDED b@${put}`])
-  response.destroy()
-  await until(() => h.watchers === 0, 'forgotten')
-})
+    t.equal(response.httpVersion, '1.1')
+    const events = new EventReader(response)
+    await events.first(1)
+    const put = h.put('pods/default/b', pod('b'))
+    t.same((await events.first(2)).map(brief), ['ADDED a@2', `ADDED b@${put}`])
+    response.destroy()
+    await until(() => h.watchers === 0, 'forgotten')
+  },
+)
 
 void t.test('one connection may have as many streams as the option says', async (t) => {
   const h = await startApp(t, { flags: [...SECURE, '--http2-max-streams-per-connection', '7'] })
@@ -208,7 +214,7 @@ void t.test('a connection that does not say what it speaks is only waited for', 
   t.equal(await firstLine(patient), 'HTTP/1.1 200 OK', 'a request letter by letter is understood')
 })
 
-void t.test('silent connections do not hold up a stop', async (t) => {
+void t.test('silent connections do not delay a stop', async (t) => {
   const h = await startApp(t, { flags: SECURE })
   const ports = [h.port, Number(new URL(h.secureUrl).port)]
   const sockets = await Promise.all(

@@ -34,7 +34,7 @@ const whole = Buffer.concat([
   frame(FIN | TEXT, 65_536),
 ])
 
-void t.test('message deadline - whole messages have no deadline, however they are cut', (t) => {
+void t.test('message deadline - whole messages have no deadline, however they are split', (t) => {
   for (const size of [1, 2, 3, 7, 100, 4_096, whole.length]) {
     const { clock, deadline, late } = setUp()
     for (let at = 0; at < whole.length; at += size) deadline.read(whole.subarray(at, at + size))
@@ -58,7 +58,7 @@ void t.test('message deadline - an unfinished message has one, at whatever byte 
   t.end()
 })
 
-void t.test('message deadline - neither pings nor further fragments put it off', (t) => {
+void t.test('message deadline - neither pings nor further fragments extend it', (t) => {
   const { clock, deadline, late } = setUp()
   deadline.read(frame(TEXT, 1))
   for (let i = 0; i < 10; i++) {

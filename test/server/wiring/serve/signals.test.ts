@@ -28,7 +28,7 @@ void t.test('SIGTERM drains from the moment when the first port is open', async 
   }
 })
 
-void t.test('SIGHUP is taken from the same moment', async (t) => {
+void t.test('SIGHUP is handled from the same moment', async (t) => {
   const server = await startServer(t, { flags: [], environment: before(whenItListens('SIGHUP')) })
   await until(() => server.log().includes('configuration reloaded'), 'it is loaded again')
   t.equal((await fetch(`${server.url}/readyz`)).status, 200)

@@ -18,7 +18,7 @@ const key = keyFromText('/faults/k')
 const quick = ['--heartbeat-interval=50', '--election-timeout=300', '--grpc-keepalive-min-time=100ms']
 
 void t.test(
-  'a killed etcd ends the watch at once and fails reads, and restarted it serves the same client',
+  'a killed etcd ends the watch at once and fails reads, and after its restart it serves the same client',
   async (t) => {
     const etcd = await startEtcd(t)
     const upstream = connect(t, { endpoints: [etcd.url], requestTimeoutMs: 60_000 })
@@ -46,7 +46,7 @@ void t.test(
   },
 )
 
-void t.test('an etcd that stops without closing anything is noticed by its silence', async (t) => {
+void t.test('an etcd that stops without closing anything is detected by its silence', async (t) => {
   const etcd = await startEtcd(t, { flags: quick })
   const upstream = connect(t, {
     endpoints: [etcd.url],
@@ -83,7 +83,7 @@ void t.test('etcd accepts pings at the default interval', async (t) => {
   recorder.watch.close()
 })
 
-void t.test('one reachable member of three is enough, and a dead one costs a watch and no read', async (t) => {
+void t.test('one reachable member of three is enough, and a dead one costs a watch but no read', async (t) => {
   const cluster = await startEtcdCluster(t, { flags: quick })
   const { endpoints, open } = await firstAlone(t, cluster)
   const upstream = connect(t, { endpoints, requestTimeoutMs: 2_000 })
@@ -113,7 +113,7 @@ void t.test('one reachable member of three is enough, and a dead one costs a wat
     await t.rejects(upstream.read({ prefix }), { code: 'unavailable' }, 'no quorum, no read')
   })
 
-  await t.test('the same client goes on when the others are back', async (t) => {
+  await t.test('the same client continues when the others are back', async (t) => {
     await Promise.all([cluster[0]!.restart(), cluster[1]!.restart()])
     const last = await eventually(() => put(upstream, '3'))
     const again = recordWatch(upstream, prefix, nextRevision(written))
@@ -123,7 +123,7 @@ void t.test('one reachable member of three is enough, and a dead one costs a wat
   })
 })
 
-void t.test('a member that stalls is passed over', async (t) => {
+void t.test('a stalled member is skipped', async (t) => {
   const cluster = await startEtcdCluster(t, { flags: quick })
   const { endpoints, open } = await firstAlone(t, cluster)
   const requestTimeoutMs = 8_000
@@ -141,7 +141,7 @@ void t.test('a member that stalls is passed over', async (t) => {
   t.ok(performance.now() - asked < 2 * requestTimeoutMs, 'who is known to stall is not asked again')
 })
 
-void t.test('a read goes on at another member whenever the one it waits for goes silent', async (t) => {
+void t.test('a read continues at another member whenever the one it waits for goes silent', async (t) => {
   // The election takes longer than the test: a follower cannot answer while the leader is frozen.
   const cluster = await startEtcdCluster(t, { flags: ['--heartbeat-interval=500', '--election-timeout=20000'] })
   const leader = await leaderOf(cluster)
@@ -215,7 +215,7 @@ void t.test('two clusters under one name are refused', async (t) => {
   await t.rejects(upstream.status(), { name: 'UpstreamError', code: 'protocol' })
 })
 
-void t.test('an endpoint that is not a URL of etcd is refused at once', async (t) => {
+void t.test('an endpoint that is not an etcd URL is rejected at once', async (t) => {
   for (const url of ['localhost:2379', 'ftp://localhost', 'http//x', '']) {
     t.throws(() => connectEtcd({ endpoints: [url] }), TypeError, url)
   }

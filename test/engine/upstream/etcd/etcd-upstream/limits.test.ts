@@ -41,7 +41,7 @@ void t.test('a revision of 10 MB, and many that share an answer, arrive whole', 
   }
 })
 
-void t.test('a list of large objects comes in pages that stay near their size, complete', async (t) => {
+void t.test('a list of large objects arrives complete in pages that stay near their size', async (t) => {
   const etcd = await startEtcd(t)
   const upstream = connect(t, etcd)
   const prefix = keyFromText('/pages/')
@@ -63,7 +63,7 @@ void t.test('a list of large objects comes in pages that stay near their size, c
   t.ok(second.pages.length <= 6, 'and not by dribs and drabs')
 })
 
-void t.test('an answer over the limit is refused before it is read: pages get smaller, a watch ends', async (t) => {
+void t.test('an answer over the limit is rejected before it is read: pages get smaller, a watch ends', async (t) => {
   const etcd = await startEtcd(t)
   const upstream = connectEtcd({ endpoints: [etcd.url], maxReceivedBytes: 1_000_000 })
   t.teardown(() => upstream.close())
@@ -110,7 +110,7 @@ void t.test('a request over the limits is refused as such', async (t) => {
   t.equal(await upstream.readKey(key), null)
 })
 
-void t.test('an etcd that is full says so, and still reads', async (t) => {
+void t.test('a full etcd says so, and can still be read', async (t) => {
   const etcd = await startEtcd(t, { flags: ['--quota-backend-bytes=2000000'] })
   const upstream = connect(t, etcd)
   const key = keyFromText('/full/k')

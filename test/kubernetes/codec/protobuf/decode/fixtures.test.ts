@@ -24,7 +24,7 @@ for (const [source, pairs] of [
   })
 }
 
-void t.test('members of the present API come in the order of the Go structs, and without white space', (t) => {
+void t.test('members of the current API have the order of the Go structs, without white space', (t) => {
   for (const { name, protobuf, json } of apiTestData('head')) {
     const { bytes } = decodeObject(protobuf, schema, { keepResourceVersion: true, withoutDefaults: true, defaultKind })
     t.equal(bytes.toString(), JSON.stringify(json), name)
@@ -50,7 +50,7 @@ void t.test('objects stored by kube-apiserver 1.20 decode to its own answers for
   t.end()
 })
 
-void t.test('metadataOffset is where a resourceVersion goes, and the stored one is left out', (t) => {
+void t.test('metadataOffset is where a resourceVersion is inserted, and the stored one is dropped', (t) => {
   for (const { name, protobuf, json } of apiTestData('head')) {
     const { bytes, metadataOffset } = decodeObject(protobuf, schema, { defaultKind })
     const metadata = json['metadata'] as Record<string, unknown> | undefined

@@ -4,7 +4,7 @@ import { withHistory } from './history.js'
 
 const table = (...lines: string[]): string => `${lines.join('\n')}\n`
 
-void t.test('a release decides what it has, and what it has removed stays', (t) => {
+void t.test('the newest release defines what it has, and what it has removed stays', (t) => {
   const before = table(
     '# a comment',
     '= m meta',
@@ -38,7 +38,7 @@ void t.test('a release decides what it has, and what it has removed stays', (t) 
   t.end()
 })
 
-void t.test('the table in use is sorted as it is made', (t) => {
+void t.test('the table in use is sorted like a generated one', (t) => {
   const text = readPackageFile('src/kubernetes/codec/protobuf/kubernetes-schema.txt').toString()
   const lines = text.split('\n').filter((line) => !line.startsWith('#'))
   t.equal(withHistory('', text).split('\n').slice(0, -1).length, lines.length - 1 - 2, 'all lines but the aliases')

@@ -172,7 +172,7 @@ void t.test('over HTTP/1.1, pipelined HEAD requests are answered in order', asyn
   t.equal(connection.rest, '')
 })
 
-void t.test('HEAD is refused where a GET would get the refusal in its stream', async (t) => {
+void t.test('HEAD is rejected where a GET would get the error in its stream', async (t) => {
   const upstream = createEmbeddedUpstream()
   upstream.setUnavailable(true)
   const h = await startApp(t, { upstream, ready: false })
@@ -184,7 +184,7 @@ void t.test('HEAD is refused where a GET would get the refusal in its stream', a
   t.equal(connection.rest, '')
 })
 
-void t.test('a WebSocket is not opened by HEAD', async (t) => {
+void t.test('HEAD does not open a WebSocket', async (t) => {
   const h = await startApp(t, { objects })
   const connection = await Connection.open(t, h.port)
   connection.ask('HEAD', `${PODS}?watch=1`, {

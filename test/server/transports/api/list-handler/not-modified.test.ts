@@ -7,34 +7,37 @@ import { until } from '../../../../support/until.js'
 
 const PODS = '/api/v1/pods'
 
-void t.test('a list that a watch can no longer begin from is sent whole, whatever the client has kept', async (t) => {
-  const app = await startApp(t, { config: { defaultWatchCacheSize: 1, watchCacheAge: 0 } })
-  const source = [...app.app.sources].find(({ resource }) => resource.plural === 'pods')!
-  const first = app.put('pods/default/a', pod('a'))
-  await until(() => source.cache.revision >= first, 'it is there')
-  const exact = `${app.url}${PODS}?resourceVersion=${first}&resourceVersionMatch=Exact`
-  const ask = async (url: string, etag?: string): Promise<Response> =>
-    await fetch(url, etag === undefined ? {} : { headers: { 'if-none-match': etag } })
-  const kept = await ask(exact)
-  const etag = kept.headers.get('etag')!
-  t.equal((await ask(exact, etag)).status, 304, 'while it is young')
-  for (let i = 0; i < 5; i++) app.put(`pods/default/b${i}`, pod(`b${i}`))
-  const watch = `${app.url}${PODS}?watch=1&resourceVersion=${first}&timeoutSeconds=1`
-  await until(async () => (await (await ask(watch)).text()).includes('"code":410'), 'no watch begins there')
-  const again = await ask(exact, etag)
-  t.equal(again.status, 200, 'otherwise a client would go round: 304, watch, 410')
-  t.equal(await again.text(), await kept.text())
-  const newest = await ask(app.url + PODS)
-  const { metadata } = (await newest.json()) as { metadata: { resourceVersion: string } }
-  t.ok(source.cache.isResumable(Number(metadata.resourceVersion) as Revision))
-  t.equal(
-    (await ask(app.url + PODS, newest.headers.get('etag')!)).status,
-    304,
-    'the newest list is always young enough',
-  )
-})
+void t.test(
+  'a list from which no watch can begin any more is sent whole, whatever the client has cached',
+  async (t) => {
+    const app = await startApp(t, { config: { defaultWatchCacheSize: 1, watchCacheAge: 0 } })
+    const source = [...app.app.sources].find(({ resource }) => resource.plural === 'pods')!
+    const first = app.put('pods/default/a', pod('a'))
+    await until(() => source.cache.revision >= first, 'it is there')
+    const exact = `${app.url}${PODS}?resourceVersion=${first}&resourceVersionMatch=Exact`
+    const ask = async (url: string, etag?: string): Promise<Response> =>
+      await fetch(url, etag === undefined ? {} : { headers: { 'if-none-match': etag } })
+    const kept = await ask(exact)
+    const etag = kept.headers.get('etag')!
+    t.equal((await ask(exact, etag)).status, 304, 'while it is young')
+    for (let i = 0; i < 5; i++) app.put(`pods/default/b${i}`, pod(`b${i}`))
+    const watch = `${app.url}${PODS}?watch=1&resourceVersion=${first}&timeoutSeconds=1`
+    await until(async () => (await (await ask(watch)).text()).includes('"code":410'), 'no watch begins there')
+    const again = await ask(exact, etag)
+    t.equal(again.status, 200, 'otherwise a client would go round: 304, watch, 410')
+    t.equal(await again.text(), await kept.text())
+    const newest = await ask(app.url + PODS)
+    const { metadata } = (await newest.json()) as { metadata: { resourceVersion: string } }
+    t.ok(source.cache.isResumable(Number(metadata.resourceVersion) as Revision))
+    t.equal(
+      (await ask(app.url + PODS, newest.headers.get('etag')!)).status,
+      304,
+      'the newest list is always young enough',
+    )
+  },
+)
 
-void t.test('a list that was kept is compared with a state as fresh as the client asked for', async (t) => {
+void t.test('a cached list is compared with a state as fresh as the client asked for', async (t) => {
   const app = await startApp(t)
   app.put('pods/default/a', pod('a'))
   const ask = async (query: string, etag = ''): Promise<Response> =>

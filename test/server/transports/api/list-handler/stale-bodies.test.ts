@@ -58,7 +58,7 @@ async function slowStore(t: Test) {
   return { app, put, list, hold, waiting: () => waiting }
 }
 
-void t.test('a list that began under the old definition leaves no body for those of the new one', async (t) => {
+void t.test('a list that began under the old definition leaves no body for lists under the new one', async (t) => {
   const { put, list, hold, waiting, app } = await slowStore(t)
   const release = hold()
   const old = list()
