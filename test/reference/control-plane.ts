@@ -1,6 +1,6 @@
 /**
- * The programs of a Kubernetes control plane as processes on loopback. The API server authenticates by a token file, so
- * that distributary can be given the same file, and nothing behind it exists: no kubelet, no webhook, no service network.
+ * Runs the programs of a Kubernetes control plane as processes on loopback. The API server authenticates with a token
+ * file, so that distributary can be given the same file. There is no kubelet, webhook or service network.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,13 +16,13 @@ import { openssl } from '../support/openssl.js'
 
 export interface ApiServer {
   readonly server: Server
-  /** The token file that it reads. */
+  /** The API server's token file. */
   readonly tokenFile: string
-  /** The folder of its keys, which ends with it. */
+  /** The folder of its keys; deleted with it. */
   readonly folder: string
 }
 
-/** The administrator, whose token is the name. */
+/** The administrator; the token is the same as the name. */
 export const ADMIN = 'system:admin'
 
 /** Of the tokens that it makes. */
@@ -31,7 +31,7 @@ export const ISSUER = 'https://kubernetes.default.svc'
 /**
  * Resolves when it is ready.
  *
- * @param t only told when the run ends.
+ * @param t used only for teardown.
  */
 export async function startApiServer(t: Test, etcdUrl: string, program: string): Promise<ApiServer> {
   const folder = mkdtempSync(join(tmpdir(), 'reference-'))
@@ -56,9 +56,9 @@ export async function startApiServer(t: Test, etcdUrl: string, program: string):
     '--runtime-config=api/all=true',
     // Whose resources api/all leaves out as long as their gates are off.
     '--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true',
-    // Pods have neither tokens nor a kubelet that takes the taint of its node away.
+    // Pods have no tokens, and there is no kubelet whose readiness would remove a node's taint.
     '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
-    // A run compacts when it means to; a recording keeps the whole history.
+    // A run compacts explicitly; a recording keeps the whole history.
     '--etcd-compaction-interval=0',
   ])
   const server = serverAt('theirs', `https://127.0.0.1:${port}`, ADMIN)
@@ -91,12 +91,13 @@ export function writeKubeconfig({ server, folder }: ApiServer): string {
   return kubeconfig
 }
 
-/** The controllers and the scheduler, as administrators. Returns when they run, not when they are done with anything. */
+/** Starts the controllers and the scheduler as administrators, without waiting for them to finish any work. */
 export function startControllers(t: Test, apiServer: ApiServer, programs: Programs): Running[] {
   const kubeconfig = writeKubeconfig(apiServer)
   const flags = [`--kubeconfig=${kubeconfig}`, '--leader-elect=false', '--secure-port=0']
   return [
-    // One of its controllers dies, and takes the others with it, of a volume without a member that the API server does not require.
+    // One of its controllers crashes, and takes the others with it, on a volume without a field that the API server
+    // does not require.
     run(t, programs['kube-controller-manager'], [
       ...flags,
       '--controllers=*,-persistentvolume-attach-detach-controller',
@@ -107,7 +108,7 @@ export function startControllers(t: Test, apiServer: ApiServer, programs: Progra
 
 export interface Running {
   hasEnded(): boolean
-  /** The last of what it wrote. */
+  /** The end of its output. */
   log(): string
 }
 

@@ -1,6 +1,6 @@
 /**
- * What callers may do, asked of both servers as SubjectAccessReviews: those that Kubernetes' own bindings name, some with bindings of
- * every shape, and nodes with pods, claims and secrets of their own and of each other.
+ * Asks both servers for permissions with SubjectAccessReviews: for the subjects of Kubernetes' own bindings, for
+ * bindings of every shape, and for nodes with pods, claims and secrets of their own and of other nodes.
  */
 import { type Answer, type Question, type Server, tryAsk } from './ask.js'
 import { eachAtOnce } from './at-once.js'
@@ -47,13 +47,13 @@ const VERBS = [
 ] as const
 const PATHS = ['/healthz', '/livez/ping', '/readyz', '/version', '/version/', '/api', '/apis/apps', '/openapi/v2', '/openapi/v3/api/v1', '/metrics', '/logs', '/', '/.well-known/openid-configuration', '/openid/v1/jwks'] as const // prettier-ignore
 
-/** Makes what the decisions are about. */
+/** Creates the objects that the decisions depend on. */
 export async function fillDecisions(world: World): Promise<void> {
   for (const [path, object] of bindingObjects()) await send(world, 'POST', path, JSON.stringify(object))
   for (const [path, object] of nodeObjects()) await send(world, 'POST', path, JSON.stringify(object))
 }
 
-/** Asks `count` decisions for callers that RBAC knows, and as many for nodes. */
+/** Compares `count` decisions for callers of RBAC, and `count` for nodes. */
 export async function compareDecisions(
   world: World,
   report: Report,
@@ -101,7 +101,7 @@ interface Binding {
   readonly subjects?: readonly { readonly kind: string; readonly name: string; readonly namespace?: string }[]
 }
 
-/** Every subject of every binding, and some that are in none. */
+/** Every subject of every binding, and some that have no binding. */
 async function callersOf(world: World): Promise<readonly Caller[]> {
   const callers = new Map<string, Caller>()
   const authenticated = 'system:authenticated'
@@ -193,7 +193,7 @@ function bindingObjects(): [path: string, object: object][] {
 export const NODES = ['worker-1', 'worker-2'] as const
 export const PLACE = 'nodes-judged'
 
-/** For each node, a pod with secrets, config maps, a claim and an account; and some of each that no pod names. */
+/** For each node, a pod with secrets, config maps, a claim and a service account; and one of each that no pod references. */
 function nodeObjects(): [path: string, object: object][] {
   const core = `/api/v1/namespaces/${PLACE}`
   const objects: [string, object][] = [['/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: PLACE } }]]

@@ -1,35 +1,35 @@
-/** A set of definitions with the objects that are made of them, and how both change in the course of a run. */
+/** A set of definitions with their objects, and how both change during a run. */
 import type { Definition } from './definition.js'
 import type { Random } from './random.js'
 
 export interface DefinitionSet {
   readonly definitions: readonly Definition[]
-  /** While watches run, one after another. */
+  /** Made one after another while watches run. */
   readonly changes: readonly Change[]
-  /** By plural: how many are posted before anything is asked. */
+  /** The number of objects to create before the first question, by plural. */
   readonly counts: Readonly<Record<string, number>>
-  /** By plural: of every resource that the API server can write. */
+  /** By plural, for every resource that the API server can write. */
   readonly makers: Readonly<Record<string, Make>>
-  /** What is written into etcd by hand. */
+  /** Values written directly into etcd. */
   readonly stored: readonly Stored[]
-  /** By field label: what it is worth selecting by. */
+  /** Values worth selecting by, by field label. */
   readonly values: Readonly<Record<string, readonly string[]>>
 }
 
 export interface Change {
   readonly what: string
-  /** As it is from then on. */
+  /** The new definition. */
   readonly definition: Definition
-  /** It is deleted, and with it everything that was made of it. */
+  /** The definition is deleted, and all its objects with it. */
   readonly isDeleted?: boolean
 }
 
-/** The members beside apiVersion, kind and metadata, as JSON text: much of it would not survive a JavaScript object. */
+/** The members other than apiVersion, kind and metadata, as JSON text: much of it would not survive a JavaScript object. */
 export type Make = (random: Random, index: number) => Made
 
 export interface Made {
   readonly version: string
-  /** More members of the metadata. */
+  /** Further members of the metadata. */
   readonly metadata?: Record<string, string>
   readonly rest: string
   /** A merge patch for /status. */
@@ -37,7 +37,7 @@ export interface Made {
 }
 
 export interface Stored {
-  /** Below the prefix of all keys. */
+  /** Relative to the prefix of all keys. */
   readonly key: string
   readonly value: string
 }

@@ -1,4 +1,4 @@
-/** A definition of a custom resource as a client posts it, and the parts that several are made of. */
+/** A custom resource definition as a client posts it, and parts that several definitions share. */
 import { printLossless } from './lossless.js'
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
@@ -10,7 +10,7 @@ export interface Version {
   readonly storage?: boolean
   readonly deprecated?: boolean
   readonly deprecationWarning?: string
-  /** The structural schema; without it every object is kept as it is. */
+  /** The structural schema; without it, all fields are kept. */
   readonly schema?: JsonObject
   readonly additionalPrinterColumns?: readonly JsonObject[]
   /** JSON paths. */
@@ -27,12 +27,12 @@ export interface Definition {
   readonly categories?: readonly string[]
   readonly scope: 'Namespaced' | 'Cluster'
   readonly conversion?: JsonObject
-  /** The API server is not to serve it: another definition has its names. */
+  /** The API server must not serve it: its names are taken by another definition. */
   readonly isRefused?: boolean
   readonly versions: readonly Version[]
 }
 
-/** The object that a client would post, as JSON. */
+/** The definition that a client would post, as JSON. */
 export function definitionText(definition: Definition): string {
   return printLossless({
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -72,7 +72,7 @@ export const integer = { type: 'integer', format: 'int64' } as const
 export const int32 = { type: 'integer', format: 'int32' } as const
 export const dateTime = { type: 'string', format: 'date-time' } as const
 export const bytes = { type: 'string', format: 'byte' } as const
-/** An object whose members are all kept. */
+/** An object that keeps all its members. */
 export const anything = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } as const
 
 export function object(properties: JsonObject, more: JsonObject = {}): JsonObject {
@@ -87,7 +87,7 @@ export function listOf(items: JsonObject): JsonObject {
   return { type: 'array', items }
 }
 
-/** A list in which each item is known by one of its members. */
+/** A list whose items are identified by one of their members. */
 export function listBy(key: string, items: JsonObject): JsonObject {
   return { ...listOf(items), 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': [key] }
 }
@@ -102,7 +102,7 @@ export const conditions = listBy(
 
 export const AGE = column('Age', 'date', '.metadata.creationTimestamp')
 
-/** A column of whether a condition holds. */
+/** A column with the status of a condition. */
 export function conditionColumn(name: string, type: string): JsonObject {
   return column(name, 'string', `.status.conditions[?(@.type=='${type}')].status`)
 }

@@ -1,4 +1,4 @@
-/** What the API server serves, as its own aggregated discovery says, and the schemas of its OpenAPI documents. */
+/** What the API server serves, from its aggregated discovery, and the schemas of its OpenAPI documents. */
 import { ask, type Server } from './ask.js'
 
 export interface Subresource {
@@ -33,7 +33,7 @@ export interface Schema {
   readonly 'x-kubernetes-group-version-kind'?: readonly { group: string; version: string; kind: string }[]
 }
 
-/** By the names by which they refer to each other. */
+/** By the name used in references. */
 export type Schemas = Readonly<Record<string, Schema>>
 
 const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
@@ -63,7 +63,7 @@ export function groupPath(group: string, version: string): string {
   return group === '' ? `/api/${version}` : `/apis/${group}/${version}`
 }
 
-/** In the order of discovery: of each group, the preferred version first. */
+/** In the order of discovery: the preferred version of each group first. */
 export async function discover(server: Server): Promise<readonly Served[]> {
   const served: Served[] = []
   for (const path of ['/api', '/apis']) {

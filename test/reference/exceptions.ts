@@ -1,6 +1,6 @@
 /**
- * The differences between the API server and distributary that are allowed, each with its reason. No row may be
- * something that a user of client-go, kubectl, controller-runtime or Argo CD would notice.
+ * The allowed differences between the API server and distributary, each with its reason. No row may cover something
+ * that a user of client-go, kubectl, controller-runtime or Argo CD would notice.
  */
 import type { Question } from './ask.js'
 import type { Difference } from './compare.js'
@@ -57,7 +57,7 @@ export const exceptions: readonly Row[] = [
       where === 'code' &&
       ours.startsWith('400') &&
       (/^500 .*ParseUint/.test(theirs) ||
-        // A head has no text.
+        // The answer to a HEAD has no body to compare.
         (method === 'HEAD' && theirs.startsWith('500') && /[?&]resourceVersion=([^&]*[^&\d]|\d{20})/.test(path))),
   },
   {
@@ -187,7 +187,7 @@ export const exceptions: readonly Row[] = [
       where === 'code' &&
       ours.startsWith('404') &&
       ((path.startsWith('/openapi/v3/') && theirs === '200  0 bytes') ||
-        // One of a version that is no longer served stays where it was.
+        // The document of a version that is no longer served is not removed.
         (path === '/openapi/v3/apis/net.example.com/v1beta1' && theirs.startsWith('200'))),
   },
   {
@@ -226,7 +226,7 @@ export const exceptions: readonly Row[] = [
           theirs.startsWith('406') &&
           (path.includes('includeObject=Other') || path.includes('%25')) &&
           ours.startsWith('400')) ||
-        // Where plain JSON will do as well, the API server sends the object.
+        // Where plain JSON is also accepted, the API server sends the object.
         (where.startsWith('body ') && /^\/apis\/api(extensions|registration)\.k8s\.io\//.test(path))),
   },
   {
@@ -301,7 +301,7 @@ export const exceptions: readonly Row[] = [
   },
 ]
 
-/** In a revision, or in a page token. */
+/** The revision in a resourceVersion or a page token. */
 function revisionIn(shown: string): number {
   const text = shown.replaceAll('"', '')
   if (/^\d+$/.test(text)) return Number(text)
@@ -312,7 +312,7 @@ function revisionIn(shown: string): number {
   }
 }
 
-/** Whether theirs could not read its objects at all, and ours says of the object which it is, or need not look at it. */
+/** Whether theirs could not read its objects at all, while ours names the unreadable object or need not read it. */
 function isUnconverted({ where, theirs, ours }: Difference, { path, method }: Question): boolean {
   if (!path.includes('/apis/conv.example.com/v2/')) return false
   const isWatch = /[?&]watch=|\/watch\//.test(path)
@@ -321,10 +321,10 @@ function isUnconverted({ where, theirs, ours }: Difference, { path, method }: Qu
   const fails = /^(429|500) .*(storage is \(re\)initializing|failed to read one or more|corrupt object|webhook)/.test(
     theirs,
   )
-  // A cache that was never filled answers a read of any state.
+  // A cache that was never filled answers any read with resourceVersion 0.
   const isEmpty = /[?&]resourceVersion=0+(&|$)/.test(path) && /^(200|404)/.test(theirs)
   if (!fails && !isEmpty && !(isHead && /^(429|500)/.test(theirs))) return false
-  // The one object is in the namespace default.
+  // The only object is in the namespace default.
   const mayMissIt =
     isWatch || /\/namespaces\/(?!default)|[?&](label|field)Selector=|resourceVersionMatch=Exact/.test(path)
   return (

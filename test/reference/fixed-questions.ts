@@ -1,4 +1,4 @@
-/** The questions that are asked once: everything in discovery, and of each resource the odd corners. */
+/** Questions that are asked once: all of discovery, and the corner cases of each resource. */
 import type { Question } from './ask.js'
 import type { Definition } from './definition.js'
 import { groupPath } from './discovered.js'
@@ -19,7 +19,7 @@ const HEALTH = [
   '/livez/nothing',
 ]
 
-/** Discovery, OpenAPI, health, and what only a person at a keyboard sends. */
+/** Discovery, OpenAPI, health, and requests that only a person would type. */
 export function serverQuestions({ shelves }: Moment): readonly Question[] {
   const questions: Question[] = []
   const groups = new Set([...shelves.map(({ group }) => group).filter((group) => group !== ''), 'nobody.example.com'])
@@ -48,7 +48,7 @@ export function serverQuestions({ shelves }: Moment): readonly Question[] {
   questions.push(asked('/openapi/v3', 'application/json'), asked('/openapi/v3', ''))
   for (const path of [...HEALTH, '/', '/index.html', '/version', '/version/'])
     questions.push(asked(path, ''), asked(path, 'application/json'), asked(path, '', { method: 'HEAD' }))
-  // Only written, never read.
+  // Resources that can be written but not read.
   for (const path of [
     ...['subjectaccessreviews', 'selfsubjectaccessreviews', 'selfsubjectrulesreviews'].map(
       (name) => `/apis/authorization.k8s.io/v1/${name}`,
@@ -60,7 +60,7 @@ export function serverQuestions({ shelves }: Moment): readonly Question[] {
   return questions
 }
 
-/** Of a definition: the versions that are not served. */
+/** Questions about the versions of a definition that are not served. */
 export function unservedQuestions({ group, plural, versions }: Definition): readonly Question[] {
   return versions
     .filter(({ served = true }) => !served)
@@ -80,7 +80,7 @@ const WHOLE = [
 ]
 const MOST_OBJECTS = 12
 
-/** Labels that Kubernetes' own kinds can be selected by, and one that none can. */
+/** Field labels that built-in kinds can be selected by, and one that no kind has. */
 const FIELDS = [
   'metadata.uid', 'spec.nodeName', 'spec.restartPolicy', 'spec.schedulerName', 'spec.serviceAccountName', 'spec.hostNetwork', 'spec.unschedulable',
   'spec.clusterIP', 'spec.type', 'spec.signerName', 'spec.replicas', 'status.phase', 'status.podIP', 'status.podIPs', 'status.nominatedNodeName', 'status.replicas',
@@ -134,7 +134,7 @@ export function shelfQuestions(shelf: Shelf): readonly Question[] {
     questions.push(asked(path, `${PROTOBUF};as=PartialObjectMetadataList;v=${version};g=meta.k8s.io`))
     questions.push(asked(object, `${PROTOBUF};as=PartialObjectMetadata;v=${version};g=meta.k8s.io`))
   }
-  // Every object, in every form that shows it whole.
+  // Every object, in every form that contains all of it.
   for (const other of shelf.objects.slice(0, MOST_OBJECTS))
     for (const accept of WHOLE) questions.push(asked(pathOf(other), accept))
   for (const accept of WHOLE) questions.push(asked(path, accept), asked(`${path}?limit=2`, accept))

@@ -1,10 +1,10 @@
-/** The values that are tried for a field of a kind, by its format or its name; the server decides which one it takes. */
+/** Candidate values for a field, by its format or name; the server decides which one it accepts. */
 import type { Served } from './discovered.js'
 import type { Value } from './grow.js'
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
 
-/** Self-signed, for a hundred years. */
+/** Self-signed, valid for a hundred years. */
 const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBOjCB7aADAgECAhQ9YpxQd6DCi5wXeXcnsTsStclrHTAFBgMrZXAwEjEQMA4G
 A1UEAwwHZXhhbXBsZTAgFw0yNjExMjQyMzE3NTFaGA8yMTI2MTAzMTIzMTc1MVow
@@ -54,7 +54,7 @@ export const plainTexts: readonly string[] = [
   'true',
 ]
 
-/** Where one of the plain texts is taken, and says less than another. */
+/** Where a plain text is accepted but less useful than a specific value. */
 export const byName: Readonly<Record<string, readonly Value[]>> = {
   quantity: ['1', '100m', '1Gi'],
   apiVersion: ['v1', 'example.com/v1'],
@@ -88,7 +88,7 @@ export const byName: Readonly<Record<string, readonly Value[]>> = {
   port: [80, 8080],
 }
 
-/** The name of a variant, where not every name is one. */
+/** The name of a variant, for kinds that restrict names. */
 const NAMES: Readonly<Record<string, (variant: number) => string>> = {
   'apiservices.apiregistration.k8s.io': (variant) => `v1.example${variant}.example.com`,
   'events.events.k8s.io': (variant) => `new-events-v1-${variant}`,
@@ -113,7 +113,7 @@ const WORKLOAD = {
   template: { metadata: { labels: { app: 'example' } } },
 }
 
-/** What some kinds cannot be begun without, which no message says. */
+/** Initial members that some kinds need and that no message asks for. */
 export function beginning({ plural, group }: Served, variant: number, namespace: string): { [name: string]: Value } {
   const object = { kind: 'Pod', namespace, name: 'example' }
   switch (`${plural}.${group}`) {

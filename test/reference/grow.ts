@@ -1,11 +1,11 @@
 /**
- * Rich objects of kinds that nobody described here: grown field by field from the API server's own OpenAPI, with a dry run
- * as the judge of each step. A kind that a later release adds joins by itself.
+ * Grows rich objects of any kind field by field from the API server's own OpenAPI, and checks each step with a dry run.
+ * Kinds of later releases need no changes here.
  *
- * An object starts with what is required. Fields are then added together; when the server refuses them, those that it names
- * are tried alone, and the others half by half. A value that it refuses is replaced by the next of a list, or by what its
- * message asks for. Since many fields exclude each other, there are several variants of an object: each tries what no
- * variant before it could hold.
+ * An object starts with its required fields. Further fields are added together; when the server rejects them, those
+ * that it names are tried alone, and the rest by bisection. A rejected value is replaced by the next candidate, or by
+ * what the message asks for. Since many fields exclude each other, an object has several variants: each tries the
+ * fields that no earlier variant could hold.
  */
 import type { Schema, Schemas } from './discovered.js'
 import { byFormat, byName, MICRO_TIME, plainTexts } from './grow-values.js'
@@ -15,7 +15,7 @@ type Members = { [name: string]: Value }
 type Path = readonly (string | number)[]
 
 export interface Verdict {
-  /** The object as it would be stored; null when it was refused. */
+  /** The object as it would be stored; null when it was rejected. */
   readonly object: Members | null
   readonly message: string
   readonly causes: readonly { readonly reason: string; readonly message: string; readonly field: string }[]
@@ -24,31 +24,31 @@ export interface Verdict {
 /** Asks the server whether it would store the object. */
 export type DryRun = (object: Members) => Promise<Verdict>
 
-/** Values of whole types that an earlier kind was given, by variant: most of a pod is the same in ten kinds. */
+/** Values of whole types from earlier kinds, by variant: ten kinds contain most of a pod. */
 export type Memory = Map<string, Value[]>
 
-/** How messages say that one field is refused because of another. */
+/** Messages that reject one field because of another. */
 const EXCLUSIVE =
   /more than (1|one) |may only be used|can ?not be specified simultaneously|cannot apply to both|mutually exclusive|(may|must|can) ?not be (specified|set|used) (when|if|until)|at most one|only one of/i
 
-/** Come before what names them. */
+/** Added first, because other fields refer to them. */
 const NAMED_BY_OTHERS = new Set(['volumes', 'resourceClaims'])
 
 const NOT_KEPT = 'it is not kept'
 const MOST_REPAIRS = 25
 const MOST_ITEMS = 40
-/** In a row, that hold nothing new. */
+/** Consecutive variants without a new field. */
 const MOST_IDLE = 2
-/** As a pod's volume has kinds. */
+/** A pod's volume has this many kinds. */
 const MOST_MEMBERS = 40
 const MOST_DEPTH = 14
-/** After so many refusals in one kind a field is left alone. */
+/** A field is left out after this many rejections within one kind. */
 const MOST_REFUSALS = 3
 
-/** How often each field, and each value of an enumeration, is in some variant of a kind. */
+/** How often each field, and each enumeration value, occurs in the variants of a kind. */
 interface Try {
   readonly turn: number
-  /** What stood there at first: its members are tried one after another. */
+  /** The initial value, whose members are tried one after another. */
   readonly base: Value | undefined
 }
 
@@ -72,7 +72,7 @@ export class Coverage {
     this.#refused.set(token, { times, why })
   }
 
-  /** The server's last word about a field that nothing holds. */
+  /** The server's last message about a field that no variant holds. */
   whyNot(token: string): string {
     return this.#refused.get(token)?.why ?? 'it was not reached'
   }
@@ -93,7 +93,7 @@ export class Grower {
   readonly #coverage: Coverage
   readonly #memory: Memory
   readonly #variant: number
-  /** Whether a type has anything that is still wanted, as far as was asked. */
+  /** Whether anything of a type is still missing, for the types asked so far. */
   #wanted = new Map<string, boolean>()
 
   constructor(
@@ -110,7 +110,10 @@ export class Grower {
     this.#variant = variant
   }
 
-  /** What is required, and whatever the server asks for besides. @throws Error with its last word when it takes nothing. */
+  /**
+   * Adds the required fields, and whatever else the server asks for. @throws Error with its last message when it
+   * accepts nothing.
+   */
   async start(base: Members): Promise<Members> {
     const required = this.#root.required ?? []
     const object: Members = { ...base }
@@ -120,14 +123,14 @@ export class Grower {
     return started
   }
 
-  /** Adds the member at the path with all that can be below it. */
+  /** Adds the member at the path with everything possible below it. */
   async growPart(object: Members, path: Path): Promise<Members> {
     const present =
       at(object, path) === undefined ? await this.#addAll(object, path.slice(0, -1), [String(path.at(-1))]) : object
     return at(present, path) === undefined ? present : await this.grow(present, path)
   }
 
-  /** Adds what can be added at the path and below it. */
+  /** Adds everything possible at the path and below it. */
   async grow(object: Members, path: Path, skip: readonly string[] = []): Promise<Members> {
     const { schema, type } = this.#schemaAt(path)
     const value = at(object, path)
@@ -152,7 +155,7 @@ export class Grower {
     return grown
   }
 
-  /** Counts what an object holds. */
+  /** Counts the fields and values of an object. */
   count(object: Members): void {
     const walk = (value: Value, given: Schema, owner: string): void => {
       const { schema, type } = this.#resolve(given)
@@ -232,7 +235,7 @@ export class Grower {
       verdict.causes.some((one) => EXCLUSIVE.test(one.message) && isOf(one, name)),
     )
     if (exclusive.length > 0) {
-      // One of them may do, if none of the others does: the rest has its turn elsewhere.
+      // One of them may be accepted where the others are not: the others are tried elsewhere.
       const [first, ...others] = names
       let grown = await this.#addOne(object, path, first!)
       grown = await this.#addAll(
@@ -264,7 +267,7 @@ export class Grower {
     for (const first of [...firsts, ...this.#firsts(whole)]) {
       const tried = await this.#try(put(object, whole, clone(first)), whole)
       if (typeof tried !== 'string') return tried
-      // It is its turn where the other is not.
+      // It is tried where the other field is absent.
       if (EXCLUSIVE.test(tried)) return object
       why = tried
     }
@@ -272,7 +275,7 @@ export class Grower {
     return object
   }
 
-  /** Without the fields that the server did not keep. */
+  /** Returns the object without the fields that the server did not keep. */
   #kept(trial: Members, stored: Members, path: Path, names: readonly string[]): Members {
     let kept = trial
     for (const name of names) {
@@ -284,9 +287,9 @@ export class Grower {
   }
 
   /**
-   * The object as the server takes it, once what it refuses at or below the path is replaced.
+   * Returns the object as the server accepts it, after replacing rejected values at or below the path.
    *
-   * @returns its last word when it takes nothing.
+   * @returns its last message when it accepts nothing.
    */
   async #try(object: Members, path: Path): Promise<Members | string> {
     const tries: Tries = new Map()
@@ -306,7 +309,7 @@ export class Grower {
 
   #repaired(object: Members, path: Path, { causes, message }: Verdict, tries: Tries): Members | null {
     let repaired = object
-    // What cannot even be decoded names no field: it can only be the one in question.
+    // A decoding error names no field: it can only be the field being tried.
     const given = causes.length > 0 ? causes : [{ reason: 'FieldValueInvalid', field: fieldOf(path), message }]
     if (path.length > 0 && causes.some(({ message: told }) => EXCLUSIVE.test(told))) return null
     for (const { reason, field, message: told } of given) {
@@ -335,7 +338,7 @@ export class Grower {
     return repaired === object ? null : repaired
   }
 
-  /** Some messages name the list or the object that holds the value which they refuse. */
+  /** Some messages name the list or object that contains the rejected value. */
   #placeOf(object: Members, place: Path, message: string): Path {
     const refused = /^(?:Unsupported|Invalid) value: "((?:[^"\\]|\\.)+)"/.exec(message)?.[1]
     if (refused === undefined) return place
@@ -363,7 +366,7 @@ export class Grower {
     }
   }
 
-  /** What to try in place of a value: what the message says in quotes, then what the schema allows. */
+  /** The replacement for a value: what the message quotes, then what the schema allows. */
   #alternative(
     place: Path,
     base: Value | undefined,
@@ -394,7 +397,7 @@ export class Grower {
       return Number(value) + 1 + (place.find((one) => typeof one === 'number') ?? 0)
     if (schema.type === 'integer' || schema.type === 'boolean' || schema.type === 'number')
       return this.#choices(schema, String(place.at(-1)), '')[turn + 1]
-    // It may want one of its members.
+    // It may require one of its members.
     if (!isMembers(base) || schema.properties === undefined) return undefined
     const members = Object.keys(schema.properties).filter((name) => !(name in base))
     const member = members.sort((a, b) => this.#rank(type, b) - this.#rank(type, a))[turn]
@@ -402,7 +405,7 @@ export class Grower {
     return { ...base, [member]: this.#first(schema.properties[member]!, member, place.length, `${type}.${member}`) }
   }
 
-  /** The values to try of a scalar, the best first. @param token of its field, for values that are not covered. */
+  /** The candidate values of a scalar, best first. @param token of its field, for values that are not covered. */
   #choices(schema: Schema, name: string, token: string): Value[] {
     if (schema.enum !== undefined) {
       const wanted = schema.enum.filter((one) => one !== '' && this.#coverage.wants(`${token}=${one}`))
@@ -418,7 +421,7 @@ export class Grower {
     return [...named, ...plainTexts]
   }
 
-  /** What to begin with: what is required, and that with each member, since some types take nothing but one of many. */
+  /** Initial values: the required members, alone and with each other member, since some types accept exactly one of many. */
   #firsts(path: Path): Value[] {
     const { given } = this.#schemaAt(path)
     const name = path.at(-1)
@@ -447,7 +450,7 @@ export class Grower {
     )
   }
 
-  /** A value with no more than is required. */
+  /** A value with only the required members. */
   #first(given: Schema, name: string, depth: number, token = ''): Value {
     const { schema, type } = this.#resolve(given)
     if (depth > MOST_DEPTH + 6) return null
@@ -496,12 +499,12 @@ export class Grower {
     return `${this.#schemaAt(path.slice(0, -1)).type}.${last}`
   }
 
-  /** Whether a field, or anything below it, is in no variant yet. */
+  /** Whether a field, or anything below it, is missing from all variants. */
   #wants(type: string, name: string, given: Schema): boolean {
     return this.#coverage.wants(`${type}.${name}`) || this.#wantsType(given, `${type}.${name}`)
   }
 
-  /** What others name comes first, then what no object has yet. */
+  /** Fields that others refer to first, then those that no object has yet. */
   #rank(type: string, name: string): number {
     return (NAMED_BY_OTHERS.has(name) ? 2 : 0) + (this.#coverage.wants(`${type}.${name}`) ? 1 : 0)
   }
@@ -603,7 +606,7 @@ function size(value: Value): number {
   return JSON.stringify(value).length
 }
 
-/** `spec.containers[0].env[key]` as steps. */
+/** Splits `spec.containers[0].env[key]` into steps. */
 function pathOf(field: string): Path {
   return [...field.matchAll(/\[([^\]]*)\]|([^.[\]]+)/g)].map(([, inside, name]) =>
     inside === undefined ? name! : /^\d+$/.test(inside) ? Number(inside) : inside,

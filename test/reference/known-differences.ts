@@ -1,11 +1,12 @@
 /**
- * Faults of distributary that this comparison has found and that are to be fixed. Whoever fixes one deletes its row: a whole run
- * fails for a row that nothing needed. What stays for good belongs in exceptions.ts, with the reason why no client minds.
+ * Bugs of distributary that this comparison has found and that are to be fixed. Delete the row with the fix: a whole
+ * run fails for a row that no difference matched. Permanent differences belong in exceptions.ts, with the reason why no
+ * client minds.
  */
 import type { Question } from './ask.js'
 import type { Row } from './row.js'
 
-/** Resources that 1.37 serves and we do not, as they stand in a path. */
+/** Path parts of resources that 1.37 serves and we do not. */
 const UNSERVED = [
   'authorization.k8s.io', 'authentication.k8s.io',
 ] as const // prettier-ignore
@@ -13,7 +14,7 @@ const UNSERVED = [
 function isUnserved({ path }: Question): boolean {
   const plain = path
     .toLowerCase()
-    // All namespaces.
+    // The path for all namespaces.
     .replace('/namespaces//', '/')
     .replaceAll(/\/{2,}/g, '/')
     .replace('/watch/', '/')
@@ -34,7 +35,7 @@ export const knownDifferences: readonly Row[] = [
       isUnserved(question) &&
       (where.startsWith('stream') ||
         (where === 'code' && ours.startsWith('404')) ||
-        // Both are 404, ours since there is no such resource.
+        // Both are 404; ours because the resource does not exist.
         (where === 'message' && ours.includes('the server could not find the requested resource')) ||
         (/^(body \.details|header warning$)/.test(where) && ours === '(absent)')),
   },

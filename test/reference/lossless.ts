@@ -1,6 +1,6 @@
 /**
- * JSON in which every number keeps its spelling: 9007199254740993 and 1.0 would be other numbers after JSON.parse.
- * A number becomes a string that begins with a character which no answer holds.
+ * JSON in which every number keeps its spelling: JSON.parse would change 9007199254740993 and 1.0. A number becomes a
+ * string that begins with a character that no answer contains.
  */
 export type LosslessJson = null | boolean | string | readonly LosslessJson[] | { readonly [name: string]: LosslessJson }
 
@@ -15,7 +15,7 @@ export function parseLossless(text: string): LosslessJson {
   ) as LosslessJson
 }
 
-/** A number as this form holds it. */
+/** The marked form of a number. */
 export function markNumber(spelling: string): string {
   return `${MARK}${spelling}`
 }
@@ -28,12 +28,12 @@ export function isArray(value: LosslessJson | undefined): value is readonly Loss
   return Array.isArray(value)
 }
 
-/** JSON again, each number as it was spelled. */
+/** Prints JSON with each number as it was spelled. */
 export function printLossless(value: unknown): string {
   return JSON.stringify(value).replaceAll(new RegExp(`"${MARK}([^"]*)"`, 'g'), '$1')
 }
 
-/** As it would stand in JSON, shortened for a person to read. */
+/** The JSON text, shortened for people. */
 export function show(value: LosslessJson | undefined, length = 240): string {
   if (value === undefined) return '(absent)'
   const text = printLossless(value)

@@ -1,6 +1,6 @@
 /**
  * The resources and objects that exist at one revision, read from the API server while nothing is written. Questions
- * are made from them.
+ * are generated from them.
  */
 import { discover, groupPath, type Served } from './discovered.js'
 import type { Moment, Shelf } from './questions.js'
@@ -10,12 +10,12 @@ interface Listed {
   readonly metadata: { readonly name: string; readonly namespace?: string; readonly resourceVersion: string }
 }
 
-/** Whether a resource is one of those that `--resource` names: `pods`, `deployments.apps`; all where none is named. */
+/** Whether a resource is one of those in `--resource` (`pods`, `deployments.apps`), or none was given. */
 export function isNamed({ plural, group }: { plural: string; group: string }, names: readonly string[]): boolean {
   return names.length === 0 || names.includes(plural) || names.includes(`${plural}.${group}`)
 }
 
-/** @param isWanted of the resources that are discovered. */
+/** @param isWanted filters the discovered resources. */
 export async function readMoment(
   world: World,
   values: Moment['values'],
@@ -52,10 +52,10 @@ export async function readMoment(
   return { shelves, values: all, revision: await settle(world) }
 }
 
-/** Read as well, but from the node or service behind the object. */
+/** Also GET requests, but answered by the node or service behind the object. */
 const STREAMS = ['attach', 'exec', 'log', 'portforward', 'proxy']
 
-/** Nothing where the list cannot be shown in this version. */
+/** Empty when the list cannot be shown in this version. */
 async function list(world: World, { group, version, plural }: Served): Promise<readonly Listed[]> {
   const answer = await get(world.theirs, `${groupPath(group, version)}/${plural}`)
   return answer.code === 200 ? (JSON.parse(answer.body.toString()) as { items: readonly Listed[] }).items : []
@@ -81,7 +81,7 @@ interface Defined {
   }
 }
 
-/** What Kubernetes' own kinds can be selected by: no discovery says it. */
+/** Field labels of built-in kinds, which discovery does not list. */
 const KNOWN: readonly (readonly string[])[] = [
   ['pods.', 'spec.nodeName', 'spec.restartPolicy', 'spec.schedulerName', 'spec.serviceAccountName', 'spec.hostNetwork', 'status.phase', 'status.podIP', 'status.nominatedNodeName'],
   ['nodes.', 'spec.unschedulable'],

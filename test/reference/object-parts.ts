@@ -1,4 +1,4 @@
-/** What the objects of a run are put together from, as JSON text. */
+/** Parts of the generated objects, as JSON text. */
 import type { Random } from './random.js'
 
 export const WORDS = ['web', 'api', 'db', 'cache', 'edge', 'batch'] as const

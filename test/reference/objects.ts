@@ -1,7 +1,7 @@
 /**
- * The objects of a run, as JSON text, because half of what they hold (integers beyond 2^53, 1.0 beside 1, the order of
- * members) would not survive a JavaScript object. Most are posted to the API server; some are written into etcd by hand, as an
- * older definition or another encoder has left them there.
+ * The objects of a run, as JSON text, because much of them (integers beyond 2^53, 1.0 next to 1, the order of members)
+ * would not survive a JavaScript object. Most are posted to the API server; some are written directly into etcd, as an
+ * older definition or another encoder would have left them.
  */
 import type { Definition } from './definition.js'
 import type { DefinitionSet } from './definition-set.js'
@@ -11,9 +11,9 @@ import type { Random } from './random.js'
 export interface Posted {
   readonly path: string
   readonly body: string
-  /** A merge patch that is sent to /status afterwards. */
+  /** A merge patch sent to /status after creation. */
   readonly status?: string
-  /** Deleted afterwards; its finalizer keeps it. */
+  /** Deleted after creation; its finalizer keeps it. */
   readonly isDeleted?: boolean
 }
 

@@ -1,6 +1,7 @@
 /**
- * OpenAPI documents of both versions: what ours says must be what theirs says, but for prose. Theirs says more: operations that are not
- * served here, the parameters of reads, media types. Every path and kind that theirs can be asked to read, ours has.
+ * Compares OpenAPI documents of both versions: ours must match theirs except for prose. Theirs has more: operations
+ * that are not served here, the parameters of reads, media types. Ours must have every path and kind that can be read
+ * from theirs.
  */
 import { type FieldType, OPENAPI_V3_MESSAGES } from '../../src/kubernetes/dialect/openapi-v3-protobuf.js'
 import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
@@ -9,7 +10,7 @@ import { readYaml } from './yaml.js'
 
 type Members = Record<string, LosslessJson>
 
-/** Both documents with what may differ taken out. */
+/** Both documents without what may differ. */
 export function comparableOpenApi(
   theirs: LosslessJson,
   ours: LosslessJson,
@@ -36,12 +37,12 @@ function ourPaths(document: Members): LosslessJson {
   return Object.fromEntries(paths.map(([path, item]) => [path, tidyItem(membersOf(item), membersOf(item))]))
 }
 
-/** Of each path that can be read, the operations that ours has. */
+/** For each readable path, the operations that ours has. */
 function theirPaths(theirs: Members, ours: Members): LosslessJson {
   const wanted = membersOf(ours['paths'])
   const kept: Members = {}
   for (const [path, item] of Object.entries(membersOf(theirs['paths']))) {
-    // Discovery has documents of its own; a watch by its path is one by its parameters as well; streams are no reads.
+    // Discovery has its own documents; a watch by path equals a watch by parameter; streams are not reads.
     if (
       !/\/$|\/watch\/|^\/(version|openid)|\/(attach|exec|log|portforward|proxy)(\/\{path\})?$/.test(path) &&
       isObject(item) &&
@@ -70,7 +71,7 @@ function tidyItem(item: Readonly<Members>, wanted: Members): Members {
   return tidied
 }
 
-/** In the order of their names. */
+/** Sorted by name. */
 function inPath(parameters: LosslessJson | undefined): LosslessJson {
   const given = isArray(parameters) ? parameters.map(membersOf) : []
   return given
@@ -83,7 +84,7 @@ function schemasOf(document: Members): Members {
   return membersOf(document['definitions'] ?? membersOf(document['components'])['schemas'])
 }
 
-/** Those that ours has, and every kind of the group itself. */
+/** The schemas that ours has, and every kind of the group itself. */
 function theirSchemas(theirs: Members, ours: Members): Members {
   const wanted = schemasOf(ours)
   const isOwn = (name: string): boolean => !name.startsWith('io.k8s.')
@@ -100,9 +101,9 @@ const TIME = /^#\/(?:components\/schemas|definitions)\/io\.k8s\.apimachinery\.pk
 const FIELDS = '#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1'
 
 /**
- * A schema without prose; a reference in a list of its own is that reference, as others stand beside it there.
+ * A schema without prose. A reference in a list of its own becomes the plain reference; the list only allows siblings.
  *
- * @param isOfGo it is of a type of Go, of which theirs tells the zero values as defaults.
+ * @param isOfGo whether it is a Go type, whose zero values theirs lists as defaults.
  */
 function tidy(schema: LosslessJson, isOfGo: boolean): LosslessJson {
   if (isArray(schema)) return schema.map((one) => tidy(one, isOfGo))
@@ -123,7 +124,7 @@ function tidy(schema: LosslessJson, isOfGo: boolean): LosslessJson {
   return kept
 }
 
-/** A document in protobuf, as JSON has it. @throws Error when it is none. */
+/** A protobuf document as JSON. @throws Error when it is malformed. */
 export function decodeOpenApi(bytes: Buffer): LosslessJson {
   return message('Document', bytes)
 }
@@ -138,7 +139,7 @@ function message(name: string, bytes: Buffer): Members {
       const { name: extension, inner } = entry(value as Buffer)
       members[extension] = valueOf('any', inner)
     } else if (field === undefined) {
-      // Ours has no such operations and no security; a schema is to be read whole.
+      // Ours has no such operations and no security; a schema must be read completely.
       if (name === 'Schema') throw new Error(`${name} has a field ${number}`)
     } else if (typeof field.type === 'object' && 'each' in field.type) {
       const list = members[field.member]
@@ -175,7 +176,7 @@ function valueOf(type: FieldType, value: number | Buffer): LosslessJson {
   throw new Error('a list is no message')
 } // prettier-ignore
 
-/** Small values: lists of texts, maps of texts, JSON. */
+/** Small values: lists and maps of strings, JSON. */
 function yamlOf(text: string): LosslessJson {
   try {
     return parseLossless(text)

@@ -1,8 +1,8 @@
 /**
- * `node .build/test/reference/patches.js URL TOKEN`: asks a kube-apiserver what it makes of many small patches, and keeps its
- * answers as data. The caller may do anything there; the certificate is not checked (NODE_TLS_REJECT_UNAUTHORIZED=0).
+ * `node .build/test/reference/patches.js URL TOKEN`: sends many small patches to a kube-apiserver, and records its
+ * answers as data. The caller needs all permissions; the certificate is not checked (NODE_TLS_REJECT_UNAUTHORIZED=0).
  *
- * The objects have a `spec` of any shape, and nothing is stored: each patch is a dry run on the same object.
+ * The objects have a free-form `spec`, and nothing is stored: each patch is a dry run on the same object.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -16,7 +16,7 @@ export interface PatchedCase {
   readonly patch: string
   /** 0: the handler panicked, and the connection broke. */
   readonly code: number
-  /** The object's spec; null when the patch was refused. */
+  /** The object's spec; null when the patch was rejected. */
   readonly spec: unknown
   readonly warnings: readonly string[]
 }
@@ -72,7 +72,7 @@ const FILE = fileURLToPath(new URL('../../../test/data/kube-apiserver-1.37/patch
 
 const USUAL = { type: 'json', validation: '', warnings: [] } as const
 
-/** Thousands of patches leave some hundred specs, so each is kept once, and what is usual is left out. */
+/** Thousands of patches produce a few hundred specs: each is stored once, and defaults are left out. */
 interface Recording {
   readonly specs: readonly unknown[]
   readonly cases: readonly (Pick<PatchedCase, 'patch' | 'code'> & Partial<PatchedCase> & { readonly spec?: number })[]
@@ -185,7 +185,7 @@ function* jsonPatches(): Generator<string> {
   for (const value of ['{"spec":{"n":2}}', JSON.stringify(THING), '[]', 'null', '1', '"x"', '{}']) {
     for (const op of ['add', 'replace', 'test']) yield operation(op, { path: '""', value })
   }
-  // Numbers and texts that are written in another way are compared as they are written.
+  // Numbers and texts that are rewritten on output are compared as written.
   for (const [path, value] of [
     ['/spec/n', '1e0'],
     ['/spec/n', '-1'],
@@ -289,7 +289,7 @@ const MERGES = [
   ],
 ].flat()
 
-/** Several operations, each of which may meet what those before have left. */
+/** Several operations, each of which sees the results of those before. */
 function* randomPatches(): Generator<string> {
   const random = seededRandom(38)
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random.next() * from.length)]!
@@ -366,7 +366,7 @@ export async function askPatch(
   }
 }
 
-/** @throws Error when it cannot be made. */
+/** @throws Error when it cannot be created. */
 export async function makeThing(url: string, headers: Readonly<Record<string, string>> = {}): Promise<void> {
   const post = async (path: string, body: object): Promise<number> => {
     const all = { ...headers, 'content-type': 'application/json' }

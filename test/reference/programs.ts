@@ -1,14 +1,14 @@
-/** The programs of Kubernetes that the comparison runs, built from the Go module in `kubernetes`. */
+/** Builds the Kubernetes programs for the comparison from the Go module in `kubernetes`. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { buildGoProgram, type GoProgram } from '../support/go-program.js'
 
 const source = fileURLToPath(new URL('../../../test/reference/kubernetes/', import.meta.url))
 
-/** As the module of Kubernetes is called: `v1.37.2`. */
+/** The module version of Kubernetes: `v1.37.2`. */
 export const kubernetesVersion = /k8s\.io\/kubernetes (v\S+)/.exec(readFileSync(`${source}go.mod`, 'utf8'))![1]!
 
-/** What its own build sets; without it every program calls itself v0.0.0-master. */
+/** Set by Kubernetes' own build; without it every program reports v0.0.0-master. */
 const VERSION = 'k8s.io/component-base/version'
 const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(kubernetesVersion) ?? []
 
@@ -40,7 +40,7 @@ export function buildKubernetes(name: KubernetesProgram, deadlineMs?: number): s
   return buildGoProgram(programOf(name), deadlineMs)
 }
 
-/** All that a comparison runs. @throws NoProgramError, Error as `buildGoProgram`. */
+/** Builds all programs of a comparison. @throws NoProgramError, Error as `buildGoProgram`. */
 export function buildControlPlane(deadlineMs: number): Programs {
   const built = kubernetesPrograms.map((name) => [name, buildKubernetes(name, deadlineMs)] as const)
   return Object.fromEntries(built) as Programs

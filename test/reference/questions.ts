@@ -1,26 +1,26 @@
-/** A seeded number of questions for both servers: gets, lists, selectors, forms and short watches of every resource. */
+/** Seeded random questions for both servers: gets, lists, selectors, response forms and short watches of every resource. */
 import type { Question } from './ask.js'
 import { groupPath } from './discovered.js'
 import { namespaces } from './objects.js'
 import type { Random } from './random.js'
 
-/** One resource in one version, and what it held when the questions were made up. */
+/** One resource in one version, and its contents when the questions were generated. */
 export interface Shelf {
   /** '' for the core group. */
   readonly group: string
   readonly version: string
   readonly plural: string
   readonly isNamespaced: boolean
-  /** Those that can be read. */
+  /** Readable subresources. */
   readonly subresources: readonly string[]
-  /** Field labels that it can be selected by, besides name and namespace. */
+  /** Selectable field labels besides name and namespace. */
   readonly fields: readonly string[]
   readonly objects: readonly { readonly namespace: string; readonly name: string; readonly revision: number }[]
 }
 
 export interface Moment {
   readonly shelves: readonly Shelf[]
-  /** By field label: what it is worth selecting by. */
+  /** Values worth selecting by, by field label. */
   readonly values: Readonly<Record<string, readonly string[]>>
   /** etcd's revision while nothing is written. */
   readonly revision: number
@@ -58,7 +58,7 @@ function metadataForms(kind: 'PartialObjectMetadata' | 'PartialObjectMetadataLis
   return [
     json,
     json,
-    // As the metadata client asks.
+    // The Accept header of the metadata client.
     `${PROTOBUF};as=${kind};${V1},${json},application/json`,
     `${PROTOBUF};as=${kind};${V1}`,
     `application/yaml;as=${kind};${V1}`,
@@ -70,7 +70,7 @@ const OTHER_METADATA = { one: metadataForms('PartialObjectMetadata'), many: meta
 
 function form(random: Random, of: 'one' | 'many'): string {
   if (random.chance(0.82)) return random.pick(FORMS)
-  // Now and then what belongs to the other.
+  // Occasionally the metadata form for the other kind of answer.
   return random.pick(OTHER_METADATA[random.chance(0.9) ? of : of === 'one' ? 'many' : 'one'])
 }
 
@@ -122,7 +122,7 @@ function revision(random: Random, moment: Moment, shelf: Shelf): string {
   const own = shelf.objects.length > 0 ? random.pick(shelf.objects).revision : moment.revision
   const usual = ['0', '0', String(moment.revision), String(own), String(own), String(1 + random.below(moment.revision))]
   if (random.chance(0.06)) return random.pick(ODD_REVISIONS)
-  // Costs three seconds: now and then.
+  // Takes three seconds, so it is rare.
   if (random.chance(0.008)) return String(moment.revision + 1_000 + random.below(1_000))
   return random.pick(usual)
 }
@@ -170,7 +170,7 @@ export function root({ group, version, plural }: Shelf, namespace: string | null
 
 function scopeOf(random: Random, shelf: Shelf): string | null {
   if (shelf.isNamespaced) return random.chance(0.4) ? null : random.pick([...namespaces, 'default', 'empty'])
-  // A cluster-scoped resource has nothing in a namespace.
+  // Cluster-scoped resources have nothing in a namespace.
   return random.chance(0.02) ? 'default' : null
 }
 
@@ -215,7 +215,7 @@ export function getQuestion(random: Random, moment: Moment): Question {
   return asked(path, form(random, 'one'), { method: random.chance(0.04) ? 'HEAD' : 'GET', headers })
 }
 
-/** A watch that ends within a second, the whole of which is compared. */
+/** A watch that ends within a second; the whole stream is compared. */
 export function watchQuestion(random: Random, moment: Moment): Question {
   const shelf = random.pick(moment.shelves)
   const parameters: Parameters = [
@@ -246,7 +246,7 @@ export function watchQuestion(random: Random, moment: Moment): Question {
   ]
   const accept = random.pick(accepts)
   if (random.chance(0.08)) {
-    // The old paths.
+    // The deprecated watch paths.
     const inside = shelf.isNamespaced && random.chance(0.5) ? '/namespaces/default' : ''
     return asked(
       `${groupPath(shelf.group, shelf.version)}/watch${inside}/${shelf.plural}${query(parameters.slice(1))}`,

@@ -1,4 +1,4 @@
-/** A seeded sequence (mulberry32): the same seed asks the same questions. */
+/** A seeded sequence (mulberry32): the same seed gives the same questions. */
 export class Random {
   #state: number
 
@@ -28,7 +28,7 @@ export class Random {
     return items[this.below(items.length)]!
   }
 
-  /** Up to `count` of the items, in their order. */
+  /** Up to `count` of the items, in their original order. */
   some<T>(items: readonly T[], count: number): T[] {
     const left = items.map((_, index) => index)
     while (left.length > count) left.splice(this.below(left.length), 1)

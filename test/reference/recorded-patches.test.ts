@@ -1,4 +1,4 @@
-/** Compares what we make of small patches with what a kube-apiserver 1.37.2 made of them (`patches.ts`). */
+/** Compares our results of small patches with the recorded ones of a kube-apiserver 1.37.2 (`patches.ts`). */
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { StatusError } from '../../src/engine/model/status.js'
@@ -9,7 +9,7 @@ import { askPatch, makeThing, type PatchedCase, recordedPatches, THING } from '.
 
 type Answer = Pick<PatchedCase, 'code' | 'spec' | 'warnings'>
 
-/** Why an answer of ours is another. */
+/** Reasons for which our answer may differ. */
 const EXCEPTIONS: readonly (readonly [why: string, is: (theirs: PatchedCase, ours: Answer) => boolean])[] = [
   ['its handler panics where ours refuses', (theirs, ours) => theirs.code === 0 && ours.code === 422],
   [
@@ -32,7 +32,7 @@ function differenceOf(theirs: PatchedCase, ours: Answer): string | null {
 }
 
 const all = recordedPatches()
-/** Whether it is answered alike by the operations alone: the whole object has metadata that they do not know here. */
+/** Whether the operations alone suffice for the same answer: the whole object has metadata that they do not know here. */
 const isPlain = ({ type, validation, code, patch }: PatchedCase): boolean =>
   type === 'json' && validation === '' && (code === 200 || code === 422) && !patch.includes('"path":""')
 

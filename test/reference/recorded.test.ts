@@ -1,6 +1,4 @@
-/**
- * Compares with the answers of the API server 0.37 over an etcd with the same history, as they were recorded.
- */
+/** Compares our answers with recorded ones of the API server 0.37 over an etcd with the same history. */
 import t from 'tap'
 import { startEtcd } from '../support/etcd-process.js'
 import { startServer } from '../support/server-process.js'

@@ -1,7 +1,7 @@
 /**
- * The API server's answers as data, so that `npm test` holds them without Go: the history of an etcd, every revision of it, and
- * what the API server over it answered. Loaded into an empty etcd the history gives the same revisions again, so nothing in
- * the answers has to be translated; of ages alone only their form is compared.
+ * Stores the API server's answers as data, so that `npm test` can check them without Go: every revision of an etcd's
+ * history, and the answers of the API server over it. Loaded into an empty etcd, the history gives the same revisions,
+ * so the answers need no translation; of ages, only the form is compared.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -50,7 +50,7 @@ export function readRecording(set: string): {
   return { history: linesOf('history.jsonl') as Written[], answers }
 }
 
-/** @throws Error when a revision is not the one it was. */
+/** @throws Error when a revision differs from the recorded one. */
 export async function loadHistory(etcd: EtcdProcess, history: readonly Written[]): Promise<void> {
   for (const { revision, key, value } of history) {
     const named = { key: Buffer.from(key).toString('base64') }

@@ -1,6 +1,6 @@
 /**
- * The findings of a run, grouped by kind with one example each: the list that a developer works through. A difference
- * is excepted (by name, with a reason), known (it has a row until it is fixed), or it fails the run.
+ * The findings of a run, grouped by kind with one example each, as a work list for developers. A difference is excepted
+ * (by a named row with a reason), known (it has a row until it is fixed), or it fails the run.
  */
 import { writeFileSync } from 'node:fs'
 import type { Question } from './ask.js'
@@ -19,15 +19,15 @@ export class Report {
   passed = 0
   failed = 0
   #events = 0
-  /** Comparisons that agreed only when they were asked again. */
+  /** Comparisons that agreed only on the second attempt. */
   #secondLooks = 0
   readonly #excepted = new Map<string, Kind>()
   readonly #known = new Map<string, Kind>()
-  /** By resource and kind of difference, those that are not excepted. */
+  /** The differences that are not excepted, by resource and kind. */
   readonly #byResource = new Map<string, Map<string, Kind>>()
   readonly #failures = new Map<string, Kind>()
 
-  /** One comparison: it passes when each of its differences is in the table. */
+  /** Adds one comparison, which passes when each of its differences has a row. */
   add(question: Question, differences: readonly Difference[]): void {
     let isFine = true
     for (const difference of differences) {
@@ -48,7 +48,7 @@ export class Report {
     else this.failed++
   }
 
-  /** The run could not go on: that is one failure more. */
+  /** Counts one more failure: the run could not continue. */
   abort(why: string): void {
     this.failed++
     const question = { method: 'GET', path: '', headers: {} }
@@ -70,7 +70,7 @@ export class Report {
     count(kinds, `${known === undefined ? '' : `(${known.name}) `}${kindOf(difference)}`, question, difference)
   }
 
-  /** Each known difference that a whole run has not met is fixed, and its row is to go: a failure. */
+  /** A known difference that a whole run has not met is fixed; its row fails the run until it is deleted. */
   requireKnown(): void {
     for (const { name } of knownDifferences) {
       if (this.#known.has(name)) continue
@@ -84,7 +84,7 @@ export class Report {
     }
   }
 
-  /** Everything that is not excepted, by resource. */
+  /** Writes everything that is not excepted, by resource. */
   writeList(file: string): void {
     const lines: string[] = []
     for (const [resource, kinds] of [...this.#byResource].sort(([a], [b]) => (a < b ? -1 : 1))) {
@@ -126,7 +126,7 @@ function linesOf(name: string, { count, question, difference }: Kind): string[] 
   ]
 }
 
-/** What a question is about: `pods.v1`, `deployments.apps/v1`, or the path of a question about no resource. */
+/** The subject of a question: `pods.v1`, `deployments.apps/v1`, or the path when no resource is involved. */
 function resourceOf({ path }: Question): string {
   const [, group = '', version = '', rest = ''] = /^\/+(?:api|apis\/+([^/?]+))\/([^/?]+)\/+([^?]+)/.exec(path) ?? []
   if (version === '') return path.split('?')[0]!.replace(/\/$/, '')
@@ -141,7 +141,7 @@ function count(kinds: Map<string, Kind>, name: string, question: Question, diffe
   else kind.count++
 }
 
-/** Status codes and reasons tell kinds apart; values do not. */
+/** Kinds differ by status code and reason, not by values. */
 function kindOf({ where, theirs, ours }: Difference): string {
   if (where === 'code')
     return `code ${theirs.slice(0, 3)} and ours ${ours.slice(0, 3)}${reasonIn(theirs)}${reasonIn(ours)}`

@@ -1,7 +1,7 @@
 import type { Question } from './ask.js'
 import type { Difference } from './compare.js'
 
-/** A row of the table of exceptions: what it covers, by name, and why. */
+/** A row of a table of differences: what it covers, by name, and why. */
 export interface Row {
   readonly name: string
   readonly reason: string

@@ -1,14 +1,15 @@
 /**
- * `npm run test:reference -- [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: distributary beside
- * Kubernetes' own API server over one etcd. `--resource` asks of some resources alone, with all else as it is;
- * `--callers` asks only who callers are and what they may do, in a minute;
- * `--controllers` has the controllers at work on them; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the time in which the questions of the seed are asked, `--build-seconds` that of building. `--build` only builds, and `--grow` only
- * grows the objects of every kind, which takes minutes, and keeps them as data.
+ * `npm run test:reference -- [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: compares
+ * distributary with Kubernetes' own API server over one etcd. `--resource` limits the questions to some resources;
+ * `--callers` asks only who callers are and what they may do, in a minute; `--controllers` runs the controllers
+ * meanwhile; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the time
+ * for the seed's questions, `--build-seconds` the time to build. `--build` only builds; `--grow` only grows the objects
+ * of every kind, which takes minutes, and stores them as data.
  *
- * First everything is asked while nothing is written; then whole watches run under random writes, with definitions changing
- * between and under them, and questions are asked of what the definitions have become. Ends with `N passed, N failed`; what
- * may differ stands in exceptions.ts, what differs until it is fixed in known-differences.ts. It needs Go, and is skipped with
- * a line that says why where the programs cannot be built.
+ * First all questions are asked while nothing is written; then whole watches run under random writes, with definitions
+ * changing between and under them, and questions are asked about the changed definitions. Ends with `N passed, N
+ * failed`. Allowed differences are in exceptions.ts, those to be fixed in known-differences.ts. Needs Go; where the
+ * programs cannot be built, it is skipped with a line that says why.
  */
 import { parseArgs } from 'node:util'
 import type { Test } from 'tap'
@@ -25,7 +26,7 @@ import { startWorld, type World } from './world.js'
 
 interface Settings extends ComparisonOptions {
   readonly questions: number
-  /** For the questions of the seed. */
+  /** The time for the seed's questions. */
   readonly seconds: number
   readonly isOfCallers: boolean
 }
@@ -48,7 +49,7 @@ async function main(): Promise<number> {
   const only = values.resource?.split(',') ?? []
   const settings = {
     seed: numberOf('--seed', values.seed),
-    // Of one resource, as many as there are in its share of a run.
+    // For one resource, as many as its share of a full run.
     questions: only.length > 0 ? 300 * only.length : numberOf('--questions', values.questions),
     seconds: numberOf('--seconds', values.seconds),
     only,
@@ -72,17 +73,17 @@ async function main(): Promise<number> {
   return report.failed === 0 ? 0 : 1
 }
 
-/** @throws Error when it is none. */
+/** @throws Error when it is not a number. */
 function numberOf(option: string, text: string): number {
   if (!/^\d+$/.test(text)) throw new Error(`${option} is a whole number, not ${JSON.stringify(text)}`)
   return Number(text)
 }
 
-/** Null, with a line that says why, where they cannot be had. */
+/** Null, after printing the reason, when they cannot be built. */
 function buildAll(seconds: number): Programs | null {
   const deadlineMs = performance.now() + seconds * 1_000
   try {
-    // Read by the module that starts etcd, when it is loaded: hence its import below.
+    // Read when the module that starts etcd is loaded, which is why that is imported below.
     process.env['ETCD_BIN'] = buildEtcd('3.7', deadlineMs)
     return buildControlPlane(deadlineMs)
   } catch (error) {
@@ -92,10 +93,10 @@ function buildAll(seconds: number): Programs | null {
   }
 }
 
-/** Both servers over one etcd of their own, which end with `use`. */
+/** Runs `use` with both servers over a fresh etcd, and stops them afterwards. */
 async function withWorld(programs: Programs, use: (world: World) => Promise<void>): Promise<void> {
   const teardowns: (() => unknown)[] = []
-  // All that the processes want of a test is to be told when it ends.
+  // The processes use only `teardown` of a test.
   const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
   try {
     const { startEtcd } = await import('../support/etcd-process.js')
@@ -123,7 +124,7 @@ async function compare(world: World, report: Report, settings: Settings): Promis
     if (settings.isOfCallers) await comparison.runCallers()
     else await comparison.run(settings.questions, settings.seconds * 1_000)
   } catch (error) {
-    // The findings up to here are worth reading all the same.
+    // The findings so far are still worth reading.
     report.abort(error instanceof Error ? (error.stack ?? error.message) : String(error))
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Fills the API server with variants of every kind that it stores, each as rich as it takes them: created, given a status,
- * and some of them deleted under a finalizer that keeps them.
+ * Fills the API server with variants of every storable kind, each as rich as the server accepts: created, given a
+ * status, and some of them deleted with a finalizer that keeps them.
  *
- * Growing them takes minutes, so that what it came to is kept as data, by `--grow`, and only written again. A kind that has no objects there is
- * grown in the run.
+ * Growing them takes minutes, so `--grow` stores the results as data, and other runs only write them. A kind that has
+ * no stored objects is grown in the run.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -20,18 +20,18 @@ const file = fileURLToPath(new URL('../../../test/data/kube-apiserver-1.37/objec
 const MOST_VARIANTS = 8
 const AT_ONCE = 4
 
-/** Where the objects of a kind are; quotas and ranges would refuse those of others. */
+/** Where the objects of a kind are created; quotas and limit ranges would reject those of others. */
 const NAMESPACES = ['default', 'team-a', 'team-ab'] as const
 const LIMITED = 'limited'
 
-/** What a subresource writes, by its name. */
+/** The fields that a subresource writes, by its name. */
 const WRITTEN: Readonly<Record<string, readonly string[]>> = {
   status: ['status'],
   approval: ['status', 'conditions'],
   ephemeralcontainers: ['spec', 'ephemeralContainers'],
 }
 
-/** One that the server has taken. */
+/** A write that the server accepted. */
 interface Write {
   readonly kind: string
   readonly method: string
@@ -50,15 +50,15 @@ export interface Grown {
   readonly failure: string | null
 }
 
-/** Whether it is one of the kinds that this file fills. */
+/** Whether this file fills the kind. */
 export function isStorable({ plural, group, verbs }: Served): boolean {
   const isDefinition = plural === 'customresourcedefinitions' && group === 'apiextensions.k8s.io'
   return !isDefinition && ['create', 'get', 'list'].every((verb) => verbs.includes(verb))
 }
 
 /**
- * @param isAnew grow every kind, whatever is kept.
- * @returns what was grown, not what was kept.
+ * @param isAnew grow every kind, whatever is stored.
+ * @returns what was grown, without what was stored.
  */
 export async function seed(world: World, kinds: readonly Served[], isAnew = false): Promise<readonly Grown[]> {
   for (const name of [...NAMESPACES.slice(1), LIMITED]) await makeNamespace(world, name)
@@ -77,7 +77,7 @@ export async function seed(world: World, kinds: readonly Served[], isAnew = fals
     if (!schemas.has(path)) schemas.set(path, await readSchemas(world.theirs, of.group, of.version))
     grown.push(await new KindSeeder(world, of, schemas.get(path)!, memory).run())
   }
-  // What a pod is made of is in many kinds: they take it as a whole once it is known.
+  // Many kinds contain the parts of a pod: they reuse them once they are known.
   const isPod = ({ plural }: Served): boolean => plural === 'pods'
   for (const pods of unknown.filter(isPod)) await growOne(pods)
   await eachAtOnce(
@@ -88,7 +88,7 @@ export async function seed(world: World, kinds: readonly Served[], isAnew = fals
   return grown
 }
 
-/** Keeps what was grown for later runs, in place of what was kept of the same kinds. */
+/** Stores the grown objects for later runs, replacing those of the same kinds. */
 export function keep(grown: readonly Grown[]): void {
   const kept = readKept()
   for (const { of, writes } of grown) kept.set(nameOf(of), [...writes])
@@ -98,7 +98,7 @@ export function keep(grown: readonly Grown[]): void {
   writeFileSync(file, `${[JSON.stringify({ kubernetes: kubernetesVersion }), ...lines].join('\n')}\n`)
 }
 
-/** By kind; nothing where another release was asked. */
+/** By kind; empty when recorded from another release. */
 function readKept(): Map<string, Write[]> {
   const kept = new Map<string, Write[]>()
   if (!existsSync(file)) return kept
@@ -119,10 +119,10 @@ async function makeNamespace(world: World, name: string): Promise<void> {
   await write(world, 'POST', '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
 }
 
-/** @throws Error with the server's word when it does not take it any more. */
+/** @throws Error with the server's message when it no longer accepts the write. */
 async function writeAgain(world: World, { method, path, body }: Write): Promise<void> {
   for (let tries = 1; ; tries++) {
-    // Of the object as it is: its uid and revision are other ones now.
+    // Uses the current object, whose uid and revision have changed.
     const { metadata } = (method === 'PUT' ? await read(world, path.replace(/\/[^/]+$/, '')) : null) ?? body
     const whole = { ...body, ...(metadata === undefined ? {} : { metadata }) }
     const { object, message } = await write(world, method, path, whole)
@@ -175,7 +175,7 @@ class KindSeeder {
     return done(missing, null)
   }
 
-  /** Returns what no variant has. @throws Error with the server's word when it takes none. */
+  /** Returns the fields that no variant has. @throws Error with the server's message when it accepts none. */
   async #growVariant(root: Schema, variant: number): Promise<readonly string[]> {
     const { group, version, kind, plural, isNamespaced, subresources } = this.#of
     const isLimiting = /^(resourcequotas|limitranges)$/.test(plural)
@@ -201,14 +201,14 @@ class KindSeeder {
     return grower.missing(['apiVersion', 'kind', 'metadata'])
   }
 
-  /** Grows what a subresource writes, and writes it. */
+  /** Grows the fields of a subresource, and writes them. */
   async #growPart(root: Schema, variant: number, path: string, name: string, part: readonly string[]): Promise<void> {
     const now = await read(this.#world, path)
     if (now === null) return
     const grower = this.#grower(root, variant, 'PUT', `${path}/${name}`)
     const object = await grower.growPart(now, part)
     grower.count(object)
-    // Another of the server's own controllers may have written meanwhile.
+    // One of the server's own controllers may have written meanwhile.
     await this.#write('PUT', `${path}/${name}`, object).catch(() => {})
   }
 

@@ -4,7 +4,7 @@ import { second } from './second/set.js'
 
 const sets: readonly DefinitionSet[] = [first, second]
 
-/** Both sets as one: no name is in both. */
+/** Both sets as one; their names do not overlap. */
 export const everySet: DefinitionSet = {
   definitions: sets.flatMap(({ definitions }) => definitions),
   changes: sets.flatMap(({ changes }) => changes),
@@ -14,7 +14,7 @@ export const everySet: DefinitionSet = {
   values: Object.assign({}, ...sets.map(({ values }) => values)) as DefinitionSet['values'],
 }
 
-/** What of it is about the definitions that are wanted. */
+/** The part of a set that concerns the wanted definitions. */
 export function onlyOf(
   set: DefinitionSet,
   isWanted: (definition: { plural: string; group: string }) => boolean,

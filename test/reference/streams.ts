@@ -1,7 +1,7 @@
 /**
- * Whole watch streams under random writes: the same watch of both servers from the same revision, each event of which must
- * be the same, in the same order. A definition that changes ends the streams of the API server; ours may go on, and what it
- * then sends is compared with what a new watch of theirs gets.
+ * Compares whole watch streams under random writes: the same watch on both servers from the same revision must give the
+ * same events in the same order. A changed definition ends the streams of the API server; ours may continue, and its
+ * further events are compared with a new watch on theirs.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Server, type Stream, watch } from './ask.js'
@@ -21,7 +21,7 @@ interface Side {
   stream: Stream | null
   isEnded: boolean
   events: LosslessJson[]
-  /** Of its events, passing bookmarks aside. */
+  /** The number of its events, without bookmarks. */
   count: number
 }
 
@@ -48,7 +48,7 @@ export class Streams {
     return this.#pairs.length
   }
 
-  /** Watches of every resource, whole and selected, in three forms. @param revision after which events are wanted. */
+  /** Opens watches of every resource, whole and selected, in three forms. @param revision after which events are wanted. */
   async open(shelves: readonly Shelf[], revision: number): Promise<void> {
     const pairs: Pair[] = []
     for (const shelf of shelves) {
@@ -84,7 +84,7 @@ export class Streams {
     })
   }
 
-  /** Goes on at ours, which was started again, where each stream ended. */
+  /** Resumes the streams on ours, which has been restarted. */
   async resume(): Promise<void> {
     await eachAtOnce(this.#pairs, AT_ONCE, async ({ path, accept, ours, theirs }) => {
       const from = lastRevision(ours.events)
@@ -94,7 +94,7 @@ export class Streams {
     })
   }
 
-  /** Waits until nothing more comes, and compares what came. */
+  /** Waits until no more events arrive, and compares. */
   async compare(): Promise<void> {
     const total = (): number => this.#pairs.reduce((sum, { theirs, ours }) => sum + theirs.count + ours.count, 0)
     const areEven = (): boolean => this.#pairs.every(({ theirs, ours }) => theirs.count === ours.count)
@@ -122,7 +122,7 @@ export class Streams {
     }
   }
 
-  /** Ends them all. */
+  /** Closes all streams. */
   close(): void {
     for (const { theirs, ours } of this.#pairs) {
       theirs.stream?.close()
@@ -136,7 +136,7 @@ function stateOf({ isEnded, count }: Side): string {
   return `${isEnded ? 'ended' : 'goes on'} after ${count} events`
 }
 
-/** Of what has come: a client resumes there. */
+/** The last revision received, where a client resumes. */
 function lastRevision(events: readonly LosslessJson[]): string | null {
   const last = events.at(-1)
   const { resourceVersion } = metadataOf(isObject(last) ? last['object'] : undefined)
@@ -150,12 +150,12 @@ async function start({ path, accept }: Pair, side: Side): Promise<void> {
   })
   side.stream = stream
   void stream.ended.then(() => {
-    // Unless it was resumed since.
+    // Unless it was resumed meanwhile.
     if (side.stream === stream) side.isEnded = true
   })
 }
 
-/** Ages in a Table differ because time passes between the two servers. */
+/** Ages in a Table differ because the two servers answer at different times. */
 function withoutAges(events: readonly LosslessJson[]): LosslessJson {
   return events.map((event) => {
     if (!isObject(event) || !isObject(event['object']) || !isArray(event['object']['rows'])) return event

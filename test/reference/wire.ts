@@ -1,8 +1,8 @@
-/** Protobuf by its wire format alone: no schema of ours is asked whether both servers send the same. */
+/** Compares protobuf by its wire format alone, without any of our schemas. */
 
 export interface Field {
   readonly number: number
-  /** A number of a varint; the bytes of everything else. */
+  /** A number for a varint; bytes for everything else. */
   readonly value: number | Buffer
 }
 
@@ -47,8 +47,8 @@ export function field(number: number, value: Buffer): Buffer {
 }
 
 /**
- * Where two messages differ, as field numbers: `.2.1`; null where they do not. The order of fields is no difference, that of the values of one
- * field is.
+ * Where two messages differ, as field numbers: `.2.1`; null where they do not. The order of fields does not matter, the
+ * order of one field's values does.
  */
 export function wireDifference(
   theirs: Buffer,

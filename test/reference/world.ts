@@ -1,6 +1,6 @@
 /**
- * One etcd, and over it Kubernetes' API server ("theirs") and distributary ("ours"), each a process of its own. Everything is written
- * through theirs, as in a cluster, apart from the values that no API server of today would write.
+ * One etcd with Kubernetes' API server ("theirs") and distributary ("ours") over it, each in its own process. All
+ * writes go through theirs, as in a cluster, except values that no current API server would write.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -19,15 +19,15 @@ export interface World {
   readonly etcd: EtcdProcess
   readonly ours: Server
   readonly theirs: Server
-  /** The controllers and the scheduler run from then on. */
+  /** Starts the controllers and the scheduler. */
   startControllers(): void
-  /** The last of what each of them wrote. */
+  /** The end of each one's output. */
   controllerLogs(): readonly string[]
-  /** Ends distributary as a new version of it would, and starts it again. */
+  /** Restarts distributary, as an upgrade would. */
   restartOurs(): Promise<void>
 }
 
-/** @param t only told when the run ends. */
+/** @param t used only for teardown. */
 export async function startWorld(t: Test, etcd: EtcdProcess, programs: Programs): Promise<World> {
   const apiServer = await startApiServer(t, etcd.url, programs['kube-apiserver'])
   const port = await freePort()
@@ -58,7 +58,7 @@ export async function startWorld(t: Test, etcd: EtcdProcess, programs: Programs)
   }
 }
 
-/** @throws Error that says what did not come to be. */
+/** @throws Error that says what did not happen. */
 export async function eventually(isSo: () => Promise<boolean>, what: string, withinMs = 60_000): Promise<void> {
   const deadline = Date.now() + withinMs
   while (!(await isSo())) {
@@ -71,7 +71,7 @@ export async function get(server: Server, path: string): Promise<Answer> {
   return await ask(server, { method: 'GET', path, headers: { accept: 'application/json' } })
 }
 
-/** Writes through the API server. @throws Error with its answer when it refuses. */
+/** Writes through the API server. @throws Error with its answer when it rejects the write. */
 export async function send(world: World, method: string, path: string, body: string): Promise<Answer> {
   const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
   const headers = { 'content-type': type, accept: 'application/json' }
@@ -85,7 +85,7 @@ const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 export async function deleteDefinition(world: World, { plural, group }: Definition): Promise<void> {
   const path = `${DEFINITIONS}/${plural}.${group}`
   await send(world, 'DELETE', path, '{}')
-  // Its finalizer deletes everything that was made of it first.
+  // Its finalizer deletes all its objects first.
   await eventually(async () => (await get(world.theirs, path)).code === 404, `${plural} is gone`)
 }
 
@@ -93,10 +93,10 @@ export async function createDefinition(world: World, definition: Definition): Pr
   await send(world, 'POST', DEFINITIONS, definitionText(definition))
 }
 
-/** Replaces what the definition says, its resourceVersion aside. */
+/** Replaces the definition, whatever its resourceVersion. */
 export async function changeDefinition(world: World, definition: Definition): Promise<void> {
   const path = `${DEFINITIONS}/${definition.plural}.${definition.group}`
-  // The server's own controllers write the status meanwhile: take the newest until none was in between.
+  // The server's own controllers write the status meanwhile: retry with the newest version.
   await eventually(async () => {
     const now = JSON.parse((await get(world.theirs, path)).body.toString()) as { metadata: object }
     const body = Buffer.from(printLossless({ ...now, spec: definitionSpec(definition) }))
@@ -108,15 +108,15 @@ export async function changeDefinition(world: World, definition: Definition): Pr
 }
 
 /**
- * Until theirs serves each version that is to be served and no other, and ours does so too. Ours is not waited for longer
- * than its definitions take: what it then does otherwise is for the comparison to show.
+ * Waits until theirs serves exactly the versions that it should, and ours does too. Ours gets no more time than its
+ * definitions take: remaining differences are for the comparison to show.
  */
 export async function untilServed(world: World, served: readonly Definition[]): Promise<void> {
   const doesServe = async (server: Server, { group, plural, versions }: Definition): Promise<boolean> => {
     for (const { name, served: isServed = true } of versions) {
-      // A list that cannot be shown is an answer as well: it is only not 404.
+      // A list that cannot be shown still counts as served: it is not a 404.
       const { code } = await get(server, `/apis/${group}/${name}/${plural}?limit=1`)
-      // 429: its storage is being made anew.
+      // 429: its storage is being rebuilt.
       if ((code !== 404) !== isServed || code === 429) return false
     }
     return true
@@ -136,14 +136,14 @@ export async function post(world: World, object: Posted): Promise<void> {
   if (object.isDeleted) await send(world, 'DELETE', path, '{}')
 }
 
-/** @returns the revision it has. */
+/** @returns its revision. */
 export async function store(world: World, { key, value }: Stored): Promise<number> {
   const base64 = (text: string): string => Buffer.from(text).toString('base64')
   const answer = await world.etcd.call('kv/put', { key: base64(`/registry/${key}`), value: base64(value) })
   return Number((answer as { header: { revision: string } }).header.revision)
 }
 
-/** A change that both must have seen is a change that both have applied: a record of its own, until both show it. */
+/** Writes a record and waits until both servers show it, so that both have applied all earlier changes. */
 export async function settle(world: World): Promise<number> {
   const { header } = (await world.etcd.call('kv/range', { key: 'AA==' })) as { header: { revision: string } }
   return Number(header.revision)

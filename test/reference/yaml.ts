@@ -1,7 +1,7 @@
 import { isScalar, parseDocument, visit } from 'yaml'
 import { type LosslessJson, markNumber } from './lossless.js'
 
-/** As readers of YAML 1.1 understand it, which Go's are: an unquoted `yes` is a boolean. @throws Error */
+/** Reads YAML 1.1, as Go's readers do: an unquoted `yes` is a boolean. @throws Error */
 export function readYaml(text: string): LosslessJson {
   const document = parseDocument(text, { version: '1.1', intAsBigInt: true })
   const first = document.errors[0]
@@ -9,7 +9,7 @@ export function readYaml(text: string): LosslessJson {
   visit(document, {
     Scalar(_key, node) {
       if (!isScalar(node)) return
-      // A single dot, a key of managed fields, is a float to the letter of YAML 1.1 and text to Go.
+      // A single dot, a key of managed fields, is a float by the letter of YAML 1.1, but text to Go.
       if (node.source === '.') node.value = '.'
       else if (typeof node.value === 'number' || typeof node.value === 'bigint')
         node.value = markNumber(node.source ?? '')

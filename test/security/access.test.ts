@@ -1,5 +1,5 @@
 /**
- * Tests of permissions through the whole server and on every transport. Each request of a matrix is answered as a
+ * Tests permissions through the whole server and over every transport. Each request of a matrix must be answered as a
  * reference decision says, which is written here without the project's code. Then permissions are revoked while watches
  * run.
  */
@@ -82,7 +82,7 @@ function expected(identity: Identity, { resource, namespace }: Asked): number {
 const REQUESTS: readonly Asked[] = (['get', 'list', 'watch'] as const).flatMap((verb) => [
   { verb, resource: 'pods', namespace: 'web' },
   { verb, resource: 'pods', namespace: 'db' },
-  // One object is named within a namespace.
+  // Within a namespace, one object is named.
   ...(verb === 'get' ? [] : [{ verb, resource: 'pods' as const, namespace: '' }]),
   { verb, resource: 'nodes', namespace: '' },
   { verb, resource: 'configmaps', namespace: 'web' },

@@ -1,10 +1,10 @@
 /**
- * Attacks a server with bytes on raw sockets that break the rules on purpose, over every port and protocol, drawn from
- * a seed. The server serves nothing that it should not, it lives, its memory stays bounded, its output contains no
- * secret, and all honest clients are served meanwhile.
+ * Attacks a server with raw bytes that break the rules on purpose, on every port and protocol, drawn from a seed. The
+ * server must serve nothing that it should not, stay up, keep its memory bounded and its output free of secrets, and
+ * serve all honest clients meanwhile.
  *
- * `TEST_HALF_OPEN=10000` opens that many silent connections. The test prints how much slower
- * honest clients become and does not judge it, because on a busy machine the time says more about other processes.
+ * `TEST_HALF_OPEN=10000` opens that many silent connections. The test prints how much slower honest clients become,
+ * without judging it: on a busy machine the time says more about other processes.
  */
 import { once } from 'node:events'
 import { connect as connectTcp, type Socket } from 'node:net'
@@ -25,7 +25,7 @@ const halfOpen = Number(process.env['TEST_HALF_OPEN'] ?? 500)
 const MiB = 2 ** 20
 const PODS = '/api/v1/namespaces/open/pods'
 
-/** The codes that the contract names for requests like these; 501 and 503 to 505 are HTTP's own. */
+/** The codes that the contract allows for such requests; 501 and 503 to 505 are HTTP's own. */
 const NAMED = new Set([101, 200, 204, 301, 302, 304, 400, 401, 403, 404, 405, 406, 408, 410, 413, 414, 415, 422, 426, 429, 431, 501, 503, 504, 505]) // prettier-ignore
 
 /** Everything that any attacker received. */
@@ -118,7 +118,7 @@ async function floodAll(t: Test, stage: Stage, random: Random, judge: Judge): Pr
 
 const mebibytes = ({ server }: Stage): number => Math.round(server.memory().now / MiB)
 
-/** Connections that begin and do not go on: with nothing, half a hello, or half a request. */
+/** Connections that never finish: silent, or with half a hello or half a request. */
 async function standOpen(stage: Stage, random: Random, count: number): Promise<Socket[]> {
   const { port, securePort } = stage.server
   const sockets: Socket[] = []
@@ -180,7 +180,7 @@ void t.test(`a server under attack continues to serve its clients (seed ${seed})
     t.setTimeout(200_000)
     const sockets = await standOpen(stage, seededRandom(seed), halfOpen)
     t.teardown(() => sockets.forEach((socket) => socket.destroy()))
-    // The server accepts them in its own time; those with a whole hello are refused at once.
+    // The server accepts them at its own pace; those with a complete hello are refused at once.
     const accepted = performance.now() + 20_000
     while (stage.descriptors() < halfOpen * 0.6 && performance.now() < accepted) await pause(10)
     t.comment(`${stage.descriptors()} descriptors`)
@@ -206,7 +206,7 @@ void t.test(`a server under attack continues to serve its clients (seed ${seed})
     await new Promise<void>((resolve) => {
       const end = (): void => resolve()
       socket.once('close', end)
-      // A refusal without an answer counts as a refusal.
+      // A refusal without an answer still counts as a refusal.
       setTimeout(end, 1_000)
       const again = (): void => {
         if (gaveUp.signal.aborted || times++ >= 50 || !socket.renegotiate({}, (error) => (error ? end() : again())))

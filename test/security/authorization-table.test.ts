@@ -1,4 +1,4 @@
-/** Compares every decision about permissions in the recorded world with the answer of Kubernetes' own code. */
+/** Compares every permission decision in the recorded world with the answer of Kubernetes' own code. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { AccessGuard } from '../../src/server/auth/access-guard.js'
@@ -124,7 +124,7 @@ void t.test('a caller may impersonate the same users as in Kubernetes', async (t
       user = (await guard.actingAs(userOf(answer.caller), { rawHeaders, tlsPeerCertificate: null })).user
     })
     const what = `${answer.caller}: ${rawHeaders.join(' ')}`
-    // A caller without a proven identity is refused before anything is looked up, with a message of our own.
+    // A caller without a proven identity is refused before any lookup, with our own message.
     if (answer.caller === 'anonymous') t.equal(code, 403, what)
     else if (!answer.allowed) t.same({ code, message }, { code: answer.code, message: answer.message }, what)
     else {

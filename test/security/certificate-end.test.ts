@@ -1,4 +1,7 @@
-/** Client certificates end while their connections live (issue 18): on HTTP/1.1, on HTTP/2, and under a running watch. */
+/**
+ * Client certificates expire while their connections are open (issue 18): on HTTP/1.1, on HTTP/2, and under a running
+ * watch.
+ */
 import { once } from 'node:events'
 import { connect, constants } from 'node:http2'
 import { Agent, type RequestOptions, request } from 'node:https'

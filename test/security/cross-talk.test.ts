@@ -1,7 +1,7 @@
 /**
- * Tests what is shared and what is not: bodies of lists, Tables, compressed frames and groups are made once for all
- * callers who may read everything in them. Two tenants who send the same requests at the same time, over every
- * transport and in every form, never learn anything of each other; an administrator who shares with both sees both.
+ * Tests what callers share: bodies of lists, Tables, compressed frames and groups are built once for all callers who
+ * may read everything in them. Two tenants who send the same requests at the same time, over every transport and in
+ * every form, must never learn anything about each other; an administrator who shares with both sees both.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -62,7 +62,7 @@ async function start(t: Test): Promise<AppHarness> {
   })
 }
 
-/** The marks that each user may see, and must have seen. */
+/** Checks that each user saw all the marks that they may see, and no others. */
 function judge(t: Test, what: string, user: User, { text }: Held): void {
   const [own, other] = user === 'bob' ? [MARK.ab, MARK.a] : [MARK.a, MARK.ab]
   if (!text.includes(own)) t.fail(`${what}: ${user} saw nothing of its own`)
@@ -80,7 +80,7 @@ void t.test(
     for (const transport of ['HTTP/1.1', 'HTTP/2'] as const) {
       for (const [form, headers] of FORMS) {
         for (const selection of SELECTIONS) {
-          // The lists are read twice: while the body is made, and from the cache.
+          // The lists are read twice: while the body is built, and from the cache.
           for (const time of ['first', 'second']) {
             await Promise.all(
               USERS.map(async (user) => {
@@ -134,7 +134,7 @@ void t.test('groups, initial states and compressed frames are shared only after 
     }
   }
   t.equal(app.watchers, all.length)
-  // One revision changes both namespaces, so that events that are dispatched together have to be told apart.
+  // One revision changes both namespaces, so that events dispatched together must be separated.
   for (let i = 0; i < 5; i++) {
     app.commit({ [`pods/a/late${i}`]: marked('a', `late${i}`), [`pods/ab/late${i}`]: marked('ab', `late${i}`) })
   }

@@ -1,6 +1,6 @@
 /**
- * Tests that `Impersonate-*` is never ignored: on no transport, on no path that is answered here, and not in requests
- * that are passed on.
+ * Tests that `Impersonate-*` is never ignored: on no transport, on no path that is answered here, and not in forwarded
+ * requests.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -106,9 +106,7 @@ const RIGHTS = {
 const account = (name: string): string => `system:serviceaccount:default:${name}`
 const IMPERSONATE = /cannot impersonate resource \\"(\w+)/
 
-/**
- * Returns the code of a GET of the pods; where impersonation itself is refused, the resource that the refusal names.
- */
+/** The code of a GET of the pods and, where impersonation itself is refused, the resource that the refusal names. */
 const CASES: readonly (readonly [token: string, headers: Record<string, string>, code: number, refused?: string])[] = [
   ['ann', {}, 403],
   ['bob', {}, 200],

@@ -1,6 +1,6 @@
 /**
- * A server that judges callers for this one fails: callers get 503, and the operator learns why, from the log, the metrics and
- * `/readyz?verbose`, of authenticators and of authorizers alike.
+ * When a remote authenticator or authorizer fails, callers get 503, and the operator learns why from the log, the
+ * metrics and `/readyz?verbose`.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-/** Limits hold for the whole server: with `--workers`, over all of them, whichever worker a connection comes to. */
+/** With `--workers`, limits hold for the whole server, whichever worker accepts a connection. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -28,7 +28,7 @@ async function sample({ url }: ServerProcess, name: string): Promise<number> {
   return Number(line?.slice(name.length + 1))
 }
 
-/** Sends a request on a connection of its own. */
+/** Sends a request on a new connection. */
 function ask(t: Test, server: ServerProcess, path: string, token: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const agent = new Agent()

@@ -1,6 +1,6 @@
 /**
- * Tests of the limits of one identity, through the whole server: slots, bytes, requests, and which identity they count
- * for behind a proxy.
+ * Tests the limits of one identity through the whole server: slots, bytes, requests, and which identity is charged
+ * behind a proxy.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
@@ -28,7 +28,7 @@ async function start(t: Test, flags: readonly string[], pods = 300, filler = 2_0
 void t.test('a tenant that holds every slot it can get does not block other tenants’ lists and watches', async (t) => {
   const app = await start(t, ['--max-initial-states', '4'], 300, 40_000)
   const greed = { refused: 0, held: 0 }
-  // Each request is for a different list that is never read: 12 MB do not fit in a socket's buffers.
+  // Each request is for a different list that is never read: 12 MB do not fit into a socket's buffers.
   for (let i = 0; i < 40; i++) {
     const path = `${LIST}&labelSelector=n!%3D${i}`
     const asked = get(`${app.url}${path}`, { agent: false, headers: { authorization: 'Bearer t-noisy' } }, (answer) => {
@@ -60,7 +60,7 @@ void t.test(
   async (t) => {
     const app = await start(t, ['--initial-bytes-per-second', '256Ki'], 300, 2_000)
     const began = performance.now()
-    // The list has more than 600 KB, of which one second's worth may come at once.
+    // The list has more than 600 KB; one second's worth may be sent at once.
     const list = await ask(app.url, 'HTTP/1.1', LIST, { token: 't-noisy' })
     const tookMs = performance.now() - began
     t.equal(list.status, 200)

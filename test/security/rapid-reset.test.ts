@@ -1,6 +1,6 @@
 /**
- * HTTP/2 requests that are given up as soon as they are made, over new connections again and again: the connections of the attacker
- * end, and clients behind the same address notice nothing, nor do those of other addresses.
+ * HTTP/2 requests that are cancelled as soon as they are sent, on ever new connections: the attacker's connections are
+ * closed, and other clients, at the same address or another, notice nothing.
  */
 import type { EventEmitter } from 'node:events'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from 'node:http2'
@@ -40,12 +40,12 @@ function open({ port, isSecure }: Target, localAddress: string): ClientHttp2Sess
   return session
 }
 
-/** Unlike `once`, does not reject when there is an error first. */
+/** Unlike `once`, does not reject when an error comes first. */
 function event(emitter: EventEmitter, name: string): Promise<unknown> {
   return new Promise((resolve) => emitter.once(name, resolve))
 }
 
-/** Opens connections one after the other, and gives up fifty requests on each. */
+/** Opens connections one after another, and cancels fifty requests on each. */
 async function attack(target: Target, { headers = {} }: Options = {}): Promise<Told> {
   const told: number[] = []
   for (let round = 0; round < ROUNDS; round++) {
@@ -62,7 +62,7 @@ async function attack(target: Target, { headers = {} }: Options = {}): Promise<T
       const stream = session.request({ ':path': '/api/v1/pods?watch=true', ...headers })
       stream.on('error', () => {})
       ended.push(event(stream, 'close'))
-      // The frames of the request leave before those of its end.
+      // The request's frames leave before its reset.
       await new Promise((resolve) => setImmediate(resolve))
       stream.close(constants.NGHTTP2_CANCEL)
     }
@@ -73,8 +73,8 @@ async function attack(target: Target, { headers = {} }: Options = {}): Promise<T
 }
 
 /**
- * Clients that come one after the other, each with two requests on a connection of its own, beside one that watches, until they
- * are told to stop. @returns the codes of all answers; undefined for none.
+ * Clients one after another, each with two requests on its own connection, next to one that watches, until they are
+ * stopped. @returns the codes of all answers; undefined for none.
  */
 async function behave(
   target: Target,

@@ -1,6 +1,6 @@
 /**
- * The certificate and the file of the access log change under a running server with several workers. No watch is
- * dropped, and no line is lost or mixed with another one.
+ * The certificate and the access-log file change under a running server with several workers. No watch is dropped, and
+ * no line is lost or mixed with another.
  */
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
@@ -66,7 +66,7 @@ void t.test('two workers under load adopt a renewed certificate and a moved audi
   }
   const before = await serial()
   put(second)
-  // New connections go to either worker, so all of many in a row must see the new certificate.
+  // New connections go to any worker, so many consecutive ones must see the new certificate.
   const end = performance.now() + 30_000
   for (let inARow = 0; inARow < 12;) {
     if (performance.now() > end) throw new Error('the new certificate is not served')

@@ -1,4 +1,4 @@
-/** Access reviews: what a caller may do, answered from this server's own authorizer, on a server that does not write. */
+/** Access reviews answered by this server's own authorizer, on a server without writes. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,10 +1,11 @@
 /**
- * Permissions change under load: Roles and bindings come and go at random, while every identity asks for everything on
+ * Permissions change under load: Roles and bindings come and go at random, while every identity requests everything on
  * every transport and holds watches. The reference (`test/server/auth/rbac-reference.ts`, written from Kubernetes'
  * documentation) says what each may do in each state.
  *
- * While rights change, an answer must be right for some state between a settling bound before it was asked and its
- * arrival. When they rest, the whole matrix must be right, and each watch run or have ended as its right says.
+ * While permissions change, an answer must be right for some state between its arrival and a settling time before the
+ * request. When they rest, the whole matrix must be right, and each watch must still run or have ended, as its
+ * permission says.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,7 +19,7 @@ import { until } from '../support/until.js'
 import { type Held, TRANSPORTS, type Transport, ask, hold } from './support/transports.js'
 import { testSeeds } from '../support/test-seeds.js'
 
-/** Permissions are read from caches a moment behind the store; this is far more than that under any load. */
+/** Permissions are read from caches slightly behind the store; this is far more than the lag under any load. */
 const SETTLE_MS = 5_000
 const CHANGES = 25
 
@@ -99,9 +100,7 @@ class Rights {
     this.#keep()
   }
 
-  /**
-   * Gives the canary something through each of the four kinds, so that everything before it is known to have been read.
-   */
+  /** Gives the canary a permission through each of the four kinds, which shows that everything before has been read. */
   markEnd(n: number): void {
     const rule = { verbs: ['get'], apiGroups: [''], resources: ['pods'], resourceNames: [`canary-${n}`] }
     const path = { verbs: ['get'], nonResourceURLs: [`/apis/canary-${n}`] }
@@ -138,7 +137,7 @@ class Rights {
     this.states.push({ world: structuredClone(this.world), atMs: performance.now() })
   }
 
-  /** Returns the answers of the reference in each state that was in force at any time of a span. */
+  /** Returns the reference's answers in every state that was in force during a span. */
   answersBetween(fromMs: number, toMs: number, question: Question): Set<boolean> {
     const first = this.states.findLastIndex(({ atMs }) => atMs <= fromMs)
     const said = this.states
@@ -244,7 +243,7 @@ for (const seed of testSeeds(1)) {
       for (const { cell, held } of forbidden) {
         if (!/"code":403/.test(held.text)) t.fail(`${said(cell)} ended without being told why`)
       }
-      // A watch whose permission was gone for a moment may have ended then, and nothing else ends a watch.
+      // A watch whose permission was briefly gone may have ended then; nothing else ends a watch.
       const cut = watches.filter(({ held }) => held.hasEnded && !/"code":403/.test(held.text))
       t.same(
         cut.map(({ cell }) => said(cell)),

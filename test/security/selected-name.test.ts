@@ -1,6 +1,6 @@
 /**
- * Tests of permissions that are narrowed to names or to a namespace, against requests that try to be judged by another
- * name than the one that is written: field selectors and paths on verbs that take their name from elsewhere.
+ * Tests permissions restricted to names or a namespace against requests that try to be judged by another name than the
+ * one they affect: field selectors and paths on verbs that take their name from elsewhere.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:http2'
@@ -66,7 +66,7 @@ const ROWS: readonly Row[] = [
   ['POST', `${PODS}?${SELECTED}&watch=true`, EVIL, 403],
   ['POST', `${PODS}?${SELECTED}&dryRun=All`, EVIL, 403],
   ['POST', `/api/v1/watch/namespaces/ns1/pods?${SELECTED}`, EVIL, 403],
-  // The request is judged by the name in the path, and creates nothing there.
+  // Judged by the name in the path; creates nothing there.
   ['POST', `${PODS}/p1`, EVIL, 405],
   ['PUT', `${PODS}?${SELECTED}`, EVIL, 403],
   ['PUT', `${PODS}/evil?${SELECTED}`, EVIL, 403],
@@ -84,7 +84,7 @@ const ROWS: readonly Row[] = [
   ['GET', PODS, null, 403],
   ['GET', `${PODS}?${SELECTED}`, null, 200],
   ['GET', `/api/v1/watch/namespaces/ns1/pods?${SELECTED}`, null, 403],
-  // The request deletes p1 and nothing else.
+  // Deletes p1 and nothing else.
   ['DELETE', `${PODS}?${SELECTED}`, null, 200],
 ]
 

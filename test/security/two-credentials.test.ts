@@ -1,6 +1,7 @@
 /**
- * A caller with two credentials has one identity (issue 44): the one that is counted and logged here is the one that the server
- * behind sees. A front proxy's word comes before a certificate, and a certificate before a token; the token is then not passed on.
+ * A caller with two credentials has one identity (issue 44): the one counted and logged here is the one that the server
+ * behind sees. A front proxy's headers take precedence over a certificate, and a certificate over a token; the token is
+ * then not forwarded.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -79,7 +80,7 @@ function connectionOptions(pair: CertificatePair | null): tls.ConnectionOptions 
   return { ...own, rejectUnauthorized: false }
 }
 
-/** Sends lines as they are, and returns the code of the answer. */
+/** Sends the lines verbatim, and returns the status code. */
 const overHttp1: Send = async ({ h }, path, pair, headers) => {
   const socket = tls.connect({ ...connectionOptions(pair), port: Number(new URL(h.secureUrl).port), host: '127.0.0.1' })
   await once(socket, 'secureConnect')
@@ -139,13 +140,13 @@ const FORMS: readonly Form[] = [
   { name: 'SPDY', send: overHttp1, isUpgrade: true, headers: SPDY, token: IN_HEADER },
 ]
 
-/** Whether a text that the server behind got, or that was logged here, holds the token in any form. */
+/** Whether a text that was logged here or received by the server behind contains the token in any form. */
 function holdsToken(text: string): boolean {
   return text.includes('sesame') || text.includes(encoded)
 }
 
 function requestsOfCallers({ behind }: Scene): readonly SeenRequest[] {
-  // The aggregated API is asked for its resources, too.
+  // Discovery requests for the aggregated API do not count.
   return behind.seen.filter(({ url }) => url.includes('/namespaces/'))
 }
 
@@ -232,7 +233,7 @@ const IDENTITIES: Headers = [
   ['X-Forwarded-For', '10.0.0.1'],
 ]
 
-/** Sends a body with trailers, and returns the code of the answer. */
+/** Sends a body with trailers, and returns the status code. */
 const withTrailers: readonly (readonly [name: string, send: Send])[] = [
   [
     'HTTP/1.1',

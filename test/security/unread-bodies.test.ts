@@ -1,6 +1,6 @@
 /**
- * Bodies and messages that nobody asked for, sent a byte at a time to hold memory: with watches, which live for hours, and with
- * requests that wait. What a piece takes is hundreds of times its bytes.
+ * Unwanted bodies and messages, sent one byte at a time to hold memory: on watches, which live for hours, and on
+ * requests that wait. Each piece takes hundreds of times its size.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -13,7 +13,7 @@ const MiB = 2 ** 20
 const WATCH = '/api/v1/pods?watch=true'
 const WATCH_IN_CHUNKS = `GET ${WATCH} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n`
 const ATTACKERS = 40
-/** What Node keeps of a body that nobody reads; a window of HTTP/2. */
+/** How much of an unread body Node buffers; an HTTP/2 window. */
 const BYTES = 65_535
 
 interface Attacker {
@@ -30,7 +30,7 @@ async function attacker(t: Test, port: number): Promise<Attacker> {
   return { socket, heard: () => Buffer.concat(chunks) }
 }
 
-/** Resolves when the bytes have left, or the server has ended the connection. */
+/** Resolves when the bytes are sent, or the server has closed the connection. */
 async function sendAll(socket: Socket, bytes: Buffer | string): Promise<void> {
   const sent = new Promise<void>((resolve) => socket.write(bytes, () => resolve()))
   await Promise.race([sent, new Promise((resolve) => socket.once('close', resolve))])
@@ -42,7 +42,7 @@ async function heldBy(server: ServerProcess, attack: () => Promise<void>): Promi
   return Math.round((server.memory().peak - before) / MiB)
 }
 
-/** The streams that were answered, with whatever status. */
+/** The streams answered with any status. */
 const answers = (heard: Buffer): number => parseFrames(heard).filter(({ type }) => type === TYPE.headers).length
 
 void t.test('unread bodies - a watch over HTTP/1.1 holds none', async (t) => {
@@ -55,7 +55,7 @@ void t.test('unread bodies - a watch over HTTP/1.1 holds none', async (t) => {
     await until(() => attackers.every(isOver), 'all are answered', 110_000)
   })
   t.ok(held < 100, `${held} MiB`)
-  // A connection that is ended while bytes are on their way may take the answer with it.
+  // A connection that is closed while bytes are in flight may lose the answer.
   const told = attackers.map(({ heard }) => heard().toString('latin1')).filter((text) => text !== '')
   t.ok(
     told.every((text) => /^HTTP\/1.1 400 [^]*pieces that are too small/.test(text)),

@@ -1,6 +1,7 @@
 /**
- * A request that waits is answered only if it would still be let in (issue 44): a token taken back, a credential that has expired
- * and a right taken away while it waits for a revision or for its body refuse it, whatever its verb and transport.
+ * A waiting request is answered only if it would still be admitted (issue 44): when a token is revoked, a credential
+ * expires or a permission is taken away while it waits for a revision or for its body, it is refused, whatever its verb
+ * and transport.
  */
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -36,15 +37,15 @@ type Send = (h: AppHarness, credential: Credential, form: Form, path: string) =>
 interface Form {
   readonly name: string
   readonly method: string
-  /** @param revision one that is not there yet. */
+  /** @param revision one in the future. */
   readonly path: (revision: number) => string
-  /** null: the request waits for the revision. Otherwise for this, which is sent at last. */
+  /** null: the request waits for the revision. Otherwise it waits for this body, which is sent last. */
   readonly body: string | null
   readonly type?: string
   readonly accept?: string
   readonly etag?: string
   readonly succeeds: number
-  /** Whether it needs no right. */
+  /** Whether it needs no permission. */
   readonly isFree?: boolean
 }
 
@@ -52,7 +53,7 @@ const labelled = JSON.stringify({ metadata: { labels: { written: 'yes' } } })
 const review = (spec: object): string => JSON.stringify({ spec })
 const reviewed = { resourceAttributes: { verb: 'list', resource: 'pods' } }
 
-/** @param tag ends the names of what is written: each transport writes something else. */
+/** @param tag a suffix of the names written: each transport writes different ones. */
 const formsOf = (tag: string): readonly Form[] => [
   { name: 'get', method: 'GET', path: (r) => `${PODS}/x?resourceVersion=${r}`, body: null, succeeds: 200 },
   {
@@ -163,7 +164,7 @@ const overHttp2: Send = (h, credential, form, path) => {
   return { answer: answer(), finish: () => void (body !== null && stream.end(body)) }
 }
 
-/** The answer to a handshake, and then what comes. */
+/** The answer to the handshake, then the messages. */
 const overWebSocket: Send = (h, credential, _form, path) => {
   const socket = new WebSocket(`${h.secureUrl.replace('https', 'wss')}${path}`, {
     ...credential.tls,
@@ -191,7 +192,10 @@ const SENT: readonly (readonly [transport: string, send: Send, form: Form])[] = 
   ['WebSocket', overWebSocket, WATCH],
 ]
 
-/** Looks at files at once. Its monotonic time stands still until `run`, so that a read waits for its revision as long as the test wants. */
+/**
+ * Checks files at once. Its monotonic time stands still until `run`, so that a read waits for its revision as long as
+ * the test wants.
+ */
 function patientClock(): Clock & { passedMs: number; run(): void } {
   const startMs = systemClock.monotonic()
   let stoodMs: number | null = null
@@ -270,7 +274,7 @@ async function scene(t: Test, flags: readonly string[] = []) {
   return {
     h,
     clock,
-    /** What the access log says of the requests that were refused, but for those of nobody. */
+    /** The access log's entries for refused requests, without those of anonymous callers. */
     decisions: () => {
       const lines = readFileSync(audit, 'utf8').split('\n').slice(0, -1)
       const parsed = lines.map((line) => JSON.parse(line) as { code: number; user: string; decision: string })
@@ -302,7 +306,7 @@ const LOSSES: readonly {
   readonly name: string
   readonly by: keyof Credentials
   readonly lose: (scene: Scene) => Promise<void>
-  /** null: as without any loss. */
+  /** null: as if nothing had been lost. */
   readonly status: (form: Form) => number
 }[] = [
   { name: 'nothing is taken away', by: 'byToken', lose: async () => {}, status: ({ succeeds }) => succeeds },
@@ -337,7 +341,7 @@ for (const { name, by, lose, status } of LOSSES) {
       const answer = await waiting[i]!.answer
       const text = `${form.name} over ${transport}`
       const expected = status(form)
-      // Its clients read errors from the stream only.
+      // Its clients read errors only from the stream.
       if (transport === 'SSE' && expected !== 200) {
         t.match(answer.text, `"code":${expected}`, text)
       } else t.equal(answer.status, expected, text)

@@ -23,9 +23,9 @@ import { startScenario } from '../fault/scenario.js'
 import type { Violation } from '../guarantees/violation.js'
 
 const ROUND_MS = 40_000
-/** A whole fleet takes a while to start, and each fault on it longer. */
+/** A whole fleet takes a while to start, and each fault takes longer there. */
 const WHOLE_ROUND_MS = 75_000
-/** Then it is not the fault's doing: a program is missing, or the machine is full. */
+/** Beyond this it is not the fault's doing: a program is missing, or the machine is full. */
 const MAX_FAILED_IN_A_ROW = 3
 
 interface Totals {
@@ -36,22 +36,19 @@ interface Totals {
   lists: number
   faults: number
   ours: number
-  /**
-   * Violations of etcd: seen by a watch directly on it, by one through the same faults, and by our clients because of
-   * them.
-   */
+  /** Violations by etcd: seen by a direct watch, by a watch through the same faults, and by our clients because of them. */
   straight: number
   besideUs: number
   throughUs: number
   relists: number
-  /** Caches that were, at the end of a round, what etcd holds. */
+  /** Cache checks that matched etcd at the end of a round. */
   checks: number
   unexpected: number
   failed: number
-  /** Faults after which a resource was without a publisher for too long. */
+  /** Faults after which a resource had no publisher for too long. */
   late: number
   natsRestarts: number
-  /** The longest that a resource was without a publisher after a single fault. */
+  /** The longest time that a resource had no publisher after a single fault. */
   unpublishedMs: number
 }
 
@@ -152,7 +149,7 @@ async function round(totals: Totals, { seed, members, watchers, durationMs }: Ro
     const schedule = new Schedule(s, { watchersAtOnce: watchers })
     await schedule.run(durationMs)
     const { reference, history, ours, throughUs, straight, besideUs } = await s.verdict(await schedule.settle())
-    // A cut that was armed may still fall: once more, then.
+    // An armed cut may still happen: check once more.
     let check = await s.h.app.checkConsistency()
     if (check.outcome === 'incomplete') check = await s.h.app.checkConsistency()
     if (check.outcome === 'equal') totals.checks++
@@ -215,7 +212,7 @@ async function wholeRound(
   })
 }
 
-/** Each fault, with the time until every resource had a publisher again, and which had none for too long. */
+/** Each fault, with the time until every resource had a publisher again, and the resources that had none for too long. */
 function timed({ faults }: WholeSchedule): string[] {
   return faults.map(({ fault, publishedAfterMs, missing }) => {
     const without = missing.length === 0 ? '' : `, ${missing.join(' ')}`
@@ -223,7 +220,7 @@ function timed({ faults }: WholeSchedule): string[] {
   })
 }
 
-/** What the replicas say of streams that they could not follow, which is why they take snapshots and watches expire. */
+/** What the replicas log about streams they could not follow, which makes them load snapshots and watches expire. */
 function brokenChains({ replicas }: FleetScenario): string[] {
   const said = /rereading the stream|the chain is broken|"snapshot loaded"/
   return replicas.flatMap(({ name, server }) =>
@@ -235,7 +232,7 @@ function brokenChains({ replicas }: FleetScenario): string[] {
   )
 }
 
-/** @param run all that a scenario wants of a test is to be told when it ends. */
+/** @param run uses only `teardown` of the test. */
 async function withTeardown(run: (t: Test) => Promise<void>): Promise<void> {
   const teardowns: (() => unknown)[] = []
   try {
@@ -279,6 +276,6 @@ function print(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
-// What a round started ends with this process.
+// Everything that a round started ends with this process.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 process.exitCode = await main()

@@ -1,6 +1,6 @@
 /**
- * Definitions of custom resources as clusters have them: what each is there for stands before it. They follow the shapes
- * of certificate, gateway and rollout controllers, and none is copied from one.
+ * Custom resource definitions like those in real clusters; the comment before each says what it covers. They follow the
+ * shapes of certificate, gateway and rollout controllers, but none is copied.
  */
 import type { Change } from '../definition-set.js'
 import {
@@ -20,7 +20,7 @@ import {
   text,
 } from '../definition.js'
 
-/** Two served versions without conversion, defaults in both, pruning, status, short names: what certificate managers have. */
+/** Two served versions without conversion, defaults in both, pruning, status, short names: as in certificate managers. */
 const certificates: Definition = {
   group: 'pki.example.com',
   kind: 'Certificate',
@@ -81,7 +81,10 @@ const certificates: Definition = {
   ],
 }
 
-/** Storage in an older version than the newest served; one version that is not served; a warning without words of its own. */
+/**
+ * Stored in a version older than the newest served one; one version that is not served; a deprecation without a warning
+ * text.
+ */
 const gateways: Definition = {
   group: 'net.example.com',
   kind: 'Gateway',
@@ -135,7 +138,7 @@ const gateways: Definition = {
   ],
 }
 
-/** Scale and status, a label selector in the scale, templates embedded whole. */
+/** Scale and status, a label selector in the scale, whole embedded templates. */
 const rollouts: Definition = {
   group: 'flow.example.com',
   kind: 'Rollout',
@@ -183,7 +186,7 @@ const rollouts: Definition = {
   ],
 }
 
-/** Every type and format of a printer column, and the JSONPath that columns are written in. */
+/** Every type and format of a printer column, and the JSONPath features that columns use. */
 const samples: Definition = {
   group: 'types.example.com',
   kind: 'Sample',
@@ -233,7 +236,7 @@ const samples: Definition = {
   ],
 }
 
-/** Hundreds of objects of any shape, with finalizers, owners and managed fields; no columns of its own. */
+/** Hundreds of objects of any shape, with finalizers, owners and managed fields; no printer columns. */
 const records: Definition = {
   group: 'data.example.com',
   kind: 'Record',
@@ -244,7 +247,7 @@ const records: Definition = {
   versions: [{ name: 'v1', storage: true, schema: anything }],
 }
 
-/** Cluster-wide, two versions, of which the older is the one that is stored. */
+/** Cluster-scoped, two versions; the older one is stored. */
 const zones: Definition = {
   group: 'data.example.com',
   kind: 'Zone',
@@ -284,7 +287,7 @@ const zones: Definition = {
   ],
 }
 
-/** Everything that a schema does to an object when it is read, in both of two versions. */
+/** Everything that a schema does to an object on read, in both versions. */
 const shapes: Definition = {
   group: 'shape.example.com',
   kind: 'Shape',
@@ -345,7 +348,7 @@ const shapes: Definition = {
   ],
 }
 
-/** No object of this definition has been created yet. */
+/** A definition without objects. */
 const policies: Definition = {
   group: 'none.example.com',
   kind: 'Policy',
@@ -356,7 +359,7 @@ const policies: Definition = {
   versions: [{ name: 'v1', storage: true }, { name: 'v2alpha1' }],
 }
 
-/** Converted by a webhook that cannot be reached: what is stored in the other version cannot be shown. */
+/** Converted by a webhook that cannot be reached: objects stored in the other version cannot be shown. */
 const hooks: Definition = {
   group: 'conv.example.com',
   kind: 'Hook',
@@ -369,7 +372,7 @@ const hooks: Definition = {
   versions: [{ name: 'v1', storage: true }, { name: 'v2' }],
 }
 
-/** Asks for the kind that another definition of its group has: its names are not accepted and it is not served. */
+/** Asks for a kind that another definition of the group has: its names are not accepted, and it is not served. */
 const pretenders: Definition = {
   group: 'flow.example.com',
   kind: 'Rollout',
@@ -393,7 +396,7 @@ export const definitions: readonly Definition[] = [
   pretenders,
 ]
 
-/** The changes of the definition while watches run: one more column, another default, a field that is now pruned. */
+/** Changes of the definition while watches run: an added column, a different default, a field that becomes pruned. */
 export const changes: readonly Change[] = [
   {
     what: 'a new column and another default',

@@ -1,8 +1,8 @@
-/** The objects of the first set: of most resources by a seed, some by hand. */
+/** The objects of the first set: most are generated from a seed, some are written by hand. */
 import type { Make, Stored } from '../definition-set.js'
 import { conditions, FLOATS, INTEGERS, owner, TEXTS, WORDS } from '../object-parts.js'
 
-/** The members beside apiVersion, kind and metadata, by resource. */
+/** The members other than apiVersion, kind and metadata, by resource. */
 export const makers: Readonly<Record<string, Make>> = {
   certificates: (random, index) => {
     const version = index % 3 === 0 ? 'v1alpha1' : 'v1'
@@ -106,7 +106,7 @@ export const makers: Readonly<Record<string, Make>> = {
   hooks: (random) => ({ version: 'v1', rest: `"spec":{"n":${random.below(9)}}` }),
 }
 
-/** How many of each; records are the resource of hundreds. */
+/** How many of each; records are the resource with hundreds. */
 export const counts: Readonly<Record<string, number>> = {
   certificates: 40,
   gateways: 16,
@@ -117,7 +117,7 @@ export const counts: Readonly<Record<string, number>> = {
   hooks: 0,
 }
 
-/** Returns objects with fields that a definition no longer has, and objects that only another encoder writes. */
+/** Returns objects with fields that are no longer in the definition, and objects that only another encoder writes. */
 function storedObjects(): readonly Stored[] {
   const certificate = (name: string, version: string, rest: string): Stored => ({
     key: `pki.example.com/certificates/default/${name}`,
@@ -200,7 +200,7 @@ function storedObjects(): readonly Stored[] {
 
 export const stored = storedObjects()
 
-/** What is worth selecting a field by. */
+/** Values worth selecting by. */
 export const values: Readonly<Record<string, readonly string[]>> = {
   'spec.secretName': ['web-tls', 'api-tls', 's', ''],
   'spec.issuerRef.kind': ['Issuer', '', 'ClusterIssuer'],

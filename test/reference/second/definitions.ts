@@ -1,6 +1,6 @@
 /**
- * A second set of definitions, in the manner of what delivery, mesh, gateway, composition and autoscaling controllers install:
- * what the first set has not been written for.
+ * A second set of definitions, modelled on what delivery, mesh, gateway, composition and autoscaling controllers
+ * install: cases that the first set does not cover.
  */
 import type { Change } from '../definition-set.js'
 import {
@@ -43,7 +43,7 @@ const source = object(
   { required: ['repoURL'] },
 )
 
-/** No subresources; a member beside spec and status; columns with spaces in their names; lists of lists of options. */
+/** No subresources; a member next to spec and status; column names with spaces; lists of lists of options. */
 const applications: Definition = {
   group: 'deploy.example.org',
   kind: 'Application',
@@ -156,7 +156,7 @@ const meshColumns = [
   { ...AGE, description: 'When it was created.' },
 ]
 
-/** Three versions of one schema, the middle of which is stored; a status of anything; oneOf, nullable and rules in lists. */
+/** Three versions with the same schema, the middle one stored; a free-form status; oneOf, nullable and rules in lists. */
 const virtualServices: Definition = {
   group: 'networking.mesh.example.org',
   kind: 'VirtualService',
@@ -247,7 +247,7 @@ function httpRoute(more: JsonObject = {}): JsonObject {
   )
 }
 
-/** Defaults within lists within lists, a status by default, an older version with a warning. */
+/** Defaults in lists within lists, a default status, an older version with a warning. */
 const httpRoutes: Definition = {
   group: 'gateway.example.org',
   kind: 'HTTPRoute',
@@ -273,7 +273,7 @@ const httpRoutes: Definition = {
   ],
 }
 
-/** Columns that filter by quotes of both kinds, bytes, maps of lists, fields of several levels to select by. */
+/** Columns with filters in both kinds of quotes, bytes, maps of lists, nested fields to select by. */
 const requests: Definition = {
   group: 'certs.example.org',
   kind: 'CertificateRequest',
@@ -354,7 +354,7 @@ const composite: JsonObject = object(
   { required: ['spec'] },
 )
 
-/** Cluster-wide, stored in a version that is no longer served, long names. */
+/** Cluster-scoped, stored in a version that is no longer served, long names. */
 const composites: Definition = {
   group: 'database.platform.example.org',
   kind: 'CompositePostgreSQLInstance',
@@ -388,7 +388,7 @@ const composites: Definition = {
   ],
 }
 
-/** A scale at paths of its own, columns over every trigger, maps of objects in the status. */
+/** A scale with custom paths, columns over every trigger, maps of objects in the status. */
 const scaledObjects: Definition = {
   group: 'autoscale.example.org',
   kind: 'ScaledObject',
@@ -482,7 +482,7 @@ const scaledObjects: Definition = {
   ],
 }
 
-/** Objects within objects: embedded whole, nullable, in lists and in maps, with parts that are declared. */
+/** Nested objects: whole embedded ones, nullable, in lists and in maps, with declared parts. */
 const bundles: Definition = {
   group: 'bundle.example.org',
   kind: 'Bundle',
@@ -552,7 +552,7 @@ const bundles: Definition = {
   ],
 }
 
-/** Versions whose order is not that of their names; one that cannot be told from its neighbours by a schema. */
+/** Versions whose order differs from that of their names; one with the same schema as its neighbour. */
 const versions: Definition = {
   group: 'many.tools-2.example.org',
   kind: 'Tool',
@@ -570,7 +570,7 @@ const versions: Definition = {
   ),
 }
 
-/** A second kind in a group that has one already, which nobody has made anything of. */
+/** A second kind in an existing group, without objects. */
 const projects: Definition = {
   group: 'deploy.example.org',
   kind: 'AppProject',

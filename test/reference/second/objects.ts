@@ -1,4 +1,4 @@
-/** The objects of the second set: of most resources by a seed, some by hand. */
+/** The objects of the second set: most are generated from a seed, some are written by hand. */
 import type { Make, Stored } from '../definition-set.js'
 import { FLOATS, INTEGERS, TEXTS, WORDS } from '../object-parts.js'
 import type { Random } from '../random.js'
@@ -30,7 +30,7 @@ function source(random: Random): string {
   return `{${members.join(',')}}`
 }
 
-/** The members beside apiVersion, kind and metadata, by resource. */
+/** The members other than apiVersion, kind and metadata, by resource. */
 export const makers: Readonly<Record<string, Make>> = {
   applications: (random) => {
     const history = Array.from(
@@ -253,7 +253,7 @@ export const stored: readonly Stored[] = [
   tool('by-hand-unserved', '"spec":{"size":3}', '', 'many.tools-2.example.org/v11alpha2'),
 ] // prettier-ignore
 
-/** What is worth selecting a field by. */
+/** Values worth selecting by. */
 export const values: Readonly<Record<string, readonly string[]>> = {
   'spec.project': ['default', 'platform', ''],
   'spec.destination.namespace': ['web', 'db', ''],

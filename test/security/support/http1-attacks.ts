@@ -1,4 +1,4 @@
-/** Requests of HTTP/1.1 that no honest client sends, each with its aim. Random ones depend on the seed alone. */
+/** HTTP/1.1 requests that no honest client sends, each with its aim. Random ones depend only on the seed. */
 import { gzipSync } from 'node:zlib'
 import { type Random, randomInteger } from '../../../src/support/random.js'
 import { BAIT, TOKENS } from './stage.js'
@@ -6,7 +6,7 @@ import { BAIT, TOKENS } from './stage.js'
 export interface Attack {
   readonly name: string
   readonly parts: readonly (Buffer | string)[]
-  /** The only answers allowed; without it, anything but the loot and a 5xx. */
+  /** The only answers allowed; default: any but the loot and a 5xx. */
   readonly only?: readonly number[]
 }
 
@@ -21,7 +21,7 @@ function pick<T>(random: Random, from: readonly T[]): T {
   return from[randomInteger(random, 0, from.length - 1)] as T
 }
 
-/** Ways to write a path that mean the closed namespace to a reader with other rules. */
+/** Path spellings that mean the closed namespace to a reader with other rules. */
 export function pathAttacks(random: Random, count: number): Attack[] {
   const fixed = [
     '/api/v1/namespaces/open/../closed/pods',
@@ -117,13 +117,13 @@ export function pathAttacks(random: Random, count: number): Attack[] {
   return [...fixed, ...random_].map((path) => ({ name: `path ${path.slice(0, 100)}`, parts: [get(path, LOW)] }))
 }
 
-/** Bytes that end in a request which would be answered with 200 if it were taken for a request of its own. */
+/** Bytes that end in a request that would be answered with 200 if it were parsed as a request. */
 const SMUGGLED = get(OPEN, LOW)
 const post = (lines: readonly string[], body: string): string =>
   [`POST ${CLOSED} HTTP/1.1`, 'Host: localhost', ...lines, '', body].join('\r\n')
 const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`
 
-/** The smuggled request is part of a body, or of something that is not HTTP, and is never answered. */
+/** The smuggled request is part of a body, or of something that is not HTTP, and must never be answered. */
 export function smugglingAttacks(): Attack[] {
   const { length } = SMUGGLED
   const rows: readonly (readonly [string, string])[] = [
@@ -205,7 +205,7 @@ export function headerAttacks(random: Random): Attack[] {
     ['Accept of many clauses', get(OPEN, LOW, `Accept: ${'a/b;q=0.1,'.repeat(5_000)}*/*`)],
     ['Accept-Encoding of many', get(OPEN, LOW, `Accept-Encoding: ${'gzip;q=0.1,'.repeat(5_000)}br`)],
     ['Last-Event-ID', get(`${OPEN}?watch=1&timeoutSeconds=1`, LOW, 'Accept: text/event-stream', 'Last-Event-ID: 9e99')],
-    // Over TLS, Node's parser gives up on a long pipeline whose answers it cannot send: it answers 400 and cuts the
+    // Over TLS, Node's parser gives up on a long pipeline whose answers it cannot send: it answers 400 and closes the
     // connection.
     ['many pipelined', get(CLOSED, LOW).repeat(randomInteger(random, 200, 600)), [400, 403]],
   ]
@@ -216,7 +216,7 @@ export function headerAttacks(random: Random): Attack[] {
   }))
 }
 
-/** Bodies that are small compressed and large unpacked, endless, or longer than announced. */
+/** Bodies that are small when compressed and large when not, endless, or longer than announced. */
 export function bodyAttacks(): Attack[] {
   const bomb = gzipSync(Buffer.alloc(64 * 2 ** 20))
   const lines = (encoding: string, length: number, credentials: string) =>
@@ -254,7 +254,7 @@ export function bodyAttacks(): Attack[] {
   ]
 }
 
-/** WebSockets: bad handshakes, tokens where they do not belong, frames that lie. */
+/** WebSockets: bad handshakes, misplaced tokens, malformed frames. */
 export function webSocketAttacks(): Attack[] {
   const base64 = (text: string): string => Buffer.from(text).toString('base64url')
   const upgrade = (path: string, protocols: string, ...more: string[]): string =>

@@ -1,4 +1,4 @@
-/** HTTP/2 that breaks its rules, or follows them without end. */
+/** HTTP/2 that breaks its rules, or follows them endlessly. */
 import type { Socket } from 'node:net'
 import { type Random, randomInteger } from '../../../src/support/random.js'
 import { FLAG, type Headers, PREFACE, TYPE, frame, headerBlock, request, settings, uint32 } from './http2-frames.js'
@@ -9,7 +9,7 @@ const CLOSED = '/api/v1/namespaces/closed/pods'
 const low: Headers = [['authorization', `Bearer ${TOKENS.low}`]]
 const start = Buffer.concat([PREFACE, settings()])
 
-/** Requests that are malformed, or ask for what is closed: never answered with 200, though the credentials would do. */
+/** Malformed requests, or requests for what is closed: never answered with 200, although the credentials are valid. */
 export function malformedRequests(): readonly (readonly [name: string, bytes: Buffer])[] {
   const pseudo: Headers = [
     [':method', 'GET'],
@@ -53,7 +53,7 @@ export function malformedRequests(): readonly (readonly [name: string, bytes: Bu
   return rows.map(([name, bytes]) => [`HTTP/2: ${name}`, Buffer.concat([start, bytes])])
 }
 
-/** Bytes of which only the first line is HTTP/2. */
+/** Bytes of which only the preface is HTTP/2. */
 export function randomFrames(random: Random): Buffer {
   const frames = Array.from({ length: randomInteger(random, 1, 40) }, () => {
     const payload = Buffer.from(
@@ -66,7 +66,7 @@ export function randomFrames(random: Random): Buffer {
 
 export interface Flood {
   readonly name: string
-  /** Frames without end; the flood stops when the server ends the connection. */
+  /** Endless frames; the flood stops when the server closes the connection. */
   readonly pieces: (random: Random) => Generator<Buffer, void, void>
   readonly isReading: boolean
 }
@@ -128,7 +128,7 @@ export const floods: readonly Flood[] = [
     isReading: true,
     *pieces() {
       yield start
-      // One long header is put into the table (6.2.1), then its index is repeated at a byte each.
+      // A long header enters the table (6.2.1); then its one-byte index is repeated.
       const long = Buffer.concat([
         Buffer.from([0x40, 1, 0x78]),
         Buffer.from([127, 0x81, 0x1e]),
@@ -195,7 +195,7 @@ export const floods: readonly Flood[] = [
   },
 ]
 
-/** Sends frames until the flood or the server ends. @returns the bytes sent, and what was received. */
+/** Sends frames until the flood ends or the server closes. @returns the bytes sent, and what was received. */
 export async function flood(
   socket: Socket,
   { pieces, isReading }: Flood,
@@ -223,7 +223,7 @@ export async function flood(
   for (const piece of pieces(random)) {
     if (isClosed || !socket.writable) break
     sent += piece.length
-    // A server that reads no more has protected itself.
+    // A server that stops reading has protected itself.
     if (!socket.write(piece) && !(await wait(1_000))) break
     if (sent % 7 === 0) await new Promise((resolve) => setImmediate(resolve))
   }

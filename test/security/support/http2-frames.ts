@@ -32,7 +32,7 @@ export function headerBlock(headers: Headers): Buffer {
   return Buffer.concat(headers.flatMap(([name, value]) => [Buffer.from([0]), literal(name), literal(value)]))
 }
 
-/** A request for a path, complete in one frame. */
+/** A GET request, complete in one frame. */
 export function request(stream: number, path: string, more: Headers = [], flags: number = FLAG.endStream): Buffer {
   const pseudo: Headers = [
     [':method', 'GET'],
@@ -80,14 +80,14 @@ export function parseFrames(bytes: Buffer): Frame[] {
   return frames
 }
 
-/** Streams that were answered with 200: the first byte of the block, from the static table. */
+/** Streams answered with 200: the first byte of the block, from the static table. */
 export function answered(bytes: Buffer): number[] {
   return parseFrames(bytes)
     .filter(({ type, payload }) => type === TYPE.headers && payload[0] === 0x88)
     .map(({ stream }) => stream)
 }
 
-/** Writes a length, which from 127 on takes further bytes. */
+/** A length-prefixed string; lengths from 127 on take further bytes. */
 function literal(text: string): Buffer {
   const bytes = Buffer.from(text, 'latin1')
   return Buffer.concat([integer(bytes.length), bytes])

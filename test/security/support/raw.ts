@@ -1,6 +1,4 @@
-/**
- * Sends bytes to a port and reads the answer without a client library, because an attacker sends what no library would.
- */
+/** Sends bytes to a port and reads the answer without a client library, because an attacker sends what no library would. */
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 
@@ -13,15 +11,13 @@ export type Layer = 'plain' | 'tls' | 'h2' | 'h2c' | 'tcp-to-tls'
 
 let attackers = 0
 
-/** Each attacker has an address of its own, so that a refused one does not stop the next, nor honest clients. */
+/** Each attacker has its own address, so that a blocked one does not stop the next one or honest clients. */
 function nextAddress(): string {
   const i = attackers++
   return `127.1.${(i >> 8) & 255}.${i & 255}`
 }
 
-/**
- * Opens a connection, with TLS where asked for. The certificate is not checked, because an attacker trusts everybody.
- */
+/** Opens a connection, optionally with TLS. The certificate is not checked, because an attacker trusts everybody. */
 export function open({ port, securePort }: Target, layer: Layer): Promise<Socket> {
   // The types of a TLS connection leave out this option of its socket.
   const from: object = { localAddress: nextAddress() }
@@ -43,7 +39,7 @@ export function open({ port, securePort }: Target, layer: Layer): Promise<Socket
 }
 
 export interface Heard {
-  /** Bytes as characters. */
+  /** The bytes as characters. */
   readonly text: string
   readonly bytes: Buffer
   /** The server ended the connection. */
@@ -57,7 +53,7 @@ export interface SendOptions {
   readonly withinMs?: number
 }
 
-/** Sends everything, and reads until the server closes or falls silent. */
+/** Sends everything, and reads until the server closes or goes silent. */
 export async function send(
   target: Target,
   layer: Layer,
@@ -89,7 +85,7 @@ export async function send(
   })
 }
 
-/** The status of each answer of HTTP/1.1 in it. */
+/** The status of each HTTP/1.1 answer in it. */
 export function statuses({ text }: Heard): number[] {
   return [...text.matchAll(/HTTP\/1\.[01] (\d{3}) /g)].map(([, code]) => Number(code))
 }

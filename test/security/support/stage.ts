@@ -16,9 +16,9 @@ import { startEtcd } from '../../support/etcd-process.js'
 import { EtcdWriter } from '../../support/etcd-writer.js'
 import { type ServerProcess, startServer } from '../../support/server-process.js'
 
-/** A mark in every object that only the administrator may see. */
+/** A marker in every object that only the administrator may see. */
 export const LOOT = 'PLANTED-IN-A-CLOSED-NAMESPACE'
-/** A mark in every wrong credential that an attacker sends. */
+/** A marker in every wrong credential that an attacker sends. */
 export const BAIT = 'PLANTED-IN-A-WRONG-CREDENTIAL'
 
 export const TOKENS = {
@@ -39,9 +39,9 @@ export interface Stage {
   readonly ca: Buffer
   readonly issuerUrl: string
   readonly key: SigningKey
-  /** Texts that must not be in any output: tokens, and the lines of the private key. */
+  /** Texts that must not appear in any output: tokens, and the lines of the private key. */
   readonly secrets: readonly string[]
-  /** The number of descriptors that the server has open. */
+  /** The number of file descriptors that the server has open. */
   descriptors(): number
 }
 
@@ -167,7 +167,7 @@ export class HonestClients {
     return { lists: take(this.listMs), events: take(this.eventMs) }
   }
 
-  /** Waits until everything written has been seen. */
+  /** Waits until every write has been seen. */
   async stop(withinMs = 30_000): Promise<void> {
     this.#isStopped = true
     await Promise.all(this.#lanes)

@@ -1,4 +1,4 @@
-/** Bytes to a TLS port that are no handshake, or half of one. */
+/** Bytes for a TLS port that are no handshake, or half of one. */
 import { type Random, randomInteger } from '../../../src/support/random.js'
 
 const bytes = (random: Random, length: number): Buffer =>

@@ -1,10 +1,10 @@
-/** False bearer tokens against the issuer and the token file of the stage; each is answered with 401. */
+/** False bearer tokens against the stage's issuer and token file; each must be answered with 401. */
 import { createSecretKey } from 'node:crypto'
 import { exportJWK, exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { type Random, randomInteger } from '../../../src/support/random.js'
 import { BAIT, type Stage, TOKENS } from './stage.js'
 
-/** The lines of a request's head that carry credentials. */
+/** The request header lines with credentials. */
 export type Credentials = readonly [name: string, lines: readonly string[]]
 
 export async function goodToken({ issuerUrl, key }: Pick<Stage, 'issuerUrl' | 'key'>): Promise<string> {
@@ -83,7 +83,7 @@ export async function tokenAttacks(stage: Stage, random: Random, count: number):
   ]
 }
 
-/** Changes one character in a significant bit; the last character of a part may contain bits that nobody reads. */
+/** Changes one character in a significant bit; the last character of a part may contain unused bits. */
 function changed(token: string, random: Random): string {
   const at = randomInteger(random, 0, token.length - 3)
   if (token[at] === '.' || token[at + 1] === '.') return `${token.slice(0, at)}..${token.slice(at + 2)}`

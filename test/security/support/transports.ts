@@ -15,7 +15,7 @@ export interface Held {
   readonly text: string
   readonly bytes: Buffer
   readonly hasEnded: boolean
-  /** Resolves when the server has ended it. */
+  /** Resolves when the server ends it. */
   readonly ended: Promise<void>
   close(): void
 }
@@ -40,7 +40,7 @@ class Hearing implements Held {
 
   get text(): string {
     if (this.headers['content-encoding'] !== 'gzip') return this.bytes.toString('utf8')
-    // The gzip of a running stream has no end yet.
+    // The gzip of a running stream is incomplete.
     return gunzipSync(this.bytes, { finishFlush: 2 }).toString('utf8')
   }
 
@@ -54,7 +54,7 @@ class Hearing implements Held {
   }
 }
 
-/** Resolves with the head of the answer. @param url the URL of the server, `http://…`. */
+/** Resolves with the head of the answer. @param url the server's URL, `http://…`. */
 export async function hold(
   url: string,
   transport: Transport,

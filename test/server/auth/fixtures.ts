@@ -1,4 +1,4 @@
-/** Helpers for several of these tests: files in a temporary folder, requests, certificates, and a server to ask. */
+/** Helpers shared by several of these tests: files in a temporary folder, requests, certificates, and an HTTP server. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -36,7 +36,7 @@ export function request(
 
 export const bearer = (token: string): AuthenticationRequest => request([['Authorization', `Bearer ${token}`]])
 
-/** A stand-in for a watched file: its content changes when the test says so, and is seen at the next look. */
+/** A stand-in for a watched file: the test changes its content, which is seen at the next check. */
 export function changeable<T>(parse: (text: string) => T, first: string, clock = new VirtualClock()) {
   let content = first
   const files = new WatchedFiles(
@@ -69,7 +69,7 @@ export function issue(
   })
 }
 
-/** Returns a certificate as the TLS layer would hand it on; `verified` is the layer's verdict. */
+/** Returns a certificate in the form that the TLS layer reports; `verified` is the layer's verdict. */
 export function peerOf(certificates: readonly IssuedCertificate[], verified = true): PeerCertificate {
   const peer = describePeer(
     certificates.map(({ cert }) => new X509Certificate(cert)),
@@ -79,7 +79,7 @@ export function peerOf(certificates: readonly IssuedCertificate[], verified = tr
   return peer
 }
 
-/** An HTTP server on loopback that answers as `answer` says and keeps the requests. */
+/** An HTTP server on loopback that answers with `answer` and records the requests. */
 export async function jsonServer(
   t: Pick<Test, 'teardown'>,
   answer: (path: string, body: unknown, accept: string) => { status?: number; body: unknown } | null,

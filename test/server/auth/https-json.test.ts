@@ -1,4 +1,4 @@
-/** Tests of the client of issuers and webhooks. */
+/** Tests the HTTP client for issuers and webhooks. */
 import t from 'tap'
 import { JsonClient } from '../../../src/server/auth/https-json.js'
 import { startOneAnswerServer } from '../../support/one-answer-server.js'

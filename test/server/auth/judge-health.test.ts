@@ -1,4 +1,7 @@
-/** A server that cannot judge callers is told of: once when it begins, once a minute, once when it is over. */
+/**
+ * A failing authentication or authorization server is logged: when it starts failing, once a minute, and when it
+ * recovers.
+ */
 import t, { type Test } from 'tap'
 import { JudgeHealth } from '../../../src/server/auth/judge-health.js'
 import { ServiceUnavailableError, TooManyRequestsError, UnauthorizedError } from '../../../src/engine/model/status.js'

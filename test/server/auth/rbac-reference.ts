@@ -1,6 +1,6 @@
 /**
- * A second reading of the Kubernetes RBAC reference, as short and as slow as it can be, written from the documentation's
- * sentences and sharing nothing with `src/server/auth`. It takes well-formed objects only.
+ * A second implementation of Kubernetes RBAC, as short and slow as possible, written from the sentences of the
+ * documentation; shares nothing with `src/server/auth`. It accepts only well-formed objects.
  */
 export interface Rule {
   verbs: string[]

@@ -1,4 +1,4 @@
-/** Credentials that this server shows to others: renewed files are used at once, half-renewed ones never. */
+/** Credentials that this server presents to others: renewed files are used at once, half-renewed ones never. */
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { TLSSocket } from 'node:tls'
 import { createServer } from 'node:https'
@@ -20,7 +20,7 @@ function folderOf(t: Test): (name: string) => string {
   return (name) => join(folder, name)
 }
 
-/** An API server that answers with the common name of the client's certificate. */
+/** An API server that answers with the common name of the client certificate. */
 async function judgeOf(t: Test, authority: CertificateAuthority): Promise<string> {
   const { cert, key } = authority.server()
   const tls = { cert: readFileSync(cert), key: readFileSync(key), ca: readFileSync(authority.ca), requestCert: true }

@@ -1,4 +1,4 @@
-/** When a file that changes is taken. */
+/** Tests when a changed file is read. */
 import { appendFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -15,7 +15,7 @@ void t.test('a file that is being written is adopted when it stops changing, and
   const files = new WatchedFiles({ paths: [path], clock, logger: silentLogger }, parse)
   files.onChange((content) => taken.push(content))
   clock.advance(1_990)
-  // As an editor, `cp` and a shell's redirection write it: emptied, and then filled in parts.
+  // As editors, `cp` and shell redirection write it: truncated, then filled in parts.
   for (const part of ['', 'alice\n', 'bob\n', 'carol\n']) {
     if (part === '') writeFileSync(path, part)
     else appendFileSync(path, part)

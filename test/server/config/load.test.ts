@@ -12,7 +12,7 @@ const FILES: Readonly<Record<string, string>> = {
   '/pw': 'geheim\n',
 }
 
-/** An example item of each list that does not accept every text. */
+/** An example item for each list that does not accept every text. */
 const LIST_ITEMS: Readonly<Record<string, string>> = {
   etcdServers: 'http://127.0.0.1:2379',
   apiservice: 'metrics.k8s.io/v1beta1=https://10.0.0.9:443',

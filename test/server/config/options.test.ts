@@ -6,12 +6,12 @@ import t from 'tap'
 import { optionNames } from '../../../src/server/config/options.js'
 
 const SOURCE = fileURLToPath(new URL('../../../../src', import.meta.url))
-/** The options whose only meaning is a relation between options. */
+/** Options that only matter in relation to others. */
 const RULES_ONLY = ['requireUpstream', 'insecureBindAny']
-/** The options that the loader itself reads. */
+/** Options that the loader reads itself. */
 const LOADER_ONLY = ['config', 'resource']
 
-/** All sources outside the option table. */
+/** All sources except the option table. */
 function readSources(): string {
   return readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !file.startsWith('config/'))
@@ -21,7 +21,7 @@ function readSources(): string {
 
 void t.test('code reads every option of the table', async (t) => {
   const text = readSources()
-  // `{ a, b: c } = config`, `({ a }: Config)`; `live.current` is the configuration as it is after a reload.
+  // `{ a, b: c } = config`, `({ a }: Config)`; `live.current` is the configuration after a reload.
   const blocks = [...text.matchAll(/\{([^{}]*)\}(?:: Config\b| = (?:[\w.#]*\.)?config\b)/g)].map(
     ([, block]) => block ?? '',
   )

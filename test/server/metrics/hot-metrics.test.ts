@@ -46,7 +46,7 @@ void t.test('a histogram without labels exists before its first observation', as
   t.match(await registry.metrics(), 'slice_seconds_bucket{le="1"} 1')
 })
 
-/** The lines, each with its labels sorted. */
+/** The lines, each with sorted labels. */
 function lines(text: string): string[] {
   return text
     .split('\n')

@@ -1,6 +1,4 @@
-/**
- * What is counted about requests: labels with bounds, outcomes of writes, rights and webhooks.
- */
+/** Request metrics: bounded labels, outcomes of writes, permissions and webhooks. */
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, request } from 'node:http'

@@ -43,7 +43,7 @@ function stored(plural: string, properties: number): StoredObject {
   return new StoredObject(key, '', name, at, at, 1, '', ...type, bytes, 0)
 }
 
-/** Readings of large definitions wait until the test answers them. */
+/** Reads of large definitions wait until the test answers them. */
 function world() {
   const registry = new ResourceRegistry()
   const asked: { readonly object: StoredObject; readonly answer: (reading: SharedReading | null) => void }[] = []
@@ -64,7 +64,7 @@ void t.test('a small definition is a resource at once', async (t) => {
   const { definitions, served } = world()
   definitions.onPresent(stored('widgets', 3))
   t.same(served(), ['widgets'])
-  // On a slow machine the slice of time for those that follow may be over.
+  // On a slow machine the time slice may be over before the following ones.
   await until(() => definitions.isSettled, 'it is read')
   definitions.onAbsent(`widgets.${GROUP}`)
   t.same(served(), [])
@@ -127,7 +127,7 @@ void t.test('a server with a large definition: read in a thread, and served like
       },
     },
   })
-  // Ready means that it was read: no client is told that its resource does not exist.
+  // Ready means that it has been read: no client is told that its resource does not exist.
   const path = `${h.url}/apis/${GROUP}/v1/namespaces/a/gadgets/g`
   const answer = await fetch(path)
   t.equal(answer.status, 200)

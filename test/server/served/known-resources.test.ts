@@ -1,4 +1,4 @@
-/** Until all resources are known, no resource is said to be absent. */
+/** Until all resources are known, no resource is reported as missing. */
 import t from 'tap'
 import { startApp } from '../../support/app.js'
 import { until } from '../../support/until.js'
@@ -61,7 +61,7 @@ async function statusOf(url: string, accept = 'application/json'): Promise<numbe
   return (await fetch(url, { headers: { accept } })).status
 }
 
-/** Waits for a state that comes with the next attempt to read. */
+/** Waits for a state that follows the next read attempt. */
 async function untilStatus(url: string, code: number): Promise<void> {
   let last = 0
   const asked = async (): Promise<boolean> => (last = await statusOf(url)) === code

@@ -147,7 +147,7 @@ void t.test('watches of both versions see the same transitions', async (t) => {
       }),
     ),
   )
-  // In, changed within, and out again, each time stored in the other version than before.
+  // Enters the selection, changes within it, and leaves it, each time stored in the other version.
   h.put(keyOf('old'), widget('old', 'v1', 'web', 1))
   h.put(keyOf('old'), { ...widget('old', 'v1alpha1', 'web', 1), status: {} })
   h.put(keyOf('old'), widget('old', 'v1', 'db', 3))
@@ -209,7 +209,7 @@ void t.test('both versions of an autoscaler are served, whichever is stored', as
   const served = async (): Promise<unknown> => await (await fetch(`${h.url}/apis/autoscaling`)).json()
   const before = await served()
   t.match(before, { versions: [{ version: 'v2' }, { version: 'v1' }], preferredVersion: { version: 'v2' } })
-  // What `kubectl autoscale` of 1.32 sends.
+  // The request of `kubectl autoscale` 1.32.
   const created = await fetch(`${at('v1')}/namespaces/a/horizontalpodautoscalers`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -1,4 +1,4 @@
-/** A server of declared prefixes serves Kubernetes' resources only where Kubernetes stores something. */
+/** A server with declared prefixes serves Kubernetes resources only where Kubernetes stores something. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -51,7 +51,7 @@ void t.test('nothing but the declared prefixes is served until Kubernetes stores
       ['-s', server.url, 'api-resources', '-o', 'name'],
       options,
     )
-    // Who may do what is asked of every server.
+    // Every server is asked for permissions.
     t.same(
       stdout
         .trim()

@@ -1,4 +1,4 @@
-/** Tests of `--passthrough`: the API server answers the requests that are not answered here. */
+/** Tests `--passthrough`: the API server answers the requests that are not answered here. */
 import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
@@ -232,7 +232,7 @@ void t.test('the end of a body is found, whatever the method and the framing', a
   t.equal(upgrade.status, 400)
 })
 
-/** The proxy certificate, and certificates of callers by the same authority. */
+/** The proxy certificate, and caller certificates of the same authority. */
 async function secured(t: Test, hasProxyCertificate: boolean) {
   const authority = createAuthority(t)
   const server = authority.server()

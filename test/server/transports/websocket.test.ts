@@ -1,4 +1,4 @@
-/** Watches over WebSocket, with the `ws` client and a browser as judges. */
+/** Watches over WebSocket, checked with the `ws` client and a browser. */
 import { type IncomingMessage, request } from 'node:http'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
@@ -189,7 +189,7 @@ void t.test('a frame that arrives in more than 128 parts ends its connection', a
   for (let i = 0; h.watchers > 0; i++) {
     if (i > 1_000) throw new Error('it goes on')
     client.write('x')
-    // It is read before the next is sent.
+    // It is read before the next one is sent.
     await pause(1)
   }
 })

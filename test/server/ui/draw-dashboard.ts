@@ -1,6 +1,6 @@
 /**
- * Draws panels of the dashboard with what Prometheus has recorded, for a picture in the documents: Grafana is no package of
- * Debian's, so the page is ours; queries, titles, places and legends are the dashboard's.
+ * Draws dashboard panels from Prometheus data for a picture in the documents. Debian has no Grafana package, so the
+ * page is ours; queries, titles, places and legends are the dashboard's.
  */
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
@@ -28,7 +28,7 @@ interface RangeResult {
 }
 
 const STEP_S = 2
-/** More lines than these are not told apart in a picture. */
+/** More lines than this cannot be told apart in a picture. */
 const MAX_SERIES = 8
 const WIDTH = 1_440
 const ROW_PX = 30
@@ -57,7 +57,7 @@ function finite(value: number | undefined): number | null {
   return value === undefined || !Number.isFinite(value) ? null : value
 }
 
-/** Leaves the page showing the panels, and as high as they are. */
+/** Makes the page show the panels, with its height fitted to them. */
 export async function drawDashboard(page: Page, panels: readonly DrawnPanel[]): Promise<void> {
   const uPlotFolder = createRequire(import.meta.url)
     .resolve('uplot')

@@ -1,4 +1,4 @@
-/** The status page in a real browser. `SCREENSHOTS=folder` keeps pictures for people to look at. */
+/** The status page in a real browser. `SCREENSHOTS=folder` saves screenshots for people to look at. */
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { freePort } from '../../support/free-port.js'
 import { serverStatus } from '../../../src/server/ui/status.js'
 import { startServerProcess } from '../../ops/support/server-process.js'
 
-/** Collects everything that the browser complains about, violations of the content security policy included. */
+/** Collects the browser's errors and warnings, including violations of the content security policy. */
 function complaints(page: Page, isExpected: (text: string) => boolean = () => false): string[] {
   const all: string[] = []
   page.on('console', (message) => {
@@ -25,8 +25,8 @@ function complaints(page: Page, isExpected: (text: string) => boolean = () => fa
 }
 
 /**
- * Waits for an expression to hold in the page. The page's policy forbids eval, so a wait that polls inside of it
- * (`waitForFunction`) fails unless its first look succeeds: each look here is a call of its own.
+ * Waits until an expression holds in the page. The page's policy forbids eval, so a wait that polls inside it
+ * (`waitForFunction`) fails unless its first check succeeds: here each check is a separate call.
  */
 async function pageShows(page: Page, expression: string): Promise<void> {
   const end = performance.now() + 60_000
@@ -167,7 +167,7 @@ void t.test('the page fits a phone and has a dark theme', async (t) => {
   await pageShows(page, 'getComputedStyle(document.body).backgroundColor === "rgb(17, 22, 28)"')
   await picture(page, 'dark')
   await page.setViewportSize({ width: 375, height: 700 })
-  // The charts follow the size of the window in their next frame.
+  // The charts adapt to the window size in their next frame.
   const fits = 'document.documentElement.scrollWidth <= document.documentElement.clientWidth'
   await pageShows(page, fits)
   await picture(page, 'phone')

@@ -1,4 +1,4 @@
-/** `/ui/events`, from figures that a test makes: no browser is needed to see what the stream says. */
+/** `/ui/events`, from figures that the test makes up: no browser is needed to check the stream. */
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * `npm run screenshots` takes the pictures in docs/images from a running server with its sample cluster, a writer and watchers
- * of four kinds, so that nothing in them is drawn by hand: the status page, light and dark, and the first rows of the dashboard.
+ * `npm run screenshots` takes the pictures in docs/images from a running server with its sample cluster, a writer and
+ * watchers of four kinds, so that nothing in them is drawn by hand: the status page, light and dark, and the first rows
+ * of the dashboard.
  */
 import { once } from 'node:events'
 import http from 'node:http'
@@ -12,7 +13,7 @@ import { startPrometheus } from '../../ops/support/prometheus.js'
 import { root, startServerProcess } from '../../ops/support/server-process.js'
 import { drawDashboard, queryPanel } from './draw-dashboard.js'
 
-/** The time after which the charts are filled. */
+/** The charts are filled after this time. */
 const SECONDS = 46
 /** Rows of the grid: fan-out, delays and memory. */
 const DASHBOARD_ROWS = 55
@@ -30,7 +31,7 @@ void t.test('the status page, light and dark', async (t) => {
   const server = await startServerProcess(t, { args: ['--port', '0'] })
   const page = await openPage(t, 'about:blank')
   await watchAll(t, server.url)
-  // The first bytes that watchers are sent would dwarf all later ones.
+  // The initial bytes sent to watchers would dwarf all later ones.
   await setTimeout(3_000)
   await page.setViewportSize({ width: 1280, height: 860 })
   await page.goto(`${server.url}/ui/`)
@@ -51,7 +52,7 @@ void t.test('the dashboard', async (t) => {
     250,
   )
   t.teardown(() => clearInterval(askAgain))
-  // A rate is told once it has been scraped for a while.
+  // A rate needs several scrapes.
   await setTimeout((SECONDS + 20) * 1_000)
   const panels = readDashboard().panels.filter(({ gridPos }) => gridPos.y < DASHBOARD_ROWS)
   const drawn = []

@@ -27,7 +27,7 @@ void t.test(
       writeFileSync(path(`${name}.key`), key)
     }
     put('serving', 100 * DAY_S)
-    // A chain ends with the first of its certificates.
+    // A chain expires with the first of its certificates.
     writeFileSync(path('etcd.crt'), issue(70 * DAY_S).cert + issue(60 * DAY_S).cert)
     writeFileSync(path('etcd.key'), '')
     const data = (text: string): string => Buffer.from(text).toString('base64')

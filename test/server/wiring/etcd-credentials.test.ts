@@ -15,7 +15,7 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 
 const LOOK_MS = 2_100
 
-/** A folder with the files of the options, as a secret is mounted. */
+/** A folder with the files of the options, mounted like a Secret. */
 function folderOf(t: Test): (name: string) => string {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-credentials-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -78,7 +78,7 @@ void t.test('a renewed certificate is presented at the next connection, and watc
   await until(() => seen.includes(written.revision), 'the watch that was there tells of it')
   t.same(ends, [])
 
-  // From here on the first certificate would be refused.
+  // From here on the first certificate would be rejected.
   copyFileSync(after.ca, trusted)
   await etcd.restart()
   await until(async () => (await upstream.readKey(key).catch(() => null))?.value.toString() === '1', 'it is let in')

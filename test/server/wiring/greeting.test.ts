@@ -1,4 +1,4 @@
-/** What a server says of itself when it starts, beside what its log says. */
+/** What a server prints at start-up, besides its log. */
 import t from 'tap'
 import { load } from '../../../src/server/config/load.js'
 import { checkConfig } from '../../../src/server/wiring/check-config.js'
@@ -8,7 +8,7 @@ import { startEtcd } from '../../support/etcd-process.js'
 import { startServer } from '../../support/server-process.js'
 
 void t.test('the greeting, `config check` and the log report the same number of resources', async (t) => {
-  // Empty, since the log counts custom resources too.
+  // Empty, since the log also counts custom resources.
   const { url } = await startEtcd(t)
   const always = '--kubernetes-resources=always'
   const flags = [`--etcd-servers=${url}`, '--resource=flags=/demo/flags/', always, '--port=0']

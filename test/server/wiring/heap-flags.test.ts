@@ -1,4 +1,4 @@
-/** Tests of V8's flags: those of the operator stay, and V8 takes ours. */
+/** Tests the V8 flags: the operator's flags are kept, and V8 accepts ours. */
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { heapFlags } from '../../../src/server/wiring/heap-flags.js'

@@ -1,4 +1,4 @@
-/** Which options of a running server can change, and which changes are refused. */
+/** Which options of a running server can change, and which changes are rejected. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { request } from 'node:http'
@@ -234,13 +234,13 @@ for (const workers of [1, 2]) {
     await write(50)
     await until(async () => (await ring()) > 4 * MiB, 'a higher bound keeps more')
 
-    // What is held makes every process larger than the least target.
+    // The held data makes every process larger than the smallest target.
     for (let i = 0; i < 50; i++) {
       const metadata = { name: `big${i}`, namespace: 'other' }
       const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { a: 'x'.repeat(1_000_000) } }
       await writer.put(`/registry/configmaps/other/big${i}`, body)
     }
-    // The caches are as small as they may be, because the target has to hold them.
+    // The caches are as small as allowed, because they have to fit into the target.
     const small = `watchCacheBytes: 1MiB\nlistCacheBytes: 0\nmemoryTarget: ${processes * 128}MiB\n`
     const resident = server.memory().now
     await apply(small)
@@ -263,7 +263,7 @@ void t.test('the operations guide names every option that a running server reloa
   t.end()
 })
 
-/** What each process has answered for a path: connections are spread over the workers. */
+/** The answers of all processes for a path: connections are spread over the workers. */
 async function answers(url: string, path: string): Promise<ReadonlySet<number>> {
   const codes = new Set<number>()
   for (let ask = 0; ask < 12; ask++) {

@@ -1,4 +1,4 @@
-/** When a replica whose source is away is no longer ready, and what it says. */
+/** When a replica without its source stops being ready, and what it reports. */
 import t from 'tap'
 import { staleness } from '../../../src/server/wiring/readiness.js'
 

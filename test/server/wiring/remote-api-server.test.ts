@@ -1,4 +1,4 @@
-/** The server behind --upstream is shown the credentials that the kubeconfig has now. */
+/** The server behind --upstream receives the kubeconfig's current credentials. */
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'

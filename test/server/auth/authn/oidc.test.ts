@@ -21,14 +21,14 @@ async function makeKey(kid: string): Promise<Key> {
 
 const KEYS = { one: await makeKey('one'), two: await makeKey('two'), foreign: await makeKey('one') }
 
-/** An issuer on loopback, with discovery and a key set over HTTP, whose keys can be rotated. */
+/** An issuer on loopback with discovery and a key set over HTTP; its keys can be rotated. */
 async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
   const state = {
     keys: [KEYS.one],
     away: false,
     discovery: {} as Record<string, unknown>,
     keysFail: false,
-    /** The only type of the key set. */
+    /** The required type of the key set. */
     keySetType: 'application/json',
   }
   const server = await jsonServer(t, (path, _body, accept) => {
@@ -41,7 +41,7 @@ async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
     return { body: { keys: jwks(state.keys) } }
   })
   const { url, asked } = server
-  // jose times the key set by its own clock; the claims are judged by ours, which begins at the real time.
+  // jose uses the system clock for the key set; claims are checked by ours, which starts at the real time.
   const clock = new VirtualClock(Date.now())
   const authenticator = oidc({
     issuerUrl: url,

@@ -179,7 +179,7 @@ const CALLERS: Readonly<Record<string, Pick<Question, 'user' | 'groups'>>> = {
   other: sa('db', 'other'),
   lost: sa('', 'lost'),
   anonymous: { user: 'system:anonymous', groups: ['system:unauthenticated'] },
-  // A group is not a user of the same name, nor the other way round.
+  // A group is not a user of the same name, nor the reverse.
   namedAdmins: { user: 'admins', groups: ['ann', 'system:authenticated'] },
 }
 
@@ -224,7 +224,7 @@ const QUESTIONS: readonly Omit<Question, 'user' | 'groups'>[] = [
   { verb: 'get', path: '/' },
 ]
 
-/** Decisions that were judged by hand, so that reference and code cannot be wrong together. */
+/** Decisions checked by hand, so that reference and code cannot be wrong together. */
 const BY_HAND: readonly (readonly [keyof typeof CALLERS, string, boolean])[] = [
   ['root', 'watch pods', true],
   ['root', 'post /api', true],
@@ -548,7 +548,7 @@ void t.test('aggregation selects by expressions too', async (t) => {
 })
 
 void t.test('roles that aggregate each other, and stars by the thousand, slow nobody down', async (t) => {
-  // An earlier version computed each role for all others: 300 took 10 s, and these would take hours.
+  // An earlier version computed each role from all others: 300 took 10 s, and these would take hours.
   const each = (make: (i: number) => RoleObject): RoleObject[] => Array.from({ length: 3_000 }, (_, i) => make(i))
   const entangled: World = {
     ...WORLD,

@@ -1,4 +1,4 @@
-/** Custom resources are read as their definition says now, whatever is stored in etcd. */
+/** Custom resources are read with the current schema, whatever is stored in etcd. */
 import { get } from 'node:http'
 import t, { type Test } from 'tap'
 import { type AppHarness, startApp } from '../../../support/app.js'
@@ -97,7 +97,7 @@ void t.test('gets, lists and tables show objects as the schema says', async (t) 
     bare: { tier: 'gold' },
     full: { tier: 'tin', free: { any: [1] }, size: 1, note: null },
     more: { tier: 'gold' },
-    // Filled in and pruned as the version in which it is stored says.
+    // Defaulted and pruned by the schema of the stored version.
     older: { tier: 'old', size: 3 },
   })
   t.same(await list(h, path('v1alpha1')), {

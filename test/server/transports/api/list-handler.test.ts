@@ -1,4 +1,4 @@
-/** Tests of lists over HTTP: pages, freshness, shared bodies, compression, and what is freed when clients leave. */
+/** Tests lists over HTTP: pages, freshness, shared bodies, compression, and what is freed when clients leave. */
 import { get } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
@@ -117,8 +117,8 @@ void t.test('an expired token is answered with 410 and a fresh one for the newes
   const first = await ask(app, 'limit=10')
   const old = first.body.metadata.continue!
   const token = JSON.parse(Buffer.from(old, 'base64url').toString()) as { rv: number }
-  // As at another replica, or later at the same one: the snapshot is gone, the ring is past it, and etcd has compacted
-  // it.
+  // As at another replica, or later at the same one: the snapshot is gone, the ring no longer reaches back, and etcd
+  // has compacted it.
   const gone = Buffer.from(JSON.stringify({ ...token, rv: token.rv - 1 })).toString('base64url')
   for (let i = 0; i < 10; i++) app.put(`pods/default/new${i}`, pod(`new${i}`))
   app.upstream.compact(app.upstream.revision)

@@ -1,4 +1,4 @@
-/** Bodies of writes, as they come in over a connection. */
+/** Bodies of writes as they arrive on a connection. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { connect as connectHttp2 } from 'node:http2'
@@ -25,12 +25,12 @@ function cut(text: string, bytes: number): string[] {
   return Array.from({ length: Math.ceil(text.length / bytes) }, (_, i) => text.slice(i * bytes, (i + 1) * bytes))
 }
 
-/** Resolves with all that the server says until it ends the connection. */
+/** Resolves with everything the server sends until it closes the connection. */
 async function sendChunks(url: string, pieces: readonly string[]): Promise<string> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   let text = ''
   socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
-  // The server ends the connection while there is still something to send.
+  // The server closes the connection while there is still something to send.
   socket.on('error', () => {})
   const head = `POST ${PATH} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
   const chunks = pieces.map((piece) => `${piece.length.toString(16)}\r\n${piece}\r\n`)
@@ -61,7 +61,7 @@ void t.test(
     const stream = session.request({ ':method': 'POST', ':path': PATH, 'content-type': 'application/json' })
     stream.on('error', () => {})
     const answered = once(stream, 'response')
-    // One by one, or the client would send them in one frame.
+    // One by one; otherwise the client would send them in one frame.
     for (const piece of cut(configMap('frames', 6_000), 1)) {
       if (!stream.writable) break
       await new Promise((resolve) => stream.write(piece, resolve))
@@ -117,7 +117,7 @@ for (const [framing, line, [first, last]] of [
         let text = ''
         socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
         socket.write(`${method} ${path} HTTP/1.1\r\n${linesOf(name, line)}${first}`)
-        // Whoever asks later is answered first.
+        // A later request is answered first.
         await fetch(`http://127.0.0.1:${port}/api/v1/pods`).then((response) => response.text())
         t.equal(text, '', `${method} of ${name} waits for the rest`)
         socket.write(last)

@@ -1,7 +1,6 @@
 /**
- * Tests of the attributes by which a request is judged. The expected values are those of kubernetes/apiserver's own
- * request info resolver (k8s.io/apiserver v0.37.2), which was asked for every line of the first table; the second holds
- * where we differ.
+ * Tests the attributes by which a request is authorized. The expected values of the first table come from
+ * kubernetes/apiserver's own request info resolver (k8s.io/apiserver v0.37.2); the second lists where we differ.
  */
 import t from 'tap'
 import { parseRequestPath } from '../../../../src/kubernetes/dialect/request-path.js'
@@ -71,10 +70,10 @@ const LIKE_THE_API_SERVER: readonly Row[] = [
 ]
 
 const OTHERWISE: readonly Row[] = [
-  // The request deletes no other object, so the selected name counts, but never as a namespace.
+  // Deletes only the selected object, so the selected name counts, but never as a namespace.
   ['DELETE', `${PODS}?${P1}`, 'deletecollection', 'pods', '', 'a', 'p1'],
   ['DELETE', '/api/v1/namespaces?fieldSelector=metadata.name%3Da', 'deletecollection', 'namespaces', '', '', 'a'],
-  // Answered with 405 for everybody. In the API server the verb is "watch".
+  // 405 for everybody. In the API server the verb is "watch".
   ['DELETE', '/api/v1/watch/namespaces/a/pods/p1', 'delete', 'pods', '', 'a', 'p1'],
   // In the API server the verb is empty. Either way only a rule for every verb covers it.
   ['OPTIONS', `${PODS}?${P1}`, 'other', 'pods', '', 'a', ''],

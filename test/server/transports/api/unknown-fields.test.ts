@@ -1,4 +1,4 @@
-/** Fields of a later release: they stay in protobuf, and nothing else lacks them in silence. */
+/** Fields of a later release are preserved in protobuf, and no other format drops them silently. */
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import { encodeEnvelope } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'
@@ -16,7 +16,7 @@ const LATER = 'of a later release'
 
 const text = (number: number, value: string): Buffer => lengthDelimited(number, Buffer.from(value))
 
-/** A Pod whose `spec` (number 2) or whatever message has one more field. */
+/** A Pod whose `spec` (number 2) or other message has an extra field. */
 function pod(name: string, laterIn: 'spec' | 'metadata' | null): Buffer {
   const later = text(900, LATER)
   const none = Buffer.alloc(0)
@@ -68,7 +68,7 @@ void t.test(
       ['?fieldSelector=metadata.name=known', JSON_TYPE, false, false],
       ['?includeObject=Object', TABLE, true, false],
       ['?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1', JSON_TYPE, true, false],
-      // Nothing that is shown is missing.
+      // Nothing is missing from what is shown.
       ['', TABLE, false, false],
       ['', PARTIAL, false, false],
       ['/new-spec', PROTOBUF, false, true],

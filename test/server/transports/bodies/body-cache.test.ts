@@ -16,7 +16,7 @@ function setUp(slots: number, { maxBytes = 1e9, cacheBytes = 1_000_000 } = {}) {
   return { semaphore, clock, budget, told, bodies: new BodyCache({ maxBytes: cacheBytes, semaphore, budget }) }
 }
 
-/** A source that notes when it is read and when it is ended. */
+/** A source that records its reads and its end. */
 function source(count = 3) {
   const made = { pieces: 0, isLetGo: false }
   function* pieces(): Generator<Buffer, void, void> {

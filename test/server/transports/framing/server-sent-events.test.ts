@@ -1,4 +1,4 @@
-/** Server-sent events: the bytes, what an EventSource is told when things go wrong, and a real one in a browser. */
+/** Server-sent events: the bytes, what an EventSource receives when something fails, and a real one in a browser. */
 import { type IncomingMessage, get } from 'node:http'
 import t from 'tap'
 import { createEmbeddedUpstream } from '../../../../src/engine/upstream/embedded/embedded-upstream.js'
@@ -81,7 +81,7 @@ void t.test('events carry their type, their object, and an id only where a revis
     '- - id=-',
     'ADDED a id=-',
     'ADDED b id=-',
-    // The state is complete; a client that asked for no bookmarks gets no event that says so.
+    // The state is complete; a client that asked for no bookmarks gets no event for that.
     '- - id=3',
     'ADDED c id=-',
     'ADDED d id=-',
@@ -174,7 +174,7 @@ void t.test('a quiet stream sends its position without an event', async (t) => {
   const stream = await open(h, '')
   await stream.has(3)
   const elsewhere = h.put('configmaps/default/x', { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'x' } })
-  // The upstream's progress comes every few seconds; the next mark tells a revision without an event for pods.
+  // The upstream's progress comes every few seconds; the next mark carries a revision without an event for pods.
   for (let i = 0; i < 200 && stream.blocks.at(-1)?.id !== String(elsewhere); i++) {
     await clock.advanceInTurns(500, 100)
   }
@@ -223,7 +223,7 @@ void t.test("a browser's EventSource", async (t) => {
     await until(async () => (await seen()).includes('ADDED a'), 'the page sees it')
     await until(() => h.watchers === 0, 'the first connection has ended')
     for (let i = 0; i < 200; i++) h.put('pods/default/b', pod('b', { labels: { i: String(i) } }))
-    // All these events may be of one millisecond; the history is cut when the next event comes.
+    // All these events may fall within one millisecond; the history is trimmed at the next event.
     await pause(20)
     h.put('pods/default/b', pod('b', { labels: { i: 'last' } }))
     await until(async () => (await seen()).length >= 4, 'the page sees it')

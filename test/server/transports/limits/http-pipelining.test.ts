@@ -1,4 +1,4 @@
-/** Requests that a client sends before it has the answers to those before, over plain HTTP/1.1. */
+/** Pipelined requests over plain HTTP/1.1. */
 import { connect } from 'node:net'
 import t from 'tap'
 import { MAX_PIPELINED } from '../../../../src/server/transports/limits/http-pipelining.js'
@@ -8,13 +8,13 @@ import { pod } from '../../../support/pod.js'
 const objects = { 'pods/a/p': pod('p', { namespace: 'a' }) }
 const get = 'GET /api/v1/namespaces/a/pods/p HTTP/1.1\r\nHost: localhost\r\n\r\n'
 
-/** Sends them at once. @returns the number of answers when there are `enough`, or when the connection ended. */
+/** Sends all requests at once. @returns the number of answers once there are `enough`, or the connection has ended. */
 async function pipelined(url: string, requests: number, enough: number): Promise<{ answers: number; isOpen: boolean }> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   let heard = ''
   let isOpen = true
   const ended = new Promise<void>((resolve) => {
-    // What was sent and not read ends the connection with a reset.
+    // Sent but unread bytes end the connection with a reset.
     socket.on('error', () => undefined).on('close', () => resolve((isOpen = false) as unknown as void))
   })
   const answers = (): number => heard.split('HTTP/1.1 200').length - 1

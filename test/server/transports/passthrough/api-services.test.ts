@@ -1,4 +1,4 @@
-/** Tests of aggregated APIs without an API server in front: `--apiservice`, and APIService objects in etcd. */
+/** Tests aggregated APIs without an API server behind: `--apiservice`, and APIService objects in etcd. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -252,7 +252,7 @@ void t.test('an unreachable server is answered for with 503 and listed as stale,
     const { status, body, headers } = await ask(h, path, { method })
     t.equal(status, 503, `${method} ${path}`)
     t.match(body, { kind: 'Status', status: 'Failure', reason: 'ServiceUnavailable', code: 503 })
-    // The first request may have been sent over a kept connection, so it is not repeated.
+    // The first request may have been sent on a kept-alive connection, so it is not repeated.
     if (method === 'POST') t.equal(headers.get('retry-after'), '1', 'it was not sent')
   }
   t.same(

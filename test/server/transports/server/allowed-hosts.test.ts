@@ -1,5 +1,5 @@
 /**
- * Tests of the names by which clients may call the server, over HTTP/1.1, HTTP/2, WebSocket and server-sent events
+ * Tests the host names by which clients may reach the server, over HTTP/1.1, HTTP/2, WebSocket and server-sent events
  * (issue 18).
  */
 import { once } from 'node:events'

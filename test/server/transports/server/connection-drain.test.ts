@@ -1,4 +1,4 @@
-/** A draining server sends its clients elsewhere, on every kind of port; running answers end by themselves. */
+/** A draining server sends its clients elsewhere, on every kind of port; running answers finish on their own. */
 import { createServer, type ServerResponse } from 'node:http'
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Socket, connect as connectTcp } from 'node:net'
@@ -14,7 +14,7 @@ import { secureFlags } from '../../../support/secure-flags.js'
 const SECURE = [...secureFlags(), '--shutdown-watch-termination-grace-period', '300ms']
 const PODS = '/api/v1/pods'
 
-/** A connection of HTTP/1.1, and what it has received. */
+/** An HTTP/1.1 connection and the bytes received on it. */
 class Talk {
   text = ''
   isEnded = false

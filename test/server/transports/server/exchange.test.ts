@@ -1,4 +1,4 @@
-/** Answers as they leave over a connection: whoever does not take one does not keep it. */
+/** Answers while they are sent: a client that does not read an answer does not keep it in memory. */
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { connect as connectHttp2, constants, createServer as createHttp2Server } from 'node:http2'

@@ -1,4 +1,4 @@
-/** Tests of idle connections, at the ports themselves: they end, and those that only look idle stay. */
+/** Tests idle connections at the ports themselves: they are closed, and those that only look idle stay open. */
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Server, type Socket, connect } from 'node:net'
@@ -13,7 +13,7 @@ import { selfSignedCertificate } from '../../../support/issue-certificate.js'
 import { PREFACE, TYPE, frame, request, settings } from '../../../security/support/http2-frames.js'
 import { until } from '../../../support/until.js'
 
-/** Answers `/watch` with a stream that goes on, everything else at once. */
+/** Answers `/watch` with an open stream, everything else at once. */
 async function listen(
   t: Test,
   limits: Partial<ListenerLimits>,

@@ -1,4 +1,4 @@
-/** Tests of `--metrics-bind-address` (issue 22): a port that answers metrics and health, and nothing else. */
+/** Tests `--metrics-bind-address` (issue 22): a port that answers metrics and health, and nothing else. */
 import { writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { type IncomingMessage, type RequestOptions, request } from 'node:http'

@@ -1,7 +1,4 @@
-/**
- * The server finds out at its start whether it may write by Node's private handles, and watchers see the same either
- * way.
- */
+/** At start-up the server checks whether it may write through Node's private handles; watchers see the same either way. */
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -29,7 +26,7 @@ class Lines implements Logger {
 const MESSAGE = 'stream handles cannot be used: writing by the public API'
 const sound: HandleFinders = { socket: findSocketHandle, http2: findHttp2Handle }
 
-/** A handle that writes other bytes than it was given. */
+/** A handle that writes different bytes than it was given. */
 const wrapped = (handle: StreamHandle | null, change: (bytes: Buffer) => Buffer): StreamHandle | null =>
   handle && { writeBuffer: (request, bytes) => handle.writeBuffer(request, change(bytes)) }
 
@@ -106,10 +103,7 @@ void t.test('watchers of every transport receive the same bytes with handles and
   }
 })
 
-/**
- * Returns the bodies of a watch over each transport, from a server that commits the same small and large objects each
- * time.
- */
+/** Returns the bodies of a watch over each transport, from a server that always commits the same small and large objects. */
 async function fanOut(t: Test, flags: readonly string[]): Promise<Record<'http1' | 'http2' | 'webSocket', Buffer>> {
   const h = await startApp(t, { flags, objects: { 'pods/default/first': pod('first') } })
   const path = '/api/v1/pods?watch=1&resourceVersion=1'
@@ -141,7 +135,7 @@ async function fanOut(t: Test, flags: readonly string[]): Promise<Record<'http1'
   }
 }
 
-/** Decodes a body in HTTP/1.1's chunked coding, as far as its chunks are whole. */
+/** Decodes HTTP/1.1's chunked coding, as far as the chunks are complete. */
 function unchunk(text: string): string {
   let body = ''
   for (let at = 0; ;) {

@@ -1,6 +1,6 @@
 /**
- * Tests of a watch as gzip: it is correct to the last byte of its trailer, shared by a group, and readable by real
- * decoders as it comes.
+ * Tests gzip-compressed watches: correct to the last byte of the trailer, shared by a group, and readable by real
+ * decoders while they run.
  */
 import { execFile } from 'node:child_process'
 import { type IncomingMessage, get } from 'node:http'
@@ -19,7 +19,7 @@ import { EventReader, type SeenEvent, brief } from '../../../support/event-reade
 import { secureFlags } from '../../../support/secure-flags.js'
 
 const PODS = '/api/v1/pods'
-/** What makes a watch list, as client-go's informers do. */
+/** Makes a watch list, as client-go's informers do. */
 const LISTING = '&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan'
 const GZIP = { 'accept-encoding': 'gzip' }
 
@@ -36,7 +36,7 @@ async function bodyOf(response: AsyncIterable<unknown>): Promise<Buffer> {
   return Buffer.concat(parts)
 }
 
-/** Returns the lines of a gzip stream. @throws when its checksum, its length or anything in it is wrong. */
+/** Returns the lines of a gzip stream. @throws when its checksum, its length or anything else is wrong. */
 function linesOf(body: Buffer): readonly string[] {
   const lines = gunzipSync(body).toString().split('\n').filter(Boolean)
   return lines.map((line) => brief(JSON.parse(line) as SeenEvent))
@@ -137,7 +137,7 @@ void t.test('a watch is compressed only for clients that accept it, and that req
     [h, LISTING, GZIP, 'gzip'],
     [h, LISTING, {}, undefined],
     [h, '&sendInitialEvents=true&resourceVersionMatch=NotOlderThan', GZIP, undefined],
-    // It lists too: the API server takes version 0 for the same request.
+    // This is a watch list too: the API server treats version 0 the same.
     [h, '&allowWatchBookmarks=true&resourceVersion=0', GZIP, 'gzip'],
   ]
   for (const [app, query, headers, encoding] of rows) {

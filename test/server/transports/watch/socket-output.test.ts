@@ -1,7 +1,4 @@
-/**
- * Tests of JSON lines in HTTP/1.1 chunks that are written past Node's response, and of the cases in which they must not
- * be.
- */
+/** Tests JSON lines in HTTP/1.1 chunks that bypass Node's response, and the cases in which they must not. */
 import { Agent, type IncomingMessage, get } from 'node:http'
 import { type Socket, connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -27,7 +24,7 @@ async function watch(
   return { events: new EventReader(response), response }
 }
 
-/** A client on a raw socket that keeps what it receives. */
+/** A raw-socket client that keeps what it receives. */
 async function rawSocket(t: Test, port: number): Promise<{ socket: Socket; text: () => string; ended: Promise<void> }> {
   const socket = connect(port, '127.0.0.1')
   t.teardown(() => socket.destroy())

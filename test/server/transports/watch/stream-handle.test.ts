@@ -1,6 +1,6 @@
 /**
- * Tests of writes past `socket.write`: which sockets allow them, in which order bytes leave, and what happens when they
- * are not taken.
+ * Tests writes that bypass `socket.write`: which sockets allow them, in which order bytes leave, and what happens when
+ * the socket does not accept them.
  */
 import { once } from 'node:events'
 import { type ServerHttp2Stream, connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'

@@ -1,4 +1,4 @@
-/** Tests of HTTP/2, by ALPN over TLS and by prior knowledge on the plain port, with HTTP/1.1 beside it on both. */
+/** Tests HTTP/2, by ALPN over TLS and by prior knowledge on the plain port, with HTTP/1.1 next to it on both. */
 import { execFile } from 'node:child_process'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
 import { get as httpsGet } from 'node:https'
@@ -205,7 +205,7 @@ void t.test('a connection that does not say what it speaks is only waited for', 
   }
   await say('P')
   await say('RI')
-  // The bytes are no preface after all, and the parser of HTTP/1.1 refuses them.
+  // The bytes turn out not to be a preface, and the HTTP/1.1 parser rejects them.
   socket.write('ME / HTTP/1.1\r\n\r\n')
   t.match(await firstLine(socket), /^HTTP\/1\.1 400/)
   const patient = connectTcp(h.port, '127.0.0.1')

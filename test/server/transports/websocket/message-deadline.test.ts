@@ -1,4 +1,4 @@
-/** The time that a client may take for one message on a WebSocket: frames as clients mask them, cut at every byte. */
+/** The time limit for one message on a WebSocket: frames as clients mask them, cut at every byte. */
 import t from 'tap'
 import { MessageDeadline } from '../../../../src/server/transports/websocket/message-deadline.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'

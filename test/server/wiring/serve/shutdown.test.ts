@@ -1,4 +1,4 @@
-/** Readiness while the source is away, and what a server does between SIGTERM and its drain (issue 22). */
+/** Readiness while the source is down, and what a server does between SIGTERM and its drain (issue 22). */
 import { once } from 'node:events'
 import { type IncomingMessage, get } from 'node:http'
 import t from 'tap'
@@ -10,7 +10,7 @@ import { pod } from '../../../support/pod.js'
 import { until } from '../../../support/until.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 
-/** On a connection of its own: a drain closes those that clients keep. */
+/** On a new connection: a drain closes those that clients keep alive. */
 async function codeOf(url: string): Promise<number | undefined> {
   const [answer] = (await once(get(url, { agent: false }), 'response')) as [IncomingMessage]
   answer.resume()

@@ -1,4 +1,4 @@
-/** Signals that come while a server starts, when nobody can have waited for it to be ready (issue 22). */
+/** Signals that arrive while a server starts, before anybody can have waited for it to be ready (issue 22). */
 import t from 'tap'
 import { until } from '../../../support/until.js'
 import { startServer } from '../../../support/server-process.js'
@@ -8,7 +8,10 @@ const before = (code: string): { readonly NODE_OPTIONS: string } => ({
   NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}`,
 })
 
-/** Sends the process the signal once, when the first of its ports is open. What it listens on to try things out is none. */
+/**
+ * Sends the process the signal once, when the first of its ports is open. Listeners that it opens for self-checks do
+ * not count.
+ */
 const whenItListens = (signal: NodeJS.Signals): string => `
   import { Server } from 'node:net'
   const { listen } = Server.prototype

@@ -47,7 +47,7 @@ const warningOf = async (url: string, init?: RequestInit): Promise<string | null
   const response = await fetch(url, init)
   const warning = response.headers.get('warning')
   await response.body?.cancel()
-  // The header is UTF-8, of which fetch makes a character of each byte.
+  // The header is UTF-8; fetch makes a character of each byte.
   return warning === null ? null : Buffer.from(warning, 'latin1').toString()
 }
 

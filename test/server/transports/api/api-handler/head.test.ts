@@ -1,4 +1,4 @@
-/** HEAD is answered at once, without a body and without a watch; the next answer of the connection is a clean one. */
+/** HEAD is answered at once, without a body and without a watch, and leaves the connection clean for the next answer. */
 import { type ClientHttp2Session, connect as connectHttp2, type OutgoingHttpHeaders } from 'node:http2'
 import { type Socket, connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -82,7 +82,7 @@ const rows: readonly Row[] = [
   { promise: 'a document', path: '/apis', code: 200, contentType: 'application/json' },
 ]
 
-/** Large enough for several pieces of a list. */
+/** Large enough for a list in several pieces. */
 const objects = Object.fromEntries(
   ['a', 'b', 'c'].map((name) => [`pods/default/${name}`, pod(name, { status: { text: name.repeat(150_000) } })]),
 )
@@ -105,7 +105,7 @@ class Connection {
     this.socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`)
   }
 
-  /** Takes everything up to the empty line from what was received. */
+  /** Consumes the received bytes up to the empty line. */
   async head(): Promise<{ readonly code: number; readonly headers: ReadonlyMap<string, string> }> {
     await until(() => this.#heard.includes('\r\n\r\n'), 'an empty line')
     const end = this.#heard.indexOf('\r\n\r\n')

@@ -1,4 +1,7 @@
-/** Status and scale are read on every server; what an API server 0.37 answers for custom resources is in `test/reference/`. */
+/**
+ * Status and scale can be read on every server; the answers of an API server 0.37 for custom resources are in
+ * `test/reference/`.
+ */
 import t, { type Test } from 'tap'
 import { startApp } from '../../../../support/app.js'
 import { pod } from '../../../../support/pod.js'

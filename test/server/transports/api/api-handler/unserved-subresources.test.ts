@@ -1,4 +1,7 @@
-/** Requests that only a control plane with kubelets can answer are refused in words, whether writes are on or not. */
+/**
+ * Requests that only a control plane with kubelets can answer are refused with an explanation, whether writes are on or
+ * not.
+ */
 import t from 'tap'
 import { startApp } from '../../../../support/app.js'
 

@@ -1,4 +1,4 @@
-/** A 304 stands for a list as fresh as was asked for, from whose end a watch can begin. */
+/** A 304 means that the list is as fresh as requested, and that a watch can start from it. */
 import t from 'tap'
 import type { Revision } from '../../../../../src/engine/model/revision.js'
 import { startApp } from '../../../../support/app.js'

@@ -1,4 +1,7 @@
-/** A body is shared under all that it was made from: the definition and the history of the state, not those of a moment later. */
+/**
+ * The key of a shared body contains everything it was built from: the definition and history of its state, not those of
+ * a moment later.
+ */
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../../../src/engine/model/event.js'
 import { createEmbeddedUpstream } from '../../../../../src/engine/upstream/embedded/embedded-upstream.js'
@@ -23,7 +26,7 @@ function definition(given: string): object {
   }
 }
 
-/** A store that answers what its revision is only when it is let. */
+/** A store that reveals its revision only when the test lets it. */
 async function slowStore(t: Test) {
   const store = createEmbeddedUpstream()
   let open = Promise.resolve()
