@@ -1,9 +1,10 @@
 /**
- * The structure of `src/`, read from its imports. Seven rooms: `engine/` fans out and knows nothing of Kubernetes, of HTTP servers
- * or of options; `kubernetes/` is the dialect; `server/`, `fleet/`, `client/` and `cli/` are built on them; `support/` is below all.
- * Inside a room, stages import downwards too. There is no circle, not even of types.
+ * The structure of `src/`, checked through its imports. Seven rooms: `engine/` fans out and knows nothing of
+ * Kubernetes, of HTTP servers or of options; `kubernetes/` is the dialect; `server/`, `fleet/`, `client/` and `cli/`
+ * are built on them; `support/` is below all. Inside a room, stages also import only downwards. There are no import
+ * cycles, not even of types.
  *
- * Tests lie beside the mirror of their source, so that both are found from either.
+ * Tests mirror the paths of their sources, so that each can be found from the other.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
@@ -23,16 +24,16 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'engine/upstream': [],
   'engine/feed': ['engine/upstream'],
   'engine/cache': [],
-  // The reading arm and the feeding arm meet in the pipeline alone.
+  // The read side and the feed side meet only in the pipeline.
   'engine/broadcast': ['engine/cache', 'engine/facts'],
   'engine/pipeline': ['engine/feed', 'engine/upstream', 'engine/broadcast', 'engine/cache'],
   'client/reflector': [],
-  // Published on its own: nothing of the server comes with it.
+  // Published separately, without any of the server's code.
   client: ['client/reflector'],
   'kubernetes/codec': ['engine/facts'],
   'kubernetes/dialect': ['kubernetes/codec', 'engine/facts', 'engine/pipeline'],
   'kubernetes/upstream': ['client/reflector', 'engine/upstream'],
-  // A write goes straight to the upstream, past the caches, which see its event like anybody's.
+  // A write goes straight to the upstream, past the caches, which see its event like any other.
   'kubernetes/writes': ['kubernetes/dialect', 'kubernetes/codec', 'engine/upstream', 'engine/facts'],
   fleet: ['engine/feed', 'engine/upstream', 'engine/cache'],
   // Commands are clients of any server: they start without the server's code.
@@ -59,7 +60,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'engine/cache',
     'engine/upstream',
   ],
-  // A page beside the API, over the same transports and behind the same gate.
+  // A page next to the API, over the same transports and behind the same access checks.
   'server/ui': ['server/transports', 'server/metrics', 'server/auth', 'engine/pipeline', 'engine/broadcast'],
 }
 
@@ -67,7 +68,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
 const WIRING = 'server/wiring'
 const ENTRY = 'main.ts'
 
-/** Rooms whose folders are stages of their own. */
+/** Rooms whose folders are separate stages. */
 const SPLIT: ReadonlySet<string> = new Set(['engine', 'kubernetes', 'server'])
 
 /** Folders of tests that belong to no single source file. */

@@ -1,6 +1,6 @@
 /**
  * Stands in for the API server behind `--passthrough`, since no kube-apiserver runs in these tests: a plain server that
- * remembers the requests and answers as it is told.
+ * records the requests and gives the answers that the test sets.
  */
 import { once } from 'node:events'
 import http from 'node:http'
@@ -18,7 +18,7 @@ export interface SeenRequest {
   readonly rawHeaders: readonly string[]
   readonly body: string
   readonly trailers: Readonly<Record<string, string | undefined>>
-  /** The common name of the client's certificate; null when it showed none. */
+  /** The common name of the client's certificate; null without one. */
   readonly certificate: string | null
 }
 
@@ -72,7 +72,7 @@ export class ApiServerStandIn {
     return this.seen.at(-1)!
   }
 
-  /** @param port where it was, after `close`. Default: one that stays free meanwhile. */
+  /** @param port the previous one, to listen again after `close`. Default: one that stays reserved. */
   async listen(port?: number): Promise<void> {
     this.#server.listen(port ?? (await freePort()), '127.0.0.1')
     await once(this.#server, 'listening')

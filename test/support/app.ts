@@ -1,6 +1,6 @@
 /**
- * Starts the whole server in this process, on free ports, over an upstream of the test. Time is real, because sockets
- * are; a test waits for what it wants to see (`until`), never for a time.
+ * Starts the whole server in this process, on free ports, over an upstream that the test controls. Time is real,
+ * because sockets are; a test waits for a condition (`until`), never for a time.
  */
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
@@ -21,26 +21,26 @@ export interface AppHarnessOptions {
    * otherwise.
    */
   readonly flags?: readonly string[]
-  /** Settings that replace those of the flags, unchecked: for values below an option's minimum. */
+  /** Settings that override those of the flags without validation: for values below an option's minimum. */
   readonly config?: Partial<Config>
   /** Default: an empty embedded one, without the demo's writer. */
   readonly upstream?: Upstream
   /** The initial objects, by their key under `/registry/`. */
   readonly objects?: Readonly<Record<string, object>>
-  /** false: do not wait until everything has been listed. */
+  /** false: do not wait for the initial lists. */
   readonly ready?: boolean
-  /** Behind `--upstream`. Default: as the flags say. */
+  /** For `--upstream`. Default: as the flags say. */
   readonly server?: RemoteApiServer
-  /** Default: real time, because sockets are real; a virtual one for what happens once a minute. */
+  /** Default: real time, because sockets are real; a virtual clock for things that happen once a minute. */
   readonly clock?: Clock
-  /** Default: nothing is written. */
+  /** Default: no log. */
   readonly logger?: Logger
 }
 
 export interface AppHarness {
   readonly app: Process
   readonly config: Config
-  /** The controls of the embedded upstream; they change nothing that is read when the test brought its own upstream. */
+  /** The controls of the embedded upstream; they have no effect when the test supplies its own upstream. */
   readonly upstream: EmbeddedControls
   readonly port: number
   /** `http://127.0.0.1:PORT` */
@@ -51,20 +51,20 @@ export interface AppHarness {
   readonly secureUrl: string
   /** Stores an object, which needs its metadata. @param key under `/registry/`: `pods/default/web-0`. */
   put(key: string, object: object): Revision
-  /** Several keys in one revision; null deletes. */
+  /** Commits several keys in one revision; null deletes. */
   commit(objects: Readonly<Record<string, object | null>>): Revision
   delete(key: string): Revision
-  /** Running watches of all resources. */
+  /** The number of running watches of all resources. */
   readonly watchers: number
 }
 
 export async function startApp(t: Test, options: AppHarnessOptions = {}): Promise<AppHarness> {
   const { flags = [] } = options
-  // Whoever authenticates callers has to say who may read what; few tests are about that.
+  // With authentication, an authorization mode is required; few tests are about that.
   const mode = flags.some((flag) => flag.startsWith('--authorization-mode')) ? [] : ['--authorization-mode=AlwaysAllow']
   const loaded = load(['--port', '0', ...mode, ...flags], {}, (path) => readFileSync(path, 'utf8'))
   if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
-  // Writes are off unless a test asks for them: most tests are about reading, over any upstream.
+  // Writes are off by default: most tests are about reads, over any upstream.
   const enableWrites = options.flags?.some((flag) => flag.startsWith('--enable-writes')) ?? false
   const config = { ...loaded.config, enableWrites, ...options.config }
   const clock = options.clock === undefined ? {} : { clock: options.clock }

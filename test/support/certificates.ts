@@ -1,4 +1,4 @@
-/** A certificate authority for one test, made by openssl: a server at 127.0.0.1 and localhost, and clients by name. */
+/** A certificate authority for one test, run by openssl: a server at 127.0.0.1 and localhost, and clients by name. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,9 +12,9 @@ export interface CertificatePair {
 }
 
 export interface CertificateAuthority {
-  /** Path of its own certificate. */
+  /** Path of the authority's certificate. */
   readonly ca: string
-  /** For 127.0.0.1 and localhost, or for these names alone, in openssl's form: `DNS:example.org`. */
+  /** For 127.0.0.1 and localhost, or only for these names, in openssl's form: `DNS:example.org`. */
   server(names?: string): CertificatePair
   /** `organizations` are the groups a Kubernetes authenticator reads. */
   client(commonName: string, organizations?: readonly string[]): CertificatePair

@@ -1,19 +1,19 @@
-/** A real browser for a test: Debian's Chromium, headless, with nothing it would fetch on its own. */
+/** A real browser for tests: Debian's Chromium, headless, without background downloads. */
 import { existsSync } from 'node:fs'
 import { type Browser, type Page, chromium } from 'playwright-core'
 import root, { type Test } from 'tap'
 
 const EXECUTABLE = '/usr/bin/chromium'
 
-/** One for all tests of a file, since it takes longer to start than most of them. */
+/** One browser for all tests of a file, since it takes longer to start than most of them. */
 let browser: Promise<Browser> | null = null
 
-/** A page at `url` with a profile of its own, closed at the end of the test. */
+/** A page at `url` with its own profile, closed at the end of the test. */
 export async function openPage(t: Test, url: string): Promise<Page> {
   if (!existsSync(EXECUTABLE)) throw new Error(`this test needs a browser at ${EXECUTABLE}: apt-get install chromium`)
   browser ??= launch()
   const page = await (await browser).newPage()
-  // A machine that is busy with other tests is slow.
+  // A machine busy with other tests is slow.
   page.setDefaultTimeout(90_000)
   t.teardown(() => page.close())
   await page.goto(url)

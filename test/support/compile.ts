@@ -1,6 +1,6 @@
 /**
- * Compiles sources into `.build/`, each into a module of its own, where they have changed. Types are not checked here:
- * `npm run check:types` does that.
+ * Compiles changed sources into `.build/`, one module per source. Types are not checked here: `npm run check:types`
+ * does that.
  */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { compiledPath } from './compiled-path.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** @param sources relative to the root. @throws Error when one of them is not TypeScript. */
+/** @param sources relative to the root. @throws Error when one of them does not parse. */
 export async function compile(sources: Iterable<string>): Promise<void> {
   const entryPoints = [...sources].filter((source) => !isCompiled(source))
   if (entryPoints.length === 0) return

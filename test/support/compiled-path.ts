@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 
 const build = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The absolute path of the module that a source is compiled to. */
+/** The absolute path of a source's compiled module. */
 export function compiledPath(source: string): string {
   return join(build, source.replace(/\.ts$/, '.js'))
 }

@@ -17,7 +17,7 @@ void t.test('the checksums of parts combine to the checksum of the whole', (t) =
     if (crc !== crc32(whole) || together.crc !== crc || together.length !== whole.length) {
       t.fail(`round ${round}: ${parts.map(({ length }) => length).join('+')}`)
     }
-    // Joined parts shift what is before them as the whole does.
+    // Joined parts shift a preceding checksum as the whole does.
     if (appendedCrc(12_345, together) !== appendedCrc(12_345, checksumOf(whole))) t.fail(`round ${round}: shift`)
   }
   t.pass('200 rounds')

@@ -100,7 +100,7 @@ void t.test('events that etcd’s own watch lost are known from the revisions th
   t.teardown(() => recorder.close())
   const writer = new EtcdWriter([etcd])
   const revisions: number[] = []
-  // One at a time, so that each has a line of its own.
+  // One at a time, so that each gets its own line.
   for (let n = 0; n < 6; n++) {
     const revision = await writer.put(`/registry/pods/a/${n}`, { n })
     revisions.push(revision)

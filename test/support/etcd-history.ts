@@ -1,11 +1,11 @@
 /**
- * etcd's own history, read with another client: the log that watchers of a real etcd are judged by.
+ * etcd's own history, read with a separate client: the log against which watchers of a real etcd are checked.
  *
  * It uses etcd's JSON gateway with Node's `http`, so no client of ours can hide its own mistakes. It starts before the
- * test writes, because what is compacted meanwhile could not be read at the end; after a broken connection it resumes
- * after the last revision. It watches every key, so that a key written at the end shows when everything has come.
+ * test writes, because compacted revisions cannot be read at the end; after a broken connection it resumes after the
+ * last revision. It watches every key, so that a key written at the end shows that everything has arrived.
  *
- * An etcd whose history goes back (restored from a backup) is another history: one recorder for each.
+ * An etcd restored from a backup has another history, which needs its own recorder.
  */
 import http from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -47,14 +47,15 @@ interface WireWatchResponse {
   }[]
 }
 
-/** Under no prefix that a test serves. */
+/** Outside every prefix that a test serves. */
 const endKey = '/distributary-test/end-of-history'
 
-/** base64 of a single zero byte: from the first key, and to the last. */
+/** base64 of a single zero byte: from the first key to the last. */
 const everyKey = { key: 'AA==', range_end: 'AA==' }
 
 /**
- * Starts at `firstRevision`, by default with everything that etcd has not compacted. Returns when etcd took the watch.
+ * Starts at `firstRevision`, by default with everything that etcd has not compacted. Returns when etcd has confirmed
+ * the watch.
  */
 export async function recordEtcdHistory(etcd: Etcd, firstRevision?: Revision): Promise<EtcdHistoryRecorder> {
   const recorder = new EtcdHistoryRecorder(etcd, firstRevision ?? toRevision(1))
@@ -65,7 +66,7 @@ export async function recordEtcdHistory(etcd: Etcd, firstRevision?: Revision): P
 export class EtcdHistoryRecorder {
   readonly #etcd: Etcd
   readonly #batches: Batch[] = []
-  /** The items of etcd's own watch as they came; the ids are whole keys. */
+  /** The items of etcd's own watch in order of arrival; the ids are whole keys. */
   readonly #items: ObjectItem[] = []
   #initial: ReadonlyMap<Key, { value: Buffer; revision: Revision }> = new Map()
   #firstRevision: Revision
@@ -79,7 +80,7 @@ export class EtcdHistoryRecorder {
     this.#firstRevision = firstRevision
   }
 
-  /** @param mayStartLater when history is compacted: start at what is left, with the state there. */
+  /** @param mayStartLater when history is compacted: start at the oldest available revision, with the state there. */
   async start(mayStartLater: boolean): Promise<void> {
     const compacted = await this.#open()
     if (compacted === null) return
@@ -90,9 +91,9 @@ export class EtcdHistoryRecorder {
   }
 
   /**
-   * Everything until now. Writes one key of its own, away from what tests serve.
+   * Returns everything until now. Writes one key of its own, outside the prefixes that tests serve.
    *
-   * @param commits what etcd has said it did, to whoever wrote: what its own watch has lost of that is put back.
+   * @param commits those that etcd acknowledged to the writers: what its own watch has lost of them is added.
    * @throws Error when history was lost to a compaction.
    */
   async finish(commits: readonly Commit[] = [], describe: Describe = describeJson): Promise<ReferenceHistory> {
@@ -120,9 +121,9 @@ export class EtcdHistoryRecorder {
   }
 
   /**
-   * Returns what etcd's own watch sent for a prefix, in its order, as a record to be judged like any other. A reference
-   * made of the same events shows what etcd sent twice or out of order; events that it lost show where the reference
-   * knows of the commits.
+   * Returns what etcd's own watch sent for a prefix, in order of arrival, as a record to validate like any other. A
+   * reference made of the same events shows what etcd sent twice or out of order; lost events show where the reference
+   * includes the commits.
    */
   control(prefix: Key): WatchRecord {
     const items = this.#items
@@ -132,7 +133,7 @@ export class EtcdHistoryRecorder {
     return { name: 'etcd itself', scope: { prefix }, start, items, end: 'cut', requestedAtMs: 0 }
   }
 
-  /** Why the recorder cannot go on: the history was compacted while it was disconnected, or did not come in time. */
+  /** Why the recorder cannot continue: the history was compacted while it was disconnected, or did not arrive in time. */
   get failure(): Error | null {
     return this.#failure
   }
@@ -142,7 +143,7 @@ export class EtcdHistoryRecorder {
     this.#request?.destroy()
   }
 
-  /** Everything up to here has been told. */
+  /** Everything up to this revision has been received. */
   get revision(): Revision {
     return this.#newest
   }
@@ -165,11 +166,12 @@ export class EtcdHistoryRecorder {
   }
 
   /**
-   * Resolves with null when etcd took the watch, with the compact revision when it cannot. Rejects when nobody answers.
+   * Resolves with null when etcd has confirmed the watch, or with the compact revision when it cannot. Rejects when
+   * nobody answers.
    */
   async #open(): Promise<Revision | null> {
     const start = nextRevision(this.#newest)
-    // etcd says "created" in any case, and only some 100 ms later that the revision is compacted.
+    // etcd always confirms the creation, and reports only some 100 ms later that the revision is compacted.
     const isCompacted = await this.#isCompacted(start)
     return new Promise((resolve, reject) => {
       let isTaken = false
@@ -205,7 +207,7 @@ export class EtcdHistoryRecorder {
     })
   }
 
-  /** After a lost connection, until etcd is back. */
+  /** Reconnects after a lost connection, until etcd is back. */
   async #reopen(): Promise<void> {
     while (!this.#isClosed && this.#failure === null) {
       await delay(100)
@@ -214,7 +216,7 @@ export class EtcdHistoryRecorder {
         if (compacted !== null) this.#failure = new Error(`etcd compacted to ${compacted} while its history was away`)
         return
       } catch {
-        // Etcd is not back yet.
+        // etcd is not back yet.
       }
     }
   }

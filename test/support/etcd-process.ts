@@ -1,9 +1,10 @@
 /**
- * A real etcd for one test: its own data directory, free loopback ports, gone when the test ends, however it ends.
+ * A real etcd for one test, with its own data directory and free loopback ports; it ends with the test, however that
+ * ends.
  *
- * `ETCD_BIN` names the binary, else `etcd` from PATH. A kill leaves the data directory, so that `restart` finds the
- * same etcd again on the same ports. Administration (compaction, users, roles) goes over etcd's JSON gateway, so that
- * nothing of the client under test is needed to set a test up.
+ * `ETCD_BIN` names the binary, else `etcd` from PATH. A kill leaves the data directory, so that `restart` continues
+ * with the same etcd on the same ports. Administration (compaction, users, roles) goes through etcd's JSON gateway, so
+ * that tests are set up without the client under test.
  */
 import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,25 +19,25 @@ import { until } from './until.js'
 
 export const etcdBinary = process.env['ETCD_BIN'] ?? 'etcd'
 
-/** In memory where there is such a place: etcd before 3.5 cannot be told to leave out its fsync, a disk's is slow. */
+/** In memory where possible: etcd before 3.5 cannot skip fsync, which is slow on disks. */
 const dataRoot = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 export interface EtcdOptions {
-  /** Further flags, after ours. */
+  /** Further flags, after the default ones. */
   readonly flags?: readonly string[]
-  /** Serve clients over TLS, and ask them for a certificate when `clientCa` is there. Paths of PEM files. */
+  /** Serve clients over TLS, and require client certificates when `clientCa` is set. Paths of PEM files. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string }
-  /** The ports at which members find each other, given the ports at which they listen for peers. Default: the same. */
+  /** The peer ports that members advertise, given those on which they listen. Default: the same. */
   readonly peerPorts?: (ports: readonly number[]) => Promise<readonly number[]>
-  /** Where each member runs, in place of this machine's loopback. */
+  /** Where each member runs, instead of this machine's loopback. */
   readonly hosts?: readonly EtcdHost[]
-  /** The folder of the data, in place of one in memory. */
+  /** The folder of the data, instead of one in memory. */
   readonly dataRoot?: string
 }
 
 export interface EtcdHost {
   readonly address: string
-  /** What runs a program there: `ip netns exec NAME`. */
+  /** The prefix that runs a program there: `ip netns exec NAME`. */
   readonly command: readonly string[]
 }
 
@@ -45,52 +46,51 @@ const LOOPBACK: EtcdHost = { address: '127.0.0.1', command: [] }
 export interface EtcdProcess {
   /** The URL for clients: `http://127.0.0.1:PORT`, or https. */
   readonly url: string
-  /** Serves /metrics and /health in plain HTTP, whatever the clients' port speaks. */
+  /** Serves /metrics and /health over plain HTTP, whatever the client port speaks. */
   readonly metricsUrl: string
   readonly pid: number
-  /** SIGKILL by default; SIGSTOP and SIGCONT return at once, what kills returns when it is dead. */
+  /** SIGKILL by default; returns after the exit for signals that kill, at once for SIGSTOP and SIGCONT. */
   kill(signal?: NodeJS.Signals): Promise<void>
   /**
-   * Again on the same data and the same ports, with other `flags` in place of those of its options where given; kills
-   * it first if it runs. Returns when it answers.
+   * Restarts it on the same data and ports, killing it first if it runs; `flags` replace those of its options. Returns
+   * when it answers.
    */
   restart(flags?: readonly string[]): Promise<void>
   stop(): Promise<void>
-  /** Every sample of /metrics by its name, labels included as they stand there: `name{label="x"}`. */
+  /** Every sample of /metrics by its name with labels: `name{label="x"}`. */
   metrics(): Promise<ReadonlyMap<string, number>>
-  /** A call to etcd's JSON gateway: `call('kv/compaction', { revision: 5 })`. */
+  /** Calls etcd's JSON gateway: `call('kv/compaction', { revision: 5 })`. */
   call(path: string, body: object, token?: string): Promise<Record<string, unknown>>
-  /** Forgets the history below `revision`, and returns when it is forgotten. */
+  /** Compacts the history below `revision`, and returns when that is done. */
   compact(revision: number): Promise<void>
-  /** A backup, by etcdctl. @param path of a file that is not there yet. */
+  /** Saves a backup with etcdctl. @param path of a file that does not exist yet. */
   saveSnapshot(path: string): Promise<void>
   /**
-   * Kills it, puts a backup in the place of its data, and starts it again. By default with the flags it was first
-   * started with, which gives it the same cluster id as before; another `token` gives it another. `flags` are further
-   * ones of the restoring program.
+   * Kills it, replaces its data with a backup, and starts it again, by default with its first flags, which give it the
+   * same cluster id as before; another `token` gives it another. `flags` are further flags of the restoring program.
    */
   restoreSnapshot(path: string, token?: string, flags?: readonly string[]): Promise<void>
   /**
-   * A backup as of a disk: stops it, copies its data, and starts it again.
+   * A disk backup: stops it, copies its data, and starts it again.
    *
-   * @param path of a folder that is not there yet.
+   * @param path of a folder that does not exist yet.
    */
   saveData(path: string): Promise<void>
-  /** Kills it, puts such a copy in the place of its data, and starts it again. */
+  /** Kills it, replaces its data with such a copy, and starts it again. */
   restoreData(path: string): Promise<void>
   /** Kills it, removes its data, and starts it again: with the same cluster id, at revision 1. */
   loseData(): Promise<void>
-  /** The last lines etcd logged: for the message of a failing test. */
+  /** The last lines of its log, for failure messages. */
   output(): string
 }
 
-/** A single etcd that answers. */
+/** Starts a single etcd, and waits until it answers. */
 export async function startEtcd(t: Test, options: EtcdOptions = {}): Promise<EtcdProcess> {
   const [etcd] = await startCluster(t, 1, options)
   return etcd!
 }
 
-/** Three members of one cluster, once they have a leader. */
+/** Starts a cluster of three members, and waits for a leader. */
 export async function startEtcdCluster(t: Test, options: EtcdOptions = {}): Promise<readonly EtcdProcess[]> {
   return startCluster(t, 3, options)
 }
@@ -103,7 +103,7 @@ async function startCluster(t: Test, size: number, options: EtcdOptions): Promis
     await Promise.all(members.map((member) => member.stop()))
     await rm(directory, { recursive: true, force: true })
   })
-  // Ports are free when they are asked for, not when etcd binds them: with another test's server in between, try again.
+  // Ports are free when they are chosen, not when etcd binds them: if another test's server took one, try again.
   for (let attempt = 1; ; attempt++) {
     const ports = await freePorts(size * 3)
     const peerPorts = Array.from({ length: size }, (_, i) => ports[i * 3 + 1]!)
@@ -136,9 +136,9 @@ async function startCluster(t: Test, size: number, options: EtcdOptions): Promis
 }
 
 /**
- * One more member of a running cluster, which learns and does not vote. It runs when this returns.
+ * Adds a learner, a non-voting member, to a running cluster.
  *
- * @returns the process and the id by which the cluster promotes or removes it.
+ * @returns the running process and the id with which the cluster promotes or removes it.
  */
 export async function startLearner(
   t: Test,
@@ -149,7 +149,7 @@ export async function startLearner(
   const [client = 0, peerPort = 0, metrics = 0] = await freePorts(3)
   const add = { peerURLs: [`http://127.0.0.1:${peerPort}`], isLearner: true }
   let answer = null as AddedMember | null
-  // A cluster whose members have just found each other takes no new one.
+  // A newly formed cluster rejects new members for a while.
   await until(async () => {
     answer = (await cluster.call('cluster/member/add', add)) as unknown as AddedMember
     return true
@@ -261,7 +261,7 @@ class Member implements EtcdProcess {
     }
   }
 
-  /** Health is a linearizable read of etcd's own: it has a leader, and answers. */
+  /** etcd's health is a linearizable read: it has a leader, and answers. */
   async #isHealthy(): Promise<boolean> {
     try {
       const response = await fetch(`${this.metricsUrl}/health`, { signal: AbortSignal.timeout(2_000) })
@@ -323,7 +323,7 @@ class Member implements EtcdProcess {
     await rm(this.#dataDirectory, { recursive: true, force: true })
     const where = [`--data-dir=${this.#dataDirectory}`, `--initial-cluster-token=${token}`]
     const restore = ['snapshot', 'restore', path, ...this.#identity, ...where, ...flags]
-    // Each version reads the backups of its own time only.
+    // Each version reads only backups of its own time.
     await (restoresItself() ? run(etcdBinary, restore) : run('etcdctl', restore))
     await this.start()
   }
@@ -359,7 +359,7 @@ async function run(command: string, args: readonly string[]): Promise<void> {
   })
 }
 
-/** Those that `npm run test:etcd` builds have the restoring half of etcdutl in them. */
+/** The binaries built by `npm run test:etcd` include the restore command of etcdutl. */
 function restoresItself(): boolean {
   const { stdout, stderr } = spawnSync(etcdBinary, ['snapshot', 'restore', '--help'], { encoding: 'utf8' })
   return `${stdout}${stderr}`.includes('--bump-revision')
@@ -367,7 +367,7 @@ function restoresItself(): boolean {
 
 let help: string | null = null
 
-/** etcd refuses to start on a flag it does not know, and its versions know different ones. */
+/** etcd refuses to start with an unknown flag, and its versions know different ones. */
 function knowsFlag(name: string): boolean {
   help ??= ((): string => {
     const run = spawnSync(etcdBinary, ['--help'], { encoding: 'utf8' })
@@ -376,7 +376,7 @@ function knowsFlag(name: string): boolean {
   return new RegExp(`--(experimental-)?${name}\\b`).test(help)
 }
 
-/** A flag that was an experiment in older versions of etcd. @param flag without dashes: `name=value`. */
+/** A flag that was experimental in older versions of etcd. @param flag without dashes: `name=value`. */
 export function graduatedFlag(flag: string): string {
   const name = flag.split('=', 1)[0]!
   return knowsFlag(name) && !knowsFlag(`experimental-${name}`) ? `--${flag}` : `--experimental-${flag}`

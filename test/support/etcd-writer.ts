@@ -1,16 +1,15 @@
 /**
- * Writes to a real etcd as another program would: over its JSON gateway, with no code of ours in between, and keeps
- * what etcd answered, for the validators. A write whose answer never came may have happened or not: etcd's own history
- * tells.
+ * Writes to a real etcd as another program would, through its JSON gateway and without any of our code, and records
+ * etcd's answers for the validators. A write without an answer may or may not have happened: etcd's own history tells.
  */
 import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import type { EtcdProcess } from './etcd-process.js'
 import type { WriteRecord } from './history.js'
 
-/** An object becomes JSON, text and bytes go as they are, null deletes. */
+/** Objects become JSON, text and bytes are stored unchanged, null deletes. */
 export type Written = object | string | Buffer | null
 
-/** A commit as etcd reported it: the keys of one revision; null for a deleted one. */
+/** A commit as etcd reported it: the keys of one revision; null for a deleted key. */
 export interface Commit {
   readonly revision: Revision
   readonly values: ReadonlyMap<string, Buffer | null>
@@ -18,9 +17,9 @@ export interface Commit {
 
 export class EtcdWriter {
   readonly writes: WriteRecord[] = []
-  /** Those that changed something. */
+  /** Writes that changed something. */
   readonly commits: Commit[] = []
-  /** Writes that were not answered. */
+  /** The number of writes without an answer. */
   unanswered = 0
   readonly #members: readonly Pick<EtcdProcess, 'url'>[]
   #at = 0
@@ -29,7 +28,7 @@ export class EtcdWriter {
     this.#members = members
   }
 
-  /** One revision, at most 128 keys of any prefix. @throws Error when no member answers in time. */
+  /** Writes one revision of at most 128 keys. @throws Error when no member answers in time. */
   async commit(values: Readonly<Record<string, Written>>, timeoutMs = 10_000): Promise<Revision> {
     const success = Object.entries(values).map(([key, value]) =>
       value === null
@@ -47,7 +46,7 @@ export class EtcdWriter {
     return await this.commit({ [key]: value })
   }
 
-  /** As `commit`, but an etcd that is away is no error: null. */
+  /** Like `commit`, but returns null when etcd is unavailable. */
   async tryCommit(values: Readonly<Record<string, Written>>, timeoutMs = 1_000): Promise<Revision | null> {
     try {
       return await this.commit(values, timeoutMs)
@@ -57,7 +56,7 @@ export class EtcdWriter {
     }
   }
 
-  /** Many keys, a hundred to a transaction, four transactions at once. */
+  /** Writes many keys, a hundred per transaction, four transactions at a time. */
   async fill(values: ReadonlyMap<string, Written>): Promise<void> {
     const entries = [...values]
     const batches: Record<string, Written>[] = []
@@ -68,7 +67,7 @@ export class EtcdWriter {
     await Promise.all([lane(), lane(), lane(), lane()])
   }
 
-  /** Deletes of what was not there change nothing, and alone have no revision of their own. */
+  /** Deleting a missing key changes nothing, and on its own creates no revision. */
   #keep(revision: Revision, values: Readonly<Record<string, Written>>, responses: readonly WireResponse[]): void {
     const done = Object.entries(values).flatMap(([key, value], i): [string, Buffer | null][] => {
       if (value !== null) return [[key, asBytes(value)]]

@@ -1,4 +1,4 @@
-/** Watch events out of a stream of bytes that holds one JSON object per line, whatever carried it. */
+/** Reads watch events from a stream of bytes with one JSON object per line, over any transport. */
 import type { Readable } from 'node:stream'
 
 export interface SeenEvent {
@@ -17,7 +17,7 @@ export interface SeenEvent {
 
 export class EventReader {
   readonly events: SeenEvent[] = []
-  /** How the stream ended; null: not yet. */
+  /** How the stream ended; null while it runs. */
   ending: 'clean' | 'broken' | null = null
   #text = ''
   #wake: () => void = () => {}
@@ -30,7 +30,7 @@ export class EventReader {
     stream.on('close', () => this.#end('broken'))
   }
 
-  /** The first `count` events. @throws Error with what there was when the stream ends or is silent before that. */
+  /** The first `count` events. @throws Error with the events so far when the stream ends or is silent before that. */
   async first(count: number, withinMs = 10_000): Promise<readonly SeenEvent[]> {
     await this.#until(() => this.events.length >= count, `${count} events`, withinMs)
     return this.events.slice(0, count)
@@ -73,7 +73,7 @@ export class EventReader {
   }
 }
 
-/** `ADDED web-0@7`, for messages and for comparisons that are about order. */
+/** `ADDED web-0@7`, for messages and for comparing order. */
 export function brief({ type, object }: SeenEvent): string {
   return `${type} ${object.metadata.name ?? ''}@${object.metadata.resourceVersion ?? ''}`
 }

@@ -1,4 +1,4 @@
-/** Who is next when several flows queue: time is shared, and nothing is lost. */
+/** The order of service when several flows queue: time is shared, and nothing is lost. */
 import t from 'tap'
 import { FairQueue } from '../../src/support/fair-queue.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'

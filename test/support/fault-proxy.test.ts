@@ -3,7 +3,7 @@ import net from 'node:net'
 import t, { type Test } from 'tap'
 import { type FaultProxy, startFaultProxy } from './fault-proxy.js'
 
-/** An echo server, and a proxy before it. */
+/** An echo server behind a proxy. */
 async function setUp(t: Test) {
   const sockets: net.Socket[] = []
   const server = net.createServer((socket) => {
@@ -56,12 +56,12 @@ async function connect(t: Test, proxy: FaultProxy): Promise<Client> {
   return client
 }
 
-/** With an error or without. */
+/** Resolves on close, with an error or without. */
 function closed(socket: net.Socket): Promise<void> {
   return new Promise((resolve) => socket.on('close', () => resolve()))
 }
 
-/** Long enough for loopback to have brought what it was going to bring. */
+/** Long enough for loopback to deliver what is in flight. */
 const shortWhile = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 50))
 
 void t.test('bytes pass both ways unchanged, many at once and in order', async (t) => {
@@ -136,7 +136,7 @@ void t.test('a cut after N bytes lets exactly those through', async (t) => {
     await client.receives(1_005)
     t.equal(client.ended, null)
     client.socket.write(Buffer.alloc(1_000))
-    // An RST right behind data is heard as an end by libuv, so how it ended is not told apart here.
+    // libuv reports an RST right behind data as an end, so how it ended is not distinguished here.
     t.not(await client.ends(), null)
     t.equal(client.received.length, 5 + 1_234)
   }

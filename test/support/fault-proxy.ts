@@ -1,21 +1,21 @@
 /**
- * A TCP proxy on loopback that does to connections what networks do: it stalls, cuts, delays and refuses them.
+ * A TCP proxy on loopback that injects network faults: it stalls, cuts, delays and refuses connections.
  *
- * It knows bytes, not protocols, so it stands before etcd, NATS and distributary alike. Faults hold for the connections
- * there are and, where it says so, for new ones. Real time: what it delays, it delays with the system's timers.
+ * It forwards bytes and knows no protocols, so it works for etcd, NATS and distributary alike. Faults affect existing
+ * connections and, where documented, new ones. Delays use real time.
  */
 import net from 'node:net'
 import { freePort } from './free-port.js'
 
 export type Direction = 'to-server' | 'to-client'
-/** A FIN ends a connection politely, an RST breaks it. */
+/** A FIN closes a connection gracefully, an RST breaks it. */
 export type Cut = 'fin' | 'rst'
 
 export interface FaultProxyOptions {
   readonly targetPort: number
   /** Default: 127.0.0.1. */
   readonly targetHost?: string
-  /** Identifies the caller of a connection by the first bytes that its client sends; null when they do not tell. */
+  /** Identifies the caller of a connection by the first bytes from its client; null when they do not identify one. */
   readonly callerOf?: (firstBytes: Buffer) => string | null
 }
 
@@ -25,7 +25,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   return proxy
 }
 
-/** Chunks on their way through the latency; the source is not read beyond that. */
+/** Chunks delayed by the latency; beyond this the source is not read. */
 const maxQueuedChunks = 1024
 
 const directions: readonly Direction[] = ['to-server', 'to-client']
@@ -34,7 +34,7 @@ export class FaultProxy {
   readonly #options: FaultProxyOptions
   readonly #connections = new Set<Connection>()
   readonly #stalled = new Set<Direction>()
-  /** The stalled directions of single callers. */
+  /** The stalled directions of individual callers. */
   readonly #stalledCallers = new Map<string, ReadonlySet<Direction>>()
   #server: net.Server | null = null
   #port = 0
@@ -46,7 +46,7 @@ export class FaultProxy {
     this.#options = options
   }
 
-  /** Stays the same when it refuses for a while. */
+  /** Stays the same while connections are refused. */
   get port(): number {
     return this.#port
   }
@@ -55,13 +55,13 @@ export class FaultProxy {
     return this.#connections.size
   }
 
-  /** Connections ever taken, those into a blackhole included. */
+  /** Connections accepted so far, including those into a blackhole. */
   get acceptedCount(): number {
     return this.#accepted
   }
 
   async listen(): Promise<void> {
-    // While it refuses, nobody else may be given its port.
+    // While it refuses connections, nobody else may get its port.
     if (this.#port === 0) this.#port = await freePort()
     const server = net.createServer({ allowHalfOpen: true }, (client) => this.#accept(client))
     this.#server = server
@@ -71,7 +71,7 @@ export class FaultProxy {
     })
   }
 
-  /** Bytes stop and nothing closes, of old and new connections, until released. Default: both directions. */
+  /** Stops bytes without closing anything, on old and new connections, until `release`. Default: both directions. */
   stall(...which: Direction[]): void {
     for (const direction of which.length === 0 ? directions : which) this.#stalled.add(direction)
     this.#applyStalls()
@@ -82,33 +82,33 @@ export class FaultProxy {
     this.#applyStalls()
   }
 
-  /** As `stall`, for the connections of one caller. No direction: ends that. */
+  /** Like `stall`, for the connections of one caller. Without a direction, ends the stall. */
   stallCaller(caller: string, ...which: Direction[]): void {
     if (which.length === 0) this.#stalledCallers.delete(caller)
     else this.#stalledCallers.set(caller, new Set(which))
     this.#applyStalls()
   }
 
-  /** Ends every connection there is; new ones are taken. */
+  /** Closes every connection; new ones are accepted. */
   cut(how: Cut = 'rst'): void {
     for (const connection of this.#connections) connection.cut(how)
   }
 
-  /** Every connection there is ends when this many more bytes went that way: in the middle of a message. */
+  /** Closes every connection after this many more bytes in that direction: in the middle of a message. */
   cutAfter(bytes: number, direction: Direction = 'to-client', how: Cut = 'rst'): void {
     for (const connection of this.#connections) connection.cutAfter(bytes, direction, how)
   }
 
-  /** Each way, from now on, for old and new connections. */
+  /** Delays each direction from now on, on old and new connections. */
   setLatency(latencyMs: number): void {
     this.#latencyMs = latencyMs
   }
 
-  /** New connections are refused, as by a process that is not there; those there are stay. */
+  /** Refuses new connections, as if no process were listening; existing ones stay. */
   async refuse(): Promise<void> {
     const server = this.#server
     this.#server = null
-    // Waiting for `close` would wait for the connections that stay.
+    // Waiting for `close` would wait for the existing connections.
     server?.close()
     await Promise.resolve()
   }
@@ -118,7 +118,7 @@ export class FaultProxy {
     if (this.#server === null) await this.listen()
   }
 
-  /** New connections are taken and nothing ever comes of them; those there are go on. */
+  /** Accepts new connections and forwards nothing; existing ones continue. */
   setBlackhole(isBlackhole: boolean): void {
     this.#isBlackhole = isBlackhole
   }
@@ -134,7 +134,7 @@ export class FaultProxy {
     this.#accepted++
     const { targetPort, targetHost = '127.0.0.1', callerOf } = this.#options
     if (callerOf !== undefined) {
-      // Before the pipe hears of them: what is stalled for this caller holds back its first bytes too.
+      // Before the pipe receives them: a stall of this caller also holds back its first bytes.
       client.once('data', (bytes: Buffer) => {
         connection.caller = callerOf(bytes)
         this.#applyStalls()
@@ -168,7 +168,7 @@ class Connection {
   readonly #server: net.Socket | null
   readonly #pipes: ReadonlyMap<Direction, Pipe>
 
-  /** @param server null in a blackhole: what the client says is read by nobody. */
+  /** @param server null in a blackhole: nobody reads what the client sends. */
   constructor(client: net.Socket, server: net.Socket | null, latencyMs: () => number, onClosed: () => void) {
     this.#client = client
     this.#server = server
@@ -181,7 +181,7 @@ class Connection {
           ])
     for (const socket of [client, server]) {
       socket?.setNoDelay(true)
-      // The other side is told by `close`, which follows.
+      // The other side is closed by `close`, which follows.
       socket?.on('error', () => {})
     }
     let open = server === null ? 1 : 2
@@ -215,7 +215,7 @@ class Connection {
   }
 }
 
-/** One direction of a connection: a queue of chunks and ends, each with the time at which it may go on. */
+/** One direction of a connection: a queue of chunks and ends, each with the time at which it may be forwarded. */
 class Pipe {
   readonly #source: net.Socket
   readonly #target: net.Socket
@@ -259,7 +259,7 @@ class Pipe {
     if (this.#timer !== null) clearTimeout(this.#timer)
   }
 
-  /** Behind all that came before it, after the latency, and not while the direction is stalled. */
+  /** Runs after everything queued before it, after the latency, and not while the direction is stalled. */
   afterQueued(task: () => void): void {
     if (this.#isStopped) return
     const before = this.#queue.at(-1)?.dueMs ?? 0
@@ -311,9 +311,9 @@ function closeLike(socket: net.Socket | null, hadError: boolean): void {
 }
 
 /**
- * Nothing but an RST. `resetAndDestroy` says FIN first and is often heard as a polite end; the flag that it sets beside
- * that is what makes `destroy` reset. Where a FIN is on its way already there is no reset to be had: libuv refuses it,
- * and the handle would stay open and keep the process from its end.
+ * Sends only an RST. `resetAndDestroy` sends a FIN first and often appears as a graceful end; the flag that it sets as
+ * well is what makes `destroy` reset. When a FIN is already in flight, a reset is impossible: libuv refuses it, and the
+ * handle would stay open and keep the process alive.
  */
 function reset(socket: net.Socket | null): void {
   if (socket === null) return

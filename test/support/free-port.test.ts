@@ -1,4 +1,4 @@
-/** Ports for those that are told a port, and bind it later. */
+/** Ports for servers that are told their port and bind it later. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import t from 'tap'
 import { freePort } from '../../src/support/free-port.js'
 import { freePorts } from './free-port.js'
 
-/** What the system gives to `listen(0)` and to outgoing connections. */
+/** The ports that the system assigns to `listen(0)` and outgoing connections. */
 const [firstOfSystem = 0] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number)
 
 void t.test('the port can be listened on, and the system assigns it to nobody else', async (t) => {

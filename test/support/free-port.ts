@@ -1,12 +1,12 @@
 /**
- * Ports for the servers that a test starts. Many tests run at once, and a server that is started again needs the port it had:
- * so a port is the test's until its process ends, in use or not. It is held by a Unix socket of that number in Linux's
- * abstract namespace, which the system closes whatever ends the process.
+ * Ports for the servers that a test starts. Many tests run at once, and a restarted server needs its old port: a port
+ * is therefore reserved until the test process ends, used or not. The reservation is a Unix socket of that number in
+ * Linux's abstract namespace, which the system closes however the process ends.
  */
 import { createServer } from 'node:net'
 import { freePort as freePortOf, type PortRange } from '../../src/support/free-port.js'
 
-/** Apart from those that a server chooses for itself. */
+/** Outside the range from which servers choose ports themselves. */
 const OF_TESTS: PortRange = { first: 16_384, count: 10_000 }
 
 export async function freePort(): Promise<number> {
@@ -16,14 +16,14 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** None is given twice. */
+/** No port is returned twice. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = []
   while (ports.length < count) ports.push(await freePort())
   return ports
 }
 
-/** @returns whether nobody had reserved it. */
+/** @returns whether it was free. */
 function reserve(port: number): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = createServer()

@@ -1,12 +1,13 @@
 /**
- * Makes `src/kubernetes/writes/merge-keys.ts` from the API's published facts. Run by hand when the API has moved on:
+ * Generates `src/kubernetes/writes/merge-keys.ts` from the API's published facts. Run it by hand when the API has
+ * changed:
  *
  *     node .build/test/support/generate-merge-keys.js kubernetes/api@COMMIT=DIR kubernetes/apimachinery@COMMIT=DIR … \
  *       > src/kubernetes/writes/merge-keys.ts
  *
  * Each argument is a checked-out repository. The markers in the comments of `generated.proto` say which lists are
  * merged, and by what: `+listType`, `+listMapKey`, `+patchStrategy`, `+patchMergeKey`, `+structType`, `+mapType`. Only
- * these facts are taken; no text is.
+ * these facts are copied; no text is.
  */
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -39,7 +40,7 @@ function markersOf(comments: readonly string[]): Markers {
   }
 }
 
-/** One line a message: its name, `!` when it is atomic, then `field=what` for each field that says something. */
+/** One line per message: its name, `!` when it is atomic, then `field=what` for each field with markers. */
 function* readProto(text: string): Generator<string> {
   let comments: string[] = []
   let message = ''

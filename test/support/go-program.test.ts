@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { buildGoProgram, type GoProgram, NoProgramError } from './go-program.js'
 
-/** A program, and a `go` that answers as the cases of `script` say. */
+/** A program, and a fake `go` that runs the cases of `script`. */
 function withGo(t: Test, script: string): GoProgram {
   const folder = t.testdir({
     bin: {},

@@ -1,10 +1,9 @@
 /**
- * Programs that are built from Go modules in this repository. What was built is kept in the user's cache folder, by the
- * hash of its sources, so that only the first run waits for the compiler.
+ * Builds Go programs from modules in this repository. Binaries are cached in the user's cache folder by the hash of
+ * their sources, so that only the first run waits for the compiler.
  *
- * A machine may lack Go, a way to the modules, or the time to compile them. That says nothing about what is tested, so
- * it is an error of its own (`NoProgramError`), by which a runner skips; a program that does not compile is an ordinary
- * one.
+ * A machine may lack Go, access to the modules, or the time to compile them. That says nothing about what is tested, so
+ * it has its own error (`NoProgramError`), on which runners skip; a program that does not compile is an ordinary error.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -13,23 +12,23 @@ import { homedir } from 'node:os'
 import { basename, join } from 'node:path'
 
 export interface GoProgram {
-  /** The folder of its module; the program is named as the folder. */
+  /** The folder of its module; the program has the folder's name. */
   readonly source: string
-  /** What is built of it. Default: the folder's own package; else one that another module of its go.mod has. */
+  /** The package to build. Default: the folder's own; else one of another module in its go.mod. */
   readonly package?: string
-  /** String variables that the linker sets, by their package and name. */
+  /** String variables set by the linker, by package and name. */
   readonly variables?: Readonly<Record<string, string>>
 }
 
 const BUILD_MS = 10 * 60_000
 
-/** The program cannot be had on this machine, for a reason that is the machine's. */
+/** The program cannot be built on this machine, for a reason that is the machine's. */
 export class NoProgramError extends Error {
   override readonly name = 'NoProgramError'
 }
 
 /**
- * The path of the program, which is built first where it is not in the cache.
+ * Returns the path of the program, and builds it if it is not cached.
  *
  * @param deadlineMs of `performance.now()`, for fetching and building.
  * @throws NoProgramError when Go, its modules or the time to build are missing; Error when the program does not
@@ -49,12 +48,12 @@ export function buildGoProgram(
   const leftMs = (): number => Math.max(1, Math.floor(deadlineMs - performance.now()))
   fetchModules(name, source, built, leftMs())
   mkdirSync(folder, { recursive: true })
-  // The build is moved to its place when it is complete: a run that is cut short leaves no half of a program behind.
+  // The finished build is moved into place: an interrupted run leaves no partial program.
   const building = mkdtempSync(join(folder, 'building-'))
   try {
     process.stdout.write(`building ${name}, which takes minutes the first time\n`)
     const output = join(building, name)
-    // Not at a low priority: the caller waits for it, and on a busy machine it would not end within its time.
+    // Not at low priority: the caller waits, and on a busy machine it would not finish in time.
     const command = ['build', '-trimpath', `-ldflags=${set.join(' ')}`, '-o', output, built]
     execFileSync('go', command, { cwd: source, stdio: ['ignore', 'ignore', 'inherit'], timeout: leftMs() })
     renameSync(output, program)
@@ -67,7 +66,7 @@ export function buildGoProgram(
   return program
 }
 
-/** What compiling needs, from the cache of modules or from where Go is told to fetch them. */
+/** Fetches what the compiler needs from the module cache or from where Go is configured to fetch. */
 function fetchModules(name: string, source: string, built: string, timeout: number): void {
   if (spawnSync('go', ['version'], { stdio: 'ignore' }).status !== 0) throw new NoProgramError('Go is not installed')
   const { status, stderr } = spawnSync('go', ['list', '-deps', built], {
@@ -78,7 +77,7 @@ function fetchModules(name: string, source: string, built: string, timeout: numb
   })
   if (status === 0) return
   const said = `${name}: ${stderr.trim().split('\n').at(-1)?.slice(0, 300) ?? ''}`
-  // What the module's own files lack is a fault of ours.
+  // A module missing from our own files is our mistake.
   if (/\bgo\.(mod|sum)\b|no required module/.test(stderr)) throw new Error(said)
   throw new NoProgramError(`the Go modules cannot be fetched: ${said}`)
 }

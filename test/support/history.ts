@@ -2,8 +2,8 @@
  * What clients saw, and what etcd says happened: the two sides that the validators in `test/guarantees/` compare.
  *
  * A `RecordedHistory` is plain data, filled by `watch-recorder.ts` or by hand. A `ReferenceHistory` is the upstream's
- * own log, from which it works out what any watch or list should have seen, selectors and transitions included. It is
- * the simplest thing that can be right: no cache, no ring, no index, nothing shared with the code under test.
+ * own log, from which it derives what any watch or list should have seen, including selectors and transitions. It is as
+ * simple as possible: no cache, no ring, no index, nothing shared with the code under test.
  */
 import { createHash } from 'node:crypto'
 import type { Batch, Key } from '../../src/engine/model/event.js'
@@ -11,7 +11,7 @@ import { type Revision, toRevision, ZERO_REVISION } from '../../src/engine/model
 
 // ---- What clients saw
 
-/** The objects that a watch or a list is for. */
+/** The objects of a watch or a list. */
 export interface Scope {
   /** The etcd prefix of the resource, ending in '/'. */
   readonly prefix: Key
@@ -23,13 +23,13 @@ export interface Scope {
 export type WatchStart =
   /** Exactly the events after it. */
   | { readonly kind: 'after'; readonly revision: Revision }
-  /** The state first. `notOlderThan`: `consistent` is resourceVersion unset, 0 is "any". */
+  /** The state first. `notOlderThan`: `consistent` means no resourceVersion, 0 means "any". */
   | { readonly kind: 'initial'; readonly notOlderThan: Revision | 'consistent'; readonly hasEndMark: boolean }
 
 export interface ObjectItem {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
   readonly revision: Revision
-  /** `namespace/name`, or the name of something cluster-scoped: the key after the prefix. */
+  /** `namespace/name`, or the name of a cluster-scoped object: the key after the prefix. */
   readonly id: string
   /** A fingerprint of everything but `metadata.resourceVersion`; null when the client asked for a projection. */
   readonly fingerprint: string | null
@@ -44,17 +44,17 @@ export interface BookmarkItem {
 export type WatchItem = ObjectItem | BookmarkItem
 
 export type WatchEndKind =
-  /** Not ended when the history was taken. */
+  /** Still running when the history was taken. */
   | 'open'
-  /** A whole response: the server's decision. */
+  /** A complete response: the server ended it. */
   | 'eof'
-  /** An ERROR event; `code` says which. */
+  /** Ended with an ERROR event; `code` is its code. */
   | 'error'
   /** The connection broke, or we broke it: anything may be missing at the end. */
   | 'cut'
 
 export interface WatchRecord {
-  /** For messages: which watcher, and which of its streams. */
+  /** For messages: the watcher and the number of its stream. */
   readonly name: string
   readonly scope: Scope
   readonly start: WatchStart
@@ -62,9 +62,9 @@ export interface WatchRecord {
   readonly items: readonly WatchItem[]
   readonly end: WatchEndKind
   readonly code?: number
-  /** It ended because etcd has never had the revision at which it starts. */
+  /** It ended because etcd never had the start revision. */
   readonly neverHad?: true
-  /** Milliseconds on the clock that the writes are timed with. */
+  /** Milliseconds, on the same clock as the writes. */
   readonly requestedAtMs: number
 }
 
@@ -77,20 +77,20 @@ export interface ListItem {
 export interface ListRecord {
   readonly name: string
   readonly scope: Scope
-  /** How fresh the answer had to be: as a quorum read, not older than a revision (0 for any), or exactly one. */
+  /** How fresh the answer had to be: a quorum read, not older than a revision (0 for any), or exactly one. */
   readonly asked:
     | { readonly kind: 'consistent' }
     | { readonly kind: 'not-older-than'; readonly revision: Revision }
     | { readonly kind: 'exact'; readonly revision: Revision }
   readonly revision: Revision
-  /** All pages of it together. */
+  /** The items of all pages. */
   readonly items: readonly ListItem[]
   readonly requestedAtMs: number
-  /** What the answer says of its own age; 0 when it says nothing. */
+  /** The age that the answer states; 0 without one. */
   readonly statedAgeMs: number
 }
 
-/** A write whose answer the writer has. */
+/** A write that was acknowledged. */
 export interface WriteRecord {
   readonly revision: Revision
   readonly returnedAtMs: number
@@ -104,12 +104,12 @@ export interface RecordedHistory {
 
 // ---- What happened
 
-/** A key that a revision changed; null where there is nothing. */
+/** A key that a revision changed; null where it does not exist. */
 export interface Change {
   readonly key: Key
   readonly value: Buffer | null
   readonly previous: Buffer | null
-  /** The previous value's mod revision, 0 without one. */
+  /** The previous value's mod revision; 0 without one. */
   readonly previousRevision: Revision
 }
 
@@ -136,7 +136,7 @@ export class ReferenceHistory {
 
   /**
    * @param batches the whole log after `firstRevision`, ascending.
-   * @param initial what was there at `firstRevision`. Default: nothing, at revision 1, as in a new etcd.
+   * @param initial the state at `firstRevision`. Default: empty, at revision 1, as in a new etcd.
    */
   constructor(
     batches: readonly Batch[],
@@ -169,7 +169,7 @@ export class ReferenceHistory {
     return this.batches.at(-1)?.revision ?? this.firstRevision
   }
 
-  /** Returns what a watcher of the scope must be sent for the revisions in (after, through], in etcd's order. */
+  /** Returns what a watcher of the scope must receive for the revisions in (after, through], in etcd's order. */
   expectedEvents(scope: Scope, after: Revision, through: Revision): ObjectItem[] {
     const items: ObjectItem[] = []
     for (let i = this.#firstAfter(after); i < this.batches.length; i++) {
@@ -236,14 +236,14 @@ export class ReferenceHistory {
   }
 }
 
-/** The id of a key in the scope, null outside it. */
+/** The id of a key in the scope, or null outside it. */
 function idInScope({ prefix, namespace }: Scope, key: Key): string | null {
   if (!key.startsWith(prefix)) return null
   const id = Buffer.from(key.slice(prefix.length), 'latin1').toString('utf8')
   return namespace === undefined || id.startsWith(`${namespace}/`) ? id : null
 }
 
-/** A JSON object as it is served; anything else is not. */
+/** Serves JSON objects, and nothing else. */
 export function describeJson(_key: Key, value: Buffer): ReferenceObject | null {
   try {
     const object: unknown = JSON.parse(value.toString('utf8'))

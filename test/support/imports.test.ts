@@ -6,7 +6,7 @@ import { importsOf, sourcesOf } from './imports.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** Writes sources into a folder of the repository. Returns how they are called there. */
+/** Writes sources into a folder of the repository. Returns a function from name to path. */
 function write(t: Test, sources: Readonly<Record<string, string>>): (name: string) => string {
   const folder = mkdtempSync(join(root, '.build', 'imports-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
@@ -24,7 +24,7 @@ void t.test('what a source runs are its imports, theirs, and the modules that it
       `import {\n  b,\n} from './b.js'`,
       `export * from './c.js'`,
       `import './d.js'`,
-      // In two parts, or it would be an import of this file, too.
+      // In two parts; otherwise it would count as an import of this file.
       `const e = async () => await ${'import'}('./e.js')`,
       `new Worker(new URL('thread/f.js', import.meta.url))`,
       `readFileSync(new URL(\`page/\${name}\`, import.meta.url))`,

@@ -1,4 +1,4 @@
-/** What a source file loads, read from its text. Paths are relative to the repository. */
+/** What a source file loads, determined from its text. Paths are relative to the repository. */
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,10 +8,10 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 /** `import` and `export … from`. */
 const STATIC = /^(?:import|export)\s+(?:(type)\s)?(?:[^'"]*?\sfrom\s+)?'(\.[^']+)'/gm
 const DYNAMIC = /(?<!typeof )import\('(\.[^']+)'\)/g
-/** A program, a thread or a page that is started or read as a file. Only the constant beginning of a template counts. */
+/** A program, thread or page that is started or read as a file. Only the constant beginning of a template counts. */
 const BESIDE = /new URL\(\s*['`]([^'`$]+)[^,]*,\s*import\.meta\.url/g
 
-/** The sources that `source` imports. `types` adds those from which it imports types alone. */
+/** The sources that `source` imports. `types` adds those imported only for types. */
 export function importsOf(source: string, { types = false } = {}): string[] {
   const text = readFileSync(join(root, source), 'utf8')
   const found = [...text.matchAll(STATIC)].filter(([, type]) => types || type === undefined)
@@ -22,7 +22,7 @@ export function importsOf(source: string, { types = false } = {}): string[] {
   })
 }
 
-/** These sources and all that they run: what they import, and modules to which they refer by `new URL('…', import.meta.url)`. */
+/** These sources and everything they run: their imports, and modules they refer to with `new URL('…', import.meta.url)`. */
 export function sourcesOf(sources: readonly string[]): ReadonlySet<string> {
   const found = new Set<string>()
   const waiting = sources.map((source) => normalize(source))
@@ -34,12 +34,12 @@ export function sourcesOf(sources: readonly string[]): ReadonlySet<string> {
   return found
 }
 
-/** Compiled modules have the same places in `.build/` as their sources have in the repository. */
+/** Compiled modules have the same relative paths in `.build/` as their sources in the repository. */
 function modulesBeside(source: string): string[] {
   const text = readFileSync(join(root, source), 'utf8')
   return [...text.matchAll(BESIDE)].flatMap(([, path]) => {
     const target = join(dirname(source), path!)
-    // `.build/` itself, or a file of the repository outside of it.
+    // `.build/` itself, or a file outside it.
     if (target === './' || target.startsWith('..')) return []
     if (target.endsWith('.js'))
       return [target.replace(/\.js$/, '.ts')].filter((module) => existsSync(join(root, module)))

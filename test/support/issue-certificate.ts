@@ -1,4 +1,4 @@
-/** Certificates with any names, authorities and times, made by openssl. */
+/** Issues certificates with any names, authorities and times, using openssl. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ export interface CertificateRequest {
   readonly notBefore: number
   readonly notAfter: number
   readonly isAuthority?: boolean
-  /** The certificate that signs this one. Default: it signs itself. */
+  /** The certificate that signs this one. Default: self-signed. */
   readonly issuer?: IssuedCertificate
 }
 
@@ -24,7 +24,7 @@ export interface IssuedCertificate {
   readonly key: string
 }
 
-/** Only `openssl ca` lets a certificate begin and end at any time. */
+/** Only `openssl ca` accepts any start and end time. */
 const CONFIG = `
 [ca]
 default_ca = own
@@ -95,7 +95,7 @@ export function issueCertificate(request: CertificateRequest): IssuedCertificate
   }
 }
 
-/** A server's certificate that signs itself, for loopback and for these names. */
+/** A self-signed server certificate for loopback and these names. */
 export function selfSignedCertificate(names: readonly string[] = []): IssuedCertificate {
   return issueCertificate({
     commonName: 'distributary',
@@ -105,7 +105,7 @@ export function selfSignedCertificate(names: readonly string[] = []): IssuedCert
   })
 }
 
-/** In a subject a backslash takes the meaning from what follows. */
+/** In a subject, a backslash escapes the next character. */
 function escaped(name: string): string {
   return name.replace(/[\\/+=]/g, '\\$&')
 }

@@ -1,7 +1,7 @@
-/** Splits a byte stream into lines, however it was chunked: a multi-byte character or a line may end anywhere. */
+/** Splits a byte stream into lines, however it is chunked: a multi-byte character or a line may be split anywhere. */
 export class LineSplitter {
   readonly #onLine: (line: string) => void
-  /** Chunks of a line that has not ended; joined once, when it does. */
+  /** Chunks of an unfinished line, joined once when it ends. */
   #partial: Buffer[] = []
 
   constructor(onLine: (line: string) => void) {
@@ -20,7 +20,7 @@ export class LineSplitter {
     if (start < chunk.length) this.#partial.push(chunk.subarray(start))
   }
 
-  /** Bytes after the last end of a line: not 0 at the end of a stream that was cut inside a message. */
+  /** Bytes after the last line end: not 0 at the end of a stream that was cut inside a message. */
   get pendingBytes(): number {
     return this.#partial.reduce((sum, { length }) => sum + length, 0)
   }

@@ -1,2 +1,2 @@
-/** The kubectl of the tests: another one than the installed one where `KUBECTL_BIN` names it. */
+/** The kubectl of the tests: the installed one, or that of `KUBECTL_BIN`. */
 export const kubectlBinary = process.env['KUBECTL_BIN'] ?? 'kubectl'

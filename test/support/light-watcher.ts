@@ -1,6 +1,6 @@
 /**
- * A watcher light enough to have a thousand of: it keeps the resourceVersions of its stream, in their order, and
- * nothing else. A few watchers of `watch-recorder.ts` beside it look at everything.
+ * A watcher light enough to run a thousand of: it records only the resourceVersions of its stream, in order. A few
+ * watchers of `watch-recorder.ts` alongside check everything.
  */
 import http from 'node:http'
 
@@ -10,7 +10,7 @@ export class LightWatcher {
   readonly revisions: number[] = []
   end: 'open' | 'eof' | 'cut' = 'open'
   status = 0
-  /** The ERROR that was in the stream, as it was told; '' without one. */
+  /** The ERROR in the stream, verbatim; '' without one. */
   error = ''
   readonly #request: http.ClientRequest
   #rest: Buffer = Buffer.alloc(0)
@@ -31,7 +31,7 @@ export class LightWatcher {
     this.#request.on('error', () => this.#finish('cut'))
   }
 
-  /** Resolves when it has come so far. @throws Error when it ends, or after `withinMs`. */
+  /** Resolves when the condition holds. @throws Error when the stream ends, or after `withinMs`. */
   until(condition: (watcher: this) => boolean, withinMs = 30_000): Promise<void> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(
@@ -59,7 +59,7 @@ export class LightWatcher {
 
   #scan(chunk: Buffer): void {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
-    // Only whole lines: a mark, or a number, may lie across two chunks.
+    // Only whole lines: a mark or a number may span two chunks.
     const end = bytes.lastIndexOf(10)
     this.#rest = bytes.subarray(end + 1)
     if (end < 0) return

@@ -1,18 +1,18 @@
-/** Does to the data in NATS what an operator or an accident does: directly over the package, past all code of ours. */
+/** Changes the data in NATS as an operator or an accident would: directly through the NATS package, without our code. */
 import { connect, type NatsConnection, nkeys } from 'nats'
 import type { Test } from 'tap'
 import type { NatsProcess } from './nats-process.js'
 
 export interface NatsAdmin {
   readonly connection: NatsConnection
-  /** Returns the names of all streams, those of buckets included. */
+  /** Returns the names of all streams, including those of buckets. */
   streams(): Promise<readonly string[]>
   purge(stream: string): Promise<void>
   remove(stream: string): Promise<void>
   removeConsumers(stream: string): Promise<number>
   lastSequence(stream: string): Promise<number>
   firstSequence(stream: string): Promise<number>
-  /** Flips one byte of every chunk of every object. */
+  /** Flips one byte in every chunk of every object. */
   flipBytes(bucket: string): Promise<number>
   dropChunks(bucket: string): Promise<void>
   /** Writes a message into a stream, by its subject. */
@@ -74,9 +74,7 @@ export function createNkeyUser(): NatsUser {
   return { publicKey: pair.getPublicKey(), seed: Buffer.from(pair.getSeed()).toString() }
 }
 
-/**
- * An operator, an account with JetStream, and a user of it: the server's configuration and the user's credentials file.
- */
+/** An operator, an account with JetStream, and a user: the server's configuration and the user's credentials file. */
 export function createJwtUser(): { readonly config: string; readonly credentials: string } {
   const operator = nkeys.createOperator()
   const account = nkeys.createAccount()

@@ -1,6 +1,7 @@
 /**
- * A real nats-server with JetStream for one test, or three in a cluster: own directories, free loopback ports, gone
- * when the test ends. `NATS_BIN` names the binary, else `nats-server` from PATH. A kill leaves the data, for `restart`.
+ * A real nats-server with JetStream for one test, or a cluster of three, with their own directories and free loopback
+ * ports; they end with the test. `NATS_BIN` names the binary, else `nats-server` from PATH. A kill leaves the data, for
+ * `restart`.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,7 +18,7 @@ export const natsBinary =
   process.env['NATS_BIN'] || (existsSync('/usr/sbin/nats-server') ? '/usr/sbin/nats-server' : 'nats-server')
 
 const dataRoot = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
-/** Of starts on ports that others took. */
+/** Attempts to start when others took the ports. */
 const MOST_ATTEMPTS = 3
 
 export interface NatsProcess {
@@ -26,13 +27,13 @@ export interface NatsProcess {
   readonly port: number
   readonly pid: number
   kill(signal?: NodeJS.Signals): Promise<void>
-  /** @param config in place of what it had of `NatsOptions.config`. */
+  /** @param config replaces `NatsOptions.config`. */
   restart(config?: string): Promise<void>
-  /** Restarts the server without anything that it stored, as with storage in memory. */
+  /** Restarts the server without its stored data, as with storage in memory. */
   restartEmpty(): Promise<void>
-  /** Copies all that it has stored, while it is stopped for that. @param path of a folder that is not there yet. */
+  /** Stops it and copies all its stored data. @param path of a folder that does not exist yet. */
   saveData(path: string): Promise<void>
-  /** Kills it, puts such a copy in the place of its data, and starts it again: what it acknowledged since is lost. */
+  /** Kills it, replaces its data with such a copy, and starts it again: what it acknowledged since is lost. */
   restoreData(path: string): Promise<void>
   /** Whether every stream of its cluster has a leader, and those that it leads have all their replicas. */
   isCurrent(): Promise<boolean>
@@ -44,16 +45,16 @@ type Teardown = Pick<Test, 'teardown'>
 
 export interface NatsOptions {
   readonly maxPayloadBytes?: number
-  /** What its streams may reserve on disk, as NATS writes it. Default: `1GB`. */
+  /** How much its streams may reserve on disk, in NATS's notation. Default: `1GB`. */
   readonly maxFile?: string
-  /** More of the server's configuration. */
+  /** Further server configuration. */
   readonly config?: string
   /**
-   * Starts a server again that has ended by itself, as whoever runs one would: 2.9.10 crashes when a stream is deleted at the moment
-   * at which a message is read from it.
+   * Restarts a server that crashed, as an operator would: 2.9.10 crashes when a stream is deleted while a message is
+   * being read from it.
    */
   readonly isSupervised?: boolean
-  /** Proxies between each two of a cluster: by the one that connects, then by the other. */
+  /** Proxies between each two members of a cluster: by the one that connects, then by the other. */
   readonly routeProxies?: Map<number, Map<number, FaultProxy>>
 }
 
@@ -79,7 +80,7 @@ async function start(t: Teardown, size: number, options: NatsOptions): Promise<r
   })
   // The proxies first: a port that is only known to be free could become one of theirs.
   const targets = await openRouteProxies(t, size, options.routeProxies)
-  // Ports are free when they are asked for, not when a server binds them: with another test's server in between, try again.
+  // Ports are free when they are chosen, not when a server binds them: if another test's server took one, try again.
   for (let attempt = 1; ; attempt++) {
     servers.splice(0, servers.length, ...(await configure(join(directory, `${attempt}`), size, targets, options)))
     try {
@@ -92,7 +93,7 @@ async function start(t: Teardown, size: number, options: NatsOptions): Promise<r
   }
 }
 
-/** Servers that know each other, on ports of their own; none runs yet. */
+/** Servers configured to form a cluster, on their own ports; none runs yet. */
 async function configure(
   directory: string,
   size: number,
@@ -111,7 +112,7 @@ async function configure(
       const routePort = options.routeProxies?.get(i)?.get(j)?.port ?? ports[j * 3 + 1]!
       routes.push(`nats-route://127.0.0.1:${routePort}`)
     }
-    // Servers tell each other of third ones, and would connect to those past the proxies.
+    // Servers gossip the addresses of others, and would connect to them past the proxies.
     const advertised = options.routeProxies === undefined ? '' : `advertise: "${NOWHERE}", `
     const cluster =
       size === 1
@@ -136,7 +137,7 @@ async function configure(
   return servers
 }
 
-/** @returns what the proxies to each server take for its port, to be filled in. */
+/** @returns the target of the proxies to each server, to be filled in with its port. */
 async function openRouteProxies(
   t: Teardown,
   size: number,
@@ -162,7 +163,7 @@ interface RaftGroup {
   readonly replicas?: readonly { readonly current?: boolean; readonly offline?: boolean }[]
 }
 
-/** What `/jsz` says; only the leader of a stream, or of all servers, knows the state of the others. */
+/** The answer of `/jsz`; only the leader of a stream, or of all servers, knows the state of the others. */
 interface StateOfServer {
   readonly meta_cluster?: RaftGroup
   readonly account_details?: readonly { readonly stream_detail?: readonly { readonly cluster?: RaftGroup }[] }[]
@@ -180,7 +181,7 @@ class Server implements NatsProcess {
   readonly #reconfigure: (more: string) => Promise<void>
   readonly #isSupervised: boolean
   #child: ChildProcess | null = null
-  /** By us. */
+  /** Killed by us. */
   readonly #killed = new WeakSet<ChildProcess>()
   #output = ''
 

@@ -1,22 +1,22 @@
 /**
- * Hosts with networks of their own: namespaces of this machine, joined by a bridge. A cut link drops packets in silence, as a
- * broken network does; nobody is told by a reset. It takes root, which a container may not be.
+ * Hosts with their own networks: network namespaces of this machine, joined by a bridge. A cut link drops packets
+ * silently, as a broken network does; nobody receives a reset. Needs root, which containers may lack.
  */
 import { spawnSync } from 'node:child_process'
 import type { Test } from 'tap'
 import type { EtcdHost } from './etcd-process.js'
 
 export interface NamespacedHost extends EtcdHost {
-  /** Nothing leaves the host or comes to it any more. */
+  /** Nothing leaves or reaches the host any more. */
   cut(): void
   join(): void
 }
 
-/** @returns why this machine allows no namespaces, or the hosts, which can reach each other and be reached from here. */
+/** @returns hosts that can reach each other and be reached from here, or why this machine allows no namespaces. */
 export function openNetwork(t: Pick<Test, 'teardown'>, size: number): readonly NamespacedHost[] | string {
   const id = process.pid.toString(36)
   const bridge = `br${id}`
-  // A private network, another one for each process that tests at the same time.
+  // A private network, different for each concurrent test process.
   const network = `10.${200 + (process.pid % 50)}.${(process.pid >> 6) % 250}`
   const names = Array.from({ length: size }, (_, i) => `n${i}${id}`)
   t.teardown(() => {
@@ -46,7 +46,7 @@ export function openNetwork(t: Pick<Test, 'teardown'>, size: number): readonly N
   }))
 }
 
-/** @returns why it failed; null when it did not. */
+/** @returns why it failed; null on success. */
 function ip(...args: readonly string[]): string | null {
   const { status, stderr, error } = spawnSync('ip', args, { encoding: 'utf8' })
   return status === 0 ? null : `ip ${args.join(' ')}: ${error?.message ?? stderr.trim()}`

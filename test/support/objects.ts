@@ -1,4 +1,4 @@
-/** Small stored objects for unit tests, and the encoder and wire that make their streams easy to read back. */
+/** Small stored objects for unit tests, and an encoder and wire whose streams are easy to read back. */
 import { bookmarkMetadata } from '../../src/kubernetes/dialect/encoding/bookmark.js'
 import type { BodyEncoder } from '../../src/engine/model/body-encoder.js'
 import type { WireFormat } from '../../src/engine/broadcast/wire-format.js'
@@ -29,7 +29,7 @@ export interface PodFields {
   readonly labels?: Readonly<Record<string, string>>
   readonly nodeName?: string
   readonly phase?: string
-  /** Fills the object up, bytes. */
+  /** Padding in bytes. */
   readonly padding?: number
 }
 
@@ -74,7 +74,7 @@ export function put(
   return { type: 'put', keyValue: podKeyValue(namespace, name, revision, fields, created) }
 }
 
-/** A value that cannot be served where `ingestDeclared` reads it, since it is too large; the others are. */
+/** A value that is too large to be served by `ingestDeclared`; the others are not. */
 export function putUnservable(namespace: string, name: string, revision: number, created = revision): KeyEvent {
   const value = Buffer.alloc(MAX_DECLARED_BYTES + 1, 'x')
   return { type: 'put', keyValue: keyValue(podKey(namespace, name), value, revision, created) }
@@ -95,7 +95,7 @@ export const ingestPod = createIngest({ resource: PODS, maxValueBytes: 1024 * 10
 
 const MAX_DECLARED_BYTES = 100_000
 
-/** Reads the same keys as those of a declared prefix of whole objects. */
+/** Reads keys as under a declared prefix of whole objects. */
 export const ingestDeclared = createIngest({
   resource: { ...PODS, holds: 'objects' },
   maxValueBytes: MAX_DECLARED_BYTES,
@@ -108,7 +108,7 @@ export function podObject(...pod: Parameters<typeof podKeyValue>): StoredObject 
   return object
 }
 
-/** Bodies are the objects themselves; statuses and bookmarks JSON. */
+/** Bodies are the objects themselves; statuses and bookmarks are JSON. */
 export const plainEncoder: BodyEncoder = {
   key: 'plain',
   apiVersion: 'v1',
@@ -119,7 +119,7 @@ export const plainEncoder: BodyEncoder = {
   status: (status) => Buffer.from(JSON.stringify(status)),
 }
 
-/** As a Table: the first object of a stream is marked. */
+/** Like a Table: the first object of a stream is marked. */
 export const columnsEncoder: BodyEncoder = {
   ...plainEncoder,
   key: 'columns',
@@ -127,7 +127,7 @@ export const columnsEncoder: BodyEncoder = {
     Buffer.from(spliceResourceVersion(object, revision).toString().replace('{', '{"columns":true,')),
 }
 
-/** As `fields=spec`: a change of anything else shows no difference. */
+/** Like `fields=spec`: changes of anything else make no difference. */
 export const specEncoder: BodyEncoder = {
   ...plainEncoder,
   key: 'spec',
@@ -139,7 +139,7 @@ function specOf(object: StoredObject): string {
   return JSON.stringify(spec)
 }
 
-/** One line an event; `resumeAfter` is told as `@N`. */
+/** One line per event; `resumeAfter` is written as `@N`. */
 export const lineWire: WireFormat = {
   key: 'lines',
   transport: 'http1',
@@ -171,7 +171,7 @@ export interface ReadEvent {
   }
 }
 
-/** Reads what `lineWire` wrote. */
+/** Parses the output of `lineWire`. */
 export function readLines(text: string): ReadEvent[] {
   return text
     .split('\n')

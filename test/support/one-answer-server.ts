@@ -1,4 +1,7 @@
-/** A server that keeps each connection open after one answer, and resets it at the next request: as one that closes idle connections. */
+/**
+ * A server that keeps each connection open after one answer and resets it at the next request, like one that closes
+ * idle connections.
+ */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -6,7 +9,7 @@ import type { Test } from 'tap'
 
 export interface OneAnswerServer {
   readonly url: string
-  /** The methods of all requests, those that were not answered among them. */
+  /** The methods of all requests, including unanswered ones. */
   readonly asked: string[]
 }
 

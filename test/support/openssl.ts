@@ -1,7 +1,7 @@
 /** The openssl of the tests. */
 import { execFileSync } from 'node:child_process'
 
-/** @throws Error with what it wrote when it fails. */
+/** @throws Error with its output when it fails. */
 export function openssl(...args: readonly string[]): void {
   execFileSync('openssl', args, { stdio: 'pipe' })
 }

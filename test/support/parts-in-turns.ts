@@ -1,4 +1,4 @@
-/** Counts the parts in which something is handed over, and how many of them come in one turn of the event loop. */
+/** Counts the parts that are delivered, and the most that come in one turn of the event loop. */
 export class PartsInTurns {
   all = 0
   mostInTurn = 0
@@ -9,7 +9,7 @@ export class PartsInTurns {
     this.#turn()
   }
 
-  /** Called for each part; takes longer than any slice. */
+  /** Call for each part; takes longer than any slice. */
   part(): void {
     this.all++
     this.mostInTurn = Math.max(this.mostInTurn, ++this.#inTurn)

@@ -1,10 +1,10 @@
 /**
- * The network between the members of one etcd, link by link and direction by direction: a proxy before each member's
- * port for peers, through which the others reach it. Clients go past it: a member that is cut off here still answers
- * them.
+ * The network between the members of one etcd, by link and direction: a proxy in front of each member's peer port,
+ * through which the others reach it. Clients bypass it: a member that is cut off here still answers them.
  *
- * Members dial each other, and messages go both ways on what was dialled: what `from` tells `to` goes to the server on
- * connections that `from` has dialled, and to the client on those of `to`. Who has dialled is in etcd's own header.
+ * Members dial each other, and messages flow both ways on each connection: what `from` sends to `to` travels towards
+ * the server on connections dialled by `from`, and towards the client on those dialled by `to`. etcd's own header names
+ * the dialler.
  */
 import type { Test } from 'tap'
 import { type EtcdOptions, type EtcdProcess, startEtcdCluster } from './etcd-process.js'
@@ -20,13 +20,13 @@ export class PeerNetwork {
     this.#ids = ids
   }
 
-  /** Bytes that one member sends to another stop, and nothing closes. The other direction goes on. */
+  /** Stops the bytes from one member to another without closing anything. The other direction continues. */
   drop(from: number, to: number): void {
     this.#dropped.add(`${from}>${to}`)
     this.#apply()
   }
 
-  /** Nothing comes to the member, nothing leaves it, or neither. */
+  /** Cuts off what the member receives, what it sends, or both. */
   isolate(member: number, which: 'both' | 'in' | 'out'): void {
     for (let other = 0; other < this.#proxies.length; other++) {
       if (other === member) continue
@@ -39,7 +39,7 @@ export class PeerNetwork {
   heal(): void {
     this.#dropped.clear()
     this.#apply()
-    // Connections dialled before have waited for long: etcd would time out on them one by one.
+    // Old connections have stalled for long: etcd would time out on them one by one.
     for (const proxy of this.#proxies) proxy.cut()
   }
 
@@ -57,7 +57,7 @@ export class PeerNetwork {
   }
 }
 
-/** Three members, and what is between them. */
+/** Starts three members and the network between them. */
 export async function startEtcdWithPeerNetwork(
   t: Test,
   options: EtcdOptions = {},
@@ -78,7 +78,7 @@ function callerOf(firstBytes: Buffer): string | null {
   return /^x-server-from: *([0-9a-f]+)/im.exec(firstBytes.toString('latin1'))?.[1] ?? null
 }
 
-/** In hexadecimal, as the header has it. */
+/** In hexadecimal, as in the header. */
 async function memberId(member: EtcdProcess): Promise<string> {
   const { header } = (await member.call('maintenance/status', {})) as { header: { member_id: string } }
   return BigInt(header.member_id).toString(16)

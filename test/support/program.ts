@@ -1,7 +1,7 @@
 /**
- * The programs that tests start. `npm test` bundles them first where it runs such tests, each with nearly all that it
- * loads: they read some hundred files less, and start at half the cost, which in a run of all tests is more than a minute.
- * Other runners and the judges start the compiled modules themselves; so does whatever test is about the package.
+ * The programs that tests start. `npm test` first bundles those that its tests start, each with nearly all its modules:
+ * they read some hundred files fewer and start at half the cost, which saves more than a minute in a full run. Other
+ * runners and the benchmarks start the compiled modules directly, as do tests of the package.
  */
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ const programs = {
   replica: fileURLToPath(new URL('../fleet/replica-main.js', import.meta.url)),
 }
 
-/** Tells the processes of the tests that there are bundles. */
+/** Tells test processes that there are bundles. */
 const BUNDLED = 'TEST_PROGRAMS_BUNDLED'
 
 /** The compiled file of a program: distributary itself, or a replica of one resource. */
@@ -27,7 +27,7 @@ export function startsPrograms(sources: ReadonlySet<string>): boolean {
   return sources.has('test/support/program.ts')
 }
 
-/** Makes the bundles, for this process and those that it starts. */
+/** Builds the bundles, for this process and its children. */
 export async function bundlePrograms(): Promise<void> {
   rmSync(bundles, { recursive: true, force: true })
   const { build } = await import('esbuild')
@@ -39,12 +39,12 @@ export async function bundlePrograms(): Promise<void> {
     format: 'esm',
     platform: 'node',
     target: 'node20.19',
-    // Stack traces are read by people; names are all that they need.
+    // People read stack traces; names suffice.
     keepNames: true,
     logLevel: 'error',
-    // Loaded when they are wanted, which is seldom, and in a way that only CommonJS has.
+    // Rarely loaded, on demand, and with features that only CommonJS has.
     external: ['yaml', '@opentelemetry/*'],
-    // What packages in CommonJS call.
+    // Required by CommonJS packages.
     banner: {
       js: "import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);",
     },

@@ -1,6 +1,4 @@
-/**
- * The stored objects that tests of the protobuf codec share. `test/data/protobuf/README.md` says where they are from.
- */
+/** The stored objects shared by the tests of the protobuf codec. `test/data/protobuf/README.md` says where they come from. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 
@@ -23,7 +21,7 @@ export interface Answer {
   readonly object: { apiVersion: string; kind: string; metadata: Record<string, unknown>; status?: object }
 }
 
-/** Every field filled, as an envelope and as JSON. */
+/** Objects with every field set, as an envelope and as JSON. */
 export function apiTestData(file: 'head' | 'removed'): readonly Pair[] {
   const text = readFileSync(new URL(`test/data/protobuf/api-testdata-${file}.jsonl`, ROOT), 'utf8')
   return lines(text).map((line) => {
@@ -32,7 +30,7 @@ export function apiTestData(file: 'head' | 'removed'): readonly Pair[] {
   })
 }
 
-/** More pairs, `GROUP.VERSION.KIND.{pb,json}`, from a directory beside the repository; none when it is not there. */
+/** Further pairs, `GROUP.VERSION.KIND.{pb,json}`, from a directory next to the repository; empty when it does not exist. */
 export function sharedTestData(): readonly Pair[] {
   const directory = new URL('../shared/fixtures/api-testdata/', ROOT)
   if (!existsSync(directory)) return []
@@ -45,7 +43,7 @@ export function sharedTestData(): readonly Pair[] {
     }))
 }
 
-/** Since 1.34 API servers leave a zero `creationTimestamp` out, which was null before and means the same. */
+/** Since 1.34 API servers omit a zero `creationTimestamp`, which used to be null and means the same. */
 function parseToday(text: string): unknown {
   return JSON.parse(text, (name, value: unknown) =>
     name === 'creationTimestamp' && value === null ? undefined : value,
@@ -54,7 +52,7 @@ function parseToday(text: string): unknown {
 
 export interface Conversion {
   readonly kind: string
-  /** The apiVersion in which it is stored. */
+  /** The stored apiVersion. */
   readonly stored: string
   readonly value: Buffer
   /** The JSON in other versions, by apiVersion. */
@@ -81,7 +79,7 @@ export function apiServer120(): {
     return { ...entry, value: Buffer.from(entry.value, 'base64') }
   })
   const answers = parseToday(readFileSync(new URL('answers.json', directory), 'utf8')) as Record<string, Answer>
-  // Since 1.21 API servers label a namespace with its name when they read it.
+  // Since 1.21 API servers label a namespace with its name on read.
   for (const { object } of Object.values(answers)) {
     // And since 1.36 they write an empty one of these.
     if (object.kind === 'StatefulSet') object.status = { availableReplicas: 0, ...object.status }

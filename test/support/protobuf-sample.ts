@@ -1,7 +1,7 @@
 /**
- * Random objects of a schema, twice over: encoded by a plain encoder, and as the JSON value that Go's rules give. It is
- * the other opinion that the decoder is compared with, so it is written the simple way: trees of values, one rule after
- * the other, nothing shared with the decoder but the schema.
+ * Random objects of a schema in two forms: encoded by a plain encoder, and as the JSON that Go's rules give. The
+ * decoder is compared with it, so it is written the simple way: trees of values, one rule after the other, sharing only
+ * the schema with the decoder.
  */
 import type { Field, Message, Schema } from '../../src/kubernetes/codec/protobuf/schema.js'
 
@@ -23,7 +23,7 @@ type Json = null | boolean | number | bigint | string | Json[] | Map<string, Jso
 
 export interface Sample {
   readonly bytes: Buffer
-  /** JSON text with sorted members, so that two texts compare. */
+  /** JSON text with sorted members, so that texts can be compared. */
   readonly json: string
 }
 
@@ -61,14 +61,14 @@ function sampleMessage(schema: Schema, message: Message, random: RandomNumber, d
   const members = new Map<string, Json>()
   const parts = new Map<Field, Part | null>()
   for (const field of message.fields) {
-    // Deeper levels are sparser, or objects would never end.
+    // Deeper levels are sparser; otherwise objects would never end.
     const isThere = random() < (depth < 3 ? 0.7 : depth < 6 ? 0.35 : 0.05)
     const part = isThere ? sampleField(schema, field, random, depth) : null
     parts.set(field, part)
     if (part !== null) encoded.push(part.bytes)
     if (message.form === 'object') addMember(schema, members, field, part)
   }
-  // Encoders need not keep the order of the numbers.
+  // Encoders need not keep the order of field numbers.
   if (random() < 0.3) encoded.reverse()
   const bytes = Buffer.concat(encoded)
   if (message.form === 'object') return { bytes, json: members, isEmpty: false }
@@ -109,7 +109,7 @@ function addMember(schema: Schema, members: Map<string, Json>, field: Field, par
   } else members.set(field.jsonName, part.json)
 }
 
-/** A Go value nobody has set. */
+/** Go's zero value. */
 function zero(schema: Schema, field: Field): Json {
   switch (field.type) {
     case 'string':
@@ -304,7 +304,7 @@ function tagged(field: Pick<Field, 'number' | 'type'>, value: Buffer): Buffer {
   return Buffer.concat([varint(BigInt((field.number << 3) | wireType)), value])
 }
 
-/** Numbers as they are, to the last digit; members sorted. */
+/** Numbers unchanged to the last digit; members sorted. */
 export function sortedText(value: Json): string {
   if (value instanceof Map) {
     const members = [...value].sort(([a], [b]) => (a < b ? -1 : 1))
@@ -314,9 +314,9 @@ export function sortedText(value: Json): string {
   return typeof value === 'bigint' ? String(value) : JSON.stringify(value)
 }
 
-/** JSON text again with its members sorted, numbers untouched. */
+/** Reformats JSON text with its members sorted and its numbers untouched. */
 export function sortMembers(text: string): string {
-  // Numbers become strings that no other string of a sample looks like, so that none is rounded.
+  // Numbers become strings that look like no other string of a sample, so that none is rounded.
   const quoted = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi, (token) =>
     token.startsWith('"') ? token : `"\\u0000${token}"`,
   )

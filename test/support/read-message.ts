@@ -1,4 +1,4 @@
-/** Reads protobuf with a decoder that is not ours. */
+/** Reads protobuf with a third-party decoder. */
 import { createFileRegistry, fromBinary } from '@bufbuild/protobuf'
 import { reflect } from '@bufbuild/protobuf/reflect'
 import { FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt'
@@ -6,7 +6,7 @@ import { kubernetesDescriptors } from './protobuf-data.js'
 
 export const messages = createFileRegistry(fromBinary(FileDescriptorSetSchema, kubernetesDescriptors()))
 
-/** A message as plain values by proto field name; only what is set. */
+/** A message as plain values by proto field name; only fields that are set. */
 export function readMessage(typeName: string, bytes: Buffer): Record<string, unknown> {
   const descriptor = messages.getMessage(typeName)!
   return plain(reflect(descriptor, fromBinary(descriptor, bytes))) as Record<string, unknown>

@@ -1,7 +1,7 @@
 /**
  * Checks what tests need besides Node: real servers and real clients. A test needs those whose modules are among its
- * sources. Tests never skip because one is missing: it is installed where that is possible without asking (as root, or
- * with sudo without a password), and otherwise named in one line.
+ * sources. Tests never skip because one is missing: it is installed where that needs no prompt (as root, or with sudo
+ * without a password), and otherwise named in one line.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -9,9 +9,9 @@ import { etcdBinary } from './etcd-process.js'
 import { testPath } from './test-path.js'
 
 interface Requirement {
-  /** As a person would say it. */
+  /** A description for people. */
   readonly what: string
-  /** Debian's. */
+  /** Debian's package. */
   readonly package: string
   /** The sources that run it; all others go through these. */
   readonly usedBy: readonly string[]
@@ -20,7 +20,7 @@ interface Requirement {
 
 const ETCD = ['test/support/etcd-process.ts', 'bench/subjects/etcd.ts']
 const COMPILER = ['bench/support/native.ts']
-/** It runs what the documents say. */
+/** It runs the commands of the documents. */
 const COMMANDS = 'test/docs/command-runner.ts'
 
 export const requirements: readonly Requirement[] = [
@@ -71,12 +71,15 @@ export const requirements: readonly Requirement[] = [
   },
 ]
 
-/** What tests with these sources need. */
+/** The requirements of tests with these sources. */
 export function requirementsOf(sources: ReadonlySet<string>): readonly Requirement[] {
   return requirements.filter(({ usedBy }) => usedBy.some((source) => sources.has(source)))
 }
 
-/** Null when everything that these sources need is there (now); else the one line that says what to install. */
+/**
+ * Null when everything that these sources need is available (or now installed); otherwise the one line that says what
+ * to install.
+ */
 export function provideRequirements(sources: ReadonlySet<string>): string | null {
   let missing = requirementsOf(sources).filter((requirement) => !requirement.isThere())
   if (missing.length === 0) return null
@@ -85,7 +88,7 @@ export function provideRequirements(sources: ReadonlySet<string>): string | null
     const names = missing.map((requirement) => requirement.package)
     process.stdout.write(`The tests need ${names.join(', ')}: installing with apt-get\n`)
     const install = ['apt-get', 'install', '--yes', '--no-install-recommends', ...names]
-    // The lists may be old, or empty as in a fresh container: only then are they fetched.
+    // The package lists may be outdated, or empty in a fresh container: they are fetched only then.
     if (!runQuietly([...prefix, ...install]) && runQuietly([...prefix, 'apt-get', 'update'])) {
       runQuietly([...prefix, ...install])
     }
@@ -97,7 +100,7 @@ export function provideRequirements(sources: ReadonlySet<string>): string | null
   return `The tests need ${what}, which this machine lacks: apt-get install ${packages}`
 }
 
-/** How to run a command as root here; null where that cannot be done without asking. */
+/** How to run a command as root here; null when that needs a prompt. */
 function installPrefix(): readonly string[] | null {
   if (!runs('apt-get', '--version')) return null
   const environment = ['env', 'DEBIAN_FRONTEND=noninteractive']

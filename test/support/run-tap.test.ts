@@ -1,4 +1,4 @@
-/** What a run says of its tests. */
+/** The output of a test run. */
 import t from 'tap'
 import { TapReport } from './run-tap.js'
 

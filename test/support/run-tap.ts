@@ -1,4 +1,4 @@
-/** Runs tap on some tests, and tells of each file in a line, and of one that failed what went wrong. */
+/** Runs tap on some tests; reports each file in a line, and the failures of files that failed. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -13,14 +13,14 @@ export interface Outcome {
 }
 
 export interface RunOptions {
-  /** How many files run at once. Default: one for each processor, and next to them those that mostly wait (`schedule.ts`). */
+  /** How many files run at once. Default: one per processor, plus those that mostly wait (`schedule.ts`). */
   readonly jobs?: number
-  /** How long one file may take. Default: 300. */
+  /** The time limit of one file. Default: 300. */
   readonly seconds?: number
 }
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
-/** From Node 22 on, tests and the servers that they start find here what others have compiled. */
+/** From Node 22 on, tests and their servers reuse here what others have compiled. */
 const compileCache = join(root, '.build', 'compile-cache')
 const program = fileURLToPath(new URL('test-files.js', import.meta.url))
 
@@ -36,7 +36,7 @@ export async function runTap(files: readonly string[], options: RunOptions = {})
   const outcomes = await Promise.all(lanes.map((lane) => runLane(lane, seconds)))
   const passed = outcomes.reduce((sum, outcome) => sum + outcome.passed, 0)
   const failed = outcomes.reduce((sum, outcome) => sum + outcome.failed, 0)
-  // A run that proved nothing is not green either.
+  // A run without assertions is not green either.
   return { passed, failed: passed > 0 ? failed : Math.max(1, failed) }
 }
 
@@ -61,8 +61,8 @@ async function runLane({ groups, jobs }: Lane, seconds: number): Promise<Outcome
 }
 
 /**
- * Makes of raw TAP a line per file, and of a file that failed its failures as they stand there. tap's own reporters
- * draw for a terminal, and of what they print in a pipe little is left to read.
+ * Turns raw TAP into a line per file, followed by its failures verbatim. tap's own reporters draw for a terminal and
+ * are hard to read in a pipe.
  */
 export class TapReport {
   readonly #print: (line: string) => void
@@ -88,12 +88,15 @@ export class TapReport {
     }
   }
 
-  /** A summary that never came is a failure. */
+  /** A missing summary is a failure. */
   outcome(): Outcome {
     return this.#counts ?? { passed: 0, failed: 1 }
   }
 
-  /** Of a group that failed by itself, as when its process died, the last words are shown; else its files were told. */
+  /**
+   * Of a group that failed as a whole, such as when its process died, the last output is shown; otherwise its files
+   * have been reported.
+   */
   #groupEnded(line: string): void {
     if (!line.startsWith('not ok')) return
     for (const waiting of this.#pending) this.#print(waiting)
@@ -114,7 +117,7 @@ export class TapReport {
     this.#hasFailed = !isFine
   }
 
-  /** Failures with their diagnostics, skipped tests, and what the test wrote that is not TAP. */
+  /** Failures with their diagnostics, skipped tests, and output that is not TAP. */
   #isWorthShowing(line: string): boolean {
     const text = line.trimStart()
     const indent = line.slice(0, line.length - text.length)

@@ -1,13 +1,13 @@
 /**
- * `npm test -- [TEST…]`: compiles the tests and what they load, installs or asks for the programs they need, runs tap, and ends
- * with the line `N passed, N failed`. Arguments choose tests by file or folder; without any, all run but the scenarios of
- * `npm run test:system`.
+ * `npm test -- [TEST…]`: compiles the tests and what they load, installs or asks for the programs they need, runs tap,
+ * and ends with the line `N passed, N failed`. Arguments select tests by file or folder; the default is all except the
+ * scenarios of `npm run test:system`.
  *
  * `npm run test:nightly -- [--rounds N] [--seed N] [TEST…]`: the random tests, each round with a new seed, which is
  * printed. `--seed` repeats one.
  *
- * The counts are tap's own, of assertions; a run that is red without one of them (a bail-out, a runner that died) counts
- * one failure more, so that it never reads as green.
+ * The counts are tap's own, of assertions; a run that fails without a failed assertion (a bail-out, a runner that died)
+ * counts as one more failure, so that it never looks green.
  */
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'

@@ -1,4 +1,4 @@
-/** The programs that run the server, as npm brings them: its packages `node` and `bun`. */
+/** The programs that run the server, from the npm packages `node` and `bun`. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -12,10 +12,10 @@ const programs: Readonly<Record<RuntimeName, string>> = {
 }
 
 /**
- * The path of the runtime's program, which is kept in the user's cache folder.
+ * The path of the runtime's program, installed in the user's cache folder.
  *
- * @param version as npm takes it: `22`, `24.20.0`.
- * @returns null, with a line that says why, where it cannot be had.
+ * @param version as for npm: `22`, `24.20.0`.
+ * @returns null, after printing the reason, when it is not available.
  */
 export function runtimeProgram(name: RuntimeName, version: string): string | null {
   const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
@@ -24,7 +24,7 @@ export function runtimeProgram(name: RuntimeName, version: string): string | nul
   try {
     mkdirSync(folder, { recursive: true })
     writeFileSync(join(folder, 'package.json'), '{"private":true}')
-    // Newer patches come as they are published; without the registry, the one that was there before will do.
+    // Installs new patch releases as they are published; without the registry, the previous one is used.
     run(folder, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-online', `${name}@${version}`)
   } catch (error) {
     if (!existsSync(program)) {

@@ -1,22 +1,22 @@
 /**
- * Which test files share a process, and which processes run side by side.
+ * Which test files share a process, and which processes run in parallel.
  *
- * To start Node and to load tap and the server takes a second of a processor, more than most files need themselves, so
- * several files share a process. Processes run in two lanes, each with one more process than there are processors: most
- * files keep a processor busy; those that wait most of the time (for a lease, a timeout or an election) have the second
- * lane, since each would otherwise hold a processor that it does not use.
+ * Starting Node and loading tap and the server takes a second of processor time, more than most files need themselves,
+ * so several files share a process. Processes run in two lanes, each with one more process than there are processors:
+ * most files keep a processor busy; those that mostly wait (for a lease, a timeout or an election) have the second
+ * lane, since each would otherwise occupy a processor that it does not use.
  */
 import { availableParallelism } from 'node:os'
 import { isUnder } from './select-tests.js'
 
 export interface Lane {
-  /** Files that one process runs, one after the other. */
+  /** The files of one process, in order. */
   readonly groups: readonly (readonly string[])[]
   /** How many groups run at once. */
   readonly jobs: number
 }
 
-/** Files and folders that begin first, so that none of them runs on alone at the end. */
+/** Files and folders that start first, so that none of them runs alone at the end. */
 export const LONG: readonly string[] = [
   'test/integration',
   'test/fleet',
@@ -34,7 +34,7 @@ export const LONG: readonly string[] = [
   'test/docs/commands-of-pages.test.ts',
 ]
 
-/** Those that take seconds and use less than about half of a processor. */
+/** Files that take seconds and use less than about half of a processor. */
 export const WAITING: readonly string[] = [
   'test/bench/fanout.test.ts',
   'test/client/leader-election.test.ts',
@@ -70,7 +70,7 @@ export const WAITING: readonly string[] = [
   'test/kubernetes/upstream/remote-ages.test.ts',
 ]
 
-/** Those that have a process of their own, because they measure memory, change the environment or leave something behind. */
+/** Files with a process of their own, because they measure memory, change the environment or leave something behind. */
 export const ALONE: readonly string[] = [
   // They measure memory.
   'test/fault/bounds.test.ts',
@@ -82,7 +82,10 @@ export const ALONE: readonly string[] = [
   'test/integration/nats-servers.test.ts',
 ]
 
-/** If the process dies, the files after the one at fault are lost; and the last process of a run is not long alone. */
+/**
+ * If the process dies, the files after the one at fault are lost; and the last process of a run should not run alone
+ * for long.
+ */
 const FILES_IN_PROCESS = 8
 /** Fewer, since they take long. */
 const WAITING_FILES_IN_PROCESS = 4
@@ -103,7 +106,7 @@ export function schedule(files: readonly string[], processors = availableParalle
   return lanes.filter((groups) => groups.length > 0).map((groups) => ({ groups, jobs: processors + 1 }))
 }
 
-/** Each group keeps the files' order, and is as early as its first file. */
+/** Groups keep the files' order, and are ordered by their first file. */
 function groupFiles(files: readonly string[], atMost: number): string[][] {
   const groups: string[][] = []
   let open: string[] | null = null

@@ -1,4 +1,4 @@
-/** The flags of a server that also speaks HTTPS, at a port of its choice, with a certificate that nobody signed. */
+/** The flags of a server that also speaks HTTPS, on any port, with a self-signed certificate. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { selfSignedCertificate } from './issue-certificate.js'
 
 let flags: readonly string[] | null = null
 
-/** One certificate serves all tests of a process. */
+/** One certificate for all tests of a process. */
 export function secureFlags(): readonly string[] {
   if (flags !== null) return flags
   const folder = mkdtempSync(join(tmpdir(), 'distributary-secure-'))

@@ -1,4 +1,4 @@
-/** Which tests some names stand for. */
+/** Resolves test names to files. */
 import { readdirSync } from 'node:fs'
 import { join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -22,7 +22,7 @@ const SYSTEM = [
   'test/server/wiring/live-config.test.ts',
 ]
 
-/** The sources of what `npm test` runs, relative to the root. */
+/** The sources that `npm test` runs, relative to the root. */
 export function moduleTests(): string[] {
   return allTests().filter((file) => !file.startsWith(ONLY_BY_NAME) && !isUnder(file, SYSTEM))
 }
@@ -31,7 +31,7 @@ export function systemTests(): string[] {
   return selectTests(SYSTEM)
 }
 
-/** The sources of the tests that `names` name or have in their folders, relative to the root. */
+/** The sources of the tests in `names`, which are files or folders, relative to the root. */
 export function selectTests(names: readonly string[]): string[] {
   const wanted = names.map((name) => relative(root, resolve(root, name)))
   return allTests().filter((file) => isUnder(file, wanted))

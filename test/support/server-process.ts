@@ -1,6 +1,6 @@
 /**
- * distributary as its users run it: a process of its own, on a free port, known by what it prints. For what a test in
- * the same process cannot show: exit codes, signals, kill -9, limits of the system, memory.
+ * distributary as its users run it: a separate process on a free port, observed through its output. For what a test in
+ * the same process cannot show: exit codes, signals, kill -9, system limits, memory.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,12 +11,12 @@ import { programFile } from './program.js'
 const main = programFile('main')
 
 export interface ServerProcessOptions {
-  /** Default: `--port 0`, unless a port is among them. */
+  /** Default: `--port 0`, unless they contain a port. */
   readonly flags: readonly string[]
   /** A shell line that sets limits before the server starts: `ulimit -n 200`. */
   readonly limits?: string
   readonly environment?: Readonly<Record<string, string>>
-  /** Another program than distributary's own, as a compiled file. */
+  /** Another program than distributary itself, as a compiled file. */
   readonly program?: string
   /** false: return when it listens. Default: when it is ready. */
   readonly ready?: boolean
@@ -34,11 +34,11 @@ export interface ServerProcess {
   /** Resolves with the exit code, or the signal's name. */
   readonly exited: Promise<number | string>
   kill(signal?: NodeJS.Signals): Promise<number | string>
-  /** Everything it has written: its log, a JSON object per line. */
+  /** Everything it has logged, one JSON object per line. */
   log(): string
-  /** Returns what it has printed, which may include an audit log. */
+  /** Returns its standard output, which may include an audit log. */
   printed(): string
-  /** Bytes of resident memory, now and at the most. */
+  /** Bytes of resident memory, now and at the peak. */
   memory(): { readonly now: number; readonly peak: number }
   /** Samples of /metrics by name, labels included. */
   metrics(): Promise<ReadonlyMap<string, number>>
@@ -50,7 +50,7 @@ export interface Finished {
   readonly stderr: string
 }
 
-/** Runs it to its end: for what it refuses. */
+/** Runs it until it exits: for start-up errors. */
 export async function runServer(t: Test, flags: readonly string[], withinMs = 60_000): Promise<Finished> {
   const child = spawnServer(t, { flags })
   const out = collect(child)
@@ -60,7 +60,7 @@ export async function runServer(t: Test, flags: readonly string[], withinMs = 60
   return { code, ...out }
 }
 
-/** @throws Error with its log when it ends before it serves. */
+/** @throws Error with its log when it exits before it serves. */
 export async function startServer(t: Test, options: ServerProcessOptions): Promise<ServerProcess> {
   const child = spawnServer(t, options)
   const out = collect(child)
@@ -107,7 +107,7 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
   }
 }
 
-/** The sum of all samples of one name, whatever their labels. */
+/** The sum of all samples with one name, whatever their labels. */
 export function total(samples: ReadonlyMap<string, number>, name: string): number {
   let sum = 0
   for (const [key, value] of samples) if (key === name || key.startsWith(`${name}{`)) sum += value
@@ -140,7 +140,7 @@ function collect(child: ChildProcess): { stdout: string; stderr: string } {
   return out
 }
 
-/** After its last output. */
+/** Waits for its last output. */
 async function exitOf(child: ChildProcess): Promise<number | string> {
   const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
   return code ?? signal ?? 'unknown'

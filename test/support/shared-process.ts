@@ -1,17 +1,17 @@
 /**
- * A TAP program that runs files one after the other in its own process: each is a subtest, named as its
- * source. They are given as `TEST_FILES=FILE,FILE…`, since tap names folders after the arguments of a process, and `TEST_SECONDS` is how
- * long each may take.
+ * A TAP program that runs several files in one process: each is a subtest, named after its source. They are given as
+ * `TEST_FILES=FILE,FILE…`, since tap names folders after the arguments of a process; `TEST_SECONDS` is the time limit
+ * of each.
  *
- * A test file adds its tests to the one object that `tap` exports. While a file is loaded, that object hands them on to the
- * subtest of the file, which ends when all of them have.
+ * A test file adds its tests to the one object that `tap` exports. While a file is loaded, that object forwards them to
+ * the subtest of the file, which ends when all of them have.
  */
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import { compiledPath } from './compiled-path.js'
 
 const { TEST_FILES = '', TEST_SECONDS } = process.env
-// Programs that a test starts are not told.
+// Not passed on to programs that a test starts.
 delete process.env['TEST_FILES']
 delete process.env['TEST_SECONDS']
 
@@ -29,7 +29,7 @@ for (const file of TEST_FILES.split(',')) {
   })
 }
 
-/** Replaces what test files use of tap's object by the same of `subtest`; the result puts it back. */
+/** Replaces the methods of tap's object that test files use with those of `subtest`; the result restores them. */
 function handOn(subtest: Test): () => void {
   t.test = subtest.test.bind(subtest)
   t.teardown = subtest.teardown.bind(subtest)

@@ -2,7 +2,7 @@ import t from 'tap'
 import { SingleFlight } from '../../src/support/single-flight.js'
 import { nextTurn } from './virtual-clock.js'
 
-/** Runs that end when the test says so, each with its number. */
+/** Numbered runs that the test ends. */
 function runs() {
   const open: { resolve(): void; reject(error: Error): void }[] = []
   let count = 0

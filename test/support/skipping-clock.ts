@@ -1,6 +1,6 @@
 /**
- * Real time that a test can skip ahead: for hours in front of real sockets, which no virtual clock moves. Timers run when
- * they are due by real time or by what was skipped, whichever comes first.
+ * Real time that a test can skip ahead: for hours with real sockets, which no virtual clock moves. Timers run when they
+ * are due by real or skipped time, whichever comes first.
  */
 import { type Clock, systemClock, type Timer } from '../../src/support/clock.js'
 import { pause } from './until.js'
@@ -23,7 +23,7 @@ export class SkippingClock implements Clock {
     return systemClock.monotonic() + this.#skippedMs
   }
 
-  /** The number of timers that have not run. */
+  /** The number of pending timers. */
   get pending(): number {
     return this.#timers.size
   }

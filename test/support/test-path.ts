@@ -1,2 +1,2 @@
-/** The PATH of tests: `nats-server` and others live where a plain user's PATH does not look. */
+/** The PATH of tests: `nats-server` and others are installed outside a plain user's PATH. */
 export const testPath = `${process.env['PATH'] ?? ''}:/usr/local/sbin:/usr/sbin:/sbin`

@@ -1,4 +1,4 @@
-/** Threads for work that might not end: a job that is too much ends alone, and nobody waits for it. */
+/** Threads for work that might not end: an excessive job fails alone, and nobody waits for it. */
 import t, { type Test } from 'tap'
 import { systemClock } from '../../src/support/clock.js'
 import { type JobCalls, ThreadEndedError, ThreadPool } from '../../src/support/thread-pool.js'
@@ -21,7 +21,7 @@ function pool(t: Test, deadlineMs: number, cpuMs?: () => number) {
   return { threads, run, replaced }
 }
 
-/** A server's sockets hold the process; here the timer does. */
+/** A server's sockets keep the process alive; here the timer does. */
 function heldTimer(delayMs: number, callback: () => void) {
   const handle = setTimeout(callback, delayMs)
   return { cancel: () => clearTimeout(handle) }

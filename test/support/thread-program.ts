@@ -1,4 +1,4 @@
-/** A thread that does what its message says: good jobs, and jobs that exceed each bound. */
+/** A thread that does what its message says: normal jobs, and jobs that exceed each limit. */
 import { serveJobs } from '../../src/support/serve-jobs.js'
 
 serveJobs(async (message, call) => {

@@ -1,4 +1,4 @@
-/** Slices of the event loop: everybody gets on, and nothing takes more than its slice before others have theirs. */
+/** Time slices of the event loop: all work progresses, and nothing exceeds its slice before other work has its turn. */
 import t from 'tap'
 import { Arrivals, beforeTurns, inTurns, partsOf, SLICE_MS, Slice, turns, Turns } from '../../src/support/turns.js'
 
@@ -54,7 +54,7 @@ void t.test('arrivals after the time is up start later, in order, and others get
   }
   const arrivals = new Arrivals({ slice })
   const said: string[] = []
-  // Each goes on in promises: that is its time as well.
+  // Each continues in promises, which count as its time.
   const request = async (name: string): Promise<void> => {
     said.push(`${name} begins`)
     for (let i = 0; i < 5; i++) await Promise.resolve()
@@ -100,7 +100,7 @@ void t.test('incessant arrivals start in order, and none waits twice', async (t)
     const admit = (i: number): boolean =>
       arrivals.admit(() => {
         begun.push(i)
-        // While one is begun another comes, so that some always wait.
+        // Whenever one starts another arrives, so that some always wait.
         if (i + 10 < count) admit(i + 10)
         most = Math.max(most, arrivals.waiting)
         if (begun.length === count) resolve()
@@ -218,7 +218,7 @@ void t.test('waiters for one event continue one after the other, as many as ther
   const waiter = async (number: number): Promise<void> => {
     await gate
     await arrivals.turn()
-    // What it does is its time as well.
+    // Its promises count as its time.
     await Promise.resolve()
     order.push(number)
     mostInIteration = Math.max(mostInIteration, ++inIteration)

@@ -1,9 +1,9 @@
 /**
- * Resolves when the condition holds; a test waits for what it wants to see, never for a while.
+ * Resolves when the condition holds; a test waits for a condition, never for a time.
  *
- * @param condition one that throws does not hold yet: a server that restarts refuses connections.
+ * @param condition may throw, which counts as not yet: a server that restarts refuses connections.
  * @param what names what is waited for.
- * @throws Error that says what did not come, after `withinMs`, with the last error of the condition as its cause.
+ * @throws Error that says what did not happen, after `withinMs`, with the condition's last error as its cause.
  */
 export async function until(
   condition: () => boolean | Promise<boolean>,
@@ -13,7 +13,7 @@ export async function until(
   const end = performance.now() + withinMs
   let cause: unknown
   for (;;) {
-    // Another process is asked less often.
+    // Another process is polled less often.
     let pauseMs = 2
     try {
       cause = undefined
@@ -33,7 +33,7 @@ export async function until(
   }
 }
 
-/** For faults that have to last for a while, and writers with a pace; never instead of `until`. */
+/** For faults that have to last for a while, and writers with a fixed rate; never instead of `until`. */
 export async function pause(ms: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms))
 }

@@ -1,6 +1,6 @@
 /**
- * A clock that stands still until a test advances it, or that moves on a little with each look at it, as a real one
- * does within one turn; timers run in the order of their due times.
+ * A clock that stands still until a test advances it, or that advances a little with each reading, as a real one does
+ * within one turn; timers run in the order of their due times.
  */
 import type { Clock, Timer } from '../../src/support/clock.js'
 
@@ -16,8 +16,8 @@ export class VirtualClock implements Clock {
   #order = 0
 
   /**
-   * @param startMs what `now()` says at first: 2026-01-01T00:00:00Z unless told.
-   * @param readMs by how much it moves on with each look at it: 0 unless told.
+   * @param startMs the initial `now()`. Default: 2026-01-01T00:00:00Z.
+   * @param readMs how much it advances with each reading. Default: 0.
    */
   constructor(
     readonly startMs = Date.UTC(2026, 0, 1),
@@ -34,7 +34,7 @@ export class VirtualClock implements Clock {
     return elapsedMs
   }
 
-  /** The number of timers that have not run. */
+  /** The number of pending timers. */
   get pending(): number {
     return this.#timers.size
   }
@@ -45,7 +45,7 @@ export class VirtualClock implements Clock {
     return { cancel: () => void this.#timers.delete(timer) }
   }
 
-  /** Runs every timer that falls due, those set meanwhile included; nothing else of the event loop runs in between. */
+  /** Runs every timer that falls due, including those set meanwhile; nothing else of the event loop runs in between. */
   advance(ms: number): void {
     const untilMs = this.#elapsedMs + ms
     for (let timer = this.#nextDue(untilMs); timer !== null; timer = this.#nextDue(untilMs)) {
@@ -56,7 +56,7 @@ export class VirtualClock implements Clock {
     this.#elapsedMs = Math.max(this.#elapsedMs, untilMs)
   }
 
-  /** As `advance`, but in steps, with a turn of the event loop after each, so that what a timer started can go on. */
+  /** As `advance`, but in steps, with a turn of the event loop after each, so that what a timer started can continue. */
   async advanceInTurns(ms: number, stepMs: number): Promise<void> {
     for (let left = ms; left > 0; left -= stepMs) {
       this.advance(Math.min(stepMs, left))
@@ -76,7 +76,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** Resolves in a later turn of the event loop, when every microtask and `setImmediate` of this one is done. */
+/** Resolves in a later turn of the event loop, after every microtask and `setImmediate` of this one. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
 }

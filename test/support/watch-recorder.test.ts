@@ -1,6 +1,4 @@
-/**
- * The recorder against scripted answers: what a server under test may send, right or wrong, is recorded as it was sent.
- */
+/** The recorder against scripted answers: whatever a server under test sends, right or wrong, is recorded verbatim. */
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,8 +1,8 @@
 /**
  * A plain HTTP client that lists and watches a server by URL and records what it saw, for the validators.
  *
- * It shares no code with the product: node's own `http` or `https`, one connection per watch, and controls for what a
- * bad client or a bad network does: stop reading, break off, come back at the last resourceVersion or bookmark.
+ * It shares no code with the product: Node's `http` or `https`, one connection per watch, and controls for what a bad
+ * client or network does: stop reading, disconnect, resume at the last resourceVersion or bookmark.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -22,7 +22,7 @@ import {
 } from './history.js'
 import { LineSplitter } from './json-lines.js'
 
-/** A resource as a client names it, and as etcd does. */
+/** A resource as clients and etcd name it. */
 export interface Target {
   /** `/api/v1`, `/apis/apps/v1`. */
   readonly groupVersionPath: string
@@ -36,20 +36,20 @@ export interface RequestScope {
   readonly namespace?: string
   readonly labelSelector?: string
   readonly fieldSelector?: string
-  /** What the two selectors select, computed by the test and not by the code under test. */
+  /** The effect of both selectors, computed by the test and not by the code under test. */
   readonly selects?: (object: unknown) => boolean
 }
 
 export interface WatchRequest extends RequestScope {
   /** For messages. Default: a number. */
   readonly name?: string
-  /** '' is unset. Default: ''. */
+  /** '' means unset. Default: ''. */
   readonly resourceVersion?: string
   readonly sendInitialEvents?: boolean
   /** Default: true. */
   readonly allowWatchBookmarks?: boolean
   readonly timeoutSeconds?: number
-  /** False for projections (Table, PartialObjectMetadata), which are compared by revision alone. Default: true. */
+  /** False for projections (Table, PartialObjectMetadata), which are compared only by revision. Default: true. */
   readonly isWhole?: boolean
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -58,7 +58,7 @@ export interface ListRequest extends RequestScope {
   readonly name?: string
   readonly resourceVersion?: string
   readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan'
-  /** With it, all pages are fetched, one after the other. */
+  /** With it, all pages are fetched in order. */
   readonly limit?: number
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -68,7 +68,7 @@ export interface WatchRecorderOptions {
   readonly url: string
   /** For TLS: `ca`, `cert`, `key`, `servername`. */
   readonly requestOptions?: https.RequestOptions
-  /** The clock that writes are timed with too, in milliseconds. Default: `performance.now`. */
+  /** The clock of the writes, in milliseconds. Default: `performance.now`. */
   readonly now?: () => number
 }
 
@@ -132,7 +132,7 @@ export class WatchRecorder {
     return watch
   }
 
-  /** The same watch again, from where the ended one is safe to go on; null when it never came so far. */
+  /** The same watch again, resumed where the ended one allows it without loss; null when it never got that far. */
   resume(ended: RecordedWatch, at: 'bookmark' | 'event'): RecordedWatch | null {
     const revision = at === 'bookmark' ? ended.lastBookmark : ended.lastRevision
     if (revision === null) return null
@@ -140,7 +140,7 @@ export class WatchRecorder {
     return this.watch({ ...request, name: `${ended.name}→${revision}`, resourceVersion: String(revision) })
   }
 
-  /** All pages of a list. @throws ListError for any status but 200. */
+  /** Lists all pages. @throws ListError for any status but 200. */
   async list(request: ListRequest): Promise<ListRecord> {
     const requestedAtMs = this.#now()
     const { resourceVersion = '', resourceVersionMatch: match, limit } = request
@@ -178,12 +178,12 @@ export class WatchRecorder {
     return record
   }
 
-  /** Returns what was seen until now; running streams are included as they are. */
+  /** Returns what was seen until now, including running streams. */
   history(writes: readonly WriteRecord[] = []): RecordedHistory {
     return { watches: this.#watches.map((watch) => watch.record()), lists: [...this.#lists], writes: [...writes] }
   }
 
-  /** Breaks off every watch. */
+  /** Disconnects every watch. */
   close(): void {
     for (const watch of this.#watches) watch.destroy()
   }
@@ -231,7 +231,7 @@ export class RecordedWatch {
   /** Resolves when the stream has ended in any way. */
   readonly ended: Promise<void>
   end: WatchEndKind = 'open'
-  /** The code of the HTTP answer, or of the ERROR event. */
+  /** The status of the HTTP answer, or the code of the ERROR event. */
   code: number | undefined
   /** The message of the ERROR event. */
   message = ''
@@ -269,21 +269,18 @@ export class RecordedWatch {
     this.#response?.resume()
   }
 
-  /** Breaks off, as a client that dies does. */
+  /** Disconnects, as a client that dies does. */
   destroy(): void {
     this.#finish('cut')
     this.#request.destroy()
   }
 
-  /** Where to resume so that nothing is lost; null before the initial state is complete, or without bookmarks. */
+  /** Where to resume without loss; null before the initial state is complete, or without bookmarks. */
   get lastBookmark(): Revision | null {
     return this.items.findLast(({ type }) => type === 'BOOKMARK')?.revision ?? this.#startRevision
   }
 
-  /**
-   * Where client-go resumes: at the last event or bookmark. Inside a revision the rest of it is lost, as in the
-   * dialect.
-   */
+  /** Where client-go resumes: at the last event or bookmark. Inside a revision the rest of it is lost, as in the dialect. */
   get lastRevision(): Revision | null {
     const { type } = this.items.at(-1) ?? {}
     if (type === undefined) return this.#startRevision
@@ -292,7 +289,7 @@ export class RecordedWatch {
   }
 
   /**
-   * Resolves when the condition is true of what was received.
+   * Resolves when the condition holds for what was received.
    *
    * @throws Error at the stream's end or after `timeoutMs`.
    */
@@ -318,7 +315,7 @@ export class RecordedWatch {
     })
   }
 
-  /** Resolves when everything at or before the revision must have come, going by what came. */
+  /** Resolves when what was received shows that everything up to the revision has arrived. */
   untilRevision(revision: Revision, timeoutMs?: number): Promise<void> {
     return this.until(() => (this.items.at(-1)?.revision ?? 0) >= revision, timeoutMs)
   }
@@ -435,15 +432,13 @@ function selectorsOf({ labelSelector, fieldSelector }: RequestScope): URLSearchP
   return query
 }
 
-/** The key after the prefix, as the object's own names tell it. */
+/** The key after the prefix, from the object's namespace and name. */
 function idOf(object: WireObject): string {
   const { namespace, name = '' } = object.metadata ?? {}
   return namespace === undefined || namespace === '' ? name : `${namespace}/${name}`
 }
 
-/**
- * An API server leaves kind and apiVersion out of a list's items where the list says them; stored objects have both.
- */
+/** An API server omits kind and apiVersion from a list's items when the list states them; stored objects have both. */
 function withListKind(object: WireObject, list: WireObject & { apiVersion?: string }): object {
   if (object.kind !== undefined) return object
   return { ...object, kind: list.kind?.replace(/List$/, ''), apiVersion: list.apiVersion }

@@ -1,4 +1,4 @@
-/** An upstream that is `upstream` in everything but its watches: for a test that corrupts, delays or counts them. */
+/** Replaces the watches of `upstream`, and nothing else: for tests that corrupt, delay or count them. */
 import type { Upstream } from '../../src/engine/upstream/upstream.js'
 
 export function withWatch(upstream: Upstream, watch: Upstream['watch']): Upstream {
