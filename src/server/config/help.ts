@@ -42,11 +42,11 @@ export function helpText(which: 'first' | 'all'): string {
   const lines = [
     'distributary: watch fan-out proxy and edge cache in front of etcd, in the dialect of the Kubernetes API server',
     '',
-    'Usage: distributary [flags]           serve',
-    '       distributary COMMAND …         ask a server, see the commands at the end',
+    'Usage: distributary [flags]           run the server',
+    '       distributary COMMAND …         run a command, see the list at the end',
     '',
     ...wrap(
-      'Every flag can also be given in the environment (--etcd-servers is DISTRIBUTARY_ETCD_SERVERS) and, by its YAML key, in the --config file (etcdServers). A flag wins over the environment, the environment over the file.',
+      'Every flag can also be set by an environment variable (--etcd-servers by DISTRIBUTARY_ETCD_SERVERS) and by its YAML key in the --config file (etcdServers). A flag takes precedence over the environment, the environment over the file.',
       '',
     ),
   ]
@@ -58,8 +58,8 @@ export function helpText(which: 'first' | 'all'): string {
     lines.push(`  ${usage(name)}`, ...wrap(option.doc + facts(option), INDENT))
   }
   lines.push('', '  --help [all]')
-  lines.push(`${INDENT}This text; with all, the other ${optionNames.length - FIRST.size} options as well.`)
-  lines.push('  --version', `${INDENT}The version.`)
+  lines.push(`${INDENT}Show this text; with all, also the other ${optionNames.length - FIRST.size} options.`)
+  lines.push('  --version', `${INDENT}Show the version.`)
   return `${lines.join('\n')}\n`
 }
 

@@ -74,7 +74,7 @@ export function load(args: readonly string[], environment: Environment, readFile
   const securePort = given.get('securePort')
   const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
   if (securePort !== undefined && completed.securePort === null && !isTold) {
-    const instead = 'give --tls-cert-file and --tls-private-key-file'
+    const instead = 'set --tls-cert-file and --tls-private-key-file'
     problems.push(`${securePort.place}: there is no certificate: ${instead}`)
   }
   const { resource, ...rest } = completed
@@ -94,7 +94,7 @@ export function load(args: readonly string[], environment: Environment, readFile
   const awaitsKubernetes =
     declared.length > 0 && !namesKubernetes && !given.has('etcdPrefix') && mayAwaitKubernetes(completed)
   const checked = rest.enableWrites ? served.leftOut.filter((id) => CHECKED_BY_WRITES.has(id)) : []
-  if (checked.length > 0) problems.push(`--enable-writes checks ${checked.join(', ')}: it cannot be left out`)
+  if (checked.length > 0) problems.push(`--enable-writes needs ${checked.join(', ')}: do not leave it out`)
   if (rest.upstream !== null && resolved.resources.some(({ origin }) => origin === 'declared')) {
     problems.push(
       'a prefix (--resource NAME=/prefix/) is one of etcd: over --upstream what the server there declares is served',

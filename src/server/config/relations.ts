@@ -86,16 +86,17 @@ export const relations: readonly Relation[] = [
     reads: ['upstream', 'etcdServers', 'natsServers'],
     check: (c) =>
       c.upstream !== null && (c.etcdServers.length > 0 || c.natsServers.length > 0)
-        ? '--upstream is fed by another server alone: leave out --etcd-servers and --nats-servers'
+        ? '--upstream is the only source: remove --etcd-servers and --nats-servers'
         : null,
   },
   {
     reads: ['watchCache', 'watchCacheSizes', 'workers', 'natsRole', 'natsServers'],
     check: (c) => {
       const isDirect = !c.watchCache || c.watchCacheSizes.some(({ batches }) => batches === 0)
-      if (isDirect && c.workers > 1) return 'what is not cached (--watch-cache=false, a size of 0) needs --workers=1'
+      if (isDirect && c.workers > 1)
+        return 'resources without a cache (--watch-cache=false, a size of 0) need --workers=1'
       if (isDirect && c.natsServers.length > 0 && c.natsRole === 'edge') {
-        return 'what is not cached (--watch-cache=false, a size of 0) is read from etcd: --nats-role=edge has none'
+        return 'resources without a cache (--watch-cache=false, a size of 0) are read from etcd, which --nats-role=edge never does'
       }
       return null
     },
@@ -106,8 +107,8 @@ export const relations: readonly Relation[] = [
       !c.enableWrites || (c.passthrough === null && c.upstream === null)
         ? null
         : c.upstream === null
-          ? '--enable-writes and --passthrough exclude each other: writes are made here, or by the API server'
-          : '--enable-writes needs etcd: over --upstream, --passthrough sends writes on',
+          ? '--enable-writes and --passthrough exclude each other: either this server or the API server writes'
+          : '--enable-writes needs etcd: with --upstream, use --passthrough to forward writes',
   },
   {
     reads: ['proxyClientCertFile', 'proxyClientKeyFile'],
@@ -156,7 +157,7 @@ export const relations: readonly Relation[] = [
     reads: ['etcdServers', 'requireUpstream'],
     check: (c) =>
       c.requireUpstream && c.embedded
-        ? '--require-upstream is set and no upstream is named: give --etcd-servers or --upstream'
+        ? '--require-upstream is set without an upstream: set --etcd-servers or --upstream'
         : null,
   },
   {
@@ -181,7 +182,7 @@ export const relations: readonly Relation[] = [
     reads: ['etcdPassword', 'etcdPasswordFile'],
     check: (c) =>
       c.etcdPassword !== null && c.etcdPasswordFile !== null
-        ? '--etcd-password-file and DISTRIBUTARY_ETCD_PASSWORD are both given: which one is meant?'
+        ? '--etcd-password-file and DISTRIBUTARY_ETCD_PASSWORD are both set: set only one'
         : null,
   },
   {
@@ -190,7 +191,7 @@ export const relations: readonly Relation[] = [
       c.upstream !== null || c.natsServers.length === 0 || (c.natsRole === 'edge') === (c.etcdServers.length === 0)
         ? null
         : c.natsRole === 'edge'
-          ? '--nats-role=edge never reads etcd: leave out --etcd-servers'
+          ? '--nats-role=edge never reads etcd: remove --etcd-servers'
           : `--nats-role=${c.natsRole} reads etcd: give --etcd-servers, or say --nats-role=edge`,
   },
   {
@@ -209,7 +210,7 @@ export const relations: readonly Relation[] = [
     reads: ['enableWrites', 'etcdServers', 'natsServers'],
     check: (c) =>
       c.enableWrites && c.natsServers.length > 0 && c.etcdServers.length === 0
-        ? '--enable-writes needs etcd, and this server does not have one: give --etcd-servers'
+        ? '--enable-writes needs etcd: set --etcd-servers'
         : null,
   },
   {
@@ -235,7 +236,7 @@ export const relations: readonly Relation[] = [
     reads: ['clientCaFile', 'requestheaderClientCaFile', 'tlsCertFile'],
     check: (c) =>
       c.securePort === null && (c.clientCaFile !== null || c.requestheaderClientCaFile !== null)
-        ? '--client-ca-file and --requestheader-client-ca-file work over TLS only: give --tls-cert-file'
+        ? '--client-ca-file and --requestheader-client-ca-file need TLS: set --tls-cert-file'
         : null,
   },
   {
@@ -253,35 +254,33 @@ export const relations: readonly Relation[] = [
     check: (c) => {
       const port = c.metricsBindAddress?.port ?? 0
       const twin = port === c.port ? '--port' : port === c.securePort ? '--secure-port' : null
-      return port === 0 || twin === null ? null : `--metrics-bind-address and ${twin} both have the port ${port}`
+      return port === 0 || twin === null ? null : `--metrics-bind-address and ${twin} both use port ${port}`
     },
   },
   {
     reads: ['bindAddress', 'port', 'insecureBindAny', 'tlsCertFile'],
     check: (c) =>
       c.port !== null && !isLoopback(c.bindAddress) && !c.insecureBindAny
-        ? `plain HTTP on ${c.bindAddress}: beyond loopback give --tls-cert-file and leave --port off, or say --insecure-bind-any`
+        ? `plain HTTP on ${c.bindAddress}: beyond loopback set --tls-cert-file and leave --port off, or set --insecure-bind-any`
         : null,
   },
   {
     reads: ['bindAddress', 'insecureBindAny', 'tlsCertFile', ...AUTHENTICATORS],
     check: (c) =>
       c.securePort !== null && !isLoopback(c.bindAddress) && !c.insecureBindAny && !hasAuthenticator(c)
-        ? `nobody is authenticated on ${c.bindAddress}: give --client-ca-file, --token-auth-file, --oidc-issuer-url, --service-account-issuer or --authentication-kubeconfig, or say --insecure-bind-any`
+        ? `nothing authenticates callers on ${c.bindAddress}: set --client-ca-file, --token-auth-file, --oidc-issuer-url, --service-account-issuer or --authentication-kubeconfig, or --insecure-bind-any`
         : null,
   },
   {
     reads: ['ticketKeyFile', ...AUTHENTICATORS],
     check: (c) =>
-      c.ticketKeyFile !== null && !hasAuthenticator(c)
-        ? '--ticket-key-file is for callers who are authenticated, and nobody is'
-        : null,
+      c.ticketKeyFile !== null && !hasAuthenticator(c) ? '--ticket-key-file needs an authenticator' : null,
   },
   {
     reads: ['publicCaching', 'anonymousAuth', ...AUTHENTICATORS],
     check: (c) =>
       c.publicCaching.length > 0 && hasAuthenticator(c) && !c.anonymousAuth
-        ? '--public-caching is for what anybody may read, and without --anonymous-auth nobody may read without a credential'
+        ? '--public-caching needs --anonymous-auth: without it nobody may read without a credential'
         : null,
   },
   {
@@ -297,7 +296,7 @@ export const relations: readonly Relation[] = [
       const late = c.publicCaching.find((one) => (one.maxAgeSeconds + one.staleSeconds) * 1_000 >= c.watchCacheAge)
       return late === undefined
         ? null
-        : `--public-caching lets caches keep ${late.resource} longer than --watch-cache-age (${formatDuration(c.watchCacheAge)}) keeps the history to watch from`
+        : `--public-caching lets caches keep ${late.resource} longer than --watch-cache-age (${formatDuration(c.watchCacheAge)}): nobody could start a watch from such a copy`
     },
   },
   {
@@ -329,7 +328,7 @@ export const relations: readonly Relation[] = [
     reads: ['serviceAccountIssuer', 'oidcIssuerUrl'],
     check: (c) =>
       c.serviceAccountIssuer.some((issuer) => issuer === c.oidcIssuerUrl)
-        ? '--oidc-issuer-url and --service-account-issuer name the same issuer: service accounts need the second alone'
+        ? '--oidc-issuer-url and --service-account-issuer name the same issuer: remove --oidc-issuer-url'
         : null,
   },
   {
@@ -347,7 +346,7 @@ export const relations: readonly Relation[] = [
       const hasKeys = c.serviceAccountKeyFile.length > 0 || c.authenticationKubeconfig !== null
       return hasKeys || c.serviceAccountIssuer.every((issuer) => /^https:\/\/[^\s?#]+$/.test(issuer))
         ? null
-        : '--service-account-issuer must be an https URL to get the keys from: give --service-account-key-file or --authentication-kubeconfig'
+        : '--service-account-issuer must be an https URL, from which the server gets the keys: otherwise set --service-account-key-file or --authentication-kubeconfig'
     },
   },
   {
@@ -359,7 +358,8 @@ export const relations: readonly Relation[] = [
   },
   {
     reads: ['authorizationMode'],
-    check: (c) => (c.authorizationMode.length === 0 ? '--authorization-mode names nobody who could say yes' : null),
+    check: (c) =>
+      c.authorizationMode.length === 0 ? '--authorization-mode is empty: nothing could allow a request' : null,
   },
   {
     reads: ['authorizationMode'],
@@ -376,7 +376,7 @@ export const relations: readonly Relation[] = [
         authenticatorsOf(c)[0] ??
         (c.passthrough !== null ? 'passthrough' : c.apiservice.length > 0 ? 'apiservice' : null)
       if (name === null) return null
-      return `${options[name].flag} needs --authorization-mode: RBAC, Webhook or Policy decide who may read what; with AlwaysAllow, the default, every caller may read everything that is served here`
+      return `${options[name].flag} needs --authorization-mode: RBAC, Webhook or Policy decide who may read what; with AlwaysAllow, the default, every caller may read everything served here`
     },
   },
   {

@@ -73,7 +73,7 @@ class Reader implements YamlFile {
     for (const error of document.errors) this.problem(error.pos[0], error.message)
     if (document.errors.length > 0 || document.contents === null) return
     if (!isMap<Node, Node | null>(document.contents)) {
-      this.problem(offsetOf(document.contents), 'the file must hold one mapping of options')
+      this.problem(offsetOf(document.contents), 'the file must contain one mapping of options')
       return
     }
     for (const { key, value } of document.contents.items) {
@@ -127,7 +127,7 @@ class Reader implements YamlFile {
       else
         this.problem(
           offsetOf(item),
-          `resources: ${quote(name)} has ${extra} and no prefix; a known resource is a name alone`,
+          `resources: ${quote(name)} has ${extra} and no prefix; a known resource takes only a name`,
         )
     }
   }
@@ -172,7 +172,7 @@ class Reader implements YamlFile {
 const TYPE_NAMES: Readonly<Record<string, string>> = {
   string: 'text',
   boolean: 'true or false',
-  strings: 'a list of texts',
+  strings: 'a list of strings',
 }
 
 function readTyped(type: string, value: Node | null): string | boolean | readonly string[] | null {

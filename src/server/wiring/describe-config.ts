@@ -51,13 +51,13 @@ export function describeAccess(config: Config): string {
   const callers =
     known.length === 0
       ? modes.includes('AlwaysAllow')
-        ? 'everybody who reaches this server'
-        : 'everybody is anonymous here and'
-      : `callers known by ${known.join(', ')}${anonymousAuth ? ', and anonymous ones,' : ''}`
+        ? 'everyone who reaches this server'
+        : 'all callers are anonymous and'
+      : `callers authenticated by ${known.join(', ')}${anonymousAuth ? ', and anonymous ones,' : ''}`
   const verbs = enableWrites ? 'may read and write' : 'may read'
-  const what = modes.includes('AlwaysAllow') ? 'everything that is served here' : `what ${modes.join(' or ')} allows`
+  const what = modes.includes('AlwaysAllow') ? 'everything served here' : `what ${modes.join(' or ')} allows`
   const elsewhere =
-    passthrough === null && apiservice.length === 0 ? '' : '; who answers what is passed on decides about that'
+    passthrough === null && apiservice.length === 0 ? '' : '; the servers behind decide about forwarded requests'
   return `${callers} ${verbs} ${what}${elsewhere}`
 }
 
@@ -84,15 +84,15 @@ export function urlHost(address: string): string {
  */
 export function describeReload(config: Config, sources: Sources): string[] {
   const { config: file } = config
-  const files = 'reads again by itself: files of certificates, keys, tokens, passwords and policies'
-  if (file === null) return ['needs a restart to change: every option, because there is no --config', files]
+  const files = 'reloads by itself: files with certificates, keys, tokens, passwords and policies'
+  if (file === null) return ['needs a restart: every option, because there is no --config', files]
   const isFixed = (name: string): boolean => ['flag', 'environment'].includes(sources[name as OptionName])
   const reloads = reloadableNames(config).filter((name) => !isFixed(name))
   const restarts = optionNames.filter((name) => sources[name] !== 'default' && !reloads.includes(name))
   const listed = (names: readonly string[]): string => names.map(flagOf).join(', ')
   return [
-    `reloads from ${file}, when it changes and on SIGHUP: ${listed(reloads)}`,
-    `needs a restart to change: ${listed(restarts)}, and all other options`,
+    `reloads from ${file} when it changes, and on SIGHUP: ${listed(reloads)}`,
+    `needs a restart: ${listed(restarts)}, and all other options`,
     files,
   ]
 }

@@ -29,7 +29,7 @@ export function explainDecision(config: Config, question: string): readonly stri
   const [name, verb, target, ...groups] = question.split(/\s+/).filter((word) => word !== '')
   if (name === undefined || verb === undefined || target?.startsWith('/') !== true) {
     throw new Error(
-      `--explain: ${JSON.stringify(question)} is not like "ann list /api/v1/namespaces/web/pods team-web": a user, a verb, a path, and groups`,
+      `--explain: ${JSON.stringify(question)} is not of the form USER VERB PATH [GROUP...], such as "ann list /api/v1/namespaces/web/pods team-web"`,
     )
   }
   const known = name === ANONYMOUS.name ? ALL_UNAUTHENTICATED : ALL_AUTHENTICATED
@@ -40,7 +40,7 @@ export function explainDecision(config: Config, question: string): readonly stri
   for (const mode of config.authorizationMode) {
     if (mode === 'AlwaysAllow') return [`allowed: ${asked}: AlwaysAllow`]
     if (mode !== 'Policy') {
-      reasons.push(`${mode} is not asked: it decides by what is ${mode === 'RBAC' ? 'in etcd' : 'on another server'}`)
+      reasons.push(`${mode} is not asked, because it depends on ${mode === 'RBAC' ? 'etcd' : 'another server'}`)
       continue
     }
     const rules = parsePolicy(readFileSync(config.authorizationPolicyFile!, 'utf8'))

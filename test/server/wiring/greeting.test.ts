@@ -38,7 +38,7 @@ void t.test('the start says in one line who may read what, with workers too', as
   for (const workers of ['1', '2']) {
     const server = await startServer(t, { flags: ['--workers', workers] })
     t.equal(
-      server.log().split('everybody who reaches this server may read and write everything').length,
+      server.log().split('everyone who reaches this server may read and write everything').length,
       2,
       server.log(),
     )
@@ -49,33 +49,33 @@ void t.test('each combination reports who may read what, as a warning if it is m
   const TLS = '--tls-cert-file=/c --tls-private-key-file=/k'
   const upstream = '--etcd-servers=http://a:1'
   for (const [flags, level, expected] of [
-    ['', 'info', 'everybody who reaches this server may read and write everything that is served here'],
-    [upstream, 'info', 'everybody who reaches this server may read everything that is served here'],
+    ['', 'info', 'everyone who reaches this server may read and write everything served here'],
+    [upstream, 'info', 'everyone who reaches this server may read everything served here'],
     [
       `${upstream} --bind-address=0.0.0.0 --insecure-bind-any`,
       'warn',
-      'everybody who reaches this server may read everything that is served here',
+      'everyone who reaches this server may read everything served here',
     ],
-    [`${upstream} --authorization-mode=RBAC`, 'info', 'everybody is anonymous here and may read what RBAC allows'],
+    [`${upstream} --authorization-mode=RBAC`, 'info', 'all callers are anonymous and may read what RBAC allows'],
     [
       `${upstream} --token-auth-file=/t --authorization-mode=AlwaysAllow`,
       'warn',
-      'callers known by the token file may read everything that is served here',
+      'callers authenticated by the token file may read everything served here',
     ],
     [
       `${upstream} ${TLS} --client-ca-file=/ca --authentication-kubeconfig=/k --anonymous-auth --authorization-mode=RBAC,Webhook --authorization-kubeconfig=/k`,
       'info',
-      'callers known by client certificates, TokenReview, and anonymous ones, may read what RBAC or Webhook allows',
+      'callers authenticated by client certificates, TokenReview, and anonymous ones, may read what RBAC or Webhook allows',
     ],
     [
       `${upstream} --passthrough=https://b:1 --authorization-mode=AlwaysAllow`,
       'warn',
-      'everybody who reaches this server may read everything that is served here; who answers what is passed on decides about that',
+      'everyone who reaches this server may read everything served here; the servers behind decide about forwarded requests',
     ],
     [
       `${upstream} --oidc-issuer-url=https://i.example --oidc-client-id=x --apiservice=a.b/v1=https://c:1 --authorization-mode=Policy --authorization-policy-file=/p`,
       'info',
-      'callers known by OpenID Connect may read what Policy allows; who answers what is passed on decides about that',
+      'callers authenticated by OpenID Connect may read what Policy allows; the servers behind decide about forwarded requests',
     ],
   ] as const) {
     const loaded = load(flags.split(' ').filter(Boolean), {}, () => 'content')

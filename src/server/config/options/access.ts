@@ -49,7 +49,7 @@ export const accessOptions = {
     group: 'Authentication',
     default: [],
     parseItem: (text) => text,
-    doc: 'Further accepted audiences; a JWT must name one of all these.',
+    doc: 'Additional accepted audiences: a JWT must name one of them, or the one of --oidc-client-id.',
   }),
   oidcCaFile: file({
     flag: '--oidc-ca-file',
@@ -174,7 +174,7 @@ export const accessOptions = {
     default: ['AlwaysAllow'],
     choices: AUTHORIZATION_MODES,
     parseItem: (text) => pick(AUTHORIZATION_MODES, text),
-    doc: 'Authorizers, in the order in which the server asks them; one that allows the request is enough. AlwaysAllow lets every caller read everything the server serves, so it must be given by name together with an authenticator, --passthrough or --apiservice.',
+    doc: 'Authorizers, in the order in which the server asks them; one that allows the request is enough. AlwaysAllow lets every caller read everything the server serves. With an authenticator, --passthrough or --apiservice you must set the mode explicitly.',
   }),
   authorizationPolicyFile: file({
     flag: '--authorization-policy-file',

@@ -16,7 +16,7 @@ export const fleetOptions = {
     group: 'Fleet',
     choices: ['auto', 'edge', 'origin'],
     default: 'auto',
-    doc: 'auto: the replica serves clients and can be elected to read etcd for all. edge: it serves clients and needs no route to etcd. origin: it reads etcd and serves no clients.',
+    doc: 'auto: the replica serves clients and can be elected to read etcd for all. edge: it serves clients and needs no route to etcd. origin: it can be elected to read etcd, and serves no clients.',
   }),
   natsCluster: string({
     flag: '--nats-cluster',
@@ -44,7 +44,7 @@ export const fleetOptions = {
   natsPasswordFile: file({
     flag: '--nats-password-file',
     group: 'Fleet',
-    doc: 'File with the password of the NATS user; the server drops a newline at its end.',
+    doc: 'File with the password of the NATS user. The server ignores a newline at its end.',
   }),
   natsCafile: file({
     flag: '--nats-cafile',
@@ -64,7 +64,7 @@ export const fleetOptions = {
   natsSigningKeyFile: file({
     flag: '--nats-signing-key-file',
     group: 'Fleet',
-    doc: 'File with a key that all replicas share and NATS does not have: a line of base64 of at least 32 bytes (openssl rand -base64 32). Replicas then sign what they send over NATS, and refuse what is not signed. A second line is a key that is accepted too, for rotation. The file is read again when it changes. Default: nothing is signed.',
+    doc: 'File with a key that all replicas share and NATS does not have: a line of base64 of at least 32 bytes (openssl rand -base64 32). Replicas then sign everything they send over NATS, and refuse unsigned data. A second line holds another accepted key, for rotation. The server reloads the file when it changes. Default: no signatures.',
   }),
   natsFallback: choice({
     flag: '--nats-fallback',
@@ -79,7 +79,7 @@ export const fleetOptions = {
     default: 5 * SECOND,
     min: SECOND,
     max: 5 * MINUTE,
-    doc: 'Time after which another replica replaces a publisher that died. A short lease costs more renewals, and a pause of the process can lose it.',
+    doc: 'Time after which another replica replaces a publisher that died. With a short lease, replicas renew more often, and a brief pause of the process can lose the lease.',
   }),
   natsReplicas: integer({
     flag: '--nats-replicas',
@@ -88,7 +88,7 @@ export const fleetOptions = {
     min: 1,
     max: 5,
     unit: 'servers',
-    doc: 'Number of NATS servers that store each stream; it applies when the stream is created. With 1 the history is lost with that server; use 3 if there are three servers.',
+    doc: 'Number of NATS servers that store each stream; it applies when the stream is created. With 1 the history is lost with that server; with three servers, use 3.',
   }),
   natsStreamBytes: bytes({
     flag: '--nats-stream-bytes',
@@ -104,6 +104,6 @@ export const fleetOptions = {
     default: null,
     min: SECOND,
     max: 168 * HOUR,
-    doc: 'A replica whose source has been away for longer is not ready. Default: it stays ready, because it can answer from its cache, and says how old that is in a header, a metric and /readyz?verbose. With it, an outage of etcd takes every replica out of its Service.',
+    doc: 'Age of the data from which a replica is not ready. Default: a replica stays ready without its source, answers from its cache, and reports the age in a header, a metric and /readyz?verbose. If you set it, an outage of etcd takes every replica out of its Service.',
   }),
 } as const

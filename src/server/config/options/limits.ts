@@ -29,7 +29,7 @@ export const limitsOptions = {
     min: 1,
     max: 100_000,
     unit: 'responses',
-    doc: 'Maximum number of large lists and initial states in transfer at one time. Further ones wait for their turn, fairly between identities, and then get 429.',
+    doc: 'Maximum number of large lists and initial states being sent at once. Further ones wait, with identities taking turns, and then get 429.',
   }),
   listCacheBytes: bytes({
     flag: '--list-cache-bytes',
@@ -45,7 +45,7 @@ export const limitsOptions = {
     default: null,
     min: 128 * MiB,
     max: 1_024 * GiB,
-    doc: 'Resident memory above which new lists and watches get 429; above 85 % of it the caches shrink. The processes of --workers have equal shares of it. Set it below the container limit. Default: 85 % of the container limit; none without such a limit.',
+    doc: 'Resident memory above which new lists and watches get 429; above 85 % of it the caches shrink. The processes of --workers get equal shares. Set it below the container limit. Default: 85 % of the container limit; none without such a limit.',
   }),
   requestsPerSecond: integer({
     flag: '--requests-per-second',
@@ -69,6 +69,6 @@ export const limitsOptions = {
     group: 'Limits',
     default: [],
     parseItem: addressRange,
-    doc: 'Addresses or ranges (10.0.0.0/8) whose X-Forwarded-For headers the server trusts. It ignores that header from all others.',
+    doc: 'Addresses or ranges (10.0.0.0/8) whose X-Forwarded-For headers the server trusts. It ignores the header from other addresses.',
   }),
 } as const

@@ -13,7 +13,7 @@ export const processOptions = {
     group: 'Process',
     choices: ['debug', 'info', 'warn', 'error'],
     default: 'info',
-    doc: 'Minimum severity of log lines. debug logs much for every connection.',
+    doc: 'Minimum severity of log lines. debug logs a lot for every connection.',
   }),
   logFormat: choice({
     flag: '--log-format',
@@ -26,7 +26,7 @@ export const processOptions = {
     flag: '--audit-log-path',
     group: 'Process',
     default: null,
-    doc: 'File for the access log, one JSON line per request; "-" for standard output. The platform rotates the file: it moves it and sends SIGHUP. Default: no access log.',
+    doc: 'File for the access log, one JSON line per request; "-" for standard output. To rotate the file, move it and send SIGHUP. Default: no access log.',
   }),
   tracingOtlpEndpoint: string({
     flag: '--tracing-otlp-endpoint',

@@ -16,17 +16,17 @@ export const upstreamOptions = {
     group: 'Upstream',
     default: '/registry',
     check: (text) => (/^\/.*[^/]$/.test(text) ? null : 'must begin with "/" and not end with one'),
-    doc: 'Prefix of the Kubernetes objects in etcd. With a wrong one every resource is empty.',
+    doc: 'Prefix of the Kubernetes objects in etcd. If it is wrong, every resource is empty.',
   }),
   etcdCafile: file({
     flag: '--etcd-cafile',
     group: 'Upstream',
-    doc: "PEM file of the certificate authorities that verify etcd's certificate. Default: the system's. The server reloads it when it changes, for its next connection.",
+    doc: "PEM file of the certificate authorities that verify etcd's certificate. Default: the system's. The server reloads it when it changes, for new connections.",
   }),
   etcdCertfile: file({
     flag: '--etcd-certfile',
     group: 'Upstream',
-    doc: 'PEM file of the client certificate for etcd. Needs --etcd-keyfile. The server reloads both when they change, for its next connection.',
+    doc: 'PEM file of the client certificate for etcd. Needs --etcd-keyfile. The server reloads both when they change, for new connections.',
   }),
   etcdKeyfile: file({
     flag: '--etcd-keyfile',
@@ -37,12 +37,12 @@ export const upstreamOptions = {
     flag: '--etcd-username',
     group: 'Upstream',
     default: null,
-    doc: 'User name for etcd, if its authentication is on. The user must be able to read the prefix, and to write it only with --enable-writes.',
+    doc: 'User name for etcd, if etcd authenticates users. The user must be able to read the prefix, and with --enable-writes to write it.',
   }),
   etcdPasswordFile: file({
     flag: '--etcd-password-file',
     group: 'Upstream',
-    doc: 'File with the password of the etcd user; the server drops a newline at its end, and reloads it when it changes.',
+    doc: 'File with the password of the etcd user. The server ignores a newline at its end, and reloads it when it changes.',
   }),
   etcdPassword: secret({
     flag: '--etcd-password',
@@ -59,7 +59,7 @@ export const upstreamOptions = {
   kubeconfig: file({
     flag: '--kubeconfig',
     group: 'Upstream',
-    doc: 'Kubeconfig with the credentials for --upstream: the certificate authority, and the token or client certificate, of its current context. The server address in it is not used.',
+    doc: 'Kubeconfig with the credentials for --upstream: the certificate authority, and the token or client certificate, of its current context. The server ignores the address in it.',
   }),
   passthrough: string({
     flag: '--passthrough',
@@ -79,7 +79,7 @@ export const upstreamOptions = {
     default: [],
     parseItem: apiServiceAddress,
     formatItem: ({ group, version, url: address }) => `${group}/${version}=${address}`,
-    doc: 'Address of the server of an aggregated API, for use without --passthrough: "metrics.k8s.io/v1beta1=https://10.0.0.9:443". Repeatable. An APIService in etcd without an address here answers 503.',
+    doc: 'Address of the server of an aggregated API, for use without --passthrough: "metrics.k8s.io/v1beta1=https://10.0.0.9:443". Repeatable. If an APIService in etcd has no address here, its paths answer 503.',
   }),
   apiserviceCafile: file({
     flag: '--apiservice-cafile',
@@ -93,7 +93,7 @@ export const upstreamOptions = {
     min: 1,
     max: 100_000,
     unit: 'requests',
-    doc: 'Maximum number of concurrent requests to each server behind --passthrough or --apiservice, including streams and tunnels; each holds a connection of its own. Further requests get 429.',
+    doc: 'Maximum number of concurrent requests to each server behind --passthrough or --apiservice, including streams and tunnels; each takes its own connection. Further requests get 429.',
   }),
   passthroughTimeout: duration({
     flag: '--passthrough-timeout',
@@ -108,12 +108,12 @@ export const upstreamOptions = {
     group: 'Upstream',
     default: ['X-Remote-*', 'X-Group', 'X-User'],
     parseItem: headerPattern,
-    doc: 'Headers of callers that are not passed on, because the server behind may take them for the name of the user ("*" at the end stands for any end). X-Remote-User, -Group, -Uid and -Extra-* never are, whatever is given here.',
+    doc: 'Request headers that the server does not forward, because the server behind it might take them for the name of the user; a "*" at the end matches anything. X-Remote-User, -Group, -Uid and -Extra-* are never forwarded.',
   }),
   proxyClientCertFile: file({
     flag: '--proxy-client-cert-file',
     group: 'Upstream',
-    doc: 'PEM file of the certificate that identifies this server as a front proxy. The API server (--requestheader-client-ca-file there) then trusts the names in X-Remote-* headers. Needed for callers with client certificates.',
+    doc: 'PEM file of the certificate that identifies this server as a front proxy. The API server (--requestheader-client-ca-file there) then trusts the names in X-Remote-* headers. Required for callers with client certificates.',
   }),
   proxyClientKeyFile: file({
     flag: '--proxy-client-key-file',

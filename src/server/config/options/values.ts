@@ -34,7 +34,7 @@ export function publicResource(text: string): PublicResource {
   const [maxAgeSeconds, staleSeconds] = [Number(maxAge), Number(stale)]
   if (maxAgeSeconds + staleSeconds > MAX_PUBLIC_SECONDS) {
     throw new OptionValueError(
-      `${quote(text)} is more than ${MAX_PUBLIC_SECONDS}s in all: what a cache lists has to be young enough to be watched from`,
+      `${quote(text)} is more than ${MAX_PUBLIC_SECONDS}s in total: clients must be able to start a watch from a cached list`,
     )
   }
   return { resource, maxAgeSeconds, staleSeconds }
@@ -70,9 +70,7 @@ export function url(text: string, protocols: readonly string[]): string {
     throw new OptionValueError(`${quote(text)} is not a URL such as ${protocols[0]}//127.0.0.1:2379`)
   }
   if (parsed.username !== '' || parsed.password !== '') {
-    throw new OptionValueError(
-      `the URL of ${quote(parsed.host)} holds a user or password: give them by their own options`,
-    )
+    throw new OptionValueError(`the URL of ${quote(parsed.host)} contains a user or password: use the options for them`)
   }
   return text.replace(/\/$/, '')
 }

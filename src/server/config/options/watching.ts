@@ -10,27 +10,27 @@ export const watchingOptions = {
     group: 'Resources',
     default: [],
     parseItem: (text) => text,
-    doc: '"secrets" adds a known resource that is off by default; "resource.k8s.io/v1beta1" adds an alpha or beta version, and "api/all", "api/beta" or "api/alpha" all such, as in the API server\'s --runtime-config; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource, because its objects are in another etcd, or too many: with --passthrough the API server answers for it, otherwise it is unknown here. Items are separated by commas, and the flag may be repeated. The YAML key resources takes more detail, and a prefix that contains a comma.',
+    doc: '"secrets" adds a known resource that is off by default; "resource.k8s.io/v1beta1" adds an alpha or beta version, and "api/all", "api/beta" or "api/alpha" every such version, as in the API server\'s --runtime-config; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource whose objects are in another etcd, or too many. With --passthrough the API server then answers for it; otherwise it is unknown here. Separate items with commas, or repeat the flag. Use the YAML key resources for more detail, or for a prefix that contains a comma.',
   }),
   kubernetesResources: choice({
     flag: '--kubernetes-resources',
     group: 'Resources',
     choices: ['auto', 'always', 'never'],
     default: 'auto',
-    doc: "Whether Kubernetes' own resources are served. auto: yes, but a server that declares prefixes over etcd, and finds nothing under the default prefix of Kubernetes, serves only those until something is stored there. An etcd prefix or a resource of Kubernetes that is named, writes, RBAC, NATS and servers that requests are passed on to mean always.",
+    doc: "Whether to serve Kubernetes' own resources. auto: yes, unless the server declares prefixes over etcd and finds nothing under Kubernetes' default prefix; then it serves only the declared ones until something is stored there. always is implied by an explicit etcd prefix or Kubernetes resource, writes, RBAC, NATS, --passthrough and --apiservice.",
   }),
   publicCaching: list({
     flag: '--public-caching',
     group: 'Resources',
     default: [],
     parseItem: publicResource,
-    doc: 'Resources that anybody may read, with the time for which shared caches (a CDN, nginx) may answer gets and lists by themselves, and the time for which they may do so once more while they ask again: "flags.distributary.io=5s/30s". At most 60s in all. The server does not start unless its authorizer lets system:anonymous list each of them. Without it answers are private and are revalidated each time.',
+    doc: 'Resources that anybody may read, with two times: how long shared caches (a CDN, nginx) may answer gets and lists from their copy, and how much longer they may do so while they revalidate it: "flags.distributary.io=5s/30s". At most 60s together. The server does not start unless its authorizer lets system:anonymous list each of them. By default answers are private and revalidated each time.',
   }),
   selectAnyField: boolean({
     flag: '--select-any-field',
     group: 'Resources',
     default: false,
-    doc: "Let field selectors name any scalar path of Kubernetes' own kinds and custom resources, not only the labels that the API server takes. A typing error in a label then selects by a field that nothing has, and is not refused. Declared prefixes always take any path.",
+    doc: "Let field selectors name any scalar path of Kubernetes' own kinds and custom resources, not only the labels that the API server accepts. A typo then matches nothing instead of being refused. Declared prefixes always accept any path.",
   }),
   protoDescriptors: file({
     flag: '--proto-descriptors',
@@ -43,7 +43,7 @@ export const watchingOptions = {
     flag: '--watch-cache',
     group: 'Watch cache',
     default: true,
-    doc: 'Turn the cache off with false: the server then reads every list from etcd and opens a watch on etcd for every watch, which is the load that it exists to avoid.',
+    doc: 'Cache resources. With false, every list reads etcd and every watch opens a watch on etcd, which is the load that this server exists to avoid.',
   }),
   watchCacheSizes: list({
     flag: '--watch-cache-sizes',
@@ -59,7 +59,7 @@ export const watchingOptions = {
     min: 64,
     max: 1_048_576,
     unit: 'batches',
-    doc: 'Minimum batches of history kept per resource, within --watch-cache-age and --watch-cache-bytes; the last 75 s are kept whatever their count.',
+    doc: 'Number of batches of history to keep per resource, within --watch-cache-age and --watch-cache-bytes. The last 75 s are kept even if there are more.',
   }),
   watchCacheBytes: bytes({
     flag: '--watch-cache-bytes',
@@ -67,7 +67,7 @@ export const watchingOptions = {
     default: 64 * MiB,
     min: MiB,
     max: 64 * GiB,
-    doc: 'Maximum memory for the history of one resource, encoded frames included. It wins over time and count: too little turns a short disconnect into a relist.',
+    doc: 'Maximum memory for the history of one resource, encoded frames included. It takes precedence over age and count: too little turns a short disconnect into a relist.',
   }),
   watchCacheAge: duration({
     flag: '--watch-cache-age',
@@ -84,14 +84,14 @@ export const watchingOptions = {
     min: 0,
     max: 1_000_000,
     unit: 'revisions',
-    doc: 'Revisions of history that the server reads back from etcd when it starts, so that clients can resume after its restart. Many are expensive for etcd; with 0 all clients relist.',
+    doc: 'Revisions of history that the server reads back from etcd when it starts, so that clients can resume after its restart. A large number loads etcd; with 0 all clients relist.',
   }),
   onGap: choice({
     flag: '--on-gap',
     group: 'Watch cache',
     choices: ['expire', 'coalesce'],
     default: 'expire',
-    doc: 'What happens when etcd has compacted revisions that the server has not seen. expire: watches end with 410, as with the API server. coalesce: the server sends the difference, and watches go on.',
+    doc: 'What happens when etcd has compacted revisions that the server has not seen. expire: watches end with 410, as with the API server. coalesce: the server sends the difference, and watches continue.',
   }),
 
   // ── Watches ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -101,7 +101,7 @@ export const watchingOptions = {
     default: 30 * MINUTE,
     min: SECOND,
     max: 24 * HOUR,
-    doc: 'A watch without a timeout of its own ends after a random time between this and twice this. Short times cause many reconnects.',
+    doc: 'Duration of a watch that sets no timeout: it ends after a random time between this and twice this. Short times cause many reconnects.',
   }),
   bookmarkInterval: duration({
     flag: '--bookmark-interval',
@@ -109,7 +109,7 @@ export const watchingOptions = {
     default: MINUTE,
     min: SECOND,
     max: 10 * MINUTE,
-    doc: 'Time between two bookmarks of a quiet watch. Long intervals cause long replays when clients resume.',
+    doc: 'Time between two bookmarks of a quiet watch. With a long interval, clients that resume replay more.',
   }),
   requestTimeout: duration({
     flag: '--request-timeout',
@@ -133,7 +133,7 @@ export const watchingOptions = {
     default: 0,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'Time after SIGTERM in which the server is not ready but serves on, new watches included, so that load balancers stop sending clients before the drain begins; in its second half every connection ends after its next answer. It comes before --shutdown-grace-period.',
+    doc: 'Time after SIGTERM in which the server reports unready but keeps serving, including new watches, so that load balancers stop sending clients before the drain begins. In its second half every connection ends after its next answer. --shutdown-grace-period begins after it.',
   }),
   shutdownWatchTerminationGracePeriod: duration({
     flag: '--shutdown-watch-termination-grace-period',
