@@ -1,4 +1,7 @@
-/** The imagined agents: each event must be owed to the watches that say so, or a row counts what nobody is sent. */
+/**
+ * The simulated agents: each event must be delivered to exactly the watches that ask for it; otherwise a row counts
+ * deliveries that never happen.
+ */
 import t from 'tap'
 import { agentsOf, EVENTS_OF_ROUND, WATCHES_OF_AGENT, WIDE_AGENTS } from '../../bench/support/agents.js'
 import { agentsSummaries } from '../../bench/support/agent-rows.js'

@@ -1,4 +1,7 @@
-/** The requests of `bench -- loop`, made small: each is answered as it says, and the server answers others after it. */
+/**
+ * The requests of `bench -- loop`, scaled down: each is answered as declared, and the server still answers others
+ * afterwards.
+ */
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -46,7 +49,7 @@ void t.test('each known-bad request is answered, and no later request is refused
 
 void t.test('each flood ends, and other clients are answered during and after it', async (t) => {
   const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
-  // The flood's own user may be told to wait.
+  // The flooding user itself may be rate-limited.
   writeFileSync(tokens, `${TOKEN_FILE}other,other,3,system:masters\n`)
   const flags = [`--token-auth-file=${tokens}`, '--authorization-mode=RBAC']
   const app = await startApp(t, { flags, objects: { 'pods/bad/victim': pod('victim', { namespace: 'bad' }) } })

@@ -1,4 +1,4 @@
-/** The imagined cluster: what it says of deliveries must follow from its events and its watches, or a row is wrong. */
+/** The simulated cluster: its delivery counts must follow from its events and watches, or a row is wrong. */
 import t from 'tap'
 import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
 import { isProtobuf } from '../../src/kubernetes/codec/protobuf/envelope.js'

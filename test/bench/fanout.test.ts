@@ -1,4 +1,4 @@
-/** The quick fan-out question, end to end with a real etcd: its rows have their shape, and every delivery is exact. */
+/** The quick fan-out benchmark, end to end with a real etcd: its rows have their shape, and every delivery is exact. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -6,7 +6,7 @@ import t from 'tap'
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const program = fileURLToPath(new URL('../../bench/run.js', import.meta.url))
 
-/** The bench in a process of its own: its lines of JSON. */
+/** Runs the benchmark in its own process. Returns its lines of JSON. */
 function bench(...flags: string[]): Promise<Record<string, unknown>[]> {
   return new Promise((resolve, reject) => {
     execFile(process.execPath, [program, ...flags], { cwd: root }, (error, stdout, stderr) => {

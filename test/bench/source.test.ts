@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type EventSource, type RunOptions, writeAll } from '../../bench/support/source.js'
 
-/** A source that writes at most so many events in one run. */
+/** A source that writes at most this many events in one run. */
 function sourceOf(most: number): EventSource {
   return {
     run: async ({ count }: RunOptions) => ({ first: 7, next: 7 + Math.min(count, most), failed: 0, seconds: 1 }),

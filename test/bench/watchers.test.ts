@@ -1,4 +1,4 @@
-/** The bench's receiving side must notice every fault that a server can commit: a figure from it rests on that. */
+/** The benchmark's receiving side must detect every fault that a server can commit: its figures rely on that. */
 import { readFileSync } from 'node:fs'
 import { createSecureServer } from 'node:http2'
 import { createServer, type Server } from 'node:net'
@@ -22,7 +22,10 @@ const event = (sequence: number): string =>
 const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
 const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`
 
-/** Sends each watcher the head, and after its first mark the body that `bodyOf` gives the n-th connection, in pieces. */
+/**
+ * Sends each watcher the head and, after its first mark, the body that `bodyOf` returns for the n-th connection, in
+ * pieces.
+ */
 async function served(
   bodyOf: (index: number) => readonly string[],
   owed: number,
@@ -143,7 +146,7 @@ void t.test('the streams of a connection watch their own paths, and expect what 
   const workspace = createWorkspace()
   t.teardown(() => workspace.remove())
   const classesFile = workspace.path('classes')
-  // Of each four events: one for both connections, one for each, and one for nobody.
+  // Of each four events: one for both connections, one for each, and one for neither.
   writeClassesFile(classesFile, [2, 0, 1, null])
   const paths = [
     { path: '/all', kind: 'shared', accept: 'text/plain', owed: { class: 2, isEach: false } },
@@ -171,7 +174,7 @@ void t.test('a watch of several classes expects all of them, beside watches of o
     { path: '/of/{c}', owed: { class: 0, isEach: true } },
     { path: '/wide', owed: { class: 0, isEach: false, until: 2 } },
   ]
-  // More paths than streams: the first connection has the first, the second one the second.
+  // More paths than streams: the first connection gets the first, the second one the second.
   const served = async (bodies: Bodies): Promise<WatchersReport> =>
     (await servedByPath(workspace, bodies, 6, { connections: 2, streams: 1, classesFile, paths }))[0]
   const right = { '/of/0': [0, 3], '/wide': [0, 1, 3, 4] }
@@ -184,7 +187,7 @@ void t.test('a watch of several classes expects all of them, beside watches of o
 /** Sequences by path. */
 type Bodies = Readonly<Record<string, readonly number[]>>
 
-/** Answers each path with its events. Returns the report once all below `owed` are there, and what was asked. */
+/** Answers each path with its events. Returns the report once all below `owed` have arrived, and the requested paths. */
 async function servedByPath(
   workspace: Workspace,
   bodies: Bodies,

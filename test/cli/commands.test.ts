@@ -1,7 +1,4 @@
-/**
- * Tests of what all commands share: their lookup, `--help`, mistakes and exit codes. Each command has its own test
- * beside this one.
- */
+/** Tests what all commands share: lookup, `--help`, usage errors and exit codes. Each command also has its own test. */
 import t from 'tap'
 import { createCommands } from '../../src/cli/commands.js'
 import { EXIT_CODES } from '../../src/cli/exit-code.js'

@@ -1,6 +1,4 @@
-/**
- * Tests of `consistency-check` as a user runs it, against a server over a real etcd, and against one that lies to it.
- */
+/** Tests `consistency-check` as a user runs it, against a server over a real etcd, and against one that lies. */
 import { createServer } from 'node:http'
 import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'

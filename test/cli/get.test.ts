@@ -1,4 +1,4 @@
-/** Tests of `get` and `watch` as a user runs them, against a real server. */
+/** Tests `get` and `watch` as a user runs them, against a real server. */
 import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'
 import { keyFromText } from '../../src/engine/model/event.js'
@@ -194,7 +194,7 @@ void t.test(
     app.commit({ 'pods/f/x': pod('x', { namespace: 'f' }), 'pods/f/y': pod('y', { namespace: 'f' }) })
     const running = startCli(t, ['watch', 'pods', '-n', 'f', '-s', faults.url, '--color', 'never'], {})
     await until(() => running.stdout().includes('f/y'), 'it watches')
-    // Every watch is cut from now on; meanwhile one object changes and one is deleted, and then the watch's place is
+    // Every watch is cut from now on; meanwhile one object changes and one is deleted, and then the watch's revision is
     // too old.
     faults.fault = ({ isWatch }) => (isWatch ? { status: 503 } : null)
     faults.cut()

@@ -1,4 +1,4 @@
-/** Tests of `top` and `bench` as a user runs them, against a real server, and of their arithmetic alone. */
+/** Tests `top` and `bench` as a user runs them, against a real server, and their arithmetic alone. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import http from 'node:http'

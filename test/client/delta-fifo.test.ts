@@ -192,7 +192,7 @@ void t.test('in random histories a slow reader misses no deletion and ends with 
         }
       }
     }
-    // While the feed is cut off, changes are not delivered; a list delivers their outcome.
+    // While the feed is disconnected, changes are not delivered; a list delivers their outcome.
     let isConnected = false
     for (let step = 0; step < 200; step++) {
       const key = `k${randomInteger(random, 0, 6)}`

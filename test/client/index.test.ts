@@ -1,5 +1,5 @@
 /**
- * Tests of the informer in settings that its other tests do not cover: server-sent events, a resync, a browser, a
+ * Tests the informer in settings that its other tests do not cover: server-sent events, a resync, a browser, a
  * kube-apiserver.
  */
 import t from 'tap'

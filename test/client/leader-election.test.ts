@@ -72,7 +72,7 @@ void t.test('one of three leads, and each takes over when the previous one relea
   const { lease } = candidate(t, app.url, 'reader')
   const order: string[] = []
   while (stops.size > 0) {
-    // With a lease of 15 s only letting go explains that the next one leads so soon.
+    // With a lease of 15 s, only a release explains that the next one leads so soon.
     await until(() => leading.length === 1 && !order.includes(leading[0]!), 'the next leads')
     const [leader = ''] = leading
     t.equal((await lease()).spec.holderIdentity, leader)

@@ -1,7 +1,4 @@
-/**
- * Tests of the client's credentials and trust: certificates, tokens, kubeconfig files, against a server that asks for
- * them.
- */
+/** Tests the client's credentials and trust: certificates, tokens, kubeconfig files, against a server that requires them. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -69,7 +66,7 @@ function kubeconfig(name: string, { cluster = {}, user = {}, context = {}, more 
   )
 }
 
-/** Returns the names that an informer finds, or why it finds none. */
+/** Returns the names that an informer finds, or the error that keeps it from finding any. */
 async function names(options: NodeTransportOptions): Promise<string> {
   const transport = nodeTransport(options)
   let reason = ''

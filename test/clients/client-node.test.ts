@@ -71,7 +71,7 @@ void t.test('its Informer holds what the server holds, through cuts and an expir
   informer.on('add', ({ metadata }) => told.push(`add ${metadata?.name}`))
   informer.on('update', ({ metadata }) => told.push(`update ${metadata?.name}`))
   informer.on('delete', ({ metadata }) => told.push(`delete ${metadata?.name}`))
-  // A client of its own words ends on an error; who uses it starts it again.
+  // On an error the client stops; its user restarts it.
   informer.on('error', () => {
     if (!isOver) setTimeout(() => void informer.start(), 50)
   })

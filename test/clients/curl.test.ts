@@ -1,4 +1,4 @@
-/** curl, over both plain protocols: what people and scripts use. */
+/** curl over both plain protocols, as people and scripts use it. */
 import { execFile, spawn } from 'node:child_process'
 import t from 'tap'
 import { startApp } from '../support/app.js'

@@ -1,4 +1,4 @@
-/** The Go programs share their dependencies: a package that was compiled for one of them is compiled for all, with one version of each. */
+/** The Go programs share their dependencies in the same versions: a package compiled for one of them is compiled for all. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'

@@ -1,4 +1,4 @@
-/** kubectl as the judge of what it is told: a server that answers these documents and nothing else. */
+/** kubectl against a server that serves only these documents: what kubectl makes of them. */
 import { execFile } from 'node:child_process'
 import { createServer, type Server } from 'node:http'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -110,7 +110,7 @@ function list(served: ServedResource): Buffer {
 
 const NOT_FOUND = '{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}'
 
-/** @param accept what to take every Accept header for, when not for what it says. */
+/** @param accept overrides every Accept header. */
 function listen(accept?: string): Promise<Server> {
   const server = createServer((request, response) => {
     const path = (request.url ?? '').split('?')[0] ?? ''
@@ -170,7 +170,7 @@ void t.test('kubectl finds its way with these documents alone', async (t) => {
 
   const version = await kubectl(server, home, 'version')
   t.match(version.out, /Server Version: v1\.32\.0\+distributary\.0\.1\.0/)
-  // A kubectl that a caller of the test chose may be of any version.
+  // A kubectl chosen by the caller of the test may have any version.
   if (kubectlBinary === 'kubectl') t.notMatch(version.err, /exceeds the supported/)
 
   const pods = await kubectl(server, home, 'get', 'po', '-A')

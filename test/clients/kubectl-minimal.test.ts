@@ -1,4 +1,4 @@
-/** kubectl looks at objects that say as little as they may. Without the API server's defaults it panics on most of them. */
+/** kubectl reads objects with as few fields as allowed. Without the API server's defaults it panics on most of them. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-/** kubectl as it comes, against a server that writes: what a person types, and what it prints. */
+/** Unmodified kubectl against a server with writes: commands as a person types them, and their output. */
 import { execFile, spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -63,9 +63,9 @@ spec: {size: M}
 
 interface Step {
   readonly args: readonly string[]
-  /** Fed to it. */
+  /** Standard input. */
   readonly input?: string
-  /** Default 0. */
+  /** The exit code. Default: 0. */
   readonly code?: number
   readonly out: readonly RegExp[]
 }
@@ -88,7 +88,7 @@ const STEPS: readonly Step[] = [
       /unknown field "datta"/,
     ),
   ),
-  // Applied by the client: a strategic merge patch for this kind.
+  // Client-side apply: a strategic merge patch for this kind.
   feed('apply -f -', DEPLOYMENT, /deployment.apps\/web created/),
   feed('apply -f -', DEPLOYMENT, /deployment.apps\/web unchanged/),
   feed(
@@ -108,7 +108,7 @@ const STEPS: readonly Step[] = [
     web((text) => text.replace(/ +- \{name: side.*\n/, '')),
     /^$/,
   ),
-  // Applied by the server.
+  // Server-side apply.
   feed(
     'apply --server-side -f -',
     'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\ndata: {a: "1"}\n',
@@ -159,7 +159,7 @@ const STEPS: readonly Step[] = [
     /patched/,
   ),
   run('wait deployment/web --for=condition=Available --timeout=20s', /condition met/),
-  // Custom resources, from their definition on.
+  // Custom resources, starting with their definition.
   feed('apply -f -', DEFINITION, /caches.edge.example.com created/),
   run('wait crd/caches.edge.example.com --for=condition=Established --timeout=20s', /condition met/),
   feed('apply -f -', CACHE, /cache.edge.example.com\/front created/),

@@ -1,4 +1,4 @@
-/** kubectl, unchanged, in front of what a real kube-apiserver had written into a real etcd. */
+/** kubectl, unchanged, in front of a real etcd with data written by a real kube-apiserver. */
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -24,14 +24,14 @@ interface Run {
 interface Kubectl {
   readonly h: AppHarness
   run(...args: readonly string[]): Promise<Run>
-  /** Its output as it comes; killed at the end of the test. */
+  /** Its output while it runs; killed at the end of the test. */
   follow(...args: readonly string[]): { text(): string }
   put(key: string, object: object): Promise<void>
 }
 
 const webPod = apiServer120().answers.get('/registry/pods/team-a/web-0')!.object
 
-/** kubectl describe looks for events by the uid of what they are about. */
+/** kubectl describe finds events by the uid of the involved object. */
 const EVENT = {
   kind: 'Event',
   apiVersion: 'v1',
@@ -89,7 +89,7 @@ async function start(t: Test): Promise<Kubectl> {
 
 const N = ['-n', 'team-a']
 
-/** A command, and what its output holds. */
+/** A command, and what its output contains. */
 const COMMANDS: readonly (readonly [promise: string, args: readonly string[], ...out: readonly (string | RegExp)[]])[] =
   [
     ['get', ['get', 'pods', ...N], /^NAME +READY +STATUS +RESTARTS +AGE$/m, /^web-0 +\d\/\d +\w+ +\d+ +\w+$/m],
@@ -174,7 +174,7 @@ const COMMANDS: readonly (readonly [promise: string, args: readonly string[], ..
     ['get of two kinds at once', ['get', 'pods/web-0', 'cm/settings', ...N], 'pod/web-0', 'configmap/settings'],
   ]
 
-/** A kubectl says so of its own accord when it is newer or older than the version that the server names. */
+/** Printed when kubectl is newer or older than the version that the server reports. */
 const VERSION_WARNING = /^Warning: version difference between client .*\n/m
 
 void t.test('kubectl', async (t) => {
@@ -183,7 +183,7 @@ void t.test('kubectl', async (t) => {
     () => kubectl.h.app.registry.find('edge.example.com', 'v1', 'caches') !== undefined,
     'the custom resource',
   )
-  // The first one fills the cache of discovery for the others.
+  // The first one fills the discovery cache for the others.
   await kubectl.run('api-resources')
   for (const [promise, args, ...expected] of COMMANDS) {
     await t.test(`kubectl ${promise}`, async (t) => {

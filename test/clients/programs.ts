@@ -1,4 +1,4 @@
-/** Clients that are built from their Go modules. */
+/** Clients built from their Go modules. */
 import { fileURLToPath } from 'node:url'
 import type { GoProgram } from '../support/go-program.js'
 

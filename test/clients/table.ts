@@ -8,13 +8,13 @@ export interface OutsideClient {
   readonly version: string
   /** A sentence on what the client does in its test. */
   readonly does: string
-  /** Its test, in the repository. */
+  /** The path of its test. */
   readonly test: string
-  /** `npm test` runs it always; `npm run test:clients` where its tools are. */
+  /** `npm test` always runs it; `npm run test:clients` only where its tools are available. */
   readonly runsIn: 'npm test' | 'npm run test:clients'
   /** The program to build first. If it cannot be built, the run skips the client and says why. */
   readonly program?: GoProgram
-  /** It needs Python 3 and the packages that its test names. */
+  /** Needs Python 3 and the packages that its test names. */
   readonly needsPython?: boolean
   /** What a user of the client has to set or know. */
   readonly note?: string

@@ -121,11 +121,11 @@ function sameAsJson(w: World, path: string): Check {
 const schema = kubernetesSchema()
 const decoded = (bytes: Buffer): unknown => JSON.parse(decodeObject(bytes, schema).bytes.toString())
 
-// Without a cache, a watch from before the first object cannot know that there will be protobuf.
+// Without a cache, a watch from before the first object cannot know that protobuf will follow.
 overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: false }, async (t, w) => {
   const revision = String(w.seeds.at(-1))
   const { resourceVersion: _, ...metadata } = (await w.ask(`${DEPLOYMENTS}/web`)).json.metadata
-  // Our decoder leaves out the resourceVersion, which is added last; on the wire it is field 6 of the metadata.
+  // Our decoder omits the resourceVersion, which is added last; on the wire it is field 6 of the metadata.
   const withoutVersion = { ...(await w.ask(`${DEPLOYMENTS}/web`)).json, metadata }
   const versionField = Buffer.concat([Buffer.from([0x32, revision.length]), Buffer.from(revision)])
   await checkRows(t, w, [
@@ -138,7 +138,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
         t.ok(isProtobuf(body))
         t.same(decoded(body), withoutVersion)
         t.ok(body.includes(versionField))
-        // Except for the resourceVersion the object is as it was stored.
+        // Except for the resourceVersion the object is unchanged.
         t.ok(body.length - storedDeployment.length < 20)
       },
     },
@@ -250,7 +250,7 @@ overEveryUpstream(
   },
 )
 
-/** A ConfigMap's bytes under the name of a kind that no schema here has. */
+/** A ConfigMap's bytes under a kind that has no schema here. */
 function renamedKind(): Buffer {
   const { protobuf: stored } = apiTestData('head').find(({ name }) => name === 'core.v1.ConfigMap')!
   const field = (number: number, bytes: Buffer): Buffer => {

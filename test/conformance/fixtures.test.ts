@@ -1,4 +1,4 @@
-/** The whole server answers objects that a real kube-apiserver 1.20 had in etcd as that server answered them. */
+/** Objects that a real kube-apiserver 1.20 had in etcd are answered as that server answered them. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
@@ -24,7 +24,7 @@ overEveryUpstream(
   'a real API server’s own data',
   {
     uncached: false,
-    // Versions of that time are served only by name.
+    // Versions of that time are served only when named.
     flags: [
       'poddisruptionbudgets.v1beta1.policy',
       'flowschemas.v1beta1.flowcontrol.apiserver.k8s.io',

@@ -280,7 +280,7 @@ overEveryUpstream(t, 'continue', { seeds: SEEDS }, async (t, w) => {
   const last = String(w.seeds.at(-1))
   const first = await w.ask(`${PODS}?limit=2`)
   const token = first.json.metadata.continue!
-  // An object that is created between two pages is in neither.
+  // An object created between two pages is in neither.
   await w.write({ 'pods/default/bb': pod('bb') })
   await w.write({ 'pods/default/c': null })
   for (let i = 0; i < 200; i++) await w.write({ 'pods/default/d': pod('d', { labels: { turn: String(i) } }) })

@@ -1,6 +1,6 @@
 /**
- * Sends thousands of requests with random path, query, headers and method to one server. Each is answered in time, with
- * no 5xx that the contract does not name, and every error is a Status; the process lives on.
+ * Sends thousands of requests with random path, query, headers and method to one server. Each must be answered in time,
+ * without a 5xx that the contract does not name, and every error must be a Status; the process must survive.
  */
 import t from 'tap'
 import { type Random, seededRandom } from '../../src/support/random.js'
@@ -11,7 +11,7 @@ import { testSeed } from '../support/test-seeds.js'
 
 const REQUESTS = 4_000
 const AT_ONCE = 32
-/** The longest wait of the contract is 3 s, and watches here are told to end after 1 s. */
+/** The longest wait of the contract is 3 s, and watches here end after 1 s. */
 const MOST_MS = 12_000
 
 const seed = testSeed(1)
@@ -202,11 +202,11 @@ function makeRequest(random: Random): RandomRequest {
     segments.splice(1 + Math.floor(random.next() * segments.length), random.next() < 0.5 ? 1 : 0, pick(SEGMENTS))
     path = `/${segments.slice(1).join('/')}`
   }
-  // Characters that cannot be in a request line are escaped as a client would have to.
+  // Characters that a request line cannot contain are escaped, as a client would have to.
   path = path.replaceAll(/[^\x21-\x7e]/gu, (char) => encodeURIComponent(char))
   const query = new URLSearchParams()
   for (let n = Math.floor(random.next() * 5); n > 0; n--) query.append(pick(PARAMETERS), pick(VALUES))
-  // Every watch ends by itself.
+  // Every watch ends on its own.
   query.append('timeoutSeconds', '1')
   const raw = random.next() < 0.05 ? `&${pick(['%', '%ff=%ff', '&&&', '=', 'a=%zz', '%00=1'])}` : ''
   const headers: Record<string, string> = {}
@@ -228,9 +228,9 @@ function makeRequest(random: Random): RandomRequest {
 function complaint({ method }: RandomRequest, answer: Answer): string | null {
   const { code, ms, text, headers } = answer
   if (ms > MOST_MS) return `took ${Math.round(ms)} ms`
-  // HTTP's own answer to an Expect that nobody knows, from below any route; Go's server gives the same.
+  // HTTP's own answer to an unknown Expect, given before any route; Go's server does the same.
   if (code === 417 && headers['cache-control'] === undefined) return null
-  // 504 is for a future revision, 501 for a subresource that needs a kubelet. 503 and 500 have no cause here.
+  // 504 is for a future revision, 501 for a subresource that needs a kubelet. Nothing here causes a 503 or 500.
   if (code >= 500 && code !== 504 && code !== 501) return `answered ${code}`
   if (headers['cache-control'] === undefined && code !== 101) return `${code} without Cache-Control`
   if (code >= 400 && method !== 'HEAD') {

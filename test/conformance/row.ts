@@ -11,16 +11,16 @@ export interface Row {
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
   readonly code: number
-  /** What the parsed body must contain at least, for tap's `match`. */
+  /** The minimum that the parsed body must contain, for tap's `match`. */
   readonly has?: unknown
-  /** The headers that the answer must have; null means that a header must be absent. */
+  /** The required headers; null means that a header must be absent. */
   readonly sends?: Readonly<Record<string, string | RegExp | null>>
   /** The names of the list's items. */
   readonly names?: readonly string[]
   readonly check?: Check
 }
 
-/** Tests all rows at the same time, as clients come; each is a subtest. */
+/** Tests all rows at the same time, as clients would; each is a subtest. */
 export async function checkRows(t: Test, world: World, rows: readonly Row[]): Promise<void> {
   const answers = rows.map(({ path, method = 'GET', headers = {}, body }) =>
     world.ask(path, { method, headers, ...(body === undefined ? {} : { body }) }),
@@ -46,7 +46,7 @@ export function namesOf(answer: Answer): readonly string[] {
   return items.map(({ metadata }) => metadata.name)
 }
 
-/** Checks that the body is a Status and nothing else. */
+/** Checks that the body is exactly a Status. */
 export function status(code: number, reason: string, message: string | RegExp): object {
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', code, reason, message }
 }

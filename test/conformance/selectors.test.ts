@@ -51,7 +51,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   'spec.hostNetwork=true': 'b',
 }
 
-/** Where any scalar path can be selected by. */
+/** For resources on which any scalar path can be selected. */
 const ANY_FIELDS: Readonly<Record<string, string>> = {
   ...FIELDS,
   'spec.priority=5': 'a',
@@ -90,7 +90,7 @@ const BAD_LABELS = [
   '(a)',
 ]
 const BAD_FIELDS = ['a', 'a=b=c', 'a=\\', 'a=\\x', '!a', 'a,b=c', 'metadata.name>a', '=b', 'spec..x=1']
-/** What a typing error makes of a label would otherwise select everything. */
+/** A typing error in a selector must not select everything. */
 const UNKNOWN_FIELDS = [
   'spec.nodeNme!=x',
   'spec.priority=5',

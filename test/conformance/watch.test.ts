@@ -26,8 +26,8 @@ const SEEDS = [
 interface WatchRow {
   readonly promise: string
   /**
-   * The watch ends after a second by its own timeout, so its last bookmark, 2 s before that, comes at once and is not
-   * counted.
+   * The watch ends after a second by its own timeout, so its last bookmark, due 2 s before that, comes at once and is
+   * not counted.
    */
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>

@@ -39,12 +39,12 @@ export interface Answer {
   readonly headers: IncomingHttpHeaders
   readonly body: Buffer
   readonly text: string
-  /** The parsed body, in the type that the test expects; undefined where it is not JSON. */
+  /** The parsed body, in the type that the test expects; undefined if it is not JSON. */
   readonly json: Body
   readonly ms: number
 }
 
-/** Members of objects, lists and statuses that tests look at one by one. */
+/** Members of objects, lists and statuses that tests check individually. */
 export interface Body {
   readonly kind: string
   readonly metadata: {
@@ -67,11 +67,11 @@ export interface Watch {
 }
 
 export interface WorldOptions extends Omit<AppHarnessOptions, 'upstream' | 'objects'> {
-  /** The states that are written before the server starts, one revision each. */
+  /** The states written before the server starts, one revision each. */
   readonly seeds?: readonly Objects[]
-  /** The history below the last seed but this many is compacted away before the server starts. */
+  /** How many revisions before the last seed are kept; older history is compacted before the server starts. */
   readonly keepsSeeds?: number
-  /** false where the test looks only at caches. */
+  /** false where the test checks only caches. */
   readonly uncached?: false
 }
 
@@ -101,7 +101,7 @@ function embedded(trustsProgress: boolean): Awaited<ReturnType<Kind>> {
   return { upstream, compact: async (revision) => upstream.compact(revision) }
 }
 
-/** Runs `body` once per kind of upstream, as a subtest named for it. */
+/** Runs `body` once per kind of upstream, as a subtest named after it. */
 export function overEveryUpstream(
   t: Test,
   promise: string,
@@ -155,7 +155,7 @@ async function startWorld(t: Test, kind: Kind, options: WorldOptions): Promise<W
   }
 }
 
-/** One request on a connection of its own, not compressed unless its headers ask for it. @throws Error after 20 s */
+/** Sends one request on its own connection, uncompressed unless its headers ask for compression. @throws Error after 20 s */
 export async function ask(url: string, options: AskOptions = {}): Promise<Answer> {
   const startedMs = performance.now()
   const response = await send(url, options)

@@ -1,17 +1,17 @@
 /**
- * The capacity table of docs/operations.md, from recorded measurements (`bench/results.jsonl`): of each question the newest
- * whole run. No figure is typed by hand, and what nobody has measured yet says so.
+ * The capacity table of docs/operations.md, from recorded measurements (`bench/results.jsonl`): the newest complete run
+ * of each question. No figure is typed by hand, and missing measurements are marked as such.
  */
 import { figure, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
 
-/** docs/operations.md with its table as it is made now. @throws Error when the place of the table is gone. */
+/** docs/operations.md with its current table. @throws Error when the place of the table is gone. */
 export function withCapacity(page: string, recorded: string): string {
   return withMade(page, capacity(parseRows(recorded)))
 }
 
 /**
- * README.md with its chart and its short table: what a load of watchers takes. @throws Error when the place of either is
- * gone.
+ * README.md with its chart and its short table of what a load of watchers costs. @throws Error when the place of either
+ * is gone.
  */
 export function withLoads(page: string, recorded: string): string {
   const rows = parseRows(recorded)
@@ -20,7 +20,7 @@ export function withLoads(page: string, recorded: string): string {
 
 const CHART = '<!-- Made from bench/results.jsonl by `npm run generate`: the chart. -->'
 
-/** That of node agents, once they were measured. */
+/** The chart for node agents, once they have been measured. */
 function chart(rows: readonly Row[]): string {
   const agents = newest(rows.filter((row) => row.question === 'agents' && row['agents'] === 300))
   return agents === undefined
@@ -42,7 +42,7 @@ function chart(rows: readonly Row[]): string {
 function capacity(rows: readonly Row[]): string {
   const table = Object.entries(WIRES).map(([wire, name]) => {
     const memory = newest(rows.filter((row) => row.question === 'memory' && row.wire === wire))
-    // At the same pace for all, of the largest number of watchers.
+    // At the same rate for all, with the largest number of watchers.
     const fanout = rows.filter((row) => row.question === 'fanout' && row.wire === wire && Number(row['rate']) > 0)
     const most = Math.max(...fanout.map((row) => Number(row['watchers'])))
     const paced = newest(fanout.filter((row) => Number(row['watchers']) === most))
@@ -100,7 +100,7 @@ function loads(rows: readonly Row[]): string {
   ].join('\n')
 }
 
-/** From two sizes of the same state: what the process takes besides does not count. */
+/** From two sizes of the same state, so that the fixed cost of the process does not count. */
 function perObject(rows: readonly Row[]): string {
   const sizes = new Map<number, Row>()
   const lists = rows.filter((row) => row.question === 'list' && row.wire === 'http1')

@@ -1,7 +1,7 @@
 /**
- * helm/distributary/README.md: a row for each value, with its type from the schema, its default, and the comment above it in
- * values.yaml. A description begins with `# --`, as helm-docs has it; a comment above a group of values without it becomes the
- * description of the group.
+ * helm/distributary/README.md: a row for each value, with its type from the schema, its default, and its comment in
+ * values.yaml. A description begins with `# --`, as in helm-docs; without it, a comment above a group of values
+ * describes the group.
  */
 import { isMap, isScalar, type Pair, parseDocument, type YAMLMap } from 'yaml'
 import { supportedNats } from '../ops/support/versions.js'
@@ -75,7 +75,7 @@ export function chartPage({ values, schema, chart, modes }: ChartSources): strin
 }
 
 function rowsOf(map: YAMLMap, schema: Schema, prefix: string): Row[] {
-  // The comment above the first key of a block stands before the block itself.
+  // The comment of the first key in a block belongs to the block itself.
   const first = map.commentBefore ?? ''
   return map.items.flatMap((pair, i) => {
     const { key: node, value } = pair as Pair

@@ -1,4 +1,7 @@
-/** The TypeScript of docs/client.md and of deploy/examples/: it compiles against the client, and the controller does what it says. */
+/**
+ * The TypeScript of docs/client.md and of deploy/examples/: it compiles against the client, and the controller does
+ * what it says.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +18,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 const client = fileURLToPath(new URL('../../src/client/index.js', import.meta.url))
 const CONTROLLER = 'deploy/examples/leader-controller.ts'
 
-/** Returns what the compiler finds in these sources, which import `distributary/client`. */
+/** Returns the compiler's errors in these sources, which import `distributary/client`. */
 function problems(sources: ReadonlyMap<string, string>): readonly string[] {
   const options: ts.CompilerOptions = {
     target: ts.ScriptTarget.ES2023,
@@ -28,7 +31,7 @@ function problems(sources: ReadonlyMap<string, string>): readonly string[] {
     skipLibCheck: true,
     paths: { 'distributary/client': [join(root, 'src/client/index.ts')] },
   }
-  // They lie beside the examples, so that packages are found from there.
+  // Placed next to the examples, so that packages are found from there.
   const files = new Map([...sources].map(([name, text]) => [join(root, 'deploy/examples', name), text]))
   const disk = ts.createCompilerHost(options)
   const host: ts.CompilerHost = {

@@ -1,4 +1,4 @@
-/** deploy/examples/, each against a real server, with what it claims to bear. */
+/** deploy/examples/, each against a real server, with the failures that it claims to survive. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
  * docs/client-reference.md: every name that `distributary/client` exports, with its declaration and docstring, from the
- * sources. The declarations are read, not checked: types stand as they were written, and no program needs to be compiled.
+ * sources. The declarations are parsed, not type-checked: types appear as written, and nothing needs to be compiled.
  */
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -12,7 +12,7 @@ const client = fileURLToPath(new URL('../../../src/client/', import.meta.url))
 export interface Exported {
   readonly name: string
   readonly kind: 'class' | 'function' | 'constant' | 'type'
-  /** false for what only Node has. */
+  /** false for exports that work only in Node. */
   readonly inBrowsers: boolean
   /** The text of its docstring; '' without one. */
   readonly doc: string
@@ -20,7 +20,7 @@ export interface Exported {
   readonly declaration: string
 }
 
-/** In the order of their names. */
+/** Sorted by name. */
 export function clientExports(): readonly Exported[] {
   const browser = namesIn(join(client, 'browser.ts'))
   const node = namesIn(join(client, 'index.ts'))
@@ -51,7 +51,7 @@ interface Name {
   readonly file: string
 }
 
-/** The names that a file exports from others; `export *` is not followed. */
+/** The names that a file re-exports; `export *` is not followed. */
 function namesIn(file: string): readonly Name[] {
   return parse(file).statements.flatMap((statement) => {
     if (!ts.isExportDeclaration(statement) || statement.exportClause === undefined) return []
@@ -117,7 +117,7 @@ function withoutBody(node: ts.Node & { readonly body?: ts.Node | undefined }, so
   return source.text.slice(node.getStart(source), end).trimEnd().replace('export async function', 'export function')
 }
 
-/** The docstring as Markdown: its tags follow as a list. */
+/** The docstring as Markdown, with its tags as a list. */
 function docOf(node: ts.Node): string {
   const doc = ts.getJSDocCommentsAndTags(node).filter(ts.isJSDoc).at(-1)
   if (doc === undefined) return ''

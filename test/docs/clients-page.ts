@@ -1,4 +1,4 @@
-/** docs/clients.md, from the table that the tests of outside clients follow. */
+/** docs/clients.md, generated from the table that the tests of outside clients use. */
 import { disruptions } from '../clients/support/disruptions.js'
 import { type OutsideClient, outsideClients } from '../clients/table.js'
 

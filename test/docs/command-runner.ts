@@ -1,6 +1,6 @@
 /**
- * Documented commands are run against real processes, in the order of their page: a server that a page starts is the one
- * that the page's next commands speak to. Ports, folders and files are the test's own.
+ * Runs documented commands against real processes, in the order of their page: the page's next commands use the server
+ * that the page has started. Ports, folders and files are the test's own.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -29,7 +29,7 @@ const kubeconfigOf = (server: string): object => ({
   'current-context': 'here',
 })
 
-/** Those that any page has started: another that starts the same is given the same. */
+/** The servers that pages have started: pages that start the same one share it. */
 class Servers {
   readonly #urls = new Map<string, Promise<string>>()
 
@@ -44,7 +44,7 @@ class Servers {
   }
 }
 
-/** The machine of one page: what its commands have started, by the documented port. */
+/** The environment of one page: what its commands have started, by the documented port. */
 class Scene {
   readonly urls = new Map<number, string>()
   readonly folder = mkdtempSync(join(tmpdir(), 'distributary-commands-'))
@@ -59,9 +59,9 @@ class Scene {
     t.teardown(() => rmSync(this.folder, { recursive: true, force: true }))
   }
 
-  /** Ours in place of the documented addresses, folders and programs. */
+  /** Replaces the documented addresses, folders and programs with ours. */
   here(command: string): string {
-    // The folder first: the repository may itself lie in the one that the documents name.
+    // The folder first: the repository may itself be inside the one that the documents name.
     let line = command
       .replaceAll('/tmp/', `${this.folder}/`)
       .replaceAll('http://127.0.0.1:2379', this.etcd)
@@ -87,9 +87,9 @@ class Scene {
     }
   }
 
-  /** @param edit what else to change of the line. */
+  /** @param edit a further change to the line. */
   run(command: string, edit = (line: string): string => line): { child: ChildProcess; output: { text: string } } {
-    // In a group of its own: what a shell has started ends with it.
+    // In its own process group, so that everything a shell has started ends with it.
     const child = spawn('/bin/sh', ['-c', edit(this.here(command))], {
       cwd: root,
       env: this.environment,
@@ -183,11 +183,11 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64')
 }
 
-/** One test for each of the pages that `isOurs`. They repeat each other: what only asks is asked once. */
+/** One test for each page that `isOurs` selects. Pages repeat each other: a read-only command runs once. */
 export async function runCommandsOf(t: Test, isOurs: (page: string) => boolean): Promise<void> {
   const servers = new Servers(t)
   const [etcd, demo] = await Promise.all([startEtcd(t), servers.url('', 8001)])
-  // The documents are about an etcd with Kubernetes in it: over another one a server serves the prefixes that it is given.
+  // The documents assume an etcd with Kubernetes in it: over another one a server serves only declared prefixes.
   await etcd.call('kv/put', { key: base64('/registry/namespaces/default'), value: base64(JSON.stringify(NAMESPACE)) })
   const all = documentedCommands().filter(({ page }) => isOurs(page))
   const done = new Set<string>()

@@ -1,20 +1,20 @@
-/** How each documented command is tried: the first row that fits counts, and what is not run says why. */
+/** How each documented command is tested: the first matching row applies, and a command that is not run has a reason. */
 export type How =
-  /** Starts a server, which the page's later commands speak to. */
+  /** Starts a server, which the page's later commands use. */
   | 'server'
-  /** Flags of a server that needs what is not here (certificates, a NATS, cores): they are read, and must run. */
+  /** Flags of a server that needs what is missing here (certificates, a NATS, cores): only parsed and validated. */
   | 'flags'
-  /** Ends by itself, with exit code 0. */
+  /** Exits with code 0. */
   | 'ends'
-  /** Goes on until it is stopped: it must have written something by then. */
+  /** Runs until it is stopped: it must have written something by then. */
   | 'streams'
   | 'prometheus'
-  /** A script of package.json, which must be there. */
+  /** A script that must exist in package.json. */
   | 'script'
-  /** Not run: why. */
+  /** Not run, and why. */
   | { readonly not: string }
 
-/** The first that fits counts. */
+/** The first match applies. */
 const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/…|\bFLAGS\b|<[a-z]+>|\b(NAME|POD|URL)\b|\bvX\.Y\.Z\b/, { not: 'a pattern, with something left open' }],
   [/^docker /, { not: 'no container engine here; test/ops/deploy.test.ts runs what the container runs' }],

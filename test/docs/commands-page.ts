@@ -1,4 +1,4 @@
-/** docs/commands.md, from the table of commands. */
+/** docs/commands.md, generated from the table of commands. */
 import type { Option } from 'commander'
 import type { Command } from '../../src/cli/command.js'
 import { createCommandLine } from '../../src/cli/command-line.js'
@@ -41,7 +41,7 @@ function section(command: Command, parser: { readonly options: readonly Option[]
   return [
     `## ${name}`,
     `\`${name} ${parser.usage()}\`: ${summary}.${description === undefined ? '' : ` ${description}`}`,
-    // No shell block: what they name is there only in the reader's own cluster.
+    // Not a shell block: what they name exists only in the reader's own cluster.
     `\`\`\`text\n${examples}\n\`\`\``,
     ...(own.length === 0 ? [] : [flagTable(own)]),
     ...(own.length < parser.options.length ? ['Also the flags under [Server](#server).'] : []),

@@ -1,4 +1,7 @@
-/** No documented command without a row in the table. They are run in `commands-of-readme.test.ts` and `commands-of-pages.test.ts`. */
+/**
+ * Every documented command has a row in the table. They are run in `commands-of-readme.test.ts` and
+ * `commands-of-pages.test.ts`.
+ */
 import t from 'tap'
 import { howOf } from './command-table.js'
 import { commandsOf, documentedCommands } from './documented-commands.js'

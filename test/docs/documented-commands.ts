@@ -1,4 +1,4 @@
-/** Every command that README and docs show: those of fenced shell blocks, a block after the other, and those in the text. */
+/** Every command that README and docs show: those of fenced shell blocks, block by block, and those in the text. */
 import { readdirSync } from 'node:fs'
 import { readText, root } from './repository.js'
 
@@ -9,7 +9,7 @@ export interface DocumentedCommand {
   readonly text: string
 }
 
-/** The words that a command in the text begins with; a span of one word names a program and is not a command. */
+/** The words that commands in the text begin with; a span of one word names a program and is not a command. */
 const PROGRAMS =
   /^(?:apt-get|curl|distributary|docker|etcd|etcdctl|git|helm|kill|kubectl|nats|nats-server|node|npm|npx|openssl|prometheus|promtool|systemctl) \S/
 

@@ -1,4 +1,4 @@
-/** The page and the script of the guide to plain prefixes, as they stand there. */
+/** The page and the script of the guide to plain prefixes, exactly as documented. */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
@@ -30,7 +30,7 @@ function put(app: AppHarness, key: string, value: string | null): void {
   ])
 }
 
-/** At a port of its own, which is the origin. */
+/** On its own port, which is its origin. */
 async function servePage(t: Test): Promise<{ readonly origin: string; readonly show: (html: string) => void }> {
   let page = ''
   const server = http.createServer((_request, response) => response.setHeader('content-type', 'text/html').end(page))
@@ -59,7 +59,7 @@ void t.test('the page shows each flag’s current state, through a cut and a 410
   put(app, 'eu/checkout', null)
   await shows('banner: Hello again\nnew: [1]')
   faults.cut()
-  // More than is kept: the deletion is forgotten when the browser is back.
+  // More than is kept: the deletion is forgotten when the browser returns.
   put(app, 'new', null)
   const { cache } = [...app.app.sources].find(({ resource }) => resource.plural === 'flags')!
   const forgotten = app.upstream.revision

@@ -1,6 +1,6 @@
 /**
- * `npm run generate`: everything in the repository that follows from something else in it. Each is committed, so that it
- * can be read and linked to without building; a test demands that it is what this makes.
+ * `npm run generate`: everything in the repository that is derived from something else in it. The results are
+ * committed, so that they can be read and linked to without building; a test checks that they are current.
  */
 import { readdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -21,7 +21,7 @@ import { thirdPartyLicences } from './third-party.js'
 const CHART = 'helm/distributary/'
 const VALUES_SCHEMA = `${CHART}values.schema.json`
 
-/** Path in the repository → content. */
+/** Content by path in the repository. */
 export async function generated(): Promise<ReadonlyMap<string, string>> {
   const schema = valuesSchema(readText(VALUES_SCHEMA))
   const files = new Map([
@@ -35,7 +35,7 @@ export async function generated(): Promise<ReadonlyMap<string, string>> {
     ['README.md', withLoads(readText('README.md'), recordedRows())],
     [VALUES_SCHEMA, schema],
     [`${CHART}README.md`, chartReadme(schema)],
-    // A chart may read no file from outside its own folder.
+    // A chart cannot read files outside its own folder.
     ['helm/distributary/files/rules.yaml', readText('deploy/prometheus/rules.yaml')],
     ['helm/distributary/files/dashboard.json', readText('deploy/grafana/distributary.json')],
     ['THIRD-PARTY-LICENSES.txt', thirdPartyLicences()],
@@ -54,9 +54,7 @@ function chartReadme(schema: string): string {
   })
 }
 
-/**
- * Only the server's own options are generated among the chart's values; the chart's other values are written by hand.
- */
+/** Of the chart's values, only the server's options are generated; the others are written by hand. */
 function valuesSchema(written: string): string {
   const schema = JSON.parse(written) as { properties: Record<string, unknown> }
   const { $schema: _, ...config } = optionsSchema()

@@ -1,4 +1,4 @@
-/** docs/limits.md says what is true: its options, constants, metrics and tests are there, and no counted limit is left out. */
+/** Checks docs/limits.md: the options, constants, metrics and tests that it names exist, and no counted limit is missing. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -19,8 +19,8 @@ const metrics = read('docs/metrics.md')
 const sources = readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
 const code = sources.map((file) => read(`src/${file}`)).join('\n')
 /**
- * The places that count rejections: `rejected('memory')`, `fairSemaphore(basis, 'lists')`, `onRejected('requests')`, and the
- * table of broken connections.
+ * The places that count rejections: `rejected('memory')`, `fairSemaphore(basis, 'lists')`, `onRejected('requests')`,
+ * and the table of broken connections.
  */
 const counted = new Set(
   [...code.matchAll(/(?:rejected|fairSemaphore|onRejected|#refuse)\((?:\s*basis,)?\s*'([a-z-]+)'/g)].map(

@@ -10,7 +10,7 @@ const pages = [
     .map((file) => `docs/${file}`),
 ]
 
-/** As GitHub makes them of headings. */
+/** As GitHub derives them from headings. */
 function anchors(page: string): string[] {
   return [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
     heading
@@ -48,7 +48,7 @@ void t.test('every page under docs can be reached from its first page', async (t
   }
 })
 
-/** A path of the repository in running text, in code or in a picture; a path within `src/` may leave it out. */
+/** A path of the repository in text, code or a picture; a path within `src/` may omit that. */
 const PATH = /(?<![\w./:@-])((?:\w[\w-]*\/)+(?:[\w.-]*\w)?)(?![\w*<{/-])/g
 const top = readdirSync(root)
 const stages = readdirSync(`${root}src`, { withFileTypes: true })
@@ -61,7 +61,7 @@ void t.test('every file and folder that the pages for contributors name exists',
     const paths = [...text.matchAll(PATH)].map(([, path = '']) => path).filter((path) => isPath(path))
     t.ok(paths.length > 20, `${page} names ${paths.length} paths`)
     for (const path of paths) t.ok(existsSync(root + path) || existsSync(`${root}src/${path}`), `${page}: ${path}`)
-    // A file without its folder is one of those beside the last that was named with it.
+    // A file without its folder is next to the last one that was named with it.
     const files = readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' })
     for (const [, file = ''] of text.matchAll(/(?<![\w./-])([a-z][\w-]*\.ts)\b/g)) {
       t.ok(
@@ -93,7 +93,7 @@ void t.test('every file and option that a page names exists', async (t) => {
     for (const [, path = ''] of readText(page).matchAll(/`((?:deploy|helm|src|test)\/[\w./-]+)`/g)) {
       t.ok(existsSync(root + path), `${page}: ${path}`)
     }
-    // The flags of the commands are others, and that page is made from them.
+    // Commands have other flags, and that page is generated from them.
     if (page === 'docs/commands.md') continue
     for (const [, flag = ''] of readText(page).matchAll(
       /`(--(?:watch|max-watchers|max-initial|list|shutdown|etcd|require|insecure|resource|on-gap|default|workers)[a-z-]*)/g,

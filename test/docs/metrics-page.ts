@@ -1,4 +1,4 @@
-/** docs/metrics.md, from the registry itself. */
+/** docs/metrics.md, generated from the registry. */
 import { Metrics } from '../../src/server/metrics/metrics.js'
 
 interface Described {

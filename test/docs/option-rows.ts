@@ -8,12 +8,12 @@ type Schema = Readonly<Record<string, unknown>>
 
 export interface OptionRow {
   readonly group: OptionGroup
-  /** null for an option that may come from the environment only. */
+  /** null for an option that can only be set in the environment. */
   readonly flag: string | null
   readonly environment: string
-  /** null for an option that has no place in the file. */
+  /** null for an option that cannot be set in the file. */
   readonly yaml: string | null
-  /** The default as a person would write it; null when there is none. */
+  /** The default in readable form; null without one. */
   readonly default: string | null
   /** A range such as `1s – 24h` or `expire | coalesce`; null when every value of the kind is allowed. */
   readonly range: string | null

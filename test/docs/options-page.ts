@@ -1,4 +1,4 @@
-/** docs/options.md, from the option table. */
+/** docs/options.md, generated from the option table. */
 import { type OptionRow, optionRows } from './option-rows.js'
 
 export function optionsPage(): string {

@@ -1,6 +1,6 @@
 /**
- * The owner of the repository is stated once: in `repository.url` of package.json. Addresses elsewhere follow from it
- * through `npm run generate`; the workflows ask GitHub who runs them.
+ * The owner of the repository is stated once: in `repository.url` of package.json. `npm run generate` updates addresses
+ * elsewhere; the workflows get the owner from GitHub.
  */
 import { readText } from './repository.js'
 
@@ -21,7 +21,7 @@ export const OWNED = [
   '.github/ISSUE_TEMPLATE/config.yml',
 ] as const
 
-/** `owner/name` @throws Error when it is no repository on GitHub. */
+/** `owner/name` @throws Error when the URL is not a GitHub repository. */
 export function repository(): string {
   const { repository: named } = JSON.parse(readText('package.json')) as { repository: { url: string } }
   const found = /^git\+https:\/\/github\.com\/([\w.-]+\/[\w.-]+)\.git$/.exec(named.url)?.[1]
@@ -29,7 +29,7 @@ export function repository(): string {
   return found
 }
 
-/** Replaces the owner in names of repositories and images of this project by today's. */
+/** Replaces the owner in names of this project's repositories and images with the current one. */
 export function withOwner(text: string, owned = repository()): string {
   const image = owned.toLowerCase()
   return text

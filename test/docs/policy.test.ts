@@ -1,4 +1,4 @@
-/** The examples of docs/policy.md: what each table says is what `config check --explain` says and what a server does. */
+/** Checks the examples of docs/policy.md: each table matches what `config check --explain` prints and what a server does. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-/** Recorded measurements (`bench/results.jsonl`), for the pages that are made from them. */
+/** Recorded measurements (`bench/results.jsonl`), for the pages generated from them. */
 import { readText } from './repository.js'
 
 export interface Row {
@@ -14,7 +14,7 @@ export interface Row {
 const BEGIN = '<!-- Made from bench/results.jsonl by `npm run generate`. -->'
 const END = '<!-- End of what is made. -->'
 
-/** By what the benchmark calls it. */
+/** By the benchmark's name. */
 export const WIRES: Readonly<Record<string, string>> = {
   http1: 'HTTP/1.1',
   'http1-tls': 'HTTP/1.1, TLS',
@@ -28,9 +28,9 @@ export const WIRES: Readonly<Record<string, string>> = {
 export const NOT_YET = 'not measured yet'
 
 /**
- * A page with its made part as it is made now. @throws Error when the place of that part is gone.
+ * A page with its generated part replaced. @throws Error when the place of that part is gone.
  *
- * @param begin where it stands, for a page with another made part.
+ * @param begin its marker, for a page with another generated part.
  */
 export function withMade(page: string, made: string, begin = BEGIN): string {
   const [before, rest] = split(page, begin)
@@ -55,7 +55,7 @@ export function parseRows(text: string): Row[] {
     .filter((row) => row.subject === 'distributary' && row.failed === undefined && (row['serverFlags'] ?? '') === '')
 }
 
-/** The last run of all, or of the small ones where there is no whole one. */
+/** The last complete run, or the last small one if there is none. */
 export function newest(rows: readonly Row[]): Row | undefined {
   const full = rows.filter(({ quick }) => !quick)
   return (full.length > 0 ? full : rows).toSorted((a, b) => (a.run < b.run ? -1 : 1)).at(-1)

@@ -1,22 +1,22 @@
 /**
- * The figures of deploy/SCALING.md: what one process was measured to cost (`bench/results.jsonl`), and what very many
- * watchers take by multiplication. Nothing is typed by hand, and what was not measured says so.
+ * The figures of deploy/SCALING.md: the measured costs of one process (`bench/results.jsonl`), multiplied for very many
+ * watchers. Nothing is typed by hand, and missing measurements are marked as such.
  */
 import { figure, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
 
-/** Every watcher is sent so many events of 1 KiB a second. */
+/** Events of 1 KiB that every watcher receives a second. */
 const EVENTS_PER_SECOND = 20
-/** How busy a core may be planned. */
+/** The planned utilization of a core. */
 const BUSY = 0.6
 /** Of an edge. */
 const WORKERS = 8
-/** Of a network card, at most so much of 25 Gbit/s. */
+/** The planned bandwidth of a network card of 25 Gbit/s. */
 const CARD_BYTES_PER_SECOND = (25e9 / 8) * BUSY
-/** Of them with one connection each, and as client-go has them. */
+/** With one watcher per connection, and with the connection sharing of client-go. */
 const PLANNED = ['http1-tls', 'http2x20-tls', 'http2x100-tls'] as const
 const SIZES = [100_000, 1_000_000]
 
-/** deploy/SCALING.md with its figures as they are made now. @throws Error when their place is gone. */
+/** deploy/SCALING.md with its current figures. @throws Error when their place is gone. */
 export function withScaling(page: string, recorded: string): string {
   const rows = parseRows(recorded)
   return withMade(page, [measured(rows), ...SIZES.map((watchers) => planned(rows, watchers))].join('\n\n'))
@@ -132,7 +132,7 @@ function planned(rows: readonly Row[], watchers: number): string {
   ].join('\n')
 }
 
-/** What three servers of NATS take in all, with so many edges: its work for an event grows with them, as it does at rest. */
+/** The total cost of three NATS servers with this many edges: their work per event and at rest grows with the edges. */
 function natsOf(rows: readonly Row[], edges: number): string {
   const hop = hopOf(rows, 3)
   if (hop === undefined) return NOT_YET

@@ -1,4 +1,4 @@
-/** The guarantees of `src/SPEC.md` are numbered once each, in order, and what they name exists. */
+/** The guarantees of `src/SPEC.md` are numbered uniquely and in order, and what they name exists. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
 import { readText, root } from './repository.js'

@@ -1,7 +1,7 @@
 /**
- * `THIRD-PARTY-LICENSES.txt`: what is installed with the package, by the lock file, and the licence of each as it lies in
- * node_modules. Packages of one licence text share it. It is made anew by `npm run generate`, and a test fails when a
- * dependency has changed and this has not.
+ * `THIRD-PARTY-LICENSES.txt`: the packages installed with this one, by the lock file, and the licence text of each from
+ * node_modules. Packages with the same licence text share it. `npm run generate` rebuilds it, and a test fails when it
+ * is outdated.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,10 +27,7 @@ export interface Licensed {
   readonly text: string
 }
 
-/**
- * The licences that a server may ship with, which are permissive ones. Accepting another one is a decision for a
- * person.
- */
+/** The permissive licences that a server may ship with. Accepting another one is a decision for a person. */
 export const ACCEPTED = [
   'MIT',
   'ISC',
@@ -42,7 +39,7 @@ export const ACCEPTED = [
   'BSD-2-Clause',
 ]
 
-/** The texts of packages that have no licence file. */
+/** The licence texts of packages without a licence file. */
 const IN_SOURCES: Readonly<Record<string, readonly string[]>> = {
   '@bufbuild/protobuf': ['dist/esm/index.js', 'dist/esm/wire/varint.js'],
 }
@@ -60,7 +57,7 @@ WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEM
 COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
 OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`
 
-/** In the order of the lock file. @throws Error for a package that does not say under which licence it stands. */
+/** In the order of the lock file. @throws Error for a package that does not state its licence. */
 export function thirdParty(): readonly Licensed[] {
   const { packages } = JSON.parse(readText('package-lock.json')) as { packages: Record<string, Locked> }
   const paths = Object.keys(packages).filter((path) => {

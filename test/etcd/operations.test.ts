@@ -1,6 +1,6 @@
 /**
- * What happens to an etcd that people run: members come and go, it compacts itself, leases run out, its disk is full, and
- * its network breaks. What the machine does not allow is skipped with a line.
+ * What happens to an etcd in operation: members come and go, it compacts itself, leases expire, its disk fills up, and
+ * its network breaks. What the machine does not support is skipped with a line.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -42,7 +42,7 @@ async function judge(t: Test, s: Scenario, watches: Awaited<ReturnType<Scenario[
 void t.test('a member is added, promoted, and the one with our watches removed: nobody notices', async (t) => {
   const s = await startScenario(t, { members: 3 })
   const watches = await s.watchAll()
-  // The history of what is judged is read from the first member: that one must stay.
+  // The reference history is read from the first member, which must stay.
   await s.proxies[0]!.refuse()
   s.proxies[0]!.cut()
   await until(async () => (await watchedMember(s.members.slice(1))) >= 0, 'the watches are on another')
@@ -78,7 +78,7 @@ void t.test('an etcd that compacts itself takes nothing from its followers', asy
   await pause(5_000)
   await s.stopLoad()
   const last = await s.settle()
-  // Resources without any change are listed again: what etcd last said of them is compacted as well.
+  // Resources without any change are relisted: their last revision is compacted as well.
   t.same(ends(watches), [`open ×${watches.length}`])
   t.equal(await s.count('feed_relists_total', 'resource="pods"'), 0, 'pods were not relisted')
   await s.judge(t, last)

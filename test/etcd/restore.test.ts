@@ -1,7 +1,7 @@
 /**
- * A newer etcd that goes on from an older state, in each of the three ways in which people restore it, under a server that
- * stays connected and is asked all the while. What was restored takes over whole: nobody reads a mixture of two states or
- * a part of one, and no consistent read misses a write that was acknowledged after the restore.
+ * A newer etcd restored to an older state, in each of the three usual ways, under a server that stays connected and
+ * keeps receiving requests. The restored state takes over as a whole: nobody reads a mixture of two states or part of
+ * one, and no consistent read misses a write acknowledged after the restore.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -45,14 +45,14 @@ function stateOf(era: string): Record<string, object> {
   return Object.fromEntries(STATE_KEYS.map((key, i) => [key, pod(`p${i}`, { namespace: 'c', labels: { era } })]))
 }
 
-/** Asks without a pause until it is stopped, and keeps what must not be. */
+/** Reads continuously until it is stopped, and records violations. */
 class Reader {
   readonly violations: string[] = []
-  /** The era of the newest whole state that a list at any revision has shown. */
+  /** The era of the newest whole state shown by a list at any revision. */
   era: string | null = null
-  /** What a consistent get of the one pod has shown last. */
+  /** The last value shown by a consistent get of the one pod. */
   consistent: string | null = null
-  /** From when on consistent reads must show the write after the restore. */
+  /** The time from which consistent reads must show the write after the restore. */
   acknowledgedAt = Infinity
   #isStopped = false
   readonly #running: Promise<unknown>
@@ -121,7 +121,7 @@ for (const [name, way] of Object.entries(ways)) {
       await reader.stop()
       t.same(reader.violations, [])
       await Promise.all(watches.map((watch) => watch.ended))
-      // 410 from the cache that was replaced; 504 from a watch that was waiting for a revision which is no more.
+      // 410 from the replaced cache; 504 from a watch that was waiting for a revision that no longer exists.
       const kinds = ends(watches).map((end) => end.replace(/ ×\d+$/, ''))
       t.ok(
         kinds.every((end) => end === 'error 410' || end === 'error 504'),

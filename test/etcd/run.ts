@@ -1,7 +1,8 @@
 /**
- * `npm run test:etcd -- [--version 3.7] [TEST…]`: the tests in which a real etcd takes part, on the releases that people run.
- * Each is built from its Go modules the first time, which takes minutes. Without Go, where the modules cannot be fetched,
- * or where building takes longer than `--build-seconds`, a line says what is skipped. The last line is `N passed, N failed`.
+ * `npm run test:etcd -- [--version 3.7] [TEST…]`: the tests that use a real etcd, on the releases that people run. Each
+ * release is built from its Go modules the first time, which takes minutes. Without Go, where the modules cannot be
+ * fetched, or where building takes longer than `--build-seconds`, a line says what is skipped. The last line is `N
+ * passed, N failed`.
  */
 import { parseArgs } from 'node:util'
 import { NoProgramError } from '../support/go-program.js'
@@ -11,7 +12,7 @@ import { runTap } from '../support/run-tap.js'
 import { selectTests } from '../support/select-tests.js'
 import { buildEtcd, etcdVersions, type EtcdVersion } from './versions.js'
 
-/** `test/etcd` holds what only this run does: it takes minutes, root, or a newer etcd than Debian's. */
+/** `test/etcd` contains the tests that only this run includes: they take minutes, root, or a newer etcd than Debian's. */
 const SUITES = ['test/engine/upstream', 'test/engine/feed', 'test/fault', 'test/fleet', 'test/integration', 'test/etcd']
 
 async function main(): Promise<number> {
@@ -38,7 +39,7 @@ async function main(): Promise<number> {
     const program = programOf(version, buildSeconds)
     if (program === null) continue
     print(`== etcd ${version}`)
-    // It is read by the tests' own processes, which inherit it.
+    // Inherited and read by the tests' own processes.
     process.env['ETCD_BIN'] = program
     const outcome = await runTap(files)
     print(`etcd ${version}: ${outcome.passed} passed, ${outcome.failed} failed`)
@@ -49,7 +50,7 @@ async function main(): Promise<number> {
   return failed === 0 ? 0 : 1
 }
 
-/** null, with a line that says why, where it cannot be had. */
+/** null, after printing the reason, when it cannot be built. */
 function programOf(version: EtcdVersion, buildSeconds: number): string | null {
   try {
     return buildEtcd(version, performance.now() + buildSeconds * 1_000)

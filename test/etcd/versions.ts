@@ -9,7 +9,7 @@ export type EtcdVersion = (typeof etcdVersions)[number]
 const sources = fileURLToPath(new URL('../../../test/etcd/', import.meta.url))
 
 /**
- * The path of the program, which is etcd and has the subcommand `snapshot` of etcdutl.
+ * The path of the program, which is etcd with the subcommand `snapshot` of etcdutl.
  *
  * @throws NoProgramError, Error as `buildGoProgram`.
  */

@@ -1,25 +1,25 @@
-/** Answers from the cache say how old they are from the moment at which etcd was last heard, not from that of noticing. */
+/** Answers from the cache state their age from the moment when etcd last answered, not from when its silence was noticed. */
 import t, { type Test } from 'tap'
 import { type Scenario, startScenario } from './scenario.js'
 import { pause, until } from '../support/until.js'
 
-/** gRPC notices nothing within the test: only the pulse does. */
+/** gRPC notices nothing within the test: only the heartbeat does. */
 const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
-/** An answer may be older than it says by this much. */
+/** How much older than stated an answer may be. */
 const TOLERANCE_MS = 2_000
 
 interface List {
   readonly items: readonly { readonly metadata: { readonly name: string } }[]
 }
 
-/** Reads lists from the cache without a pause, and keeps those that are older than they say. */
+/** Reads lists from the cache continuously, and records those that are older than stated. */
 class AgeReader {
   readonly violations: string[] = []
-  /** The newest age that an answer gave, in seconds. */
+  /** The age that the newest answer stated, in seconds. */
   age = 0
-  /** Pods, and when etcd had acknowledged them. */
+  /** Pods, and when etcd acknowledged them. */
   readonly written = new Map<string, number>()
-  /** Whether the newest list held everything that was written. */
+  /** Whether the newest list contained everything that was written. */
   hasAll = false
   #isStopped = false
   readonly #running: Promise<void>
@@ -80,7 +80,7 @@ void t.test('a quiet etcd that answers makes nothing old', async (t) => {
   const s = await startScenario(t)
   const reader = await readAges(t, s)
   await pause(4_000)
-  // A machine that halts for seconds makes it old for a moment, and rightly so.
+  // On a machine that halts for seconds the cache is briefly old, as it should be.
   await until(() => reader.age === 0, 'it says that it is fresh')
   await reader.stop()
   t.same(reader.violations, [])

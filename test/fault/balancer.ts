@@ -1,6 +1,6 @@
 /**
- * A TCP load balancer as a Kubernetes Service has one: it asks each replica's `/readyz`, hands new connections to those
- * that are ready, in turn, and leaves the connections that there are alone.
+ * A TCP load balancer like a Kubernetes Service: it polls each replica's `/readyz`, gives new connections to those that
+ * are ready, in turn, and leaves existing connections alone.
  */
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
@@ -9,15 +9,15 @@ import type { Test } from 'tap'
 
 export interface Balancer {
   readonly port: number
-  /** Ports of the replicas that are handed new connections. */
+  /** Ports of the replicas that receive new connections. */
   readonly ready: ReadonlySet<number>
-  /** @param healthPort of plain HTTP, where `/readyz` is asked. Default: `port`. */
+  /** @param healthPort of plain HTTP, for `/readyz`. Default: `port`. */
   add(port: number, healthPort?: number): void
   remove(port: number): void
 }
 
 export async function startBalancer(t: Test, pollMs: number): Promise<Balancer> {
-  /** The ports of their health, by those of the connections. */
+  /** The health ports, by connection port. */
   const replicas = new Map<number, number>()
   const ready = new Set<number>()
   const sockets = new Set<net.Socket>()

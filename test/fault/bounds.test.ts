@@ -1,5 +1,5 @@
 /**
- * Clients attack: what each of them may cost has a bound, and all others are served.
+ * Clients attack: what each of them may cost is bounded, and all others are served.
  *
  * `TEST_LONG` runs the attacks at full size: 10,000 connections that never read, a million selectors.
  */
@@ -42,7 +42,7 @@ async function start(
   return { server, writer }
 }
 
-/** Opens a connection that sends a request and never reads. */
+/** Opens connections that send a request and never read. */
 function silent(t: Test, { port }: ServerProcess, count: number, path: (i: number) => string): Socket[] {
   const sockets = Array.from({ length: count }, (_, i) => {
     const socket = connect(port, '127.0.0.1')
@@ -100,13 +100,13 @@ void t.test(
     for (let i = 0; i < 300; i++) {
       const big = pod(`big${i % 20}`, { spec: { filler, i } })
       last = await writer.commit({ [`/registry/pods/default/big${i % 20}`]: big }, 60_000)
-      // The reader shares its event loop with the attackers and must not be taken for one of them: when memory is
+      // The reader shares its event loop with the attackers and must not be mistaken for one of them: when memory is
       // short, the ring holds about twenty of these events.
       if (i % 8 === 7) await healthy.until(({ revisions }) => revisions.at(-1) === last, 120_000)
     }
     await healthy.until(({ revisions }) => revisions.at(-1) === last, 120_000)
     t.equal(healthy.revisions.length, 300, 'who reads gets everything')
-    // The target is not a limit: what runs goes on when it is reached, and V8 collects garbage when it sees fit.
+    // The target is not a limit: running work continues when it is reached, and V8 collects garbage when it sees fit.
     const { peak } = server.memory()
     const metrics = await server.metrics()
     t.comment(
@@ -122,7 +122,7 @@ void t.test(
 )
 
 void t.test('2,000 requests with distinct selectors leave nothing behind', async (t) => {
-  // How far V8 lets new objects pile up before it looks at them depends on its version: here, not far.
+  // How many new objects V8 lets accumulate before collecting depends on its version: here, not many.
   const { server } = await start(t, [], 50, '--max-semi-space-size=2')
   const ask = async (from: number, count: number): Promise<void> => {
     const lane = async (first: number): Promise<void> => {
@@ -141,7 +141,7 @@ void t.test('2,000 requests with distinct selectors leave nothing behind', async
   const half = server.memory().now
   await ask(1_000, 1_000)
   const whole = server.memory().now
-  // Uncollected garbage counts as well, so this is a bound on growth and not a measure of it.
+  // Uncollected garbage counts as well, so this only bounds the growth and does not measure it.
   t.ok(whole - half < 96 * MiB, `${Math.round((whole - half) / MiB)} MiB more for the second half`)
   let groups = 1
   for (let i = 0; i < 100 && groups > 0; i++, await pause(100)) {

@@ -1,5 +1,5 @@
 /**
- * Tests the harness itself: servers with a fault built in, each of which the validators have to catch by name, end to
+ * Tests the harness itself: servers with an injected fault, each of which the validators must detect by name, end to
  * end. The faults are only in the harness: between the server and its clients, or between the server and its upstream.
  */
 import http from 'node:http'
@@ -85,7 +85,7 @@ async function violationsSeenBy(s: Scenario, recorder: WatchRecorder): Promise<r
   return await s.violations(last)
 }
 
-/** A server with a fault: a proxy that knows the lines of a watch. */
+/** A server with a fault: a proxy that parses the lines of a watch. */
 async function brokenBuild(t: Test, s: Scenario, breakage: Breakage, shift: number): Promise<string> {
   const server = http.createServer((request, response) => {
     const url = new URL(request.url ?? '/', s.h.url)
@@ -104,7 +104,7 @@ async function brokenBuild(t: Test, s: Scenario, breakage: Breakage, shift: numb
             type: string
             object: { metadata: { resourceVersion: string } }
           }
-          // Bookmarks of the server would hide the order of the faults.
+          // Bookmarks of the server would hide wrong order.
           if (type === 'BOOKMARK') continue
           const context = { revision: Number(object.metadata.resourceVersion), type }
           for (const told of breakage(line, n, context)) response.write(`${told}\n`)

@@ -1,5 +1,6 @@
 /**
- * Faults of an etcd with three members: a leader dies, stops or hands over, and a member is cut off from the others.
+ * Faults of an etcd with three members: a leader dies, stalls or transfers leadership, and a member is cut off from the
+ * others.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
@@ -12,7 +13,7 @@ interface MemberStatus {
   readonly leader: string
 }
 
-/** Returns the member that our watches are on, which has one for each resource. */
+/** Returns the member that serves our watches, one for each resource. */
 async function watchedMember({ members, h }: Scenario): Promise<number> {
   const resources = [...h.app.sources].length
   for (let attempt = 0; attempt < 200; attempt++, await delay(50)) {
@@ -94,7 +95,7 @@ for (const [name, fault] of Object.entries(faults)) {
 }
 
 void t.test('watches and reads continue at another member when the one with our watches freezes', async (t) => {
-  // Pings and deadlines of calls would notice the fault only after the test.
+  // Keepalives and call deadlines would notice the fault only after the test.
   const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
   const s = await startScenario(t, { members: 3, times: never })
   const watches = await s.watchAll()
@@ -119,8 +120,8 @@ void t.test('watches and reads continue at another member when the one with our 
 })
 
 /**
- * The role of the member that our watches are on, and the directions of its links to the others that break. `TEST_LONG`
- * runs those that are noticed in ways that the others show already.
+ * The role of the member that serves our watches, and the directions of its links to the others that break. `TEST_LONG`
+ * runs those that are detected in ways that the others cover already.
  */
 const all = [
   ['leader', 'out'],
@@ -145,7 +146,7 @@ for (const [role, which] of cuts) {
     t.equal(await watchedMember(s), at)
     s.peers!.isolate(at, which)
     const startedAt = performance.now()
-    // Several writes are made, because the first may be delivered before its missing answer is noticed.
+    // Several writes, because the first may be delivered before its missing answer is noticed.
     let last = await s.writeElsewhere(at)
     for (let i = 0; i < 20; i++) last = await s.writeElsewhere(at)
     await s.reached(last)

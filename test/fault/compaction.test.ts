@@ -1,6 +1,4 @@
-/**
- * Etcd compacts history before the server has seen it: watchers get an explicit end or the difference, never a hole.
- */
+/** etcd compacts history before the server has seen it: watchers get an explicit end or the difference, never a hole. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +17,7 @@ void t.test('after a compaction while cut off, a watcher that missed something g
   })
   await Promise.all(watches.map((watch) => watch.ended))
   t.same(ends(watches), [`error 410 ×${watches.length}`])
-  // A watcher that resumes from its old position gets 410 too; one that asks for the state gets it.
+  // A watcher that resumes from its old position also gets 410; one that asks for the state gets it.
   const again = watches.map((watch) => s.recorder.resume(watch, 'event')).filter((watch) => watch !== null)
   await Promise.all(again.map((watch) => watch.ended))
   t.same(ends(again), [`error 410 ×${again.length}`])
@@ -100,7 +98,7 @@ void t.test('a gap that leads to another history is not bridged, whichever key r
   const backup = join(directory, 'snapshot')
   await s.writer.put('/registry/pods/a/stays', pod('stays', { namespace: 'a' }))
   await s.etcd.saveSnapshot(backup)
-  // This key is not in the backup; the feed's fingerprint ends with the next key, which the other history has as well.
+  // This key is not in the backup; the feed's fingerprint ends with the next key, which the other history also has.
   const lost = await s.writer.put(
     '/registry/pods/a/differs',
     pod('differs', { namespace: 'a', labels: { app: 'old' } }),
@@ -112,7 +110,7 @@ void t.test('a gap that leads to another history is not bridged, whichever key r
   await until(() => s.h.watchers === 1, 'it watches')
   await whileCutOff(s, async () => {
     await s.etcd.restoreSnapshot(backup)
-    // One revision as in the other history, but with another value, and then the same last key at the same revision.
+    // One revision as in the other history but with another value, then the same last key at the same revision.
     for (;;) {
       const revision = await s.writer.put(
         '/registry/pods/a/differs',

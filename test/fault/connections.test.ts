@@ -1,12 +1,9 @@
-/**
- * Failures of etcd and of the connections to it that cost nothing: no watcher is disconnected, and nothing is listed
- * again.
- */
+/** Failures of etcd and of connections to it that cost nothing: no watcher is disconnected, and nothing is relisted. */
 import t from 'tap'
 import { pause, until } from '../support/until.js'
 import { ends, type Scenario, scopes, startScenario } from './scenario.js'
 
-/** Faults that lose nothing: connected watchers stay connected, and nothing is listed again. */
+/** Faults that lose nothing: connected watchers stay connected, and nothing is relisted. */
 const harmless: Record<string, (s: Scenario) => Promise<void>> = {
   'kill -9 and restart of etcd': async (s) => {
     for (let i = 0; i < 2; i++) {
@@ -106,7 +103,7 @@ void t.test('a watch from a future revision receives nothing from the past (etcd
   const s = await startScenario(t)
   const before = await s.write()
   await s.reached(before)
-  // etcd is ahead of the cache, which knows nothing of it: neither events nor answers come through.
+  // etcd is ahead of the cache, which cannot know: neither events nor answers come through.
   s.proxy.stall('to-client')
   let ahead = before
   for (let i = 0; i < 20; i++) ahead = await s.write()

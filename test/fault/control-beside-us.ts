@@ -1,8 +1,8 @@
 /**
- * A plain watch of etcd through the same broken network as the server: it records what any client of this etcd would
+ * A plain watch of etcd through the same broken network as the server's: it records what any client of this etcd would
  * have received. Events that it misses without an error were lost by etcd.
  *
- * It resumes after its last revision, as etcd allows; where that is compacted it begins anew, with a new record.
+ * It resumes after its last revision, as etcd allows; where that is compacted, it starts over with a new record.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Key } from '../../src/engine/model/event.js'
@@ -27,7 +27,7 @@ export class ControlBesideUs {
     this.#running = this.#run()
   }
 
-  /** The records: one for each time that the watch had to begin anew. */
+  /** The records: one for each time that the watch had to start over. */
   records(prefix: Key): WatchRecord[] {
     return this.#recorders.map((recorder, i) => ({
       ...recorder.control(prefix),
@@ -51,13 +51,13 @@ export class ControlBesideUs {
 
   async #begin(): Promise<void> {
     try {
-      // A connection that stalls while it is opened is given up, as any client would do.
+      // A connection that stalls while it is opened is abandoned, as any client would do.
       const begun = await Promise.race([recordEtcdHistory(this.#etcd), delay(5_000, null)])
       if (begun === null) return
       this.#recorders.push(begun)
       if (this.#isClosed) begun.close()
     } catch {
-      // etcd is away, or has compacted meanwhile.
+      // etcd is down, or has compacted meanwhile.
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A real etcd under a fleet is restored from an older backup: the publisher notices, and every replica, edges included, goes
- * over to the restored history as a whole, before it is told of anything that was written after the restore.
+ * A real etcd under a fleet is restored from an older backup: the publisher notices, and every replica, edges included,
+ * switches to the restored history as a whole, before it receives anything written after the restore.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

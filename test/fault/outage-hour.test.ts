@@ -1,7 +1,7 @@
 /**
- * An hour without etcd. The server is ready all the time and answers from its cache, saying how old that is; watches stay
- * open, with their bookmarks; reads that need etcd are answered 504; nothing grows, and the log says it once. When etcd
- * is back, everything goes on from where it was. etcd and sockets are real, and the hour is skipped.
+ * An hour without etcd. The server stays ready and answers from its cache, stating its age; watches stay open, with
+ * their bookmarks; reads that need etcd get 504; nothing grows, and the outage is logged once. When etcd is back,
+ * everything continues from where it was. etcd and sockets are real, and the hour is skipped.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -12,9 +12,9 @@ import type { RecordedWatch } from '../support/watch-recorder.js'
 import { startScenario } from './scenario.js'
 
 const MINUTE_MS = 60_000
-/** As often as feeds try again, at the least. */
+/** At most the retry interval of feeds. */
 const STEP_MS = 2_000
-/** Requests and retries leave garbage behind that one collection does not find. */
+/** Requests and retries leave garbage that one collection does not find. */
 const HEAP_SLACK_BYTES = 16 * 2 ** 20
 
 setFlagsFromString('--expose-gc')

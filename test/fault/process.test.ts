@@ -32,7 +32,7 @@ void t.test(
     t.teardown(() => before.forEach((watcher) => watcher.destroy()))
     await Promise.all(before.map((watcher) => watcher.until(({ status }) => status === 200)))
     const writing = { isOn: true }
-    // A test that fails must not go on writing until its file is out of time.
+    // A failed test must not keep writing until its file times out.
     t.teardown(() => {
       writing.isOn = false
     })
@@ -50,7 +50,7 @@ void t.test(
     t.teardown(() => after.forEach((watcher) => watcher.destroy()))
     const recorder = new WatchRecorder({ url: second.url })
     t.teardown(() => recorder.close())
-    // Returns what an earlier watcher would have recorded from its own position on.
+    // Resumes from an earlier watcher's position, and returns what it would have recorded.
     for (const { revisions } of before.slice(0, 10)) {
       recorder.watch({ target: pods, resourceVersion: String(revisions.at(-1)) })
     }
@@ -90,7 +90,7 @@ void t.test('SIGTERM under load ends every stream at the end of an event, with e
     )
   }
   const writing = { isOn: true }
-  // A test that fails must not go on writing until its file is out of time.
+  // A failed test must not keep writing until its file times out.
   t.teardown(() => {
     writing.isOn = false
   })
@@ -124,7 +124,7 @@ void t.test(
     t.teardown(() => proxy.close())
     const server = await startServer(t, {
       flags: [...only('pods'), '--etcd-servers', `http://127.0.0.1:${proxy.port}`],
-      // Node needs fewer descriptors than this while it loads all modules at once.
+      // Node needs fewer descriptors than this to load all modules at once.
       limits: 'ulimit -n 500',
     })
     const recorder = new WatchRecorder({ url: server.url })
@@ -144,7 +144,7 @@ void t.test(
     await pause(500)
     const third = await writer.put('/registry/pods/a/third', pod('third', { namespace: 'a' }))
     await Promise.all(recorder.watches.map((watch) => watch.untilRevision(third)))
-    // The connection to etcd breaks while there is no descriptor for a new one.
+    // The connection to etcd breaks while no descriptor is free for a new one.
     proxy.cut()
     await pause(500)
     for (const socket of crowd) socket.destroy()

@@ -1,4 +1,4 @@
-/** Random schedules of faults over a real etcd: whatever the seed brings, every stream satisfies every guarantee. */
+/** Random schedules of faults over a real etcd: for every seed, each stream satisfies every guarantee. */
 import t from 'tap'
 import { startScenario } from './scenario.js'
 import { Schedule } from './schedule.js'
@@ -20,7 +20,7 @@ for (const [i, seed] of testSeeds(2).entries()) {
       [],
       'every line is an event',
     )
-    // Debian's etcd 3.4.23 has known faults: what it does to a plain client is reported, and not counted against us.
+    // Debian's etcd 3.4.23 has known faults: what a plain client also sees is reported, and not counted against us.
     for (const violation of [...straight, ...besideUs, ...throughUs].slice(0, 5)) t.comment(`${violation}`)
     t.same(schedule.unexpected, [], 'every list has an answer that the contract knows')
     const codes = new Set(s.recorder.watches.flatMap(({ code }) => code ?? []))

@@ -1,9 +1,9 @@
 /**
- * The world of every fault test: a real etcd (or three members), a proxy before each member that makes the faults of
- * networks, the server behind the proxies, watchers that record, a load that writes, and etcd's own history, which is
+ * The setting of every fault test: a real etcd (or three members), a proxy in front of each member that injects network
+ * faults, the server behind the proxies, watchers that record, a load that writes, and etcd's own history, which is
  * read past the proxies.
  *
- * `settle` ends all faults and waits until every running watch has been told of the last write; `judge` holds what was
+ * `settle` ends all faults and waits until every running watch has received the last write; `judge` checks what was
  * recorded against every guarantee. Waits are for conditions, never for a time.
  */
 import type { Test } from 'tap'
@@ -68,7 +68,7 @@ export const scopes: readonly RequestScope[] = [
 
 export interface ScenarioOptions {
   readonly members?: 1 | 3
-  /** A plain watch of etcd goes through the same proxy. */
+  /** Whether a plain watch of etcd goes through the same proxy. */
   readonly hasControlBesideUs?: boolean
   /** With three members, the links between them can be broken through `peers`. */
   readonly hasPeerNetwork?: boolean
@@ -77,16 +77,16 @@ export interface ScenarioOptions {
   readonly config?: Partial<Config>
   readonly etcdFlags?: readonly string[]
   readonly etcd?: Pick<EtcdOptions, 'dataRoot'>
-  /** The keepalive times, in place of those that notice a dead peer within a second. */
+  /** The keepalive times, instead of those that detect a dead peer within a second. */
   readonly times?: Partial<typeof KEEP_ALIVE>
   /**
-   * Another server between: it reads etcd, and the one that is watched is fed by it (`--upstream`) through one more proxy,
-   * over SSE, or in JSON lines as if it were a kube-apiserver, which writes one object in a revision.
+   * Adds a server in between: it reads etcd, and feeds the watched server (`--upstream`) through one more proxy, over
+   * SSE, or in JSON lines as if it were a kube-apiserver, which writes one object per revision.
    */
   readonly chain?: 'sse' | 'json'
-  /** Of the server and its connection to etcd. Default: real time. */
+  /** The clock of the server and its connection to etcd. Default: real time. */
   readonly clock?: Clock
-  /** Default: nothing is written. */
+  /** Default: no log. */
   readonly logger?: Logger
   /** Wraps the upstream of the server, to make a broken build. */
   readonly wrap?: (upstream: Upstream) => Upstream
@@ -95,13 +95,13 @@ export interface ScenarioOptions {
 export interface Verdict {
   readonly reference: ReferenceHistory
   readonly history: RecordedHistory
-  /** The violations that clients of the server saw. */
+  /** Violations seen by clients of the server. */
   readonly ours: readonly Violation[]
-  /** Events that the clients missed and a plain watch of etcd missed as well. */
+  /** Events that the clients missed and a plain watch of etcd also missed. */
   readonly throughUs: readonly Violation[]
-  /** The violations of a watch directly on etcd. */
+  /** Violations seen by a watch directly on etcd. */
   readonly straight: readonly Violation[]
-  /** The violations of a watch through the same faults. */
+  /** Violations seen by a watch through the same faults. */
   readonly besideUs: readonly Violation[]
 }
 
@@ -112,7 +112,7 @@ const servedHere =
     ? loaded.config.resources.filter(({ resource }) => ['pods', 'configmaps', 'nodes'].includes(resource.plural))
     : []
 
-/** A dead peer is noticed within a second; etcd must be told that this many pings are no attack. */
+/** A dead peer is noticed within a second; etcd must be configured to allow this many pings. */
 const KEEP_ALIVE = { keepAliveTimeMs: 700, keepAliveTimeoutMs: 500, requestTimeoutMs: 3_000, connectTimeoutMs: 1_000 }
 const ALLOW_PINGS = ['--grpc-keepalive-min-time=200ms']
 const SETTLE_MS = 45_000
@@ -145,7 +145,7 @@ export class Scenario {
   control!: EtcdHistoryRecorder
   besideUs: ControlBesideUs | null = null
   h!: AppHarness
-  /** In a chain, the server that reads etcd, with the connection to it. */
+  /** In a chain, the server that reads etcd, with its connection. */
   inner: AppHarness | null = null
   hop: FaultProxy | null = null
   readonly #t: Test
@@ -189,7 +189,7 @@ export class Scenario {
     await this.startServer()
   }
 
-  /** Starts a server; an earlier one goes on until the test ends. */
+  /** Starts a server; an earlier one keeps running until the test ends. */
   async startServer(): Promise<void> {
     const endpoints = this.proxies.map(({ port }) => `http://127.0.0.1:${port}`)
     const { wrap, flags = [], config, chain, times, clock = systemClock, logger = silentLogger } = this.#options
@@ -236,7 +236,7 @@ export class Scenario {
     this.#record()
   }
 
-  /** In a chain, starts the inner server, or restarts it in its place. */
+  /** In a chain, starts the inner server or restarts it on the same port. */
   async startInner(port = this.inner?.port ?? 0, proxies = this.proxies): Promise<void> {
     const endpoints = proxies.map(({ port }) => `http://127.0.0.1:${port}`)
     this.inner = await startApp(this.#t, {
@@ -246,7 +246,7 @@ export class Scenario {
     })
   }
 
-  /** Begins new records of the clients and of etcd after a restore. */
+  /** Starts new records of the clients and of etcd after a restore. */
   async forget(): Promise<void> {
     this.control = await recordEtcdHistory(this.etcd)
     this.#t.teardown(() => this.control.close())
@@ -258,12 +258,12 @@ export class Scenario {
     this.#t.teardown(() => recorder.close())
   }
 
-  /** Changes a few random pods in one revision, now and then with many keys. */
+  /** Changes a few random pods in one revision, occasionally with many keys. */
   async write(): Promise<Revision> {
     return await this.#commit(this.randomChange(), 3_000)
   }
 
-  /** Writes through the other members, for when the first is cut off. */
+  /** Writes through the other members while the first is cut off. */
   async writeElsewhere(member: number): Promise<Revision> {
     const others = new EtcdWriter(this.members.filter((_, i) => i !== member))
     const end = performance.now() + SETTLE_MS
@@ -297,11 +297,11 @@ export class Scenario {
     return from[randomInteger(this.random, 0, from.length - 1)] as T
   }
 
-  /** Writes continuously until `settle`; an etcd that is away only delays it. */
+  /** Writes continuously until `settle`; an unavailable etcd only delays it. */
   startLoad(lanes = 2, betweenMs = 0): void {
     if (this.#isLoaded) return
     this.#isLoaded = true
-    // A test that fails must not go on writing until its file is out of time.
+    // A failed test must not keep writing until its file times out.
     this.#t.teardown(() => this.stopLoad())
     const lane = async (): Promise<void> => {
       while (this.#isLoaded) {
@@ -355,7 +355,7 @@ export class Scenario {
     await until(() => this.cacheRevision >= revision, `the cache comes to revision ${revision}`, withinMs)
   }
 
-  /** The sum over all resources of one of our counters. */
+  /** The sum of one of our counters over all resources. */
   async count(metric: string, label = ''): Promise<number> {
     const { text } = await this.h.app.metrics.expose()
     let sum = 0
@@ -394,7 +394,7 @@ export class Scenario {
     return last
   }
 
-  /** Asks again while etcd answers too late, which on a slow machine is nobody's fault. @throws ListError */
+  /** Retries while etcd answers too late, which on a slow machine is nobody's fault. @throws ListError */
   async #list(request: Parameters<WatchRecorder['list']>[0]): Promise<void> {
     const end = performance.now() + SETTLE_MS
     for (;;) {
@@ -422,7 +422,7 @@ export class Scenario {
     if (this.#options.chain !== 'json') return await this.#commit(change)
     let last: Revision | null = null
     for (const [key, object] of Object.entries(change)) last = await this.#commit({ [key]: object })
-    // A watch that no last event concerns learns of the last revision by a bookmark.
+    // A watch without a last event learns of the last revision by a bookmark.
     return last!
   }
 
@@ -447,10 +447,7 @@ export class Scenario {
     )
   }
 
-  /**
-   * Checks the same, and separates what etcd itself did wrong to a plain watch directly on it or through the same
-   * faults.
-   */
+  /** Checks the same, and separates what etcd itself did wrong to a plain watch, direct or through the same faults. */
   async verdict(settledRevision: Revision): Promise<Verdict> {
     const reference = await this.control.finish(this.writer.commits)
     const history = this.recorder.history(this.writer.writes)
@@ -472,7 +469,7 @@ export class Scenario {
   }
 }
 
-/** Returns the ways in which the watches ended, with their numbers: `open ×12`. */
+/** Returns how the watches ended, with counts: `open ×12`. */
 export function ends(watches: readonly RecordedWatch[]): string[] {
   const counts = new Map<string, number>()
   for (const { end, code } of watches) {
@@ -482,7 +479,7 @@ export function ends(watches: readonly RecordedWatch[]): string[] {
   return [...counts].map(([way, count]) => `${way} ×${count}`).sort()
 }
 
-/** Cuts the server off, lets `meanwhile` happen to etcd, and lets it come back. */
+/** Cuts the server off, runs `meanwhile` on etcd, and reconnects. */
 export async function whileCutOff(s: Scenario, meanwhile: () => Promise<void>): Promise<void> {
   await s.proxy.refuse()
   s.proxy.cut()

@@ -1,7 +1,7 @@
 /**
- * A seeded random schedule over a scenario: writes, watchers that come, go, stop reading and resume at offsets from
- * −100 to +100, lists of every kind, and faults of etcd and of the way there. The seed decides what is done but not
- * when etcd and the sockets answer, so it repeats the kind of run, not the run itself.
+ * A seeded random schedule for a scenario: writes, watchers that come, go, stop reading and resume at offsets from −100
+ * to +100, lists of every kind, and faults of etcd and of its connections. The seed decides what is done but not when
+ * etcd and the sockets answer, so it repeats the kind of run, not the run itself.
  */
 import { randomInteger } from '../../src/support/random.js'
 import type { Revision } from '../../src/engine/model/revision.js'
@@ -47,7 +47,7 @@ const faults: readonly ((s: Scenario) => Promise<void>)[] = [
   async (s) => await compact(s),
 ]
 
-/** Faults of the network between the members, where there is one that can be broken. */
+/** Faults of the network between the members, for scenarios that can break it. */
 const peerFaults: typeof faults = [
   async (s) => {
     s.peers?.isolate(randomInteger(s.random, 0, s.members.length - 1), s.pick(['both', 'in', 'out'] as const))
@@ -62,9 +62,9 @@ const peerFaults: typeof faults = [
   },
 ]
 
-/** Compacts only what the control has received already. */
+/** Compacts only what the control has received. */
 async function compact(s: Scenario): Promise<void> {
-  // Compacting at the same revision twice, or while etcd is away, is refused, which does no harm.
+  // Compacting twice at the same revision, or while etcd is down, fails harmlessly.
   await s.etcd.compact(s.control.revision).catch(() => {})
 }
 
@@ -87,9 +87,10 @@ export class Schedule {
   }
 
   /**
-   * How much fits in a time is the seed's, and the machine's; members take seconds to notice a partition, and to heal.
+   * How much fits into the time depends on the seed and the machine; members take seconds to notice a partition, and to
+   * heal.
    *
-   * @param least what is done however long it takes.
+   * @param least the minimum to do, however long it takes.
    */
   async run(durationMs: number, least = { faults: 0, writes: 0 }): Promise<void> {
     const end = performance.now() + durationMs
@@ -189,7 +190,7 @@ export class Schedule {
     const list = recorder.list(request).then(
       () => {},
       (error: unknown) => {
-        // These are honest answers to a list at a compacted revision, or while the storage is away; any other is not.
+        // Correct answers to a list at a compacted revision, or while the storage is down; any other is not.
         if (error instanceof ListError && [410, 429, 504].includes(error.status)) return
         this.unexpected.push(String(error))
       },

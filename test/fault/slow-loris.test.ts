@@ -1,4 +1,4 @@
-/** Tests of clients that stop in the middle, or go on a byte at a time, to hold a connection as long as they can. */
+/** Tests clients that stop in the middle, or send one byte at a time, to hold a connection as long as they can. */
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'

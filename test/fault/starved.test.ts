@@ -1,6 +1,6 @@
 /**
- * Tests of a watch that starves and of one that is cancelled: the known faults of etcd and its proxies (PROTOCOL,
- * section 8), each under its own name.
+ * Tests a starved watch and a cancelled one: the known faults of etcd and its proxies (PROTOCOL, section 8), each under
+ * its own name.
  */
 import t from 'tap'
 import { UpstreamError, type Upstream, type WatchHandlers } from '../../src/engine/upstream/upstream.js'
@@ -16,7 +16,7 @@ for (const compacts of [false, true]) {
     const watches = await s.watchAll()
     const first = await s.write()
     await s.reached(first)
-    // Nothing is read of etcd's answers: they fill the sockets, then etcd's own buffers, and the watch lags in etcd.
+    // etcd's answers are not read: they fill the sockets, then etcd's own buffers, and the watch lags in etcd.
     s.proxy.stall('to-client')
     const filler = 'x'.repeat(60_000)
     let last = first
@@ -46,7 +46,7 @@ for (const compacts of [false, true]) {
 /** Ends the watch of the pods on demand, as etcd does when it revokes a permission or has compacted. */
 class Cancelling {
   readonly #open = new Set<WatchHandlers>()
-  /** While this is true, each new watch is cancelled as well. */
+  /** While true, each new watch is cancelled as well. */
   isCancelling = false
 
   wrap(upstream: Upstream): Upstream {
@@ -86,8 +86,8 @@ void t.test(
     cancelling.cancel()
     await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed knows')
     const missed = await s.write()
-    // These watchers come while nothing feeds the broadcast: from the head, from before it, from what etcd has and the
-    // cache has not, with the state first.
+    // These watchers arrive while nothing feeds the broadcast: from the head, from before it, from a revision that etcd
+    // has and the cache has not, with the state first.
     const meanwhile = scopes.flatMap((scope) => [
       s.recorder.watch({ ...scope, resourceVersion: String(s.cacheRevision) }),
       s.recorder.watch({ ...scope, resourceVersion: '1' }),

@@ -1,12 +1,12 @@
 /**
- * Tests of a server that is fed by another (`--upstream`), with faults of the link between them and of the server in
+ * Tests a server that is fed by another (`--upstream`), with faults of the link between them and of the server in
  * front: over SSE, as from another distributary, and in JSON lines, as from a kube-apiserver.
  */
 import t from 'tap'
 import { pause, until } from '../support/until.js'
 import { ends, type Scenario, startScenario } from './scenario.js'
 
-/** Faults that lose nothing: connected watchers stay connected, and nothing is listed again. */
+/** Faults that lose nothing: connected watchers stay connected, and nothing is relisted. */
 const harmless = {
   'a connection that breaks': async (s: Scenario) => {
     for (const how of ['rst', 'fin'] as const) {
@@ -35,7 +35,7 @@ const harmless = {
   },
 }
 
-/** The two formats differ in where a stream may be resumed. */
+/** The formats differ in where a stream may be resumed. */
 const faults = {
   sse: Object.entries(harmless),
   json: Object.entries(harmless).filter(([name]) => name !== 'one that stalls, and nothing closes'),

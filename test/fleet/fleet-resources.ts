@@ -1,4 +1,4 @@
-/** What a fleet serves in a scenario: each resource as its clients name it, and objects of it as etcd holds them. */
+/** The resources of a fleet scenario: each as its clients name it, and its objects as etcd holds them. */
 import { load } from '../../src/server/config/load.js'
 import { apiVersion, keyOfName, type Resource } from '../../src/engine/model/resource.js'
 import { keyToText } from '../../src/engine/model/event.js'
@@ -13,7 +13,7 @@ export interface FleetResource {
   object(name: string, labels: Readonly<Record<string, string>>): object
 }
 
-/** The built-in resources, once for each prefix of etcd: those of two versions or two groups share a publisher. */
+/** The built-in resources, once for each etcd prefix: those of two versions or groups share a publisher. */
 export const builtIn: readonly FleetResource[] = byPrefix()
 
 export const pods: FleetResource = {
@@ -21,7 +21,7 @@ export const pods: FleetResource = {
   object: (name, labels) => pod(name, { labels }),
 }
 
-/** Those of `builtIn` whose objects do not change what is served. */
+/** Those of `builtIn` whose objects do not affect what is served. */
 export const writable: readonly FleetResource[] = builtIn.filter(
   ({ resource: { kind } }) => kind !== 'CustomResourceDefinition' && kind !== 'APIService',
 )

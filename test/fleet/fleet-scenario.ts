@@ -1,8 +1,8 @@
 /**
- * A fleet as it is run: four processes (two candidates, two edges), three nats-servers, an etcd, and a proxy on every link
- * between them. The whole one is `main` with all built-in resources and a third candidate. Watchers hop between the replicas and a load writes, while things are killed, stopped and cut; `settle` ends
- * all faults and waits until every watch has been told of the last write, and `judge` holds all of it together against every
- * guarantee.
+ * A fleet as it is run: four processes (two candidates, two edges), three nats-servers, an etcd, and a proxy on every
+ * link between them. A whole fleet is `main` with all built-in resources and a third candidate. Watchers hop between
+ * the replicas and a load writes, while things are killed, stopped and cut; `settle` ends all faults and waits until
+ * every watch has received the last write, and `judge` checks all of it against every guarantee.
  */
 import type { Test } from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
@@ -31,7 +31,7 @@ const podsProgram = programFile('replica')
 const wholeProgram = programFile('main')
 const SETTLE_MS = 60_000
 /**
- * An age of less is what an etcd or a publisher that has just fallen silent may have, or one that is 200 ms away from NATS: a
+ * Ages below this are possible with an etcd or publisher that has just fallen silent, or 200 ms away from NATS: a
  * status each second, behind two writes of 400 ms.
  */
 const FRESH_SECONDS = 3
@@ -61,7 +61,7 @@ export interface FleetOptions {
   readonly flags?: readonly string[]
   /** Run `main` with all built-in resources, three candidates and two edges. */
   readonly isWhole?: boolean
-  /** The compiled `main` of the last release, which some of the replicas of a whole fleet run at random. */
+  /** The compiled `main` of the last release, which some replicas of a whole fleet run at random. */
   readonly previous?: string
 }
 
@@ -71,7 +71,7 @@ export async function startFleet(t: Test, options: FleetOptions = {}): Promise<F
     startEtcd(t, { flags: ['--grpc-keepalive-min-time=200ms'] }),
     startNatsCluster(t, { routeProxies: routes, isSupervised: true }),
   ] as const
-  // When one fails, the other is to be known to the teardown first.
+  // If one fails, the teardown must know of the other first.
   await Promise.allSettled(servers)
   const [etcd, nats] = await Promise.all(servers)
   const scenario = new FleetScenario(t, etcd, nats, routes, options)
@@ -86,7 +86,7 @@ export class FleetScenario {
   control!: EtcdHistoryRecorder
   /** Answers to lists that no contract allows. */
   readonly unexpected: string[] = []
-  /** How often the servers of NATS had to be started again, because they had not recovered a minute after a fault. */
+  /** How often NATS servers had to be restarted, because they had not recovered a minute after a fault. */
   natsRestarts = 0
   readonly #t: Test
   readonly #options: FleetOptions
@@ -96,13 +96,13 @@ export class FleetScenario {
   #load: Promise<unknown> = Promise.resolve()
   #last: Revision | null = null
   readonly #stopped = new Set<Replica>()
-  /** Replicas that run and cannot reach NATS. */
+  /** Running replicas that cannot reach NATS. */
   readonly #cutOff = new Set<Replica>()
   /** Every resource that has a publisher. */
   readonly #served: readonly FleetResource[]
   /** Those of them that are written and watched. */
   readonly #written: readonly FleetResource[]
-  /** What a replica that starts runs. */
+  /** The programs that a starting replica may run. */
   readonly #programs: readonly string[]
   readonly #leaseMs: number
 
@@ -179,8 +179,8 @@ export class FleetScenario {
   }
 
   /**
-   * Counts the resources that have a publisher: a running candidate with a link to NATS claims it and, with `isFresh`, an edge
-   * has heard its word of etcd.
+   * Counts the resources that have a publisher: a running candidate with a link to NATS claims it and, with `isFresh`,
+   * an edge has received its report about etcd.
    */
   async published(options: { readonly isFresh: boolean }): Promise<number> {
     return (await this.#published(options)).length
@@ -216,8 +216,8 @@ export class FleetScenario {
   }
 
   /**
-   * Waits until nothing is left of a fault: every server of NATS has everything, and every replica is ready and fresh. Servers of
-   * NATS that do not recover by themselves are started again, one after the other, which is counted.
+   * Waits until no effect of a fault remains: every NATS server has everything, and every replica is ready and fresh.
+   * NATS servers that do not recover on their own are restarted one after the other, which is counted.
    */
   async recovered(): Promise<void> {
     try {
@@ -246,7 +246,7 @@ export class FleetScenario {
     }, 'the fleet is whole again')
   }
 
-  /** Whether every stream has a leader, and every server of NATS all of it. */
+  /** Whether every stream has a leader, and every NATS server is current. */
   async #isNatsWhole(): Promise<boolean> {
     return (await Promise.all(this.nats.map((server) => server.isCurrent()))).every(Boolean)
   }
@@ -263,7 +263,7 @@ export class FleetScenario {
     return this.edges.filter((replica) => !this.#stopped.has(replica))
   }
 
-  // What happens in the world
+  // Load
 
   async write(): Promise<void> {
     const change: Record<string, Written> = {}
@@ -292,7 +292,7 @@ export class FleetScenario {
     })()
   }
 
-  /** Moves one watcher to another replica, at its last bookmark; one that was cut off or expired starts afresh. */
+  /** Moves one watcher to another replica, at its last bookmark; one that was cut off or expired starts over. */
   hop(): void {
     const entry = this.pick(this.#running)
     const { watch, at } = entry
@@ -311,8 +311,8 @@ export class FleetScenario {
   }
 
   /**
-   * Lists on some replica: consistently, at least as new as the last write, for which a replica that is behind has to
-   * wait, or as it is there, with the age that it states.
+   * Lists on some replica: consistently, at least as new as the last write, for which a lagging replica has to wait, or
+   * from its cache, with the age that it states.
    */
   list(): void {
     const { recorder } = this.pick(this.replicas.filter((replica) => !this.#stopped.has(replica)))
@@ -329,7 +329,8 @@ export class FleetScenario {
       .then(
         () => {},
         (error: unknown) => {
-          // Something is away: the list gets an honest answer, or its connection ended with the process.
+          // Something is down: the list gets an error that the contract allows, or its connection ended with the
+          // process.
           if (error instanceof ListError && ![410, 429, 500, 503, 504].includes(error.status)) {
             this.unexpected.push(String(error))
           }
@@ -340,21 +341,21 @@ export class FleetScenario {
     this.#lists.add(list)
   }
 
-  // What goes wrong
+  // Faults
 
   async kill(replica: Replica): Promise<void> {
     this.#stopped.add(replica)
     await replica.server.kill('SIGKILL')
   }
 
-  /** Asks a replica to end, and starts another in its place when it has. */
+  /** Ends a replica gracefully, and then starts another in its place. */
   async replace(replica: Replica, program = this.pick(this.#programs)): Promise<void> {
     this.#stopped.add(replica)
     await replica.server.kill('SIGTERM')
     await this.restart(replica, { program, ready: true })
   }
 
-  /** Starts a new process at the same port. */
+  /** Starts a new process on the same port. */
   async restart(
     replica: Replica,
     {
@@ -415,14 +416,14 @@ export class FleetScenario {
     }
   }
 
-  /** Returns a revision up to which the stream of every resource that is written has everything. */
+  /** Returns a revision up to which the stream of every written resource is complete. */
   async mark(): Promise<Revision> {
     const { recorder } = this.pick(this.runningEdges)
     const revisionOf = async (of: readonly FleetResource[], rest: { readonly resourceVersion?: string }) => {
       const lists = await Promise.all(of.map(({ target }) => recorder.list({ target, ...rest })))
       return toRevision(Math.min(...lists.map(({ revision }) => revision)))
     }
-    // What an edge holds came by the streams.
+    // An edge's state arrived through the streams.
     const streams = (): Promise<Revision> => revisionOf(this.#written, { resourceVersion: '0' })
     let consistent: Revision | null = null
     await this.eventually(async () => {
@@ -430,13 +431,13 @@ export class FleetScenario {
       return true
     }, 'a consistent list of everything')
     if ((await streams()) >= consistent!) return await streams()
-    // The progress of such an etcd cannot be trusted: only events move a stream.
+    // The progress of such an etcd cannot be trusted: only events advance a stream.
     const written = await this.#writeToAll('marked')
     await this.eventually(async () => (await streams()) >= written, `every stream comes to revision ${written}`)
     return await streams()
   }
 
-  /** Forgets etcd's history up to a revision that the test's own watch has been told. */
+  /** Compacts etcd's history up to a revision that the test's own watch has received. */
   async compact(revision: Revision): Promise<void> {
     await this.etcd.compact(Math.min(revision, this.control.revision))
   }
@@ -475,7 +476,7 @@ export class FleetScenario {
     return last
   }
 
-  /** Lets every replica compare its own cache with etcd, until it could compare everything. @returns the outcomes. */
+  /** Makes every replica compare its own cache with etcd, until all could be compared. @returns the outcomes. */
   async checkConsistency(): Promise<readonly string[]> {
     const outcomes = this.replicas.map(async ({ name, server }) => {
       let outcome = ''
@@ -511,7 +512,7 @@ export class FleetScenario {
     }
   }
 
-  /** Describes the state for whoever has to find out why a wait failed. */
+  /** Describes the state, for diagnosing a wait that failed. */
   async #state(): Promise<string> {
     const watches = this.#running.map(({ watch, at }) => {
       return `${at.name} ${watch.end} ${watch.code ?? ''} at ${watch.lastRevision}, bookmark ${watch.lastBookmark}`

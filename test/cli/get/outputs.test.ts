@@ -1,4 +1,4 @@
-/** Tests of the forms in which `get` prints objects, of one resource and of several. */
+/** Tests the output formats of `get`, for one resource and several. */
 import t from 'tap'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { startApp } from '../../support/app.js'

@@ -1,4 +1,4 @@
-/** Tests of `get` and `watch` at past revisions. */
+/** Tests `get` and `watch` at past revisions. */
 import t from 'tap'
 import { startApp } from '../../support/app.js'
 import { pod } from '../../support/pod.js'

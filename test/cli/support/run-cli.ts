@@ -45,7 +45,7 @@ export async function runCli(t: Test, args: readonly string[], options: CliOptio
   return await startCli(t, args, options).ended
 }
 
-/** A few processes run at a time, because starting one takes most of its time. */
+/** A few processes at a time, because starting one takes most of its time. */
 export async function eachAtOnce<C>(cases: readonly C[], run: (one: C) => Promise<void>): Promise<void> {
   const left = [...cases]
   const worker = async (): Promise<void> => {

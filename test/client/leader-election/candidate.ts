@@ -1,6 +1,6 @@
 /**
- * A candidate in a process of its own: `node candidate.js SERVER IDENTITY FILE`. While it believes to lead, it appends its
- * identity to the file, which shows in what order candidates acted.
+ * A candidate in its own process: `node candidate.js SERVER IDENTITY FILE`. While it believes that it leads, it appends
+ * its identity to the file, which shows in what order candidates acted.
  */
 import { appendFileSync } from 'node:fs'
 import { LeaderElection, nodeTransport } from '../../../src/client/index.js'

@@ -1,6 +1,6 @@
 /**
- * Tests of the credential plugins of a kubeconfig: what they are given, how long their output lasts, and how they work
- * against a server with TLS.
+ * Tests the credential plugins of a kubeconfig: their input, how long their output is valid, and how they work against
+ * a server with TLS.
  */
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ const folder = mkdtempSync(join(tmpdir(), 'distributary-exec-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 const inFolder = (name: string): string => join(folder, name)
 
-/** A command that notes what it was given, and prints the content of `print`. */
+/** A command that records its environment, and prints the content of `print`. */
 const command = inFolder('plugin')
 writeFileSync(
   command,

@@ -1,6 +1,6 @@
 /**
  * An HTTP proxy that answers some requests itself: 410, 429, 5xx, or a watch that ends after some events.
- * `test/support/fault-proxy.ts` makes the faults of TCP; a test that wants both puts one behind the other.
+ * `test/support/fault-proxy.ts` injects TCP faults; a test that needs both chains them.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -15,7 +15,7 @@ export interface FaultAnswer {
 
 export type Fault =
   | FaultAnswer
-  /** Ends the answer properly after this many lines. */
+  /** Ends the answer gracefully after this many lines. */
   | { readonly endAfterLines: number }
   | null
 
@@ -89,7 +89,7 @@ export async function startHttpFaults(t: Test, targetPort: number): Promise<Http
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
-    // When the client was gone before the request was sent on, nothing else ends that request.
+    // If the client was gone before the request was forwarded, nothing else ends that request.
     for (const upstream of upstreams) upstream.destroy()
   })
   return Object.assign(faults, { port, url: `http://127.0.0.1:${port}` })

@@ -18,7 +18,7 @@ const trouble = (kind: FailureKind, retryAfterMs: number | null = null): Trouble
   retryAfterMs,
 })
 
-/** Applies all inputs in turn, and returns the state and the effects of the last. */
+/** Applies all inputs in order. Returns the state, and the effects of the last input. */
 function after(inputs: readonly ReflectorInput[], options = { canStream: true }): ReturnType<typeof next> {
   let transition: ReturnType<typeof next> = { state: idle(options), effects: [] }
   for (const input of inputs) transition = next(transition.state, input)
@@ -130,13 +130,13 @@ void t.test(
       if (world.committedBack > 0) wrong.push(`seed ${seed}: back in time`)
     }
     t.same(wrong, [])
-    // Short useful watches come most often: one or two a second at first, then one in two seconds.
+    // Short useful watches are the most frequent: one or two a second at first, then one in two seconds.
     t.ok(most <= 60, `${most} requests in a minute`)
     t.ok(most >= 10, 'and the servers were bad ones')
   },
 )
 
-/** A random server with a clock: each effect is a request, and its answer is an input some time later. */
+/** A random server with a clock: each effect is a request, which is answered with an input some time later. */
 class World {
   readonly #random: Random
   state: ReflectorState = idle({ canStream: true })
@@ -159,7 +159,7 @@ class World {
     this.#isGood = true
   }
 
-  /** Requests in each minute. */
+  /** The number of requests in each minute. */
   run(ms: number): number[] {
     const perMinute: number[] = []
     const until = this.now + ms
@@ -193,7 +193,7 @@ class World {
       this.#pending.shift()
       this.now = first.at
       if (['committed', 'failed', 'cannot-stream', 'watch-ended', 'silent'].includes(first.input.kind)) {
-        // After its state is committed, a stream serves as the watch.
+        // After its state is committed, a stream continues as the watch.
         this.#running = this.state.kind === 'streaming' && first.input.kind === 'committed'
       }
       send(first.input)

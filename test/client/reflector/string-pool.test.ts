@@ -16,7 +16,7 @@ void t.test('sharing strings changes no decoded value', async (t) => {
     pool.share(shared)
     t.same(shared, tree())
   }
-  // The pool is given more strings than it holds: it forgets some, and is still right.
+  // The pool gets more strings than it holds: it forgets some, and stays correct.
   for (let i = 0; i < 10_000; i++) {
     const one = { text: `a text of its own ${i}` }
     pool.share(one)

@@ -1,6 +1,6 @@
 /**
- * Tests of the informer against a whole server, with all the faults of networks and servers between them. After each
- * fault its store equals the server's own list, within bounded time and with a bounded number of requests.
+ * Tests the informer against a whole server, with all the faults of networks and servers in between. After each fault
+ * its store equals the server's own list, within bounded time and with a bounded number of requests.
  */
 import t, { type Test } from 'tap'
 import { type KubeObject, SharedInformer } from '../../../src/client/browser.js'
@@ -12,7 +12,7 @@ import { pod } from '../../support/pod.js'
 import { until } from '../../support/until.js'
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.js'
 
-/** The times are shorter than in production, in the same ratios, to keep the tests short. */
+/** Shorter than in production but in the same ratios, to keep the tests short. */
 const timings = {
   silenceMs: 600,
   initialSilenceMs: 600,
@@ -37,7 +37,7 @@ interface Scene {
   readonly proxy: FaultProxy
   readonly faults: HttpFaults
   readonly informer: SharedInformer
-  /** The calls of the handlers by key: `+` added, `~` updated, `-` deleted. */
+  /** The handler calls by key: `+` added, `~` updated, `-` deleted. */
   readonly heard: Map<string, string>
   readonly equalsServer: (within?: number) => Promise<void>
 }
@@ -49,7 +49,7 @@ async function scene(
   const objects = Object.fromEntries(
     Array.from({ length: options.pods ?? 20 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]),
   )
-  // Bookmarks come far more often than the informer's patience needs, as in production.
+  // Bookmarks are far more frequent than the informer's idle timeout, as in production.
   const app = await startApp(t, { objects, config: { bookmarkInterval: 100 } })
   const faults = await startHttpFaults(t, app.port)
   const proxy = await startFaultProxy({ targetPort: faults.port })
@@ -76,7 +76,7 @@ async function scene(
   const equalsServer = async (within = 10_000): Promise<void> => {
     const wanted = await serverState(app)
     await until(() => state(informer) === wanted, 'the store equals the list', within)
-    // The calls of the handlers add up to the same state.
+    // The handler calls add up to the same state.
     const alive = [...heard].filter(([, signs]) => /[+~]$/.test(signs)).map(([name]) => name)
     t.same(
       alive.sort(),
@@ -230,7 +230,7 @@ for (const status of [500, 502, 503, 504]) {
     change(app, 0)
     const begin = performance.now()
     await until(() => faults.requests.length >= before + 8, 'it keeps asking')
-    // 20, 40, 80, 160, 300, 300, 300 ms, of which the upper half is at random.
+    // 20, 40, 80, 160, 300, 300, 300 ms, the upper half of each random.
     t.ok(performance.now() - begin >= 600, 'ever more seldom')
     faults.fault = () => null
     await equalsServer()

@@ -1,4 +1,7 @@
-/** The client takes the object types of other packages: it is compiled with them here, and reads their members at run time. */
+/**
+ * The client accepts the object types of other packages: it is compiled with them here, and reads their members at run
+ * time.
+ */
 import type { V1Pod } from '@kubernetes/client-node'
 import type { Deployment } from 'kubernetes-types/apps/v1.js'
 import type { Pod } from 'kubernetes-types/core/v1.js'
@@ -36,7 +39,7 @@ void t.test('an informer for another package’s type returns objects of that ty
   t.equal(second?.metadata?.name, 'a')
   t.equal(ofTypes.store.byIndex('node', 'n1').length, 1)
   t.equal(ofClientNode.store.byIndex('node', 'n1').length, 1)
-  // Without a type the members that every stored object has need no question mark.
+  // Without a type parameter, the members that every stored object has need no question mark.
   const plain = new SharedInformer(options)
   t.same(
     plain.lister.list().map(({ metadata }) => metadata.name),

@@ -1,6 +1,6 @@
 /**
- * client-go, unchanged: informers of three kinds with WatchList and without, its own detectors on, eight writers that get in each
- * other's way, and leader election; through restarts of the server and of etcd.
+ * client-go, unchanged: informers of three kinds with and without WatchList, with its own detectors on, eight
+ * conflicting writers, and leader election; through restarts of the server and of etcd.
  */
 import t from 'tap'
 import { buildGoProgram } from '../../support/go-program.js'

@@ -21,7 +21,7 @@ interface Services {
   }[]
 }
 
-/** No such name is an answer: nothing. */
+/** A missing name counts as an empty answer. */
 async function ask<T>(question: Promise<readonly T[]>): Promise<readonly T[]> {
   return await question.catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOTFOUND' || error.code === 'ENODATA') return []

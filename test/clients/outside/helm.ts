@@ -1,6 +1,6 @@
 /**
- * Helm, unchanged: a small chart is installed, upgraded, rolled back and uninstalled, while the server and etcd restart under
- * Helm's wait for the Deployment.
+ * Helm, unchanged: a small chart is installed, upgraded, rolled back and uninstalled, while the server and etcd restart
+ * during Helm's wait for the Deployment.
  */
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -96,7 +96,7 @@ interface Deployment {
   readonly spec: { readonly replicas: number }
 }
 
-/** Says of the Deployment what its controller would say when its pods run. */
+/** Writes the status that the Deployment's controller would write when its pods run. */
 async function makeReady(t: Test, stage: Stage): Promise<void> {
   const { metadata, spec } = await list<Deployment>(stage, WEB)
   const { replicas } = spec
@@ -157,7 +157,7 @@ void t.test('a chart is installed, upgraded, rolled back and uninstalled, each t
     mkdirSync(dirname(join(chart, path)), { recursive: true })
     writeFileSync(join(chart, path), text)
   }
-  // Helm keeps its releases in Secrets, which are served where they are named.
+  // Helm keeps its releases in Secrets, which are served only when named.
   const stage = await startStage(t, { world, flags: ['--resource=secrets'] })
   const helm = new Helm(folder, stage.url)
 

@@ -1,4 +1,4 @@
-/** kube-state-metrics, unchanged: its series are what a fresh list holds, through restarts of the server and of etcd. */
+/** kube-state-metrics, unchanged: its series match a fresh list, through restarts of the server and of etcd. */
 import t from 'tap'
 import { freePorts } from '../../support/free-port.js'
 import { buildGoProgram } from '../../support/go-program.js'
@@ -10,7 +10,7 @@ import { listKinds, surviveDisruptions } from '../support/survive.js'
 
 const program = buildGoProgram(kubeStateMetrics)
 
-/** By the name that their series bear: it has none of endpoints. */
+/** By the name in their series: it has none for endpoints. */
 const { endpoints: _, ...kinds } = kindPaths
 
 const plurals = ['nodes', 'pods', 'services', 'endpointslices', 'ingresses']

@@ -1,6 +1,6 @@
 /**
- * An operator of controller-runtime, unchanged, with no more rights than it needs, before two workers: its cache, the status, the
- * ConfigMaps that it applies and its finalizers, through restarts of the server and of etcd.
+ * An operator of controller-runtime, unchanged, with minimal permissions, against two workers: its cache, the status,
+ * the ConfigMaps that it applies and its finalizers, through restarts of the server and of etcd.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -40,7 +40,7 @@ const rights = [
   { apiGroups: ['example.com'], resources: ['widgets'], verbs: ['get', 'list', 'watch', 'update'] },
   { apiGroups: ['example.com'], resources: ['widgets/status'], verbs: ['update'] },
   { apiGroups: [''], resources: ['configmaps'], verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'] },
-  // An API server lets everyone read these, by a role that it makes: system:discovery.
+  // An API server lets everyone read these, through its default role system:discovery.
   { nonResourceURLs: ['/api', '/api/*', '/apis', '/apis/*'], verbs: ['get'] },
 ]
 
@@ -60,7 +60,7 @@ function widgets(): World {
         ...role('operator', 'operator', rights),
       }),
     ),
-    // As a restored backup would: without the status and the finalizer that the operator has written.
+    // As a restored backup would: without the status and the finalizer that the operator wrote.
     turn: (name) => [{ [keyOf('w')]: widget('w', ++turns) }, { [keyOf(name)]: widget(name, turns + 100) }],
   }
 }
@@ -89,7 +89,7 @@ void t.test('it answers every widget, with two workers and no more permissions t
     token: 'admin-token',
     printed: () => client.errors(),
     held: async () => (await client.ask('held')) as readonly string[],
-    // What there has to be of each widget when the operator has done its work.
+    // What each widget must have when the operator has done its work.
     listed: async () => {
       const { items } = await list<{ items: readonly Widget[] }>(stage, widgetsPath, 'admin-token')
       return items.flatMap(({ metadata: { name }, spec: { size } }) => [

@@ -1,6 +1,6 @@
 /**
- * Clients of Python (the official one, kubernetes_asyncio, lightkube), unchanged, follow the pods through restarts of the server
- * and of etcd, and list again only when what they had missed is forgotten.
+ * Python clients (the official one, kubernetes_asyncio, lightkube), unchanged, follow the pods through restarts of the
+ * server and of etcd, and relist only when the events they missed are forgotten.
  */
 import { join } from 'node:path'
 import t from 'tap'

@@ -1,4 +1,4 @@
-/** Nodes, pods, services and what follows from them, as a small cluster would have them, for clients that watch several kinds. */
+/** Nodes, pods, services and their dependents as in a small cluster, for clients that watch several kinds. */
 import { pod } from '../../support/pod.js'
 import type { Written } from '../../support/etcd-writer.js'
 import type { World } from './stage.js'
@@ -72,7 +72,7 @@ const ingress = (name: string, turn: string): object => ({
   },
 })
 
-/** The paths of its kinds, by their names in lower case. */
+/** The paths of its kinds, by name in lower case. */
 export const kindPaths = {
   node: '/api/v1/nodes',
   pod: '/api/v1/pods',
@@ -82,7 +82,7 @@ export const kindPaths = {
   ingress: '/apis/networking.k8s.io/v1/ingresses',
 } as const
 
-/** `name` in all kinds; `i` chooses its addresses. */
+/** Objects named `name` in all kinds; `i` selects their addresses. */
 function everything(name: string, turn: string, i: number): Record<string, Written> {
   return {
     [`/registry/minions/${name}`]: node(name, turn),
@@ -97,7 +97,10 @@ function everything(name: string, turn: string, i: number): Record<string, Writt
 const nothing = (name: string): Record<string, Written> =>
   Object.fromEntries(Object.keys(everything(name, '', 0)).map((key) => [key, null]))
 
-/** In each turn `web` changes in all kinds, with its addresses, `old` goes and comes again, and one named as the turn is new. */
+/**
+ * In each turn `web` changes in all kinds, including its addresses; `old` is deleted and recreated; and an object named
+ * after the turn is created.
+ */
 export function cluster(): World {
   let turns = 0
   const namespace = { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'default' }, status: { phase: 'Active' } }

@@ -1,4 +1,4 @@
-/** The disruptions that every outside client has to live through. */
+/** The disruptions that every outside client must survive. */
 import type { Stage } from './stage.js'
 
 export interface Disruption {
@@ -13,13 +13,13 @@ const restartAfter = (signal: NodeJS.Signals) => async (stage: Stage) => {
   await stage.start()
 }
 
-/** Between any two of them nothing that a client holds may become stale, and none is a reason to list again. */
+/** None of them may make a client's state stale or cause a relist. */
 export const disruptions: readonly Disruption[] = [
   { name: 'SIGTERM of the server', disrupt: restartAfter('SIGTERM') },
   { name: 'kill -9 of the server', disrupt: restartAfter('SIGKILL') },
   { name: 'a restart of etcd', disrupt: async (stage) => await stage.etcd.restart() },
 ]
 
-/** A name for what is written after a disruption, which every kind takes. */
+/** A name for an object written after a disruption, valid for every kind. */
 export const momentAfter = (disruption: Disruption): string =>
   `after-${disruption.name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`

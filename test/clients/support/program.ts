@@ -1,12 +1,12 @@
-/** An outside client as a process that takes a command a line, and answers each with a line of JSON. */
+/** An outside client as a process that reads one command per line, and answers each with a line of JSON. */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 
 export interface ClientProgram {
-  /** @throws Error when the answer is one, or with what the client wrote when it ends or does not answer in time. */
+  /** @throws Error from the answer, or with the client's output when it ends or does not answer in time. */
   ask(command: string, withinMs?: number): Promise<unknown>
-  /** Returns what the program has written on standard error. */
+  /** Returns the program's standard error output. */
   errors(): string
   /** Closes its standard input, and returns its exit code. */
   end(): Promise<number | null>

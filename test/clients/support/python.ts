@@ -1,6 +1,6 @@
 /**
- * Python with the packages of ../python/requirements.txt, in an environment of its own in the user's cache folder, by the hash
- * of that file.
+ * Python with the packages of ../python/requirements.txt, in a virtual environment in the user's cache folder, by the
+ * hash of that file.
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -13,7 +13,7 @@ export const pythonFolder = fileURLToPath(new URL('../../../../test/clients/pyth
 
 const INSTALL_MS = 5 * 60_000
 
-/** This machine has no Python 3 with venv, or no way to the packages. */
+/** This machine has no Python 3 with venv, or no access to the packages. */
 export class NoPythonError extends Error {
   override readonly name = 'NoPythonError'
 }
@@ -27,7 +27,7 @@ export function providePython(): string {
   const interpreter = join(complete, 'bin/python')
   if (existsSync(interpreter)) return interpreter
   mkdirSync(folder, { recursive: true })
-  // Moved to its place when it is complete; `python -m` works there, the scripts in bin would not.
+  // Moved into place when complete; `python -m` still works there, the scripts in bin would not.
   const building = mkdtempSync(join(folder, 'building-'))
   try {
     run('there is no Python 3 with venv', 'python3', ['-m', 'venv', building])

@@ -9,11 +9,11 @@ import { EtcdWriter, type Written } from '../../support/etcd-writer.js'
 import { freePort } from '../../support/free-port.js'
 import { type ServerProcess, startServer } from '../../support/server-process.js'
 
-/** What programs beside the server write into etcd. */
+/** The objects that programs other than the server write into etcd. */
 export interface World {
-  /** What is there from the start, by its key. */
+  /** The initial objects, by key. */
   readonly initial: ReadonlyMap<string, Written>
-  /** Changes of every kind, the last of which names the turn: a commit for each, null for what is deleted. */
+  /** Changes of every kind, the last of which names the turn: one item per commit, null for deleted keys. */
   turn(name: string): readonly Readonly<Record<string, Written>>[]
 }
 
@@ -23,7 +23,7 @@ export interface StageOptions {
   readonly world?: World
 }
 
-/** A request that the server has answered, as its access log has it. */
+/** A request from the server's access log. */
 export interface Answered {
   readonly userAgent: string
   readonly verb: string
@@ -35,9 +35,9 @@ export interface Answered {
 export interface Stage {
   readonly etcd: EtcdProcess
   readonly url: string
-  /** Writes a turn of the world past the server, as another program would. */
+  /** Writes a turn of the world directly into etcd, as another program would. */
   write(turn: string): Promise<void>
-  /** Returns the requests answered since the start, whichever server answered them. */
+  /** Returns the requests answered since the start, by whichever server. */
   answered(): readonly Answered[]
   /** Ends the server. */
   kill(signal: NodeJS.Signals): Promise<void>
@@ -45,7 +45,7 @@ export interface Stage {
   start(): Promise<void>
 }
 
-/** Pods that are there from the start. */
+/** The number of initial pods. */
 const PODS = 300
 
 const keyOf = (name: string): string => `/registry/pods/default/${name}`
@@ -99,7 +99,7 @@ class RunningStage implements Stage {
 
   answered(): readonly Answered[] {
     if (!existsSync(this.accessLog)) return []
-    // The last line may be half written.
+    // The last line may be incomplete.
     const lines = readFileSync(this.accessLog, 'utf8').split('\n').slice(0, -1)
     return lines.map((line) => JSON.parse(line) as Answered)
   }

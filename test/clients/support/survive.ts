@@ -1,25 +1,28 @@
-/** What every client that follows changes has to show: through all disruptions it holds what a fresh list holds, and lists once. */
+/**
+ * The test for every client that follows changes: through all disruptions its state matches a fresh list, and it lists
+ * only once.
+ */
 import type { Test } from 'tap'
 import { until } from '../../support/until.js'
 import { disruptions, momentAfter } from './disruptions.js'
 import type { Stage } from './stage.js'
 
 export interface Following {
-  /** Of the User-Agent that the client sends. */
+  /** Matches the client's User-Agent. */
   readonly userAgent: RegExp
-  /** What it has written, for a person who looks for the reason of a failure. */
+  /** The client's output, for diagnosing a failure. */
   printed(): string
-  /** What it holds, a line for each object, in any order. */
+  /** The client's state, one line per object, in any order. */
   held(): Promise<readonly string[]>
-  /** The same of what the server lists. */
+  /** The same from the server's list. */
   listed(): Promise<readonly string[]>
-  /** Of a caller who may read everything, where callers are authenticated. */
+  /** The token of a caller who may read everything, where callers are authenticated. */
   readonly token?: string
 }
 
-/** How long a client may take; some wait for half a minute before they connect again. */
+/** The time limit for a client; some wait half a minute before they reconnect. */
 const WITHIN_MS = 90_000
-/** client-go lists again after a watch that ends in its first second, whoever ends it. */
+/** client-go relists after a watch that ends in its first second, whoever ends it. */
 const SETTLED_MS = 1_500
 
 export async function surviveDisruptions(t: Test, stage: Stage, client: Following): Promise<void> {
@@ -64,7 +67,7 @@ export async function surviveDisruptions(t: Test, stage: Stage, client: Followin
   }
 }
 
-/** Waits until at least so many watches run and none has begun or ended for a while. @returns how many run. */
+/** Waits until at least this many watches run and none has started or ended for a while. @returns how many run. */
 async function settledWatches(stage: Stage, atLeast: number, token?: string): Promise<number> {
   let running = 0
   let ended = 0
@@ -83,7 +86,7 @@ async function settledWatches(stage: Stage, atLeast: number, token?: string): Pr
   return running
 }
 
-/** Adds the series of a metric up. */
+/** Sums the series of a metric. */
 function sumOf(exposition: string, metric: string): number {
   const series = exposition.matchAll(new RegExp(`^${metric}\\{[^\n]*\\} (\\S+)$`, 'gm'))
   return [...series].reduce((sum, [, value]) => sum + Number(value), 0)
@@ -93,7 +96,10 @@ interface Listed {
   readonly items: readonly { readonly metadata: { readonly name: string; readonly labels?: Record<string, string> } }[]
 }
 
-/** A line for each object of several kinds: the name of its kind, its own and its turn. @param kinds the path of each, by name. */
+/**
+ * A line for each object of several kinds: the name of its kind, its own and its turn. @param kinds the path of each,
+ * by name.
+ */
 export async function listKinds(stage: Stage, kinds: Readonly<Record<string, string>>): Promise<readonly string[]> {
   const all = await Promise.all(
     Object.entries(kinds).map(async ([kind, path]) =>
@@ -103,7 +109,7 @@ export async function listKinds(stage: Stage, kinds: Readonly<Record<string, str
   return all.flat()
 }
 
-/** Lists a path of the API as a client of its own would. */
+/** Lists a path of the API as an independent client. */
 export async function list<T = Listed>(stage: Stage, path: string, token?: string): Promise<T> {
   return (await (await ask(stage, path, token)).json()) as T
 }

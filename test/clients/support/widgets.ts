@@ -1,4 +1,4 @@
-/** A kind of its own, for clients that are operators. */
+/** A custom kind, for clients that are operators. */
 export const widgetDefinition = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',

@@ -57,7 +57,7 @@ void t.test('a cursor is among its group’s active members exactly while it is 
   t.end()
 })
 
-/** Everything that may be asked of a cursor, in whatever order. */
+/** Every operation on a cursor, to be combined in any order. */
 const MOVES: Readonly<Record<string, (cursor: Cursor) => void>> = {
   beginInitial: (cursor) => cursor.beginInitial(cursor.group.initialFrames(EMPTY, '' as Key, null, 0), false, 0),
   completeInitial: (cursor) => cursor.completeInitial(),
@@ -68,7 +68,7 @@ const MOVES: Readonly<Record<string, (cursor: Cursor) => void>> = {
   end: (cursor) => void cursor.end(),
 }
 
-/** A cursor that has made these moves; null when the last of them makes no sense after the others. */
+/** A cursor after these moves; null when the last of them makes no sense after the others. */
 function after(moves: readonly string[]): ReturnType<typeof setUp> | null {
   const made = setUp()
   for (const [i, move] of moves.entries()) {
@@ -95,7 +95,7 @@ void t.test('whatever a cursor is told to do, and in whatever order, it keeps it
       reached.add(cursor.state)
       assert.equal(membersOf().active, cursor.state === 'active' ? 1 : 0, `${name}: in the log while it is active`)
       assert.equal(cursor.initial !== null, cursor.state === 'initial', `${name}: it holds a state while that is sent`)
-      // A watcher that skips the ring would miss what came while its state was sent, or before its revision was there.
+      // A watcher that skips the ring would miss what arrived while its state was sent, or before its revision existed.
       const joined = moves.lastIndexOf('join')
       if (joined !== -1) assert.equal(moves[joined - 1], 'lag', `${name}: only the ring leads into the log`)
       const over = moves.findIndex((move) => move === 'endSoon' || move === 'end')

@@ -38,7 +38,7 @@ void t.test('watchers without time when an event arrives get it from the ring, l
   )
 })
 
-/** So large that from the ring each goes alone, and from a log several at once. */
+/** So large that the ring sends one at a time, and a log several at once. */
 const LARGE: BodyEncoder = {
   ...plainEncoder,
   key: 'large',
@@ -566,7 +566,7 @@ void t.test('slow readers', (t) => {
     watcher.output.isFull = true
     await apply(batch(11, put('quiet', 'a', 11)))
     for (let i = 12; i <= 200; i++) await apply(batch(i, put('busy', 'a', i, {}, 12)))
-    // More than its log will hold, less than the ring does.
+    // More than its log holds, and less than the ring does.
     for (let i = 201; i <= 250; i++) await apply(batch(i, put('quiet', 'a', i, {}, 11)))
     watcher.drain()
     await settle()
@@ -603,7 +603,7 @@ void t.test('slow readers', (t) => {
       for (let second = 5; second <= 120 && drip.endReason === null; second += 5) {
         clock.advance(5_000)
         if (second % 25 === 0) drip.cursor.drained()
-        // So many bytes that it is well above what is asked for.
+        // Enough bytes to be well above the requested amount.
         for (let i = 0; i < 8; i++) {
           steady.cursor.drained()
           await settle()
@@ -625,7 +625,7 @@ void t.test('slow readers', (t) => {
     quiet.output.isFull = true
     await apply(batch(11, put('quiet', 'a', 11)))
     for (let i = 12; i <= 40; i++) await apply(batch(i, put('busy', 'a', i, {}, 12)))
-    // The log of the first still holds what it lacks, but nothing lasts when the ring does not reach back.
+    // The log of the first watcher still holds the missing events, but it is no use once the ring does not reach back.
     await apply(batch(41, put('quiet', 'a', 41, {}, 11)))
     clock.advance(29_000)
     t.notOk(below.output.isDestroyed)
@@ -670,7 +670,7 @@ void t.test('an initial state that cannot be encoded fails for all watchers that
   await settle()
   for (const { seen } of together) {
     t.equal(seen.at(-1), 'ERROR 406')
-    // How many come before depends on the time that their encoding takes.
+    // How many arrive before depends on how long their encoding takes.
     t.same(seen.slice(0, -1), ['ADDED a@1', 'ADDED b@2'].slice(0, seen.length - 1))
   }
   isBroken = false

@@ -3,7 +3,7 @@ import { FrameLog } from '../../../src/engine/broadcast/frame-log.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { rev } from '../../support/objects.js'
 
-/** Appends one revision of `length` bytes, each the revision's own. */
+/** Appends one revision of `length` bytes, all with the revision's value. */
 function append(log: FrameLog, revision: number, length: number, events = 1): void {
   const half = length >> 1
   const frames = [Buffer.alloc(half, revision % 251), Buffer.alloc(length - half, revision % 251)]
@@ -90,7 +90,7 @@ void t.test('no slice ends inside a revision, whatever the cap and the segments'
   for (let at = 0; at < log.endOffset;) {
     const { bytes, endOffset, revision } = log.sliceFrom(at, rev(3_000))
     if (ends.get(endOffset) !== revision) t.fail(`a slice ends at ${endOffset} and says ${revision}`)
-    // Bytes are those of its revisions, in order.
+    // The bytes are those of its revisions, in order.
     if (bytes[bytes.length - 1] !== revision % 251) t.fail(`the last byte up to ${revision} is another's`)
     at = endOffset
   }

@@ -1,10 +1,13 @@
-/** A watch from a revision that the cache has not reached: etcd has it and the watch goes on, or never had it and it ends. */
+/**
+ * A watch from a revision that the cache has not reached: it continues if etcd has the revision, and ends if etcd never
+ * had it.
+ */
 import t from 'tap'
 import type { Revision } from '../../../src/engine/model/revision.js'
 import { batch, put, rev } from '../../support/objects.js'
 import { createHarness, type HarnessOptions } from './harness.js'
 
-/** A source whose answers the test gives, one read at a time. */
+/** A source that the test answers, one read at a time. */
 function harness(options: HarnessOptions = {}) {
   const reads: { answer: (revision: number) => Promise<void>; fail: () => Promise<void> }[] = []
   let progressRequests = 0

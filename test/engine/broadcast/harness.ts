@@ -25,7 +25,7 @@ import { VirtualClock, nextTurn } from '../../support/virtual-clock.js'
 
 export class TestOutput implements WatchOutput {
   readonly writes: Buffer[] = []
-  /** Every write from now on finds the socket full; its bytes are taken all the same. */
+  /** Every write from now on finds the socket full; its bytes are accepted anyway. */
   isFull = false
   isEnded = false
   isDestroyed = false
@@ -62,14 +62,14 @@ export interface Watcher {
   readonly cursor: Cursor
   readonly endReason: EndReason | null
   readonly isInitialComplete: boolean
-  /** The events as `brief` words them. */
+  /** The events in the form of `brief`. */
   readonly seen: readonly string[]
   drain(): void
 }
 
 export interface WatchOptions {
   readonly namespace?: string
-  /** What the keys begin with, absolute. */
+  /** The absolute prefix of the keys. */
   readonly prefix?: Key
   readonly labels?: string
   readonly fields?: string
@@ -94,7 +94,7 @@ export interface HarnessOptions {
   /** The revision of the first state. */
   readonly revision?: number
   readonly objects?: readonly KeyValue[]
-  /** Of the pump, milliseconds. Default: so long that it never ends. */
+  /** The slice of the pump in milliseconds. Default: so long that it never ends. */
   readonly dispatchMs?: number
   readonly unslicedGroups?: number
   /** Default: each watcher has its own. */

@@ -1,4 +1,4 @@
-/** Which events a watcher sees, and that the index finds just the matchers that may see one. */
+/** Which events a watcher sees, and that the index finds exactly the matchers that may see one. */
 import t from 'tap'
 import {
   FactRegistry,

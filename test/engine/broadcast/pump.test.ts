@@ -37,7 +37,7 @@ function addCursor(group: Group<Cursor>): Cursor {
   return cursor
 }
 
-/** An `Advance` that notes who was visited and takes `costMs` of real time for each. */
+/** An `Advance` that records its visits and takes `costMs` of real time for each. */
 function recorder(costMs = 0, onVisit: (cursor: Cursor) => void = () => {}) {
   const visits: Cursor[] = []
   const turns: Cursor[] = []

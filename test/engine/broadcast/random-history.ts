@@ -1,5 +1,5 @@
 /**
- * A seeded random life of one resource under many watchers, and a plain model of what each of them must have been told:
+ * A seeded random life of one resource under many watchers, and a plain model of what each of them must receive:
  * exactly the events after its start, or a prefix of them and an explicit end. The ring and the logs are tiny, so that
  * cursors keep falling out of both.
  */
@@ -27,7 +27,7 @@ interface Change {
   readonly after: Pod | null
 }
 
-/** A resume strictly inside is refused, whatever the floor. */
+/** A resume strictly inside is rejected, whatever the floor. */
 interface Gap {
   readonly after: number
   readonly until: number
@@ -38,7 +38,7 @@ interface Told {
   readonly changes: readonly Change[]
 }
 
-/** A selector, and a plain function that decides the same. */
+/** A selector, and a plain function equivalent to it. */
 interface Choice {
   readonly labels?: string
   readonly fields?: string
@@ -86,7 +86,7 @@ const MAX_WATCHERS = 60
 export interface HistoryOptions {
   readonly seed: number
   readonly steps?: number
-  /** Damages the build that is tested. */
+  /** Introduces a defect into the build under test. */
   readonly spoil?: (harness: Harness) => void
 }
 
@@ -106,7 +106,7 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
   const integer = (min: number, max: number): number => randomInteger(random, min, max)
   const oneOf = <T>(list: readonly T[]): T => list[integer(0, list.length - 1)]!
 
-  // etcd, as it is, and what the cache has been told so far.
+  // etcd's actual state, and what the cache has received so far.
   const etcd = new Map<string, Pod>()
   let etcdRevision = FIRST_REVISION
   let pending: Told[] = []
@@ -121,7 +121,7 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
     allLogBytes: oneOf([LOG_BYTES, 64 * LOG_BYTES]),
     replayBytes: LOG_BYTES,
     bookmarkIntervalMs: 10_000,
-    // In one of three there is never time, and everything comes from the ring.
+    // In one of three runs there is never time, and everything comes from the ring.
     dispatchMs: seed % 3 === 0 ? 0 : 60_000,
     random,
     revision: FIRST_REVISION,
@@ -199,7 +199,7 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
     let after = Math.max(1, cache.revision + integer(-20, 6))
     let snapshot: Snapshot | null = null
     if (isInitial) {
-      // As fresh as etcd itself: with an etcd that cannot be trusted that is ahead of the cache.
+      // As fresh as etcd itself; with an etcd whose progress cannot be trusted, that is ahead of the cache.
       const isFresh = !trustsProgress && chance(0.5)
       snapshot = isFresh ? await cache.consistentSnapshot() : cache.snapshot()
     }
@@ -276,7 +276,7 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
     noteEnds()
   }
 
-  // Everybody takes what there is.
+  // Everybody receives what is available.
   deliver(pending.length)
   cache.progress(rev(etcdRevision))
   for (const { watcher } of open()) watcher.drain()
@@ -459,7 +459,7 @@ function keyValuesOf(pods: ReadonlyMap<string, Pod>): KeyValue[] {
     .sort((a, b) => (a.key < b.key ? -1 : 1))
 }
 
-/** Returns the events that a gap must give by the rules: puts at their revisions, deletes at the relist's. */
+/** Returns the events that a gap must produce by the rules: puts at their revisions, deletes at the relist's. */
 function difference(older: ReadonlyMap<string, Pod>, newer: ReadonlyMap<string, Pod>, until: number): Told[] {
   const byRevision = new Map<number, Change[]>()
   const add = (revision: number, change: Change): void => {

@@ -33,11 +33,11 @@ interface Told {
   readonly resets: string[]
 }
 
-/** A cache whose source is what the test says; listed at `revision` with `objects` unless told otherwise. */
+/** A cache whose source the test controls; by default listed at `revision` with `objects`. */
 function setUp(
   options: {
     readonly freshness?: Partial<FreshnessSource>
-    /** Default: as of a declared prefix. */
+    /** Default: as for a declared prefix. */
     readonly ingest?: WatchCacheOptions['ingest']
     readonly ring?: Partial<WatchCacheOptions['ring']>
     readonly revision?: number

@@ -141,7 +141,7 @@ void t.test('paths have one spelling', async (t) => {
   }
 })
 
-/** The same question asked of a tree. */
+/** Reads the same field from a tree. */
 function fieldOfTree(value: unknown, segments: readonly string[]): string {
   let at = value
   for (const segment of segments) {
@@ -154,7 +154,8 @@ function fieldOfTree(value: unknown, segments: readonly string[]): string {
 void t.test('random objects give the same answers as their trees, with and without white space', async (t) => {
   const seed = testSeed(4711)
   const random = seededRandom(seed)
-  // The tree is JSON.parse's, and that of Node 24 (V8 13.6) takes the key `"` for `\\` in an object shaped as one it has seen.
+  // The tree is JSON.parse's, and that of Node 24 (V8 13.6) misreads the key `"` as `\\` in an object shaped like an
+  // earlier one.
   const keys = ['a', 'b', 'a.b', 'q"', 'back\\', 'é', 'metadata', 'labels', '__proto__']
   const build = (random: Random, depth: number): string => {
     const choice = random.next()

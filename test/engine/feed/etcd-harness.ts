@@ -1,4 +1,4 @@
-/** A feed over a real etcd, behind a small proxy that can be shut, so that things happen to etcd while we are away. */
+/** A feed over a real etcd, behind a small proxy that can be closed, so that etcd changes while we are disconnected. */
 import { createServer, connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -18,7 +18,7 @@ import { RecordingSink } from './recording-sink.js'
 
 export const base64 = (text: string): string => Buffer.from(text).toString('base64')
 
-/** Forwards to `url` until it is shut. */
+/** Forwards to `url` until it is closed. */
 async function startProxy(t: Test, url: string) {
   const target = new URL(url)
   const sockets = new Set<Socket>()
@@ -64,7 +64,7 @@ export async function harness(
   return { etcd, proxy, ...feedOver(t, etcd, proxy.url, options, wrap) }
 }
 
-/** @param url what the feed connects to; writes go to `etcd` itself. */
+/** @param url of the feed's connection; writes go to `etcd` directly. */
 export function feedOver(
   t: Test,
   etcd: EtcdProcess,
@@ -117,7 +117,7 @@ export function feedOver(
       revisions.push(await call('kv/deleterange', { key: base64(`/p/${key}`) }))
     },
     elsewhere: () => call('kv/put', { key: base64('/q/x'), value: base64('x') }),
-    /** Until the sink has what etcd holds. */
+    /** Waits until the sink matches etcd. */
     converged: async (): Promise<void> => {
       const sorted = (): KeyValue[] => [...sink.state.values()].sort((a, b) => (a.key < b.key ? -1 : 1))
       await until(

@@ -1,4 +1,4 @@
-/** An upstream whose watches misbehave as etcd's have: whatever passes may be said again, or said out of order. */
+/** An upstream whose watches misbehave as etcd's have done: events may be repeated, or arrive out of order. */
 import type { Batch } from '../../../src/engine/model/event.js'
 import type { Revision } from '../../../src/engine/model/revision.js'
 import type {
@@ -10,7 +10,7 @@ import type {
 } from '../../../src/engine/upstream/upstream.js'
 
 export interface WatchTap {
-  /** Returns the batches that are passed on instead of the real ones; may call `say` for events that never came. */
+  /** Returns the batches to pass on instead of the real ones; may call `say` for events that never happened. */
   readonly batches?: (batches: readonly Batch[], say: WatchHandlers) => void
   readonly progress?: (revision: Revision, say: WatchHandlers) => void
   readonly end?: (end: WatchEnd, say: WatchHandlers) => void
@@ -42,7 +42,7 @@ export function faulty<U extends Upstream>(upstream: U, tap: WatchTap): U {
       },
     }
   }
-  // Its methods have private fields to reach, so they keep their own `this`.
+  // Its methods access private fields, so they keep their own `this`.
   return new Proxy(upstream, {
     get(target, name) {
       if (name === 'watch') return watch
@@ -52,7 +52,7 @@ export function faulty<U extends Upstream>(upstream: U, tap: WatchTap): U {
   })
 }
 
-/** A way that carries nothing but the acceptance of a watch, until it is let go. */
+/** A connection that carries only the confirmation of a watch until it is released. */
 export function slowWay(): WatchTap & { letGo(): void } {
   let isHeld = true
   const held: (() => void)[] = []

@@ -1,4 +1,4 @@
-/** Every state against every input, then the values that matter within the pairs. */
+/** Every state against every input, then the significant values within the pairs. */
 import t from 'tap'
 import {
   HEALTHY_MS,

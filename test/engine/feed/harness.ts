@@ -1,4 +1,4 @@
-/** A feed over an embedded upstream (or any other), a recording sink and a clock of the test's. */
+/** A feed over an embedded upstream (or any other), with a recording sink and a clock controlled by the test. */
 import type { Test } from 'tap'
 import { Feed } from '../../../src/engine/feed/feed.js'
 import type { FeedOptions } from '../../../src/engine/feed/feed-options.js'
@@ -23,7 +23,7 @@ export const put = (name: string, value = name): WriteOperation => ({
   value: Buffer.from(value),
 })
 export const remove = (name: string): WriteOperation => ({ type: 'delete', key: key(name) })
-/** A write outside the prefix: it moves the revision and tells the feed nothing. */
+/** A write outside the prefix: it increases the revision without an event for the feed. */
 export const elsewhere: WriteOperation = { type: 'put', key: '/q/x' as Key, value: Buffer.from('x') }
 
 /** Counts by name; `relisted` and `initialisationFailed` with their argument. */
@@ -115,11 +115,11 @@ export function harness(
       if (batch === null) throw new Error('nothing changed')
       return batch
     },
-    /** Lets everything go on that waits for nothing but its turn. */
+    /** Runs everything that waits only for its turn. */
     settle: async (): Promise<void> => {
       for (let i = 0; i < 30; i++) await nextTurn()
     },
-    /** Time passes, in small steps. */
+    /** Advances the time in small steps. */
     pass: (ms: number): Promise<void> => clock.advanceInTurns(ms, 20),
   }
 }

@@ -13,7 +13,7 @@ import {
 const prefix = keyFromText('/p/')
 const revision = 7 as Revision
 
-/** Answers reads one key at a time, out of so many; the read `failsAt` fails, and `waitsAt` is never answered. */
+/** Answers reads one key at a time, `count` in all; the read `failsAt` fails, and `waitsAt` is never answered. */
 function source(count: number, { failsAt = -1, waitsAt = -1 } = {}) {
   const asked: ReadOptions[] = []
   const upstream = {

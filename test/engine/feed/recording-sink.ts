@@ -1,6 +1,4 @@
-/**
- * A sink that keeps what it is given and throws when a feed breaks its contract: ascending, whole, nothing unannounced.
- */
+/** A sink that records its calls and throws when a feed breaks its contract: ascending, complete and announced revisions. */
 import type { FeedSink, Replacement, ReplaceReason } from '../../../src/engine/model/feed-sink.js'
 import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
 import { ZERO_REVISION, type Revision } from '../../../src/engine/model/revision.js'
@@ -16,10 +14,10 @@ export class RecordingSink implements FeedSink {
   revision = ZERO_REVISION
   isSynced = false
   reason: string | null = null
-  /** Not among the calls: how many come is a matter of time. */
+  /** Not among the calls, since their number depends on timing. */
   readonly confirmations: { readonly ageMs: number; readonly validMs: number }[] = []
 
-  /** Returns the calls of that kind, without the kind. */
+  /** Returns the calls of one kind, without the kind. */
   of(kind: string): string[] {
     return this.calls.filter((call) => call.split(' ')[0] === kind).map((call) => call.slice(kind.length + 1))
   }

@@ -1,4 +1,4 @@
-/** Faults that etcd and the connection to it have had before (PROTOCOL lists them), and what then reaches the sink. */
+/** Past faults of etcd and of connections to it (PROTOCOL lists them), and what then reaches the sink. */
 import t from 'tap'
 import { screen } from '../../../src/engine/feed/screen.js'
 import type { Batch, Key } from '../../../src/engine/model/event.js'

@@ -82,14 +82,14 @@ void t.test('any key can be recovered from its name, which every Kubernetes clie
     const name = nameOfRest(rest)
     const shown = JSON.stringify({ seed, rest, name })
     if (restOfName(name) !== rest) t.fail(`does not come back: ${shown}`)
-    // What client-go and kubectl refuse, and what the path of a request or a terminal would change.
+    // What client-go and kubectl reject, and what a request path or a terminal would change.
     if (name === '' || name === '.' || name === '..' || /[/%\s\0\ufffd]|^-/u.test(name)) t.fail(`is no name: ${shown}`)
     if (decodeURIComponent(encodeURIComponent(name)) !== name) t.fail(`changes on its way: ${shown}`)
     const other = names.get(name) ?? rest
     if (other !== rest) t.fail(`is also the name of ${JSON.stringify(other)}: ${shown}`)
     names.set(name, rest)
   }
-  // And from the other side: what is a name at all is the name of its key alone.
+  // The converse: a valid name is the name of exactly one key.
   const parts = [':', '~', '~2f', '~3a', '~7e', '~41', 'a', '-', '.', 'é', '~c3', '~a9', '~ff']
   for (let i = 0; i < 20_000; i++) {
     let name = ''

@@ -1,10 +1,10 @@
-/** What an error repeats of a request is bounded, however long the client made it. */
+/** The part of a request that an error repeats is bounded, however long the client made it. */
 import t from 'tap'
 import { BadRequestError, InvalidError } from '../../../src/engine/model/status.js'
 import { startApp } from '../../support/app.js'
 
 const LONG = 'a'.repeat(1_000_000)
-/** As large as an answer may be that tells of a hundred problems. */
+/** The maximum size of an answer with a hundred causes. */
 const MOST_BYTES = 200_000
 
 void t.test('a text of usual length is unchanged, a longer one is cut', (t) => {

@@ -1,9 +1,9 @@
 /**
- * What every upstream promises, whoever keeps the data: run against a real etcd and against the embedded one, so that
- * what is tested fast on the second is true of the first.
+ * The contract of every upstream, wherever the data is: run against a real etcd and against the embedded one, so that
+ * what is tested fast on the second holds for the first.
  *
- * Every test works under a prefix of its own on one shared upstream, since a compaction is the only thing that reaches
- * across prefixes and no test relies on history it did not just write.
+ * Each test uses its own prefix on one shared upstream: only compaction reaches across prefixes, and no test relies on
+ * history that it did not just write.
  */
 import type { Test } from 'tap'
 import { keyFromBytes, keyFromText, type Key, type KeyEvent } from '../../../src/engine/model/event.js'
@@ -14,9 +14,9 @@ import { describeBatches, recordWatch } from './watch-recorder.js'
 
 export interface ContractSubject {
   readonly upstream: Upstream
-  /** Forgets the history below `revision`; returns when reads there fail. */
+  /** Compacts the history below `revision`; returns when reads there fail. */
   readonly compact: (revision: Revision) => Promise<void>
-  /** Lets time pass for leases, where the upstream's clock is virtual. Default: real time passes by itself. */
+  /** Advances the time of leases, where the upstream's clock is virtual. Default: real time passes. */
   readonly elapse?: (milliseconds: number) => Promise<void> | void
 }
 
@@ -255,7 +255,7 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
     const write = async (): Promise<void> => {
       while (written < total) {
         const i = written++
-        // Awaited first: `last` read before it would be another writer's past.
+        // Awaited first: `last` read earlier would be before another writer's revisions.
         const revision = await put(upstream, under(prefix, `k${i % 50}`), String(i))
         last = Math.max(last, revision)
         if (i === 1_800) started()
@@ -562,7 +562,7 @@ async function closeContract(t: Test, factory: ContractFactory): Promise<void> {
 
 let prefixes = 0
 
-/** A prefix nobody used before in this process. */
+/** A prefix that is unused in this process. */
 function freshPrefix(): Key {
   return keyFromText(`/contract/${process.pid}-${prefixes++}/`)
 }

@@ -1,4 +1,4 @@
-/** Keeps everything a watch said, in order, and lets a test wait for it without polling. */
+/** Records everything a watch received, in order, and lets a test wait for it without polling. */
 import type { Batch, Key, KeyEvent } from '../../../src/engine/model/event.js'
 import type { Revision } from '../../../src/engine/model/revision.js'
 import type { UpstreamWatch, UpstreamWatcher, WatchEnd } from '../../../src/engine/upstream/upstream.js'
@@ -19,9 +19,9 @@ export interface WatchRecorder {
   /** Resolves as soon as `condition` holds; rejects with what was recorded instead after `timeoutMs`. */
   until(what: string, condition: (recorder: WatchRecorder) => boolean, timeoutMs?: number): Promise<void>
   untilEnd(timeoutMs?: number): Promise<WatchEnd>
-  /** Until the last batch is at or past `revision`. */
+  /** Waits until the last batch is at or past `revision`. */
   untilRevision(revision: Revision, timeoutMs?: number): Promise<void>
-  /** The rules every history obeys; the text of the first one broken, or null. */
+  /** Checks the rules for every history; returns the first broken one, or null. */
   brokenRule(): string | null
 }
 

@@ -1,4 +1,4 @@
-/** Tests the random histories themselves: a build that is damaged in one place must not pass them. */
+/** Tests the random histories themselves: a build with one defect must not pass them. */
 import t from 'tap'
 import type { EventUnit } from '../../../../src/engine/broadcast/wire-format.js'
 import type { Cursor } from '../../../../src/engine/broadcast/cursor.js'
@@ -23,7 +23,7 @@ function shift(cursor: Cursor, by: number): void {
   cursor.passTo((cursor.revision + by) as Revision)
 }
 
-/** Makes the damage once in this many calls. */
+/** Returns true once in this many calls. */
 function everyNth(n: number): () => boolean {
   let count = 0
   return () => ++count % n === 0

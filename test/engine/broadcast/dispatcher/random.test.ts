@@ -1,4 +1,4 @@
-/** What every watcher is told, whatever happens to it and around it, held against a plain model (`random-history.ts`). */
+/** Checks what every watcher receives, whatever happens to it and around it, against a plain model (`random-history.ts`). */
 import t from 'tap'
 import { runHistory } from '../random-history.js'
 import { testSeeds } from '../../../support/test-seeds.js'
@@ -11,6 +11,6 @@ void t.test('every watcher receives exactly the events after its start, or a pre
     if (violations.length > 0) t.fail(`seed ${seed}`, { found: violations.slice(0, 10) })
   }
   t.comment(JSON.stringify(sums))
-  // The histories must reach what they are about.
+  // The histories must reach every case that they are meant to cover.
   for (const [what, count] of Object.entries(sums)) t.ok(count > 0, `${what}: ${count}`)
 })

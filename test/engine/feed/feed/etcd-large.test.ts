@@ -9,8 +9,8 @@ const KEYS_A_TRANSACTION = 20_000
 
 void t.test('200,101 keys deleted in one transaction reach a watching feed, and one that starts later', async (t) => {
   const flags = [`--max-txn-ops=${KEYS_A_TRANSACTION}`, '--max-request-bytes=10000000']
-  // etcd gives up on a request after 5 s and two of these, and to delete so many keys has taken a busy machine longer
-  // than 13 s.
+  // etcd abandons a request after 5 s and two of these, and deleting so many keys has taken a busy machine longer than
+  // 13 s.
   const etcd = await startEtcd(t, { flags: [...flags, '--election-timeout=20000'] })
   const options = { pageKeys: 10_000 }
   const live = feedOver(t, etcd, etcd.url, options)
@@ -33,7 +33,7 @@ void t.test('200,101 keys deleted in one transaction reach a watching feed, and 
   const later = feedOver(t, etcd, etcd.url, options)
   later.feed.start()
   await until(() => later.feed.status.state === 'watching', 'the one that starts to be ready')
-  // When progress is not trusted, an equal state may have made it ready before.
+  // When progress is not trusted, an equal state may have made it ready earlier.
   await until(() => later.sink.batches.at(-1)?.events[0]?.type === 'delete', 'it to have heard')
   t.equal(later.sink.state.size, 0)
   for (const { sink, metrics } of [live, later]) {

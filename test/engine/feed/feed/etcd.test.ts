@@ -1,4 +1,4 @@
-/** The feed over a real etcd: cuts, restarts, compaction, and a backup that is older than what we have. */
+/** The feed over a real etcd: cuts, restarts, compaction, and a restore of a backup older than our state. */
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 /**
- * Random histories of writes, compactions, cuts, stalls, restored backups, repeated and backward events. Whatever
- * happens, what reaches the sink is etcd's own log without a hole, or a whole state that says why; and in the end both
- * are equal.
+ * Random histories of writes, compactions, cuts, stalls, restored backups, repeated and out-of-order events. Whatever
+ * happens, the sink receives etcd's own log without a hole, or a whole state with its reason; and in the end both are
+ * equal.
  */
 import t, { type Test } from 'tap'
 import type { Batch, Key } from '../../../../src/engine/model/event.js'
@@ -50,10 +50,10 @@ async function history(t: Test, seed: number): Promise<void> {
     log.filter(({ revision }) => revision > after && revision <= through)
 
   let restoresSinceList = 0
-  // Each time a state replaces another of the same history, what came before it is judged.
+  // Whenever a state replaces another of the same history, what came before it is checked.
   const replace = sink.replace.bind(sink)
   sink.replace = (revision, reason) => {
-    // After a restore that compaction has hidden it may be another one, which is why everyone below ends with 410.
+    // After a restore hidden by compaction the history may be another one, which is why all watches below end with 410.
     if (restoresSinceList === 0 && (reason === 'gap' || reason === 'coalesce')) {
       t.strictSame(sink.batches, expected(sink.base, sink.revision), `before the ${reason} at ${revision}`)
     }

@@ -51,7 +51,7 @@ const isLeaving = ({ metadata }: Sample): boolean => metadata.deletionTimestamp 
 const isReady = ({ status }: Sample): boolean =>
   status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true
 
-/** Returns what is wrong with the cluster as it is stored now. There must be nothing at every revision. */
+/** Returns what is wrong with the stored cluster. It must be empty at every revision. */
 function problems(store: Store): string[] {
   const found: string[] = []
   const check = (isTrue: boolean, problem: string): void => {

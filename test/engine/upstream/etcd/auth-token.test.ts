@@ -1,4 +1,4 @@
-/** A real etcd that asks who is there: users, rights on one prefix, tokens that expire, certificates. */
+/** A real etcd with authentication: users, permissions on one prefix, tokens that expire, certificates. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -40,7 +40,7 @@ void t.test('a user with permissions on one prefix only', async (t) => {
   })
 
   await t.test('a token that etcd no longer accepts is replaced, for reads, writes and watches', async (t) => {
-    // A new password, even the same, makes etcd forget the tokens given for the old one.
+    // Setting a password, even the same one, invalidates the tokens issued for the old one.
     const forgetTokens = (): Promise<unknown> => etcd.call('auth/user/changepw', user, administrator)
     const running = recordWatch(upstream, allowed, nextRevision(await put(upstream, allowed, '3')))
     await running.until('open', (r) => r.isOpen)
@@ -158,7 +158,7 @@ void t.test('an etcd with a certificate of another name is refused', async (t) =
 const authentications =
   'grpc_server_handled_total{grpc_code="OK",grpc_method="Authenticate",grpc_service="etcdserverpb.Auth",grpc_type="unary"}'
 
-/** Root, and `user` with all rights under `allowed`; returns a token of root's. */
+/** Enables root, and `user` with all permissions under `allowed`; returns a token of root's. */
 async function enableAuth(etcd: EtcdProcess): Promise<string> {
   const root = { name: 'root', password: 'root' }
   const permission = { permType: 'READWRITE', key: base64('/allowed/'), range_end: base64('/allowed0') }

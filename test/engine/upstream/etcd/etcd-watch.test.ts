@@ -1,4 +1,4 @@
-/** Tests of one watch on a real etcd that answers with more than a slice of the event loop can take. */
+/** Tests one watch on a real etcd that answers with more than one slice of the event loop can process. */
 import t, { type Test } from 'tap'
 import { PartsInTurns, takeLong } from '../../../support/parts-in-turns.js'
 import { type Batch, type Key, keyFromText } from '../../../../src/engine/model/event.js'

@@ -1,4 +1,4 @@
-/** Against the server of @grpc/grpc-js, which knows nothing of our client. */
+/** Tests against the server of @grpc/grpc-js, which shares nothing with our client. */
 import { Server, ServerCredentials, type ServerDuplexStream, type ServiceDefinition, status } from '@grpc/grpc-js'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ const service: ServiceDefinition = {
   talk: { ...wire, path: '/test/Talk', requestStream: true, responseStream: true },
 }
 
-/** `Ask` answers its request, unless that names something else; `Talk` says every request back. */
+/** `Ask` answers its request, unless that names something else; `Talk` echoes every request. */
 async function listen(t: Test): Promise<{ port: number; cancelled: () => number }> {
   const server = new Server()
   let cancelled = 0
@@ -266,7 +266,7 @@ void t.test('a silent peer is abandoned when a ping goes unanswered', async (t) 
   const endpoint = endpointAt(t, network.port, { keepAliveTimeMs: 50, keepAliveTimeoutMs: 3_000 })
   await endpoint.connect(10_000)
   const { stream, ended, next } = talk(endpoint)
-  // It stands over many pings that are answered.
+  // It survives many pings that are answered.
   for (let i = 0; i < 5; i++) {
     const heard = next()
     await new Promise((resolve) => setTimeout(resolve, 60))
@@ -278,7 +278,7 @@ void t.test('a silent peer is abandoned when a ping goes unanswered', async (t) 
   t.notOk(endpoint.isReady())
 })
 
-/** What lies between the endpoint and a server. */
+/** The network between the endpoint and a server. */
 async function networkTo(
   t: Test,
   serverPort: number,
@@ -348,7 +348,7 @@ void t.test('a connection that ended after a GOAWAY is not pinged while its peer
     stream.end()
   })
   const port = await listening(t, server)
-  // It passes no end of a connection on.
+  // It does not propagate the end of a connection.
   const network = createServer({ allowHalfOpen: true }, (socket) => {
     const onward = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
     for (const one of [socket, onward]) {

@@ -5,7 +5,7 @@ import { VirtualClock } from '../../../support/virtual-clock.js'
 
 type Name = 'a' | 'b' | 'c'
 
-/** What each of three members says at each look, and who is found to be behind at which. */
+/** The revisions of three members at each check, and which are found to lag at which. */
 const cases: Record<string, { looks: readonly (readonly (number | null)[])[]; behind: readonly string[] }> = {
   'nobody, when all go along': {
     looks: [

@@ -1,5 +1,5 @@
 /**
- * Tests of whose progress is trusted, with stand-in servers that claim other versions than the etcd at hand and answer
+ * Tests whose progress is trusted, with stand-in servers that claim other versions than the etcd at hand and answer
  * progress requests too early, as old versions did.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
@@ -60,7 +60,7 @@ void t.test('progress on demand is requested and trusted only when every endpoin
   recorder.watch.requestProgress()
   t.equal((await upstream.status()).trustsProgress, false)
   recorder.watch.requestProgress()
-  // On one connection requests arrive in order: when this one is answered, those were seen.
+  // Requests on one connection arrive in order: once this one is answered, the earlier ones have been seen.
   const barrier = recordWatch(upstream, prefix, 5 as Revision)
   await Promise.all([settled(recorder, one), settled(barrier, one)])
   barrier.watch.close()
@@ -115,7 +115,7 @@ void t.test('untrusted progress for all watchers is ignored', async (t) => {
   recorder.watch.close()
 })
 
-/** The stand-in's periodic progress comes after all else that it has to say. */
+/** The stand-in sends its periodic progress after everything else. */
 async function settled(recorder: WatchRecorder, server: StandIn): Promise<void> {
   await recorder.until(`progress of ${server.url}`, (r) => r.progress.includes(7 as Revision))
 }

@@ -5,7 +5,7 @@ import { VirtualClock } from '../../../support/virtual-clock.js'
 type Name = 'a' | 'b'
 
 interface Member {
-  /** When it answers a question: at once, never, or after the deadline has passed unnoticed. */
+  /** When it answers a question: at once, never, or unnoticed after the deadline. */
   mode: 'answers' | 'silent' | 'unnoticed'
   heard: number
 }
@@ -35,7 +35,7 @@ function observe(members: readonly Name[] = ['a', 'b']) {
     deadlineMs: DEADLINE_MS,
   })
   watch.start()
-  /** In small steps: the answers come in turns of their own. */
+  /** In small steps, because answers arrive in separate turns. */
   const pass = async (ms: number): Promise<void> => {
     for (let passed = 0; passed < ms; passed += 50) {
       clock.advance(50)

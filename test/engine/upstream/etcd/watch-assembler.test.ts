@@ -53,7 +53,7 @@ function message(revisions: readonly number[]): WatchMessage {
   }
 }
 
-/** Each event by the revision it was made with: what a batch holds must be what it says. */
+/** Each event by its revision: the values of a batch must match its revision. */
 function revisionsOf(batch: Batch): number[] {
   const revisions = batch.events.map((event) => Number(event.type === 'delete' ? event.key : Number.NaN))
   if (revisions.some((revision) => revision !== batch.revision)) throw new Error(`a mixed batch: ${revisions.join()}`)

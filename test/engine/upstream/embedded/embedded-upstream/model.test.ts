@@ -1,4 +1,4 @@
-/** Seeded random histories of the embedded store against a reference that keeps a whole map for every revision. */
+/** Seeded random histories of the embedded store against a reference that keeps a complete map for every revision. */
 import t from 'tap'
 import { type Batch, type Key, keyFromText } from '../../../../../src/engine/model/event.js'
 import { type Revision, toRevision } from '../../../../../src/engine/model/revision.js'
@@ -55,7 +55,7 @@ class Reference {
       .map(([name, { value, create, mod, version }]) => `${name}=${value} ${create} ${mod} ${version}`)
   }
 
-  /** Returns what a watch of the prefix gets in the revisions from `start` to `end`, both included. */
+  /** Returns what a watch of the prefix receives for the revisions from `start` to `end` inclusive. */
   watched(prefix: string, start: number, end: number): string[] {
     const lines: string[] = []
     for (let revision = start; revision <= end; revision++) {

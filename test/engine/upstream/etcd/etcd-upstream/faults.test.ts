@@ -1,4 +1,4 @@
-/** Tests of what a feed sees when a real etcd dies, stalls, loses its leader, or was never there. */
+/** Tests what a feed sees when a real etcd dies, stalls, loses its leader, or never existed. */
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -14,7 +14,7 @@ import { recordWatch } from '../../watch-recorder.js'
 const prefix = keyFromText('/faults/')
 const key = keyFromText('/faults/k')
 
-/** Elections in a fraction of a second, and pings as often as the test likes. */
+/** Elections within a fraction of a second, and pings as often as the test likes. */
 const quick = ['--heartbeat-interval=50', '--election-timeout=300', '--grpc-keepalive-min-time=100ms']
 
 void t.test(
@@ -76,7 +76,7 @@ void t.test('etcd accepts pings at the default interval', async (t) => {
   const start = nextRevision(await put(upstream, '0'))
   const recorder = recordWatch(upstream, prefix, start)
   await recorder.until('open', (r) => r.isOpen)
-  // etcd forgives two early pings and ends the connection at the third; the defaults keep the same proportion.
+  // etcd tolerates two early pings and closes the connection at the third; the defaults have the same ratio.
   await delay(5_000)
   await recorder.untilRevision(await put(upstream, '1'))
   t.equal(recorder.end, null)
@@ -97,7 +97,7 @@ void t.test('one reachable member of three is enough, and a dead one costs a wat
     return answer
   })
 
-  // The endpoint that connected first is the one in use as long as it answers.
+  // The endpoint that connected first is used as long as it answers.
   await cluster[0]!.kill('SIGKILL')
   t.match(await recorder.untilEnd(10_000), { kind: 'failed', error: { code: 'unavailable' } })
   t.equal((await upstream.read({ prefix })).keyValues[0]?.value.toString(), '1', 'a read goes to another member')
@@ -137,7 +137,7 @@ void t.test('a stalled member is skipped', async (t) => {
   t.equal(page.keyValues[0]?.value.toString(), '1')
   await upstream.read({ prefix })
   await upstream.currentRevision()
-  // Any of them may be the one that meets it.
+  // Any of them may be the one that meets the stalled member.
   t.ok(performance.now() - asked < 2 * requestTimeoutMs, 'who is known to stall is not asked again')
 })
 
@@ -234,7 +234,7 @@ async function leaderOf(members: readonly EtcdProcess[]): Promise<EtcdProcess> {
 }
 
 /**
- * Whichever member connects first is used. So that it is the first of these, the others are behind a proxy that refuses
+ * The member that connects first is used. To make that the first of these, the others are behind a proxy that refuses
  * connections until `open`.
  */
 async function firstAlone(
@@ -267,7 +267,7 @@ async function put(upstream: Upstream, value: string): Promise<Revision> {
   return (await upstream.write([], [{ type: 'put', key, value: Buffer.from(value) }])).revision
 }
 
-/** As a feed does: again after a moment, for some seconds. */
+/** Retries for some seconds, as a feed does. */
 async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
   for (let attempts = 1; ; attempts++) {
     try {

@@ -1,4 +1,4 @@
-/** A real etcd at its limits: large pages, large answers, full disks, and how many watchers it counts. */
+/** A real etcd at its limits: large pages, large answers, full disks, and the number of watchers. */
 import t, { type Test } from 'tap'
 import { keyFromText, type Key, type KeyValue } from '../../../../../src/engine/model/event.js'
 import { nextRevision, toRevision, type Revision } from '../../../../../src/engine/model/revision.js'
@@ -8,7 +8,7 @@ import { graduatedFlag, startEtcd, type EtcdProcess } from '../../../../support/
 import { recordWatch } from '../../watch-recorder.js'
 
 void t.test('a revision of 10 MB, and many that share an answer, arrive whole', async (t) => {
-  // Written where 20 MB are allowed, read where etcd has its own limit of 1.5 MB.
+  // Written where 20 MB are allowed, read where etcd has its default limit of 1.5 MB.
   const etcd = await startEtcd(t, { flags: ['--max-request-bytes=20000000'] })
   const upstream = connect(t, etcd)
   const prefix = keyFromText('/big/')
