@@ -14,6 +14,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { X509Certificate } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
@@ -26,6 +27,7 @@ import { startEtcd } from '../support/etcd-process.js'
 import { freePort } from '../support/free-port.js'
 import { kubectlBinary } from '../support/kubectl.js'
 import { natsBinary } from '../support/nats-process.js'
+import { openssl } from '../support/openssl.js'
 import { parseManifests } from './support/chart.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
 import { builtMain, root, runToEnd, startServerProcess } from './support/server-process.js'
@@ -338,7 +340,7 @@ void t.test('the systemd unit runs the server with its sample configuration', as
   }
 })
 
-for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm']) {
+for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm', 'agents/server', 'agents/node-local']) {
   void t.test(`kustomize builds ${overlay}`, async (t) => {
     const { status, stdout, stderr } = spawnSync(
       kubectlBinary,
@@ -371,7 +373,8 @@ for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm']) 
     t.ok(files.length >= 3)
     for (const file of files) {
       t.ok(
-        container.volumeMounts.some(({ mountPath }) => file === mountPath || dirname(file) === mountPath),
+        container.volumeMounts.some(({ mountPath }) => file === mountPath || dirname(file) === mountPath) ||
+          (pod.automountServiceAccountToken === true && dirname(file) === ACCOUNT),
         `${file} is mounted`,
       )
     }
@@ -431,6 +434,36 @@ void t.test('the static pod runs beside etcd, and so does the kubeadm patch', as
   }
 })
 
+void t.test(
+  'certificate.sh makes a certificate for the names of agents, by its own authority or by a given one',
+  async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'distributary-certificate-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const make = (...args: string[]): { status: number | null; stderr: string } =>
+      spawnSync(join(root, 'deploy/kubernetes/agents/certificate.sh'), args, { cwd: folder, encoding: 'utf8' })
+    const certificate = (name: string): X509Certificate => new X509Certificate(readFileSync(join(folder, name)))
+    const isSigned = (): boolean => certificate('tls.crt').verify(certificate('ca.crt').publicKey)
+
+    t.equal(make().status, 0)
+    t.ok(isSigned())
+    for (const name of ['distributary.distributary.svc', 'localhost'])
+      t.ok(certificate('tls.crt').checkHost(name), name)
+    t.ok(certificate('tls.crt').checkIP('127.0.0.1'))
+    const first = readFileSync(join(folder, 'ca.crt'), 'utf8')
+    t.equal(make('--names', 'DNS:other').status, 0)
+    t.ok(certificate('tls.crt').checkHost('other') && isSigned())
+    t.equal(readFileSync(join(folder, 'ca.crt'), 'utf8'), first, 'agents that trust the authority need no other')
+
+    const other = join(folder, 'other')
+    const pair = ['-keyout', `${other}.key`, '-out', `${other}.crt`, '-days', '1', '-nodes', '-subj', '/CN=cluster']
+    openssl('req', '-x509', '-newkey', 'rsa:2048', ...pair)
+    t.equal(make('--ca-cert', `${other}.crt`, '--ca-key', `${other}.key`).status, 0)
+    t.ok(isSigned())
+    t.match(certificate('ca.crt').subject, /CN=cluster/)
+    for (const args of [['--ca-key', `${other}.key`], ['--names'], ['--name', 'x']]) t.equal(make(...args).status, 2)
+  },
+)
+
 void t.test('the edge is not behind the others’ service', async (t) => {
   const labelsOf = (path: string): Labels => (parse(text(path)) as { labels: { pairs: Labels }[] }).labels[0]!.pairs
   const base = labelsOf('deploy/kubernetes/base/kustomization.yaml')
@@ -440,7 +473,11 @@ void t.test('the edge is not behind the others’ service', async (t) => {
 
 type Labels = Readonly<Record<string, string>>
 
+/** Kubernetes itself mounts it. */
+const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
+
 interface Pod {
+  readonly automountServiceAccountToken?: boolean
   readonly containers: readonly {
     readonly name: string
     readonly image: string

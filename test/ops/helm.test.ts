@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
 import t from 'tap'
@@ -32,6 +33,7 @@ const NATS = ['ConfigMap', 'NetworkPolicy', 'PodDisruptionBudget', 'Secret', 'Se
 
 /** The kinds that must be among the manifests of each file in ci/. */
 const KINDS: Readonly<Record<string, readonly string[]>> = {
+  agents: [...STANDALONE, 'ClusterRoleBinding', 'ConfigMap', 'Secret'],
   standalone: STANDALONE,
   sidecar: [...ALWAYS, 'DaemonSet'],
   'sidecar-plaintext': [...ALWAYS, 'DaemonSet', 'PodMonitor'],
@@ -88,6 +90,8 @@ for (const [name, values] of MODES) {
     t.equal(loaded.kind, 'run', 'the server takes the configuration')
     const pod = podOf(objects)
     const mounts = container.volumeMounts.map((mount) => mount.mountPath)
+    // Kubernetes itself mounts it.
+    if (pod.automountServiceAccountToken === true) mounts.push('/var/run/secrets/kubernetes.io/serviceaccount')
     for (const file of files) {
       t.ok(
         mounts.some((mount) => file === mount || file.startsWith(`${mount}/`)),
@@ -181,6 +185,14 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
   'one port for metrics and clients': {
     values: { config: open, metrics: { port: 8001 } },
     why: /metrics\.port and containerPort are the same/,
+  },
+  'agents without TLS': {
+    values: { config: open, agents: { enabled: true } },
+    why: /agents\.enabled needs tls\.enabled/,
+  },
+  'two certificates': {
+    values: { config: judged, tls: { ...tls, generate: true } },
+    why: /tls\.generate makes a certificate/,
   },
   'an Ingress whose controller is kept out': {
     values: { config: open, ingress },
@@ -470,6 +482,7 @@ void t.test('no Service turns into an environment variable that looks like an op
 })
 
 interface PodSpec {
+  readonly automountServiceAccountToken?: boolean
   readonly enableServiceLinks: boolean
   readonly securityContext: { readonly runAsUser?: number }
   readonly containers: readonly {
@@ -513,3 +526,23 @@ function idOf(object: unknown): string {
   const { kind, metadata } = object as KubernetesObject
   return `${kind}/${metadata.name}`
 }
+
+void t.test('a generated certificate is for the Service, and kept over upgrades', async (t) => {
+  const values = MODES.get('agents')!
+  const of = (objects: readonly KubernetesObject[]): KubernetesObject[] =>
+    objects.filter(({ metadata }) => /-(tls|ca)$/.test(metadata.name))
+  const first = of(renderChart(values).objects)
+  t.same(first.map(({ kind }) => kind).sort(), ['ConfigMap', 'Secret'])
+  const text = (key: string): string =>
+    Buffer.from(
+      (first.find(({ kind }) => kind === 'Secret')!['data'] as Record<string, string>)[key]!,
+      'base64',
+    ).toString()
+  const [certificate, authority] = [new X509Certificate(text('tls.crt')), new X509Certificate(text('ca.crt'))]
+  t.ok(certificate.verify(authority.publicKey))
+  t.ok(certificate.checkHost('try-distributary.somewhere.svc'))
+  const map = first.find(({ kind }) => kind === 'ConfigMap')!
+  t.same(map['data'], { 'ca.crt': text('ca.crt') })
+  const cluster = first.map((object) => ({ ...object, metadata: { ...object.metadata, namespace: RELEASE.Namespace } }))
+  t.same(of(renderChart(values, { cluster }).objects), first)
+})

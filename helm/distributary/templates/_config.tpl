@@ -30,7 +30,7 @@ https://127.0.0.1:2379
 {{/* "true" if an option authenticates clients. The chart does not see options in extraArgs and the environment. */}}
 {{- define "distributary.hasAuthenticator" -}}
 {{- $config := .Values.config -}}
-{{- if or .Values.tls.clientCaSecretName $config.clientCaFile $config.tokenAuthFile $config.oidcIssuerUrl $config.serviceAccountIssuer $config.authenticationKubeconfig $config.requestheaderClientCaFile -}}true{{- end -}}
+{{- if or .Values.agents.enabled .Values.tls.clientCaSecretName $config.clientCaFile $config.tokenAuthFile $config.oidcIssuerUrl $config.serviceAccountIssuer $config.authenticationKubeconfig $config.requestheaderClientCaFile -}}true{{- end -}}
 {{- end -}}
 
 {{/* The names by which clients call the Service, as YAML: without an authenticator the server refuses all others. */}}
@@ -102,7 +102,13 @@ https://127.0.0.1:2379
 {{- fail "Nothing authenticates clients: set tls.clientCaSecretName, config.tokenAuthFile, config.oidcIssuerUrl or config.authenticationKubeconfig, or config.insecureBindAny=true" -}}
 {{- end -}}
 {{- end -}}
-{{- if and (or (include "distributary.hasAuthenticator" .) $config.passthrough $config.apiservice) (not (or $config.authorizationMode .Values.extraArgs .Values.extraEnv .Values.secretEnv)) -}}
+{{- if and .Values.agents.enabled (not .Values.tls.enabled) -}}
+{{- fail "agents.enabled needs tls.enabled: agents send their tokens" -}}
+{{- end -}}
+{{- if and .Values.tls.generate (or .Values.tls.secretName .Values.tls.certManager.enabled) -}}
+{{- fail "tls.generate makes a certificate, and tls.secretName or tls.certManager brings another: set one of them" -}}
+{{- end -}}
+{{- if and (not .Values.agents.enabled) (or (include "distributary.hasAuthenticator" .) $config.passthrough $config.apiservice) (not (or $config.authorizationMode .Values.extraArgs .Values.extraEnv .Values.secretEnv)) -}}
 {{- fail "config.authorizationMode is required: [RBAC], [Webhook] or [Policy] decide who may read what; with [AlwaysAllow] every caller may read everything served" -}}
 {{- end -}}
 {{- if and .Values.podMonitor.enabled (not .Values.metrics.port) -}}
@@ -188,6 +194,12 @@ https://127.0.0.1:2379
 {{- end -}}
 {{- if $nats.signingKeySecretName -}}
 {{- $_ := set $config "natsSigningKeyFile" "/etc/distributary/nats/signing-key" -}}
+{{- end -}}
+{{- if .Values.agents.enabled -}}
+{{- $_ := set $config "authenticationKubeconfig" "/etc/distributary/agents/reviewer.kubeconfig" -}}
+{{- $_ := set $config "authorizationMode" (list "RBAC") -}}
+{{- $_ := set $config "passthrough" .Values.agents.apiServer -}}
+{{- $_ := set $config "passthroughCafile" "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt" -}}
 {{- end -}}
 {{- range $key, $value := .Values.config -}}
 {{- $_ := set $config $key $value -}}

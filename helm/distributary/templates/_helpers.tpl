@@ -50,10 +50,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "distributary.tlsSecretName" -}}
 {{- if .Values.tls.secretName -}}
 {{- .Values.tls.secretName -}}
-{{- else if .Values.tls.certManager.enabled -}}
+{{- else if or .Values.tls.certManager.enabled .Values.tls.generate -}}
 {{- printf "%s-tls" (include "distributary.fullname" .) -}}
 {{- else -}}
-{{- fail "tls.enabled needs tls.secretName, or tls.certManager.enabled" -}}
+{{- fail "tls.enabled needs tls.secretName, tls.certManager.enabled or tls.generate" -}}
 {{- end -}}
 {{- end -}}
 

@@ -33,7 +33,7 @@ metadata:
     {{- end }}
 spec:
   serviceAccountName: {{ include "distributary.serviceAccountName" . }}
-  automountServiceAccountToken: {{ .Values.serviceAccount.automountToken }}
+  automountServiceAccountToken: {{ or .Values.agents.enabled .Values.serviceAccount.automountToken }}
   # Variables of a Service named distributary would look like options.
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ include "distributary.terminationGracePeriodSeconds" . }}
@@ -160,6 +160,11 @@ spec:
           readOnly: true
         {{- end }}
         {{- end }}
+        {{- if .Values.agents.enabled }}
+        - name: agents
+          mountPath: /etc/distributary/agents
+          readOnly: true
+        {{- end }}
         {{- if .Values.filesSecretName }}
         - name: files
           mountPath: /etc/distributary/files
@@ -204,6 +209,14 @@ spec:
         secretName: {{ .Values.tls.clientCaSecretName }}
         defaultMode: 0440
     {{- end }}
+    {{- end }}
+    {{- if .Values.agents.enabled }}
+    - name: agents
+      configMap:
+        name: {{ include "distributary.fullname" . }}
+        items:
+          - key: reviewer.kubeconfig
+            path: reviewer.kubeconfig
     {{- end }}
     {{- if .Values.filesSecretName }}
     - name: files

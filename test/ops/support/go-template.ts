@@ -235,6 +235,7 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   kindIs: (kind, value) => kind === (Array.isArray(value) ? 'slice' : isMap(value) ? 'map' : typeof value),
   fromYamlArray: (text) => parse(String(text)) as Value,
   fromYaml: (text) => parse(String(text)) as Value,
+  b64dec: (text) => Buffer.from(String(text), 'base64').toString(),
   b64enc: (text) => Buffer.from(String(text)).toString('base64'),
   randAlphaNum: (length) => randomBytes(Number(length)).toString('hex').slice(0, Number(length)),
   genCA: (commonName, days) => genCA(String(commonName), Number(days)),

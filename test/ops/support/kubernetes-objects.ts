@@ -14,7 +14,7 @@ export interface KubernetesObject {
 }
 
 /** The groups of operators, which bring their own schemas. */
-const FOREIGN_GROUPS = ['cert-manager.io/', 'monitoring.coreos.com/', 'gateway.networking.k8s.io/']
+export const FOREIGN_GROUPS = ['cert-manager.io/', 'monitoring.coreos.com/', 'gateway.networking.k8s.io/']
 
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/

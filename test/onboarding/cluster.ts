@@ -1,0 +1,126 @@
+/**
+ * Kubernetes' own API server over an etcd, and distributary before it as deploy/kubernetes/agents/server says: with the
+ * configuration, the reviewer and the certificate of the manifests. Only addresses and folders are this machine's.
+ */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { parseManifests } from '../ops/support/chart.js'
+import type { KubernetesObject } from '../ops/support/kubernetes-objects.js'
+import { placeContainer, readdress } from '../ops/support/machine.js'
+import { root, type ServerProcess, startServerProcess } from '../ops/support/server-process.js'
+import { ADMIN, startApiServer } from '../reference/control-plane.js'
+import { buildKubernetes } from '../reference/programs.js'
+import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
+import { kubectlBinary } from '../support/kubectl.js'
+
+export interface Cluster {
+  readonly etcd: EtcdProcess
+  /** `https://127.0.0.1:PORT` of the API server. */
+  readonly url: string
+  /** The authority that signed its certificate, as `ca.crt` of every pod has it. */
+  readonly ca: string
+  /** Of the administrator. */
+  readonly kubeconfig: string
+  /** Returns what kubectl prints. @throws Error when it fails, or warns. */
+  kubectl(args: readonly string[], input?: string): string
+}
+
+export function temporaryFolder(t: Pick<Test, 'teardown'>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'distributary-onboarding-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+export async function startCluster(t: Test): Promise<Cluster> {
+  const etcd = await startEtcd(t)
+  const { server, folder } = await startApiServer(t, etcd.url, buildKubernetes('kube-apiserver'))
+  const url = `https://127.0.0.1:${server.port}`
+  const [kubeconfig, ca] = [join(folder, 'admin.kubeconfig'), join(folder, 'apiserver.crt')]
+  writeFileSync(kubeconfig, kubeconfigOf({ server: url, ca, user: { token: ADMIN } }))
+  const kubectl = (args: readonly string[], input = ''): string => {
+    const { status, stdout, stderr } = spawnSync(kubectlBinary, ['--kubeconfig', kubeconfig, ...args], {
+      input,
+      encoding: 'utf8',
+      cwd: root,
+    })
+    if (status !== 0 || stderr !== '') throw new Error(`kubectl ${args.join(' ')}: ${stderr}`)
+    return stdout
+  }
+  return { etcd, url, ca, kubeconfig, kubectl }
+}
+
+export function kubeconfigOf({ server, ca, user }: { server: string; ca: string; user: object }): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'cluster', cluster: { server, 'certificate-authority': ca } }],
+    users: [{ name: 'user', user }],
+    contexts: [{ name: 'context', context: { cluster: 'cluster', user: 'user' } }],
+    'current-context': 'context',
+  })
+}
+
+/** What `kubectl kustomize` makes of a folder. */
+export function kustomize(folder: string): KubernetesObject[] {
+  const { status, stdout, stderr } = spawnSync(kubectlBinary, ['kustomize', folder], { encoding: 'utf8', cwd: root })
+  if (status !== 0) throw new Error(stderr)
+  return parseManifests(stdout, folder)
+}
+
+export const SERVER_FOLDER = 'deploy/kubernetes/agents/server'
+
+export interface Installed extends ServerProcess {
+  /** The folder in which certificate.sh has made ca.crt, tls.crt and tls.key. */
+  readonly certificates: string
+}
+
+/** Applies the manifests, and runs what their Deployment says. @param apply false: leaves out what the test wants wrong. */
+export async function install(
+  t: Test,
+  cluster: Cluster,
+  isApplied: (object: KubernetesObject) => boolean = () => true,
+): Promise<Installed> {
+  const objects = kustomize(SERVER_FOLDER)
+  for (const kind of ['Namespace', '']) {
+    const chosen = objects.filter((object) => (kind === '' || object.kind === kind) && isApplied(object))
+    cluster.kubectl(['apply', '--server-side', '-f', '-'], listOf(chosen))
+  }
+  const certificates = temporaryFolder(t)
+  const made = spawnSync(join(root, 'deploy/kubernetes/agents/certificate.sh'), { cwd: certificates, encoding: 'utf8' })
+  if (made.status !== 0) throw new Error(made.stderr)
+  // What the kubelet mounts.
+  const account = temporaryFolder(t)
+  writeFileSync(join(account, 'token'), tokenOf(cluster, 'distributary', 'distributary'))
+  writeFileSync(join(account, 'ca.crt'), readFileSync(cluster.ca))
+  const mounted = (text: string): string =>
+    text
+      .replaceAll('/var/run/secrets/kubernetes.io/serviceaccount', account)
+      .replaceAll('https://kubernetes.default.svc', cluster.url)
+  const addresses = {
+    etcdServers: [cluster.etcd.url],
+    etcdCafile: undefined,
+    etcdCertfile: undefined,
+    etcdKeyfile: undefined,
+    bindAddress: '127.0.0.1',
+    securePort: 0,
+    metricsBindAddress: '127.0.0.1:0',
+    shutdownDelayDuration: '0s',
+  }
+  const pem = (name: string): string => readFileSync(join(certificates, name), 'utf8')
+  const { args, environment, scheme } = placeContainer(t, 'distributary', {
+    objects,
+    secrets: { 'distributary-tls': { 'tls.crt': pem('tls.crt'), 'tls.key': pem('tls.key') }, 'etcd-client': {} },
+    replace: (text) => mounted(text.includes('bindAddress:') ? readdress(text, addresses) : text),
+  })
+  return Object.assign(await startServerProcess(t, { args, environment, scheme }), { certificates })
+}
+
+export const listOf = (items: readonly object[]): string => JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
+
+/** A token of a service account that exists, as a projected volume has it. */
+export function tokenOf(cluster: Cluster, namespace: string, name: string): string {
+  return cluster.kubectl(['create', 'token', '-n', namespace, name]).trim()
+}
