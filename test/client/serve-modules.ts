@@ -1,4 +1,4 @@
-/** A site with an empty page and the modules of the client, as a web server would hand them to browsers. */
+/** A site with an empty page and the client's modules, as a web server would serve them to browsers. */
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -51,7 +51,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/^node \.build\/bench|^npm run bench -- (?!--help)/, { not: 'measures for minutes' }],
   [/^npm run bench -- --help$/, 'ends'],
   [/^npm (ci|test)\b|^npm run (check|generate|build|screenshots|release:check|pack:\S+|test:\S+)\b/, 'script'],
-  // Workers are tried in test/fleet/, tickets in flags-page.test.ts.
+  // Workers are tested in test/fleet/, tickets in flags-page.test.ts.
   [/^npm start -- .*(cafile|certfile|service-account|creds|nkey|ticket-|tls-|oidc|nats-|workers)/, 'flags'],
   [/^(npm start|node dist\/main\.js|npx distributary)( -- (?!--help).*)?$/, 'server'],
   [/^npm start -- --help$|^distributary --/, 'ends'],

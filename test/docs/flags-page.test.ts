@@ -15,7 +15,7 @@ import { openPage } from '../support/chromium.js'
 import { until } from '../support/until.js'
 import { readText } from './repository.js'
 
-/** @param mark a text that no other block of the language has. */
+/** @param mark a text that is in no other block of the language. */
 function blockOf(language: string, mark: string): string {
   const blocks = [...readText('docs/plain-prefixes.md').matchAll(/^```(\w+)\n([^]*?)^```$/gm)]
   const [block, another] = blocks.filter(([, name, text = '']) => name === language && text.includes(mark))

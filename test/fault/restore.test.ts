@@ -1,4 +1,4 @@
-/** An etcd that goes on from an older backup has another history, whatever its ids and revisions say. */
+/** An etcd restored from an older backup has another history, whatever its ids and revisions are. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -55,7 +55,7 @@ for (const { name, overtakes, isSameCluster } of restores) {
 
 const NEVER_HAD = /"resource version \d+ has never existed here: the storage is at \d+"/
 
-/** Each transport is asked to watch from a revision of the future, and is told that there is no such thing. */
+/** A watch from a future revision is requested on each transport, and is told that the revision does not exist. */
 async function assertDenied(t: Test, url: string, revision: number): Promise<void> {
   const path = `/api/v1/pods?watch=1&allowWatchBookmarks=true&resourceVersion=${revision}`
   await Promise.all(

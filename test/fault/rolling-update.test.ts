@@ -1,6 +1,6 @@
 /**
- * A rolling update as a Deployment makes one: before each old replica ends, a new one is ready, and the balancer learns of
- * both only by `/readyz`. No client may notice: no request fails, no watch relists, and every change arrives.
+ * A rolling update as a Deployment does it: before each old replica ends, a new one is ready, and the balancer learns
+ * of both only from `/readyz`. No client may notice: no request fails, no watch relists, and every change arrives.
  */
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
@@ -27,16 +27,16 @@ interface Ask {
   readonly body: string | undefined
 }
 
-/** Sends requests on a connection that it keeps. */
+/** Sends requests on a kept-alive connection. */
 interface Sender {
-  /** Returns the status. @throws Error when there is no whole answer. */
+  /** Returns the status. @throws Error when there is no complete answer. */
   send(ask: Ask): Promise<number | undefined>
   close(): void
 }
 
 const PATCH = { 'content-type': 'application/merge-patch+json' }
 
-/** HTTP/1.1, as `url` says with TLS or without. */
+/** HTTP/1.1, with TLS or without, as `url` says. */
 function http1(): Sender {
   const [plain, secure] = [
     new Agent({ keepAlive: true, maxSockets: 1 }),
@@ -63,7 +63,10 @@ function http1(): Sender {
   }
 }
 
-/** HTTP/2 with TLS, as client-go: after a GOAWAY it opens another connection, and sends there what the first one refused. */
+/**
+ * HTTP/2 with TLS, like client-go: after a GOAWAY it opens another connection, and resends there what the first one
+ * refused.
+ */
 function http2(): Sender {
   let session: ClientHttp2Session | null = null
   const open = (url: string): ClientHttp2Session => {
@@ -94,7 +97,7 @@ function http2(): Sender {
   return { send, close: () => session?.destroy() }
 }
 
-/** Asks again and again on a connection that is kept alive; what fails is noted. */
+/** Sends requests continuously on a kept-alive connection, and records failures. */
 class Asker {
   answered = 0
   readonly failures: string[] = []
@@ -127,7 +130,7 @@ class Asker {
   }
 }
 
-/** client-node's own informer; `lists` counts how often it had to list. */
+/** client-node's own informer; `lists` counts its lists. */
 function follow(t: Test, url: string) {
   const config = new KubeConfig()
   config.loadFromClusterAndUser({ name: 'c', server: url, skipTLSVerify: true }, { name: 'u' })
@@ -137,7 +140,7 @@ function follow(t: Test, url: string) {
     seen.lists++
     return await api.listPodForAllNamespaces()
   })
-  // The end of a watch is no fault: it goes on from where it was.
+  // The end of a watch is not a failure: it resumes.
   let isStopped = false
   informer.on('error', () => void setTimeout(() => void (isStopped || informer.start()), 50))
   t.teardown(() => {

@@ -1,6 +1,6 @@
 /**
- * A seeded random schedule of faults over a fleet, one after the other, of everything that can fail: processes, links,
- * and what NATS has stored.
+ * A seeded random sequence of faults over a fleet, one at a time, covering everything that can fail: processes, links,
+ * and NATS's stored data.
  */
 import { randomInteger } from '../../src/support/random.js'
 import { natsAdmin } from '../support/nats-admin.js'
@@ -12,14 +12,14 @@ type Fault = (s: FleetScenario) => Promise<unknown>
 const how = (s: FleetScenario): 'silence' | 'refusal' => s.pick(['silence', 'refusal'] as const)
 const duration = (s: FleetScenario): number => randomInteger(s.random, 50, 2_500)
 
-/** Changes what NATS stores, over a connection of its own to whichever server answers. */
+/** Changes what NATS stores, over a separate connection to whichever server answers. */
 async function stored(s: FleetScenario, harm: (admin: Awaited<ReturnType<typeof natsAdmin>>) => Promise<unknown>) {
   const teardowns: (() => unknown)[] = []
   try {
     const t = { teardown: (work: () => unknown) => void teardowns.push(work) }
     await harm(await natsAdmin(t as never, s.pick(s.nats)))
   } catch {
-    // A NATS without a leader refuses the change, and nothing is harmed.
+    // A NATS without a leader rejects the change, and nothing is damaged.
   } finally {
     for (const work of teardowns) await work()
   }
@@ -74,7 +74,7 @@ const faults: Readonly<Record<string, Fault>> = {
 
 export class FleetSchedule {
   readonly #s: FleetScenario
-  /** In the order they began. */
+  /** In the order in which they started. */
   readonly faults: string[] = []
 
   constructor(s: FleetScenario) {

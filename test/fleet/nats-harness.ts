@@ -1,4 +1,7 @@
-/** Replicas of a fleet in one process, over a real nats-server: each with its own connection and a sink that checks its calls. */
+/**
+ * Replicas of a fleet in one process, over a real nats-server: each with its own connection and a sink that checks its
+ * calls.
+ */
 import type { Test } from 'tap'
 import type { CheckedCache } from '../../src/engine/model/checked-cache.js'
 import type { FleetMetrics } from '../../src/fleet/fleet-metrics.js'
@@ -31,7 +34,7 @@ export const things: Resource = {
   holds: 'kubernetes',
 }
 
-/** As of a replica without keys. */
+/** The envelope of a replica without keys. */
 export const unsigned = new Envelope({
   keys: noSigningKeys,
   subject: 'log',
@@ -227,7 +230,7 @@ export class CountedUpstream {
   }
 }
 
-/** Returns the final state of a sink, for a comparison with etcd. */
+/** Returns the final state of a sink, for comparison with etcd. */
 export function stateOf(sink: RecordingSink): string[] {
   return [...sink.state.values()]
     .sort((a, b) => (a.key < b.key ? -1 : 1))

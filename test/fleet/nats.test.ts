@@ -74,7 +74,7 @@ void t.test('when the publisher goes, another continues exactly after the last p
   }
 })
 
-/** Ways in which a stream may end before another publisher takes it over, each with the number of marks at its end. */
+/** Ways in which a stream may end before another publisher takes over, each with the number of marks at its end. */
 const streamEnds = { batches: 0, 'one mark': 1, 'many marks': 20 }
 for (const [name, marks] of Object.entries(streamEnds)) {
   void t.test(`a history that differs in an older key is detected by the next publisher, after ${name}`, async (t) => {
@@ -127,7 +127,7 @@ void t.test(
     etcd.embedded.restore(backup, { clusterId: (await etcd.upstream.status()).clusterId })
     etcd.put('a', '2')
     etcd.put('b', '1')
-    // On a busy machine a lease may have been lost before, which is no matter of this test.
+    // On a busy machine a lease may have been lost before, which does not matter here.
     await until(() => /history-changed/.test(bypass.sink.of('replace').at(-1) ?? ''), 'it lists anew')
     t.same(stateOf(bypass.sink), await stateOfUpstream(etcd.upstream))
   },
@@ -140,7 +140,7 @@ void t.test('the stream accepts one of two processes that publish at once, and t
   const options = { servers: [nats.url], upstream: etcd.upstream }
   const one = startReplica(t, options)
   await until(() => one.isPublishing && one.sink.isSynced, 'one publishes')
-  // The lease is taken from the publisher again and again, so for a while each candidate believes that it holds it.
+  // The lease is repeatedly taken from the publisher, so for a while each candidate believes that it holds it.
   const other = startReplica(t, options)
   const edge = startReplica(t, { ...options, role: 'edge' })
   await caughtUp(etcd, [one, other, edge])
@@ -196,7 +196,7 @@ void t.test(
     }
     await until(() => {
       if (publisher.metrics.snapshots >= 2) return true
-      // On a slow machine many writes are one message.
+      // On a slow machine many writes share one message.
       etcd.put('k0')
       return false
     }, 'snapshots at a pace')
@@ -206,7 +206,7 @@ void t.test(
     await caughtUp(etcd, [edge])
     t.ok(edge.sink.batches.length >= 90, `${edge.sink.batches.length} revisions to resume at`)
     t.equal(unreachable.watches, 0)
-    // A write under another prefix moves etcd's revision, which an edge reaches only by a progress mark.
+    // A write under another prefix advances etcd's revision, which an edge learns only from a progress mark.
     etcd.embedded.commit([{ type: 'put', key: '/registry/other/x' as never, value: Buffer.from('x') }])
     const now = etcd.embedded.revision
     t.equal(await edge.freshness.currentRevision(), now)
@@ -243,7 +243,7 @@ void t.test('replicas report that NATS is unreachable, and catch up by themselve
   await caughtUp(etcd, [plain, edge, bypass])
   await until(() => etcd.watches === 1, 'one watch again')
   for (const { sink } of [plain, edge, bypass]) {
-    // On a slow machine the fallback is quicker than NATS at the start, and then both begin.
+    // On a slow machine the fallback is faster than NATS at the start, and then both begin.
     t.same([...new Set(sink.of('replace'))], ['2 initial'], 'nobody lost history')
     t.equal(sink.batches.length, 70)
   }
@@ -303,7 +303,7 @@ void t.test('leases and the snapshot index are read from the leader, whoever cre
   }
   const admin = await connect({ servers: nats.url, user: 'admin', pass: password })
   t.teardown(() => admin.close())
-  // An earlier release made the bucket like this: any replica of it may answer.
+  // An earlier release created the bucket like this: any replica of it may answer.
   const kv = await admin.jetstream().views.kv('old', { allow_direct: true })
   t.ok((await (await admin.jetstreamManager()).streams.info('KV_old')).config.allow_direct)
   await kv.put('lease.a', 'x')
@@ -327,7 +327,7 @@ void t.test('consistent reads of a quiet resource share their marks, and make no
   const before = { messages: publisher.metrics.publishedMessages, snapshots: publisher.metrics.snapshots }
   const startedMs = performance.now()
   const marks = (): number => publisher.metrics.publishedMessages - before.messages
-  // More of them than make three snapshots due.
+  // More than needed for three snapshots.
   for (let i = 0; i < 200 || marks() <= 10; i++) {
     etcd.embedded.commit([{ type: 'put', key: keyFromText(`/registry/others/${i}`), value: Buffer.from('x') }])
     edge.freshness.requestProgress()

@@ -1,6 +1,6 @@
 /**
- * Bytes that the last release wrote to NATS and to its workers, recorded from it. Replicas and workers of both releases share a
- * fleet while it is upgraded, so today's code has to read these, and to write the same.
+ * Bytes that the last release wrote to NATS and to its workers. Replicas and workers of both releases share a fleet
+ * during an upgrade, so the current code has to read these, and to write the same.
  */
 export const written: Readonly<Record<string, readonly string[]>> = {
   batches: [

@@ -1,5 +1,5 @@
 /**
- * A replica in a process of its own, as `main` starts it, but with one resource: each has a stream that three servers keep,
+ * A replica in its own process, as `main` starts it, but with one resource: each has a stream that three servers store,
  * and a test's machine is small.
  */
 import { readFileSync } from 'node:fs'

@@ -1,7 +1,7 @@
 /**
- * A seeded random schedule of faults over a whole fleet. A single fault lasts until every resource has a publisher again, which
- * is timed; others are two at once, rolling restarts, and compactions while publishers change. The next begins when nothing is
- * left of the last.
+ * A seeded random schedule of faults over a whole fleet. A single fault lasts until every resource has a publisher
+ * again, which is timed; others are two at once, rolling restarts, and compactions while publishers change. The next
+ * begins when no effect of the last remains.
  */
 import { toRevision } from '../../src/engine/model/revision.js'
 import { type Random, randomInteger } from '../../src/support/random.js'
@@ -9,16 +9,16 @@ import type { FaultProxy } from '../support/fault-proxy.js'
 import { pause, until } from '../support/until.js'
 import type { FleetScenario, Replica } from './fleet-scenario.js'
 
-/** Within this, every resource has a publisher, whatever single thing has failed. */
+/** After any single failure, every resource has a publisher within this time. */
 export const PUBLISHER_WITHIN_MS = 20_000
-/** A publisher that is gone is missed when its lease has run out, and its word when an edge has waited for it. */
+/** A missing publisher is noticed when its lease expires, and its missing report when an edge's wait for it ends. */
 const NOTICED_MS = 8_000
 const SLOW_LINK_MS = 200
 
 interface Single {
-  /** Begins it. @returns what ends it. */
+  /** Begins the fault. @returns a function that ends it. */
   begin(s: FleetScenario): Promise<() => Promise<unknown>>
-  /** Nobody can confirm that anything is fresh while it lasts. */
+  /** Nobody can confirm freshness while it lasts. */
   readonly hidesEtcd?: true
 }
 
@@ -132,7 +132,7 @@ const others: Readonly<Record<string, (s: FleetScenario) => Promise<unknown>>> =
   'compactions while publishers change': async (s) => {
     for (let i = 0; i < 2; i++) {
       const publisher = await s.publisher()
-      // What the streams do not have, the next publisher could not read any more: that would be a gap.
+      // Anything missing from the streams would be unreadable for the next publisher: that would be a gap.
       const marked = await s.mark()
       await s.kill(publisher)
       for (let compactions = 0; compactions < 10; compactions++) {
@@ -146,21 +146,21 @@ const others: Readonly<Record<string, (s: FleetScenario) => Promise<unknown>>> =
 
 export interface Injected {
   readonly fault: string
-  /** When every resource had a publisher again; null for what is more than a single fault. */
+  /** When every resource had a publisher again; null unless it is a single fault. */
   readonly publishedAfterMs: number | null
-  /** The resources that had none when it was too late. */
+  /** The resources that had none at the deadline. */
   readonly missing: readonly string[]
 }
 
 export class WholeSchedule {
   readonly #s: FleetScenario
-  /** In the order they began. */
+  /** In the order in which they started. */
   readonly faults: Injected[] = []
   #due: string[] = []
 
   readonly #only: string | null
 
-  /** @param only the one fault that is injected, again and again; all of them when it is not given. */
+  /** @param only the one fault to inject repeatedly. Default: all of them. */
   constructor(s: FleetScenario, only?: string) {
     if (only !== undefined && !(only in singles) && !(only in others)) throw new Error(`no fault is called "${only}"`)
     this.#s = s
@@ -177,7 +177,7 @@ export class WholeSchedule {
     await this.#s.recovered()
   }
 
-  /** Single faults after which a resource was without a publisher for too long. */
+  /** Single faults after which a resource had no publisher for too long. */
   get late(): readonly Injected[] {
     return this.faults.filter(({ publishedAfterMs }) => (publishedAfterMs ?? 0) > PUBLISHER_WITHIN_MS)
   }
@@ -201,7 +201,10 @@ export class WholeSchedule {
     await end()
   }
 
-  /** Measures from `startedMs` until the last moment at which a resource had no publisher; 0 when there was none. */
+  /**
+   * Measures from `startedMs` until the last moment at which a resource had no publisher; 0 when every resource always
+   * had one.
+   */
   async #publishedAfter(startedMs: number, options: { readonly isFresh: boolean }): Promise<Omit<Injected, 'fault'>> {
     let publishedAfterMs = 0
     let missing: readonly string[] | null = null

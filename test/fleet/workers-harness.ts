@@ -1,4 +1,4 @@
-/** A primary and workers in one process, joined by real sockets; the test plays the source, call by call. */
+/** A primary and workers in one process, connected by real sockets; the test plays the source, call by call. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
@@ -36,11 +36,11 @@ export const resource: Resource = {
 
 export interface LimitsHarness extends CountedLimits {
   readonly semaphores: IdentitySemaphores
-  /** Resets told to the primary, by network. */
+  /** Resets reported to the primary, by network. */
   readonly resetsOf: Map<string, number>
 }
 
-/** Limits of a primary: the same slots at each semaphore, no queue. */
+/** Limits of a primary: the same slots for each semaphore, no queue. */
 export function countedLimits({ slots = 1_000, requestsPerSecond = 1e6, clock = systemClock } = {}): LimitsHarness {
   const semaphore = (): FairSemaphore =>
     new FairSemaphore({
@@ -97,14 +97,14 @@ export interface TestWorker {
   readonly socket: Socket
   /** The primary's end of the link. */
   readonly primarySocket: Socket
-  /** Why the primary dropped the worker; null while it has not. */
+  /** Why the primary dropped the worker; null otherwise. */
   readonly dropped: string | null
 }
 
 export interface PrimaryHarness {
   readonly primary: Primary
   readonly feeds: readonly ScriptedFeed[]
-  /** Links a worker that subscribes to `resource`. */
+  /** Connects a worker that subscribes to `resource`. */
   worker(clock?: Clock, options?: Partial<WorkerChannelOptions>): Promise<TestWorker>
 }
 

@@ -1,5 +1,5 @@
 /**
- * Tests of `--workers 2` as its users run it: with processes that are killed, a real etcd, and every guarantee checked
+ * Tests `--workers 2` as its users run it: with processes that are killed, a real etcd, and every guarantee checked
  * over what clients saw.
  */
 import { execFileSync } from 'node:child_process'
@@ -57,7 +57,7 @@ function workersOf({ pid }: ServerProcess): number[] {
   return text.split(' ').filter(Boolean).map(Number)
 }
 
-/** Whether a process has ended; an orphan whose exit code nobody has read has ended, too. */
+/** Whether a process is running; one that has exited but has not been reaped is not. */
 function isRunning(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -66,7 +66,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Returns the process that holds the server's end of a client's connection, as `ss` shows it. */
+/** Returns the number of client connections that the process holds, as `ss` shows them. */
 function connectionsOf(server: ServerProcess, pid: number): number {
   const lines = execFileSync('ss', ['-tnpH', `sport = :${server.port}`], { encoding: 'utf8' }).split('\n')
   return lines.filter((line) => line.includes(`pid=${pid},`)).length
@@ -90,7 +90,7 @@ void t.test('watchers of a killed worker resume on another, lose nothing, and ca
       running.delete(watch)
       if (watch.code !== undefined) codes.add(watch.code)
       if (isOver) return
-      // Retries as a client does: at once, and again until a worker answers.
+      // Retries as a client does: at once, and repeatedly until a worker answers.
       setTimeout(() => {
         const next = recorder.resume(watch, 'event')
         if (next !== null && !isOver) follow(next)
@@ -104,7 +104,7 @@ void t.test('watchers of a killed worker resume on another, lose nothing, and ca
 
   const before = workersOf(server)
   t.equal(before.length, WORKERS)
-  // The kernel shares the connections out: a busy worker accepts fewer.
+  // The kernel distributes the connections: a busy worker accepts fewer.
   const held = before.map((pid) => connectionsOf(server, pid))
   t.ok(held.reduce((sum, count) => sum + count, 0) >= WATCHERS, `the workers hold ${held.join(' and ')} connections`)
   t.equal(connectionsOf(server, server.pid), 0, 'the primary holds none')
@@ -177,7 +177,7 @@ void t.test('a page token of one worker is accepted by the other, and by one sta
       await delay(5)
     }
   })()
-  // Each page uses a connection of its own, so the workers take turns.
+  // Each page uses its own connection, so the workers alternate.
   for (let i = 0; i < 3; i++) await recorder.list({ target: pods, limit: 31 })
   const url = `${server.url}/api/v1/pods?limit=150`
   const page = (await (await fetch(url)).json()) as { metadata: { continue: string; resourceVersion: string } }
@@ -252,7 +252,7 @@ void t.test('workers do not outlive a primary that is killed', async (t) => {
 
 void t.test('the embedded store is the primary\u2019s, and every worker shows it', async (t) => {
   const server = await startServer(t, { flags: ['--workers', '3'], ready: false })
-  // Until the workers listen, and when all of them have died, nothing holds it.
+  // Nothing reserves it before the workers listen and after all of them have died.
   t.ok(server.port < 30_000, 'its port is none that the system gives to others')
   await until(async () => total(await server.metrics(), 'distributary_workers') === 3, 'three workers')
   const revisionOf = async (): Promise<number> => {

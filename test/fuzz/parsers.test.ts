@@ -1,6 +1,6 @@
 /**
- * Every parser of what clients and etcd say, under a seeded generator: it takes the text or refuses it with the error its
- * callers know, it ends, and twice the text takes about twice the time.
+ * Every parser of input from clients and etcd, with a seeded generator: it accepts the text or rejects it with the
+ * error that its callers expect, it terminates, and twice the text takes about twice the time.
  */
 import t from 'tap'
 import { scanObject } from '../../src/kubernetes/codec/json-scan.js'
@@ -32,18 +32,18 @@ const CASES = 3_000
 const LONGEST_MS = 10_000
 
 interface Subject {
-  /** Pieces that mean something to the parser: what is random alone never gets past the first character. */
+  /** Tokens that mean something to the parser: purely random text never gets past the first character. */
   readonly pieces: readonly string[]
-  /** @throws only what `isKnown` knows. */
+  /** @throws only what `isKnown` recognizes. */
   readonly parse: (text: string) => unknown
   readonly isKnown: (error: unknown) => boolean
-  /** A valid sample that is damaged here and there, for formats that random input never hits. */
+  /** A valid sample to mutate, for formats that random input never produces. */
   readonly sample?: string
-  /** The operator's own, read once: its time may grow as it likes. */
+  /** Operator input, parsed once: its time may grow in any way. */
   readonly isOurs?: true
 }
 
-/** A refusal that a client can be told, and none of our own making. */
+/** A client error, not a mistake of our own. */
 const isRefusal = (error: unknown): boolean => error instanceof StatusError && error.code >= 400 && error.code < 500
 const isCodecError = (error: unknown): boolean => error instanceof CodecError
 const bytesOf = (text: string): Buffer => Buffer.from(text, 'latin1')
@@ -232,7 +232,7 @@ function generate(random: Random, pieces: readonly string[]): string {
   return text
 }
 
-/** A few places of it are changed, left out, or doubled. */
+/** Changes, removes or doubles a few places. */
 function damage(random: Random, sample: string, pieces: readonly string[]): string {
   let text = sample
   for (let changes = randomInteger(random, 0, 3); changes > 0; changes--) {
@@ -289,7 +289,7 @@ for (const [name, { pieces, parse, isKnown, sample, isOurs }] of Object.entries(
     for (const piece of [...pieces, pieces.slice(0, 4).join('')]) {
       const short = time(piece.repeat(4_000))
       const long = time(piece.repeat(64_000))
-      // Sixteen times the length; the square would be 256 times, and what is over in no time is not looked at.
+      // Sixteen times the length; quadratic time would be 256 times. Very short times are not compared.
       if (long > 100) t.ok(long < short * 80, `${JSON.stringify(piece.slice(0, 20))}: ${short} ms, then ${long} ms`)
     }
     t.pass('looked at every piece')

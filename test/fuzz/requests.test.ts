@@ -1,6 +1,6 @@
 /**
- * Random requests against a whole server: every answer is one that the contract names, in time, and the server goes on.
- * Half of them are well-formed requests for what is not there, half break HTTP itself.
+ * Random requests to a whole server: every answer is one that the contract names, in time, and the server keeps
+ * running. Half of them are well-formed requests for missing things, half break HTTP itself.
  */
 import { connect } from 'node:net'
 import t from 'tap'
@@ -35,7 +35,7 @@ const headers: readonly (readonly [string, readonly string[]])[] = [
   ['User-Agent', ['curl/8', 'Mozilla/5.0', 'kubectl/v1.32']],
 ]
 
-/** 501 and 505 are HTTP's own, for what is no request of ours; 503 and 504 the contract names. */
+/** 501 and 505 are HTTP's own, for malformed requests; 503 and 504 are in the contract. */
 const NAMED = new Set([501, 503, 504, 505])
 
 for (const seed of testSeeds(1)) {
@@ -73,7 +73,7 @@ function randomRequest(random: Random): string {
     { length: randomInteger(random, 0, 4) },
     () => `${pick(random, parameters)}=${encodeSome(random, pick(random, values))}`,
   )
-  // Whatever is a watch ends by itself.
+  // Every watch ends on its own.
   const target = `${path}?${[...query, 'timeoutSeconds=1'].join('&')}`
   const lines = Array.from({ length: randomInteger(random, 0, 4) }, () => {
     const [name, options] = pick(random, headers)
@@ -89,7 +89,7 @@ function encodeSome(random: Random, value: string): string {
   return random.next() < 0.8 ? encodeURIComponent(value) : value.replaceAll(' ', '+')
 }
 
-/** @returns the status; 0 when the connection was ended without one, -1 when nothing came at all. */
+/** @returns the status; 0 when the connection was closed without one, -1 when nothing came at all. */
 function ask({ port }: AppHarness, text: string): Promise<number> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1')
@@ -109,7 +109,7 @@ function ask({ port }: AppHarness, text: string): Promise<number> {
     socket.on('error', () => done(0))
     socket.on('close', () => done(0))
     socket.write(Buffer.from(text, 'latin1'))
-    // A body that was announced and never comes is the client's own waiting.
+    // When an announced body never comes, the client itself is waiting.
     socket.end()
   })
 }

@@ -1,6 +1,6 @@
 /**
- * Aged: an answer from a cache lacks nothing of its scope that was acknowledged long before it was asked for: by more than
- * the age that it states, and two seconds, for which an etcd that has just fallen silent may go unnoticed.
+ * Aged: an answer from a cache lacks no write of its scope that was acknowledged earlier than the stated age before the
+ * request, allowing two seconds in which an etcd that has just fallen silent may go unnoticed.
  */
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
 import { newestBefore } from './fresh.js'
@@ -14,7 +14,7 @@ export function aged(history: RecordedHistory, reference: ReferenceHistory): Vio
   for (const { name, scope, asked, revision, requestedAtMs, statedAgeMs } of history.lists) {
     if (asked.kind !== 'not-older-than') continue
     const bound = newestBefore(writes, requestedAtMs - statedAgeMs - TOLERANCE_MS)
-    // A write of something else need not have moved the cache.
+    // A write outside the scope need not have advanced the cache.
     const [missing] = bound > revision ? reference.expectedEvents(scope, revision, bound) : []
     if (missing === undefined) continue
     const message = `is at ${revision}, says that it is ${statedAgeMs} ms old, and lacks ${missing.revision}`

@@ -1,9 +1,9 @@
 /**
- * Atomic: the events of one revision come in one run, all of them, with nothing in between.
+ * Atomic: all the events of one revision arrive consecutively, with nothing in between.
  *
- * A stream that is cut, or still runs, may end inside a revision: only its last one. A client that resumes there loses the
- * rest of it, which is in the dialect and not in the server, so each stream is judged from its own start. A stream that the
- * server ended (a clean EOF, an ERROR) must have ended on a boundary.
+ * A stream that was cut, or still runs, may end inside its last revision. A client that resumes there loses the rest of
+ * that revision, which is due to the dialect and not to the server, so each stream is checked from its own start. A
+ * stream that the server ended (a clean EOF, an ERROR) must have ended on a boundary.
  */
 import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import type { ObjectItem, RecordedHistory, ReferenceHistory, Scope } from '../support/history.js'

@@ -1,6 +1,6 @@
 /**
- * Bookmarkable: when a bookmark at R arrives, everything at or before R has arrived, and nothing of it comes later. The mark
- * that ends an initial state is one too.
+ * Bookmarkable: when a bookmark at R arrives, everything at or before R has arrived, and nothing at or before R
+ * follows. The mark at the end of an initial state is also such a bookmark.
  */
 import { toRevision, ZERO_REVISION } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'

@@ -1,6 +1,6 @@
 /**
  * Convergent: whatever went wrong before, what is served equals what etcd holds. Every list is the state at its own
- * revision, and, when all has been quiet, every watch that still runs has come to the revision at which it went quiet.
+ * revision and, once writes have stopped, every running watch has reached the last revision.
  */
 import type { Revision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'

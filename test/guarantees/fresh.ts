@@ -1,6 +1,6 @@
 /**
- * Fresh: a consistent list, or a watch whose initial state was asked to be consistent, is never older than a write that had
- * returned before it was asked for; one not older than N is at N or later; one at exactly N is at N.
+ * Fresh: a consistent list, or a watch with a consistent initial state, is never older than a write that had returned
+ * before the request; one not older than N is at N or later; one at exactly N is at N.
  */
 import { type Revision, ZERO_REVISION } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory, WriteRecord } from '../support/history.js'
@@ -32,7 +32,7 @@ export function fresh(history: RecordedHistory, reference: ReferenceHistory): Vi
   return violations
 }
 
-/** Returns the highest revision of a write that had returned; 0 without one. @param sortedWrites by their return. */
+/** Returns the highest revision of the writes that had returned; 0 without any. @param sortedWrites by their return. */
 export function newestBefore(sortedWrites: readonly WriteRecord[], atMs: number): Revision {
   let newest = ZERO_REVISION
   for (const { revision, returnedAtMs } of sortedWrites) {

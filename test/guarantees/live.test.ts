@@ -1,7 +1,7 @@
 /**
- * The whole server over the embedded store, under a seeded random schedule: writes of one and of many keys, watchers that
- * come, go, stop reading and resume too early or too late, an upstream that is cut, stalled and compacted. Whatever the
- * schedule, every stream and every list has to satisfy every guarantee.
+ * The whole server over the embedded store, under a seeded random schedule: writes of one and of many keys, watchers
+ * that come, go, stop reading and resume too early or too late, an upstream that is cut, stalled and compacted.
+ * Whatever the schedule, every stream and every list must satisfy every guarantee.
  */
 import t, { type Test } from 'tap'
 import { type Batch, keyFromText } from '../../src/engine/model/event.js'
@@ -75,7 +75,7 @@ for (const seed of testSeeds(2)) {
       [],
     )
     const codes = new Set(history.watches.flatMap(({ code }) => code ?? []))
-    // Too old; and too new, when the upstream was held for longer than a consistent start waits.
+    // Too old; or too new, when the upstream was stalled for longer than a consistent start waits.
     t.same(
       [...codes].filter((code) => code !== 410 && code !== 504),
       [],
@@ -86,7 +86,7 @@ for (const seed of testSeeds(2)) {
 
 type Fault = (handlers: WatchHandlers) => WatchHandlers
 
-/** Does what etcd did (#15220): says that all is told, and then tells more. */
+/** Does what etcd did (#15220): reports progress, then sends an earlier event. */
 const earlyProgress: Fault = (handlers) => ({
   ...handlers,
   onBatches(batches) {
@@ -96,7 +96,7 @@ const earlyProgress: Fault = (handlers) => ({
   },
 })
 
-/** Faults that a feed could have, and the guarantees that each of them breaks. */
+/** Faults that a feed could have, and the guarantees that each of them violates. */
 const faults: Record<string, Fault> = {
   'skips a revision now and then': (handlers) => ({
     ...handlers,
@@ -125,7 +125,7 @@ void t.test('no watcher silently loses an event that follows progress covering i
   t.same(ends, ['error 410', 'error 410'], 'everybody is told to start afresh')
 })
 
-/** Two watches of a server whose watch of the pods is broken, while 150 revisions are written. */
+/** Two watches of a server whose watch of the pods is broken, during 150 revisions. */
 async function judged(t: Test, breakHandlers: Fault) {
   const embedded = createEmbeddedUpstream()
   const upstream: Upstream = {
@@ -187,7 +187,7 @@ class Schedule {
     else await new Promise((resolve) => setTimeout(resolve, randomInteger(this.#random, 0, 15)))
   }
 
-  /** Lets everything through that is held up, and waits until every running watch has been told of the last revision. */
+  /** Releases everything that is stalled, and waits until every running watch has received the last revision. */
   async settle(): Promise<{ batches: readonly Batch[]; writes: readonly WriteRecord[]; last: Revision }> {
     this.#h.upstream.releaseDelivery()
     for (const watch of this.#paused) watch.unpause()
@@ -195,7 +195,7 @@ class Schedule {
     const last = this.#h.upstream.revision
     await Promise.all(this.#lists)
     await this.#listOnceItAnswers()
-    // A watch that started in the future is not told before; one that started here gets a bookmark.
+    // A watch that started in the future receives nothing before that; one that started here gets a bookmark.
     const running = this.#recorder.watches.filter(
       ({ end, request }) => end === 'open' && !(Number(request.resourceVersion) > last),
     )
@@ -214,7 +214,7 @@ class Schedule {
     return { batches: this.#batches, writes: this.#writes, last }
   }
 
-  /** After a dozen cuts in a few seconds the feed waits for longer between attempts than a consistent read waits for it. */
+  /** After a dozen cuts in a few seconds, the feed's retry interval exceeds the time that a consistent read waits. */
   async #listOnceItAnswers(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -242,7 +242,7 @@ class Schedule {
     this.#commit(operations)
   }
 
-  /** One revision of which every watch is told, whatever it selects. */
+  /** One revision that every watch receives, whatever it selects. */
   #writeToAll(): void {
     const note = String(randomInteger(this.#random, 0, 1e9))
     const pods = { 'last-web': { app: 'web', nodeName: 'n1' }, 'last-api': { app: 'api', nodeName: 'n2' } }
@@ -261,7 +261,7 @@ class Schedule {
     this.#writes.push({ revision: batch.revision, returnedAtMs: performance.now() })
   }
 
-  /** A new watch, or an ended one again; as many at once as are good for a test. */
+  /** A new watch, or an ended one resumed; up to the number that suits a test. */
   #watch(): void {
     const open = this.#recorder.watches.filter(({ end }) => end === 'open')
     if (open.length >= watchersAtOnce) return
@@ -315,7 +315,7 @@ class Schedule {
               ? { ...scope, limit }
               : { ...scope, resourceVersion: revision, resourceVersionMatch: 'Exact' as const }
     const list = this.#recorder.list(request).catch((error: unknown) => {
-      // Compacted meanwhile, or held up for too long: an honest answer. Anything else is not.
+      // Compacted meanwhile, or stalled for too long: correct answers. Anything else is a failure.
       if (!(error instanceof ListError) || ![410, 429, 504].includes(error.status)) throw error
     })
     this.#lists.push(list)

@@ -1,8 +1,8 @@
 /**
- * Reliable: nothing is missing between two received events, and nothing came that did not happen.
+ * Reliable: nothing is missing between two received events, and nothing was received that did not happen.
  *
- * An initial state is exactly the state at its revision. A whole revision that is missing is reported here, a part of one
- * by `atomic`; what is missing between a resume point and the first event by `resumable`.
+ * An initial state is exactly the state at its revision. A revision missing as a whole is reported here, part of one by
+ * `atomic`; what is missing between a resume point and the first event by `resumable`.
  */
 import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'

@@ -1,6 +1,6 @@
 /**
- * Resumable: after resuming at R the first event is the first matching one after R; nothing at or before R comes again.
- * No client is told that etcd has never had a revision that a write had returned before it asked.
+ * Resumable: after resuming at R the first event is the first matching one after R; nothing at or before R is repeated.
+ * No client is told that etcd never had a revision whose write had returned before the request.
  */
 import { toRevision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'

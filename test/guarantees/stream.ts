@@ -12,21 +12,21 @@ import type { ListItem, ObjectItem, ReferenceHistory, Scope, WatchItem, WatchRec
 
 export interface Stream {
   readonly watch: WatchRecord
-  /** Null when the watch asked for none. */
+  /** Null when the watch requested none. */
   readonly initial: readonly ObjectItem[] | null
-  /** The initial state came to its end, so that the revision after which `live` goes on is known. */
+  /** The initial state is complete, so that the revision from which `live` continues is known. */
   readonly isInitialComplete: boolean
-  /** Everything at or before it is in the initial state, or was had earlier. Null when it cannot be known. */
+  /** Everything at or before it is in the initial state, or was received earlier. Null when it cannot be known. */
   readonly afterRevision: Revision | null
-  /** The end mark, which is a bookmark, is the first of them. */
+  /** The first of them is the end mark, which is a bookmark. */
   readonly live: readonly WatchItem[]
-  /** The revision from which on nothing is promised to be whole: the last one seen, where the stream was cut or runs. */
+  /** The revision from which completeness is no longer promised: the last one seen, if the stream was cut or still runs. */
   readonly isTailOpen: boolean
 }
 
 const known = new WeakMap<WatchRecord, { readonly reference: ReferenceHistory; readonly stream: Stream }>()
 
-/** Worked out once: the validators all ask for it. */
+/** Computed once, since all validators need it. */
 export function streamOf(watch: WatchRecord, reference: ReferenceHistory): Stream {
   const before = known.get(watch)
   if (before?.reference === reference) return before.stream
@@ -54,7 +54,7 @@ function cut(watch: WatchRecord, reference: ReferenceHistory): Stream {
     }
   }
   const border = findBorder(watch, reference)
-  // Unexplained, it may be the beginning of a state that was cut off: then there is nothing but ADDED.
+  // If unexplained, it may be the beginning of a state that was cut off: then there is nothing but ADDED.
   const isCutOff = border === null && items.every(({ type }) => type === 'ADDED')
   const count = border?.count ?? (isCutOff ? items.length : 0)
   return {
@@ -66,7 +66,7 @@ function cut(watch: WatchRecord, reference: ReferenceHistory): Stream {
   }
 }
 
-/** Whether a set of received objects is exactly a state. Projections compare by revision alone. */
+/** The differences between a set of received objects and a state. Projections are compared only by revision. */
 export function differences(received: readonly ListItem[], state: ReadonlyMap<string, ListItem>): string[] {
   const found: string[] = []
   const seen = new Set<string>()
@@ -83,7 +83,7 @@ export function differences(received: readonly ListItem[], state: ReadonlyMap<st
   return found
 }
 
-/** One line for an event, the same for a received and an expected one when they agree. */
+/** One line for an event, equal for a received and an expected one that agree. */
 export function describeItem(item: ObjectItem, withFingerprint: boolean): string {
   return `${item.type} ${item.id}@${item.revision}${withFingerprint ? ` ${item.fingerprint}` : ''}`
 }
@@ -92,7 +92,7 @@ export function isObject(item: WatchItem): item is ObjectItem {
   return item.type !== 'BOOKMARK'
 }
 
-/** The longest beginning of ADDED items that is the state at some revision before the next item. */
+/** The longest prefix of ADDED items that is the state at some revision before the next item. */
 function findBorder(
   { items, scope }: WatchRecord,
   reference: ReferenceHistory,
@@ -103,7 +103,7 @@ function findBorder(
     const next = items[count]
     const initial = items.slice(0, count).filter(isObject)
     const newest = Math.max(reference.firstRevision, ...initial.map(({ revision }) => revision))
-    // Nothing relevant happened between the state and the next item, or it would have come before that.
+    // Nothing relevant happened between the state and the next item; otherwise it would have come before that.
     const revisions =
       next === undefined
         ? [newest, ...revisionsAfter(reference, scope, newest)]

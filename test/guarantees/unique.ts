@@ -1,4 +1,4 @@
-/** Unique: no version of an object comes twice in one stream, its initial state included. */
+/** Unique: no version of an object occurs twice in one stream, including its initial state. */
 import type { RecordedHistory } from '../support/history.js'
 import { isObject } from './stream.js'
 import { Violation } from './violation.js'

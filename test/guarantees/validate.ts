@@ -1,4 +1,4 @@
-/** All guarantees at once: what every integration, fault and soak test ends with. */
+/** All guarantees at once: the last step of every integration, fault and soak test. */
 import type { Test } from 'tap'
 import type { Revision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
@@ -14,7 +14,7 @@ import { unique } from './unique.js'
 import type { Violation } from './violation.js'
 
 export interface ValidateOptions {
-  /** Everything up to here was written, and the watches that still run were given the time to get it. */
+  /** Everything up to this revision was written, and the running watches had time to receive it. */
   readonly settledRevision?: Revision
 }
 

@@ -1,4 +1,4 @@
-/** The validators are tested too: a good history passes all of them, and each way to break one is caught by its name. */
+/** Tests the validators: a good history passes all of them, and each kind of violation is detected by name. */
 import t from 'tap'
 import { keyFromText } from '../../src/engine/model/event.js'
 import { type Revision, toRevision } from '../../src/engine/model/revision.js'
@@ -61,7 +61,7 @@ const bookmark = (revision: number, isInitialEventsEnd = false): BookmarkItem =>
   isInitialEventsEnd,
 })
 
-/** The items of a faultless stream in (from, through]. */
+/** The items of a correct stream in (from, through]. */
 function events(from: number, through: number, scope = everything): ObjectItem[] {
   return reference.expectedEvents(scope, rev(from), rev(through))
 }
@@ -300,7 +300,7 @@ void t.test('when all is quiet, a running watch has everything', async (t) => {
   )
 })
 
-/** A fault that a server under test could have, done to a faultless stream. */
+/** A fault that a server under test could have, applied to a correct stream. */
 type Mutation = (items: readonly WatchItem[], at: number) => readonly WatchItem[]
 const mutations: Record<string, Mutation> = {
   'drops an item': (items, at) => items.toSpliced(at, 1),
@@ -340,7 +340,7 @@ for (const seed of testSeeds(3)) {
         if (wrong.length > 0) t.same(wrong.map(String), [], `faultless from ${from} to ${through}`)
         if (start.kind !== 'after') continue
         for (const [name, mutate] of Object.entries(mutations)) {
-          // The last revision of a running stream may be missing in part: it may not have come yet.
+          // The last revision of a running stream may be incomplete: the rest may not have arrived yet.
           const whole = faultless.filter(({ revision }) => revision < (faultless.at(-1)?.revision ?? 0)).length
           if (whole < 2) continue
           const at = randomInteger(random, 1, whole - 1)

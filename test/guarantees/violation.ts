@@ -1,6 +1,6 @@
 import type { Revision } from '../../src/engine/model/revision.js'
 
-/** One name per guarantee of `src/SPEC.md`: what a broken one is reported as. */
+/** One name per guarantee of `src/SPEC.md`, used to report violations. */
 export type Guarantee =
   | 'ordered'
   | 'unique'
@@ -17,7 +17,7 @@ export class Violation extends Error {
 
   /**
    * @param where the watch or list that saw it.
-   * @param missing the revision of which something did not come, where it is that.
+   * @param missing the revision of a missing event, for violations of that kind.
    */
   constructor(
     readonly guarantee: Guarantee,

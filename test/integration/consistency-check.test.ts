@@ -1,5 +1,5 @@
 /**
- * Tests that a cache which differs from etcd is found, reported, counted and rebuilt, and that a correct one is left
+ * Tests that a cache that differs from etcd is detected, reported, counted and rebuilt, and that a correct one is left
  * alone.
  */
 import { readFileSync } from 'node:fs'
@@ -15,13 +15,13 @@ import { startServer, total } from '../support/server-process.js'
 import { ends, pods, type Scenario, startScenario } from '../fault/scenario.js'
 import { withWatch } from '../support/with-watch.js'
 
-/** A server whose watch of the pods receives what `corrupt` makes of the events. */
+/** A server whose watch of the pods receives events altered by `corrupt`. */
 async function corrupted(t: Test, corrupt: (keyValue: KeyValue) => KeyValue | null): Promise<Scenario> {
   let watches = 0
   return await startScenario(t, {
     wrap: (upstream) =>
       withWatch(upstream, (options, handlers) => {
-        // Only the first read is corrupted, so that the cache is rebuilt without a fault.
+        // Only the first read is corrupted, so that the rebuilt cache is correct.
         const isBroken = options.prefix === pods.prefix && ++watches === 1
         return upstream.watch(options, isBroken ? broken(handlers) : handlers)
       }),

@@ -1,7 +1,7 @@
 /**
- * The credential files that `rotation.test.ts` does not hold, because they exclude those that it does: keys of NATS,
- * authorities of aggregated API servers, the policy. Each is replaced while a server runs that was started with it. The
- * last test asks that every option that names a file has such a test, or a reason to have none.
+ * The credential files that `rotation.test.ts` cannot cover, because they exclude those that it does: NATS keys,
+ * authorities of aggregated API servers, the policy. Each is replaced under a running server. The last test checks that
+ * every option that names a file has such a test, or a reason to have none.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -37,7 +37,7 @@ const UNLIMITED = Object.fromEntries(
   ].map((limit) => [limit, -1]),
 )
 
-/** A token of NATS (version 2), signed by `by`. */
+/** A NATS token (version 2), signed by `by`. */
 function natsToken(by: Secret, subject: Secret, type: 'operator' | 'account' | 'user', claims: object): string {
   const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
   const nats = { type, version: 2, ...claims }
@@ -49,12 +49,12 @@ function natsToken(by: Secret, subject: Secret, type: 'operator' | 'account' | '
 
 const seedOf = (user: Secret): string => Buffer.from(user.getSeed()).toString()
 
-/** How NATS knows its one user, and what that user shows. */
+/** How NATS authenticates its one user, and what that user presents. */
 interface Scheme {
   readonly flag: string
   /** The content of the file. */
   readonly shown: (user: Secret) => string
-  /** The configuration of a NATS server that lets in this user and no other. */
+  /** The configuration of a NATS server that admits this user and no other. */
   readonly config: (allowed: Secret, revoked: readonly Secret[]) => string
 }
 
@@ -90,7 +90,7 @@ function tokenScheme(): Scheme {
   }
 }
 
-/** Which pods a server lists from its cache. */
+/** The pods that a server lists from its cache. */
 async function podsOf(server: ServerProcess): Promise<readonly string[]> {
   const answer = await fetch(`${server.url}/api/v1/pods?resourceVersion=0`)
   const { items = [] } = (await answer.json()) as { items?: readonly { metadata: { name: string } }[] }
@@ -129,7 +129,7 @@ for (const { flag, shown, config } of [keyScheme(), tokenScheme()]) {
     await nats.restart(config(second, [first]))
     await arrives('after')
 
-    // The other way round: NATS is first, and the file follows.
+    // The other way round: NATS changes first, and the file follows.
     await nats.restart(config(first, [second]))
     folder.write('secret', shown(first))
     await arrives('back')

@@ -1,6 +1,6 @@
 /**
- * A resource that is left out (`--resource=-events`), because its objects are in another etcd: what this server knows of it
- * would be empty, and wrong. It is unknown here, or the API server behind `--passthrough` answers for it.
+ * A resource that is excluded (`--resource=-events`), because its objects are in another etcd: this server would see an
+ * empty list, and that would be wrong. It is unknown here, or the API server behind `--passthrough` answers for it.
  */
 import t from 'tap'
 import { startApiServer } from '../support/api-server-stand-in.js'

@@ -1,6 +1,4 @@
-/**
- * The project's main purpose, end to end: a real etcd, the server in a process of its own, kubectl and many watchers.
- */
+/** The project's main purpose, end to end: a real etcd, the server in its own process, kubectl and many watchers. */
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'

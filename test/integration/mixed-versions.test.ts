@@ -1,6 +1,6 @@
 /**
- * The last release and this one in one fleet: each reads what the other writes. Where the bytes are the same, both
- * directions are proven at once; what this release adds is in JSON, whose unknown fields the last release ignores.
+ * The last release and this one in one fleet: each reads what the other writes. Where the bytes are the same, that
+ * covers both directions; what this release adds is JSON, whose unknown fields the last release ignores.
  */
 import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../src/fleet/nats/message.js'

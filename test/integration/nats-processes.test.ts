@@ -1,7 +1,6 @@
 /**
- * A fleet of processes while its parts are killed, stopped and cut off one after the other: watchers hop between
- * replicas, and what they saw together satisfies every guarantee. No replica loses history, so no watcher has to start
- * afresh.
+ * A fleet of processes whose parts are killed, stopped and cut off one after another: watchers hop between replicas,
+ * and what they saw together satisfies every guarantee. No replica loses history, so no watcher has to start over.
  */
 import t from 'tap'
 import { startFleet } from '../fleet/fleet-scenario.js'

@@ -1,6 +1,6 @@
 /**
- * Whole servers over NATS, as clients meet them: reads that need more than the replica has, tokens of another replica, what
- * a replica says of its own age, roles, and several processes behind one port.
+ * Whole servers over NATS, as clients see them: reads that need more than the replica has, tokens from another replica,
+ * the age that a replica states, roles, and several processes behind one port.
  */
 import { once } from 'node:events'
 import http from 'node:http'
@@ -63,14 +63,14 @@ async function list(url: string, query = ''): Promise<{ status: number; headers:
   return { status: response.status, headers: response.headers, body: (await response.json()) as PodList }
 }
 
-/** Asks again while there is no publisher: on a machine that is slow enough its lease runs out, and then nobody can know. */
+/** Retries while there is no publisher: on a very slow machine its lease expires, and then nobody can know. */
 async function listOnceKnown(url: string, query = ''): Promise<Awaited<ReturnType<typeof list>>> {
   let answer = await list(url, query)
   await until(async () => answer.status !== 504 || (answer = await list(url, query)).status !== 504, `a list of ${url}`)
   return answer
 }
 
-/** Every replica ends a watch from a revision that etcd has never had. */
+/** Every replica ends a watch from a revision that etcd never had. */
 async function assertDenied(t: Test, replicas: readonly AppHarness[], revision: number): Promise<void> {
   const path = `${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=${revision}`
   const watches = await Promise.all(replicas.map(({ url }) => hold(url, 'HTTP/1.1', path)))
@@ -100,7 +100,7 @@ void t.test(
         t.equal(status, 200)
         t.ok(Number(body.metadata.resourceVersion) >= Number(written) && names(body).includes(`c${i}`))
       }
-      // A write under another prefix moves etcd's revision, which the answer must have.
+      // A write under another prefix advances etcd's revision, which the answer must have.
       etcd.commit([{ type: 'put', key: '/registry/nodes/n' as never, value: Buffer.from(JSON.stringify(pod('n'))) }])
       t.ok(Number((await listOnceKnown(edge.url)).body.metadata.resourceVersion) >= etcd.revision)
     })
@@ -163,7 +163,7 @@ void t.test(
         [candidate, edge, behind].map(({ url }) => hold(url, 'HTTP/1.1', `${PODS}?watch=1&resourceVersion=${written}`)),
       )
       for (const watch of watches) t.teardown(() => watch.close())
-      // Each replica that denied the revision would have done so before it denies a later one.
+      // A replica that denies the revision would have done so before it denies a later one.
       await assertDenied(t, [candidate, edge, behind], etcd.revision + 1_000)
       put(etcd, 'after')
       etcd.releaseDelivery(prefix)
@@ -242,7 +242,7 @@ void t.test(
     const most = (): number => Math.ceil((performance.now() - lastFresh) / 1_000) + 2
     t.ok((await saidAge(edge))! <= most())
     await untilAge(edge, (age) => (age ?? 0) >= 4)
-    // A server that was stopped delivers its own heartbeats, and no status of the publisher.
+    // After a stop, the server delivers its own heartbeats, but no status of the publisher.
     await nats.kill('SIGSTOP')
     await new Promise((resolve) => setTimeout(resolve, 500))
     await nats.kill('SIGCONT')
@@ -351,7 +351,7 @@ void t.test('a publisher that repeatedly starts and soon ends logs the reason on
   }
   const nothing = (): void => {}
   await startApp(t, {
-    // The stream takes all that NATS may store, and there is no room for its snapshots.
+    // The stream takes up all that NATS may store, and leaves no room for its snapshots.
     flags: [
       '--nats-servers',
       nats.url,

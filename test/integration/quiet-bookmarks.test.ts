@@ -1,4 +1,4 @@
-/** A quiet resource's bookmarks outlast a compaction and a restart: what its informers hold can be resumed at. */
+/** A quiet resource's bookmarks survive a compaction and a restart: its informers can resume. */
 import { once } from 'node:events'
 import { type IncomingMessage, get } from 'node:http'
 import t, { type Test } from 'tap'
@@ -21,7 +21,7 @@ async function watch(t: Test, url: string, resourceVersion: number): Promise<Eve
 void t.test(
   'after writes elsewhere and a compaction at the head, a fresh server continues at the last bookmark',
   async (t) => {
-    // By itself, etcd reports progress every ten minutes unless it is configured otherwise.
+    // etcd reports progress every ten minutes unless it is configured otherwise.
     const etcd = createEmbeddedUpstream({ progressIntervalMs: 600_000 })
     const write = (i: number): void => {
       const key = keyFromText(`/registry/pods/default/p${i}`)

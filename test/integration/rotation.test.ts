@@ -1,11 +1,11 @@
 /**
  * Every credential of a server is replaced while clients watch and read, as an administrator would: first the new
- * authority is trusted beside the old one, then each certificate, key, token and password is replaced, then those behind the
- * server do the same, and at last the old authority is trusted no longer. Watches go on and no read fails. Only those who
- * still come with an old credential are refused, and their watches end with 401.
+ * authority is trusted along with the old one, then each certificate, key, token and password is replaced, then those
+ * of the servers behind, and finally the old authority is no longer trusted. Watches continue and no read fails. Only
+ * clients with an old credential are rejected, and their watches end with 401.
  *
- * The server reads a real etcd (TLS, user and password) and publishes to a real NATS (TLS, user and password). An edge is fed
- * from there, and another server is fed by the first (`--upstream`, `--kubeconfig`).
+ * The server reads a real etcd (TLS, user and password) and publishes to a real NATS (TLS, user and password). An edge
+ * is fed from there, and another server is fed by the first (`--upstream`, `--kubeconfig`).
  */
 import { execFileSync } from 'node:child_process'
 import { get as getPlain, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -32,10 +32,10 @@ const DAY_MS = 86_400_000
 const LOOPBACK = { altNames: ['127.0.0.1', 'localhost'] }
 const OLD = issue('old authority', undefined, { notAfter: Date.now() + 9 * DAY_MS })
 const NEW = issue('new authority', undefined, { notAfter: Date.now() + 9 * DAY_MS })
-/** What a client trusts that has heard of both. */
+/** The trust of a client that knows both. */
 const BOTH = `${OLD.cert}${NEW.cert}`
 
-/** When the certificates of each authority end: the metric has to follow. */
+/** When the certificates of each authority expire: the metric has to follow. */
 const ends = new Map([
   [OLD, Math.floor(Date.now() / 1_000) + 3 * 86_400],
   [NEW, Math.floor(Date.now() / 1_000) + 7 * 86_400],
@@ -43,7 +43,7 @@ const ends = new Map([
 const leaf = (name: string, by: IssuedCertificate, more: Parameters<typeof issue>[2] = {}): IssuedCertificate =>
   issue(name, by, { ...more, notAfter: ends.get(by)! * 1_000 })
 
-/** What the server behind (`--passthrough`) says it serves. */
+/** The discovery document of the server behind (`--passthrough`). */
 const DISCOVERY: Readonly<Record<string, object>> = {
   '/api': { kind: 'APIVersions', versions: ['v1'] },
   '/apis': { kind: 'APIGroupList', apiVersion: 'v1', groups: [] },
@@ -55,7 +55,10 @@ const DISCOVERY: Readonly<Record<string, object>> = {
   },
 }
 
-/** An HTTPS server that demands a client certificate; how it is known and whom it trusts changes while it runs. */
+/**
+ * An HTTPS server that requires a client certificate; its own certificate and the authority that it trusts change while
+ * it runs.
+ */
 async function standIn(t: Test, answer: (request: IncomingMessage, body: string, from: string) => unknown) {
   const contextOf = (by: IssuedCertificate, trusted: string) => {
     const { cert, key } = leaf('localhost', by, LOOPBACK)
@@ -78,7 +81,7 @@ async function standIn(t: Test, answer: (request: IncomingMessage, body: string,
   })
   return {
     url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    /** From its next connection on it is known by the new authority and trusts no other. */
+    /** From the next connection on it uses and trusts only the new authority. */
     rotate: (): void => {
       server.setSecureContext(contextOf(NEW, NEW.cert))
       server.closeIdleConnections()
@@ -86,7 +89,7 @@ async function standIn(t: Test, answer: (request: IncomingMessage, body: string,
   }
 }
 
-/** Watches the pods; what it has seen, and how it ended. */
+/** Watches the pods, and records the events and how it ended. */
 class Watch {
   readonly seen = new Set<string>()
   end: string | null = null
@@ -126,7 +129,7 @@ interface Answer {
   readonly text: string
 }
 
-/** One request over a connection of its own. @throws Error when there is no answer. */
+/** Sends one request on its own connection. @throws Error when there is no answer. */
 async function ask(url: string, path: string, options: RequestOptions = {}): Promise<Answer> {
   return await new Promise((resolve, reject) => {
     get(new URL(path, url), { agent: false, ca: BOTH, ...options }, (response) => {
@@ -138,7 +141,7 @@ async function ask(url: string, path: string, options: RequestOptions = {}): Pro
   })
 }
 
-/** Reads from the cache without a pause; what is not answered with 200 is kept. */
+/** Reads from the cache continuously, and records answers other than 200. */
 function readOn(server: ServerProcess, name: string, options: () => RequestOptions) {
   const state = { answered: 0, failures: [] as string[], isStopped: false }
   const run = async (): Promise<void> => {
@@ -192,7 +195,7 @@ void t.test('every credential is replaced during watches, and clients with the n
   trust(OLD.cert)
   putOwn(OLD)
 
-  // What stands around the server.
+  // The servers around it.
   put('etcd-server', leaf('localhost', OLD, LOOPBACK))
   folder.write('etcd-trusted.crt', BOTH)
   const etcd = await startEtcd(t, {
@@ -354,12 +357,13 @@ void t.test('every credential is replaced during watches, and clients with the n
     readOn(server, 'a reviewed token', () => bearer('reviewed')),
   ]
   for (const { stop } of readers) t.teardown(stop)
-  // A caller that has a certificate alone is named by the front proxy's headers, which only its certificate makes credible.
+  // A caller with only a certificate is named by the front proxy's headers, which only the proxy's certificate makes
+  // credible.
   const passed = async (): Promise<Answer> =>
     await ask(server.secureUrl, '/apis/other.example/v1/things', shown(hasRotated ? userNew : userOld))
   t.match(await passed(), { status: 200, text: /proxy-old/ })
 
-  // The new authority is trusted as well: by the time all know, either may be shown.
+  // The new authority is trusted as well: once all know it, either may be presented.
   trust(BOTH)
   await until(async () => (await statusOf(server, shown(userNew))) === 200, 'users of the new authority are let in')
   await until(
@@ -396,7 +400,7 @@ void t.test('every credential is replaced during watches, and clients with the n
   staying.push(open('new token', bearer('static-new')))
   await arrives(all(), 'with new credentials')
 
-  // Those behind it: from now on they trust the new authority alone, and are known by it.
+  // The servers behind it: from now on they use and trust only the new authority.
   for (const peer of [behind, webhooks, oidc]) peer.rotate()
   put('etcd-server', leaf('localhost', NEW, LOOPBACK))
   folder.write('etcd-trusted.crt', NEW.cert)
@@ -414,7 +418,7 @@ void t.test('every credential is replaced during watches, and clients with the n
   await until(() => reviewers.has('webhook-new'), 'the webhooks are asked')
   await arrives(all(), 'after those behind')
 
-  // The old authority is trusted no longer.
+  // The old authority is no longer trusted.
   trust(NEW.cert)
   folder.write('tokens.csv', 'static-new,static,1\n')
   await until(
@@ -427,7 +431,7 @@ void t.test('every credential is replaced during watches, and clients with the n
   t.equal(await statusOf(server, bearer('static-old')), 401, 'an old token')
   await arrives(staying, 'with the new authority alone')
 
-  // A key set that was read is not read again for a while, whatever tokens come.
+  // A key set is not refetched for a while, whatever tokens arrive.
   const secondToken = await tokenOf(keys[1]!)
   await until(() => performance.now() - keysReadMs > KEYS_ARE_KEPT_MS, 'an unknown key is looked for again')
   await until(async () => (await statusOf(server, bearer(secondToken))) === 200, 'the new key of the issuer is known')
@@ -447,7 +451,7 @@ async function statusOf(server: ServerProcess, options: RequestOptions): Promise
   return (await ask(server.secureUrl, '/api/v1/pods?resourceVersion=0', options)).status
 }
 
-/** When the certificate ends that clients are shown, in seconds since the epoch. */
+/** When the serving certificate expires, in seconds since the epoch. */
 async function servingEnd(server: ServerProcess): Promise<number> {
   return await new Promise((resolve, reject) => {
     const request = get(new URL('/livez', server.secureUrl), { agent: false, ca: BOTH }, (response) => {

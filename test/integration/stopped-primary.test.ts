@@ -1,6 +1,4 @@
-/**
- * Tests of workers whose primary is stopped (SIGSTOP, a frozen container): they state their age, and no client waits.
- */
+/** Tests workers whose primary is stopped (SIGSTOP, a frozen container): they state their age, and no client waits. */
 import t from 'tap'
 import { until } from '../support/until.js'
 import { startServer } from '../support/server-process.js'
@@ -10,7 +8,7 @@ void t.test(
   async (t) => {
     const server = await startServer(t, { flags: ['--workers', '2', '--max-staleness', '2s'], ready: false })
     const path = '/api/v1/nodes'
-    // Every request has a connection of its own, so that each worker has its share of them.
+    // Every request uses a new connection, so that each worker gets its share.
     const ask = async (target: string): Promise<Response> => {
       const answer = await fetch(`${server.url}${target}`, { headers: { connection: 'close' } })
       await answer.arrayBuffer()
@@ -29,7 +27,7 @@ void t.test(
     t.equal(await ages(), null)
     process.kill(server.pid, 'SIGSTOP')
     t.teardown(() => process.kill(server.pid, 'SIGCONT'))
-    // A read that began before the silence was noticed ends when it is.
+    // A read that started before the silence was noticed ends when it is.
     t.equal((await get('')).status, 504)
     await until(
       everywhere(async () => ((await ages()) ?? 0) >= 3),
@@ -47,7 +45,10 @@ void t.test(
   },
 )
 
-/** Whether a condition has held eight times on end: each worker notices in its own time, and by then both were asked. */
+/**
+ * Whether a condition has held eight times in a row: each worker notices at its own time, and by then both have been
+ * asked.
+ */
 function everywhere(condition: () => Promise<boolean>): () => Promise<boolean> {
   let held = 0
   return async () => {

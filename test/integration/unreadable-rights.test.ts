@@ -1,6 +1,6 @@
 /**
- * Roles that cannot be read, as with encryption at rest of everything: every caller gets 503 for as long, so no replica is
- * ready, whatever its source, and each says why.
+ * Roles that cannot be read, as when everything is encrypted at rest: until they can be, every caller gets 503, so no
+ * replica is ready, whatever its source, and each reports why.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,7 +1,7 @@
 /**
- * `npm run test:nats -- [TEST…]`: the tests in which a real nats-server takes part, on the newest release instead of
- * Debian's. It is built from its Go module the first time, which takes minutes. Without Go, or where the module cannot be
- * fetched, a line says that it is skipped. The last line is `N passed, N failed`.
+ * `npm run test:nats -- [TEST…]`: the tests that use a real nats-server, on the newest release instead of Debian's. It
+ * is built from its Go module the first time, which takes minutes. Without Go, or where the module cannot be fetched, a
+ * line says that it is skipped. The last line is `N passed, N failed`.
  */
 import { fileURLToPath } from 'node:url'
 import { buildGoProgram, NoProgramError } from '../support/go-program.js'
@@ -26,7 +26,7 @@ async function main(): Promise<number> {
   const lack = provideRequirements(sourcesOf(files))
   if (lack !== null) return fail(lack)
   try {
-    // It is read by the tests' own processes, which inherit it.
+    // Inherited and read by the tests' own processes.
     process.env['NATS_BIN'] = buildGoProgram({ source })
   } catch (error) {
     if (!(error instanceof NoProgramError)) throw error

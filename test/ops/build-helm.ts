@@ -1,4 +1,7 @@
-/** `npm run test:helm`, first step: Helm, and the definitions of other projects' kinds, to where the tests of the chart look. */
+/**
+ * The first step of `npm run test:helm`: puts Helm, and the definitions of other projects' kinds, where the tests of
+ * the chart look.
+ */
 import { provideCustomKinds } from './support/custom-kinds.js'
 import { provideHelm } from './support/helm-binary.js'
 

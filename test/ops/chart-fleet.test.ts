@@ -1,5 +1,5 @@
 /**
- * A fleet as the chart installs it: three NATS servers with the release "fleet", its candidates, and an edge of another
+ * A fleet as the chart installs it: three NATS servers and candidates of the release "fleet", and an edge of another
  * release with the Secrets of the first.
  */
 import { readFileSync } from 'node:fs'

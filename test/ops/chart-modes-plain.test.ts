@@ -1,4 +1,4 @@
-/** Modes of the chart that need no keys, started as they are rendered: see chart-modes.test.ts. */
+/** Chart modes without signing keys, started as rendered: see chart-modes.test.ts. */
 import t from 'tap'
 import { startEtcd } from '../support/etcd-process.js'
 import { freePort } from '../support/free-port.js'

@@ -1,7 +1,7 @@
 /**
- * Each mode of the chart, started: the server with exactly the arguments, the environment and the files that are rendered,
- * against a real etcd over TLS, until the pod's readiness probe would pass. Only addresses and folders are this machine's.
- * Modes without keys are in chart-modes-plain.test.ts, those of a fleet in chart-fleet.test.ts.
+ * Starts each mode of the chart: the server with exactly the rendered arguments, environment and files, against a real
+ * etcd over TLS, until the pod's readiness probe would pass. Only addresses and folders are this machine's. Modes
+ * without keys are in chart-modes-plain.test.ts, those of a fleet in chart-fleet.test.ts.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { https, plain, startMode } from './support/chart-mode.js'
 import type { Placement } from './support/machine.js'
 
-/** What RBAC lets the readers do. */
+/** The permissions that RBAC gives the readers. */
 const RIGHTS = {
   '/registry/clusterroles/view': {
     apiVersion: 'rbac.authorization.k8s.io/v1',
@@ -34,12 +34,12 @@ const pem = (path: string): string => readFileSync(path, 'utf8')
 
 interface Scene {
   readonly authority: CertificateAuthority
-  /** Over TLS, for those who show a certificate. */
+  /** Over TLS, with client certificates. */
   readonly etcd: EtcdProcess
   readonly placement: Omit<Placement, 'objects' | 'replace'>
 }
 
-/** etcd over TLS, and the Secrets that the files in ci/ name. */
+/** Starts etcd over TLS, and creates the Secrets that the files in ci/ name. */
 async function setScene(t: Test): Promise<Scene> {
   const authority = createAuthority(t)
   const server = authority.server()
@@ -63,7 +63,7 @@ async function setScene(t: Test): Promise<Scene> {
         collector: { headers: 'a=b' },
         server: pair(server),
         clients: { 'ca.crt': ca },
-        // As cert-manager names it.
+        // The keys of cert-manager's Secrets.
         'try-distributary-tls': pair(server),
         'api-server': { 'ca.crt': ca, 'proxy.crt': pem(proxy.cert), 'proxy.key': pem(proxy.key) },
       },

@@ -1,4 +1,4 @@
-/** The NATS that a release brings: its Secrets and sizes, and three servers started as they are rendered. */
+/** The NATS of a release: its Secrets and sizes, and three servers started as rendered. */
 import { readFileSync } from 'node:fs'
 import { connect } from 'nats'
 import t from 'tap'

@@ -1,4 +1,4 @@
-/** Tests that the client is a package of its own, which neither contains nor needs anything of the server. */
+/** Tests that the client is a separate package, which neither contains nor needs anything of the server. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ function npm(cwd: string, ...args: string[]): string {
   return stdout
 }
 
-/** Prints the objects and the events, until its input ends. */
+/** Prints the objects and the events until its input ends. */
 const WATCHES = `
 import { nodeTransport, SharedInformer } from 'distributary-client'
 const transport = nodeTransport({ server: process.argv[2] })
@@ -40,7 +40,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
     if (status !== 0) throw new Error(`${stdout}${stderr}`)
     return stdout
   }
-  // Only what the client needs of the sources is compiled, as `npm run build` compiles all of it.
+  // Compiles only the sources that the client needs, as `npm run build` compiles all of them.
   writeFileSync(
     join(folder, 'tsconfig.json'),
     JSON.stringify({
@@ -79,7 +79,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
   const manifest = JSON.parse(readFileSync(join(made, 'package.json'), 'utf8')) as { dependencies: object }
   t.same(Object.keys(manifest.dependencies), ['yaml'])
 
-  // First without any package at all: what a page or a container that copies files would have.
+  // First without any package at all, as in a page or a container that copies files.
   const bare = join(folder, 'bare/node_modules/distributary-client')
   mkdirSync(bare, { recursive: true })
   const unpacked = spawnSync('tar', ['-xzf', join(folder, packed!.filename), '-C', bare, '--strip-components=1'])

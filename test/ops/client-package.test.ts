@@ -5,7 +5,7 @@ import t from 'tap'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** Paths of every source that is imported from there, types included, and the names of what is not a file. */
+/** Paths of every source reachable by imports from there, including types, and the names of packages. */
 function importsOf(entry: string): { files: string[]; packages: string[] } {
   const files = new Set<string>()
   const packages = new Set<string>()

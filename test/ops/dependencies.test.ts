@@ -1,6 +1,6 @@
 /**
- * Every package that `package.json` names is used, every used package is named in the right place, and
- * docs/dependencies.md gives each its reason. Imports are read by the compiler's own scanner, not guessed by a pattern.
+ * Every package in `package.json` is used, every used package is listed in the right place, and docs/dependencies.md
+ * gives the reason for each. Imports are read by the compiler's own scanner, not by a pattern.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -32,10 +32,7 @@ function packageOf(specifier: string): string {
     .join('/')
 }
 
-/**
- * Returns the packages in `import`, `import()`, `require` and `require.resolve` that are neither files nor part of
- * Node.
- */
+/** Returns the packages in `import`, `import()`, `require` and `require.resolve` that are neither files nor part of Node. */
 function packagesIn(source: string): string[] {
   const scanned = ts.preProcessFile(source, true, true).importedFiles.map(({ fileName }) => fileName)
   const resolved = [...source.matchAll(/(?:(?<!Promise)\.resolve|createRequire\([^)]*\))\('([^']+)'\)/g)].map(
@@ -45,7 +42,7 @@ function packagesIn(source: string): string[] {
   return [...new Set(packages)]
 }
 
-/** Package → the first file that takes it. */
+/** Package → the first file that imports it. */
 function usedBy(folders: readonly string[]): Map<string, string> {
   const used = new Map<string, string>()
   for (const folder of folders) {

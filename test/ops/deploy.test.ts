@@ -1,7 +1,7 @@
 /**
- * What is in deploy/, without a container engine or a cluster: the Dockerfile through the parser and linter of
- * dockerfile-utils, kustomize through kubectl, manifests against Kubernetes' own schema, the unit through systemd-analyze
- * where it is, and every command line in them run or loaded as it stands.
+ * Checks deploy/ without a container engine or a cluster: the Dockerfile through the parser and linter of
+ * dockerfile-utils, kustomize through kubectl, manifests against Kubernetes' own schema, the unit through
+ * systemd-analyze where available, and every command line in them is run or loaded as written.
  */
 import { spawnSync } from 'node:child_process'
 import {
@@ -60,7 +60,7 @@ void t.test('the Dockerfile builds an image that serves', async (t) => {
   const value = (name: string): string => last.find((one) => one.name === name)?.value ?? ''
   const argument = (name: string): string =>
     all.find((one) => one.name === 'ARG' && one.value.startsWith(`${name}=`))?.value.slice(name.length + 1) ?? ''
-  /** As in the image, with its paths read as ours. */
+  /** As in the image, with its paths mapped to ours. */
   const here = (command: string): string[] =>
     (JSON.parse(command.replace(/^CMD\s+/, '')) as string[]).map((word) =>
       word
@@ -160,7 +160,7 @@ void t.test('the Dockerfile builds an image that serves', async (t) => {
   })
 })
 
-/** /app of the image: the health check beside what is built. */
+/** The image's /app: the health check and the build. */
 function imageFolder(t: Pick<Test, 'teardown'>): string {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-image-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -274,14 +274,14 @@ for (const [file, expected] of Object.entries(compositions)) {
   void t.test(`etcd and NATS accept their command lines in ${file}`, async (t) => {
     for (const [name, { command = [] }] of Object.entries(services)) {
       if (name === 'etcd') {
-        // The test replaces the container's addresses and folder by its own.
+        // The test replaces the container's addresses and folder with its own.
         const flags = command
           .slice(1)
           .filter((flag) => !/^--(name|data-dir|(listen|advertise)-client-urls)=/.test(flag))
         await startEtcd(t, { flags })
       }
       if (!name.startsWith('nats-')) continue
-      // -t reads flags and configuration, says what is wrong with them, and does not serve.
+      // -t reads flags and configuration, reports what is wrong with them, and does not serve.
       const { status, stderr } = spawnSync(natsBinary, [...command, '-c', '/dev/null', '-t'], { encoding: 'utf8' })
       t.equal(status, 0, stderr)
       t.match(command.join(' '), new RegExp(`--name[= ]${name}$`))

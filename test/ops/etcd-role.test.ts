@@ -1,4 +1,4 @@
-/** The role of etcd that the docs name: a real etcd that asks who is there, and the whole server with that role alone. */
+/** The etcd role in the docs: a real etcd with authentication, and the whole server with only that role. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -39,7 +39,7 @@ void t.test(
       ['user', 'grant-role', 'root', 'root'],
       ['auth', 'enable'],
     ]) {
-      // The role root comes with etcd from 3.4 on only when it is made.
+      // From 3.4 on, etcd does not have the role root until it is created.
       if (args[1] === 'grant-role') await run('etcdctl', ['role', 'add', 'root'])
       const done = await run('etcdctl', args)
       t.equal(done.code, 0, done.out)

@@ -31,7 +31,7 @@ const ALWAYS = ['ConfigMap', 'ServiceAccount']
 const STANDALONE = [...ALWAYS, 'Deployment', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service']
 const NATS = ['ConfigMap', 'NetworkPolicy', 'PodDisruptionBudget', 'Secret', 'Secret', 'Service', 'StatefulSet']
 
-/** The kinds that must be among the manifests of each file in ci/. */
+/** The kinds that the manifests of each file in ci/ must contain. */
 const KINDS: Readonly<Record<string, readonly string[]>> = {
   agents: [...STANDALONE, 'ClusterRoleBinding', 'ConfigMap', 'Secret'],
   standalone: STANDALONE,
@@ -238,7 +238,7 @@ void t.test('every option is reachable from the values, and every value under co
   for (const name of optionNames) {
     const key = yamlKey(name)
     if (key !== null) t.ok(inSchema.includes(key), `config.${key}`)
-    // The file itself; what `resources` says better; what a Secret brings into the environment.
+    // The file itself; what `resources` expresses better; what a Secret puts into the environment.
     else t.ok(name === 'config' || name === 'resource' || options[name].kind === 'secret', name)
   }
   for (const key of inSchema)
@@ -277,7 +277,7 @@ interface Schema {
   readonly additionalProperties?: unknown
 }
 
-/** Paths of all values; what a schema leaves open (a security context, resources) is one value. */
+/** Paths of all values; a value with an open schema (a security context, resources) counts as one. */
 function pathsOfValues(values: Values, schema: Schema, prefix = ''): string[] {
   return Object.entries(values).flatMap(([key, value]) => {
     const inner = schema.properties?.[key]
@@ -512,7 +512,10 @@ function serverConfig(objects: readonly KubernetesObject[]): Record<string, unkn
   return parse(texts.find((text) => text !== undefined)!) as Record<string, unknown>
 }
 
-/** Secrets are made anew each time. The checksum is of text, which two writers of YAML lay out in their own ways; the text itself is compared as YAML. */
+/**
+ * Secrets are newly generated each time. The checksum covers YAML text, which two writers format differently; the text
+ * itself is compared as YAML.
+ */
 function masked(object: KubernetesObject): unknown {
   if (object.kind === 'Secret') return { ...object, data: Object.keys(object['data'] as object) }
   const json = JSON.stringify(object, (key, value: unknown) => {

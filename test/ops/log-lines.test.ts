@@ -1,4 +1,4 @@
-/** Tests that the log has one line for each change of state: each change is caused once, and the lines are counted. */
+/** Tests that each change of state is logged in exactly one line: each change is caused once, and the lines are counted. */
 import t, { type Test } from 'tap'
 import { load } from '../../src/server/config/load.js'
 import { keyFromText } from '../../src/engine/model/event.js'
@@ -42,7 +42,7 @@ async function start(t: Test, prepare: (upstream: ReturnType<typeof createEmbedd
   prepare(upstream)
   const logger = new Lines()
   const app = await startApp(t, { upstream, clock, logger, config: { resources }, ready: false })
-  /** Advances the server's clock by minutes, in which it tries repeatedly. */
+  /** Advances the server's clock by minutes, in which it retries repeatedly. */
   const pass = async (): Promise<void> => await clock.advanceInTurns(120_000, 250)
   await pass()
   return { app, upstream, logger, put, pass }

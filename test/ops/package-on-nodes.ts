@@ -1,7 +1,7 @@
 /**
- * `npm run test:package`: the package, installed into an empty project by the strict rules of npm and started, on each
- * Node that is supported and on the one of the container. npm's package `node` brings them; where the registry cannot be
- * asked, a line says what is skipped. The last line is `N passed, N failed`.
+ * `npm run test:package`: installs the package into an empty project with npm's strict rules and starts it, on each
+ * supported Node and on that of the container. Nodes come from npm's package `node`; without the registry, a line says
+ * what is skipped. The last line is `N passed, N failed`.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -37,14 +37,14 @@ async function main(): Promise<number> {
   return failed === 0 ? 0 : 1
 }
 
-/** @throws Error that says what it does not do. */
+/** @throws Error that says what fails. */
 async function tryOn(node: string, tarball: string, folder: string): Promise<void> {
   const program = join(installPackage(folder, tarball, node), 'dist/main.js')
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly version: string }
   const name = run(folder, node, program, '--version').trim()
   if (name !== `distributary ${version}`) throw new Error(`it calls itself ${name}`)
   const teardowns: (() => unknown)[] = []
-  // All that the process wants of a test is to be told when it ends.
+  // The process uses only `teardown` of a test.
   const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
   try {
     const server = await startServerProcess(t, { command: [node, program], cwd: folder })

@@ -1,4 +1,4 @@
-/** Tests of the published package: it has just what is needed, and it runs in an empty folder. */
+/** Tests the published package: it contains exactly what is needed, and runs in an empty folder. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -78,8 +78,8 @@ void t.test(
     // The program that npx runs; through npx itself a signal would reach npm.
     const program = join(folder, 'node_modules/.bin/distributary')
     const config = join(folder, 'config.yaml')
-    // A configuration is YAML, writes of large bodies and definitions are read in threads, and spans need their exporter: all that
-    // is loaded late.
+    // A configuration is YAML, writes of large bodies and definitions are read in threads, and spans need their
+    // exporter: all that is loaded late.
     writeFileSync(config, 'port: 0\nworkers: 2\ntracingOtlpEndpoint: http://127.0.0.1:9\n')
     const server = await startServerProcess(t, { command: [program], args: ['--config', config], cwd: folder })
     const get = async (path: string): Promise<string> => await (await fetch(server.url + path)).text()

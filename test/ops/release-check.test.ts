@@ -1,4 +1,4 @@
-/** `npm run release:check`, as far as it goes without the registry: npm itself is a stand-in that says what it is told. */
+/** `npm run release:check`, as far as possible without the registry: npm is replaced by a stand-in with prepared answers. */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -36,7 +36,7 @@ interface Run {
   readonly bill: { components: { name: string }[]; dependencies: { ref: string; dependsOn: string[] }[] } | null
 }
 
-/** @param answers of `npm audit` and `npm sbom`; a text is what is no JSON. */
+/** @param answers of `npm audit` and `npm sbom`; a string is returned as it is, for answers that are not JSON. */
 function check(t: Test, answers: { audit?: object | string; sbom?: object | string }, ...args: string[]): Run {
   const directory = mkdtempSync(join(tmpdir(), 'distributary-release-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))

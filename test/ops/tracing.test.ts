@@ -1,4 +1,4 @@
-/** Spans as a collector gets them, of the server as a process in front of a real etcd. */
+/** Spans as a collector receives them, from a server process in front of a real etcd. */
 import t from 'tap'
 import { load } from '../../src/server/config/load.js'
 import { until } from '../support/until.js'
@@ -13,7 +13,7 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const CALLER = 'b7ad6b7169203331'
 const UNSAMPLED_TRACE = '1af7651916cd43dd8448eb211c80319c'
 
-/** From these on a cache can know how far etcd is, and a consistent read needs no list of etcd. */
+/** From these versions on a cache can know etcd's progress, and a consistent read needs no list of etcd. */
 const TRUSTS_PROGRESS = /^(3\.4\.(3[1-9]|[4-9]\d)|3\.5\.(1[3-9]|[2-9]\d)|3\.[6-9]|[4-9])/
 
 const etcdVersion = async (url: string): Promise<string> =>

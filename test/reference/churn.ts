@@ -1,6 +1,6 @@
 /**
- * What a cluster writes by itself: the real controllers and the real scheduler at work on rollouts, jobs and namespaces that
- * come and go, over a kubelet that only says what a kubelet would.
+ * What a cluster writes on its own: the real controllers and the real scheduler at work on rollouts, jobs and
+ * namespaces that come and go, over a kubelet that only writes statuses.
  */
 import { ask, type Server, watch } from './ask.js'
 import { isObject, type LosslessJson } from './lossless.js'
@@ -8,7 +8,7 @@ import { eventually, get, send, type World } from './world.js'
 
 const NODES = ['node-a', 'node-b'] as const
 
-/** Takes every pod that is bound to its nodes, and says that it runs, that it is done, or that it is gone. */
+/** Picks up every pod that is bound to its nodes, and reports it as running, finished or deleted. */
 export class Kubelet {
   readonly #world: World
   #isOver = false
@@ -25,7 +25,7 @@ export class Kubelet {
       await send(this.#world, 'POST', '/api/v1/nodes', JSON.stringify(node))
     }
     await this.#beat()
-    // The controllers take a node for lost that has said nothing for 50 s.
+    // The controllers consider a node lost after 50 s without a report.
     this.#timer = setInterval(() => void this.#beat().catch(() => {}), 10_000)
     const stream = await watch(this.#world.theirs, '/api/v1/pods?watch=1', 'application/json', (event) => {
       if (!this.#isOver) void this.#see(event).catch(() => {})
@@ -110,7 +110,7 @@ function statusOf({ metadata, spec }: Pod, phase: 'Running' | 'Succeeded'): obje
   }
 }
 
-/** The quota refuses a pod that does not say how much it needs. */
+/** The quota rejects a pod without resource requests. */
 const CONTAINER = { name: 'main', image: 'registry.example.com/web:1', resources: { requests: { cpu: '100m' } } }
 const TEMPLATE = { metadata: { labels: { app: 'web', tier: 'churn' } }, spec: { containers: [CONTAINER] } }
 
@@ -128,10 +128,10 @@ function workload(kind: string, name: string, spec: object): object {
 }
 
 /**
- * One namespace from its creation to its end.
+ * Runs one namespace from its creation to its end.
  *
- * @param inTheMiddle runs while a rollout is under way.
- * @throws Error that says how the namespace stands, and what the controllers wrote last.
+ * @param inTheMiddle runs during a rollout.
+ * @throws Error with the state of the namespace, and the controllers' last output.
  */
 export async function churn(world: World, name: string, inTheMiddle: () => Promise<void>): Promise<void> {
   try {
@@ -189,8 +189,8 @@ async function untilStatus(
 }
 
 /**
- * Takes away what no controller can list: aggregated APIs without a server, and the webhook that converts objects of a definition.
- * A namespace ends when every kind in it has been looked through.
+ * Deletes what no controller can list: aggregated APIs without a server, and the webhook that converts objects of a
+ * definition. A namespace ends only when every kind in it has been listed.
  */
 export async function letNamespacesEnd(world: World): Promise<void> {
   const list = async (path: string): Promise<readonly Members[]> =>
@@ -211,7 +211,10 @@ export async function letNamespacesEnd(world: World): Promise<void> {
   }
 }
 
-/** The nodes, and of the namespace its workloads, pods and events, a line each: why the controllers do not get on. */
+/**
+ * The nodes, and the workloads, pods and events of the namespace, a line each: for diagnosing why the controllers are
+ * stuck.
+ */
 async function stateOf(world: World, namespace: string): Promise<string> {
   const lines: string[] = []
   const list = async (path: string, show: (object: Members) => unknown): Promise<void> => {

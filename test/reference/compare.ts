@@ -1,7 +1,7 @@
 /**
- * What differs between two answers to one question: status, reason, headers that matter to a client, and the body with every
- * number as it is spelled. The order of members is no difference, that of items is. A page token is opaque: compared is
- * what it names. Bookmarks of a watch come when they come: compared is the one that ends the initial events.
+ * The differences between two answers to one question: status, reason, headers that matter to a client, and the body
+ * with every number as spelled. The order of members does not matter, that of items does. A page token is opaque: its
+ * content is compared. The timing of bookmarks varies: only the one that ends the initial events is compared.
  */
 import { gunzipSync } from 'node:zlib'
 import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
@@ -13,7 +13,7 @@ import { field, fieldsOf, wireDifference } from './wire.js'
 import { readYaml } from './yaml.js'
 
 export interface Difference {
-  /** `code`, `reason`, `message`, `header warning`, `body .items[].spec`: the same word for the same kind of difference. */
+  /** `code`, `reason`, `message`, `header warning`, `body .items[].spec`: the same text for the same kind of difference. */
   readonly where: string
   readonly theirs: string
   readonly ours: string
@@ -35,7 +35,7 @@ const MOST = 12
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
 export interface CompareOptions {
-  /** false: of an age in a Table only that it is one. Default: to two seconds. */
+  /** false: of an age in a Table, only check that it is one. Default: compare to two seconds. */
   readonly areAgesCompared?: boolean
 }
 
@@ -64,7 +64,7 @@ export function compareAnswers(
   return found
 }
 
-/** What is equal as JSON may differ in what our schema does not know, and in how YAML is written. */
+/** Answers equal as JSON may differ in fields unknown to our schema, and in YAML formatting. */
 function compareBytes(type: string, theirs: Buffer, ours: Buffer): Difference[] {
   if (type === PROTOBUF && isEnveloped(theirs) && isEnveloped(ours)) {
     // The page token of a list.
@@ -85,14 +85,14 @@ function isEnveloped(body: Buffer): boolean {
 
 function summary({ code, headers, body }: Answer): string {
   if (code < 400) return `${code} ${headers['content-type'] ?? ''} ${body.length} bytes`
-  // In protobuf, only the text between the control characters can be read.
+  // In protobuf, only the text between the control characters is readable.
   return `${code} ${body
     .toString()
     .replaceAll(/[^\P{C}\u00AD]+|\s+/gu, ' ')
     .slice(0, 300)}`
 }
 
-/** A text that is none of the forms we know is compared as it stands. */
+/** A body in no known format is compared as text. */
 function read(question: Question, type: string, { code, headers, body: sent }: Answer): LosslessJson {
   const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent
   const text = body.toString()
@@ -106,7 +106,7 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
     if (code === 200 && type === `${PROTOBUF};stream=watch`)
       return orderedEvents(question, framesOf(body).map(readFrame))
   } catch {
-    // It is compared as it stands.
+    // Compared as it is.
   }
   return type.includes('protobuf') ? body.toString('base64') : text
 }
@@ -115,7 +115,7 @@ function decoded(body: Buffer): LosslessJson {
   return readList(body) ?? parseLossless(decodeObject(body, kubernetesSchema()).bytes.toString())
 }
 
-/** A list of objects, each decoded by itself; null where it is none. */
+/** A list of objects, each decoded separately; null for anything else. */
 function readList(body: Buffer): LosslessJson | null {
   const unknown = new Map([...fieldsOf(body.subarray(4))].map(({ number, value }) => [number, value as Buffer]))
   const [apiVersion = '', kind = ''] = [...fieldsOf(unknown.get(1)!)].map(({ value }) => String(value))
@@ -135,7 +135,7 @@ function readList(body: Buffer): LosslessJson | null {
   return { kind, apiVersion, metadata, items }
 }
 
-/** The messages of a watch, each behind its length. */
+/** The messages of a watch, each length-prefixed. */
 function framesOf(body: Buffer): Buffer[] {
   const frames: Buffer[] = []
   for (let at = 0; at < body.length;) {
@@ -168,14 +168,14 @@ function orderedEvents({ path }: Question, all: readonly LosslessJson[]): Lossle
   const query = new URLSearchParams(path.split('?')[1])
   const resumes = !['', '0', null].includes(query.get('resourceVersion')) && query.get('sendInitialEvents') !== 'true'
   if (resumes) return withColumnsOnce(events, all)
-  // The initial state comes in any order.
+  // The initial state may be in any order.
   const end = events.findIndex((event) => !isObject(event) || event['type'] !== 'ADDED')
   const initial = events.slice(0, end === -1 ? events.length : end)
   const sorted = initial.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
   return withColumnsOnce([...sorted, ...events.slice(initial.length)], all)
 }
 
-/** A bookmark means its metadata; theirs has the zero value of a Go type around it. */
+/** Of a bookmark only the metadata matters; theirs has the zero value of a Go type around it. */
 export function withMetadataAlone(event: LosslessJson): LosslessJson {
   if (!isObject(event) || event['type'] !== 'BOOKMARK' || !isObject(event['object'])) return event
   const { kind = null, apiVersion = null, metadata = null } = event['object']
@@ -183,10 +183,10 @@ export function withMetadataAlone(event: LosslessJson): LosslessJson {
 }
 
 /**
- * A Table's columns, wherever among the events of a watch they are told, on its first event that is no bookmark: theirs tells
- * them on the first one, bookmark or not, and again when another watcher's bytes are not at hand.
+ * Moves a Table's columns to its first event that is not a bookmark: theirs sends them with the first event, bookmark
+ * or not, and repeats them when another watcher's bytes are not available.
  *
- * @param all with the bookmarks that are not among `events`.
+ * @param all including the bookmarks that are not in `events`.
  */
 export function withColumnsOnce(events: readonly LosslessJson[], all: readonly LosslessJson[]): LosslessJson[] {
   let columns = all.map(columnsIn).find((one) => one !== null) ?? null
@@ -250,7 +250,7 @@ export function compareBodies(
       else walk(`${path}.${name}`, a[name], b[name])
     }
   }
-  // A cell is told by its column.
+  // A cell is identified by its column.
   const walkRows = (
     path: string,
     columns: readonly string[],
@@ -273,12 +273,12 @@ export function compareBodies(
   return found
 }
 
-/** As a Table says how long ago something was. */
+/** Whether a cell is an age, as Tables print it. */
 export function isAge(cell: LosslessJson | undefined): cell is string {
   return typeof cell === 'string' && /^(\d+[ydhms]){1,2}$/.test(cell)
 }
 
-/** Two answers of one moment are told a second apart when the machine is busy. */
+/** Two answers of one moment may be a second apart when the machine is busy. */
 function areClose(a: string, b: string): boolean {
   return Math.abs(secondsOf(a) - secondsOf(b)) <= 2
 }
@@ -298,12 +298,12 @@ function columnsOf(a: Members, b: Members): readonly string[] | null {
   )
 }
 
-/** Discovery lists resources in the order of a Go map: another one in every process. */
+/** Discovery lists resources in the order of a Go map, which varies by process. */
 function sorted(resources: LosslessJson | undefined): LosslessJson | undefined {
   return isArray(resources) ? [...resources].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)) : resources
 }
 
-/** Which objects, groups, columns or paths a list is of, so that no two that differ are held against each other. */
+/** The objects, groups, columns or paths of a list, so that only corresponding ones are compared. */
 function identities(items: readonly LosslessJson[]): string {
   return items.map(nameOf).join(' ')
 }
@@ -314,7 +314,7 @@ function nameOf(item: LosslessJson): string {
   return show([namespace ?? null, name ?? item['name'] ?? item['groupVersion'] ?? null], 120)
 }
 
-/** Shows what a person needs to see of two lists of unequal length. */
+/** A readable summary of two lists of unequal length. */
 function namesOf(items: readonly LosslessJson[]): string {
   const names = items.map((item) => {
     if (!isObject(item)) return show(item, 40)
@@ -325,7 +325,7 @@ function namesOf(items: readonly LosslessJson[]): string {
   return `${items.length}: ${names.slice(0, 12).join(' ')}`
 }
 
-/** Returns what a page token names: the revision, and the key, which begins with a slash in the API server's tokens. */
+/** Returns the content of a page token: the revision, and the key, which begins with a slash in the API server's tokens. */
 function token(value: LosslessJson | undefined): string {
   if (typeof value !== 'string') return show(value)
   try {

@@ -30,9 +30,7 @@ import {
   type World,
 } from './world.js'
 
-/**
- * The number of questions at one time, so that one that waits (for a revision of the future) does not delay the others.
- */
+/** Concurrent questions, so that one that waits (for a future revision) does not delay the others. */
 const AT_ONCE = 12
 
 /** For RBAC, and as many for nodes. */
@@ -42,7 +40,7 @@ export interface ComparisonOptions {
   readonly seed: number
   /** `pods`, `deployments.apps`: only these resources. Empty: all. */
   readonly only: readonly string[]
-  /** Of some resources: watch them while the controllers work. Of all, that is always done. */
+  /** With `only`: watch them while the controllers work. Without, that is always done. */
   readonly isWithControllers: boolean
 }
 
@@ -122,38 +120,39 @@ export class Comparison {
     return await readMoment(this.#world, this.#set.values, (served) => isNamed(served, this.#only))
   }
 
-  /** How many are left when the time is over. */
+  /** Returns how many are left when the time is over. */
   async #askAll(questions: readonly Question[], withinMs = Infinity): Promise<number> {
     const deadlineMs = performance.now() + withinMs
     return await eachAtOnce(questions, AT_ONCE, async (question) => await this.#compare(question), deadlineMs)
   }
 
   /**
-   * A question is asked again when the difference may come from time passing, or when one of the two servers timed out.
+   * A question is repeated when the difference may come from the passing of time, or when one of the two servers timed
+   * out.
    */
   async #compare(question: Question): Promise<void> {
     let found: Difference[] = []
     for (let look = 1; look <= 3; look++) {
       if (look > 1) await delay(look * 150)
-      // How many of hundreds of events come within the second of a short watch is a matter of speed.
+      // How many of hundreds of events arrive within a short watch's second depends on speed.
       const asked =
         look === 1 ? question : { ...question, path: question.path.replace('timeoutSeconds=1', 'timeoutSeconds=6') }
       const [theirs, ours] = await Promise.all([tryAsk(this.#world.theirs, asked), tryAsk(this.#world.ours, asked)])
       found = compareAnswers(question, theirs, ours)
       const differs = found.some((difference) => !isExplained(difference, question))
       if (!differs && look > 1) this.#report.addSecondLook()
-      // What only time makes different is equal when it is asked again; how often that was is told.
+      // A difference caused by timing disappears on a second attempt; such attempts are counted.
       const isLate = [theirs, ours].some(({ code }) => code === 0 || code === 504)
       if (!isLate && !differs) break
     }
     this.#report.add(question, found)
   }
 
-  /** Of one revision: there may be writes between two answers. */
+  /** At one revision: there may be writes between two answers. */
   async #askAtOnce(theirs: Question, ours: Question): Promise<readonly [Answer, Answer]> {
     for (let look = 1; ; look++) {
       const answers = await Promise.all([tryAsk(this.#world.theirs, theirs), tryAsk(this.#world.ours, ours)])
-      // Not by a pattern: in lists of custom resources the items precede the metadata.
+      // Not with a pattern: in lists of custom resources the items precede the metadata.
       const [a, b] = answers.map((answer) => listMetaOf(answer).resourceVersion)
       if (a === b || look === 20) return answers
       await delay(look * 10)
@@ -196,10 +195,13 @@ export class Comparison {
     }
   }
 
-  /** Every stream while controllers roll out, scale and clean up, with a restart of ours in between; and what is left in the end. */
+  /**
+   * Compares every stream while controllers roll out, scale and clean up, with a restart of ours in between; and the
+   * final state.
+   */
   async #watchControllers(): Promise<void> {
     await letNamespacesEnd(this.#world)
-    // The storage of a changed definition is made anew a moment later.
+    // The storage of a changed definition is rebuilt a moment later.
     await delay(2_000)
     const { shelves } = await this.#moment()
     const streams = new Streams(this.#world.theirs, this.#world.ours, this.#report)
@@ -234,7 +236,7 @@ export class Comparison {
     this.#definitions = this.#definitions.map((one) => (one.plural === changed.plural ? changed : one))
     await (isDeleted ? deleteDefinition : changeDefinition)(this.#world, definition)
     await untilServed(this.#world, [changed])
-    // Their storage is made anew a moment after the definition was accepted.
+    // Their storage is rebuilt a moment after the definition was accepted.
     await delay(2_000)
     const moment = await this.#moment()
     const shelves = moment.shelves.filter((shelf) => isNamed(shelf, [`${changed.plural}.${changed.group}`]))
@@ -246,7 +248,7 @@ export class Comparison {
   }
 }
 
-/** Only what had to be grown. */
+/** Only kinds that had to be grown. */
 export function printGrown(grown: readonly Grown[]): void {
   for (const { of, writes, missing, failure } of grown)
     process.stdout.write(
@@ -254,7 +256,7 @@ export function printGrown(grown: readonly Grown[]): void {
     )
 }
 
-/** As many different ones as asked for. */
+/** `count` different questions. */
 export function madeUpQuestions(random: Random, moment: Moment, count: number): Question[] {
   const made = new Map<string, Question>()
   for (let tries = 0; made.size < count && tries < count * 3; tries++) {
@@ -265,7 +267,7 @@ export function madeUpQuestions(random: Random, moment: Moment, count: number): 
   return [...made.values()]
 }
 
-/** New objects, changed and deleted ones, of every resource that the API server can write. */
+/** Creates, changes and deletes objects of every resource that the API server can write. */
 export async function write(world: World, set: DefinitionSet, random: Random, count: number): Promise<void> {
   const live: string[] = []
   const written = Object.keys(set.counts).filter((plural) => set.counts[plural]! > 0)
@@ -273,7 +275,7 @@ export async function write(world: World, set: DefinitionSet, random: Random, co
     const chance = random.next()
     if (live.length === 0 || chance < 0.45) {
       const plural = random.pick(written)
-      // Never a name again, from one round of writes to the next.
+      // Names are never reused between rounds of writes.
       const { isDeleted: _, ...object } = makeObject(
         set,
         random,
@@ -296,7 +298,7 @@ export async function write(world: World, set: DefinitionSet, random: Random, co
   }
 }
 
-/** Definitions, objects, and values that only an older definition explains. */
+/** Creates definitions, objects, and values that only an older definition explains. */
 export async function fill(world: World, set: DefinitionSet, random: Random, scale: number): Promise<void> {
   for (const definition of set.definitions) await createDefinition(world, definition)
   await untilServed(
@@ -308,7 +310,7 @@ export async function fill(world: World, set: DefinitionSet, random: Random, sca
   await settle(world)
 }
 
-/** Asked for, but gone: what is left are its paths. */
+/** A resource that is no longer served; its paths are still requested. */
 function unserved(definition: Definition): Definition {
   return { ...definition, versions: definition.versions.map((version) => ({ ...version, served: false })) }
 }

@@ -1,6 +1,6 @@
 /**
- * Tokens of service accounts, made by the API server: both servers say who the caller is, and ours by itself. When the pod of a
- * token is deleted, ours refuses it within a second, and ends the watch that runs by it.
+ * Service account tokens issued by the API server: both servers say who the caller is, and ours does so without asking.
+ * When the pod of a token is deleted, ours rejects the token within a second, and ends the watch that uses it.
  */
 import { type Answer, type Server, tryAsk, watch } from './ask.js'
 import type { Difference } from './compare.js'
@@ -13,7 +13,7 @@ const PODS = `/api/v1/namespaces/${PLACE}/pods`
 const READ = { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch'] }
 const NODE = NODES[0]
 
-/** What the decisions are about is there. */
+/** Needs the objects of the decisions. */
 export async function compareTokens(world: World, report: Report): Promise<void> {
   await letAccountsRead(world)
   const reviewsBefore = await reviews(world)
@@ -41,11 +41,11 @@ export async function compareTokens(world: World, report: Report): Promise<void>
   add(report, 'the end of a pod: its token', 'within a second', elapsed())
   await eventually(async () => Promise.resolve(end.watch !== ''), 'a watch ends with its pod')
   add(report, 'the end of a pod: its watch', 'within a second', end.watch)
-  // It remembers tokens for ten seconds.
+  // It caches tokens for ten seconds.
   await eventually(async () => (await whoIs(world.theirs, pod)).code === 401, 'the API server refuses it, too')
 }
 
-/** They may read pods and make tokens' reviews of themselves. */
+/** Lets the service accounts read pods. */
 async function letAccountsRead(world: World): Promise<void> {
   const api = 'rbac.authorization.k8s.io'
   const role = { apiVersion: `${api}/v1`, kind: 'Role', metadata: { name: 'tokens' }, rules: [READ] }
@@ -80,13 +80,13 @@ async function whoIs(server: Server, token: string): Promise<Answer> {
   return await tryAsk(server, { method: 'POST', path: SELF, headers }, Buffer.from('{}'))
 }
 
-/** Its user, with the order of everything. */
+/** The status code and the user, including the order of members. */
 function said({ code, body }: Answer): string {
   const { status } = JSON.parse(body.toString()) as { status: unknown }
   return `${code} ${JSON.stringify(status)}`
 }
 
-/** How often ours has asked about a token. */
+/** How often ours has sent a token review. */
 async function reviews(world: World): Promise<number> {
   const text = (await get(world.ours, '/metrics')).body.toString()
   const found = /_webhook_request_duration_seconds_count\{[^}]*webhook="token-review"[^}]*\} (\d+)/.exec(text)

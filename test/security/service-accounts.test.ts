@@ -1,6 +1,6 @@
 /**
- * Tokens that a cluster issues for its service accounts (issue 41): verified here, and valid only while the pod, node, Secret and
- * service account that they are bound to are in etcd, by UID. What cannot be decided here is asked of an API server.
+ * Service account tokens issued by a cluster (issue 41): verified here, and valid only while the pod, node, Secret and
+ * service account that they are bound to are in etcd, by UID. What cannot be decided here is sent to an API server.
  */
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ interface Key {
   readonly publicPem: string
 }
 
-/** With the id that an API server gives it. */
+/** With the key id that an API server derives. */
 function makeKey(type: 'rsa' | 'ec'): Key {
   const { privateKey } =
     type === 'rsa'
@@ -46,7 +46,7 @@ const object = (kind: string, name: string, more: object = {}): object => ({
   metadata: { name, ...(kind === 'Node' ? {} : { namespace: 'default' }), uid: `uid-of-${name}`, ...more },
 })
 
-/** Claims as an API server writes them, of the account `agent`. */
+/** Claims as an API server writes them, for the account `agent`. */
 function claims(bound: object = {}, more: JWTPayload = {}): JWTPayload {
   const now = Math.floor(Date.now() / 1_000)
   return {
@@ -70,7 +70,7 @@ const forPod = (name: string, uid = `uid-default-${name}`): object => ({
   node: { name: 'n1', uid: 'uid-of-n1' },
 })
 
-/** @param flags with those of keys; `kubeconfig` names one for a server that reviews what `review` says. */
+/** @param flags including those for keys; `kubeconfig` names a server that answers reviews with `review`. */
 async function start(t: Test, flags: readonly string[], review: ((path: string) => object | null) | null = null) {
   const etcd = await startEtcd(t)
   const writer = new EtcdWriter([etcd])

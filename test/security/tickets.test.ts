@@ -1,4 +1,4 @@
-/** Tickets: what they open, what they do not, who ends what they opened, and where they are never written. */
+/** Tickets: what they open, what they do not, who ends the streams they opened, and where they are never written. */
 import { createHmac } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -30,7 +30,7 @@ const POLICY = `rules:
 
 interface World {
   readonly app: AppHarness
-  /** A second replica, with the same files. */
+  /** Starts a second replica with the same files. */
   readonly start: (flags?: readonly string[], clock?: Clock) => Promise<AppHarness>
   readonly file: (name: string, text?: string) => string
 }
@@ -58,7 +58,7 @@ async function startWorld(t: Test, flags: readonly string[] = []): Promise<World
   return { app: await start(flags), start, file }
 }
 
-/** Time that goes on, and can be moved. */
+/** A running clock that can be moved forward. */
 function movable(): Clock & { forwardMs: number } {
   const clock = { ...systemClock, forwardMs: 0, now: () => systemClock.now() + clock.forwardMs }
   return clock
@@ -308,7 +308,7 @@ void t.test('a browser stays logged in: its EventSource gets a new ticket after 
   await shows(first)
   put(app, 'eu/checkout', 'false')
   await shows(`${first},MODIFIED eu:checkout false`)
-  // The ticket runs out, and then the stream is cut: the browser comes back with it by itself.
+  // The ticket expires, then the stream is cut: the browser reconnects with it on its own.
   clock.forwardMs = 120_000
   faults.cut()
   put(app, 'eu/checkout', '1')

@@ -1,6 +1,6 @@
 /**
- * Whose answers of JetStream's API are believed: the servers are other clients of a real nats-server that has no
- * JetStream, and say what nats-server 2.15 was heard to say while its servers did not hear each other.
+ * Which answers of JetStream's API are believed. The servers are other clients of a real nats-server without JetStream,
+ * and give the answers observed from nats-server 2.15 while its servers could not reach each other.
  */
 import { connect, type NatsConnection } from 'nats'
 import t, { type Test } from 'tap'
@@ -12,7 +12,7 @@ const NO_LEADER = { error: { code: 503, err_code: 10_008, description: 'JetStrea
 const NO_STREAM = { error: { code: 404, err_code: 10_059, description: 'stream not found' } }
 
 interface Server {
-  /** What it answers, and after how long. */
+  /** Its answer, and after how long. */
   readonly says: object
   readonly afterMs: number
 }

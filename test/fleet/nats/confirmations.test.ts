@@ -1,4 +1,4 @@
-/** Tests of how far a subscriber may trust what the publisher says about etcd, on time or late. */
+/** Tests how far a subscriber may trust the publisher's reports about etcd, on time or late. */
 import t from 'tap'
 import { Confirmations } from '../../../src/fleet/nats/confirmations.js'
 import { EtcdPulse } from '../../../src/fleet/nats/etcd-pulse.js'
@@ -45,7 +45,7 @@ void t.test('late statuses make no data fresher, whatever the clocks say', async
   }
   t.equal(hear(1_000_000, 50), 50)
   t.equal(hear(1_001_000, 1_050), 1_050)
-  // A server that was stopped for eight seconds delivers what it held.
+  // A server that was stopped for eight seconds delivers its buffered messages.
   const late = hear(1_002_000, 10_050)
   t.ok(late !== null && late >= 2_050 && late < 2_100, `${late}`)
   t.ok(hear(1_010_000, 10_060)! >= 10_050, 'the newest of them is nearly in time')

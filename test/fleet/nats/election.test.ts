@@ -1,6 +1,6 @@
 /**
- * Tests of the lease, with a clock that the test moves: two candidates are never certain at the same time that they hold it,
- * as long as their clocks run at the same pace, and in the end one holds it.
+ * Tests the lease with a virtual clock: two candidates are never certain at the same time that they hold it, as long as
+ * their clocks run at the same rate, and eventually one holds it.
  */
 import t, { type Test } from 'tap'
 import { Election } from '../../../src/fleet/nats/election.js'
@@ -15,16 +15,16 @@ import { things } from '../nats-harness.js'
 
 const LEASE_MS = 1_000
 
-/** A register with compare-and-swap, in place of a bucket. */
+/** A register with compare-and-swap, instead of a bucket. */
 class Register {
   entry: KvEntry | null = null
   /** The entry that a lagging replica still has; every other read returns it. */
   lagging: KvEntry | null = null
-  /** Reads are answered, and writes are not. */
+  /** Reads are answered, writes are not. */
   isDeafForWrites = false
-  /** So many writes more are neither done nor ever answered. */
+  /** This many further writes are neither performed nor ever answered. */
   hangs = 0
-  /** Answers that were given up. */
+  /** Answers that arrived after the client gave up. */
   late = 0
   /** How long the answer to a write takes. */
   slow: { readonly ms: number; readonly clock: VirtualClock } | null = null
@@ -34,7 +34,7 @@ class Register {
     return this.lagging !== null && this.#looks++ % 2 === 1 ? this.lagging : this.entry
   }
 
-  /** @param link `false` cuts the link: requests are lost. With `deaf` they are performed, and the answers are lost. */
+  /** @param link `down` cuts the link: requests are lost. With `deaf` they are performed, and the answers are lost. */
   buckets(link: { state: 'up' | 'down' | 'deaf' }): Pick<Buckets, 'kvGet' | 'kvUpdate' | 'valueLate'> {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {
@@ -69,7 +69,7 @@ interface World {
   readonly register: Register
   readonly candidates: readonly Candidate[]
   readonly leaders: () => readonly number[]
-  /** Advances the clock, and checks after every step that there are not two who are certain. */
+  /** Advances the clock, and checks after every step that at most one candidate is certain. */
   pass(ms: number): Promise<void>
 }
 
@@ -238,7 +238,7 @@ void t.test('a candidate whose first lease was not answered takes it at its next
   const w = world(t, 1)
   const [only] = w.candidates
   only!.link.state = 'up'
-  // It can read, and its write is done and not answered.
+  // It can read, and its write is performed but not answered.
   w.register.isDeafForWrites = true
   only!.election.start()
   while (w.register.entry === null) await w.pass(20)

@@ -1,4 +1,4 @@
-/** What a key has signed is read by those who hold it, as what it was and where it was, and by nobody else. */
+/** What a key has signed can be read by holders of the key, only as what and where it was written, and by nobody else. */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { Envelope, parseSigningKeys, type Sealed } from '../../../src/fleet/nats/envelope.js'

@@ -1,4 +1,7 @@
-/** Tests of leaders that are asked to hand over: real servers of which two have lost each other, and the bounds of the asking. */
+/**
+ * Tests of leaders that are asked to step down: real servers, two of which cannot reach each other, and the limits on
+ * such requests.
+ */
 import t, { type Test } from 'tap'
 import { type HandoverView, LeaderHandover } from '../../../src/fleet/nats/leader-handover.js'
 import { NatsClient, type NatsConnectOptions } from '../../../src/fleet/nats/nats-client.js'
@@ -12,7 +15,7 @@ import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { ServerNetwork } from './server-network.js'
 
-/** So many that a server leads none of them only once in a hundred times, and two of them none never. */
+/** Enough that a server leads none of them only once in a hundred runs, and that two of them practically never do. */
 const STREAMS = 12
 const REPLICAS = 3
 
@@ -69,26 +72,26 @@ void t.test('streams whose leaders have lost a replica are led by the server tha
   )
 })
 
-/** A follower whose name ends in a minus is behind; a number is for how many milliseconds it has not been heard. */
+/** A minus at the end of a name marks a lagging follower; a number, for how many milliseconds it has not been heard. */
 function followerOf(text: string): StreamPlacement['followers'][number] {
   const [, server = '', silent = '500', minus = ''] = /^([a-z]+)(\d*)(-?)$/.exec(text) ?? []
   return { server, isCurrent: minus === '', silentMs: Number(silent) }
 }
 
-/** Where each stream is kept, the leader first; null for one without a leader. */
+/** Where each stream is stored, the leader first; null for one without a leader. */
 type Streams = Map<string, readonly string[] | null>
 
 interface Asking {
   readonly network: ServerNetwork
   readonly handover: LeaderHandover
-  /** The requests: which stream, to whom. */
+  /** The requests: which stream, and the preferred successor. */
   readonly stepDowns: string[]
-  /** Names of streams, one for each look. */
+  /** Names of streams, one for each check. */
   readonly looks: string[]
   readonly pass: (ms: number) => Promise<void>
 }
 
-/** Three servers that hear each other, watched for some seconds already. */
+/** Three servers that reach each other, already watched for some seconds. */
 async function asking(t: Test, streams: Streams, { takesSuccessors = true, size = 3 } = {}): Promise<Asking> {
   const clock = new VirtualClock()
   const network = new ServerNetwork(...['one', 'two', 'three'].slice(0, size))
@@ -242,7 +245,7 @@ void t.test(
     streams.set('A', ['one', 'two3100', 'three500'])
     await pass(1_250)
     t.same(stepDowns, ['A to anyone'])
-    // A leader of just now has heard nobody yet, and chooses nobody of whom it has not heard.
+    // A new leader has heard from nobody yet, and chooses no one that it has not heard from.
     streams.set('A', ['two', 'one0', 'three200'])
     await pass(1_250)
     t.same(stepDowns.slice(1), ['A to anyone'])

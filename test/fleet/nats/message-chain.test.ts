@@ -1,4 +1,4 @@
-/** Tests of what the messages of a stream say of the age of what it holds. */
+/** Tests what the messages of a stream say about the age of its content. */
 import t from 'tap'
 import { MessageChain } from '../../../src/fleet/nats/message-chain.js'
 import { type Body, encodeMessage } from '../../../src/fleet/nats/message.js'

@@ -1,4 +1,4 @@
-/** Tests that a message comes out of a stream as it was written, and that anything else is refused. */
+/** Tests that a message is read from a stream as it was written, and that anything else is rejected. */
 import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/nats/message.js'
 import { BrokerError } from '../../../src/fleet/nats/broker-error.js'

@@ -1,4 +1,4 @@
-/** Tests of a publisher whose NATS answers late or never, as when its object store hangs. */
+/** Tests a publisher whose NATS answers late or never, as when its object store hangs. */
 import t, { type Test } from 'tap'
 import type { FeedSink } from '../../../src/engine/model/feed-sink.js'
 import { Envelope } from '../../../src/fleet/nats/envelope.js'
@@ -31,7 +31,7 @@ function silentNats(): NatsClient {
   return client as unknown as NatsClient
 }
 
-/** A feed that watches, and says nothing. */
+/** A feed that watches, and delivers nothing. */
 const feed = {
   status: { state: 'watching', revision: null, connectedSince: null, reason: null },
   clusterId: '1',

@@ -1,4 +1,4 @@
-/** Tests of what a publisher answers to the questions of edges, without NATS between them. */
+/** Tests a publisher's answers to edges, without NATS in between. */
 import t from 'tap'
 import { answerQuestions } from '../../../src/fleet/nats/questions.js'
 import { toRevision } from '../../../src/engine/model/revision.js'

@@ -1,4 +1,4 @@
-/** Tests that the end of a stream tells a publisher as much of the history as the publisher before it knew. */
+/** Tests that the end of a stream tells a publisher as much about the history as its predecessor knew. */
 import t from 'tap'
 import { HistoryFingerprint } from '../../../src/engine/feed/history-fingerprint.js'
 import { decodePart, encodeMessage, joinParts, type Body, type Message } from '../../../src/fleet/nats/message.js'

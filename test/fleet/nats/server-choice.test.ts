@@ -1,4 +1,7 @@
-/** Tests of when a connection moves to another server of NATS: real servers that have lost each other, and the bounds of a look. */
+/**
+ * Tests when a connection moves to another NATS server: real servers that cannot reach each other, and the limits of a
+ * check.
+ */
 import t, { type Test } from 'tap'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
 import { ServerChoice } from '../../../src/fleet/nats/server-choice.js'
@@ -43,7 +46,7 @@ void t.test('a client moves when its server has lost the one with the publisher 
 
   for (const link of [routes.get(at)?.get(other), routes.get(other)?.get(at)]) link?.stall()
   const { serverId } = client
-  // As whoever waits in vain does it: time and again.
+  // As a component that waits in vain does, repeatedly.
   const doubting = setInterval(() => client.doubtSubject('status'), 500)
   t.teardown(() => clearInterval(doubting))
   await until(async () => client.serverId !== serverId, 'the client has moved', 60_000)
@@ -54,9 +57,9 @@ void t.test('a client moves when its server has lost the one with the publisher 
 interface Choosing {
   readonly choice: ServerChoice
   readonly network: ServerNetwork
-  /** What was asked, through which server. */
+  /** The questions, and the server that received each. */
   readonly asked: string[]
-  /** The server that the client has now. */
+  /** The client's current server. */
   readonly at: () => string
   readonly doubt: (subject: string, answers?: (server: string) => boolean) => void
   readonly pass: (ms: number) => Promise<void>
@@ -85,7 +88,7 @@ function choosing(t: Test): Choosing {
     let isOpen = true
     return {
       ...view,
-      // As the library: a closed connection knows no server.
+      // As in the library: a closed connection has no server.
       get serverId() {
         return isOpen ? server : ''
       },

@@ -1,4 +1,7 @@
-/** Servers of NATS that pass on what they hear, in memory: for tests that cut links between them while a virtual clock runs. */
+/**
+ * NATS servers in memory that forward what they receive: for tests that cut links between them while a virtual clock
+ * runs.
+ */
 import type { WatchView } from '../../../src/fleet/nats/server-watch.js'
 
 interface Listener {
@@ -9,7 +12,7 @@ interface Listener {
 
 export class ServerNetwork {
   readonly servers: readonly string[]
-  /** The servers to which connections are open, one entry for each connection. */
+  /** The servers with open connections, one entry per connection. */
   readonly open: string[] = []
   readonly #listeners = new Set<Listener>()
   readonly #lost = new Set<string>()
@@ -30,7 +33,7 @@ export class ServerNetwork {
     this.#lost.delete(linkOf(one, other))
   }
 
-  /** The server hears and says nothing any more, although its connections stay open. */
+  /** Makes the server deaf and silent, although its connections stay open. */
   stop(server: string): void {
     this.#silent.add(server)
   }
@@ -43,7 +46,7 @@ export class ServerNetwork {
     return this.#silent.has(server)
   }
 
-  /** The server's connections are lost, and it takes no new ones. */
+  /** Closes the server's connections, and accepts no new ones. */
   kill(server: string): void {
     this.#down.add(server)
     for (const view of this.#views) if (view.serverName === server) view.isConnected = false

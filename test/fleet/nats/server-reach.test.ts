@@ -1,4 +1,4 @@
-/** Which servers of NATS hear each other: three real ones with a link that is cut, and what follows from what was heard. */
+/** Which NATS servers reach each other: three real ones with a cut link, and what follows from what was heard. */
 import t from 'tap'
 import { NatsClient, type ServerQuestion } from '../../../src/fleet/nats/nats-client.js'
 import { openViews, probeReach, ServerReach } from '../../../src/fleet/nats/server-reach.js'
@@ -25,7 +25,7 @@ void t.test('a cut link between two real servers is found, and so is the server 
   )
   const probe = (): Promise<ServerReach> => probeReach(views, systemClock, never)
   let whole = await probe()
-  // Servers that have just begun may not know each other yet.
+  // Newly started servers may not know each other yet.
   await until(async () => (whole = await probe()).best.length === 3, 'all hear all', 30_000)
   t.equal(whole.isSplit, false)
   t.same(whole.betterThan('n0'), [])
@@ -59,7 +59,7 @@ void t.test('a connection to one server does not reconnect, and goes to no other
   view.publish('subject', Buffer.from('nobody'))
   t.equal(view.isConnected, false)
 
-  // A look may be at it when its connection is lost: that answers no.
+  // A probe may be running when its connection is lost: that counts as no answer.
   t.same((await probeReach([view], systemClock, never)).servers, [])
   await t.rejects(view.ask('subject', Buffer.from('?'), 1_000), { code: 'unavailable' })
   view.respond('subject', async () => null).close()

@@ -1,4 +1,7 @@
-/** What is known of servers that are watched all the time: addresses, connections that come and go, and users that may not. */
+/**
+ * What is known about servers that are watched continuously: addresses, connections that come and go, and users without
+ * permission.
+ */
 import t, { type Test } from 'tap'
 import { ServerWatch, type WatchView } from '../../../src/fleet/nats/server-watch.js'
 import type { ServerReach } from '../../../src/fleet/nats/server-reach.js'
@@ -10,16 +13,16 @@ import { ServerNetwork } from './server-network.js'
 interface Watching {
   readonly network: ServerNetwork
   readonly watch: ServerWatch<WatchView>
-  /** The addresses to which a connection was tried, in order. */
+  /** The addresses to which a connection was attempted, in order. */
   readonly tried: string[]
   readonly told: string[]
-  /** Beats for so long. @returns what was heard at the last beat. */
+  /** Runs the heartbeat for this long. @returns what was heard at the last beat. */
   readonly beats: (ms: number) => Promise<ServerReach>
-  /** Lets time pass in which nothing is done. */
+  /** Lets time pass without running anything. */
   readonly stall: (ms: number) => Promise<void>
 }
 
-/** @param addresses by the server to which each leads. */
+/** @param addresses the server behind each address. */
 function watching(t: Test, addresses: Readonly<Record<string, string>>): Watching {
   const clock = new VirtualClock()
   const network = new ServerNetwork('one', 'two', 'three')

@@ -1,6 +1,6 @@
 /**
- * Tests of connecting to a real nats-server: every kind of credentials, TLS on both sides, and what is logged when the
- * server refuses.
+ * Tests connecting to a real nats-server: every kind of credentials, TLS on both sides, and what is logged when the
+ * server rejects them.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -40,7 +40,7 @@ interface Opened {
   isConnected: boolean
 }
 
-/** Reads the options from flags, as the server does. */
+/** Parses the options from flags, as the server does. */
 function open(t: Test, flags: readonly string[], users = 1): Opened {
   const loaded = load(['--etcd-servers', 'http://127.0.0.1:1', ...flags], {}, () => '')
   if (loaded.kind !== 'run') throw new Error('the flags must run')

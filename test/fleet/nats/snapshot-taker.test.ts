@@ -1,4 +1,4 @@
-/** Which requests a publisher takes a snapshot for, over a real nats-server. */
+/** For which requests a publisher takes a snapshot, over a real nats-server. */
 import t from 'tap'
 import { namesOf } from '../../../src/fleet/nats/names.js'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'

@@ -1,4 +1,4 @@
-/** Tests of what a sink is told when statuses of the publisher come, or something else comes in their place. */
+/** Tests what a sink is told when the publisher's statuses arrive, or something else does. */
 import t, { type Test } from 'tap'
 import { StatusListener } from '../../../src/fleet/nats/status-listener.js'
 import { namesOf } from '../../../src/fleet/nats/names.js'
@@ -7,17 +7,17 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 import { things, unsigned } from '../nats-harness.js'
 import { RecordingSink } from '../../engine/feed/recording-sink.js'
 
-/** A listener at message 7 of epoch 1, whose messages are the test's. */
+/** A listener at message 7 of epoch 1; the test supplies its messages. */
 function listen(t: Test): {
   readonly clock: VirtualClock
   readonly sink: RecordingSink
   readonly listener: StatusListener
-  /** The confirmed ages, in order, milliseconds. */
+  /** The confirmed ages in milliseconds, in order. */
   readonly ages: readonly number[]
-  /** The times that these are counted from. */
+  /** The times from which they are counted. */
   readonly asOf: readonly number[]
   readonly hear: (data: Buffer) => void
-  /** A status of now. */
+  /** A status with the current time. */
   readonly status: (epoch: number, sequence: number, ageMs?: number | null) => Buffer
 } {
   const clock = new VirtualClock()

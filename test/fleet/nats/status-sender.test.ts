@@ -1,4 +1,4 @@
-/** Tests of how old a publisher says that its stream is. */
+/** Tests the age that a publisher reports for its stream. */
 import t, { type Test } from 'tap'
 import { readPublisherStatus } from '../../../src/fleet/nats/publisher-status.js'
 import { EtcdPulse } from '../../../src/fleet/nats/etcd-pulse.js'
@@ -103,7 +103,7 @@ void t.test('what the stream has only after the regular status is reported at on
   await clock.advanceInTurns(3_000, 50)
   const far = {}
   status.received(far)
-  // The question asked meanwhile waits for what is on its way; the regular status has not.
+  // The question asked meanwhile waits for the message in flight; the regular status does not.
   const toldBefore = ages.length
   while (ages.length === toldBefore) await clock.advanceInTurns(50, 50)
   t.ok(ages.at(-1)! > 500, `${ages.at(-1)}: as old as the proof before`)

@@ -1,4 +1,7 @@
-/** What becomes of writes that NATS loses, or answers late, with a connection of the test's and over a real nats-server. */
+/**
+ * The outcome of writes that NATS loses or answers late, on a connection controlled by the test and over a real
+ * nats-server.
+ */
 import { connect, type Msg, type NatsConnection } from 'nats'
 import t, { type Test } from 'tap'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
@@ -13,7 +16,7 @@ interface Sent {
   readonly reply: string
 }
 
-/** A connection that records what is sent, and answers what the test says. */
+/** A connection that records what is sent, and gives the test's answers. */
 function quietConnection() {
   const sent: Sent[] = []
   let hear: (error: null, message: Msg) => void = () => {}
@@ -148,7 +151,7 @@ void t.test('a write that no stream accepts for five seconds has failed', async 
   t.ok(sent.length <= 26, `${sent.length} times`)
 })
 
-/** A real connection that loses the first copy of what is written, or the answer to it. */
+/** A real connection that loses the first copy of a write, or its answer. */
 async function losing(t: Test, what: 'write' | 'answer') {
   const nats = await startNats(t)
   const client = await NatsClient.connect({ servers: [nats.url], name: 'losing' }, systemClock)
@@ -184,7 +187,7 @@ void t.test('a write that NATS lost is in the stream a second later', async (t) 
 
 void t.test('a write whose answer was lost is in the stream once, and acknowledged or rejected', async (t) => {
   const { client, writer } = await losing(t, 'answer')
-  // The server remembers ids for as long as we wait: either it knows the copy, or it refuses its sequence.
+  // The server remembers ids for as long as we wait: it either knows the copy or rejects its sequence.
   const outcome = await writer.write(Buffer.from('a'), 0).catch((error: { code: string }) => error.code)
   t.ok(outcome === 1 || outcome === 'conflict', String(outcome))
   t.match(await client.streamState('S'), { first: 1, last: 1 })

@@ -12,7 +12,7 @@ import type { SnapshotEntry } from '../../../src/fleet/nats/snapshot-store.js'
 
 const OPTIONS = { refillMessages: 10, onGap: 'expire' } as const
 
-/** A snapshot at this message, whose revision is ten times as high. */
+/** A snapshot at this message, at ten times that revision. */
 function at(sequence: number): SnapshotEntry {
   const revision = toRevision(sequence * 10)
   const rest = { epoch: 1, clusterId: 'c', keys: 0, isSynced: true, trustsProgress: true }

@@ -1,5 +1,5 @@
 /**
- * Tests of damage to what is stored in NATS: each kind leads to another snapshot or to a wait, and never to a gap. The
+ * Tests damage to the data stored in NATS: each kind leads to another snapshot or to a wait, and never to a gap. The
  * sinks throw when revisions do not ascend, and their final contents are compared with etcd.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -35,12 +35,12 @@ async function caughtUp(etcd: CountedUpstream, replicas: readonly Replica[]): Pr
 interface Case {
   readonly name: string
   readonly harm: (admin: NatsAdmin, nats: NatsProcess, etcd: CountedUpstream) => unknown
-  /** Whether a replica that reads the stream anew has met the damage. */
+  /** Whether a replica that re-reads the stream has met the damage. */
   readonly isMet?: (replica: Replica) => boolean
 }
 
 /**
- * A message that no publisher has written: it is well-formed, of an epoch that never was, and tells what never
+ * A message that no publisher has written: well-formed, of an epoch that never existed, about an event that never
  * happened.
  */
 function foreign(epoch: number, at: number): Uint8Array {
@@ -220,7 +220,7 @@ void t.test(
     await first.stop()
 
     await nats.restoreData(join(directory, 'copy'))
-    // Two publishers go on after the message that is the last now, so that the epoch is another at the place of the edge.
+    // Two publishers continue after the current last message, so that the epoch at the edge's position is another.
     const second = startReplica(t, options)
     await until(() => second.isPublishing && second.sink.isSynced, 'another publishes')
     await caughtUp(etcd, [second])
@@ -263,7 +263,7 @@ void t.test(
   },
 )
 
-/** Counts the parts in which it is given states. */
+/** Counts the parts in which it receives states. */
 class CountingSink extends RecordingSink {
   readonly parts = new PartsInTurns()
 

@@ -1,4 +1,4 @@
-/** Limits that hold for all workers together, between a primary and its workers on real sockets. */
+/** Limits that apply to all workers together, between a primary and its workers on real sockets. */
 import t from 'tap'
 import { FairSemaphore } from '../../../src/server/auth/fair-semaphore.js'
 import { IdentityRateLimits } from '../../../src/server/auth/identity-rate-limits.js'
@@ -9,7 +9,7 @@ import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { countedLimits, primaryHarness, type TestWorker } from '../workers-harness.js'
 
-/** The semaphore of a worker whose own share is `slots`. */
+/** The semaphore of a worker with a local share of `slots`. */
 function semaphoreOf({ channel }: TestWorker, slots = 1): IdentitySemaphore {
   const own = new FairSemaphore({
     slots,
@@ -129,7 +129,7 @@ void t.test('the requests of an identity are counted over all workers', async (t
 
 void t.test('what one worker was granted for later requests is not missing from the others', async (t) => {
   const clock = new VirtualClock()
-  // A worker whose clock jumps hears nothing of its primary meanwhile, and would decide alone.
+  // A worker whose clock jumps hears nothing from its primary meanwhile, and would decide alone.
   const clockOfWorkers = new VirtualClock()
   const limits = countedLimits({ requestsPerSecond: 2, clock })
   const h = primaryHarness(t, { limits })

@@ -1,4 +1,4 @@
-/** Tests of what the primary passes on over real sockets, from a source that the test plays. */
+/** Tests what the primary forwards over real sockets, from a source that the test plays. */
 import t from 'tap'
 import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
 import { type Revision, toRevision } from '../../../src/engine/model/revision.js'

@@ -15,7 +15,7 @@ function stored(kv: KeyValue): StoredObject {
   return object
 }
 
-/** Reads the same keys as those of a declared prefix of values. */
+/** Reads keys as under a declared prefix of values. */
 const ingestValue = (kv: KeyValue): StoredObject => {
   const resource: Resource = { ...PODS, holds: 'values' }
   return createIngest({ resource, maxValueBytes: 1_000, wrap: keyValueObject })(kv) as StoredObject

@@ -1,4 +1,4 @@
-/** Held against the answers of client-go and of the API server's tables, recorded in `test/data/json-path.json`. */
+/** Compared with the answers of client-go and of the API server's tables, recorded in `test/data/json-path.json`. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { evaluatePath, JsonPathError } from '../../../src/kubernetes/codec/json-path/evaluate.js'
@@ -12,7 +12,7 @@ const recorded = parseJsonTree(readFileSync(new URL('../../../../test/data/json-
 const object = member(recorded, 'object')!
 const listOf = (name: string): readonly Json[] => member(recorded, name) as Json[]
 
-/** Ranges are for templates of kubectl; a printer column has none. */
+/** Ranges are for kubectl templates; printer columns do not support them. */
 const templates = listOf('templates').filter((one) => !/\{(range|end)/.test(textMember(one, 'template')))
 
 function render(template: string): string {

@@ -167,7 +167,7 @@ void t.test('the copy is exactly sized and shares no memory with its message', a
   t.equal(bytes.toString(), '{"metadata":{}}')
 })
 
-/** Text with the spaces, escapes, duplicates and numbers that a tree would lose. */
+/** JSON with whitespace, escapes, duplicates and numbers that a parsed tree would lose. */
 function randomText(random: Random, depth: number): string {
   const pick = <T>(choices: readonly T[]): T => choices[randomInteger(random, 0, choices.length - 1)]!
   const space = (): string => (random.next() < 0.8 ? '' : pick([' ', '\n', '\t', '\r\n', '  ']))
@@ -209,14 +209,14 @@ void t.test('random text is accepted exactly when JSON.parse accepts it, and kee
   for (let round = 0; round < 20_000; round++) {
     let text = randomText(random, 4)
     if (random.next() < 0.5) {
-      // Damage at one place: most of these are no longer JSON.
+      // A random mutation at one place: most results are no longer JSON.
       const at = randomInteger(random, 0, text.length)
       const junk = ['', '{', '}', '[', ']', ',', ':', '"', '\\', '1', 'e', '.', '-', ' ', '\u0001'][
         randomInteger(random, 0, 14)
       ]!
       text = text.slice(0, at) + junk + text.slice(at + randomInteger(random, 0, 1))
     }
-    // A lone surrogate half, left over from the cut, is not UTF-8 text to begin with.
+    // A lone surrogate left by the cut is not valid UTF-8 in the first place.
     const value = Buffer.from(text)
     text = value.toString()
     let expected: unknown

@@ -1,4 +1,4 @@
-/** What API servers fill in on reading is there in every form, however an object is stored. */
+/** The defaults that API servers fill in on read are present in every form, however an object is stored. */
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { scanObject } from '../../../src/kubernetes/codec/json-scan.js'
@@ -18,7 +18,7 @@ const label = (number: number, key: string, value: string): Buffer =>
 const metadata = (...fields: Buffer[]): Buffer => lengthDelimited(1, Buffer.concat(fields))
 const spec = (...fields: Buffer[]): Buffer => lengthDelimited(2, Buffer.concat(fields))
 const phase = (value: string): Buffer => lengthDelimited(3, text(1, value))
-/** A template, under this number, with the labels app=web and a=b. */
+/** A template in this field number, with the labels app=web and a=b. */
 const template = (number: number): Buffer =>
   lengthDelimited(number, metadata(label(11, 'app', 'web'), label(11, 'a', 'b')))
 /** A field of a later release. */
@@ -28,7 +28,7 @@ function envelope(apiVersion: string, kind: string, raw: Buffer): Buffer {
   return encodeEnvelope(apiVersion, kind, raw.length, (out, offset) => offset + raw.copy(out, offset))
 }
 
-/** The object that both encodings of a stored one are read as. */
+/** The object that results from both encodings. */
 function read(t: Test, apiVersion: string, kind: string, ...raw: Buffer[]): Record<string, unknown> {
   const value = envelope(apiVersion, kind, Buffer.concat(raw))
   const fromProtobuf = JSON.parse(

@@ -1,4 +1,4 @@
-/** What reading a custom object through its schema leaves of its numbers and nulls, and when its bytes stay as they are. */
+/** How reading a custom object through its schema treats its numbers and nulls, and when its bytes are kept unchanged. */
 import t from 'tap'
 import { DefinedSchema } from '../../../src/kubernetes/codec/defined-schema.js'
 import { ReadRules } from '../../../src/kubernetes/codec/read-rules.js'

@@ -1,4 +1,4 @@
-/** A schema that a thread has compiled is put together in turns, and says the same. */
+/** A schema compiled in a thread is assembled in time slices, with the same result. */
 import t from 'tap'
 import { structuralFrom, structuralPieces } from '../../../src/kubernetes/codec/structural-pieces.js'
 import { type OpenApiSchema, structuralOf } from '../../../src/kubernetes/codec/structural-schema.js'

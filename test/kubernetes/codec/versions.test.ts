@@ -70,7 +70,7 @@ void t.test('kinds said to differ only in name have the same fields in every ver
     return a.fields.flatMap((field) => {
       const other = others.get(field.number)
       const where = `${path}.${field.jsonName}`
-      // What only one of them has is younger than the other, or long gone: it is kept, as unknown as it is.
+      // A kind in only one of them is newer than the other or long gone: it is kept as an unknown one.
       if (other === undefined) return []
       const isSame = other.jsonName === field.jsonName && other.type === field.type && isList(other) === isList(field)
       if (!isSame) return [`${where} is ${other.jsonName}`]

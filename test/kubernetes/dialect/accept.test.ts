@@ -166,7 +166,7 @@ void t.test('OpenAPI is sent as protobuf under both of its names, otherwise as J
       const name = `application/com.github.proto-openapi.spec.${edition}${separator}v1.0+protobuf`
       t.strictSame(negotiateOpenApi(name, edition), {
         encoding: 'protobuf',
-        // client-go asks with `@` and cannot parse an answer that says so.
+        // client-go requests it with `@` and cannot parse an answer with it.
         contentType: `application/com.github.proto-openapi.spec.${edition}.v1.0+protobuf`,
       })
     }

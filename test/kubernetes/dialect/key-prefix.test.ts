@@ -1,4 +1,4 @@
-/** `?prefix=`: a part of a declared prefix is listed and watched by itself, and allowed by itself. */
+/** `?prefix=`: part of a declared prefix can be listed, watched and authorized separately. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -181,7 +181,7 @@ void t.test('Policy allows a part by the keys in it; other modes authorize it li
     ['?prefix=us/&prefix=eu/', 200, 403, 403],
     ['?prefix=eu/%zz', 400, 403, 403],
     ['?prefix=%2525', 200, 403, 200],
-    // The key `.` is named ~2e, and a key that is not UTF-8 begins with ~.
+    // The key `.` is named ~2e, and the name of a key that is not UTF-8 begins with ~.
     ['?prefix=.', 200, 403, 403],
     ['?prefix=..', 200, 403, 403],
     ['?prefix=.x', 200, 403, 200],

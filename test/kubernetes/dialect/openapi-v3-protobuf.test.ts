@@ -1,4 +1,4 @@
-/** What Go makes of the same document is compared in `npm run test:reference`. */
+/** Go's encoding of the same document is compared in `npm run test:reference`. */
 import t from 'tap'
 import { v3Protobuf } from '../../../src/kubernetes/dialect/openapi-v3-protobuf.js'
 import { parseLossless } from '../../reference/lossless.js'

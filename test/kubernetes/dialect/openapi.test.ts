@@ -21,7 +21,7 @@ const of = (jsonName: string, type: string, label: SchemaField['label'] = 'value
   messageName: '',
 })
 
-/** A small table of messages in the shape of the protobuf codec's. */
+/** A small table of messages in the format of the protobuf codec's. */
 const MESSAGES = new Map<string, Omit<SchemaMessage, 'fullName'>>([
   [META, { form: 'object', fields: [text('name'), of('creationTimestamp', 'time'), of('labels', 'string', 'map')] }],
   [
@@ -78,7 +78,7 @@ const spec = async (openApi: OpenApi, group: string, version: string): Promise<S
 const paths = (openApi: OpenApi): Record<string, { serverRelativeURL: string }> =>
   (JSON.parse(openApi.index().body.toString()) as { paths: Record<string, { serverRelativeURL: string }> }).paths
 
-/** Checks that every $ref of a document leads somewhere; otherwise `kubectl explain` fails. */
+/** Returns the $refs of a document that lead nowhere, with which `kubectl explain` fails. */
 function danglingReferences(document: Spec): string[] {
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)]
   return references.map(([, name = '']) => name).filter((name) => !Object.hasOwn(document.components.schemas, name))
@@ -255,7 +255,7 @@ const WIDGETS = {
   },
 }
 
-/** Of fields that are messages or texts: enough of protobuf to find a definition. */
+/** Fields that are messages or strings: enough of protobuf to find a definition. */
 function fieldsOf(bytes: Buffer): { readonly number: number; readonly bytes: Buffer }[] {
   const reader = new WireReader()
   reader.bytes = bytes

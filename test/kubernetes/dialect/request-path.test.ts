@@ -86,7 +86,7 @@ void t.test('the paths of resources are recognized', async (t) => {
     ['/api/v1/watch/namespaces', { of: 'namespaces', legacyWatch: true }],
     ['/api/v1/watch/namespaces/a', { of: 'namespaces', name: 'a', legacyWatch: true }],
     ['/apis/apps/v1/watch/deployments', { of: 'deployments', legacyWatch: true }],
-    // A path with a scope that the resource does not have is not the resource.
+    // A path with a scope that the resource does not have is not that resource.
     ['/api/v1/pods/p', { of: null, name: 'p' }],
     ['/api/v1/namespaces/a/nodes', { of: null, namespace: 'a' }],
     ['/apis/apps/v1/namespaces/a', { of: null, name: 'a' }],
@@ -94,7 +94,7 @@ void t.test('the paths of resources are recognized', async (t) => {
     ['/api/v1/nope', { of: null }],
     ['/apis/nope/v1/pods', { of: null }],
     ['/apis/apps/v1/pods', { of: null }],
-    // Resources whose names spell keys.
+    // Resources whose names encode keys.
     ['/apis/distributary.io/v1/flags', { of: 'flags' }],
     ['/apis/distributary.io/v1/flags/a:b', { of: 'flags', name: 'a:b' }],
     ['/apis/distributary.io/v1/flags/a%3Ab', { of: 'flags', name: 'a:b' }],
@@ -105,10 +105,10 @@ void t.test('the paths of resources are recognized', async (t) => {
     ['/apis/distributary.io/v1/watch/flags/a:b', { of: 'flags', name: 'a:b', legacyWatch: true }],
     ['/apis/distributary.io/v1/namespaces/eu/routes/a:b', { of: 'routes', namespace: 'eu', name: 'a:b' }],
     ['/apis/distributary.io/v1/namespaces/~/routes/a', { of: 'routes', namespace: '~', name: 'a' }],
-    // No key is in these: what is stored in them is not what was authorized.
+    // These contain no key: what is stored in them is not what was authorized.
     ['/apis/distributary.io/v1/namespaces/e:u/routes', { of: null, namespace: 'e:u' }],
     ['/apis/distributary.io/v1/namespaces/e~75/routes/a', { of: null, namespace: 'e~75', name: 'a' }],
-    // Some names of roles contain a colon, plain or encoded.
+    // Some role names contain a colon, plain or encoded.
     ['/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node', { of: 'clusterroles', name: 'system:node' }],
     ['/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode', { of: 'clusterroles', name: 'system:node' }],
   ]
@@ -154,7 +154,7 @@ void t.test('an ambiguous path is rejected', async (t) => {
   ]
   for (const path of bad) t.throws(() => parse(path), BadRequestError, path)
   for (const path of [
-    // A path with an empty segment leads nowhere, as in the API server.
+    // A path with an empty segment does not exist, as in the API server.
     '/api/v1//pods',
     '/api//v1/pods',
     '/api/v1/namespaces//pods/web',
@@ -250,7 +250,7 @@ void t.test('every possible path is answered or rejected, in time bounded by its
       if (!(error instanceof StatusError) || error.code >= 500) t.fail(`${encodeURI(path)}: ${String(error)}`)
     }
   }
-  // The path is twenty times as long as the longest that Node accepts: quadratic time would exceed that of a test.
+  // The path is twenty times as long as the longest that Node accepts: quadratic time would exceed the test's limit.
   for (const long of [
     '/api/v1/' + 'a/'.repeat(160_000),
     `/api/v1/${'a'.repeat(320_000)}-`,

@@ -26,7 +26,7 @@ const DOCUMENTS: Readonly<Record<string, object>> = {
   },
 }
 
-/** A server of one group, which answers `code` for the core group. */
+/** A server with one group, which answers `code` for the core group. */
 async function start(t: Test, code: number): Promise<{ readonly url: string; readonly server: RemoteApiServer }> {
   const server = createServer(({ url = '' }, response) => {
     const body = DOCUMENTS[url] ?? { kind: 'Status', code, reason: code === 404 ? 'NotFound' : 'InternalError' }

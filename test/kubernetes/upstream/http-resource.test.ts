@@ -1,4 +1,4 @@
-/** A server fed by another: what it serves, how fresh that is, and what it asks of the other. */
+/** A server fed by another: what it serves, how fresh that is, and what it requests from the other. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ const get = async (h: AppHarness, path: string): Promise<EventWire> => {
 const behind = (t: Test, front: AppHarness, options: AppHarnessOptions = {}): Promise<AppHarness> =>
   startApp(t, { ...options, flags: ['--upstream', front.url, ...(options.flags ?? [])] })
 
-/** A few resources say as much as all of them, and sooner. */
+/** A few resources are enough, and faster. */
 const frontOf = (t: Test, options: AppHarnessOptions): Promise<AppHarness> => {
   const loaded = load([...(options.flags ?? [])], {}, (path) => readFileSync(path, 'utf8'))
   const plurals = ['pods', 'configmaps', 'namespaces', 'customresourcedefinitions', 'secrets', 'flags']
@@ -55,7 +55,7 @@ void t.test('in a chain of three servers a consistent read of the last sees a wr
   const third = await behind(t, second)
   t.same((await get(third, '/api/v1/pods')).items, (await get(first, '/api/v1/pods')).items, 'to the last member')
   for (let i = 0; i < 5; i++) {
-    // This write is to another resource: the pods themselves are quiet, and must be known to be.
+    // This write is to another resource: the pods are quiet, and must be known to be.
     const written = first.put(`configmaps/a/c${i}`, configMap(`c${i}`))
     const list = await get(third, '/api/v1/pods')
     t.ok(Number(list.metadata.resourceVersion) >= written, `${list.metadata.resourceVersion} >= ${written}`)
@@ -123,7 +123,7 @@ void t.test('the other server’s resources are served, custom ones soon, Secret
   await until(() => back.app.registry.find('example.com', 'v1', 'gadgets') === undefined, 'it is gone')
 })
 
-/** The other as an API server that knows no SSE, seen from outside. */
+/** The other server as an API server without SSE, observed from outside. */
 class Recorded {
   readonly requests: TransportRequest[] = []
   readonly server: RemoteApiServer

@@ -1,4 +1,4 @@
-/** A chain of three servers: how old the last one's content is counts from the first one's source. */
+/** A chain of three servers: the age of the last one's content counts from the first one's source. */
 import t from 'tap'
 import { load } from '../../../src/server/config/load.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'

@@ -60,7 +60,7 @@ void t.test('every row of the table is needed by some manifest', (t) => {
   t.end()
 })
 
-/** Messages of another group than the object's own are included only when they are of the core group. */
+/** Messages of a group other than the object's are included only when they are in the core group. */
 function mayHold(message: string, object: JsonRecord): boolean {
   const group = message.split('.')[0]!
   const own = textMember(object, 'apiVersion')

@@ -1,4 +1,4 @@
-/** Tests of a definition's schema: what it fills in, what it drops, and what it refuses with which message. */
+/** Tests a definition's schema: what it defaults, what it prunes, and what it rejects with which message. */
 import t from 'tap'
 import { type JsonRecord, treeFrom } from '../../../src/kubernetes/codec/json-tree.js'
 import { CustomSchemas } from '../../../src/kubernetes/writes/custom-schema.js'

@@ -1,6 +1,6 @@
 /**
- * Evictions, as the Kubernetes documentation describes them ("API-initiated eviction", "Unhealthy Pod Eviction Policy") and in the
- * words of kube-apiserver.
+ * Evictions, as the Kubernetes documentation describes them ("API-initiated eviction", "Unhealthy Pod Eviction
+ * Policy"), with the messages of kube-apiserver.
  */
 import t, { type Test } from 'tap'
 import { type AppHarness, startApp } from '../../support/app.js'
@@ -17,7 +17,7 @@ interface BudgetFields {
   readonly generation?: number
 }
 
-/** A budget whose controller has counted three healthy pods of two that are needed. */
+/** A budget whose controller has counted three healthy pods, of which two are needed. */
 function budget({ name = 'web', spec = {}, status = {}, generation = 1 }: BudgetFields = {}): object {
   const counted = {
     observedGeneration: 1,
@@ -87,7 +87,7 @@ interface Case {
   readonly cause?: string
   readonly retryAfter?: string
   readonly message?: string
-  /** What the budget allows afterwards; undefined: as before. */
+  /** What the budget allows afterwards; undefined means unchanged. */
   readonly left?: number
 }
 

@@ -1,4 +1,4 @@
-/** Tests of sets of owned fields, at sizes that a body of 3 MB can have: with a wrong algorithm they would not end. */
+/** Tests sets of owned fields, at sizes that a body of 3 MB can have: with a wrong algorithm they would not finish. */
 import t from 'tap'
 import { type Json, type JsonRecord, treeFrom } from '../../../src/kubernetes/codec/json-tree.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'

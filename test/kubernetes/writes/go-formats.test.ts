@@ -2,7 +2,7 @@ import t from 'tap'
 import { GO_FORMATS } from '../../../src/kubernetes/writes/go-formats.js'
 import { startApp } from '../../support/app.js'
 
-/** What the types of k8s.io/apimachinery 0.37 answer to each text. */
+/** How the types of k8s.io/apimachinery 0.37 read each text. */
 const READABLE: Readonly<Record<string, readonly string[]>> = {
   quantity: [' 1Gi ', '1', '+.5', '1.', '1E', '1e3', '1E-3', '1k', '1Ki', '100m', '-0.5'],
   time: [
@@ -41,7 +41,7 @@ const UNREADABLE: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** Go's words are `illegal base64 data at input byte N`. */
+/** Go's message is `illegal base64 data at input byte N`. */
 const ILLEGAL_BASE64 = [
   ['aGVs bG8=', 4],
   ['aGVsbG8==', 8],
@@ -85,7 +85,7 @@ void t.test('a text that no Go client could read is not stored', async (t) => {
 })
 
 void t.test('a long text is read in linear time, whatever it contains', (t) => {
-  // A quantity of this length took minutes by an expression that tried each point between its digits.
+  // A quantity of this length took minutes with a regular expression that tried each point between its digits.
   for (const [format, read] of Object.entries(GO_FORMATS))
     for (const piece of ['1', '1.', 'a', '=', '2026-01-02T03:04:05.1'])
       t.type(read(`${piece.repeat(1_000_000 / piece.length)}!`), 'string', `${format} ${piece}`)

@@ -12,7 +12,7 @@ function problemOf(apiVersion: string, kind: string, members: string): string | 
   return typeProblem(value, shapes.ofKind(apiVersion, kind)!)
 }
 
-/** The words are those of Go's decoder, as a kube-apiserver says them. */
+/** The messages of Go's decoder, as a kube-apiserver returns them. */
 const WRONG = [
   ['apps/v1', 'Deployment', '"spec":{"replicas":"three"}', 'json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32'],
   ['apps/v1', 'Deployment', '"spec":{"replicas":1.5}', 'json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32'],
@@ -68,7 +68,7 @@ void t.test('an object with members of wrong types is not stored, whatever the v
   t.equal((await send('POST', collection, object(3))).code, 201)
   t.match(await send('PUT', `${collection}/web`, object('three')), refused)
   const patch = { spec: { replicas: 'three' } }
-  // As in the API server: a patch that can be read is refused for what it would make.
+  // As in the API server: a patch that can be parsed is rejected for its result.
   for (const type of ['merge-patch', 'strategic-merge-patch']) {
     const answer = await send('PATCH', `${collection}/web`, patch, `application/${type}+json`)
     t.match(answer, { code: 422, body: { reason: 'Invalid' } }, type)

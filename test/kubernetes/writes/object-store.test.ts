@@ -1,4 +1,4 @@
-/** Tests that a stored object can be read again. */
+/** Tests that a stored object can be read back. */
 import t from 'tap'
 import { MAX_JSON_DEPTH } from '../../../src/kubernetes/codec/json-scan.js'
 import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'

@@ -1,5 +1,5 @@
 /**
- * Tests of writes in threads: they give the same answers as on the loop, and one that exceeds its bounds harms no
+ * Tests writes in threads: they give the same answers as on the event loop, and one that exceeds its limits harms no
  * other.
  */
 import t, { type Test } from 'tap'
@@ -43,7 +43,7 @@ const WIDGETS = servedResource(
     schema: DefinedSchema.of({
       type: 'object',
       properties: {
-        // The pattern makes a text of 3 MB take minutes and a short one no time.
+        // The pattern takes minutes on a text of 3 MB, and no time on a short one.
         text: { type: 'string', pattern: PATTERN, allOf: Array.from({ length: 1_000 }, () => ({ pattern: PATTERN })) },
         size: { type: 'integer', default: 7 },
       },

@@ -1,6 +1,4 @@
-/**
- * Tables for the pure parts of patches: the object that results from each kind of patch, and the owners after an apply.
- */
+/** Tables for the pure parts of patches: the resulting object of each kind of patch, and the owners after an apply. */
 import t from 'tap'
 import {
   encodeJsonTree,
@@ -357,7 +355,7 @@ void t.test('an update takes ownership of what it changes', (t) => {
 })
 
 void t.test('the cost of a list in a strategic merge patch grows only with its length', (t) => {
-  // So many that comparing each with each other would take minutes.
+  // So many that comparing every pair would take minutes.
   const count = 60_000
   const podOf = (first: number, extra: object = {}): JsonRecord => {
     const containers = Array.from({ length: count }, (_, i) => ({ name: `c${first + i}` }))

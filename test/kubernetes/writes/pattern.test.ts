@@ -1,4 +1,4 @@
-/** Tests of patterns in definitions: they follow RE2's grammar, and take time linear in the text. */
+/** Tests patterns in definitions: they follow RE2's grammar, and take linear time. */
 import t from 'tap'
 import { compilePattern } from '../../../src/kubernetes/writes/pattern.js'
 

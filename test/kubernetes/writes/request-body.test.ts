@@ -1,4 +1,4 @@
-/** Tests of bodies of writes at the bounds of what is read. */
+/** Tests bodies of writes at the limits of what is read. */
 import t from 'tap'
 import { MAGIC } from '../../../src/kubernetes/codec/protobuf/envelope.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'

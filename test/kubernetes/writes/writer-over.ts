@@ -1,4 +1,4 @@
-/** The verbs without a server around them, as in one worker process, over any upstream. */
+/** The verbs without a server, as in one worker process, over any upstream. */
 import { ObjectViews } from '../../../src/kubernetes/codec/object-views.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
@@ -87,7 +87,7 @@ export function writerOver(upstream: Upstream, now = (): number => Date.now()): 
   }
 }
 
-/** Returns the body as a client in JSON sees it. */
+/** Returns the body as a JSON client sees it. */
 export function bodyOf(answer: WriteAnswer, { resource }: ServedResource): Record<string, unknown> {
   switch (answer.kind) {
     case 'object':

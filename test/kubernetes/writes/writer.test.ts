@@ -1,4 +1,4 @@
-/** Tests of every verb and its errors, as clients see them, over the in-process store and over a real etcd. */
+/** Tests every verb and its errors, as clients see them, over the in-process store and over a real etcd. */
 import t, { type Test } from 'tap'
 import { silentLogger } from '../../../src/support/log.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
@@ -273,7 +273,7 @@ const REFUSED: readonly Row[] = [
   ['a slash in a name, which is one of the path', 404, 'NotFound', 'PUT', `${CONFIG_MAPS}/a%2Fb`, configMap('a/b')],
 ]
 
-/** Each wrong field has a cause of its own. */
+/** Each wrong field has its own cause. */
 const CAUSES: readonly (readonly [object: object, fields: readonly string[]])[] = [
   [{ metadata: { name: 'a', labels: { 'x y': 'v' } } }, ['metadata.labels']],
   [{ metadata: { name: 'a', labels: { x: 'a b', y: 'v'.repeat(64) } } }, ['metadata.labels', 'metadata.labels']],
@@ -424,7 +424,7 @@ async function createsAndUpdates(t: Test, send: Send): Promise<void> {
 async function patches(t: Test, send: Send): Promise<void> {
   await t.test('patches keep numbers', async (t) => {
     const path = '/apis/apps/v1/namespaces/default/deployments'
-    // Annotations are text; a number of 19 digits has to stay a number.
+    // Annotations are text; a number of 19 digits must stay a number.
     const object =
       '{"metadata":{"name":"numbers"},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"a",' +
       '"securityContext":{"runAsUser":9223372036854775807}}],"terminationGracePeriodSeconds":9007199254740993}}}}'

@@ -1,4 +1,4 @@
-/** Helm's functions that make certificates, by openssl. */
+/** Helm's certificate functions, implemented with openssl. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** The server of one of the files in ci/, as a process. */
+/** The server of a file in ci/, as a process. */
 import type { Test } from 'tap'
 import { modeValues, renderChart, type Release, RELEASE } from './chart.js'
 import { type Placement, placeContainer, readdress } from './machine.js'
@@ -10,7 +10,7 @@ const MODES = modeValues()
 export const https = { bindAddress: '127.0.0.1', securePort: 0 }
 export const plain = { bindAddress: '127.0.0.1', port: 0 }
 
-/** Returns when it is ready. @param addresses of its configuration, in place of those of a cluster. */
+/** Returns when it is ready. @param addresses replace those of a cluster in its configuration. */
 export async function startMode(
   t: Test,
   mode: string,

@@ -1,4 +1,4 @@
-/** The NATS servers of a rendered release, as processes: their own configuration, command line, environment and files. */
+/** The NATS servers of a rendered release, as processes with their own configuration, command line, environment and files. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -9,9 +9,9 @@ import type { KubernetesObject } from './kubernetes-objects.js'
 import { type Placement, placeContainer, type Secrets, secretOf } from './machine.js'
 
 export interface ChartNats {
-  /** The URLs for clients, with the scheme of the release. */
+  /** The client URLs, with the scheme of the release. */
   readonly urls: readonly string[]
-  /** `/jsz?streams=true&config=true` and the like, of the first server. */
+  /** GETs `/jsz?streams=true&config=true` and the like from the first server. */
   monitor(path: string): Promise<unknown>
 }
 
@@ -64,11 +64,11 @@ async function isHealthy(port: number): Promise<boolean> {
 
 export interface FleetNats {
   readonly nats: ChartNats
-  /** Those that were there, and those that the release has made. */
+  /** The existing Secrets, and those that the release has created. */
   readonly secrets: Secrets
 }
 
-/** The three servers of the release "fleet". */
+/** Starts the three servers of the release "fleet". */
 export async function startFleetNats(
   t: Test,
   objects: readonly KubernetesObject[],

@@ -1,4 +1,4 @@
-/** The chart, rendered by our own small renderer and, where it is, by helm itself. */
+/** The chart, rendered by our own small renderer and, if installed, by helm itself. */
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -25,7 +25,7 @@ function text(path: string): string {
 
 export const defaultValues = (): Values => parse(text('values.yaml')) as Values
 
-/** The ways the chart is meant to be used: values by the name of their file in `ci/`. */
+/** The supported modes of the chart: values by the name of their file in `ci/`. */
 export function modeValues(): ReadonlyMap<string, Values> {
   const files = readdirSync(`${chartFolder}ci`).sort()
   return new Map(files.map((file) => [file.replace(/\.yaml$/, ''), parse(text(`ci/${file}`)) as Values]))
@@ -42,7 +42,7 @@ export interface Rendered {
   readonly notes: string
 }
 
-/** @throws TemplateError, and Error for what is not YAML. */
+/** @throws TemplateError, and Error for output that is not YAML. */
 export function renderChart(values: Values, { cluster = [], release = RELEASE }: RenderOptions = {}): Rendered {
   const chart = parse(text('Chart.yaml')) as { name: string; version: string; appVersion: string }
   const dot = {
@@ -79,7 +79,7 @@ interface HelmRun {
   readonly problem: string | null
 }
 
-/** @param values by themselves, or the name of a file in `ci/`, which helm then reads in its own way. */
+/** @param values, or the name of a file in `ci/`, which helm then reads itself. */
 function runHelm(args: readonly string[], values: Values | string): HelmRun {
   if (helm === null) throw new Error('no helm here')
   const source = typeof values === 'string' ? `${chartFolder}ci/${values}.yaml` : '-'

@@ -1,6 +1,6 @@
 /**
- * The schemas of other projects' kinds that the chart can make: their CustomResourceDefinitions, which are in their Go
- * modules. `npm run test:helm` brings those; elsewhere there are none.
+ * The schemas of other projects' kinds that the chart can render: their CustomResourceDefinitions, from their Go
+ * modules. `npm run test:helm` fetches those; elsewhere there are none.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -32,7 +32,7 @@ interface Definition {
   }
 }
 
-/** @throws Error when there is no Go, or no way to a module. */
+/** @throws Error without Go, or without access to a module. */
 export function provideCustomKinds(): void {
   for (const { module, version } of MODULES) {
     const { status, stderr, error } = spawnSync('go', ['mod', 'download', `${module}@${version}`], { encoding: 'utf8' })
@@ -41,7 +41,7 @@ export function provideCustomKinds(): void {
   }
 }
 
-/** By "apiVersion kind"; null where the modules are not. A field that a schema does not name is wrong. */
+/** By "apiVersion kind"; null without the modules. A field that a schema does not name is an error. */
 export function customKinds(): ReadonlyMap<string, object> | null {
   const cache = spawnSync('go', ['env', 'GOMODCACHE'], { encoding: 'utf8' }).stdout?.trim()
   if (!cache) return null
@@ -65,11 +65,11 @@ export function customKinds(): ReadonlyMap<string, object> | null {
   return schemas
 }
 
-/** Kubernetes silently drops unknown fields; here they are found. */
+/** Kubernetes silently drops unknown fields; here they are errors. */
 function close(schema: unknown): void {
   if (typeof schema !== 'object' || schema === null) return
   const one = schema as Schema & Record<string, unknown>
-  // Go's way to say "in any case", which JavaScript does not read.
+  // Go's case-insensitive flag, which JavaScript does not support.
   if (typeof one.pattern === 'string' && one.pattern.includes('(?i)')) delete one.pattern
   const isOpen = one['x-kubernetes-preserve-unknown-fields'] === true || one.additionalProperties !== undefined
   if (one['type'] === 'object' && one.properties !== undefined && !isOpen) one.additionalProperties = false

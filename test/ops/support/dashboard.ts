@@ -1,4 +1,4 @@
-/** The dashboard for Grafana, read as Grafana reads it. */
+/** Reads the Grafana dashboard as Grafana does. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './server-process.js'
@@ -23,7 +23,7 @@ export function readDashboard(): Dashboard {
   return JSON.parse(readFileSync(join(root, 'deploy/grafana/distributary.json'), 'utf8')) as Dashboard
 }
 
-/** A query with its variables replaced, as where all of everything is chosen. @param interval what a rate is taken over. */
+/** A query with its variables replaced as if "All" were selected everywhere. @param interval of rates. */
 export function filledIn(expression: string, interval: string): string {
   return expression
     .replaceAll('$__rate_interval', interval)

@@ -1,7 +1,7 @@
 /**
- * Renders the part of Go's text/template, with Helm's functions, that our chart uses: enough to render the chart where no
- * helm is installed, and to fail on what helm would fail on (an unbalanced block, an unknown function or template, a field
- * of nothing). Stricter in one thing: printing a value that is not there is an error here and an empty string there.
+ * Renders the subset of Go's text/template and Helm's functions that our chart uses: enough to render the chart where
+ * no helm is installed, and to fail where helm would fail (an unbalanced block, an unknown function or template, a
+ * field of nil). Stricter in one way: printing a missing value is an error here and an empty string there.
  *
  * A second implementation can be wrong in its own way, so where helm is installed the same test compares the two.
  */
@@ -44,12 +44,12 @@ export class GoTemplates {
   readonly #named = new Map<string, Node[]>()
   readonly #cluster: readonly KubernetesObject[]
 
-  /** @param cluster what `lookup` finds. */
+  /** @param cluster the objects that `lookup` finds. */
   constructor(cluster: readonly KubernetesObject[] = []) {
     this.#cluster = cluster
   }
 
-  /** Reads a file: its `define`s become known to all, what is outside them is its own template. */
+  /** Parses a file: its `define`s become known to all; what is outside them is its own template. */
   add(file: string, source: string): void {
     this.#named.set(file, new Parser(file, source, this.#named).parse())
   }
@@ -160,7 +160,7 @@ export class GoTemplates {
     return FUNCTIONS[name]!(...args)
   }
 
-  /** Text as a template that knows all the others. */
+  /** A string as a template that knows all the others. */
   #template(source: string, dot: Value): string {
     const nodes = new Parser('tpl', source, this.#named).parse()
     return this.#run(nodes, { dot, variables: new Map([['$', { value: dot }]]) })
@@ -179,7 +179,7 @@ export class GoTemplates {
 }
 
 const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
-  // These three need the templates; here they are only known.
+  // These three need the templates; here they are only declared.
   include: () => '',
   tpl: () => '',
   lookup: () => ({}),
@@ -225,7 +225,7 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   not: (value) => !isTrue(value),
   and: (...values) => {
     const decides = values.findIndex((value) => !isTrue(value))
-    // A value that is not there decides, too.
+    // A missing value decides, too.
     return decides === -1 ? values.at(-1) : values[decides]
   },
   or: (...values) => values.find(isTrue) ?? values.at(-1),
@@ -270,7 +270,7 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   },
 }
 
-/** As helm lays given values over a chart's: a null takes the key away. */
+/** Merges values over a chart's as helm does: a null removes the key. */
 export function mergeValues(into: Map_, from: Map_): Map_ {
   for (const [key, value] of Object.entries(from)) {
     const old = into[key]
@@ -284,7 +284,7 @@ function isMap(value: Value): value is Map_ {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Only what prints as it reads: objects were refused before. */
+/** Only values with an unambiguous text: objects were rejected before. */
 function text(value: Value): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }

@@ -1,6 +1,6 @@
 /**
- * Helm itself, which is a Go module: `HELM_BIN`, else the one in PATH, else the one that `npm run test:helm` has built into
- * the user's cache folder, outside the repository.
+ * Finds Helm, which is a Go module: `HELM_BIN`, else the one in PATH, else the one that `npm run test:helm` has built
+ * in the user's cache folder, outside the repository.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync } from 'node:fs'
@@ -18,7 +18,7 @@ const cached = join(
 
 const runs = (program: string): boolean => spawnSync(program, ['version', '--short']).status === 0
 
-/** null where there is none: the chart is rendered by our own small renderer alone. */
+/** null without helm: the chart is then rendered only by our own small renderer. */
 export function findHelm(): string | null {
   const named = process.env['HELM_BIN']
   if (named !== undefined && named !== '') {
@@ -29,7 +29,7 @@ export function findHelm(): string | null {
   return existsSync(cached) ? cached : null
 }
 
-/** Some minutes, the first time. @throws Error when there is no Go, or no way to the module. */
+/** Takes some minutes the first time. @throws Error without Go, or without access to the module. */
 export function provideHelm(): string {
   const found = findHelm()
   if (found !== null) return found

@@ -1,7 +1,8 @@
 /**
- * Is a manifest what Kubernetes would take? Every field is looked up in the schema that the server itself carries, which
- * is generated from Kubernetes' own descriptors: a misspelt or misplaced field is found, and a value of the wrong type. What
- * its OpenAPI requires must be there. Values that only Kubernetes' validation knows to be wrong are not found.
+ * Checks whether Kubernetes would accept a manifest. Every field is looked up in the schema that the server itself
+ * carries, which is generated from Kubernetes' own descriptors: this finds misspelt and misplaced fields, values of the
+ * wrong type, and missing fields that the OpenAPI requires. Values that only Kubernetes' validation rejects are not
+ * found.
  */
 import { missingFields } from './required-fields.js'
 import { type Field, type Message, kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
@@ -13,7 +14,7 @@ export interface KubernetesObject {
   readonly [field: string]: unknown
 }
 
-/** The groups of operators, which bring their own schemas. */
+/** The groups of operators, which have their own schemas. */
 export const FOREIGN_GROUPS = ['cert-manager.io/', 'monitoring.coreos.com/', 'gateway.networking.k8s.io/']
 
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/

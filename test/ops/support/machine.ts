@@ -1,6 +1,6 @@
 /**
- * A pod of the chart on this machine: its files as Kubernetes would mount them, its arguments and its environment as they
- * are rendered, with other folders and addresses in their place. Nothing that is not rendered is added.
+ * A pod of the chart on this machine: its files as Kubernetes would mount them, its arguments and environment as
+ * rendered, with folders and addresses replaced. Nothing else is added.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import type { Test } from 'tap'
 import { parse, stringify } from 'yaml'
 import type { KubernetesObject } from './kubernetes-objects.js'
 
-/** Contents by key, of Secrets by name. */
+/** The data of each Secret, by name and key. */
 export type Secrets = Readonly<Record<string, Readonly<Record<string, string>>>>
 
 interface SecretSource {
@@ -58,16 +58,16 @@ export interface PlacedContainer {
 
 export interface Placement {
   readonly objects: readonly KubernetesObject[]
-  /** Those that are there already. */
+  /** Existing Secrets. */
   readonly secrets?: Secrets
-  /** Files of the node by their path. */
+  /** Files of the node by path. */
   readonly hostFiles?: Readonly<Record<string, string>>
   readonly podName?: string
-  /** In files and arguments, last of all. */
+  /** Applied to files and arguments, last of all. */
   readonly replace?: (text: string) => string
 }
 
-/** The first container of that name among the objects' pods. */
+/** Places the first container of that name in the objects' pods. */
 export function placeContainer(t: Pick<Test, 'teardown'>, name: string, placement: Placement): PlacedContainer {
   const { objects, podName = 'pod', replace = (text: string) => text } = placement
   const pod = objects.map(podSpecOf).find((spec) => spec?.containers.some((container) => container.name === name))
@@ -76,7 +76,7 @@ export function placeContainer(t: Pick<Test, 'teardown'>, name: string, placemen
   const folder = mkdtempSync(join(tmpdir(), 'distributary-pod-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const mountPaths = container.volumeMounts.map(({ mountPath }) => mountPath)
-  // A path that begins another's stands for itself alone: the longest first, and whole.
+  // A path may be the prefix of another: the longest match comes first, and only whole paths match.
   const pattern = new RegExp(
     `(?<![\\w.-])(${mountPaths.toSorted((a, b) => b.length - a.length).join('|')})(?![\\w.-])`,
     'g',
@@ -144,7 +144,7 @@ function filesOf(volume: Volume, placement: Placement): Readonly<Record<string, 
   return Object.fromEntries(files.map(([path, content]) => [path.slice(hostPath.path.length + 1), content]))
 }
 
-/** An existing Secret stays, as the chart's own Secrets do; otherwise it is the one that is installed now. */
+/** An existing Secret is kept, as by the chart; otherwise the one being installed is used. */
 export function secretOf({ objects, secrets = {} }: Placement, name: string): Readonly<Record<string, string>> {
   const old = secrets[name]
   if (old !== undefined) return old
@@ -154,7 +154,7 @@ export function secretOf({ objects, secrets = {} }: Placement, name: string): Re
   return Object.fromEntries(data.map(([key, text]) => [key, Buffer.from(text, 'base64').toString()]))
 }
 
-/** The server's configuration with other addresses; only what is rendered can be replaced. */
+/** The server's configuration with other addresses; only rendered ones can be replaced. */
 export function readdress(config: string, addresses: Readonly<Record<string, unknown>>): string {
   const values = parse(config) as Record<string, unknown>
   for (const [key, value] of Object.entries(addresses)) {

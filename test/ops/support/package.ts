@@ -1,4 +1,4 @@
-/** The published package as its users get it: made, packed, and installed into an empty folder. */
+/** The published package as its users get it: built, packed, and installed into an empty folder. */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
@@ -11,9 +11,9 @@ export interface Packed {
   readonly files: readonly string[]
 }
 
-/** Makes the package of the working tree. @param folder where it is made. */
+/** Builds the package from the working tree. @param folder where it is built. */
 export function makePackage(folder: string): Packed {
-  // What `npm run pack:server` runs, but for the check of the types, which does not change what is made.
+  // What `npm run pack:server` runs, except the type check, which does not affect the result.
   rmSync(join(root, 'dist'), { recursive: true, force: true })
   run(root, 'npm', 'run', 'build', '--', '--noCheck')
   const made = join(folder, 'made')
@@ -28,8 +28,8 @@ export function makePackage(folder: string): Packed {
 }
 
 /**
- * Installs the package as somebody would whose npm refuses what does not fit. No registry is asked: it needs no other
- * package. @param node the program to install it with. @returns the folder of the package.
+ * Installs the package with an npm that refuses unmet requirements. No registry is used: the package needs no other.
+ * @param node the program to install it with. @returns the folder of the package.
  */
 export function installPackage(folder: string, tarball: string, node = process.execPath): string {
   mkdirSync(folder, { recursive: true })

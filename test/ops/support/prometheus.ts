@@ -20,7 +20,7 @@ export interface Sample {
 
 export interface PrometheusProcess {
   readonly url: string
-  /** An instant query. @throws Error when it is not PromQL. */
+  /** Runs an instant query. @throws Error when it is not PromQL. */
   query(expression: string): Promise<readonly Sample[]>
   get(path: string): Promise<unknown>
 }

@@ -1,7 +1,6 @@
 /**
- * The required fields of an object: those that Kubernetes' OpenAPI calls required, as the declarations of its
- * JavaScript client have them. The protobuf descriptors, which `kubernetes-objects.ts` reads, have names and types but
- * not this.
+ * The required fields of an object, according to Kubernetes' OpenAPI, taken from the type declarations of its
+ * JavaScript client. The protobuf descriptors that `kubernetes-objects.ts` reads have names and types but not this.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import type { KubernetesObject } from './kubernetes-objects.js'
@@ -9,13 +8,13 @@ import { root } from './server-process.js'
 
 interface Field {
   readonly isRequired: boolean
-  /** A model's name, without what makes a list or a map of it; another type has no declaration of its own. */
+  /** A model's name, without the list or map around it; other types have no declaration. */
   readonly type: string
 }
 
 const models = new Map<string, ReadonlyMap<string, Field> | null>()
 
-/** One line for each field that is missing. */
+/** One line for each missing field. */
 export function missingFields(object: KubernetesObject): string[] {
   const version = object.apiVersion.split('/').at(-1)!
   const model = `${version.replace(/^v/, 'V')}${object.kind}`
@@ -35,7 +34,7 @@ function inModel(model: string, value: unknown, path: string): string[] {
   })
 }
 
-/** null: no model of that name. */
+/** null when no model has that name. */
 function fieldsOf(model: string): ReadonlyMap<string, Field> | null {
   let fields = models.get(model)
   if (fields !== undefined) return fields

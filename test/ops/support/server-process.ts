@@ -1,4 +1,4 @@
-/** The server as its own process, started by the command line that a container, a unit or a package would use. */
+/** The server as its own process, started with the command line of a container, a unit or a package. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
@@ -13,7 +13,7 @@ export const builtMain = fileURLToPath(new URL('../../../src/main.js', import.me
 export interface ServerProcess {
   readonly url: string
   readonly pid: number
-  /** SIGTERM, and the exit code. */
+  /** Sends SIGTERM. Returns the exit code. */
   stop(): Promise<number | null>
 }
 
@@ -26,7 +26,7 @@ export interface ServerProcessOptions {
   readonly scheme?: 'http' | 'https'
 }
 
-/** Returns when it is ready. @throws Error with what it wrote, when it ends before. */
+/** Returns when it is ready. @throws Error with its output when it exits before that. */
 export async function startServerProcess(t: Test, options: ServerProcessOptions = {}): Promise<ServerProcess> {
   const [program, ...before] = options.command ?? [process.execPath, programFile('main')]
   const { child, output } = run(program!, [...before, ...(options.args ?? ['--port', '0'])], options)
@@ -56,7 +56,7 @@ export async function startServerProcess(t: Test, options: ServerProcessOptions 
   }
 }
 
-/** As a kubelet asks: it does not look at certificates. 0: no answer. */
+/** As a kubelet does, without checking certificates. 0: no answer. */
 function statusOf(url: string): Promise<number> {
   return new Promise((resolve) => {
     const send = url.startsWith('https:') ? httpsRequest : httpRequest
@@ -69,7 +69,7 @@ function statusOf(url: string): Promise<number> {
   })
 }
 
-/** Runs the server until it ends. */
+/** Runs the server until it exits. */
 export async function runToEnd(
   command: readonly string[],
   options: Omit<ServerProcessOptions, 'command' | 'args'> = {},
@@ -85,7 +85,7 @@ function run(
   args: readonly string[],
   { environment = {}, cwd = root }: Omit<ServerProcessOptions, 'command' | 'args'>,
 ): { child: ChildProcess; output: { text: string } } {
-  // The environment has no settings of the machine.
+  // The environment without this machine's settings.
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith('DISTRIBUTARY_')),
   )

@@ -8,13 +8,13 @@ export interface CollectedSpan {
   readonly name: string
   readonly traceId: string
   readonly spanId: string
-  /** Undefined or empty: it begins its trace. */
+  /** Undefined or empty for a root span. */
   readonly parentSpanId?: string
   /** 1 internal, 2 server, 3 client. */
   readonly kind: number
   readonly failed: boolean
   readonly attributes: Readonly<Record<string, unknown>>
-  /** The process's. */
+  /** The attributes of the process. */
   readonly resource: Readonly<Record<string, unknown>>
 }
 
@@ -23,7 +23,7 @@ export interface TraceCollector {
   readonly spans: readonly CollectedSpan[]
   /** The status that senders get from now on. */
   status: number
-  /** Requests taken, whatever they were answered. */
+  /** Requests received, whatever their answer. */
   readonly requests: number
 }
 
@@ -44,7 +44,7 @@ interface ExportRequest {
   }[]
 }
 
-/** Integers come as numbers or as text. */
+/** Integers arrive as numbers or as text. */
 const plain = (attributes: readonly KeyedValue[]): Record<string, unknown> =>
   Object.fromEntries(
     attributes.map(({ key, value }) => [

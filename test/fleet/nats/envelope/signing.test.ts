@@ -1,4 +1,7 @@
-/** A fleet whose replicas sign, over a real nats-server, beside somebody who may do anything in NATS and has no key. */
+/**
+ * A fleet whose replicas sign their messages, over a real nats-server, with an attacker who has full access to NATS but
+ * no key.
+ */
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { Envelope, type Sealed, type SigningKeys } from '../../../../src/fleet/nats/envelope.js'
@@ -15,7 +18,7 @@ import { type NatsProcess, startNats } from '../../../support/nats-process.js'
 import { until } from '../../../support/until.js'
 import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from '../../nats-harness.js'
 
-/** Keys that a test can change while they are used, as a file that is read again. */
+/** Keys that a test can change during use, like a file that is reloaded. */
 class Keys implements SigningKeys {
   value: readonly Buffer[]
   readonly #listeners = new Set<() => void>()
@@ -62,7 +65,7 @@ async function startFleet(t: Test, nats: NatsProcess, keys = new Keys(randomByte
   return { etcd, options, candidate, edge, replicas: [candidate, edge] }
 }
 
-/** Nobody was ever told of anything forged, and what is there is what etcd has. */
+/** Nobody ever received anything forged, and the state is etcd's. */
 async function judge(t: Test, etcd: CountedUpstream, replicas: readonly Replica[]): Promise<void> {
   await caughtUp(etcd, replicas)
   const expected = await stateOfUpstream(etcd.upstream)
@@ -76,7 +79,7 @@ async function judge(t: Test, etcd: CountedUpstream, replicas: readonly Replica[
   }
 }
 
-/** An envelope of somebody who made up a key. */
+/** An envelope with an invented key. */
 const stranger = new Envelope({
   keys: { value: [randomBytes(32)], onChange: () => () => {} },
   subject: names.log,
@@ -152,7 +155,7 @@ void t.test('forged snapshots, and a forged index, do not get a new replica to s
     const name = names.snapshot(1, place.revision, Date.now())
     await store.put(name, snapshot)
     const entry = { ...place, name, sequence, keys: 1, isSynced: true, trustsProgress: true }
-    // A forger needs not read the index in order to write another.
+    // A forger need not read the index to write another.
     const { revision } = (await client.buckets.kvGet(names.bucket, names.indexKey, 1))!
     const index = envelope.seal('index', names.indexKey, Buffer.from(JSON.stringify([entry])))
     await client.buckets.kvUpdate(names.bucket, names.indexKey, index, revision, 1)
@@ -182,7 +185,7 @@ void t.test('forged statuses do not make content fresh, and forged answers are n
 
   const subscription = admin.connection.subscribe(names.ask, {
     callback: (_error, message) => {
-      // One part of one, which says that etcd is at revision 1.
+      // The only part, which claims that etcd is at revision 1.
       const revision = Buffer.alloc(8)
       revision.writeDoubleBE(1)
       message.respond(Buffer.concat([Buffer.from([0, 0, 0, 1, 1]), revision]))
@@ -221,7 +224,8 @@ void t.test('keys are rotated under a running fleet, and nobody loses history', 
     const snapshots = candidate.metrics.snapshots
     if (keys[0] === fresh && keys.length === 2) {
       await until(() => candidate.metrics.snapshots >= Math.max(1, snapshots), 'the new key signs a snapshot')
-      // What the old key has signed may still be on its way, and operators wait for minutes here: what follows it has arrived.
+      // Messages signed with the old key may still be in flight, which operators wait out for minutes: once a later one
+      // has arrived, so have they.
       etcd.put('signed by the new key')
       await judge(t, etcd, replicas)
       await edge.freshness.currentRevision()

@@ -1,4 +1,4 @@
-/** Values among Kubernetes' objects that this server cannot read: they are never answered as something else. */
+/** Values among Kubernetes' objects that this server cannot read: they are never served as something else. */
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../../../support/app.js'

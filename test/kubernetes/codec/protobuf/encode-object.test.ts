@@ -1,4 +1,4 @@
-/** Objects from JSON to protobuf: what a Go client reads is what the JSON says. */
+/** Objects from JSON to protobuf: a Go client reads what the JSON says. */
 import t from 'tap'
 import { parseJsonTree, record } from '../../../../src/kubernetes/codec/json-tree.js'
 import { decodeObject } from '../../../../src/kubernetes/codec/protobuf/decode.js'

@@ -1,6 +1,6 @@
 /**
- * Messages that we send are read back by protobuf-es with the descriptors that Kubernetes publishes, without any code
- * of ours.
+ * Messages that we send can be read by protobuf-es with the descriptors that Kubernetes publishes, without any code of
+ * ours.
  */
 import t from 'tap'
 

@@ -46,7 +46,7 @@ void t.test('an envelope gives its kind and the object, as a slice of the value'
 
 void t.test('each bad value is rejected with its reason', (t) => {
   const deep = (levels: number): Buffer => {
-    // JSONSchemaProps.not, again and again.
+    // Deeply nested JSONSchemaProps.not.
     let schemaProps = lengthDelimited(5, Buffer.from('object'))
     for (let level = 0; level < levels; level++) schemaProps = lengthDelimited(28, schemaProps)
     const version = Buffer.concat([
@@ -119,7 +119,7 @@ void t.test('a truncated value is rejected, unless it is complete up to there', 
     for (let length = 0; length < value.length; length++) {
       const cut = value.subarray(0, length)
       const code = codeOf(() => {
-        // Only the empty ends of the envelope can be missing unnoticed, or all of the object.
+        // Only the empty ends of the envelope can be missing unnoticed, or the whole object.
         const { bytes } = decodeObject(cut, schema)
         if (bytes.length !== whole && openEnvelope(cut).rawEnd !== openEnvelope(cut).rawStart) t.fail(`at ${length}`)
       })

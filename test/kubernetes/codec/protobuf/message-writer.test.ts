@@ -1,4 +1,4 @@
-/** Messages that are built from their fields, against another implementation of protobuf. */
+/** Messages built field by field, compared with another protobuf implementation. */
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import t from 'tap'
 import { MessageWriter } from '../../../../src/kubernetes/codec/protobuf/message-writer.js'

@@ -35,7 +35,7 @@ interface RealTable {
   readonly objects: readonly { readonly metadata: { readonly creationTimestamp: string } }[]
 }
 
-/** The columns that API servers added, or turned into text, after the 1.20 that wrote the data. */
+/** The columns that API servers have added, or turned into text, since the 1.20 that wrote the data. */
 const ADDED_SINCE: ReadonlySet<string> = new Set([
   'jobs Status',
   'persistentvolumeclaims VolumeAttributesClass',
@@ -87,7 +87,7 @@ void t.test('columns and first rows are those that a real API server answered', 
   }
 })
 
-/** `3m29s` of the data's ages; 0 when there is no Age column. */
+/** The seconds of an age like `3m29s`; 0 when there is no Age column. */
 function secondsOf(age: Cell | undefined): number {
   const match = /^(?:(\d+)m)?(?:(\d+)s)?$/.exec(String(age ?? ''))
   return Number(match?.[1] ?? 0) * 60 + Number(match?.[2] ?? 0)

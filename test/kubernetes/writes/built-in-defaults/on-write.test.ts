@@ -1,6 +1,6 @@
 /**
- * Tests of the defaults of built-in kinds as clients see them: every verb fills them in, they have the right owner, and
- * they change nothing by themselves.
+ * Tests the defaults of built-in kinds as clients see them: every verb fills them in, they have the right owner, and
+ * they alone change nothing.
  */
 import t from 'tap'
 import { startApp } from '../../../support/app.js'

@@ -1,4 +1,4 @@
-/** Tests of the gate in front of every write, on HTTP/1.1 and HTTP/2. */
+/** Tests the access checks of every write, on HTTP/1.1 and HTTP/2. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:http2'
 import { tmpdir } from 'node:os'
@@ -42,7 +42,7 @@ const ROWS: readonly Row[] = [
   ['DELETE', CONFIG_MAPS, undefined, {}, 403],
   ['PATCH', `${SCALE}/scale`, { spec: { replicas: 2 } }, MERGE, 200],
   ['PATCH', `${SCALE}/status`, { status: { replicas: 2 } }, MERGE, 403],
-  // Whoever may evict a pod needs no right to delete it; there is none of that name.
+  // Evicting a pod needs no permission to delete it; no pod has that name.
   ['POST', `${POD}/eviction`, { metadata: { name: 'p' } }, {}, 404],
   ['DELETE', POD, undefined, {}, 403],
 ]

@@ -1,6 +1,6 @@
 /**
- * Tests of values that look like Kubernetes' own forms, written by clients that may write under a declared prefix or
- * into etcd.
+ * Tests values that look like Kubernetes' own storage formats, written by clients with access to a declared prefix or
+ * to etcd.
  */
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'

@@ -1,7 +1,4 @@
-/**
- * Tests of the leases of objects with a time to live: none stays behind when its object is gone, overwritten or
- * refused.
- */
+/** Tests the leases of objects with a time to live: none remains when its object is deleted, overwritten or rejected. */
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import { createEmbeddedUpstream } from '../../../../src/engine/upstream/embedded/embedded-upstream.js'
@@ -9,7 +6,7 @@ import { isOwnLease, newLeaseId } from '../../../../src/engine/upstream/lease-id
 import { configMap } from '../client.js'
 import { writerOver } from '../writer-over.js'
 
-/** A writer over a store that remembers every lease that it has granted. */
+/** A writer over a store that remembers every lease that it granted. */
 function stage() {
   const upstream = createEmbeddedUpstream()
   const granted: string[] = []

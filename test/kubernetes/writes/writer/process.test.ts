@@ -1,5 +1,5 @@
 /**
- * Tests of whole processes over a real etcd: every worker reads what any of them has written, and a kill leaves no half
+ * Tests whole processes over a real etcd: every worker reads what any of them has written, and a kill leaves no partial
  * write.
  */
 import { Agent, request as httpRequest } from 'node:http'
@@ -12,10 +12,7 @@ interface Answer {
   readonly body: { readonly metadata: { readonly resourceVersion: string }; readonly data: Record<string, string> }
 }
 
-/**
- * Uses a new connection for each request, unless an agent keeps one, so that the kernel chooses the worker that
- * answers.
- */
+/** Uses a new connection for each request, unless an agent keeps one, so that the kernel chooses the worker. */
 function ask(url: string, method: string, path: string, body?: object, agent: Agent | false = false): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const headers = { 'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json' }

@@ -1,6 +1,7 @@
 /**
- * Writers race for one object, and no increment is lost. Each writer has its own key slots, as each worker process has,
- * so that only etcd's comparison stands between them. `DISTRIBUTARY_FULL=1` runs the whole number over a real etcd too.
+ * Concurrent writers increment one object, and no increment is lost. Each writer has its own key slots, as each worker
+ * process has, so that only etcd's comparison protects them from each other. `DISTRIBUTARY_FULL=1` runs the full number
+ * over a real etcd too.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -27,7 +28,7 @@ async function race(t: Test, upstream: Upstream, increments: number): Promise<vo
       if (code === 200) return
       if (code !== 409) t.fail(`update: ${code}`)
       conflicts++
-      // Waits as client-go's RetryOnConflict does: a writer that comes back at once only loses again.
+      // Waits as client-go's RetryOnConflict does: a writer that retries at once only loses again.
       await delay(Math.random() * WRITERS * 2)
     }
   }
@@ -41,7 +42,7 @@ async function race(t: Test, upstream: Upstream, increments: number): Promise<vo
   t.ok(conflicts > 0, `${conflicts} conflicts`)
 }
 
-/** Without a resourceVersion a lost race is tried again: each writer has a member of its own, and all are kept. */
+/** Without a resourceVersion a lost race is retried: each writer has its own member, and all are kept. */
 async function patchTogether(t: Test, upstream: Upstream, times: number): Promise<void> {
   const writers = Array.from({ length: WRITERS }, () => writerOver(upstream))
   await writers[0]!.ask({ verb: 'create', body: { metadata: { name: 'shared' }, data: {} } })

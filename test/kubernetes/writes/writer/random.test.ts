@@ -21,11 +21,11 @@ void t.test(`random verbs have the same answers over both upstreams (seed ${seed
   const etcd = await startEtcd(t)
   const real = connectEtcd({ endpoints: [etcd.url], logger: silentLogger })
   t.teardown(() => real.close())
-  // Both sides share one time, because managed fields are ordered by their times.
+  // Both sides share one clock, because managed fields are ordered by time.
   let seconds = 1_800_000_000
   const sides = [embedded, real].map((upstream) => ({
     writer: writerOver(upstream, () => seconds * 1_000),
-    /** The latest version seen of each name: each side has its own revisions. */
+    /** The latest known version of each name: each side has its own revisions. */
     versions: new Map<string, string>(),
     uids: new Map<string, string>(),
   }))

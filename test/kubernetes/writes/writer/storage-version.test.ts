@@ -1,4 +1,4 @@
-/** Objects of a definition are written in the version that it stores, whatever version they are sent in. */
+/** Objects of a definition are written in its storage version, whatever version they are sent in. */
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import { type AppHarness, startApp } from '../../../support/app.js'

@@ -1,5 +1,5 @@
 /**
- * Tests of other stored forms than our own JSON: a kube-apiserver's protobuf, other versions, bare values, unreadable
+ * Tests stored forms other than our own JSON: a kube-apiserver's protobuf, other versions, bare values, unreadable
  * values.
  */
 import t from 'tap'
@@ -137,7 +137,7 @@ void t.test('whole objects are written under a prefix declared to hold them', as
   t.equal((await send('PATCH', `${routes}/a:b`, { spec: { on: false } }, MERGE)).code, 200)
   t.match((await send('GET', `${routes}/a:b`)).body, { spec: { on: false } })
   t.equal((await send('POST', routes, { metadata: { name: 'a b' } })).code, 422)
-  // Another client writes one that calls itself like the first.
+  // Another client writes an object with the same name as the first.
   const twin = { metadata: { name: 'a:b', namespace: 'eu' } }
   h.upstream.commit([{ type: 'put', key: keyFromText('/edge/routes/eu/c'), value: Buffer.from(JSON.stringify(twin)) }])
   const { body } = await send('GET', routes)

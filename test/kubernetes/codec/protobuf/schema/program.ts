@@ -1,7 +1,7 @@
 /**
- * `npm run generate:schema` makes `src/kubernetes/codec/protobuf/kubernetes-schema.txt` from Kubernetes' Go types, of
- * the release that `kubernetes-types/go.mod` names. `npm run test:schema` (`--check`) compares every field, number and tag with
- * them instead.
+ * `npm run generate:schema` generates `src/kubernetes/codec/protobuf/kubernetes-schema.txt` from Kubernetes' Go types,
+ * of the release in `kubernetes-types/go.mod`. `npm run test:schema` (`--check`) compares every field, number and tag
+ * with them instead.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
