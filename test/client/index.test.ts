@@ -8,11 +8,13 @@ import {
   type KubeObject,
   loadKubeconfig,
   nodeTransport,
+  pollTransport,
   SharedInformer,
   sseWire,
 } from '../../src/client/index.js'
 import { serveModules } from './serve-modules.js'
 import { startHttpFaults } from './reflector/http-faults.js'
+import { keyFromText } from '../../src/engine/model/event.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
@@ -133,3 +135,74 @@ void t.test('an informer reads the namespaces of a kube-apiserver, by WatchList 
     t.ok(informer.store.has('kube-system'), 'what every cluster has')
   }
 })
+
+void t.test(
+  'an informer over long polls holds what there is, through cuts, a 410 and a server that starts anew',
+  async (t) => {
+    const flags = ['--resource', 'flags=/config/flags/']
+    const first = await startApp(t, { flags, config: { defaultWatchCacheSize: 4, watchCacheAge: 0 } })
+    let app = first
+    const put = (name: string, value: string | null): void => {
+      const key = keyFromText(`/config/flags/${name}`)
+      app.upstream.commit([value === null ? { type: 'delete', key } : { type: 'put', key, value: Buffer.from(value) }])
+    }
+    put('a', '1')
+    const faults = await startHttpFaults(t, first.port)
+    const informer = new SharedInformer<KubeObject & { value: unknown }>({
+      transport: pollTransport(fetchTransport({ server: faults.url }), { waitSeconds: 1 }),
+      path: '/apis/distributary.io/v1/flags',
+      backoff: { firstMs: 20, capMs: 200 },
+    })
+    t.teardown(() => informer.stop())
+    const seen: string[] = []
+    informer.addHandler({
+      added: ({ metadata, value }) => void seen.push(`+${metadata.name}${String(value)}`),
+      updated: ({ metadata, value }) => void seen.push(`~${metadata.name}${String(value)}`),
+      deleted: ({ metadata }) => void seen.push(`-${metadata.name}`),
+    })
+    informer.start()
+    const sees = async (expected: string): Promise<void> =>
+      await until(
+        () => seen.join(' ') === expected,
+        () => `${expected}, not ${seen.join(' ')}`,
+        20_000,
+      )
+    await sees('+a1')
+    put('a', '2')
+    put('b', '1')
+    await sees('+a1 ~a2 +b1')
+    const before = faults.requests.length
+    await until(() => faults.requests.length >= before + 2, 'polls without events')
+    put('b', null)
+    await sees('+a1 ~a2 +b1 -b')
+    faults.cut()
+    put('c', '1')
+    await sees('+a1 ~a2 +b1 -b +c1')
+    t.ok(faults.requests.filter(({ isWatch }) => !isWatch).length <= 2, 'one list, and one after the cut at most')
+
+    // More happens than is kept, while nobody is let through.
+    faults.fault = () => ({ status: 503 })
+    faults.cut()
+    const { cache } = [...app.app.sources].find(({ resource }) => resource.plural === 'flags')!
+    const forgotten = app.upstream.revision + 1
+    put('c', null)
+    await until(() => {
+      put('a', '3')
+      return cache.floorRevision > forgotten
+    }, 'it is forgotten')
+    faults.fault = () => null
+    await sees('+a1 ~a2 +b1 -b +c1 ~a3 -c')
+
+    // Another server has another history, whose lower revisions mean something else.
+    app = await startApp(t, { flags })
+    put('z', '1')
+    faults.target = app.port
+    faults.cut()
+    await sees('+a1 ~a2 +b1 -b +c1 ~a3 -c +z1 -a')
+    const lists = faults.requests.filter(({ isWatch }) => !isWatch)
+    t.ok(
+      lists.slice(1).every(({ query }) => query.has('history')),
+      'a list after a refusal has the new history in its URL, so that no cache answers it with an old one',
+    )
+  },
+)

@@ -81,7 +81,7 @@ void t.test('the script follows the part that it asks for', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'flags-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const client = new URL('../../src/client/index.js', import.meta.url).href
-  const script = blockOf('js', 'SharedInformer')
+  const script = blockOf('js', 'const flags = new SharedInformer')
     .replace('distributary/client', client)
     .replace('http://127.0.0.1:8001', app.url)
   writeFileSync(join(folder, 'flags.mjs'), script)
@@ -142,3 +142,20 @@ void t.test(
     await until(async () => (await client.title()) === `${a},${b}`, 'and the client', 60_000)
   },
 )
+
+void t.test('the script with long polls follows what changes', async (t) => {
+  const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
+  put(app, 'a', '1')
+  const folder = mkdtempSync(join(tmpdir(), 'flags-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const client = new URL('../../src/client/index.js', import.meta.url).href
+  const script = blockOf('js', 'pollTransport').replace('distributary/client', client)
+  writeFileSync(join(folder, 'polls.mjs'), script.replace('http://127.0.0.1:8001', app.url))
+  const child = spawn(process.execPath, [join(folder, 'polls.mjs')], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  let printed = ''
+  child.stdout.on('data', (text: Buffer) => (printed += text.toString()))
+  await until(() => printed === '/config/flags/a\n', 'what is there')
+  put(app, 'b', '1')
+  await until(() => printed === '/config/flags/a\n/config/flags/b\n', 'what comes')
+})

@@ -242,6 +242,9 @@ void t.test('an expired ticket opens nothing, tells an EventSource so, and what 
   clock.forwardMs = 61_000
   t.equal(await codeOf(app, `${FLAGS}?ticket=${ticket}`), 401)
   t.equal(await codeOf(app, `${FLAGS}?watch=1&ticket=${ticket}`), 401, 'as JSON')
+  const refusal = await fetch(`${app.url}${FLAGS}?ticket=${ticket}`)
+  t.equal(refusal.headers.get('cache-control'), 'private, no-store')
+  await refusal.body?.cancel()
   const late = await events(t, app, `${FLAGS}?watch=1&ticket=${ticket}`)
   t.equal(late.status, 200)
   t.equal(late.headers.get('cache-control'), 'private, no-store')

@@ -32,6 +32,8 @@ export interface HttpFaults {
   readonly requests: SeenRequest[]
   /** Decides about each request; null lets it through. */
   fault: (request: SeenRequest) => Fault
+  /** The port that requests go to from now on. */
+  target: number
   /** Breaks all connections. */
   cut(): void
 }
@@ -42,6 +44,7 @@ export async function startHttpFaults(t: Test, targetPort: number): Promise<Http
     port: 0,
     requests: [],
     fault: () => null,
+    target: targetPort,
     cut: () => server.closeAllConnections(),
   }
   const upstreams = new Set<http.ClientRequest>()
@@ -60,9 +63,9 @@ export async function startHttpFaults(t: Test, targetPort: number): Promise<Http
       response.end(fault.body ?? '')
       return
     }
-    const headers = { ...request.headers, host: `127.0.0.1:${targetPort}` }
+    const headers = { ...request.headers, host: `127.0.0.1:${faults.target}` }
     const { method, url: path } = request
-    const upstream = http.request({ port: targetPort, method, path, headers, agent: false }, (answer) => {
+    const upstream = http.request({ port: faults.target, method, path, headers, agent: false }, (answer) => {
       response.writeHead(answer.statusCode ?? 500, answer.headers)
       response.flushHeaders()
       let linesLeft = fault === null ? Infinity : fault.endAfterLines

@@ -18,6 +18,7 @@ import { type Layout, layOut } from '../bodies/layout.js'
 import { sendBody } from '../bodies/send-body.js'
 import type { ApiContext } from './api-context.js'
 import { cacheHeaders, publicCachingOf } from './cache-headers.js'
+import { HISTORY_HEADER } from './poll-handler.js'
 import { readListState } from './read-state.js'
 import type { ReadRequest } from './request.js'
 import { checkObjects } from './unknown-fields.js'
@@ -74,6 +75,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   const unservable = snapshot.unservableCount
   if (unservable > 0) exchange.warn(`${unservable} objects of ${cache.name} are stored and cannot be served`)
   const headers = cacheHeaders(context, request, caching, key)
+  exchange.headers[HISTORY_HEADER] = snapshot.history
   const vary = `${headers.vary}, Accept-Encoding`
   // A watch must be able to start where the list ends: a client whose watch has just been rejected gets a list, not a
   // 304.

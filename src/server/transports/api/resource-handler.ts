@@ -6,7 +6,7 @@ import { unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import { EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
 import { unservedSubresourceError } from '../../../kubernetes/dialect/unserved-subresources.js'
-import { MethodNotAllowedError, StatusError } from '../../../engine/model/status.js'
+import { BadRequestError, MethodNotAllowedError, StatusError } from '../../../engine/model/status.js'
 import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { UncachedRequest } from '../../../engine/pipeline/live-resource.js'
 import { inSpan, type Span } from '../../../support/tracing.js'
@@ -21,6 +21,7 @@ import { handleList } from './list-handler.js'
 import { dropBody } from './read-body.js'
 import { type Request, understandGet, understandList, understandWatch } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
+import { handlePoll, waitMsOf } from './poll-handler.js'
 import { compressionOf, handleWatch } from './watch-handler.js'
 import { handleWrite, type Writes } from './write-handler.js'
 
@@ -92,6 +93,12 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   checkWebSocket(options, exchange)
   const understood = understandWatch(context, request, live)
   const watch = { ...request, live, ...understood, encoder: understood.encoder() }
+  const waitMs = isWebSocket(exchange) ? null : waitMsOf(exchange.query)
+  if (waitMs !== null) {
+    // Its history is that of this request alone.
+    if (found.kind !== 'live') throw new BadRequestError('wait: the resource is not cached here')
+    return await handlePoll(context, watch, waitMs)
+  }
   const open = isWebSocket(exchange) ? webSocketWatch : httpWatch
   await handleWatch(context, watch, open(exchange, understood.form))
 }

@@ -26,6 +26,9 @@ export interface Judgement {
   isCounted: boolean
 }
 
+/** Errors that another try may not meet. */
+const PASSING: ReadonlySet<number> = new Set([410, 429, 503, 504])
+
 export class Exchange {
   readonly path: string
   readonly query: URLSearchParams
@@ -152,7 +155,10 @@ export class Exchange {
     const pretty = wantsPretty(this.query, userAgent)
     const { code, headers, body } = statusResponse(error, negotiateStatus(accept), { pretty })
     const { 'content-type': contentType = 'application/json', ...rest } = headers
-    this.send(code, contentType, body, rest)
+    const kept = String(this.headers['cache-control'])
+    // No cache may answer others with what concerns this moment, or with what a ticket was told.
+    const noStore = kept.includes('no-store') ? kept : PASSING.has(code) ? 'no-store' : null
+    this.send(code, contentType, body, noStore === null ? rest : { ...rest, 'cache-control': noStore })
   }
 }
 

@@ -1,0 +1,129 @@
+/**
+ * Watches by long polls, so that nginx, Varnish or a CDN between server and client answers a million of them from one request.
+ * It stands in front of another transport, and everything else works as over streams: what it hands on is a stream of JSON lines, made
+ * of one short answer after the other.
+ *
+ * Only distributary knows `wait`. The server's history has a name, which lists and polls carry; after a 410 the next list has the new
+ * name in its URL, since a cache may still hold an older list.
+ */
+import type { StatusLike } from './reflector/failure.js'
+import { readBody, type Transport, type TransportResponse } from './reflector/transport.js'
+
+/** How `pollTransport` asks. */
+export interface PollOptions {
+  /** How long the server lets a poll wait, at most 50. Less than the lock timeouts of the caches on the way. Default: 20. */
+  readonly waitSeconds?: number
+}
+
+interface PollDocument {
+  readonly metadata: { readonly resourceVersion: string; readonly history: string }
+}
+
+const HISTORY = 'x-distributary-history'
+const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
+const LINE_FEED = 0x0a
+const COMMA = 0x2c
+
+/** A transport whose watches are long polls; its lists, and everything else, go through as they are. */
+export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOptions = {}): Transport {
+  /** By path: each resource has its own. */
+  const histories = new Map<string, string>()
+  const note = (path: string, response: TransportResponse): void => {
+    const history = response.header(HISTORY)
+    if (history !== null) histories.set(path, history)
+  }
+  return {
+    async send(request) {
+      const { path, query } = request
+      if ((request.method ?? 'GET') !== 'GET') return await transport.send(request)
+      if (query['watch'] === undefined) {
+        const history = histories.get(path)
+        const response = await transport.send(
+          history === undefined ? request : { ...request, query: { ...query, history } },
+        )
+        note(path, response)
+        return response
+      }
+      // A poll begins after a list.
+      if (query['sendInitialEvents'] !== undefined || query['resourceVersion'] === undefined) {
+        return answer(400, 'a poll needs a resourceVersion')
+      }
+      const poll = async (resourceVersion: string): Promise<TransportResponse> => {
+        const { allowWatchBookmarks: _bookmarks, timeoutSeconds: _timeout, ...rest } = query
+        const history = histories.get(path) ?? ''
+        const asked = { ...rest, resourceVersion, wait: `${waitSeconds}s`, history }
+        const response = await transport.send({ ...request, query: asked })
+        note(path, response)
+        return response
+      }
+      const endMs = performance.now() + Number(query['timeoutSeconds'] ?? 300) * 1_000
+      const first = await poll(query['resourceVersion'])
+      if (first.status !== 200) return first
+      return { status: 200, header: (name) => first.header(name), body: lines(first, poll, endMs) }
+    },
+  }
+}
+
+/** The events of one answer after the other, with a bookmark after each; the first refusal ends it as an ERROR event. */
+async function* lines(
+  first: TransportResponse,
+  poll: (resourceVersion: string) => Promise<TransportResponse>,
+  endMs: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for (let response = first; ;) {
+    const body = await readBody(response, MAX_DOCUMENT_BYTES)
+    if (response.status !== 200) return yield errorLine(response.status, body)
+    const { head, events } = parted(body)
+    const { resourceVersion } = head.metadata
+    yield joined(
+      events,
+      textBytes(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":${JSON.stringify(resourceVersion)}}}}\n`),
+    )
+    if (performance.now() >= endMs) return
+    response = await poll(resourceVersion)
+  }
+}
+
+/** The document has a line for its head, one for each event, and a last one. @throws Error when it has not. */
+function parted(body: Uint8Array): { readonly head: PollDocument; readonly events: Uint8Array } {
+  const end = body.indexOf(LINE_FEED)
+  const head = JSON.parse(`${new TextDecoder().decode(body.subarray(0, end))}]}`) as PollDocument
+  const events = body.slice(end + 1, body.lastIndexOf(LINE_FEED, body.length - 2) + 1)
+  for (let at = events.indexOf(LINE_FEED); at !== -1; at = events.indexOf(LINE_FEED, at + 1)) {
+    if (events[at - 1] === COMMA) events[at - 1] = 0x20
+  }
+  return { head, events }
+}
+
+function errorLine(code: number, body: Uint8Array): Uint8Array {
+  const text = new TextDecoder().decode(body)
+  let status: StatusLike = { code, message: `status ${code}` }
+  try {
+    status = { code, ...(JSON.parse(text) as StatusLike) }
+  } catch {
+    // A proxy's own page.
+  }
+  return textBytes(`${JSON.stringify({ type: 'ERROR', object: status })}\n`)
+}
+
+function answer(status: number, message: string): TransportResponse {
+  const body = textBytes(JSON.stringify({ kind: 'Status', code: status, message }))
+  return {
+    status,
+    header: () => null,
+    body: (async function* () {
+      yield body
+    })(),
+  }
+}
+
+function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
+  const whole = new Uint8Array(first.length + second.length)
+  whole.set(first)
+  whole.set(second, first.length)
+  return whole
+}
+
+function textBytes(text: string): Uint8Array {
+  return new TextEncoder().encode(text)
+}

@@ -1,0 +1,110 @@
+/**
+ * Answers a long poll, `?watch=1&resourceVersion=R&wait=30s&history=H`: one document with the events after R as soon as there are any, and
+ * the revision to ask from next. What lies between two revisions of one history never changes, so caches may keep such an answer, and
+ * equal requests that wait can be one.
+ *
+ * Every other answer to the same URL is short-lived: without events it may be kept for a second, and errors not at all. The name of the
+ * history is in the URL, so a cache never joins two.
+ */
+import { ExpiredError, BadRequestError, TooLargeResourceVersionError } from '../../../engine/model/status.js'
+import type { Revision } from '../../../engine/model/revision.js'
+import type { WatchParameters } from '../../../kubernetes/dialect/list-options.js'
+import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
+import { listedPrefix } from '../../../engine/model/resource.js'
+import { type Query, parameter } from '../../../kubernetes/dialect/query.js'
+import { pollLines } from '../framing/poll-lines.js'
+import { wireOf } from '../framing/framings.js'
+import { type Polled, PollOutput } from '../watch/poll-output.js'
+import type { ApiContext } from './api-context.js'
+import { publicCachingOf } from './cache-headers.js'
+import type { ReadRequest } from './request.js'
+
+type Poll = Omit<ReadRequest<WatchParameters>, 'encoder'> & { readonly encoder: ObjectEncoder }
+
+/** Names the history on lists, polls and refusals. */
+export const HISTORY_HEADER = 'x-distributary-history'
+
+/** Proxies give up on a silent answer after a minute. */
+const MAX_WAIT_SECONDS = 50
+
+/** @returns how long a poll waits; null for a watch that is none. @throws BadRequestError */
+export function waitMsOf(query: Query): number | null {
+  const text = parameter(query, 'wait')
+  if (text === undefined) return null
+  const seconds = /^\d{1,2}s$/.test(text) ? Number(text.slice(0, -1)) : Number.NaN
+  if (!(seconds >= 1 && seconds <= MAX_WAIT_SECONDS)) {
+    throw new BadRequestError(`wait: must be from 1s to ${MAX_WAIT_SECONDS}s, not ${JSON.stringify(text.slice(0, 64))}`)
+  }
+  return seconds * 1_000
+}
+
+/** @throws StatusError before the answer. */
+export async function handlePoll(context: ApiContext, request: Poll, waitMs: number): Promise<void> {
+  const { live, exchange, caller, options, form } = request
+  const { cache } = live
+  if (options.start.kind !== 'after') throw new BadRequestError('wait: needs the resourceVersion to go on after')
+  if (form.stream !== 'json-lines') throw new BadRequestError('wait: the answer is JSON')
+  const after = options.start.revision
+  cache.assertReadable()
+  context.memory.admit()
+  const { history } = cache
+  exchange.headers[HISTORY_HEADER] = history
+  const asked = parameter(exchange.query, 'history') ?? ''
+  if (asked !== history) throw new ExpiredError(`history ${JSON.stringify(asked.slice(0, 64))} is not the present one`)
+  const polled = await follow(context, request, after, waitMs)
+  if (exchange.isGone) return
+  const caching = await publicCachingOf(context, request)
+  const confirming = caller.confirm()
+  if (confirming !== undefined) await confirming
+  // What was read has become another history meanwhile, or has to be shown otherwise.
+  if (cache.history !== history) throw new ExpiredError('the history has changed')
+  const revision = polled.revision ?? String(after)
+  const isEmpty = polled.events.length === 0
+  if (isEmpty && after > cache.revision) throw new TooLargeResourceVersionError(after, cache.revision)
+  const vary = `Accept${caching === null && caller.rights !== '' ? ', Authorization' : ''}`
+  const seconds = caching === null ? 0 : isEmpty ? 1 : Math.max(1, caching.maxAgeSeconds + caching.staleSeconds)
+  const headers = caching === null ? { vary } : { vary, 'cache-control': `public, max-age=${seconds}` }
+  exchange.send(200, 'application/json', documentOf(polled, revision, history), headers)
+}
+
+/** Waits for events until the time is over. @throws StatusError that ended the watch. */
+async function follow(context: ApiContext, request: Poll, after: Revision, waitMs: number): Promise<Polled> {
+  const { live, exchange, caller, options, path, encoder } = request
+  const { dispatcher } = live
+  const leave = await context.watchers.acquire(caller.identity, exchange.signal)
+  const output = new PollOutput()
+  let stopChecks = (): void => {}
+  try {
+    const cursor = dispatcher.open(
+      {
+        namespace: path.namespace,
+        prefix: options.keyPrefix === '' ? null : listedPrefix(live.served.resource, path.namespace, options.keyPrefix),
+        identity: caller.identity,
+        selector: options.selector,
+        encoder,
+        wire: wireOf(pollLines, 'http1'),
+        start: { kind: 'after', revision: after },
+        bookmarks: false,
+        deadlineMs: context.clock.monotonic() + waitMs,
+        pace: caller.pace,
+        onInitialComplete: () => {},
+        onEnd: () => {},
+      },
+      output,
+    )
+    output.attach(cursor)
+    exchange.response.once('close', () => output.close())
+    stopChecks = caller.keep((error) => dispatcher.fail(cursor, error, 'revoked'))
+    return await output.polled
+  } finally {
+    stopChecks()
+    leave()
+  }
+}
+
+/** A line for each event, so that it can also be read in pieces. */
+function documentOf({ events }: Polled, revision: string, history: string): Buffer {
+  const head = JSON.stringify({ kind: 'WatchEvents', metadata: { resourceVersion: revision, history } })
+  const lines = events.flatMap((event, i) => [event, Buffer.from(i + 1 < events.length ? ',\n' : '\n')])
+  return Buffer.concat([Buffer.from(`${head.slice(0, -1)},"events":[\n`), ...lines, Buffer.from(']}\n')])
+}

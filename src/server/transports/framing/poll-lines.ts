@@ -1,0 +1,24 @@
+/**
+ * Events for a long poll: a line for each, and after those of one revision a line with the revision alone. `poll-output.ts` makes
+ * one document of them; the lines are shared by all polls for the same bytes.
+ */
+import type { Revision } from '../../../engine/model/revision.js'
+import type { Framing } from './framing.js'
+import { jsonEvent } from './json-lines.js'
+
+const LINE = Buffer.from('\n', 'latin1')
+
+const revisionLine = (revision: Revision): Buffer => Buffer.from(`${revision}\n`, 'latin1')
+
+export const pollLines: Framing = {
+  key: 'poll',
+  transport: null,
+  frame: (type, body, resumeAfter) => [
+    ...jsonEvent(type, body),
+    LINE,
+    ...(resumeAfter === null ? [] : [revisionLine(resumeAfter)]),
+  ],
+  afterError: () => null,
+  // A poll ends before another one is due; the last one says how far it has come.
+  mark: { frame: revisionLine, everyMs: 3_600_000 },
+}

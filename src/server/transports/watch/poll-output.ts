@@ -1,0 +1,97 @@
+/**
+ * Takes the first events of a watch, and ends it: the answer to a long poll. What is written ends between two revisions, so whatever has
+ * been written makes a whole document.
+ */
+import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
+import { type Status, StatusError } from '../../../engine/model/status.js'
+
+/** What a poll found. */
+export interface Polled {
+  /** One event each, in JSON. */
+  readonly events: readonly Buffer[]
+  /** Nothing at or before it is missing; null: nobody has said how far the watch has come. */
+  readonly revision: string | null
+}
+
+/** Then the document is long enough; what follows is in the next one. */
+const ENOUGH_BYTES = 1024 * 1024
+const LINE_FEED = 0x0a
+const BRACE = 0x7b
+
+/** What ended the watch. */
+class EndedError extends StatusError {
+  readonly code: number
+  readonly reason: string
+
+  constructor({ code, reason = '', message, details }: Status) {
+    super(message, details === undefined ? {} : { details })
+    this.code = code
+    this.reason = reason
+  }
+}
+
+export class PollOutput implements WatchOutput {
+  readonly #events: Buffer[] = []
+  #revision: string | null = null
+  #bytes = 0
+  #cursor: Cursor | null = null
+  #settle: ((polled: Polled) => void) | null = null
+  #reject: ((error: StatusError) => void) | null = null
+  /** @throws StatusError that ended the watch. */
+  readonly polled = new Promise<Polled>((resolve, reject) => {
+    this.#settle = resolve
+    this.#reject = reject
+  })
+
+  get pendingBytes(): number {
+    return 0
+  }
+
+  attach(cursor: Cursor): void {
+    this.#cursor = cursor
+  }
+
+  write(bytes: Buffer): boolean {
+    this.#read(bytes)
+    if (this.#bytes === bytes.length) setImmediate(this.#closeAtHead)
+    return this.#bytes < ENOUGH_BYTES
+  }
+
+  end(bytes: Buffer | null, error: Status | null): void {
+    if (error !== null && this.#events.length === 0) return this.#reject?.(new EndedError(error))
+    if (bytes !== null && error === null) this.#read(bytes)
+    this.#finish()
+  }
+
+  destroy(): void {
+    this.#finish()
+  }
+
+  /** What lies behind comes in several turns. */
+  readonly #closeAtHead = (): void => {
+    const isBehind = this.#cursor !== null && this.#cursor.state !== 'ended' && !this.#cursor.isAtHead
+    if (isBehind && this.#bytes < ENOUGH_BYTES) setImmediate(this.#closeAtHead)
+    else this.close()
+  }
+
+  /** Ends the watch with what there is: the client has left, or there is enough. */
+  close(): void {
+    this.#cursor?.closed()
+    this.#finish()
+  }
+
+  #finish(): void {
+    this.#settle?.({ events: this.#events, revision: this.#revision })
+  }
+
+  #read(bytes: Buffer): void {
+    this.#bytes += bytes.length
+    for (let at = 0; at < bytes.length;) {
+      const end = bytes.indexOf(LINE_FEED, at)
+      const line = bytes.subarray(at, end)
+      if (line[0] === BRACE) this.#events.push(line)
+      else this.#revision = line.toString('latin1')
+      at = end + 1
+    }
+  }
+}

@@ -1,0 +1,154 @@
+/** Long polls: one document a time, which is the same for everybody who asks the same. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { keyFromText } from '../../../../src/engine/model/event.js'
+import { type AppHarness, startApp } from '../../../support/app.js'
+import { until } from '../../../support/until.js'
+
+const FLAGS = '/apis/distributary.io/v1/flags'
+
+interface Answer {
+  readonly code: number
+  readonly cacheControl: string | null
+  readonly history: string
+  readonly body: {
+    readonly metadata: { readonly resourceVersion: string; readonly history: string }
+    readonly events: readonly { readonly type: string; readonly object: { readonly metadata: { name: string } } }[]
+    readonly message?: string
+  }
+}
+
+async function ask(app: AppHarness, path: string, headers: Record<string, string> = {}): Promise<Answer> {
+  const response = await fetch(app.url + path, { headers })
+  return {
+    code: response.status,
+    cacheControl: response.headers.get('cache-control'),
+    history: response.headers.get('x-distributary-history') ?? '',
+    body: (await response.json()) as Answer['body'],
+  }
+}
+
+function put(app: AppHarness, ...pairs: readonly (readonly [key: string, value: string | null])[]): void {
+  app.upstream.commit(
+    pairs.map(([name, value]) => {
+      const key = keyFromText(`/config/flags/${name}`)
+      return value === null ? { type: 'delete', key } : { type: 'put', key, value: Buffer.from(value) }
+    }),
+  )
+}
+
+const pollOf = (resourceVersion: string, history: string, wait = '30s', more = ''): string =>
+  `${FLAGS}?watch=1&resourceVersion=${resourceVersion}&wait=${wait}&history=${history}${more}`
+
+const shown = ({ body }: Answer): readonly string[] =>
+  body.events.map(({ type, object }) => `${type} ${object.metadata.name}`)
+
+void t.test('a poll answers whole revisions, at once or as soon as there is one', async (t) => {
+  const app = await startApp(t, {
+    flags: ['--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s/10s'],
+  })
+  put(app, ['a', '1'])
+  const list = await ask(app, `${FLAGS}`)
+  const start = list.body.metadata.resourceVersion
+  t.not(list.history, '')
+  put(app, ['a', '2'], ['b', '1'])
+  put(app, ['a', null])
+  await ask(app, FLAGS)
+  const both = await ask(app, pollOf(start, list.history))
+  t.match(both, { code: 200, cacheControl: 'public, max-age=15', history: list.history })
+  t.same(shown(both), ['MODIFIED a', 'ADDED b', 'DELETED a'])
+  t.equal(both.body.metadata.history, list.history)
+  t.same(shown(await ask(app, pollOf(String(Number(start) + 1), list.history))), ['DELETED a'])
+
+  const next = both.body.metadata.resourceVersion
+  const waiting = [ask(app, pollOf(next, list.history)), ask(app, pollOf(next, list.history, '30s', '&prefix=eu/'))]
+  await until(() => app.watchers === 2, 'two wait')
+  put(app, ['c', '1'])
+  const found = await waiting[0]!
+  t.same(shown(found), ['ADDED c'])
+  put(app, ['eu/x', '1'])
+  const part = await waiting[1]!
+  t.same(shown(part), ['ADDED eu:x'])
+  t.equal(Number(part.body.metadata.resourceVersion), Number(found.body.metadata.resourceVersion) + 1)
+  await until(() => app.watchers === 0, 'nobody waits any more')
+})
+
+void t.test('a poll without events says how far it has come, and an error is for no cache', async (t) => {
+  const app = await startApp(t, {
+    flags: ['--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s'],
+    config: { defaultWatchCacheSize: 4, watchCacheAge: 0 },
+  })
+  put(app, ['a', '1'])
+  const { body, history } = await ask(app, `${FLAGS}?resourceVersion=0`)
+  const first = body.metadata.resourceVersion
+  put(app, ['b', '1'])
+  await ask(app, FLAGS)
+  const other = await ask(app, pollOf(first, history, '1s', '&prefix=eu/'))
+  t.match(other, { code: 200, cacheControl: 'public, max-age=1', body: { events: [] } })
+  t.equal(other.body.metadata.resourceVersion, String(Number(first) + 1), 'b needs not be looked at again')
+  const empty = await ask(app, pollOf(other.body.metadata.resourceVersion, history, '1s'))
+  t.match(empty, { code: 200, cacheControl: 'public, max-age=1', body: { events: [] } })
+
+  for (const named of ['', 'another']) {
+    t.match(await ask(app, pollOf(first, named)), {
+      code: 410,
+      cacheControl: 'no-store',
+      history,
+      body: { reason: 'Expired' },
+    })
+  }
+  t.match(
+    await ask(app, pollOf('9000', history, '1s')),
+    { code: 410, cacheControl: 'no-store' },
+    'no revision of this etcd',
+  )
+  const { cache } = [...app.app.sources].find(({ resource }) => resource.plural === 'flags')!
+  await until(() => {
+    put(app, ['a', `${Math.random()}`])
+    return cache.floorRevision > Number(first)
+  }, 'it is forgotten')
+  t.match(await ask(app, pollOf(first, history)), { code: 410, cacheControl: 'no-store', history })
+  for (const wait of ['', '30', '0s', '51s', '1m', '5.5s', '-1s']) {
+    t.match(await ask(app, pollOf(first, history, wait)), { code: 400, body: { message: /^wait: / } }, wait)
+  }
+  t.match(await ask(app, `${FLAGS}?watch=1&wait=5s&history=${history}`), {
+    code: 400,
+    body: { message: /resourceVersion/ },
+  })
+  const sse = await fetch(app.url + pollOf(first, history), { headers: { accept: 'text/event-stream' } })
+  t.equal(sse.status, 400)
+  await sse.body?.cancel()
+})
+
+void t.test('polls of callers with rights of their own are private, and end with the right', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'polls-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const file = (name: string, text: string): string => {
+    writeFileSync(join(folder, name), text)
+    return join(folder, name)
+  }
+  const rule = (user: string): string =>
+    `  - users: [${user}]\n    verbs: [list, watch]\n    apiGroups: [distributary.io]\n    resources: [flags]\n`
+  // prettier-ignore
+  const app = await startApp(t, {
+    flags: [
+      '--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s', '--anonymous-auth',
+      '--token-auth-file', file('tokens.csv', 'ann,ann,1\n'),
+      '--authorization-mode=Policy',
+      '--authorization-policy-file', file('policy.yaml', `rules:\n${rule('ann')}${rule('system:anonymous')}`),
+    ],
+  })
+  const ann = { authorization: 'Bearer ann' }
+  put(app, ['a', '1'])
+  const { body, history } = await ask(app, FLAGS)
+  const poll = pollOf(body.metadata.resourceVersion, history, '50s')
+  const waiting = [ask(app, poll), ask(app, poll, ann)]
+  await until(() => app.watchers === 2, 'both wait')
+  file('policy.yaml', `rules:\n${rule('ann')}`)
+  t.match(await waiting[0], { code: 403 })
+  put(app, ['b', '1'])
+  t.match(await waiting[1], { code: 200, cacheControl: 'no-cache, private', body: { events: [{ type: 'ADDED' }] } })
+  t.match(await ask(app, poll), { code: 403 })
+})
