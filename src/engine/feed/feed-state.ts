@@ -42,6 +42,9 @@ export interface FeedPlace {
   readonly position: Revision
 }
 
+/** Why the history is compared. After a list of the present there is nothing to catch up with. */
+export type Cause = 'list' | 'list-of-present' | 'loss'
+
 export type FeedState =
   /** Not started, or stopped. */
   | { readonly kind: 'idle' }
@@ -79,7 +82,7 @@ export type FeedState =
    */
   | {
       readonly kind: 'verifying'
-      readonly after: 'list' | 'loss'
+      readonly after: Cause
       readonly place: FeedPlace
       /** Where the watch starts: `settled + 1`, or `position + 1` when that is too far back or compacted. */
       readonly startRevision: Revision
@@ -120,8 +123,8 @@ export type FeedInput =
   | { readonly kind: 'wake' }
   /** etcd has answered with a revision below ours: an older copy of it may have been restored. */
   | { readonly kind: 'doubted'; readonly why: string }
-  /** The state at `revision` is committed. */
-  | { readonly kind: 'listed'; readonly revision: Revision }
+  /** The state at `revision` is committed. `isPresent`: it was read without a revision, so etcd had nothing newer then. */
+  | { readonly kind: 'listed'; readonly revision: Revision; readonly isPresent: boolean }
   | { readonly kind: 'list-compacted'; readonly compactRevision: Revision | null }
   | { readonly kind: 'list-failed'; readonly code: UpstreamErrorCode; readonly message: string }
   | { readonly kind: 'opened'; readonly at: number }
@@ -162,7 +165,7 @@ export type FeedEffect =
     }
   | { readonly kind: 'watch'; readonly startRevision: Revision }
   | { readonly kind: 'close-watch' }
-  | { readonly kind: 'verify'; readonly place: FeedPlace; readonly startRevision: Revision }
+  | { readonly kind: 'verify'; readonly after: Cause; readonly place: FeedPlace; readonly startRevision: Revision }
   /** Look for a proof that the replay has reached `target`: see `feed.ts`. */
   | { readonly kind: 'seek'; readonly target: Revision }
   | { readonly kind: 'set-timer'; readonly attempt: number; readonly pace: 'backoff' | 'slow' }
@@ -218,7 +221,7 @@ function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: Feed
   switch (input.kind) {
     case 'listed': {
       const place: FeedPlace = { settled: input.revision, position: input.revision }
-      return verify('list', place, state.attempt)
+      return verify(input.isPresent ? 'list-of-present' : 'list', place, state.attempt)
     }
     case 'list-compacted': {
       const floor = input.compactRevision ?? state.floor
@@ -308,12 +311,14 @@ function fromVerifying(
     case 'opened':
       return {
         state: { kind: 'verifying', after, place, startRevision, openedAt: input.at, attempt },
-        effects: [{ kind: 'verify', place, startRevision }],
+        effects: [{ kind: 'verify', after, place, startRevision }],
       }
     case 'batches':
       return { state, effects: [{ kind: 'hold', batches: input.batches }] }
     case 'same-history':
-      return follow(place, input.now, openedAt, attempt, [{ kind: 'release-held' }])
+      return follow(place, after === 'list-of-present' ? place.position : input.now, openedAt, attempt, [
+        { kind: 'release-held' },
+      ])
     case 'other-history':
     case 'rebuild':
       return relist(place, 1, wish('history-changed', null), input.why)
@@ -365,12 +370,12 @@ function list({ reason, floor, replay }: ListWish, place: FeedPlace | null, atte
   }
 }
 
-function verify(after: 'list' | 'loss', place: FeedPlace, attempt: number): Transition {
+function verify(after: Cause, place: FeedPlace, attempt: number): Transition {
   const isNear = place.position - place.settled <= REPLAY_REVISIONS
   return verifyFrom(nextRevision(isNear ? place.settled : place.position), after, place, attempt)
 }
 
-function verifyFrom(startRevision: Revision, after: 'list' | 'loss', place: FeedPlace, attempt: number): Transition {
+function verifyFrom(startRevision: Revision, after: Cause, place: FeedPlace, attempt: number): Transition {
   return {
     state: { kind: 'verifying', after, place, startRevision, openedAt: null, attempt },
     effects: [{ kind: 'watch', startRevision }],
@@ -378,7 +383,7 @@ function verifyFrom(startRevision: Revision, after: 'list' | 'loss', place: Feed
 }
 
 /** Verifies again with another watch at once: the loss says nothing about the next attempt. */
-function verifyAnew(after: 'list' | 'loss', place: FeedPlace, attempt: number, why: string): Transition {
+function verifyAnew(after: Cause, place: FeedPlace, attempt: number, why: string): Transition {
   return disconnected(why, verify(after, place, attempt))
 }
 

@@ -95,7 +95,7 @@ export class HistoryReader {
         metrics.relisted(reason)
         logger.info({ resource: name, reason, revision }, 'relisted')
       }
-      this.#send({ kind: 'listed', revision })
+      this.#send({ kind: 'listed', revision, isPresent: at === null })
     } catch (cause) {
       replacement?.abort()
       const error = asUpstreamError(cause, this.#options)
@@ -130,10 +130,14 @@ export class HistoryReader {
 
   /** Compares etcd's history with ours, and sends the verdict; nothing once the signal has aborted. */
   async verify(effect: Extract<FeedEffect, { kind: 'verify' }>, signal: AbortSignal): Promise<void> {
-    const { place, startRevision } = effect
+    const { after, place, startRevision } = effect
     try {
       if (startRevision > place.settled + 1) await this.#slot.take(signal)
-      const verdict = await compareHistory({ ...this.#comparison(place, signal), startRevision })
+      const verdict = await compareHistory({
+        ...this.#comparison(place, signal),
+        startRevision,
+        isAfterList: after !== 'loss',
+      })
       if (signal.aborted) return
       if (verdict.kind === 'same') {
         this.#learned(verdict.status)

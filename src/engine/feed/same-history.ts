@@ -27,6 +27,8 @@ export interface SameHistoryOptions {
   readonly place: FeedPlace
   /** The start revision of the watch: what the watch replays need not be compared here. */
   readonly startRevision: Revision
+  /** Whether the state was listed just now. Then, where history is expensive to read, the newest put is compared alone. */
+  readonly isAfterList: boolean
   readonly fingerprint: HistoryFingerprint
   readonly pageKeys: number
   readonly timeoutMs: number
@@ -47,7 +49,9 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
 
   try {
-    const { puts, lastDelete, keyCount } = fingerprint
+    const isBrief = options.isAfterList && status.isHistoryDear === true
+    const puts = isBrief ? fingerprint.puts.slice(-1) : fingerprint.puts
+    const { lastDelete, keyCount } = fingerprint
     const found = await readAtPosition(options, puts)
     const differing = puts.findLastIndex((put, i) => !isSamePut(put, found[i]!))
     if (differing !== -1) {
@@ -56,6 +60,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
     if (lastDelete !== null && !(await isDeleted(options, lastDelete.key, lastDelete.revision))) {
       return { kind: 'other', why: `a key deleted at ${lastDelete.revision} is there, or never was` }
     }
+    if (isBrief) return { kind: 'same', now, status }
     const { position: revision } = place
     const page = await ask(options, (signal) => upstream.read({ prefix, revision, limit: 1, keysOnly: true, signal }))
     if (keyCount !== null && page.count !== keyCount) {
@@ -80,7 +85,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
  * which has all keys, compares the others.
  */
 export async function canBridge(
-  options: Omit<SameHistoryOptions, 'startRevision'>,
+  options: Omit<SameHistoryOptions, 'startRevision' | 'isAfterList'>,
   revision: Revision,
 ): Promise<boolean> {
   const { newest } = options.fingerprint
@@ -117,7 +122,7 @@ async function isDeleted(options: SameHistoryOptions, key: Key, revision: Revisi
 }
 
 function readFingerprint(
-  options: Omit<SameHistoryOptions, 'startRevision'>,
+  options: Omit<SameHistoryOptions, 'startRevision' | 'isAfterList'>,
   key: Key,
   revision: Revision,
 ): Promise<KeyValue | null> {
@@ -125,7 +130,7 @@ function readFingerprint(
 }
 
 function ask<T>(
-  options: Omit<SameHistoryOptions, 'startRevision'>,
+  options: Omit<SameHistoryOptions, 'startRevision' | 'isAfterList'>,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const { clock, timeoutMs, signal } = options

@@ -59,6 +59,8 @@ export class RemoteWatch implements UpstreamWatch {
   #isOpen = false
   #isEnded = false
   #hasSpoken = false
+  /** An API server sends no bookmarks for a resource that it does not cache, such as events. */
+  #sendsBookmarks = false
   #proving: Promise<void> | null = null
   #proof: ProgressProof | null = null
 
@@ -95,7 +97,11 @@ export class RemoteWatch implements UpstreamWatch {
         this.#hasSpoken = false
         const outcome = await this.#watch()
         if (this.#isEnded) return
-        if (outcome.kind !== 'ended') throw new WatchFailure('network', 'the server has fallen silent')
+        // Without bookmarks a quiet resource is silent as well: whether the server still answers shows when it is asked again.
+        const isLost = outcome.kind === 'silent' && this.#sendsBookmarks
+        if (isLost || outcome.kind === 'cannot-stream') {
+          throw new WatchFailure('network', 'the server has fallen silent')
+        }
         if (!this.#hasSpoken && clock.monotonic() - beganMs < SHORT_MS) {
           throw new WatchFailure('server-error', 'the server ended the watch at once')
         }
@@ -159,6 +165,7 @@ export class RemoteWatch implements UpstreamWatch {
 
   #bookmark(revision: Revision): void {
     if (this.#isEnded) return
+    this.#sendsBookmarks = true
     this.#hasSpoken = true
     this.#handOn(this.#pending.length)
     if (this.#isEnded || revision < this.#handedOn) return

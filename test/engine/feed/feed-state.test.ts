@@ -34,7 +34,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   start: { kind: 'start' },
   stop: { kind: 'stop' },
   timer: { kind: 'timer' },
-  listed: { kind: 'listed', revision: rev(100) },
+  listed: { kind: 'listed', revision: rev(100), isPresent: false },
   'list-compacted': { kind: 'list-compacted', compactRevision: rev(120) },
   'list-failed': { kind: 'list-failed', code: 'unavailable', message: 'no answer' },
   opened: { kind: 'opened', at: 5 },
@@ -261,6 +261,19 @@ void t.test('the watch begins right after the list, and is verified like any oth
   t.match(state, { kind: 'verifying', after: 'list', place: { settled: 100, position: 100 } })
   t.equal(effect(effects, 'watch').startRevision, 101)
 })
+
+void t.test(
+  'after a list of the present there is nothing to catch up with, whatever etcd has written since',
+  async (t) => {
+    const { state } = next(states.listing, { ...inputs.listed, isPresent: true }, expire)
+    const same = next(state, inputs['same-history'], expire)
+    t.match(same.state, { kind: 'watching', place: { settled: 100, position: 100 } })
+    t.strictSame(
+      same.effects.map((one) => one.kind),
+      ['synced', 'release-held'],
+    )
+  },
+)
 
 void t.test('the feed is synced exactly when the target is reached', async (t) => {
   for (const [revision, kind] of [

@@ -1,0 +1,57 @@
+/** When a watch at another server is lost: silence alone does not say so of a server that sends no bookmarks. */
+import http from 'node:http'
+import type net from 'node:net'
+import t, { type Test } from 'tap'
+import { nodeTransport } from '../../../src/client/node/node-transport.js'
+import { jsonWire } from '../../../src/client/reflector/event-stream.js'
+import type { WatchEnd } from '../../../src/engine/upstream/upstream.js'
+import { HttpKeyValues } from '../../../src/kubernetes/upstream/http-key-value.js'
+import { RemoteWatch } from '../../../src/kubernetes/upstream/remote-watch.js'
+import { systemClock } from '../../../src/support/clock.js'
+import { systemRandom } from '../../../src/support/random.js'
+import { PODS, rev } from '../../support/objects.js'
+import { until } from '../../support/until.js'
+
+/** Each watch gets `line`, and nothing after it. */
+async function follow(t: Test, line: string): Promise<{ readonly asked: string[]; readonly ends: WatchEnd[] }> {
+  const asked: string[] = []
+  const server = http.createServer(({ url = '' }, response) => {
+    asked.push(new URL(url, 'http://localhost').searchParams.get('resourceVersion') ?? '')
+    response.writeHead(200, { 'content-type': 'application/json' }).write(line)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  t.teardown(() => server.closeAllConnections())
+  const ends: WatchEnd[] = []
+  const transport = nodeTransport({ server: `http://127.0.0.1:${(server.address() as net.AddressInfo).port}` })
+  const watch = new RemoteWatch({
+    transport,
+    wire: jsonWire,
+    marksRevisions: false,
+    path: '/api/v1/pods',
+    keyValues: new HttpKeyValues(PODS),
+    clock: systemClock,
+    random: systemRandom,
+    afterRevision: rev(5),
+    handlers: { onOpen() {}, onBatches() {}, onProgress() {}, onEnd: (end) => void ends.push(end) },
+    silenceMs: 1_100,
+    provesProgress: false,
+  })
+  t.teardown(() => watch.close())
+  return { asked, ends }
+}
+
+void t.test('a quiet watch without bookmarks begins again where it was', async (t) => {
+  const { asked, ends } = await follow(t, '\n')
+  await until(() => asked.length >= 2, 'it is asked again')
+  t.same([...new Set(asked)], ['5'])
+  t.same(ends, [])
+})
+
+void t.test('where bookmarks came, silence means that the server is lost', async (t) => {
+  const bookmark = { type: 'BOOKMARK', object: { kind: 'Pod', apiVersion: 'v1', metadata: { resourceVersion: '7' } } }
+  const { asked, ends } = await follow(t, `${JSON.stringify(bookmark)}\n`)
+  await until(() => ends.length === 1, 'it ends')
+  t.match(ends, [{ kind: 'failed', error: { message: /fallen silent/ } }])
+  t.same(asked, ['5'])
+})
