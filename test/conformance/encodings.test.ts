@@ -64,18 +64,18 @@ const ACCEPT: readonly (readonly [promise: string, accept: string, form: Pick<Ro
   ['what is no media range is passed over', 'json,,;q=1,application/yaml', yaml],
 ]
 
-overEveryUpstream(t, 'what Accept chooses', { seeds: SEEDS }, async (t, w) => {
+overEveryUpstream(t, 'the media type that Accept selects', { seeds: SEEDS }, async (t, w) => {
   await checkRows(t, w, [
     ...ACCEPT.map(([promise, accept, form]) => ({ promise, path: `${PODS}/a`, headers: { accept }, ...form })),
     {
-      promise: 'YAML holds the same',
+      promise: 'YAML has the same content',
       path: PODS,
       headers: { accept: 'application/yaml' },
       ...yaml,
       check: sameAsJson(w, PODS),
     },
     {
-      promise: 'YAML of one object too',
+      promise: 'YAML of one object',
       path: `${PODS}/a`,
       headers: { accept: 'application/yaml' },
       ...yaml,
@@ -105,7 +105,7 @@ overEveryUpstream(t, 'what Accept chooses', { seeds: SEEDS }, async (t, w) => {
         t.match(text, 'only the following media types are accepted: application/json;stream=watch'),
     },
     {
-      promise: 'an absurd Accept is refused',
+      promise: 'an oversized Accept is 400',
       path: PODS,
       headers: { accept: 'a/b,'.repeat(4_000) },
       code: 400,
@@ -122,7 +122,7 @@ const schema = kubernetesSchema()
 const decoded = (bytes: Buffer): unknown => JSON.parse(decodeObject(bytes, schema).bytes.toString())
 
 // Without a cache, a watch from before the first object cannot know that protobuf will follow.
-overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: false }, async (t, w) => {
+overEveryUpstream(t, 'objects stored as protobuf', { seeds: SEEDS, uncached: false }, async (t, w) => {
   const revision = String(w.seeds.at(-1))
   const { resourceVersion: _, ...metadata } = (await w.ask(`${DEPLOYMENTS}/web`)).json.metadata
   // Our decoder omits the resourceVersion, which is added last; on the wire it is field 6 of the metadata.
@@ -130,7 +130,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
   const versionField = Buffer.concat([Buffer.from([0x32, revision.length]), Buffer.from(revision)])
   await checkRows(t, w, [
     {
-      promise: 'is sent as it is, with its resourceVersion',
+      promise: 'is sent unchanged, with its resourceVersion',
       path: `${DEPLOYMENTS}/web`,
       headers: { accept: PROTOBUF },
       ...protobuf,
@@ -143,19 +143,19 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
       },
     },
     {
-      promise: 'as client-go asks for it',
+      promise: 'with client-go’s Accept header',
       path: `${DEPLOYMENTS}/web`,
       headers: { accept: `${PROTOBUF},application/json` },
       ...protobuf,
     },
     {
-      promise: 'as JSON to who asks for JSON',
+      promise: 'JSON for clients that ask for JSON',
       path: `${DEPLOYMENTS}/web`,
       ...json,
       has: { kind: 'Deployment', apiVersion: 'apps/v1', metadata: { name: 'web', resourceVersion: revision } },
     },
     {
-      promise: 'a list is an envelope of its own',
+      promise: 'a list has its own envelope',
       path: DEPLOYMENTS,
       headers: { accept: PROTOBUF },
       ...protobuf,
@@ -166,7 +166,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
       },
     },
     {
-      promise: 'metadata alone, in protobuf',
+      promise: 'PartialObjectMetadata in protobuf',
       path: `${DEPLOYMENTS}/web`,
       headers: { accept: `${PROTOBUF};as=PartialObjectMetadata;v=v1;g=meta.k8s.io` },
       ...protobuf,
@@ -174,7 +174,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
         t.match(openEnvelope(body), { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata' }),
     },
     {
-      promise: 'an error to a reader of protobuf is a Status in protobuf',
+      promise: 'an error for a protobuf client is a Status in protobuf',
       path: `${DEPLOYMENTS}/nobody`,
       headers: { accept: PROTOBUF },
       code: 404,
@@ -226,7 +226,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
 
 overEveryUpstream(
   t,
-  'protobuf of a kind nobody knows',
+  'protobuf of an unknown kind',
   {
     flags: ['--resource', 'secrets'],
     seeds: [{ 'configmaps/default/odd': renamedKind() }],
@@ -234,18 +234,18 @@ overEveryUpstream(
   async (t, w) => {
     await checkRows(t, w, [
       {
-        promise: 'as JSON it is 406, and says what would help',
+        promise: 'as JSON it is 406, with the types that work',
         path: '/api/v1/namespaces/default/configmaps',
         code: 406,
         has: status(406, 'NotAcceptable', /stored as protobuf \(Oddity of example\.com\/v1\).*--proto-descriptors/),
       },
       {
-        promise: 'a Table of it too',
+        promise: 'a Table of it is 406',
         path: '/api/v1/namespaces/default/configmaps',
         headers: { accept: TABLE },
         code: 406,
       },
-      { promise: 'a watch of it too', path: '/api/v1/namespaces/default/configmaps?watch=1', code: 406 },
+      { promise: 'a watch of it is 406', path: '/api/v1/namespaces/default/configmaps?watch=1', code: 406 },
     ])
   },
 )
@@ -332,14 +332,14 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
       ),
     },
     {
-      promise: 'a page of a Table has its token',
+      promise: 'a page of a Table has a continue token',
       path: `${PODS}?limit=1`,
       headers: { accept: TABLE },
       ...json,
       has: { kind: 'Table', metadata: { continue: String, remainingItemCount: 1 } },
     },
     {
-      promise: 'PartialObjectMetadata of one',
+      promise: 'PartialObjectMetadata of one object',
       path: `${PODS}/a`,
       headers: { accept: PARTIAL },
       ...json,
@@ -347,7 +347,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
       check: (t, { json }) => t.same(Object.keys(json).sort(), ['apiVersion', 'kind', 'metadata']),
     },
     {
-      promise: 'PartialObjectMetadataList of many',
+      promise: 'PartialObjectMetadataList of a list',
       path: PODS,
       headers: { accept: PARTIAL_LIST },
       ...json,
@@ -355,7 +355,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
       names: ['a', 'b'],
     },
     {
-      promise: 'a list as PartialObjectMetadata goes on to the next clause',
+      promise: 'for a list, PartialObjectMetadata falls through to the next clause',
       path: PODS,
       headers: { accept: `${PARTIAL},application/json` },
       ...json,

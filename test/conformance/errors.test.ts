@@ -28,7 +28,7 @@ const ROWS: readonly Row[] = [
   })),
   { promise: 'OPTIONS of an object is 405', path: `${PODS}/a`, method: 'OPTIONS', code: 405, has: refused },
   {
-    promise: 'a write of a resource that is not there is 404',
+    promise: 'a write of an unknown resource is 404',
     path: '/api/v1/namespaces/default/nothings',
     method: 'POST',
     body,
@@ -36,7 +36,7 @@ const ROWS: readonly Row[] = [
     has: missing,
   },
   {
-    promise: 'a write in an unread form is not read',
+    promise: 'a write in an unsupported format is 405 unread',
     path: PODS,
     method: 'POST',
     headers: { 'content-type': 'text/csv' },
@@ -45,7 +45,7 @@ const ROWS: readonly Row[] = [
     has: refused,
   },
   {
-    promise: 'an object that is not there is 404 with its group',
+    promise: 'a missing object is 404 with its group',
     path: '/apis/apps/v1/namespaces/default/deployments/x',
     code: 404,
     has: {
@@ -54,25 +54,25 @@ const ROWS: readonly Row[] = [
     },
   },
   {
-    promise: 'a limit that is no number names the parameter',
+    promise: 'the error of a limit that is not a number names the parameter',
     path: `${PODS}?limit=x`,
     code: 400,
     has: status(400, 'BadRequest', 'limit'),
   },
   {
-    promise: 'a name that cannot be one is 400',
+    promise: 'an invalid name is 400',
     path: `${PODS}/a%25b`,
     code: 400,
     has: status(400, 'BadRequest', `Name parameter invalid: "a%b": may not contain '%'`),
   },
   {
-    promise: 'a body with a GET is nobody’s business',
+    promise: 'a body with a GET is ignored',
     path: `${PODS}/a`,
     headers: { 'content-type': 'application/json' },
     body: '{',
     code: 200,
   },
-  { promise: 'an unknown parameter is nobody’s business', path: `${PODS}/a?export=true&x=%ff`, code: 200 },
+  { promise: 'an unknown parameter is ignored', path: `${PODS}/a?export=true&x=%ff`, code: 200 },
 ]
 
 overEveryUpstream(t, 'errors', { seeds: [{ 'pods/default/a': pod('a') }] }, async (t, w) => {
@@ -99,7 +99,7 @@ overEveryUpstream(
     await one.events.first(1)
     await checkRows(t, w, [
       {
-        promise: 'is 429, and says when to come back',
+        promise: 'is 429, with Retry-After',
         path: `${PODS}?watch=1`,
         code: 429,
         has: { ...status(429, 'TooManyRequests', /./), details: { retryAfterSeconds: Number } },

@@ -69,22 +69,22 @@ overEveryUpstream(t, 'the table of resourceVersion, resourceVersionMatch and lim
       check: page(third, 1),
     },
     {
-      promise: 'unset with limit: a page of the most recent, and how many remain',
+      promise: 'unset with limit: a page of the most recent, with the remaining count',
       path: `${PODS}?limit=2`,
       code: 200,
       names: ['a', 'b'],
       check: page(last, 2),
     },
     {
-      promise: 'a limit as large as the list is the list',
+      promise: 'a limit as large as the list returns the whole list',
       path: `${PODS}?limit=4`,
       code: 200,
       names: ALL,
       check: whole,
     },
-    { promise: 'a limit of 0 is none', path: `${PODS}?limit=0`, code: 200, names: ALL, check: whole },
+    { promise: 'a limit of 0 is no limit', path: `${PODS}?limit=0`, code: 200, names: ALL, check: whole },
     {
-      promise: 'with a selector nobody counts what remains',
+      promise: 'with a selector there is no remaining count',
       path: `${PODS}?limit=1&labelSelector=app%3Dweb`,
       code: 200,
       names: ['a'],
@@ -107,7 +107,7 @@ overEveryUpstream(t, 'the table of resourceVersion, resourceVersionMatch and lim
       has: is(last),
     },
     {
-      promise: 'NotOlderThan N with limit is a page of now',
+      promise: 'NotOlderThan N with limit is a page of the current state',
       path: `${PODS}?resourceVersion=${third}&resourceVersionMatch=NotOlderThan&limit=2`,
       code: 200,
       names: ['a', 'b'],
@@ -122,7 +122,7 @@ overEveryUpstream(t, 'the table of resourceVersion, resourceVersionMatch and lim
       check: (t, { json }) => t.equal(json.items[1]!.status.phase, 'Running'),
     },
     {
-      promise: 'Exact N after a change has the change',
+      promise: 'Exact N after a change includes the change',
       path: `${PODS}?resourceVersion=${fourth}&resourceVersionMatch=Exact`,
       code: 200,
       names: ['a', 'b', 'c'],
@@ -149,7 +149,7 @@ overEveryUpstream(t, 'the table of resourceVersion, resourceVersionMatch and lim
       has: forbiddenMatch('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'),
     },
     {
-      promise: 'an unknown match is 422, with those there are',
+      promise: 'an unknown resourceVersionMatch is 422, with the valid ones',
       path: `${PODS}?resourceVersionMatch=Newest&resourceVersion=${third}`,
       code: 422,
       has: invalid(
@@ -165,7 +165,7 @@ overEveryUpstream(t, 'the table of resourceVersion, resourceVersionMatch and lim
       has: invalid('sendInitialEvents', 'FieldValueForbidden', 'Forbidden: sendInitialEvents is forbidden for list'),
     },
     {
-      promise: 'continue with a match is 422',
+      promise: 'continue with resourceVersionMatch is 422',
       path: `${PODS}?resourceVersionMatch=Exact&resourceVersion=${third}&continue=x`,
       code: 422,
       has: forbiddenMatch('Forbidden: resourceVersionMatch is forbidden when continue is provided'),
@@ -183,7 +183,7 @@ overEveryUpstream(t, 'the table of resourceVersion, resourceVersionMatch and lim
       has: status(400, 'BadRequest', 'limit'),
     })),
     {
-      promise: 'N ahead of us: waited for, then 504 that names both',
+      promise: 'a future N: a wait, then a 504 that names both',
       path: `${PODS}?resourceVersion=${FAR}`,
       code: 504,
       has: tooLarge,
@@ -191,14 +191,14 @@ overEveryUpstream(t, 'the table of resourceVersion, resourceVersionMatch and lim
       check: waited,
     },
     {
-      promise: 'a get of N ahead of us: the same',
+      promise: 'a get of a future N: the same',
       path: `${PODS}/a?resourceVersion=${FAR}`,
       code: 504,
       has: tooLarge,
       check: waited,
     },
     {
-      promise: 'Exact N ahead of us: 504 too',
+      promise: 'Exact with a future N: 504',
       path: `${PODS}?resourceVersionMatch=Exact&resourceVersion=${FAR}`,
       code: 504,
       has: status(504, 'Timeout', 'Too large resource version'),
@@ -219,14 +219,14 @@ overEveryUpstream(t, 'get', { seeds: SEEDS }, async (t, w) => {
       has: { status: { phase: 'Failed' } },
     },
     {
-      promise: 'one that is not there is 404 with its name',
+      promise: 'a missing object is 404 with its name',
       path: `${PODS}/nobody`,
       code: 404,
       has: { ...status(404, 'NotFound', 'pods "nobody" not found'), details: { name: 'nobody', kind: 'pods' } },
       sends: NO_CACHE,
     },
     {
-      promise: 'nor in another namespace',
+      promise: 'an object of another namespace is 404',
       path: '/api/v1/namespaces/defaul/pods/a',
       code: 404,
       has: status(404, 'NotFound', 'pods "a" not found'),
@@ -238,7 +238,7 @@ overEveryUpstream(t, 'get', { seeds: SEEDS }, async (t, w) => {
       has: status(400, 'BadRequest', 'invalid resource version: '),
     },
     {
-      promise: 'HEAD is the get without its body',
+      promise: 'HEAD is the get without a body',
       path: `${PODS}/a`,
       method: 'HEAD',
       code: 200,
@@ -254,7 +254,7 @@ overEveryUpstream(t, 'get', { seeds: SEEDS }, async (t, w) => {
       check: (t, { body }) => t.equal(body.length, 0),
     },
     {
-      promise: 'HEAD of what is not there is 404, without a body',
+      promise: 'HEAD of a missing object is 404, without a body',
       path: `${PODS}/nobody`,
       method: 'HEAD',
       code: 404,
@@ -268,7 +268,7 @@ overEveryUpstream(t, 'get', { seeds: SEEDS }, async (t, w) => {
   t.match((await w.ask(PODS)).json, { metadata: { resourceVersion: String(removed) } })
 })
 
-overEveryUpstream(t, 'a list of nothing has items and a resourceVersion', {}, async (t, w) => {
+overEveryUpstream(t, 'an empty list has items and a resourceVersion', {}, async (t, w) => {
   for (const path of [PODS, '/api/v1/pods', '/apis/apps/v1/deployments', '/api/v1/nodes?resourceVersion=0']) {
     const { json } = await w.ask(path)
     t.same(json.items, [], path)
@@ -291,7 +291,7 @@ overEveryUpstream(t, 'continue', { seeds: SEEDS }, async (t, w) => {
   const bad = (why: string | RegExp): object => status(400, 'BadRequest', why)
   await checkRows(t, w, [
     {
-      promise: 'the second page is of the revision of the first, whatever was written since',
+      promise: 'the second page has the revision of the first, whatever was written since',
       path: `${PODS}?limit=2&continue=${token}`,
       code: 200,
       names: ['c', 'd'],
@@ -301,39 +301,39 @@ overEveryUpstream(t, 'continue', { seeds: SEEDS }, async (t, w) => {
         t.same(json.items[1]!.metadata.labels, { app: 'web' })
       },
     },
-    { promise: 'the rest at once', path: `${PODS}?continue=${token}`, code: 200, names: ['c', 'd'] },
+    { promise: 'the rest in one page', path: `${PODS}?continue=${token}`, code: 200, names: ['c', 'd'] },
     {
-      promise: 'resourceVersion 0 beside it says nothing',
+      promise: 'resourceVersion 0 with continue is ignored',
       path: `${PODS}?limit=2&continue=${token}&resourceVersion=0`,
       code: 200,
       names: ['c', 'd'],
     },
     {
-      promise: 'another resourceVersion beside it is 400',
+      promise: 'another resourceVersion with continue is 400',
       path: `${PODS}?continue=${token}&resourceVersion=7`,
       code: 400,
       has: bad('specifying resource version is not allowed when using continue'),
     },
     {
-      promise: 'a revision of −1 is a consistent read',
+      promise: 'a token with revision −1 is a consistent read',
       path: `${PODS}?continue=${any}`,
       code: 200,
       names: ['bb', 'd'],
     },
     {
-      promise: 'what is no token is 400',
+      promise: 'an invalid token is 400',
       path: `${PODS}?continue=nonsense`,
       code: 400,
       has: bad('continue key is not valid'),
     },
     {
-      promise: 'a token that climbs is 400',
+      promise: 'a token that points outside the resource is 400',
       path: `${PODS}?continue=${climbing}`,
       code: 400,
       has: bad('continue key is not valid'),
     },
     {
-      promise: 'a token is of its revision even where it shows less',
+      promise: 'a token keeps its revision even where it shows less',
       path: `${PODS}?continue=${old}`,
       code: 200,
       names: [],
@@ -378,12 +378,12 @@ overEveryUpstream(
   },
 )
 
-overEveryUpstream(t, 'a revision that is gone', { seeds: SEEDS, keepsSeeds: 1 }, async (t, w) => {
+overEveryUpstream(t, 'a compacted revision', { seeds: SEEDS, keepsSeeds: 1 }, async (t, w) => {
   const token = Buffer.from('{"v":"meta.k8s.io/v1","rv":2,"start":"a\\u0000"}').toString('base64url')
   const tokens: string[] = []
   await checkRows(t, w, [
     {
-      promise: 'an expired token is 410, and the answer holds one that goes on',
+      promise: 'an expired token is 410, and the answer has a token to continue with',
       path: `${PODS}?limit=1&continue=${token}`,
       code: 410,
       has: { ...status(410, 'Expired', /^The provided continue parameter is too old/) },
@@ -395,7 +395,7 @@ overEveryUpstream(t, 'a revision that is gone', { seeds: SEEDS, keepsSeeds: 1 },
       code: 410,
       has: status(410, 'Expired', /./),
     },
-    { promise: 'not older than it is now', path: `${PODS}?resourceVersion=2`, code: 200, names: ALL },
+    { promise: 'not older than a compacted revision', path: `${PODS}?resourceVersion=2`, code: 200, names: ALL },
   ])
   const on = await w.ask(`${PODS}?limit=1&continue=${tokens[0]}`)
   t.same(namesOf(on), ['b'])
@@ -415,7 +415,7 @@ const LARGE = Object.fromEntries(
   ]),
 )
 
-overEveryUpstream(t, 'how a body is written', { seeds: [LARGE, ...SEEDS.slice(0, 1)] }, async (t, w) => {
+overEveryUpstream(t, 'the format of a body', { seeds: [LARGE, ...SEEDS.slice(0, 1)] }, async (t, w) => {
   const large = '/api/v1/configmaps'
   const plain = await w.ask(large)
   const compact: Check = (t, { text }) => t.match(text, /^\{"kind":"Pod/)
@@ -423,7 +423,7 @@ overEveryUpstream(t, 'how a body is written', { seeds: [LARGE, ...SEEDS.slice(0,
   const gzip = { 'accept-encoding': 'gzip, deflate' }
   await checkRows(t, w, [
     {
-      promise: 'a list over 128 KiB is gzipped for who accepts it',
+      promise: 'a list over 128 KiB is gzipped for clients that accept it',
       path: large,
       headers: gzip,
       code: 200,
@@ -434,28 +434,28 @@ overEveryUpstream(t, 'how a body is written', { seeds: [LARGE, ...SEEDS.slice(0,
       },
     },
     {
-      promise: 'and not for who does not',
+      promise: 'and not for those that do not',
       path: large,
       code: 200,
       sends: { 'content-encoding': null, vary: 'Accept-Encoding' },
     },
     {
-      promise: 'nor for who refuses it',
+      promise: 'nor for those that refuse it',
       path: large,
       headers: { 'accept-encoding': 'gzip;q=0' },
       code: 200,
       sends: { 'content-encoding': null },
     },
     {
-      promise: 'a small one is not',
+      promise: 'a small list is not',
       path: PODS,
       headers: gzip,
       code: 200,
       sends: { 'content-encoding': null, vary: 'Accept-Encoding' },
     },
-    { promise: 'compact unless asked', path: `${PODS}/a`, code: 200, check: compact },
+    { promise: 'compact by default', path: `${PODS}/a`, code: 200, check: compact },
     { promise: 'pretty=true: indented', path: `${PODS}/a?pretty=true`, code: 200, check: indented },
-    { promise: 'pretty=true: a list too', path: `${PODS}?pretty=true`, code: 200, check: indented },
+    { promise: 'pretty=true: a list', path: `${PODS}?pretty=true`, code: 200, check: indented },
     ...['curl/8.1', 'Wget/1.21', 'Mozilla/5.0 (X11)'].map((agent) => ({
       promise: `${agent} is read by people`,
       path: PODS,
@@ -471,7 +471,7 @@ overEveryUpstream(t, 'how a body is written', { seeds: [LARGE, ...SEEDS.slice(0,
       check: compact,
     },
     {
-      promise: 'kubectl reads compact',
+      promise: 'compact for kubectl',
       path: PODS,
       headers: { 'user-agent': 'kubectl/v1.32.0' },
       code: 200,

@@ -69,15 +69,15 @@ const text =
 
 const ROWS: readonly Row[] = [
   {
-    promise: '/api names the versions',
+    promise: '/api lists the versions',
     path: '/api',
     code: 200,
     has: { kind: 'APIVersions', versions: ['v1'] },
     sends: JSON_TYPE,
   },
-  { promise: 'a slash at the end changes nothing', path: '/api/', code: 200, has: { kind: 'APIVersions' } },
+  { promise: 'a trailing slash is ignored', path: '/api/', code: 200, has: { kind: 'APIVersions' } },
   {
-    promise: '/apis names the groups',
+    promise: '/apis lists the groups',
     path: '/apis',
     code: 200,
     has: { kind: 'APIGroupList', apiVersion: 'v1' },
@@ -174,7 +174,7 @@ const ROWS: readonly Row[] = [
     has: { kind: 'Pod', metadata: { name: 'a' } },
   },
   {
-    promise: 'an empty namespace means all of them, for custom resources',
+    promise: 'an empty namespace means all namespaces, for custom resources',
     path: '/apis/edge.example.com/v1/namespaces//caches',
     code: 200,
     has: { kind: 'CacheList' },
@@ -186,7 +186,7 @@ const ROWS: readonly Row[] = [
     has: { kind: 'PodList' },
   },
   {
-    promise: 'a subresource that a kubelet answers says so',
+    promise: 'the error for a subresource that needs a kubelet says so',
     path: '/api/v1/namespaces/default/pods/a/log',
     code: 501,
     has: { kind: 'Status', reason: 'NotImplemented', code: 501 },
@@ -200,7 +200,7 @@ const ROWS: readonly Row[] = [
   { promise: 'a node, whose key is a historic one', path: '/api/v1/nodes/n1', code: 200, has: { kind: 'Node' } },
   { promise: 'a namespace is an object', path: '/api/v1/namespaces/default', code: 200, has: { kind: 'Namespace' } },
   {
-    promise: 'all of a group, in all namespaces',
+    promise: 'a resource of a group, in all namespaces',
     path: '/apis/apps/v1/deployments',
     code: 200,
     names: ['web'],
@@ -227,7 +227,7 @@ const ROWS: readonly Row[] = [
     has: { resources: [{ name: 'flags', namespaced: false }] },
   },
   {
-    promise: 'its keys are names, in which a slash is a colon',
+    promise: 'its keys become names, with a colon for each slash',
     path: '/apis/distributary.io/v1/flags/dark:mode',
     code: 200,
     has: { metadata: { name: 'dark:mode' }, key: '/flags/dark/mode', value: { on: true } },
@@ -275,21 +275,21 @@ const ROWS: readonly Row[] = [
     sends: { 'content-type': /^application\/json/ },
   },
   {
-    promise: 'OpenAPI of a custom group has its schema',
+    promise: 'the OpenAPI of a custom group has its schema',
     path: '/openapi/v3/apis/edge.example.com/v1',
     code: 200,
     check: text(/How big\./),
   },
   { promise: 'OpenAPI v2', path: '/openapi/v2', code: 200, has: { swagger: '2.0' }, sends: JSON_TYPE },
   {
-    promise: 'OpenAPI v2 as client-go asks for it',
+    promise: 'OpenAPI v2 with client-go’s Accept header',
     path: '/openapi/v2',
     headers: { accept: 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf' },
     code: 200,
     sends: { 'content-type': 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf' },
   },
   {
-    promise: 'OpenAPI in another form is 406',
+    promise: 'OpenAPI in another format is 406',
     path: '/openapi/v2',
     headers: { accept: 'text/html' },
     code: 406,
@@ -319,7 +319,7 @@ const ROWS: readonly Row[] = [
     },
     { promise: `HEAD ${path} has no body`, path, method: 'HEAD', code: 200, check: text('') },
   ]),
-  { promise: 'a resource has a check of its own', path: '/readyz/cache-pods', code: 200, check: text('ok') },
+  { promise: 'each resource has its own check', path: '/readyz/cache-pods', code: 200, check: text('ok') },
   { promise: '/metrics', path: '/metrics', code: 200, check: text(/^# HELP distributary_/m) },
   {
     promise: 'HEAD of a document',

@@ -126,19 +126,19 @@ overEveryUpstream(t, 'selectors', { seeds: SEEDS }, async (t, w) => {
       }
     }),
     {
-      promise: 'other options are looked at before field labels',
+      promise: 'other options are validated before field labels',
       path: `${PODS}?fieldSelector=spec.nodeNme%3Dx&resourceVersionMatch=Exact`,
       code: 422,
       has: status(422, 'Invalid', /resourceVersionMatch is forbidden/),
     },
     {
-      promise: 'a bad selector is told its place',
+      promise: 'the error of a bad selector names its position',
       path: `${PODS}?labelSelector=${encodeURIComponent('app=web,a in')}`,
       code: 400,
       has: status(400, 'BadRequest', /character 13/),
     },
     {
-      promise: 'both at once',
+      promise: 'both selectors together',
       path: `${PODS}?labelSelector=app&fieldSelector=spec.nodeName%3Dn2`,
       code: 200,
       names: ['b'],

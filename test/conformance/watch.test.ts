@@ -72,18 +72,18 @@ overEveryUpstream(t, 'where a watch starts', { seeds: SEEDS }, async (t, w) => {
   const [start] = [await w.ask(`${PODS}?resourceVersion=0`)]
   t.equal(start.json.metadata.resourceVersion, String(y), 'the cache has everything')
   await checkWatches(t, w, [
-    { promise: 'unset: the present state, then the stream', path: `${PODS}?watch=1`, events: state },
-    { promise: 'watch=true too', path: `${PODS}?watch=true`, events: state },
+    { promise: 'unset: the current state, then the stream', path: `${PODS}?watch=1`, events: state },
+    { promise: 'watch=true is the same', path: `${PODS}?watch=true`, events: state },
     { promise: 'empty is unset', path: `${PODS}?watch=1&resourceVersion=`, events: state },
     { promise: '0: the state of the cache', path: `${PODS}?watch=1&resourceVersion=0`, events: state },
     {
-      promise: 'unset with bookmarks: as if sendInitialEvents had been asked',
+      promise: 'unset with bookmarks: as with sendInitialEvents',
       path: `${PODS}?watch=1&${BOOKMARKS}`,
       events: [...state, `BOOKMARK @${y}`],
       check: marked,
     },
     {
-      promise: '0 with bookmarks: as if sendInitialEvents had been asked',
+      promise: '0 with bookmarks: as with sendInitialEvents',
       path: `${PODS}?watch=1&${BOOKMARKS}&resourceVersion=0`,
       events: [...state, `BOOKMARK @${y}`],
       check: marked,
@@ -91,13 +91,13 @@ overEveryUpstream(t, 'where a watch starts', { seeds: SEEDS }, async (t, w) => {
     { promise: 'N: exactly the events after N', path: `${PODS}?watch=1&resourceVersion=${c}`, events: after },
     { promise: 'N with leading zeros is N', path: `${PODS}?watch=1&resourceVersion=00${c}`, events: after },
     {
-      promise: 'N with bookmarks marks no end',
+      promise: 'N with bookmarks: no end mark',
       path: `${PODS}?watch=1&resourceVersion=${c}&${BOOKMARKS}`,
       events: after,
     },
     { promise: 'the newest N: nothing', path: `${PODS}?watch=1&resourceVersion=${y}`, events: [] },
     {
-      promise: 'N that etcd has never had: 410 instead of silence',
+      promise: 'N that etcd never had: 410 instead of silence',
       path: `${PODS}?watch=1&${BOOKMARKS}&resourceVersion=${FAR}`,
       events: ['ERROR @'],
       check: (t, [event]) =>
@@ -126,7 +126,7 @@ overEveryUpstream(t, 'where a watch starts', { seeds: SEEDS }, async (t, w) => {
     },
     { promise: 'sendInitialEvents without bookmarks: no mark', path: `${PODS}?watch=1&${INITIAL}`, events: state },
     {
-      promise: 'sendInitialEvents of nothing is marked too',
+      promise: 'sendInitialEvents of an empty list: a mark',
       path: `/api/v1/namespaces/nobody/pods?watch=1&${INITIAL}&${BOOKMARKS}`,
       events: [`BOOKMARK @${y}`],
       check: marked,
@@ -148,23 +148,23 @@ overEveryUpstream(t, 'where a watch starts', { seeds: SEEDS }, async (t, w) => {
     },
     { promise: 'namespace n is not n1', path: '/api/v1/namespaces/n/pods?watch=1', events: [`ADDED x@${x}`] },
     {
-      promise: 'nor are its events',
+      promise: 'nor are its events those of n1',
       path: `/api/v1/namespaces/n/pods?watch=1&resourceVersion=${deleted}`,
       events: [`ADDED x@${x}`],
     },
     {
-      promise: 'the old path of everything',
+      promise: 'the deprecated path of all namespaces',
       path: '/api/v1/watch/pods?resourceVersion=0',
       events: [...state, `ADDED x@${x}`, `ADDED y@${y}`],
     },
-    { promise: 'the old path of a namespace', path: '/api/v1/watch/namespaces/default/pods', events: state },
+    { promise: 'the deprecated path of a namespace', path: '/api/v1/watch/namespaces/default/pods', events: state },
     {
-      promise: 'the old path of one object is metadata.name=NAME',
+      promise: 'the deprecated path of one object selects metadata.name=NAME',
       path: '/api/v1/watch/namespaces/default/pods/b',
       events: [`ADDED b@${b}`],
     },
     {
-      promise: 'and takes a selector that says the same',
+      promise: 'and accepts an equivalent selector',
       path: `/api/v1/watch/namespaces/default/pods/b?fieldSelector=metadata.name%3Db&resourceVersion=${a}`,
       events: [`ADDED b@${w.seeds[1]}`, `MODIFIED b@${b}`],
     },
@@ -174,12 +174,12 @@ overEveryUpstream(t, 'where a watch starts', { seeds: SEEDS }, async (t, w) => {
       events: [`ADDED d@${d}`],
     },
     {
-      promise: 'an object that is out of the selector and is deleted later is not told',
+      promise: 'the deletion of an unselected object is not sent',
       path: `${PODS}?watch=1&resourceVersion=${c}&labelSelector=app%21%3Dweb`,
       events: [`MODIFIED b@${b}`, `ADDED d@${d}`],
     },
     {
-      promise: 'what moves into a field selector is ADDED',
+      promise: 'an object that starts to match a field selector is ADDED',
       path: `${PODS}?watch=1&resourceVersion=${c}&fieldSelector=status.phase%3DFailed`,
       events: [`ADDED b@${b}`],
     },
@@ -200,13 +200,13 @@ const ONLY = 'Unsupported value: "Exact": supported values: "NotOlderThan"'
 
 const REFUSED: readonly Row[] = [
   {
-    promise: 'sendInitialEvents without a match',
+    promise: 'sendInitialEvents without resourceVersionMatch',
     path: '?watch=1&sendInitialEvents=true',
     code: 422,
     has: forbidden(REQUIRES),
   },
   {
-    promise: 'sendInitialEvents=false without one',
+    promise: 'sendInitialEvents=false without resourceVersionMatch',
     path: '?watch=1&sendInitialEvents=false',
     code: 422,
     has: forbidden(REQUIRES),
@@ -217,9 +217,14 @@ const REFUSED: readonly Row[] = [
     code: 422,
     has: forbidden(REQUIRES, ONLY),
   },
-  { promise: 'a match alone', path: '?watch=1&resourceVersionMatch=NotOlderThan', code: 422, has: forbidden(UNLESS) },
   {
-    promise: 'a match alone, with a resourceVersion',
+    promise: 'resourceVersionMatch alone',
+    path: '?watch=1&resourceVersionMatch=NotOlderThan',
+    code: 422,
+    has: forbidden(UNLESS),
+  },
+  {
+    promise: 'resourceVersionMatch with only a resourceVersion',
     path: '?watch=1&resourceVersionMatch=NotOlderThan&resourceVersion=1',
     code: 422,
     has: forbidden(UNLESS),
@@ -250,17 +255,17 @@ const REFUSED: readonly Row[] = [
   },
 ]
 
-overEveryUpstream(t, 'what a watch is refused for', { seeds: SEEDS }, async (t, w) => {
+overEveryUpstream(t, 'rejected watches', { seeds: SEEDS }, async (t, w) => {
   await checkRows(t, w, [
     ...REFUSED.map((row) => ({ ...row, path: `${PODS}${row.path}` })),
     {
-      promise: 'an old path whose selector names another object is 400',
+      promise: 'a deprecated path whose selector names another object is 400',
       path: '/api/v1/watch/namespaces/default/pods/b?fieldSelector=metadata.name%3Da',
       code: 400,
       has: status(400, 'BadRequest', "fieldSelector metadata.name doesn't match requested name"),
     },
     {
-      promise: 'an old path of nothing is 404',
+      promise: 'a deprecated path of an unknown resource is 404',
       path: '/api/v1/watch/nothings',
       code: 404,
       has: status(404, 'NotFound', 'the server could not find the requested resource'),
@@ -268,13 +273,13 @@ overEveryUpstream(t, 'what a watch is refused for', { seeds: SEEDS }, async (t, 
     { promise: 'watch=false is a list', path: `${PODS}?watch=false`, code: 200, has: { kind: 'PodList' } },
     { promise: 'watch=0 is a list', path: `${PODS}?watch=0`, code: 200, has: { kind: 'PodList' } },
     {
-      promise: 'a watch of a path that names an object is a get',
+      promise: 'watch=1 on the path of an object is a get',
       path: `${PODS}/a?watch=1`,
       code: 200,
       has: { kind: 'Pod' },
     },
     {
-      promise: 'HEAD of a watch is an answer that ends',
+      promise: 'HEAD of a watch ends',
       path: `${PODS}?watch=1&timeoutSeconds=1`,
       method: 'HEAD',
       code: 200,
@@ -283,7 +288,7 @@ overEveryUpstream(t, 'what a watch is refused for', { seeds: SEEDS }, async (t, 
   ])
 })
 
-overEveryUpstream(t, 'what is told in the stream', { seeds: SEEDS, keepsSeeds: 1 }, async (t, w) => {
+overEveryUpstream(t, 'errors in the stream', { seeds: SEEDS, keepsSeeds: 1 }, async (t, w) => {
   const compacted = w.seeds.at(-2)!
   const errorOf = async (path: string): Promise<unknown> => {
     const { code, events } = await w.watch(path)
@@ -326,7 +331,7 @@ overEveryUpstream(t, 'what is told in the stream', { seeds: SEEDS, keepsSeeds: 1
   t.ok(waitedMs > 2_500, `not before about 3 s: ${waitedMs}`)
 })
 
-overEveryUpstream(t, 'what changes while it runs', { seeds: SEEDS.slice(0, 2) }, async (t, w) => {
+overEveryUpstream(t, 'changes while it runs', { seeds: SEEDS.slice(0, 2) }, async (t, w) => {
   const from = w.seeds.at(-1)!
   const open = (path: string) => w.watch(`${path}${path.includes('?') ? '&' : '?'}watch=1&resourceVersion=${from}`)
   const web = await open(`${PODS}?labelSelector=app%3Dweb`)
@@ -423,7 +428,7 @@ overEveryUpstream(t, 'the end of a watch', { seeds: SEEDS, config: { minRequestT
   })
 })
 
-overEveryUpstream(t, 'a revision leaves whole', { seeds: SEEDS }, async (t, w) => {
+overEveryUpstream(t, 'a revision is sent as a whole', { seeds: SEEDS }, async (t, w) => {
   const from = w.seeds.at(-1)!
   const watch = await w.watch(`${PODS}?watch=1&resourceVersion=${from}`)
   const many = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`pods/default/m${10 + i}`, pod(`m${10 + i}`)]))

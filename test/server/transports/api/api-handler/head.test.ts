@@ -23,7 +23,7 @@ interface Row {
 const rows: readonly Row[] = [
   { promise: 'a watch', path: `${PODS}?watch=1`, code: 200, contentType: 'application/json' },
   {
-    promise: 'a watch that would be compressed',
+    promise: 'a watch with Accept-Encoding',
     path: `${PODS}?watch=1`,
     headers: GZIP,
     code: 200,
@@ -36,7 +36,7 @@ const rows: readonly Row[] = [
     contentType: 'application/json',
   },
   {
-    promise: 'a watch of what is gone',
+    promise: 'a watch of a compacted revision',
     path: `${PODS}?watch=1&resourceVersion=1`,
     code: 200,
     contentType: 'application/json',
@@ -48,21 +48,26 @@ const rows: readonly Row[] = [
     code: 200,
     contentType: 'text/event-stream; charset=utf-8',
   },
-  { promise: 'an old path', path: '/api/v1/watch/namespaces/default/pods', code: 200, contentType: 'application/json' },
   {
-    promise: 'an old path of one object',
+    promise: 'a deprecated path',
+    path: '/api/v1/watch/namespaces/default/pods',
+    code: 200,
+    contentType: 'application/json',
+  },
+  {
+    promise: 'a deprecated path of one object',
     path: '/api/v1/watch/namespaces/default/pods/a',
     code: 200,
     contentType: 'application/json',
   },
   {
-    promise: 'a watch that is refused',
+    promise: 'a rejected watch',
     path: `${PODS}?watch=1&timeoutSeconds=x`,
     code: 400,
     contentType: 'application/json',
   },
   {
-    promise: 'a watch of nothing',
+    promise: 'a watch of an unknown resource',
     path: '/api/v1/nothings?watch=1',
     headers: SSE,
     code: 404,
@@ -71,10 +76,10 @@ const rows: readonly Row[] = [
   { promise: 'a small list', path: '/api/v1/nodes', code: 200, contentType: 'application/json' },
   { promise: 'a large list', path: PODS, code: 200, contentType: 'application/json' },
   { promise: 'a large list, compressed', path: PODS, headers: GZIP, code: 200, contentType: 'application/json' },
-  { promise: 'a list for a page', path: PODS, headers: SSE, code: 406, contentType: 'application/json' },
+  { promise: 'a list as server-sent events', path: PODS, headers: SSE, code: 406, contentType: 'application/json' },
   { promise: 'an object', path: '/api/v1/namespaces/default/pods/a', code: 200, contentType: 'application/json' },
   {
-    promise: 'what is not there',
+    promise: 'a missing object',
     path: '/api/v1/namespaces/default/pods/none',
     code: 404,
     contentType: 'application/json',
