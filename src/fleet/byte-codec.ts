@@ -139,7 +139,7 @@ export class ByteReader {
   #move(bytes: number): number {
     const at = this.#at
     const left = this.#buffer.length - at
-    if (bytes > left) throw new RangeError(`${bytes} bytes are wanted where ${left} are left`)
+    if (bytes > left) throw new RangeError(`${bytes} bytes needed, but only ${left} left`)
     this.#at = at + bytes
     return at
   }

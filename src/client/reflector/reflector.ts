@@ -159,7 +159,7 @@ export class Reflector<T> {
     const { path } = this.#options
     const { reason, resourceVersion } = this.status
     if (reason !== null) this.#logger.warn({ path, resourceVersion, reason }, 'list and watch backs off')
-    else this.#logger.debug({ path, resourceVersion, state: state.kind }, 'list and watch goes on')
+    else this.#logger.debug({ path, resourceVersion, state: state.kind }, 'list and watch continues')
     this.#options.onStatus?.(this.status)
   }
 

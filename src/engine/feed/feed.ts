@@ -306,7 +306,7 @@ export class Feed {
     if (code !== 'too-large') return this.#failed(entry, message)
     this.#options.logger.warn(
       { resource: this.#options.name, why: message },
-      'the watch cannot catch up within one message of etcd; relisting',
+      'the watch backlog exceeds the message limit of etcd; relisting',
     )
     this.#send({ kind: 'watch-too-large', message, at })
   }

@@ -21,12 +21,12 @@ export function parseKeyPrefix(query: Query, resource: Resource | undefined, nam
   const text = parameter(query, 'prefix')
   if (text === undefined) return '' as Key
   if (resource?.holds === 'kubernetes') {
-    throw new BadRequestError(`prefix: ${resource.plural} have no keys here, which only declared prefixes have`)
+    throw new BadRequestError(`prefix: only declared prefixes support it, not ${resource.plural}`)
   }
   if (text.length > MAX_LENGTH) throw new BadRequestError(`prefix is longer than ${MAX_LENGTH} characters`)
-  if (/[\0\uFFFD]/.test(text)) throw new BadRequestError('prefix is no UTF-8, or has a NUL')
+  if (/[\0\uFFFD]/.test(text)) throw new BadRequestError('prefix is not valid UTF-8, or contains a NUL')
   if (text !== '' && resource?.namespaced === true && namespace === '') {
-    throw new BadRequestError('prefix goes with one namespace: it is the text that keys there begin with')
+    throw new BadRequestError('prefix requires a namespace: it is the beginning of the keys in it')
   }
   return keyFromText(text)
 }

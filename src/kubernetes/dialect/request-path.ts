@@ -130,7 +130,7 @@ function resourcePath(group: string, version: string, names: readonly string[], 
     found?.origin === 'custom' || (found?.origin === 'well-known' && found.resource.namespaced && name === '')
   if (hasEmptyNamespace && !isEmptyTaken) throw unknownResource()
   if (/[\0\uFFFD]/.test(namespace + name))
-    throw new BadRequestError(`${quote(namespace + name)} is no UTF-8, or has a NUL`)
+    throw new BadRequestError(`${quote(namespace + name)} is not valid UTF-8, or contains a NUL`)
   if (isDots(namespace) || subresource.split('/').some(isDots)) throw ambiguous(`${namespace}/${name}/${subresource}`)
 
   const isScopeRight =

@@ -35,7 +35,7 @@ export class HttpKeyValues {
   key({ namespace, name }: Pick<BytesObject, 'namespace' | 'name'>): Key {
     const named = { namespace, name }
     if (hasKey(this.#resource, named)) return keyOfName(this.#resource, named)
-    throw new UpstreamError('protocol', `${JSON.stringify(named)} is spelled like no key`)
+    throw new UpstreamError('protocol', `${JSON.stringify(named)} is not the name of a key`)
   }
 
   #value(bytes: Uint8Array): Buffer {
@@ -61,7 +61,7 @@ export function revisionOf(resourceVersion: string): Revision {
   try {
     return toRevision(resourceVersion === '' ? Number.NaN : resourceVersion)
   } catch {
-    throw new UpstreamError('protocol', `resourceVersion ${JSON.stringify(resourceVersion)} is no revision of etcd`)
+    throw new UpstreamError('protocol', `resourceVersion ${JSON.stringify(resourceVersion)} is not a revision of etcd`)
   }
 }
 

@@ -78,7 +78,7 @@ function bytesOf(object: JsonRecord, member: ValueMember, problems: FieldProblem
     return null
   }
   if (typeof given !== 'string') {
-    problems.push(invalid(member, given, 'must be text'))
+    problems.push(invalid(member, given, 'must be a string'))
     return null
   }
   if (member === 'text') return Buffer.from(given, 'utf8')

@@ -50,7 +50,7 @@ export function unknownPatchMembers(patch: Json): readonly string[] {
     for (const [name, value] of Object.entries(operation)) {
       if (!MEMBERS.has(name)) unknown.push(`[${i}].${name}`)
       else if (name !== 'value' && typeof value !== 'string' && value !== null) {
-        throw new BadRequestError(`error decoding patch: ${name} of operation ${i} must be text`)
+        throw new BadRequestError(`error decoding patch: ${name} of operation ${i} must be a string`)
       }
     }
   }
@@ -218,7 +218,7 @@ class PatchedDocument {
 
   #spend(work: number): void {
     this.#work += work
-    if (this.#work > this.maxWork) throw new RequestEntityTooLargeError('the JSON patch is too much work to apply')
+    if (this.#work > this.maxWork) throw new RequestEntityTooLargeError('the JSON patch takes too much work to apply')
   }
 
   #spendCopied(bytes: number): void {

@@ -214,7 +214,7 @@ export class ObjectStore {
         }
         onRetry()
         if (clock.monotonic() - startedMs > GIVE_UP_MS) {
-          throw new TimeoutError(`Timeout: others write this object all the time; given up after ${attempt} attempts`)
+          throw new TimeoutError(`Timeout: other writers keep changing this object; gave up after ${attempt} attempts`)
         }
         if (attempt > QUICK_RETRIES) await sleep(clock, random.next() * MAX_PAUSE_MS)
       }
@@ -267,7 +267,7 @@ export class ObjectStore {
       version: (held?.stored.version ?? 0) + (value === null ? 0 : 1),
       leaseId,
     })
-    if (stored === null) throw new InternalError('what was written cannot be read again')
+    if (stored === null) throw new InternalError('the written object cannot be read back')
     return { kind, stored }
   }
 
@@ -382,7 +382,7 @@ function bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
   delete metadata['resourceVersion']
   ordered['metadata'] = metadata
   if (isDeeperThan(ordered, MAX_JSON_DEPTH)) {
-    throw new BadRequestError(`the object is nested more than ${MAX_JSON_DEPTH} deep with the fields that managers own`)
+    throw new BadRequestError(`the object is nested more than ${MAX_JSON_DEPTH} deep, managed fields included`)
   }
   return encodeJsonTree(ordered)
 }

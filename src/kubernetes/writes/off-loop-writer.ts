@@ -189,14 +189,14 @@ export class OffLoopWriter {
   }
 
   #endedError({ reason, cause }: ThreadEndedError, hasWritten: boolean): StatusError {
-    const outcome = hasWritten ? 'the write may or may not have been done' : 'nothing was written'
+    const outcome = hasWritten ? 'the write may or may not have happened' : 'nothing was written'
     switch (reason) {
       case 'deadline':
         return new TimeoutError(
           `Timeout: the write took more than ${this.#options.deadlineMs} ms of computing: ${outcome}`,
         )
       case 'memory':
-        return new RequestEntityTooLargeError(`the write takes more memory than one may have: ${outcome}`)
+        return new RequestEntityTooLargeError(`the write exceeds the memory limit of a write: ${outcome}`)
       case 'closed':
         return new ServiceUnavailableError(`the server is shutting down: ${outcome}`)
       case 'crash':

@@ -62,7 +62,7 @@ function fromProtobuf(body: Buffer, schema: Schema): Buffer {
       maxMessages: MAX_MESSAGES,
     })
     if (unknownFields === 0) return bytes
-    throw new UnsupportedMediaTypeError('the body has protobuf fields that are not known here: send JSON')
+    throw new UnsupportedMediaTypeError('the body has protobuf fields that this server does not know: send JSON')
   } catch (error) {
     if (!(error instanceof CodecError)) throw error
     if (error.code === 'too-large' || error.code === 'too-deep') {

@@ -16,7 +16,7 @@ export function storageError(error: unknown, during: 'read' | 'write'): StatusEr
   switch (error.code) {
     case 'unavailable':
       return during === 'write'
-        ? new TimeoutError('Timeout: the storage did not answer: the write may or may not have been done', options)
+        ? new TimeoutError('Timeout: the storage did not answer: the write may or may not have happened', options)
         : new ServiceUnavailableError('the storage does not answer: nothing was written', options)
     case 'too-large':
       return new RequestEntityTooLargeError(
@@ -27,9 +27,9 @@ export function storageError(error: unknown, during: 'read' | 'write'): StatusEr
       return new ServiceUnavailableError('etcdserver: mvcc: database space exceeded', options)
     case 'permission-denied':
     case 'unauthenticated':
-      return new ServiceUnavailableError('the storage does not let this server write here', options)
+      return new ServiceUnavailableError('the storage does not allow this server to write here', options)
     case 'compacted':
-      return new ExpiredError('the storage forgot the revision while it was being read: try again', options)
+      return new ExpiredError('the storage compacted the revision while it was being read: try again', options)
     case 'future-revision':
     case 'protocol':
       return new InternalError('an internal error occurred', options)

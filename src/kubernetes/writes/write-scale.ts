@@ -81,7 +81,7 @@ function whole({ contentType, body, name }: WriteRequest, schema: Schema): (scal
 function partial(contentType: string | undefined, body: Buffer): (scale: JsonRecord) => JsonRecord {
   const patch = readPatch(contentType, body, true)
   if (patch.type === 'application/apply-patch+yaml') {
-    throw new BadRequestError('a scale is not applied: send a merge patch, or apply the object')
+    throw new BadRequestError('apply is not supported for scale: send a merge patch, or apply the object')
   }
   return (scale) => patched(scale, patch, ANY)
 }

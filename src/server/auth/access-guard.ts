@@ -328,7 +328,9 @@ export class AccessGuard {
       this.#revoke(
         key,
         entry,
-        new ServiceUnavailableError('the permission of this watch could not be checked for too long', { cause: error }),
+        new ServiceUnavailableError('the permission for this watch could not be checked for too long', {
+          cause: error,
+        }),
       )
     }
   }

@@ -170,7 +170,7 @@ class Reader implements YamlFile {
 }
 
 const TYPE_NAMES: Readonly<Record<string, string>> = {
-  string: 'text',
+  string: 'a string',
   boolean: 'true or false',
   strings: 'a list of strings',
 }

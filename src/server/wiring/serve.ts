@@ -123,7 +123,7 @@ function readConfig({ argv, environment }: ServeOptions): Loaded {
 /** @throws ConfigError */
 function readAgain({ argv, environment }: ServeOptions): Config {
   const loaded = load(argv, environment, (path) => readFileSync(path, 'utf8'))
-  if (loaded.kind !== 'run') throw new ConfigError(['this is not how a server is started'])
+  if (loaded.kind !== 'run') throw new ConfigError(['these arguments do not start a server'])
   return loaded.config
 }
 

@@ -93,6 +93,6 @@ void t.test('bytes that are out of step are rejected at once', (t) => {
   t.throws(() => splitter.push(Buffer.from([0, 0, 0, 0, 1]), () => {}), { message: 'a frame of 0 bytes' })
   t.throws(() => new FrameSplitter().push(Buffer.from([255, 255, 255, 255, 1]), () => {}), RangeError)
   const reader = new FrameReader(Buffer.from([1, 200, 0, 0, 0, 5]))
-  t.throws(() => reader.bytes(), { message: '200 bytes are wanted where 1 are left' })
+  t.throws(() => reader.bytes(), { message: '200 bytes needed, but only 1 left' })
   t.end()
 })

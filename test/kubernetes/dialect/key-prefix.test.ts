@@ -125,13 +125,13 @@ void t.test('a part is rejected where it has no meaning, and never ignored', asy
   app.upstream.commit([{ type: 'put', key: keyFromText('/routes/shop/eu/a'), value: Buffer.from('x') }])
   const routes = '/apis/distributary.io/v1/routes'
   const cases: readonly (readonly [path: string, message: RegExp])[] = [
-    ['/api/v1/pods?prefix=a', /^prefix: pods have no keys here/],
-    ['/api/v1/pods?watch=1&prefix=', /^prefix: pods have no keys here/],
-    [`${routes}?prefix=eu/`, /one namespace/],
-    [`${FLAGS}?prefix=%zz`, /no UTF-8/],
-    [`${FLAGS}?prefix=a;b`, /no UTF-8/],
-    [`${FLAGS}?%70refix=%zz`, /no UTF-8/],
-    [`${FLAGS}?prefix=%ff`, /no UTF-8/],
+    ['/api/v1/pods?prefix=a', /^prefix: only declared prefixes support it, not pods/],
+    ['/api/v1/pods?watch=1&prefix=', /^prefix: only declared prefixes support it, not pods/],
+    [`${routes}?prefix=eu/`, /requires a namespace/],
+    [`${FLAGS}?prefix=%zz`, /not valid UTF-8/],
+    [`${FLAGS}?prefix=a;b`, /not valid UTF-8/],
+    [`${FLAGS}?%70refix=%zz`, /not valid UTF-8/],
+    [`${FLAGS}?prefix=%ff`, /not valid UTF-8/],
     [`${FLAGS}?prefix=%00`, /NUL/],
     [`${FLAGS}?prefix=${'a'.repeat(5_000)}`, /longer than 4096/],
     [`${FLAGS}?fieldSelector=metadata.name=new*`, /no key has the name "new\*"; .* prefix=new$/],

@@ -250,7 +250,7 @@ void t.test('a write that takes too much memory is rejected with 413', async (t)
   const { ask, replaced } = world(t, { maxHeapMegabytes: 32 })
   // An empty object takes 56 bytes, and 8 where it is listed: these take 57 MB as soon as they are parsed.
   const bad = `{"metadata":{"name":"bad"},"text":"a","list":[${'{},'.repeat(900_000)}1]}`
-  t.match(await ask('create', 'widgets', bad), { code: 413, body: { message: /more memory.*nothing was written/ } })
+  t.match(await ask('create', 'widgets', bad), { code: 413, body: { message: /memory limit.*nothing was written/ } })
   t.same(replaced, ['memory'])
 })
 

@@ -377,7 +377,7 @@ void t.test('bad entries of the resource table are rejected', async (t) => {
     ['resources: [{name: a, prefix: /a/, namespaced: maybe}]', /namespaced must be true or false/],
     ['resources: [{name: a, prefix: /a/, shortNames: b}]', /shortNames must be a list/],
     ['resources: [{name: a, prefix: /a/, kind: lower}]', /CamelCase/],
-    ['resources: [{name: 5}]', /name must be text/],
+    ['resources: [{name: 5}]', /name must be a string/],
     ['resources: [{name: nonesuch}]', /"nonesuch" is not a known resource/],
     ['resources: [{name: a, prefix: /a/}, {name: a, prefix: /b/}]', /already the name/],
     ['resources: [{name: __proto__, prefix: /a/}]', /lower-case/],

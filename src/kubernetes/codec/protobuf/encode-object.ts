@@ -150,7 +150,7 @@ const EMPTY = Buffer.alloc(0)
 
 function timestamp(text: string): Buffer {
   const milliseconds = Date.parse(text)
-  if (Number.isNaN(milliseconds)) throw new CodecError('malformed', `${text} is no time`, 0)
+  if (Number.isNaN(milliseconds)) throw new CodecError('malformed', `${text} is not a time`, 0)
   const fraction = /[.,](\d+)/.exec(text)?.[1] ?? ''
   const nanos = BigInt(fraction.slice(0, 9).padEnd(9, '0'))
   return Buffer.concat([varint(1, BigInt(Math.floor(milliseconds / 1_000))), varint(2, nanos)])

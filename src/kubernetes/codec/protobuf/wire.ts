@@ -74,7 +74,7 @@ export class WireReader {
       if (this.high !== 0) throw new CodecError('truncated', 'a length is beyond any value', start)
     }
     if (length > end - this.pos) {
-      throw new CodecError('truncated', `${length} bytes are announced and ${end - this.pos} are there`, start)
+      throw new CodecError('truncated', `a length of ${length} bytes, but only ${end - this.pos} are left`, start)
     }
     return length
   }

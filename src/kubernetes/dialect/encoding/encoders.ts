@@ -28,7 +28,7 @@ export function chooseEncoder(
 ): ObjectEncoder {
   const isPlain = form.encoding !== 'protobuf' && form.transform === 'none'
   if (projection !== null && !isPlain) {
-    throw new BadRequestError('fields goes with whole objects in JSON or YAML')
+    throw new BadRequestError('fields requires whole objects in JSON or YAML')
   }
   const { metaVersion } = form
   if (form.encoding === 'protobuf' && form.transform !== 'table')

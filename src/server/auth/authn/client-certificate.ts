@@ -19,7 +19,7 @@ export function clientCertificate(authorities: WatchedFiles<readonly X509Certifi
         throw new UnauthorizedError('Unauthorized', {
           cause:
             peer.verified && peer.chain.length === 1
-              ? 'client certificate not signed by an authority for users, unless through an intermediate that is not known here'
+              ? 'client certificate not signed by an authority for users, unless through an intermediate that this server does not know'
               : 'client certificate not signed by an authority for users',
         })
       }

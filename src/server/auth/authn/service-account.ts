@@ -149,7 +149,7 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
       if (standing === null && isReviewed) return null
       if (standing === null) throw unavailable('what the token is bound to is not served here, or not fresh enough')
       gone.add(user)
-      throw new RefusedCredentialError('Unauthorized', { cause: 'what the token is bound to is gone' })
+      throw new RefusedCredentialError('Unauthorized', { cause: 'the object that the token is bound to is gone' })
     },
     onChange(listener) {
       const ends = [

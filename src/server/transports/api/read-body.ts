@@ -32,7 +32,7 @@ export async function readBody(
 ): Promise<Buffer> {
   const coding = exchange.requestHeaders['content-encoding'] ?? 'identity'
   if (coding !== 'identity') {
-    throw new UnsupportedMediaTypeError(`a body with Content-Encoding ${JSON.stringify(coding)} is not read`)
+    throw new UnsupportedMediaTypeError(`Content-Encoding ${JSON.stringify(coding)} is not supported in requests`)
   }
   const pieces: Buffer[] = []
   await takeWhole(exchange, { clock, timeoutMs, maxBytes }, (piece) => void pieces.push(piece))

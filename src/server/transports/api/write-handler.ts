@@ -146,7 +146,7 @@ async function send(
     return await sendPieces(exchange, answer.code, form.contentType, pieces)
   }
   const body = encoder.single(answer.stored)
-  if (body === null) throw new NotAcceptableError('what was written cannot be shown in that form')
+  if (body === null) throw new NotAcceptableError('the written object cannot be shown in the requested format')
   exchange.send(answer.code, form.contentType, await layout.whole(body))
 }
 

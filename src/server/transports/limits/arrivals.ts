@@ -49,5 +49,5 @@ function connectionOf(request: Exchange['request']): string {
 }
 
 function tooManyWait(): TooManyRequestsError {
-  return new TooManyRequestsError('too many requests of this client are waiting', 1)
+  return new TooManyRequestsError('too many requests from this client are waiting', 1)
 }

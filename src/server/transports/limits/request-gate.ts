@@ -254,7 +254,7 @@ export class RequestGate {
     const asked = this.#askedOf(exchange, address)
     const found = this.#judgementOf(exchange, attributes, address)
     // It would stand in the log of the other server.
-    if (asked.ticket !== undefined) throw new UnauthorizedError('Unauthorized', { cause: 'a ticket is not passed on' })
+    if (asked.ticket !== undefined) throw new UnauthorizedError('Unauthorized', { cause: 'a ticket is not forwarded' })
     const user = guard === null ? null : await this.#authenticate(guard, asked, address, request)
     if (user !== null) found.client = { user, impersonator: null }
     await this.#count(found, identityOf(user, address), address)
@@ -284,7 +284,7 @@ export class RequestGate {
     found.client = { user, impersonator: null }
     const acting = await this.#actingAs(guard, user, asked, address, found)
     if (user.groups.includes(ALL_UNAUTHENTICATED)) {
-      throw new UnauthorizedError('Unauthorized', { cause: 'an anonymous caller has nothing to get a ticket for' })
+      throw new UnauthorizedError('Unauthorized', { cause: 'an anonymous caller cannot get a ticket' })
     }
     found.rule = 'a ticket for itself'
     const path = await readPath()

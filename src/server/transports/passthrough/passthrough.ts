@@ -369,7 +369,7 @@ export class Passthrough {
     const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
     const { name, awayIs = 502 } = this.#options
     if (code === 'ETIMEDOUT' && awayIs === 502) {
-      return new TimeoutError(`${name} cannot be reached in time`, { cause: error })
+      return new TimeoutError(`${name} could not be reached in time`, { cause: error })
     }
     const isUnsent = UNSENT.has(code)
     const message = `${name} cannot be reached: ${code === '' ? error.message : code}`

@@ -32,7 +32,7 @@ export function whyHostRefused(
   // Browsers always send a host.
   if (allowed === null || host === '' || isAllowed(nameOf(host), allowed)) return null
   const shown = JSON.stringify(host.slice(0, 256))
-  return new ForbiddenError(`host ${shown} is not allowed: name it with --allowed-hosts`)
+  return new ForbiddenError(`host ${shown} is not allowed: add it to --allowed-hosts`)
 }
 
 function isAllowed(name: string, allowed: readonly string[]): boolean {

@@ -39,5 +39,5 @@ function requirePost(exchange: Exchange): void {
   const { method = '' } = exchange.request
   if (method === 'POST') return
   exchange.headers['allow'] = 'POST'
-  throw new MethodNotAllowedError(`a consistency check is asked for with POST, not ${method}`)
+  throw new MethodNotAllowedError(`request a consistency check with POST, not ${method}`)
 }

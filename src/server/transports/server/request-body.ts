@@ -42,7 +42,7 @@ export function piecesTooSmall(): BadRequestError {
 
 /** Node does not read such a body: what follows the headers belongs to the requested protocol. */
 export function upgradeWithBody(): BadRequestError {
-  return new BadRequestError('a request to upgrade has no body')
+  return new BadRequestError('a request to upgrade must not have a body')
 }
 
 const bodies = new WeakMap<IncomingMessage, ArrivingBody>()

@@ -48,7 +48,7 @@ function requirePost(exchange: Exchange): void {
   const { method = '' } = exchange.request
   if (method === 'POST') return
   exchange.headers['allow'] = 'POST'
-  throw new MethodNotAllowedError(`a ticket is asked for with POST, not ${method}`)
+  throw new MethodNotAllowedError(`request a ticket with POST, not ${method}`)
 }
 
 /** @throws BadRequestError */

@@ -49,7 +49,7 @@ export async function checkStreamHandles(wanted: boolean, logger: Logger, finder
     : problemsOf(finders))
   setHandleUse({ sockets: sockets === null, http2: http2 === null })
   if (sockets === null && http2 === null) return
-  logger.warn({ node: process.version, sockets, http2 }, 'stream handles cannot be used: writing by the public API')
+  logger.warn({ node: process.version, sockets, http2 }, 'stream handles cannot be used; writing with the public API')
 }
 
 async function problemsOf(finders: HandleFinders): Promise<HandleProblems> {

@@ -27,7 +27,7 @@ export function checkOrigin(exchange: Exchange, allowedOrigins: readonly string[
 /** @throws BadRequestError, UnauthorizedError when the handshake would fail. */
 export function checkHandshake({ request, requestHeaders }: Exchange): void {
   const key = requestHeaders['sec-websocket-key']
-  if (request.method !== 'GET') throw new BadRequestError('a WebSocket is opened by GET')
+  if (request.method !== 'GET') throw new BadRequestError('open a WebSocket with GET')
   if (key === undefined || !/^[+/0-9A-Za-z]{22}==$/.test(key)) {
     throw new BadRequestError('Sec-WebSocket-Key is missing or not 16 bytes in base64')
   }
@@ -39,9 +39,9 @@ export function checkHandshake({ request, requestHeaders }: Exchange): void {
   // As in the API server: a browser that offers protocols accepts no answer without one of them, and the token is never
   // echoed.
   if (others.length < protocols.length && others.length === 0) {
-    throw new UnauthorizedError('a bearer token as a subprotocol needs another subprotocol beside it, to be echoed')
+    throw new UnauthorizedError('a bearer token as a subprotocol needs another subprotocol for the server to echo')
   }
-  if (others.length > 1) throw new BadRequestError(`at most one subprotocol can be chosen from, not ${others.length}`)
+  if (others.length > 1) throw new BadRequestError(`send at most one subprotocol, not ${others.length}`)
 }
 
 function protocolsOf(header: string | undefined): readonly string[] {

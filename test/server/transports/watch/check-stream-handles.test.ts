@@ -23,7 +23,7 @@ class Lines implements Logger {
   error = this.warn
 }
 
-const MESSAGE = 'stream handles cannot be used: writing by the public API'
+const MESSAGE = 'stream handles cannot be used; writing with the public API'
 const sound: HandleFinders = { socket: findSocketHandle, http2: findHttp2Handle }
 
 /** A handle that writes different bytes than it was given. */
