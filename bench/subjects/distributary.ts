@@ -2,16 +2,17 @@
  * Our own server, started as in production: one process on the server's core, or workers on all cores, fed by the run's
  * etcd.
  */
-import { fileURLToPath } from 'node:url'
 import { start } from '../support/processes.js'
 import { freePort } from '../../test/support/free-port.js'
+import { bundlePrograms, programFile } from '../../test/support/program.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOk, streamsOf, type SubjectKind } from './subject.js'
 
-const program = fileURLToPath(new URL('../../src/main.js', import.meta.url))
-
 /** With 200,000 objects of several KB, on a busy machine, it takes more than half a minute. */
 const READY_MS = 180_000
+
+/** Bundled as the package is. */
+let bundled: Promise<void> | undefined
 
 export const distributarySubject: SubjectKind = {
   name: 'distributary',
@@ -19,6 +20,8 @@ export const distributarySubject: SubjectKind = {
   etcd: 'behind',
   isAvailable: () => true,
   async start({ workspace, wire, resource, etcdPort, runtime, nodeFlags = [], serverFlags = [] }) {
+    bundled ??= bundlePrograms()
+    await bundled
     const plainPort = await freePort()
     const flags = [
       `--etcd-servers=http://127.0.0.1:${etcdPort}`,
@@ -36,7 +39,7 @@ export const distributarySubject: SubjectKind = {
     const child = start('distributary', core, [
       runtime?.program ?? process.execPath,
       ...nodeFlags,
-      program,
+      programFile('main'),
       ...flags,
       ...serverFlags,
     ])

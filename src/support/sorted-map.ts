@@ -2,12 +2,15 @@
  * A map sorted by a string key, with range scans and cheap copy-on-write clones. Only this file imports `sorted-btree`.
  * The order is `<` on strings, which for a binary-string key is etcd's byte order.
  */
-import btree from 'sorted-btree'
+import imported from 'sorted-btree'
 
-export type SortedMap<K extends string, V> = btree.default<K, V>
+export type SortedMap<K extends string, V> = imported.default<K, V>
+
+// A CommonJS module's default import is all of its exports in Node, and `exports.default` in Bun.
+const BTree = (imported as Partial<typeof imported>).default ?? (imported as unknown as typeof imported.default)
 
 export function createSortedMap<K extends string, V>(): SortedMap<K, V> {
-  return new btree.default<K, V>(undefined, compareStrings)
+  return new BTree<K, V>(undefined, compareStrings)
 }
 
 function compareStrings(a: string, b: string): number {

@@ -22,6 +22,11 @@ export function programFile(name: keyof typeof programs): string {
   return process.env[BUNDLED] === undefined ? programs[name] : join(bundles, `${name}.js`)
 }
 
+/** What runs a compiled file: the Node of the tests, or what `TEST_SERVER_RUNTIME` names, such as the path of Bun. */
+export function serverRuntime(): string {
+  return process.env['TEST_SERVER_RUNTIME'] ?? process.execPath
+}
+
 /** Whether tests with these sources start programs. */
 export function startsPrograms(sources: ReadonlySet<string>): boolean {
   return sources.has('test/support/program.ts')

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
-import { programFile } from './program.js'
+import { programFile, serverRuntime } from './program.js'
 
 const main = programFile('main')
 
@@ -116,7 +116,7 @@ export function total(samples: ReadonlyMap<string, number>, name: string): numbe
 
 function spawnServer(t: Test, { flags, limits, environment, program = main }: ServerProcessOptions): ChildProcess {
   const port = flags.some((flag) => flag === '--port' || flag.startsWith('--port=')) ? [] : ['--port', '0']
-  const line = [process.execPath, program, ...flags, ...port]
+  const line = [serverRuntime(), program, ...flags, ...port]
   const [command = '', ...args] = limits === undefined ? line : ['/bin/sh', '-c', `${limits}; exec "$@"`, 'sh', ...line]
   const child = spawn(command, args, {
     stdio: ['ignore', 'pipe', 'pipe'],

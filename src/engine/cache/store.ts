@@ -2,19 +2,13 @@
  * The latest object of every key, sorted by key, with snapshots that cost almost nothing: the tree is copy-on-write, so
  * a list and its pages stay consistent during writes.
  */
-import BTreeModule from 'sorted-btree'
+import { createSortedMap, type SortedMap } from '../../support/sorted-map.js'
 import { type Key, prefixEnd } from '../model/event.js'
 import type { ObjectState } from '../model/object-state.js'
 import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
 
-const BTree = BTreeModule.default
-type Tree = BTreeModule.default<Key, StoredObject>
-
-/** Byte order, as in etcd: keys are binary strings. */
-function compareKeys(a: Key, b: Key): number {
-  return a < b ? -1 : a > b ? 1 : 0
-}
+type Tree = SortedMap<Key, StoredObject>
 
 /** A few microseconds of counting. */
 const KEYS_PER_YIELD = 256
@@ -86,10 +80,7 @@ export class Store {
 
   readonly #protobufKinds: Map<string, number>
 
-  constructor(
-    tree: Tree = new BTree<Key, StoredObject>(undefined, compareKeys),
-    protobufKinds = new Map<string, number>(),
-  ) {
+  constructor(tree: Tree = createSortedMap<Key, StoredObject>(), protobufKinds = new Map<string, number>()) {
     this.#tree = tree
     this.#protobufKinds = protobufKinds
   }

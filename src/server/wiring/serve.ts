@@ -13,6 +13,7 @@ import { exportTraces, type TraceExport } from './export-traces.js'
 import { tellAccess } from './describe-config.js'
 import { greeting } from './greeting.js'
 import { setHeapFlags } from './heap-flags.js'
+import { checkRuntime } from './runtime.js'
 import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { type Schema, kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
@@ -38,6 +39,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   setHeapFlags(process.execArgv)
   const { config } = loaded
   const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
+  orExit(() => checkRuntime(config, logger))
   const schema = await readSchema(config)
   const traces = await openTraces(config, logger, version)
   const metrics = new Metrics(version)
@@ -111,8 +113,13 @@ function takeSignals({ app, config, live, logger, traces }: Running): void {
 }
 
 function readConfig({ argv, environment }: ServeOptions): Loaded {
+  return orExit(() => load(argv, environment, (path) => readFileSync(path, 'utf8')))
+}
+
+/** Reports what is wrong with the configuration, and ends the process. */
+function orExit<T>(work: () => T): T {
   try {
-    return load(argv, environment, (path) => readFileSync(path, 'utf8'))
+    return work()
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     process.stderr.write(`${error.message}\n`)

@@ -5,7 +5,7 @@ import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
-import { programFile } from '../../support/program.js'
+import { programFile, serverRuntime } from '../../support/program.js'
 
 export const root = fileURLToPath(new URL('../../../../', import.meta.url))
 export const builtMain = fileURLToPath(new URL('../../../src/main.js', import.meta.url))
@@ -28,7 +28,7 @@ export interface ServerProcessOptions {
 
 /** Returns when it is ready. @throws Error with its output when it exits before that. */
 export async function startServerProcess(t: Test, options: ServerProcessOptions = {}): Promise<ServerProcess> {
-  const [program, ...before] = options.command ?? [process.execPath, programFile('main')]
+  const [program, ...before] = options.command ?? [serverRuntime(), programFile('main')]
   const { child, output } = run(program!, [...before, ...(options.args ?? ['--port', '0'])], options)
   t.teardown(() => child.kill('SIGKILL'))
   const named = options.scheme === 'https' ? /"securePort":(\d+)[,}]/ : /"port":(\d+)[,}]/

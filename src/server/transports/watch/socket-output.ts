@@ -4,7 +4,7 @@
  *
  * It requires that this response owns the socket (`res.socket === req.socket`: with pipelined requests an earlier
  * answer may still be in progress, and bytes would land inside it) and that the client speaks HTTP/1.1 (1.0 has no
- * chunks). `canWriteToSocket` decides; everything else uses `ResponseOutput`.
+ * chunks), and that the socket says when it is full. `canWriteToSocket` decides; everything else uses `ResponseOutput`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -16,8 +16,11 @@ import { type StreamHandle, socketHandle } from './stream-handle.js'
 /** After this much silence the kernel begins to probe whether the peer is still there. */
 const KEEPALIVE_MS = 30_000
 
+/** Bun's socket of a response takes everything and never says that it is full, so a slow reader would fill the memory. */
+const saysWhenFull = process.versions['bun'] === undefined
+
 export function canWriteToSocket(request: IncomingMessage, response: ServerResponse): boolean {
-  return request.httpVersion === '1.1' && response.socket !== null && response.socket === request.socket
+  return saysWhenFull && request.httpVersion === '1.1' && response.socket !== null && response.socket === request.socket
 }
 
 export class SocketOutput extends DirectOutput implements WatchOutput {

@@ -1,0 +1,18 @@
+/**
+ * The program that runs the server. Node is what everything is tested on. Bun starts the same package and serves watches,
+ * but lacks what docs/limits.md lists, so the log says so, and what cannot work is refused.
+ */
+import type { Config } from '../config/load.js'
+import { ConfigError } from '../config/config-error.js'
+import type { Logger } from '../../support/log.js'
+
+/** @throws ConfigError for what cannot work under Bun. @param bun its version; undefined under Node. */
+export function checkRuntime(config: Pick<Config, 'workers'>, logger: Logger, bun = process.versions['bun']): void {
+  if (bun === undefined) return
+  if (config.workers > 1) {
+    throw new ConfigError([
+      `--workers=${config.workers} needs Node: Bun ${bun} gives a worker no socket to its primary`,
+    ])
+  }
+  logger.warn({ bun }, 'Bun is an experimental runtime: docs/limits.md says what it lacks')
+}

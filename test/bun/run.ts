@@ -1,0 +1,51 @@
+/**
+ * `npm run test:bun -- [TEST…]`: tests that start the server as a process, with Bun in place of Node; npm's package `bun`
+ * brings it. The tests themselves stay on Node. Where npm cannot bring it, a line says that it is skipped. The last line
+ * is `N passed, N failed`.
+ */
+import { bundlePrograms } from '../support/program.js'
+import { runtimeProgram } from '../support/runtime-program.js'
+import { sourcesOf } from '../support/imports.js'
+import { provideRequirements } from '../support/requirements.js'
+import { runTap } from '../support/run-tap.js'
+import { selectTests } from '../support/select-tests.js'
+
+/** Those that need nothing that Bun lacks (docs/runtimes.md). */
+const SUITES = [
+  'test/server/wiring/runtime.test.ts',
+  'test/server/wiring/serve/signals.test.ts',
+  'test/server/transports/passthrough.test.ts',
+  'test/integration/main-job.test.ts',
+  'test/security/limits.test.ts',
+  'test/fault/bounds.test.ts',
+]
+
+async function main(): Promise<number> {
+  const names = process.argv.slice(2)
+  const files = selectTests(names.length === 0 ? SUITES : names)
+  if (files.length === 0) return fail(`no test is called ${names.join(' ')}`)
+  const lack = provideRequirements(sourcesOf(files))
+  if (lack !== null) return fail(lack)
+  const bun = runtimeProgram('bun', '1')
+  if (bun === null) {
+    print('0 passed, 0 failed')
+    return 0
+  }
+  // The tests' own processes inherit both. Bundled as the package is: Bun would put its own `ws` in place of ours.
+  process.env['TEST_SERVER_RUNTIME'] = bun
+  await bundlePrograms()
+  const { passed, failed } = await runTap(files)
+  print(`${passed} passed, ${failed} failed`)
+  return failed === 0 ? 0 : 1
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+function fail(message: string): number {
+  process.stderr.write(`${message}\n`)
+  return 1
+}
+
+process.exitCode = await main()

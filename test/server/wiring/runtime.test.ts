@@ -1,0 +1,50 @@
+/**
+ * What the server needs of the program that runs it. Each thing that Bun lacks is a small program of its own, which shows it
+ * without the server. Run under Bun (`npm run test:bun`), a program whose wish has come true fails here, so docs/runtimes.md
+ * stays true.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { checkRuntime } from '../../../src/server/wiring/runtime.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { compiledPath } from '../../support/compiled-path.js'
+import { serverRuntime } from '../../support/program.js'
+import { secureFlags } from '../../support/secure-flags.js'
+
+const programs = [
+  'test/server/wiring/runtime/inherited-socket.ts',
+  'test/server/wiring/runtime/first-bytes.ts',
+  'test/server/wiring/runtime/header-deadline.ts',
+  'test/server/wiring/runtime/full-socket.ts',
+]
+const page = readFileSync(fileURLToPath(new URL('../../../../docs/runtimes.md', import.meta.url)), 'utf8')
+
+for (const program of programs) {
+  void t.test(`Node has what ${program} asks for, and docs/runtimes.md says that Bun lacks it`, (t) => {
+    t.ok(page.includes(`../${program}`))
+    t.equal(run(process.execPath, program), 0)
+    t.end()
+  })
+
+  const runtime = serverRuntime()
+  void t.test(`Bun lacks it: ${program}`, { skip: runtime === process.execPath }, (t) => {
+    t.equal(run(runtime, program), 10, 'docs/runtimes.md need not say so any more')
+    t.end()
+  })
+}
+
+void t.test('Bun is named in the log, and workers are refused there', (t) => {
+  t.doesNotThrow(() => checkRuntime({ workers: 2 }, silentLogger, undefined), 'Node')
+  t.doesNotThrow(() => checkRuntime({ workers: 1 }, silentLogger, '1.4.5'))
+  t.throws(() => checkRuntime({ workers: 2 }, silentLogger, '1.4.5'), { name: 'ConfigError', message: /--workers=2/ })
+  t.end()
+})
+
+function run(runtime: string, program: string): number | null {
+  const compiled = compiledPath(program)
+  if (!existsSync(compiled)) throw new Error(`${compiled} is not there`)
+  const [, , , certFile, , keyFile] = secureFlags()
+  return spawnSync(runtime, [compiled, keyFile!, certFile!], { stdio: 'inherit', timeout: 60_000 }).status
+}
