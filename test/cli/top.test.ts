@@ -40,7 +40,7 @@ void t.test('top in a pipe prints once: the server, its watchers and its caches'
 
 const hasScript = spawnSync('script', ['--version']).status === 0
 const terminalTest = { skip: hasScript ? false : 'needs script, of Debian’s bsdutils' }
-void t.test('top on a terminal takes over the screen, and restores it on q and Ctrl-C', terminalTest, async (t) => {
+void t.test('top on a terminal uses the whole screen, and restores it on q and Ctrl-C', terminalTest, async (t) => {
   for (const [key, code] of [
     ['q', 0],
     ['\u0003', 130],

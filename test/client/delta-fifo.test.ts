@@ -107,7 +107,7 @@ void t.test('the deletion of an object that no handler has seen is not reported'
   t.equal(fifo.length, 0)
 })
 
-void t.test('the queue has synced once the first state was read, whatever came after it', async (t) => {
+void t.test('the queue has synced once the first state has been processed, whatever was added after it', async (t) => {
   const known = new Map<string, Thing>()
   const fifo = fifoOver(known)
   t.notOk(fifo.hasSynced, 'before there is one')

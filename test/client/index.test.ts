@@ -137,7 +137,7 @@ void t.test('an informer reads the namespaces of a kube-apiserver, by WatchList 
 })
 
 void t.test(
-  'an informer over long polls holds what there is, through cuts, a 410 and a server that starts anew',
+  'an informer over long polls keeps the current state, through cuts, a 410 and a server restart',
   async (t) => {
     const flags = ['--resource', 'flags=/config/flags/']
     const first = await startApp(t, { flags, config: { defaultWatchCacheSize: 4, watchCacheAge: 0 } })

@@ -16,7 +16,7 @@ const named = (namespace: string | undefined, name: string, version: number): Na
 const keyOf = ({ metadata: { namespace, name } }: Named): string =>
   namespace === undefined ? name : `${namespace}/${name}`
 
-void t.test('it holds what a map holds, whatever is added and removed', (t) => {
+void t.test('it matches a map, whatever is added and removed', (t) => {
   for (const seed of testSeeds(20)) {
     const random = seededRandom(seed)
     const model = new Map<string, Named>()

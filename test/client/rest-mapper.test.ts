@@ -63,7 +63,7 @@ void t.test('names and kinds become resources and paths', async (t) => {
   await t.rejects(mapper.pathOf({ apiVersion: 'v9', kind: 'Pod', metadata }), /no kind "Pod" in "v9"/)
 })
 
-void t.test('an unknown name makes the mapper ask again, but not on every call', async (t) => {
+void t.test('an unknown name makes the mapper refetch, but not on every call', async (t) => {
   const app = await startApp(t)
   const clock = new VirtualClock()
   const counter = counting(app.url)
@@ -85,7 +85,7 @@ void t.test('an unknown name makes the mapper ask again, but not on every call',
 })
 
 void t.test(
-  'a mapper asks once for all waiting callers, and keeps what it knows while the server is unreachable',
+  'a mapper sends one request for all waiting callers, and keeps its data while the server is unreachable',
   async (t) => {
     const app = await startApp(t)
     const counter = counting(app.url)
@@ -110,39 +110,42 @@ void t.test(
   },
 )
 
-void t.test('an older server is asked group by group, and an unreachable group does not hide the others', async (t) => {
-  const answers: Record<string, unknown> = {
-    '/api': { kind: 'APIVersions', versions: ['v1'] },
-    '/api/v1': {
-      kind: 'APIResourceList',
-      resources: [
-        { name: 'pods', namespaced: true, kind: 'Pod', shortNames: ['po'] },
-        { name: 'pods/log', kind: 'Pod' },
-      ],
-    },
-    '/apis': {
-      kind: 'APIGroupList',
-      groups: [
-        { name: 'apps', preferredVersion: { version: 'v1' }, versions: [{ version: 'v1beta1' }, { version: 'v1' }] },
-        { name: 'away.example.com', preferredVersion: { version: 'v1' }, versions: [{ version: 'v1' }] },
-      ],
-    },
-    '/apis/apps/v1': {
-      resources: [{ name: 'deployments', singularName: 'deployment', namespaced: true, kind: 'Deployment' }],
-    },
-    '/apis/apps/v1beta1': { resources: [{ name: 'deployments', namespaced: true, kind: 'Deployment' }] },
-  }
-  const transport = fetchTransport({ server: await serve(t, answers) })
-  const mapper = new RestMapper({ transport })
-  t.same(
-    (await mapper.resources()).map(({ group, version, plural }) => `${group}/${version}/${plural}`),
-    ['/v1/pods', 'apps/v1/deployments', 'apps/v1beta1/deployments'],
-  )
-  t.match(await mapper.find('deployments'), { version: 'v1' }, 'the preferred version')
-  t.match(await mapper.ofKind({ group: 'apps', kind: 'Deployment', version: 'v1beta1' }), { version: 'v1beta1' })
-  for (const path of Object.keys(answers)) delete answers[path]
-  await t.resolves(mapper.refresh(), 'a server without anything')
-})
+void t.test(
+  'an older server is queried group by group, and an unreachable group does not hide the others',
+  async (t) => {
+    const answers: Record<string, unknown> = {
+      '/api': { kind: 'APIVersions', versions: ['v1'] },
+      '/api/v1': {
+        kind: 'APIResourceList',
+        resources: [
+          { name: 'pods', namespaced: true, kind: 'Pod', shortNames: ['po'] },
+          { name: 'pods/log', kind: 'Pod' },
+        ],
+      },
+      '/apis': {
+        kind: 'APIGroupList',
+        groups: [
+          { name: 'apps', preferredVersion: { version: 'v1' }, versions: [{ version: 'v1beta1' }, { version: 'v1' }] },
+          { name: 'away.example.com', preferredVersion: { version: 'v1' }, versions: [{ version: 'v1' }] },
+        ],
+      },
+      '/apis/apps/v1': {
+        resources: [{ name: 'deployments', singularName: 'deployment', namespaced: true, kind: 'Deployment' }],
+      },
+      '/apis/apps/v1beta1': { resources: [{ name: 'deployments', namespaced: true, kind: 'Deployment' }] },
+    }
+    const transport = fetchTransport({ server: await serve(t, answers) })
+    const mapper = new RestMapper({ transport })
+    t.same(
+      (await mapper.resources()).map(({ group, version, plural }) => `${group}/${version}/${plural}`),
+      ['/v1/pods', 'apps/v1/deployments', 'apps/v1beta1/deployments'],
+    )
+    t.match(await mapper.find('deployments'), { version: 'v1' }, 'the preferred version')
+    t.match(await mapper.ofKind({ group: 'apps', kind: 'Deployment', version: 'v1beta1' }), { version: 'v1beta1' })
+    for (const path of Object.keys(answers)) delete answers[path]
+    await t.resolves(mapper.refresh(), 'a server without anything')
+  },
+)
 
 async function serve(t: Test, answers: Readonly<Record<string, unknown>>): Promise<string> {
   const server = http.createServer(({ url = '' }, response) => {

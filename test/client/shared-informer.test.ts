@@ -144,7 +144,7 @@ void t.test('an async iterator yields the events of a plain watch', async (t) =>
   await until(() => app.watchers === 0, 'leaving the loop ends the request')
 })
 
-void t.test('an informer that is stopped before it has synced says so', async (t) => {
+void t.test('an informer that is stopped before it has synced reports that', async (t) => {
   const informer = new SharedInformer<KubeObject>({ transport: transportTo('http://127.0.0.1:1'), path: PODS })
   informer.start()
   const synced = informer.whenSynced()

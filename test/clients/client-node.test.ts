@@ -55,7 +55,7 @@ void t.test('its lists: in pages, by selectors, single objects, and errors it un
   await t.rejects(api.listNamespacedPod({ namespace: 'default', labelSelector: '!!' }), { code: 400 })
 })
 
-void t.test('its Informer holds what the server holds, through cuts and an expired revision', async (t) => {
+void t.test('its Informer matches the server, through cuts and an expired revision', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') }, config: { watchCacheBytes: 50_000 } })
   const config = configOf(h)
   const api = config.makeApiClient(CoreV1Api)

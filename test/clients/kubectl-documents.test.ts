@@ -205,7 +205,7 @@ void t.test('kubectl finds its way with these documents alone', async (t) => {
   t.match(secrets.err, /the server doesn't have a resource type "secrets"/)
 })
 
-void t.test('an older kubectl, which knows only the old documents, finds the same', async (t) => {
+void t.test('an older kubectl, which knows only the old documents, finds the same resources', async (t) => {
   const home = mkdtempSync(join(tmpdir(), 'kubectl-'))
   const servers = [await listen(), await listen('application/json')]
   t.teardown(() => {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { runCommandsOf } from './command-runner.js'
 
-void t.test('the commands on the other pages do what they say', async (t) => {
+void t.test('the commands on the other pages work as documented', async (t) => {
   await runCommandsOf(t, (page) => page !== 'README.md')
 })

@@ -2,6 +2,6 @@ import t from 'tap'
 import { runCommandsOf } from './command-runner.js'
 
 void t.test(
-  'the commands in README do what it says',
+  'the commands in README work as documented',
   async (t) => await runCommandsOf(t, (page) => page === 'README.md'),
 )

@@ -74,7 +74,7 @@ void t.test('the page shows each flag’s current state, through a cut and a 410
   t.match(metrics, /^distributary_watch_resumes_expired_total\{[^}]*resource="flags"\} [1-9]/m, 'by way of a 410')
 })
 
-void t.test('the script follows the part that it asks for', async (t) => {
+void t.test('the script follows the part that it requests', async (t) => {
   const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
   put(app, 'eu/checkout', '{"on":true}')
   put(app, 'us/checkout', '{"on":true}')
@@ -143,7 +143,7 @@ void t.test(
   },
 )
 
-void t.test('the script with long polls follows what changes', async (t) => {
+void t.test('the script with long polls follows changes', async (t) => {
   const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
   put(app, 'a', '1')
   const folder = mkdtempSync(join(tmpdir(), 'flags-'))

@@ -22,7 +22,7 @@ void t.test('every name that the client exports is documented', (t) => {
   t.end()
 })
 
-void t.test('the capacity table shows the newest complete run, and says what was never measured', async (t) => {
+void t.test('the capacity table shows the newest complete run, and marks what was never measured', async (t) => {
   const row = (fields: object): string =>
     JSON.stringify({ question: 'memory', subject: 'distributary', wire: 'http1', quick: false, ...fields })
   const rows = [

@@ -61,7 +61,7 @@ void t.test('a member is added, promoted, and the one with our watches removed: 
   await judge(t, s, watches)
 })
 
-void t.test('an etcd that compacts itself takes nothing from its followers', async (t) => {
+void t.test('an etcd that compacts itself costs its followers nothing', async (t) => {
   const flags = ['--auto-compaction-mode=periodic', '--auto-compaction-retention=2s']
   const s = await startScenario(t, { etcdFlags: flags })
   const watches = await s.watchAll()

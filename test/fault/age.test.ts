@@ -76,7 +76,7 @@ void t.test('a silent connection to etcd makes answers age from the last message
   await judge(t, reader)
 })
 
-void t.test('a quiet etcd that answers makes nothing old', async (t) => {
+void t.test('with a quiet etcd that answers, nothing ages', async (t) => {
   const s = await startScenario(t)
   const reader = await readAges(t, s)
   await pause(4_000)
@@ -86,22 +86,25 @@ void t.test('a quiet etcd that answers makes nothing old', async (t) => {
   t.same(reader.violations, [])
 })
 
-void t.test('a member that freezes under our watches makes answers old until they continue at another', async (t) => {
-  const s = await startScenario(t, { members: 3, times: never })
-  const reader = await readAges(t, s)
-  const watched = async (): Promise<number> => {
-    const counts = await Promise.all(s.members.map((member) => member.metrics()))
-    return counts.findIndex((samples) => (samples.get('etcd_debugging_mvcc_watcher_total') ?? 0) > 0)
-  }
-  await until(async () => (await watched()) !== -1, 'a member has our watches')
-  const at = await watched()
-  await s.members[at]!.kill('SIGSTOP')
-  const names = Array.from({ length: 20 }, (_, i) => `frozen-${i}`)
-  for (const name of names) {
-    await s.writer.put(`/registry/pods/a/${name}`, { metadata: { name, namespace: 'a' } })
-    reader.written.set(name, performance.now())
-    await pause(200)
-  }
-  await judge(t, reader)
-  await s.members[at]!.kill('SIGCONT')
-})
+void t.test(
+  'when the member with our watches freezes, answers age until the watches continue at another',
+  async (t) => {
+    const s = await startScenario(t, { members: 3, times: never })
+    const reader = await readAges(t, s)
+    const watched = async (): Promise<number> => {
+      const counts = await Promise.all(s.members.map((member) => member.metrics()))
+      return counts.findIndex((samples) => (samples.get('etcd_debugging_mvcc_watcher_total') ?? 0) > 0)
+    }
+    await until(async () => (await watched()) !== -1, 'a member has our watches')
+    const at = await watched()
+    await s.members[at]!.kill('SIGSTOP')
+    const names = Array.from({ length: 20 }, (_, i) => `frozen-${i}`)
+    for (const name of names) {
+      await s.writer.put(`/registry/pods/a/${name}`, { metadata: { name, namespace: 'a' } })
+      reader.written.set(name, performance.now())
+      await pause(200)
+    }
+    await judge(t, reader)
+    await s.members[at]!.kill('SIGCONT')
+  },
+)

@@ -52,7 +52,7 @@ const watchersAtOnce = 24
 const steps = 2_500
 
 for (const seed of testSeeds(2)) {
-  void t.test(`every guarantee holds, whatever happens (seed ${seed})`, async (t) => {
+  void t.test(`every guarantee holds (seed ${seed})`, async (t) => {
     const random = seededRandom(seed)
     const h = await startApp(t, {
       config: { watchCacheBytes: 100_000, bookmarkInterval: 100 },

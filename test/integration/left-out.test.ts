@@ -96,7 +96,7 @@ void t.test('over another server it is omitted too, and not requested from the s
   )
 })
 
-void t.test('workers omit it, and the start says so', async (t) => {
+void t.test('workers omit it, and the start-up log says so', async (t) => {
   const server = await startServer(t, { flags: [...FLAGS, '--workers', '2'] })
   t.equal(await status(`${server.url}/api/v1/pods`), 200)
   t.equal(await status(`${server.url}/api/v1/events`), 404)

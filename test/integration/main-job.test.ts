@@ -233,27 +233,30 @@ void t.test('an invalid command line exits with 2, a taken port with 1', async (
   t.match(stderr, /EADDRINUSE|in use/)
 })
 
-void t.test('without a reachable etcd the server says so, is not ready, and serves once etcd is there', async (t) => {
-  const etcd = await startEtcd(t)
-  await etcd.kill()
-  const server = await startServer(t, { flags: ['--etcd-servers', etcd.url], ready: false })
-  const ready = await fetch(`${server.url}/readyz`)
-  t.equal(ready.status, 500)
-  t.match(await ready.text(), 'not listed yet')
-  const early = await fetch(`${server.url}/api/v1/pods`)
-  t.equal(early.status, 429)
-  t.ok(Number(early.headers.get('retry-after')) >= 1)
-  await etcd.restart()
-  await new EtcdWriter([etcd]).put('/registry/pods/default/a', pod('a'))
-  let status = 0
-  for (const end = Date.now() + 30_000; status !== 200 && Date.now() < end; await tick(50)) {
-    status = (await fetch(`${server.url}/readyz`)).status
-  }
-  t.equal(status, 200, 'ready by itself')
-  const late = (await (await fetch(`${server.url}/api/v1/pods`)).json()) as { items: unknown[] }
-  t.equal(late.items.length, 1)
-  t.match(server.log(), /"level":40/)
-})
+void t.test(
+  'without a reachable etcd the server logs that, is not ready, and serves once etcd is reachable',
+  async (t) => {
+    const etcd = await startEtcd(t)
+    await etcd.kill()
+    const server = await startServer(t, { flags: ['--etcd-servers', etcd.url], ready: false })
+    const ready = await fetch(`${server.url}/readyz`)
+    t.equal(ready.status, 500)
+    t.match(await ready.text(), 'not listed yet')
+    const early = await fetch(`${server.url}/api/v1/pods`)
+    t.equal(early.status, 429)
+    t.ok(Number(early.headers.get('retry-after')) >= 1)
+    await etcd.restart()
+    await new EtcdWriter([etcd]).put('/registry/pods/default/a', pod('a'))
+    let status = 0
+    for (const end = Date.now() + 30_000; status !== 200 && Date.now() < end; await tick(50)) {
+      status = (await fetch(`${server.url}/readyz`)).status
+    }
+    t.equal(status, 200, 'ready by itself')
+    const late = (await (await fetch(`${server.url}/api/v1/pods`)).json()) as { items: unknown[] }
+    t.equal(late.items.length, 1)
+    t.match(server.log(), /"level":40/)
+  },
+)
 
 void t.test('SIGTERM ends watches with a last bookmark, spread over the grace period, and exits with 0', async (t) => {
   const { etcd, writer, server } = await startScene(t, ['--shutdown-watch-termination-grace-period', '4s'])

@@ -73,7 +73,7 @@ for (const message of messages) {
 }
 
 void t.test(
-  'a fingerprint comes after everything that the last release reads, and has a flag that it ignores',
+  'a fingerprint follows everything that the last release reads, and has a flag that it ignores',
   async (t) => {
     const digest = Buffer.alloc(32, 9)
     const put = { key: key('a'), createRevision: toRevision(2), modRevision: toRevision(41), version: 3, digest }

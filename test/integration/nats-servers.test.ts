@@ -225,7 +225,7 @@ async function untilAge(edge: { url: string }, isIt: (age: number | null) => boo
 }
 
 void t.test(
-  "an edge without a publisher says so although NATS is alive, and counts its age from etcd's last answer",
+  "an edge without a publisher reports that although NATS is up, and counts its age from etcd's last answer",
   async (t) => {
     const nats = await startNats(t)
     const proxy = await startFaultProxy({ targetPort: nats.port })

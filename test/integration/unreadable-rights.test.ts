@@ -14,7 +14,7 @@ import { until } from '../support/until.js'
 
 const SEALED = '/registry/clusterroles/sealed'
 
-void t.test('a replica that cannot read roles is not ready, and says why', async (t) => {
+void t.test('a replica that cannot read roles is not ready, and reports why', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'distributary-rights-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
   const tokens = join(directory, 'tokens.csv')

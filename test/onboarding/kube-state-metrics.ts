@@ -62,7 +62,7 @@ void t.test('kube-state-metrics runs as a moved pod, and shows what one at the A
   }
   t.notMatch(moved.process.printed(), /panic|Unauthorized|forbidden/)
 
-  await t.test('a token without rights reads nothing, and one that nobody issued is nobody’s', async (t) => {
+  await t.test('a token without permissions reads nothing, and an invented one is rejected', async (t) => {
     const nobody = tokenOf(cluster, 'monitoring', 'nobody')
     for (const [text, code] of [
       [nobody, 'Forbidden'],

@@ -13,7 +13,7 @@ const FOLDERS = ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm', 'agents
 const isForeign = ({ apiVersion }: KubernetesObject): boolean =>
   FOREIGN_GROUPS.some((group) => apiVersion.startsWith(group))
 
-void t.test('the API server takes every manifest without a warning', async (t) => {
+void t.test('the API server accepts every manifest without a warning', async (t) => {
   const cluster = await startCluster(t)
   const apply = (objects: readonly KubernetesObject[], ...flags: string[]): string =>
     cluster.kubectl(['apply', '--server-side', '--force-conflicts', ...flags, '-f', '-'], listOf(objects))

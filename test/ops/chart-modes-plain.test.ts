@@ -15,7 +15,7 @@ void t.test('the modes that read an etcd without TLS become ready, without any k
     t.equal((await fetch(`http://${metricsBindAddress}/metrics`)).status, 200)
   })
 
-  await t.test('the mode with writes reads what it has written', async (t) => {
+  await t.test('the mode with writes reads its own writes', async (t) => {
     const { url } = await startMode(t, 'writes', {}, { ...plain, etcdServers })
     const collection = `${url}/apis/distributary.io/v1/flags`
     const body = { apiVersion: 'distributary.io/v1', kind: 'Flag', metadata: { name: 'a' }, value: { on: true } }

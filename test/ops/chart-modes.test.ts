@@ -98,7 +98,7 @@ void t.test('the modes that read an etcd over TLS become ready, with their own k
     t.equal((await ask(url, '/api/v1/pods', authority.client('reader'))).status, 200)
   })
 
-  await t.test('passthrough leaves what is not cached to the API server', async (t) => {
+  await t.test('passthrough forwards requests for uncached resources to the API server', async (t) => {
     const { cert, key } = authority.server()
     const options = { cert: pem(cert), key: pem(key), ca: pem(authority.ca), requestCert: true }
     const apiServer = await startApiServer(t, options)

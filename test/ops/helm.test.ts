@@ -299,7 +299,7 @@ void t.test('values and schema have the same members', async (t) => {
   t.ok(names.includes('nats.auth.secretName'))
 })
 
-void t.test('the renderer finds what is broken', async (t) => {
+void t.test('the renderer reports template errors', async (t) => {
   const render = (source: string, dot: unknown = { Values: { a: { b: 1 } } }) => {
     const templates = new GoTemplates()
     templates.add('f', source)
@@ -323,7 +323,7 @@ void t.test('the renderer finds what is broken', async (t) => {
   }
 })
 
-void t.test('a test of the release asks the server whether it is ready, over TLS too', async (t) => {
+void t.test('the release’s test checks that the server is ready, also over TLS', async (t) => {
   for (const [scheme, values] of [
     ['http', { config: open, service: { port: 80 } }],
     ['https', { config: judged, tls, service: { port: 443 } }],

@@ -21,7 +21,7 @@ void t.test('all files have the same version', async (t) => {
 })
 
 void t.test(
-  'the package contains what is needed, installs into an empty folder under strict rules, and runs',
+  'the package contains everything it needs, installs into an empty folder under strict rules, and runs',
   async (t) => {
     t.setTimeout(300_000)
     const folder = mkdtempSync(join(tmpdir(), 'distributary-pack-'))

@@ -114,7 +114,7 @@ void t.test('a release is not ready otherwise, and each reason has a line', asyn
 })
 
 void t.test(
-  'without a network the check reports that no advisory was read, and it rejects what it does not know',
+  'without a network the check reports that no advisory was read, and rejects unknown arguments',
   async (t) => {
     const offline = check(t, { audit: '', sbom: GOOD_BILL }, '--offline')
     t.equal(offline.code, 0)

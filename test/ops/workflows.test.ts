@@ -94,7 +94,7 @@ void t.test('CI runs on the oldest supported Node and on newer ones, and against
   t.notOk('pull_request_target' in on, 'a stranger’s change never runs with our rights')
 })
 
-void t.test('a release publishes nothing before everything has passed, and signs what it publishes', async (t) => {
+void t.test('a release publishes nothing before everything has passed, and signs its packages', async (t) => {
   const { jobs } = workflow('release')
   const before = (id: string): readonly string[] =>
     [jobs[id]!.needs ?? []].flat().flatMap((needed) => [needed, ...before(needed)])
@@ -147,7 +147,7 @@ void t.test('dependabot checks only folders that have dependencies', async (t) =
   t.same(Object.keys(files).sort(), updates.map((update) => update['package-ecosystem']).sort())
 })
 
-void t.test('issue forms have what GitHub requires', async (t) => {
+void t.test('issue forms have the fields that GitHub requires', async (t) => {
   for (const form of ['bug', 'feature']) {
     const { name, description, body } = parse(text(`.github/ISSUE_TEMPLATE/${form}.yml`)) as {
       name: string

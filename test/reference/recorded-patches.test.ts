@@ -36,7 +36,7 @@ const all = recordedPatches()
 const isPlain = ({ type, validation, code, patch }: PatchedCase): boolean =>
   type === 'json' && validation === '' && (code === 200 || code === 422) && !patch.includes('"path":""')
 
-void t.test('operations of a JSON patch do what they do in a kube-apiserver', (t) => {
+void t.test('operations of a JSON patch match a kube-apiserver’s', (t) => {
   const object = treeFrom(THING) as JsonRecord
   const differences = all.filter(isPlain).map((theirs) => {
     const warnings: readonly string[] = theirs.warnings

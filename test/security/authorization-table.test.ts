@@ -90,7 +90,7 @@ void t.test('the RBAC authorizer answers each request as Kubernetes does, and fo
 })
 
 void t.test(
-  'a Role or binding can be written by those who may write it in Kubernetes, and is refused in the same words',
+  'a Role or binding can be written by those who may write it in Kubernetes, and is refused with the same message',
   async (t) => {
     const asked = answers.filter(({ write }) => write !== undefined)
     t.equal(asked.length, world.callers.length * world.writes.length)

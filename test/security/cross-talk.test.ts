@@ -73,7 +73,7 @@ const collection = (user: User): string =>
   user === 'root' ? '/api/v1/pods' : `/api/v1/namespaces/${NAMESPACE_OF[user]}/pods`
 
 void t.test(
-  'callers that request the same list at the same time, in every form, each get what they may read',
+  'callers that request the same list at the same time, in every form, each get only what they may read',
   async (t) => {
     const app = await start(t)
     let answers = 0

@@ -207,7 +207,7 @@ const as =
   (method: string, path: string, body?: object, headers: object = {}) =>
     send(method, path, body, { ...headers, authorization: `Bearer ${user}` })
 
-void t.test('nobody grants more than they have, whichever verb they use', async (t) => {
+void t.test('no caller grants more than they have, whichever verb they use', async (t) => {
   const h = await stage(t, ['--authorization-mode=RBAC'])
   const send = clientOf(h.url)
   for (const [what, user, method, path, body, code, headers] of ROWS) {
@@ -222,7 +222,7 @@ void t.test('nobody grants more than they have, whichever verb they use', async 
   t.equal((await as(send, 'mallory')('GET', '/api/v1/namespaces/db/configmaps/c')).code, 403)
 })
 
-void t.test('the refusal says what is missing', async (t) => {
+void t.test('the refusal names the missing permissions', async (t) => {
   const h = await stage(t, ['--authorization-mode=RBAC'])
   const answer = await as(clientOf(h.url), 'mallory')(
     'POST',

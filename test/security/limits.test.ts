@@ -25,7 +25,7 @@ async function start(t: Test, flags: readonly string[], pods = 300, filler = 2_0
   return await startApp(t, { objects, flags: ['--token-auth-file', join(directory, 'tokens.csv'), ...flags] })
 }
 
-void t.test('a tenant that holds every slot it can get does not block other tenants’ lists and watches', async (t) => {
+void t.test('a tenant that occupies all its slots does not block other tenants’ lists and watches', async (t) => {
   const app = await start(t, ['--max-initial-states', '4'], 300, 40_000)
   const greed = { refused: 0, held: 0 }
   // Each request is for a different list that is never read: 12 MB do not fit into a socket's buffers.

@@ -187,7 +187,7 @@ void t.test(
 )
 
 void t.test(
-  'no forged, ended, or misdirected token is taken, and none of them is shown to the API server',
+  'no forged, expired or misdirected token is accepted, and none of them is sent to the API server',
   async (t) => {
     const { ask, reviewer, server } = await start(
       t,

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Disposers } from '../../src/support/disposers.js'
 
-void t.test('what was added last ends first, and the next one waits for it', async (t) => {
+void t.test('what was added last ends first, and the one before waits for it', async (t) => {
   const disposers = new Disposers()
   const ended: string[] = []
   disposers.add(() => ended.push('first'))
@@ -25,7 +25,7 @@ void t.test('a failure does not stop the others', async (t) => {
   t.same(ended, ['first'])
 })
 
-void t.test('nothing ends twice, and what is added during the end is ended as well', async (t) => {
+void t.test('nothing ends twice, and anything added meanwhile ends as well', async (t) => {
   const disposers = new Disposers()
   let count = 0
   disposers.add(() => disposers.add(() => count++))

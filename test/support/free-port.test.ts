@@ -11,7 +11,7 @@ import { freePorts } from './free-port.js'
 /** The ports that the system assigns to `listen(0)` and outgoing connections. */
 const [firstOfSystem = 0] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number)
 
-void t.test('the port can be listened on, and the system assigns it to nobody else', async (t) => {
+void t.test('the port can be listened on, and the system assigns it to no other process', async (t) => {
   for (let i = 0; i < 50; i++) {
     const port = await freePort('127.0.0.1')
     t.ok(port < 30_000, 'it is no node port')

@@ -17,7 +17,7 @@ function write(t: Test, sources: Readonly<Record<string, string>>): (name: strin
   return (name) => join(relative(root, folder), name)
 }
 
-void t.test('what a source runs are its imports, theirs, and the modules that it starts or serves', (t) => {
+void t.test('a source runs its imports, theirs, and the modules that it starts or serves', (t) => {
   const at = write(t, {
     'a.ts': [
       `import { readFileSync } from 'node:fs'`,

@@ -19,7 +19,7 @@ void t.test('one more entry evicts the least recently used', async (t) => {
   )
 })
 
-void t.test('it never holds more than allowed', async (t) => {
+void t.test('it never exceeds its limit', async (t) => {
   const entries = recentEntries<number, number>(1)
   for (let i = 0; i < 100; i++) {
     entries.set(i, i)
@@ -28,7 +28,7 @@ void t.test('it never holds more than allowed', async (t) => {
   t.same([...entries.keys()], [99])
 })
 
-void t.test('a large maximum takes no memory before there are entries', async (t) => {
+void t.test('a large limit takes no memory before there are entries', async (t) => {
   const before = process.memoryUsage().heapUsed
   const maps = Array.from({ length: 100 }, () => recentEntries<string, number>(65_536))
   // Arrays of that length would be 100 MB.

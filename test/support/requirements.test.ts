@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 
 const packagesOf = (source: string): string[] => requirementsOf(sourcesOf([source])).map((each) => each.package)
 
-void t.test('a test needs what its sources run, and no more', (t) => {
+void t.test('a test requires what its sources run, and no more', (t) => {
   t.same(packagesOf('test/engine/broadcast/cursor.test.ts'), [])
   t.notOk(startsPrograms(sourcesOf(['test/engine/broadcast/cursor.test.ts'])))
   t.same(packagesOf('test/engine/feed/feed/etcd.test.ts'), ['etcd-server', 'etcd-client'])

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Scratch } from '../../src/support/scratch.js'
 
-void t.test('what is taken does not overlap until the room is reused', (t) => {
+void t.test('allocations do not overlap until their space is reused', (t) => {
   const scratch = new Scratch(100)
   const first = scratch.take(40).fill(1)
   const second = scratch.take(60).fill(2)

@@ -232,7 +232,7 @@ void t.test('waiters for one event continue one after the other, as many as ther
 })
 
 void t.test(
-  'what goes before turns does so whatever was requested first, once per iteration of the event loop',
+  'priority work runs first, once per iteration of the event loop, whatever was requested earlier',
   async (t) => {
     const order: string[] = []
     let left = 2
@@ -265,7 +265,7 @@ void t.test('turns are short while events are being sent to watchers', async (t)
   t.ok(turns.isOver, 'half the usual time is all of it')
 })
 
-void t.test('items come in order, and a turn is taken only when the time is used up', async (t) => {
+void t.test('items are processed in order, and a turn is awaited only when the slice is used up', async (t) => {
   let taken = 0
   const turns = new Turns()
   const take = turns.take.bind(turns)

@@ -168,7 +168,7 @@ void t.test('a watch is resumed at its last bookmark, or at its last event, once
   t.same([resumed?.lastBookmark, resumed?.lastRevision], [7, 7], 'nothing came: it may start there again')
 })
 
-void t.test('waiting for what can no longer arrive fails', async (t) => {
+void t.test('waiting for something that can no longer arrive fails', async (t) => {
   const { recorder } = await setUp(t, (_, response) => void response.end(line('ADDED', 'x', 3)))
   const watch = recorder.watch({ target: pods, resourceVersion: '1' })
   await watch.untilRevision(toRevision(3))

@@ -8,7 +8,7 @@ const app = await startApp(t)
 const environment = { DISTRIBUTARY_SERVER: app.url }
 const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
 
-void t.test('get shows a past state, and what changed since', async (t) => {
+void t.test('get shows a past state, and the changes since', async (t) => {
   const before = app.put('pods/past/x', pod('x', { namespace: 'past', status: { phase: 'Running' } }))
   app.delete('pods/past/x')
   const at = (version: number) => cli('get', 'pods', '-n', 'past', '-o', 'name', '--resource-version', String(version))

@@ -201,7 +201,7 @@ void t.test('an informer whose watches all end with 410 lists less and less ofte
   t.equal(requests.filter(({ isStream }) => isStream).length, 1, 'what it cannot do was asked once')
 })
 
-void t.test('an informer waits out a storm of 429 as long as the server says', async (t) => {
+void t.test('an informer waits as long as a storm of 429 demands', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   let isStorm = true
   faults.fault = () => (isStorm ? { status: 429, headers: { 'retry-after': '1' } } : null)

@@ -29,7 +29,7 @@ async function ask<T>(question: Promise<readonly T[]>): Promise<readonly T[]> {
   })
 }
 
-void t.test('its answers are the services that a fresh list holds', async (t) => {
+void t.test('its answers match the services of a fresh list', async (t) => {
   const stage = await startStage(t, { world: cluster() })
   const folder = mkdtempSync(join(tmpdir(), 'distributary-coredns-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))

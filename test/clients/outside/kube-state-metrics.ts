@@ -15,7 +15,7 @@ const { endpoints: _, ...kinds } = kindPaths
 
 const plurals = ['nodes', 'pods', 'services', 'endpointslices', 'ingresses']
 
-void t.test('its series of five kinds are what a fresh list holds', async (t) => {
+void t.test('its series of five kinds match a fresh list', async (t) => {
   const stage = await startStage(t, { world: cluster() })
   const [port = 0, telemetryPort = 0] = await freePorts(2)
   const client = startProcess(

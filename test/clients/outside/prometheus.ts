@@ -9,7 +9,7 @@ import { listKinds, surviveDisruptions } from '../support/survive.js'
 
 const program = buildGoProgram(prometheusDiscovery)
 
-void t.test('its targets of six roles are what a fresh list holds', async (t) => {
+void t.test('its targets of six roles match a fresh list', async (t) => {
   const stage = await startStage(t, { world: cluster() })
   const client = await startClient(t, [program, stage.url], { KUBE_FEATURE_WatchListClient: 'false' })
   await surviveDisruptions(t, stage, {

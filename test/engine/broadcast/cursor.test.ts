@@ -85,7 +85,7 @@ function after(moves: readonly string[]): ReturnType<typeof setUp> | null {
   return made
 }
 
-void t.test('whatever a cursor is told to do, and in whatever order, it keeps its place in its group', (t) => {
+void t.test('any sequence of operations leaves a cursor at its place in its group', (t) => {
   const reached = new Set<string>()
   let sequences: (readonly string[])[] = [[]]
   for (let length = 0; length <= 6; length++) {

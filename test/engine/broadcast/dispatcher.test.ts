@@ -109,25 +109,30 @@ void t.test('when events arrive faster than they leave, a log keeps only what is
   t.ok(most < 2 ** 20, `${most} bytes of 10 MB`)
 })
 
-void t.test('groups with many watchers are dispatched before groups of one, whoever came first', async (t) => {
-  const { watch, cache, apply, settle } = createHarness({ revision: 10, dispatchMs: 0, unslicedGroups: 16 })
-  const encoders = Array.from({ length: 200 }, (_, i): BodyEncoder => ({ ...plainEncoder, key: `plain ${i}` }))
-  const loners = encoders.map((encoder) => watch({ encoder }))
-  const selectors = encoders.map((_, i) => watch({ labels: `app!=${i}` }))
-  const selected = Array.from({ length: 20 }, () => watch({ labels: 'app!=web' }))
-  const many = Array.from({ length: 20 }, () => watch())
-  await settle()
-  await apply(batch(11, put('x', 'a', 11)))
-  const statesOf = (watchers: readonly Watcher[]): string[] => [...new Set(watchers.map(({ cursor }) => cursor.state))]
-  t.same(statesOf([...loners, ...many]), ['active'])
-  cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'a', 13))])
-  t.same(statesOf(many), ['active'], 'from the log')
-  t.same(statesOf(selected), ['active'], 'by a selector too')
-  t.ok(statesOf(loners).includes('lagging'), 'the others from the ring')
-  await settle()
-  const all = ['ADDED a@11', 'MODIFIED a@12', 'MODIFIED a@13']
-  for (const { seen } of [...loners, ...selectors, ...selected, ...many]) t.same(seen, all)
-})
+void t.test(
+  'groups with many watchers are dispatched before groups of one, in whatever order they joined',
+  async (t) => {
+    const { watch, cache, apply, settle } = createHarness({ revision: 10, dispatchMs: 0, unslicedGroups: 16 })
+    const encoders = Array.from({ length: 200 }, (_, i): BodyEncoder => ({ ...plainEncoder, key: `plain ${i}` }))
+    const loners = encoders.map((encoder) => watch({ encoder }))
+    const selectors = encoders.map((_, i) => watch({ labels: `app!=${i}` }))
+    const selected = Array.from({ length: 20 }, () => watch({ labels: 'app!=web' }))
+    const many = Array.from({ length: 20 }, () => watch())
+    await settle()
+    await apply(batch(11, put('x', 'a', 11)))
+    const statesOf = (watchers: readonly Watcher[]): string[] => [
+      ...new Set(watchers.map(({ cursor }) => cursor.state)),
+    ]
+    t.same(statesOf([...loners, ...many]), ['active'])
+    cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'a', 13))])
+    t.same(statesOf(many), ['active'], 'from the log')
+    t.same(statesOf(selected), ['active'], 'by a selector too')
+    t.ok(statesOf(loners).includes('lagging'), 'the others from the ring')
+    await settle()
+    const all = ['ADDED a@11', 'MODIFIED a@12', 'MODIFIED a@13']
+    for (const { seen } of [...loners, ...selectors, ...selected, ...many]) t.same(seen, all)
+  },
+)
 
 void t.test('a watch from a revision', (t) => {
   void t.test('a watcher at the head gets each new revision in one write', async (t) => {
@@ -439,7 +444,7 @@ void t.test('bookmarks', (t) => {
     t.same(other.seen, [])
   })
   void t.test(
-    'bookmarks of a quiet resource advance: the source is asked shortly before, once for all watchers',
+    'bookmarks of a quiet resource advance: progress is requested shortly before, once for all watchers',
     async (t) => {
       let head = 40
       const asked: number[] = []
@@ -461,7 +466,7 @@ void t.test('bookmarks', (t) => {
       for (let i = 1; i < asked.length; i++) t.ok(asked[i]! - asked[i - 1]! >= 500, 'at most two a second')
     },
   )
-  void t.test('a source whose progress cannot be trusted is not asked for it', async (t) => {
+  void t.test('no progress is requested from a source whose progress cannot be trusted', async (t) => {
     const asked: number[] = []
     const freshness = { trustsProgress: false, requestProgress: () => asked.push(1) }
     const h = createHarness({ revision: 10, freshness })
@@ -573,7 +578,7 @@ void t.test('slow readers', (t) => {
     t.same(watcher.seen, ['ADDED a@11', ...Array.from({ length: 50 }, (_, i) => `MODIFIED a@${201 + i}`)])
     t.equal(others.seen.length, 240)
   })
-  void t.test('a reader that takes nothing of an initial state for 30 s loses its slot', async (t) => {
+  void t.test('a client that reads nothing of an initial state for 30 s loses its slot', async (t) => {
     const { watch, apply, clock, settle } = createHarness({ revision: 10 })
     for (let i = 11; i < 16; i++) await apply(batch(i, put('x', `p${i}`, i)))
     const watcher = watch({ start: 'initial', timeoutMs: 1e7 })

@@ -34,7 +34,7 @@ function harness(options: HarnessOptions = {}) {
   }
 }
 
-void t.test('a revision that etcd has never had ends the watch with 410, and no bookmark comes before', async (t) => {
+void t.test('a revision that etcd never had ends the watch with 410, without a bookmark before', async (t) => {
   const { watch, reads, ended, settle, pass, clock } = harness()
   const idle = clock.pending
   const watcher = watch({ start: 100_000, bookmarks: true })
@@ -68,7 +68,7 @@ void t.test('a cache behind etcd never denies a revision that etcd has had', asy
   t.same(progress.seen, ['MODIFIED a@31'], 'and nothing from before its revision')
 })
 
-void t.test('a read judges only the watches that came before it started', async (t) => {
+void t.test('a read decides only about watches that were there when it started', async (t) => {
   const { watch, reads, settle, pass } = harness()
   const first = watch({ start: 20 })
   await settle()
@@ -84,7 +84,7 @@ void t.test('a read judges only the watches that came before it started', async 
 })
 
 void t.test(
-  'while nobody answers, a watch stays open without bookmarks, and is judged once there is an answer',
+  'while etcd does not answer, a watch stays open without bookmarks, and is decided at the next answer',
   async (t) => {
     const { watch, reads, pass, settle, cache } = harness()
     const watchers = [watch({ start: 20, bookmarks: true }), watch({ start: 12, bookmarks: true })]
@@ -109,7 +109,7 @@ void t.test(
   },
 )
 
-void t.test('a source that is behind the cache judges nobody', async (t) => {
+void t.test('a source that is behind the cache decides about no watch', async (t) => {
   const { watch, reads, pass, settle } = harness()
   const watcher = watch({ start: 20 })
   await settle()

@@ -20,7 +20,7 @@ const facts = (): FactRegistry => new FactRegistry((object) => object.bytes)
 const event = (object: StoredObject | null, previous: StoredObject | null): CacheEvent =>
   new CacheEvent(rev(9), object, previous)
 
-void t.test('a selector turns a change into what its watchers see of it', (t) => {
+void t.test('a selector turns a change into the event that its watchers see', (t) => {
   const web = podObject('x', 'a', 5, { labels: { app: 'web' } })
   const db = podObject('x', 'a', 6, { labels: { app: 'db' } })
   const web2 = podObject('x', 'a', 7, { labels: { app: 'web', tier: 'front' } })
@@ -264,7 +264,7 @@ void t.test('facts', (t) => {
     t.equal(reads, 3)
     t.end()
   })
-  void t.test('survive any number of paths that come and go', (t) => {
+  void t.test('they survive any number of paths that come and go', (t) => {
     const registry = facts()
     const pod = podObject('x', 'a', 5, { nodeName: 'n1', labels: { l1999: 'yes' } })
     const node = registry.use(['spec.nodeName', 'metadata.name'])
@@ -278,7 +278,7 @@ void t.test('facts', (t) => {
     t.equal(node.subject(pod, '').field('spec.nodeName'), 'n1')
     t.end()
   })
-  void t.test('facts cost nothing where nobody selects', (t) => {
+  void t.test('facts cost nothing without selectors', (t) => {
     const registry = new FactRegistry(() => {
       throw new Error('nobody should look')
     })

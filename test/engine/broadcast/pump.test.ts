@@ -108,7 +108,7 @@ void t.test('a long pass yields to the event loop and continues where it stopped
   t.equal(seen.passes, 1)
 })
 
-void t.test('while cursors leave or come during a pass, no other is missed or visited twice', async (t) => {
+void t.test('while cursors join or leave during a pass, no other is missed or visited twice', async (t) => {
   for (const seed of testSeeds(60)) {
     const random = seededRandom(seed)
     const pump = new Pump({ metrics: { passSlice: () => {} } })

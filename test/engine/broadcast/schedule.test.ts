@@ -115,7 +115,7 @@ void t.test('a cursor may be added again from within its call', (t) => {
   t.end()
 })
 
-void t.test('a stopped schedule calls nobody', (t) => {
+void t.test('a stopped schedule calls no callback', (t) => {
   const { clock, due, schedule, cursor } = setUp()
   schedule.add(cursor(), 1_000)
   schedule.stop()

@@ -154,7 +154,7 @@ void t.test('the ring grows with its content and keeps the order across the wrap
   t.end()
 })
 
-void t.test('whatever is done to the ring, it holds the newest items', (t) => {
+void t.test('after any sequence of operations the ring holds the newest items', (t) => {
   const random = seededRandom(7)
   for (let round = 0; round < 20; round++) {
     const bounds = { maxItems: randomInteger(random, 1, 100), maxBytes: randomInteger(random, 1, 2_000), maxAgeMs: 50 }

@@ -203,7 +203,7 @@ void t.test('whole states', (t) => {
     t.same(namesIn(cache.snapshot()), ['c@15'])
     t.end()
   })
-  void t.test('each reason of a reset decides what is reported and where history begins', (t) => {
+  void t.test('the reason of a reset determines what is reported and where history begins', (t) => {
     const cases: [reason: 'initial' | 'gap' | 'history-changed', resets: string[]][] = [
       ['initial', ['20']],
       ['gap', ['20']],
@@ -281,7 +281,7 @@ void t.test('a coalesced gap', (t) => {
     t.equal(cache.canResumeAfter(rev(1_010)), true)
     t.end()
   })
-  void t.test('an object that cannot belong to our history makes it another history', (t) => {
+  void t.test('an object that cannot belong to our history proves another history', (t) => {
     const cases: [name: string, state: KeyValue[], told: string][] = [
       ['written when we were there, and not seen', [podKeyValue('x', 'z', 8)], '20 other'],
       ['another version of what we hold', [podKeyValue('x', 'a', 7, {}, 5)], '20 other'],
@@ -618,7 +618,7 @@ void t.test('a read at exactly a revision', (t) => {
     }
     t.same(namesIn(cache.snapshot()), states.at(-1)![1], 'the present is untouched')
   })
-  void t.test('takes a slot while it is rebuilt, and none if it is kept or the present one', async (t) => {
+  void t.test('takes a slot while it is rebuilt, and none if it is kept or is the current one', async (t) => {
     const { cache } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
     cache.apply(history)
     let taken = 0
@@ -704,7 +704,7 @@ void t.test('a read at exactly a revision', (t) => {
   t.end()
 })
 
-void t.test('a cache that is not listed yet says when to retry, with growing delays', (t) => {
+void t.test('a cache that is not listed yet gives a Retry-After, with growing delays', (t) => {
   const { cache, clock, replace } = setUp({ isListed: false })
   const retryAfter = (): number | undefined => {
     try {
@@ -733,7 +733,7 @@ void t.test('a cache that is not listed yet says when to retry, with growing del
   t.end()
 })
 
-void t.test('a resource that cannot be listed says why; one that was listed before stays served', (t) => {
+void t.test('a resource that cannot be listed reports why; one that was listed before stays served', (t) => {
   const { cache, replace } = setUp({ isListed: false })
   cache.refused('permission denied')
   t.throws(() => cache.assertReadable(), new NotImplementedError('pods cannot be served: permission denied'))

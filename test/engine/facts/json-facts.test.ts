@@ -94,7 +94,7 @@ void t.test('many paths are found in the same way as one', async (t) => {
   t.equal(facts.field('spec.k4x'), '')
 })
 
-void t.test('the name comes from the key, and what was not extracted is never guessed', async (t) => {
+void t.test('the name comes from the key, and facts that were not extracted are never guessed', async (t) => {
   const json = Buffer.from('{"metadata":{"name":"liar","namespace":"other"}}')
   const facts = extractFacts(json, planFacts(['metadata.name']), { namespace: 'ns', name: 'a' })
   t.equal(facts.field('metadata.name'), 'a')
@@ -190,7 +190,7 @@ void t.test('random objects give the same answers as their trees, with and witho
   t.ok(found > 5_000, `${found} values compared`)
 })
 
-void t.test('a plan grows: facts extracted earlier lack the new paths, and say so', (t) => {
+void t.test('a plan grows: facts extracted earlier report that they lack the new paths', (t) => {
   const plan = planFacts(['metadata.labels[app]', 'spec.nodeName'])
   t.notOk(plan.onlyLabels)
   const json = Buffer.from('{"metadata":{"labels":{"app":"web","tier":"1"}},"spec":{"nodeName":"n1","host":"h"}}')

@@ -293,7 +293,7 @@ void t.test('the feed is synced exactly when the target is reached', async (t) =
 })
 
 void t.test(
-  'events settle what they cover, progress only advances the position, equality changes neither',
+  'events confirm what they cover, progress only advances the position, equality changes neither',
   async (t) => {
     const byEvent = next(states.watching, { kind: 'batches', batches: [batch], last: rev(101) }, expire)
     t.match(byEvent.state, { place: { settled: 101, position: 101 } })

@@ -430,7 +430,7 @@ void t.test('a restore between the list and the watch is detected', async (t) =>
   t.equal(feed.status.state, 'watching')
 })
 
-void t.test('another cluster is another history, whatever its revisions say', async (t) => {
+void t.test('another cluster is another history, whatever its revisions', async (t) => {
   const { feed, sink, etcd, settle, pass, write, metrics } = harness(t)
   feed.start()
   await settle()

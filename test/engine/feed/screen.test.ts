@@ -63,7 +63,7 @@ void t.test('repeated batches are dropped and counted', async (t) => {
   t.equal(metrics.of('relisted gap'), 0)
 })
 
-void t.test('a watch that goes back in time reaches nobody', async (t) => {
+void t.test('a watch that goes back in time reaches no sink', async (t) => {
   const said: Batch[] = []
   const { feed, sink, etcd, metrics, write, settle } = harness(
     t,
@@ -172,7 +172,7 @@ void t.test('batches that arrived while the history was compared are delivered a
 })
 
 void t.test(
-  'more than can be held while the history is compared: what was held is delivered, the rest requested again',
+  'when more arrives than can be buffered during a comparison, the buffer is delivered and the rest requested again',
   async (t) => {
     const { feed, sink, etcd, write, settle, pass } = harness(t, {}, { historyBytes: 512 * 1_048_576 })
     feed.start()

@@ -307,7 +307,7 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
   })
 
   await t.test(
-    'progress on demand arrives where it is trusted, never before what it covers, and not at all elsewhere',
+    'progress on demand arrives where it is trusted, never before the events it covers, and not at all elsewhere',
     async (t) => {
       const prefix = freshPrefix()
       const { trustsProgress } = await upstream.status()
@@ -546,7 +546,7 @@ async function compactionContract(t: Test, { upstream, compact }: ContractSubjec
 }
 
 async function closeContract(t: Test, factory: ContractFactory): Promise<void> {
-  await t.test('a closed upstream calls nobody and answers nothing', async (t) => {
+  await t.test('a closed upstream calls no handler and answers no request', async (t) => {
     const { upstream } = await factory(t)
     const prefix = freshPrefix()
     const recorder = recordWatch(upstream, prefix, nextRevision(await upstream.currentRevision()))

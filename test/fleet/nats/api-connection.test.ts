@@ -61,7 +61,7 @@ void t.test('nor does it report the state of a stream whose leader it has lost',
   t.match(await client.streamState('S'), { first: 3, last: 9 })
 })
 
-void t.test('a message comes from the leader as well', async (t) => {
+void t.test('a message can be read from the leader', async (t) => {
   const text = (value: string): string => Buffer.from(value).toString('base64')
   const message = { subject: '$KV.B.key', seq: 7, time: '2026-01-01T00:00:00Z', data: text('a value') }
   const { client } = await asking(t, '$JS.API.STREAM.MSG.GET.S', [
@@ -71,7 +71,7 @@ void t.test('a message comes from the leader as well', async (t) => {
   t.equal(String(await client.message('S', 7)), 'a value')
 })
 
-void t.test('an error of the leader is an answer, and comes at once', async (t) => {
+void t.test('an error from the leader is an answer, and is returned at once', async (t) => {
   const { client, timesAsked } = await asking(t, INFO, [
     { says: NO_STREAM, afterMs: 0 },
     { says: NO_LEADER, afterMs: 0 },

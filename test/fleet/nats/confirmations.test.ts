@@ -36,7 +36,7 @@ void t.test('a status counts once every message it covers has arrived', async (t
   await Promise.resolve()
 })
 
-void t.test('late statuses make no data fresher, whatever the clocks say', async (t) => {
+void t.test('late statuses make no data fresher, however the clocks differ', async (t) => {
   const confirmations = new Confirmations()
   const hear = (at: number, nowMs: number, epoch = 1): number | null => {
     confirmations.heard(word({ at, epoch }), nowMs)

@@ -115,7 +115,7 @@ void t.test('one of four candidates is elected within a lease, and stays elected
   t.same(w.candidates[leader!]!.told, ['elected'])
 })
 
-void t.test('a holder that stops releases the lease, and another takes it at its next look', async (t) => {
+void t.test('a holder that stops releases the lease, and another takes it at its next check', async (t) => {
   const w = world(t, 2)
   w.candidates[0]!.election.start()
   await w.pass(LEASE_MS)
@@ -180,7 +180,7 @@ for (const state of ['down', 'deaf'] as const) {
 }
 
 void t.test(
-  'while NATS answers nobody, the holder stays, and nobody takes its lease before it is renewed',
+  'while NATS does not answer, the holder stays, and its lease is not taken before it is renewed',
   async (t) => {
     for (const leases of [1, 3, 5]) {
       const w = world(t, 4)
@@ -200,7 +200,7 @@ void t.test(
   },
 )
 
-void t.test('a lease in doubt for six of its lengths is given up, and taken again later', async (t) => {
+void t.test('a lease in doubt for six times its duration is given up, and taken again later', async (t) => {
   const w = world(t, 1)
   const [{ election, link, told }] = w.candidates as [Candidate]
   election.start()
@@ -234,7 +234,7 @@ void t.test('a renewal that succeeded without an answer is recognized, and the h
   }
 })
 
-void t.test('a candidate whose first lease was not answered takes it at its next look', async (t) => {
+void t.test('a candidate whose first claim was not answered takes the lease at its next check', async (t) => {
   const w = world(t, 1)
   const [only] = w.candidates
   only!.link.state = 'up'
@@ -260,7 +260,7 @@ void t.test('an unanswered request to NATS costs a part of a lease, not all of i
   t.same(only!.told, ['elected'])
 })
 
-void t.test('a NATS that takes four tenths of a lease per answer keeps its publisher', async (t) => {
+void t.test('with a NATS that needs four tenths of a lease per answer the publisher stays', async (t) => {
   const w = world(t, 2)
   for (const { election } of w.candidates) election.start()
   await w.pass(2 * LEASE_MS)

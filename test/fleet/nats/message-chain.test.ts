@@ -10,7 +10,7 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 const clusterId = '1'
 const testimony = { newest: null, lastDelete: null }
 
-void t.test('a claim says nothing new about etcd: the content stays as old as it was', async (t) => {
+void t.test('a claim does not make the content any fresher', async (t) => {
   const written: (number | null | undefined)[] = []
   const chain = new MessageChain({
     sink: new PlacedSink(new RecordingSink()),

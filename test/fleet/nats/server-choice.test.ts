@@ -152,30 +152,27 @@ void t.test('where all servers hear each other, a client moves where more is ans
   t.equal(at(), 'two')
 })
 
-void t.test(
-  'a client stays where it is when nobody answers anywhere, and repeats only a few of many requests',
-  async (t) => {
-    const { network, asked, at, doubt, pass } = choosing(t)
-    for (let i = 0; i < 100; i++) doubt(`stream ${i}`)
-    await pass(1_500)
-    t.equal(asked.length, 8 * 3, 'eight questions, of each of three servers')
-    const looksIn = async (seconds: number): Promise<number> => {
-      const before = asked.length
-      for (let i = 0; i < seconds; i++) {
-        doubt('stream')
-        await pass(1_000)
-      }
-      return (asked.length - before) / 3
+void t.test('a client stays where it is when no server answers, and repeats only a few of many requests', async (t) => {
+  const { network, asked, at, doubt, pass } = choosing(t)
+  for (let i = 0; i < 100; i++) doubt(`stream ${i}`)
+  await pass(1_500)
+  t.equal(asked.length, 8 * 3, 'eight questions, of each of three servers')
+  const looksIn = async (seconds: number): Promise<number> => {
+    const before = asked.length
+    for (let i = 0; i < seconds; i++) {
+      doubt('stream')
+      await pass(1_000)
     }
-    const soon = await looksIn(20)
-    t.ok(soon >= 4, `${soon} looks in twenty seconds`)
-    await looksIn(100)
-    const late = await looksIn(300)
-    t.ok(late <= 10, `later ${late} looks in five minutes: they become rarer`)
-    t.equal(at(), 'one')
-    t.same(network.open.length <= 3, true)
-  },
-)
+    return (asked.length - before) / 3
+  }
+  const soon = await looksIn(20)
+  t.ok(soon >= 4, `${soon} looks in twenty seconds`)
+  await looksIn(100)
+  const late = await looksIn(300)
+  t.ok(late <= 10, `later ${late} looks in five minutes: they become rarer`)
+  t.equal(at(), 'one')
+  t.same(network.open.length <= 3, true)
+})
 
 void t.test('a client with one server connects to nothing', async (t) => {
   const clock = new VirtualClock()

@@ -85,7 +85,7 @@ void t.test('a user without the permission finds out nothing, and has no reason 
   t.same([reach.servers, reach.betterThan('n0'), reach.isSplit], [[], [], false])
 })
 
-void t.test('a server with two addresses is asked once, and one that is slow to answer not at all', async (t) => {
+void t.test('a server with two addresses is queried once, and one that answers slowly not at all', async (t) => {
   const clock = new VirtualClock()
   const network = new ServerNetwork('one', 'two')
   let answerLate = (): void => {}

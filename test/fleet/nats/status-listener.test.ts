@@ -116,7 +116,7 @@ void t.test('a broker that withholds the stream and replays the last statuses of
   t.end()
 })
 
-void t.test('a snapshot without an age in the index is as old as its name says', (t) => {
+void t.test('a snapshot without an age in the index has the age of its name', (t) => {
   const name = namesOf('default', things).snapshot(3, 77, 1_700_000_000_000)
   t.equal(takenAtOf({ name, takenAt: 5 }), 5)
   t.equal(takenAtOf({ name }), 1_700_000_000_000)

@@ -65,7 +65,7 @@ void t.test('a late event does not make the stream fresher than its last proof',
   t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
 })
 
-void t.test('a status waits briefly for what came before the answer, and not for what comes after', async (t) => {
+void t.test('a status waits briefly for events before the answer, and not for later ones', async (t) => {
   const { clock, ages, status } = sender(t)
   status.start()
   status.caughtUp()
@@ -96,7 +96,7 @@ void t.test('a request from before the feed had caught up proves nothing', async
   t.ok(ages.at(-1)! <= 100, `${ages.at(-1)}`)
 })
 
-void t.test('what the stream has only after the regular status is reported at once', async (t) => {
+void t.test('events that reach the stream after the regular status are reported at once', async (t) => {
   const { clock, ages, status } = sender(t)
   status.start()
   status.caughtUp()

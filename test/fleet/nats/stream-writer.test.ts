@@ -82,7 +82,7 @@ void t.test('after the first rejection nothing is written any more', async (t) =
   t.equal(sent.length, 1)
 })
 
-void t.test('an answer to a copy says nothing about the first, which is still being written', async (t) => {
+void t.test('the answer to a copy proves nothing about the original, which is still being written', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, answer } = quietConnection()
   const writer = new StreamWriter(connection, 'log', clock, () => {})

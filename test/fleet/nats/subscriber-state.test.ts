@@ -27,7 +27,7 @@ function textOf(start: Start): string {
 
 const held = (position: number, clusterId: string | null = 'c') => ({ position: toRevision(position), clusterId })
 
-void t.test('a sink never skips history without notice, and keeps what the stream leads up to', async (t) => {
+void t.test('a sink never skips history without notice, and keeps a state that the stream continues', async (t) => {
   const stream = { first: 11, last: 40 }
   const rows: readonly [string, Partial<SubscriberState>, readonly number[], ReturnType<typeof held> | null, string][] =
     [

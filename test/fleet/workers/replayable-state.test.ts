@@ -40,7 +40,7 @@ void t.test('batches that the limits evict from the history are folded into the 
   t.end()
 })
 
-void t.test('lower limits fold what they evict into the state, at once', (t) => {
+void t.test('lower limits merge what they evict into the state at once', (t) => {
   const state = new ReplayableState({ maxItems: 100, maxBytes: 1_000_000, maxAgeMs: 1_000 })
   state.reset(toRevision(10), [keyValue('a', 3)])
   for (const at of [11, 12, 13]) state.append(put('a', at), 0)

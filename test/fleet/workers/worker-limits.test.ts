@@ -62,7 +62,7 @@ void t.test('a client that stops waiting leaves the queue, and a slot granted me
   await t.rejects(semaphore.acquire('b', AbortSignal.abort(new Error('gone'))), { message: 'gone' })
 })
 
-void t.test('what the clients of a worker hold is released with the worker', async (t) => {
+void t.test('everything held by a worker’s clients is released with the worker', async (t) => {
   const limits = countedLimits({ slots: 2 })
   const h = primaryHarness(t, { limits })
   const [first, second] = [await h.worker(), await h.worker()]
@@ -127,7 +127,7 @@ void t.test('the requests of an identity are counted over all workers', async (t
   t.equal(passed, 10, 'then the rate')
 })
 
-void t.test('what one worker was granted for later requests is not missing from the others', async (t) => {
+void t.test('requests granted to one worker in advance are available to the others', async (t) => {
   const clock = new VirtualClock()
   // A worker whose clock jumps hears nothing from its primary meanwhile, and would decide alone.
   const clockOfWorkers = new VirtualClock()
@@ -189,7 +189,7 @@ void t.test('reset requests are counted over all workers, and all suspect the ne
   t.same(refused.sort(), ['first 192.0.2.1', 'second 192.0.2.1'])
 })
 
-void t.test('a worker that cannot read its metrics says so at once, and is left out of the scrape', async (t) => {
+void t.test('a worker that cannot read its metrics reports that at once, and is left out of the scrape', async (t) => {
   const h = primaryHarness(t)
   const failed: unknown[] = []
   const options = {

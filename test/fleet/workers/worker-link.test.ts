@@ -35,7 +35,7 @@ function view(state: ReadonlyMap<Key, KeyValue>): string[] {
   return [...state.values()].map(({ key, modRevision, value }) => `${key} ${modRevision} ${value.toString()}`).sort()
 }
 
-void t.test('every worker gets what the source delivers, and the source is opened once', async (t) => {
+void t.test('every worker gets the source’s data, and the source is opened once', async (t) => {
   const h = primaryHarness(t)
   const workers = [await h.worker(), await h.worker(), await h.worker()]
   await until(() => h.feeds.length > 0 && [...h.primary.relays()][0]?.subscribers === 3, 'three subscriptions')
@@ -57,7 +57,7 @@ void t.test('every worker gets what the source delivers, and the source is opene
   }
 })
 
-void t.test('a worker that comes later has the same history, so its clients resume where they were', async (t) => {
+void t.test('a worker that starts later has the same history, so its clients can resume', async (t) => {
   const h = primaryHarness(t, { history: { maxItems: 3, maxBytes: 1e9, maxAgeMs: 1e9 } })
   const early = await h.worker()
   await until(() => h.feeds.length > 0, 'the source')
@@ -96,7 +96,7 @@ void t.test('a worker that joins while the source is refused or unreachable lear
   t.same(third.sink.calls, ['replace 5 initial', 'synced', 'disconnected gone'])
 })
 
-void t.test('a worker that does not read is dropped at the limit, and delays nobody', async (t) => {
+void t.test('a worker that does not read is dropped at the limit, and delays no other', async (t) => {
   const maxQueuedBytes = 4 * 1024 * 1024
   const h = primaryHarness(t, { maxQueuedBytes })
   const good = await h.worker()
@@ -149,7 +149,7 @@ void t.test('the worse reason survives when one replacement overtakes another', 
   t.same(worker.sink.calls, ['replace 5 initial', 'abort 10 history-changed', 'replace 20 history-changed', 'apply 21'])
 })
 
-void t.test('requests go to the source of the prefix, and its errors come back', async (t) => {
+void t.test('requests go to the source of the prefix, and its errors are returned', async (t) => {
   const h = primaryHarness(t)
   const { feed: own, channel } = await h.worker()
   await until(() => h.feeds.length > 0, 'the source')
@@ -200,7 +200,7 @@ void t.test('requests go to the source of the prefix, and its errors come back',
   await t.rejects(own.freshness.currentRevision(), { code: 'unavailable' })
 })
 
-void t.test('a worker calls the upstream through the primary, and values come back byte for byte', async (t) => {
+void t.test('a worker calls the upstream through the primary, and values are returned byte for byte', async (t) => {
   const upstream = createEmbeddedUpstream()
   const h = primaryHarness(t, { upstream })
   const { channel } = await h.worker()

@@ -100,7 +100,7 @@ void t.test('a value that is not an object is wrapped under a declared prefix, a
   t.end()
 })
 
-void t.test('a value that cannot be served comes with the reason', (t) => {
+void t.test('a value that cannot be served has a reason', (t) => {
   const tooLarge = createIngest({
     resource: { ...PODS, holds: 'values' },
     maxValueBytes: 10,
@@ -132,7 +132,7 @@ const ingestAs = (resource: Resource, key: string, value: string): StoredObject 
     keyValue(keyFromText(`/config/flags/${key}`), valueOf(value), 7),
   )
 
-void t.test('under a declared prefix the key decides the name, whatever the value says', (t) => {
+void t.test('under a declared prefix the name comes from the key, whatever the value contains', (t) => {
   const names = new Set<string>()
   for (const [key, name] of [
     ['a1', 'a1'],

@@ -105,7 +105,7 @@ void t.test('a large object is written in many steps', async (t) => {
   t.same(parse(yaml(deep), { maxAliasCount: 0 }), JSON.parse(deep))
 })
 
-void t.test('YAML means what the JSON meant, to a reader of YAML 1.2 and of 1.1', async (t) => {
+void t.test('YAML has the meaning of the JSON, in YAML 1.2 and in 1.1', async (t) => {
   const seed = testSeed(6)
   const random = seededRandom(seed)
   for (let round = 0; round < 2_000; round++) {

@@ -61,7 +61,7 @@ void t.test('random objects are converted as Kubernetes 1.37 converts them', (t)
   t.end()
 })
 
-void t.test('kinds said to differ only in name have the same fields in every version', (t) => {
+void t.test('kinds declared to differ only in name have the same fields in every version', (t) => {
   const differences = (a: Message, b: Message, path: string, seen: Set<string>): string[] => {
     const pair = `${a.fullName} ${b.fullName}`
     if (a === b || seen.has(pair)) return []

@@ -16,13 +16,13 @@ const revision = toRevision(7)
 
 const encoded = (content: unknown): string => Buffer.from(JSON.stringify(content)).toString('base64url')
 
-void t.test('the token is the one the API server makes', async (t) => {
+void t.test('the token equals the API server’s', async (t) => {
   const token = encodeContinueToken(tokenAfter(prefix, keyFromText('/registry/pods/default/a'), revision))
   t.equal(Buffer.from(token, 'base64url').toString(), '{"v":"meta.k8s.io/v1","rv":7,"start":"default/a\\u0000"}')
   t.notMatch(token, /[=+/]/)
 })
 
-void t.test('every key comes back exactly, and is under the prefix', async (t) => {
+void t.test('every key survives a round trip exactly, and is under the prefix', async (t) => {
   const names = ['default/a', 'é', '\xff\xfe' as Key, '../x', 'a/./b', '/a', 'a//b', '..', 'a/', '', '"\\']
   for (const name of names) {
     const key = (prefix + (name === '\xff\xfe' ? name : keyFromText(name))) as Key

@@ -50,7 +50,7 @@ void t.test('--resource=-NAME omits a resource, under every group and version wi
   }
 })
 
-void t.test('what cannot be omitted is rejected by name', async (t) => {
+void t.test('a resource that cannot be omitted is rejected by name', async (t) => {
   for (const [name, why] of [
     ['-event', /"-event" is not a known resource; a custom one is left out as -NAME\.GROUP/],
     ['-', /"-" is not a known resource/],

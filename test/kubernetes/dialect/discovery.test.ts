@@ -111,7 +111,7 @@ void t.test('resources that are not served are absent', async (t) => {
   t.notMatch(discovery.apiResources('', 'v1')?.body.toString(), /secrets/)
 })
 
-void t.test('the aggregated documents say the same', async (t) => {
+void t.test('the aggregated documents match', async (t) => {
   const { discovery } = start({ writable: true })
   const core = json(discovery.aggregated('api')) as { items: { versions: { resources: { resource: string }[] }[] }[] }
   t.match(core, { kind: 'APIGroupDiscoveryList', apiVersion: 'apidiscovery.k8s.io/v2' })
@@ -177,7 +177,7 @@ void t.test('versions are ordered by Kubernetes’ preference', async (t) => {
   t.same(inOrder.toReversed().sort(compareVersions), inOrder)
 })
 
-void t.test('/version satisfies kubectl, and says who answers', async (t) => {
+void t.test('/version satisfies kubectl, and names this server', async (t) => {
   t.match(json(start({ productVersion: '0.1.0' }).discovery.version()), {
     major: '1',
     minor: '32',

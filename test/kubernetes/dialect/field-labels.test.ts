@@ -45,7 +45,7 @@ void t.test('an absent field reads as the API server computes it', async (t) => 
   }
 })
 
-void t.test('each kind accepts the API server’s labels, and rejects others in its words', async (t) => {
+void t.test('each kind accepts the API server’s labels, and rejects others with its message', async (t) => {
   const plain = (label: string): string => `field label not supported: ${label}`
   const byDefault = (label: string): string =>
     `"${label}" is not a known field selector: only "metadata.name", "metadata.namespace"`
@@ -90,7 +90,7 @@ void t.test('each kind accepts the API server’s labels, and rejects others in 
   t.throws(() => parseFieldSelector('b=x,a', labelsOf('pods')), { message: /can't understand 'a'/ }, 'grammar first')
 })
 
-void t.test('a custom resource accepts its name, its namespace and what its definition names', async (t) => {
+void t.test('a custom resource accepts its name, its namespace and its selectable fields', async (t) => {
   const served = (scope: string, fields: readonly string[]): ServedResource => {
     const version = {
       name: 'v1',
@@ -130,7 +130,7 @@ void t.test('a custom resource accepts its name, its namespace and what its defi
   )
 })
 
-void t.test('a selector promises only what every match has', async (t) => {
+void t.test('a selector implies only what every match has', async (t) => {
   const terms = (id: string, text: string) => parseFieldSelector(text, labelsOf(id)).equalityTerms()
   t.strictSame(terms('nodes', 'spec.unschedulable=false'), [])
   t.strictSame(terms('nodes', 'spec.unschedulable=true'), [{ path: 'spec.unschedulable', value: 'true' }])

@@ -64,7 +64,7 @@ void t.test('a list has the keys that begin with the text, in pages too', async 
   )
 })
 
-void t.test('a watch sees what begins with the text, in its state and afterwards', async (t) => {
+void t.test('a watch sees the keys with the prefix, in its initial state and afterwards', async (t) => {
   const app = await startFlags(t)
   const response = await fetch(`${app.url}${FLAGS}?watch=1&prefix=eu/&timeoutSeconds=60`)
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()

@@ -63,7 +63,7 @@ void t.test('text is shown as text, with everything that etcd knows about the ke
   })
 })
 
-void t.test('values that need escapes in JSON come back unchanged', async (t) => {
+void t.test('values that need JSON escapes survive a round trip', async (t) => {
   for (const text of [
     '',
     '"quoted" \\ \n\t\0',
@@ -143,7 +143,7 @@ void t.test(
   },
 )
 
-void t.test('random JSON and near-JSON come back unchanged', async (t) => {
+void t.test('random JSON and near-JSON survive a round trip', async (t) => {
   const seed = Number(process.env['SEED'] ?? 38_11)
   const random = seededRandom(seed)
   const pieces = [

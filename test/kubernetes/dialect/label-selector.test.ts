@@ -88,7 +88,7 @@ void t.test('a selector gives the index its equality terms and the labels it use
   t.notOk(selector.isEmpty)
 })
 
-void t.test('a bad selector is a 400 that says what was expected and where', async (t) => {
+void t.test('a bad selector is a 400 that states what was expected and where', async (t) => {
   const table: [string, RegExp][] = [
     [',', /found ',', expected: !, identifier, or 'end of string' .*character 1\b/],
     ['a,', /found '', expected: identifier after ','.*character 3\b/],

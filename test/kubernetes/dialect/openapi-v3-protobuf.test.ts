@@ -41,7 +41,7 @@ void t.test('a document in protobuf has the same content as in JSON', async (t) 
   t.same(decodeOpenApi(v3Protobuf(document)), parseLossless(JSON.stringify(document)))
 })
 
-void t.test('what the message cannot hold is dropped', async (t) => {
+void t.test('fields that the message does not have are dropped', async (t) => {
   const document = (one: object): object => ({ components: { schemas: { K: one } } })
   const told = decodeOpenApi(
     v3Protobuf(document({ minimum: 0, nullable: false, default: [1], title: '', example: 1 }) as never),

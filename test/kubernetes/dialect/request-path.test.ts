@@ -195,7 +195,7 @@ void t.test('a path is decoded as a whole and then split, as the API server does
   t.match(parse('/api/v1/namespaces/a/pods/p/proxy/%FF//x'), { subresource: 'proxy/\uFFFD//x' })
 })
 
-void t.test('a name that no object can have is rejected in the API server’s words', async (t) => {
+void t.test('a name that no object can have is rejected with the API server’s message', async (t) => {
   const check = (path: string): void => {
     const parsed = parse(path)
     if (parsed.kind === 'resource') checkName(parsed)

@@ -173,7 +173,7 @@ void t.test('an API server of any version is asked for its state as a stream', a
 })
 
 void t.test(
-  'our identity there: from a kubeconfig; without one, forbidden lists say so and delay nobody',
+  'our identity there comes from a kubeconfig; without one, forbidden lists are reported and delay no other',
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'distributary-upstream-'))
     t.teardown(() => rmSync(directory, { recursive: true, force: true }))

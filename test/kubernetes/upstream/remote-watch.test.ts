@@ -48,7 +48,7 @@ void t.test('a quiet watch without bookmarks begins again where it was', async (
   t.same(ends, [])
 })
 
-void t.test('where bookmarks came, silence means that the server is lost', async (t) => {
+void t.test('once bookmarks have arrived, silence means that the server is lost', async (t) => {
   const bookmark = { type: 'BOOKMARK', object: { kind: 'Pod', apiVersion: 'v1', metadata: { resourceVersion: '7' } } }
   const { asked, ends } = await follow(t, `${JSON.stringify(bookmark)}\n`)
   await until(() => ends.length === 1, 'it ends')

@@ -240,7 +240,7 @@ function disrupted(pods: number): Record<string, string> {
   return Object.fromEntries(Array.from({ length: pods }, (_, i) => [`p${i}`, '2026-01-01T00:00:00Z']))
 }
 
-void t.test('what the budgets decide', async (t) => {
+void t.test('the decisions of the budgets', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes'] })
   for (const one of CASES) {
     const budgets = one.budgets ?? [budget()]
@@ -278,7 +278,7 @@ async function judge(t: Test, h: AppHarness, { name, code, cause, retryAfter, me
   })
 }
 
-void t.test('the last spent disruption is reported in the controller’s words', async (t) => {
+void t.test('the last disruption used is reported with the controller’s message', async (t) => {
   const conditions = [
     { type: 'Odd', status: 'True' },
     {

@@ -39,7 +39,7 @@ const RIGHT = [
   ['apiextensions.k8s.io/v1', 'CustomResourceDefinition', '"spec":{"versions":[{"schema":{"openAPIV3Schema":{"default":{"a":[1]},"maximum":1.5,"items":{"type":"string"}}}}]}'],
 ] as const // prettier-ignore
 
-void t.test('a member of a wrong type is reported in the API server’s words', async (t) => {
+void t.test('a member of a wrong type is reported with the API server’s message', async (t) => {
   for (const [apiVersion, kind, members, words] of WRONG) {
     const problem = problemOf(apiVersion, kind, members)
     t.equal(problem?.slice(0, words.length), words, members)

@@ -135,7 +135,7 @@ function heldTimer(delayMs: number, callback: () => void): Timer {
 
 const map = (name: string, text: string): string => JSON.stringify({ metadata: { name }, data: { text } })
 
-void t.test('small JSON stays on the loop; what may be expensive does not', async (t) => {
+void t.test('small JSON is parsed on the event loop; what may be expensive is not', async (t) => {
   const { ask, jobs } = world(t)
   t.equal((await ask('create', 'configmaps', map('small', 'x'))).code, 201)
   t.equal(jobs(), 0, 'small JSON')

@@ -200,7 +200,7 @@ void t.test('the cost of a JSON patch is bounded', (t) => {
   t.end()
 })
 
-void t.test('strategic merge patches change what the API server changes', (t) => {
+void t.test('strategic merge patches give the API server’s results', (t) => {
   const containers =
     '{"spec":{"containers":[{"name":"a","image":"a:1","env":[{"name":"X","value":"1"}]},{"name":"b","image":"b:1"}]}}'
   const rows: readonly Row[] = [
@@ -290,7 +290,7 @@ const manager = (name: string): Manager => ({ name, apiVersion: 'v1', subresourc
 const pod = (spec: string): JsonRecord =>
   object(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":${spec}}`)
 
-void t.test('an apply owns what it names, and releases what it no longer names', (t) => {
+void t.test('an apply owns the fields that it contains, and releases those that it no longer contains', (t) => {
   const apply = (live: JsonRecord | null, spec: string, name: string, force = false): JsonRecord =>
     applyConfiguration(live, pod(spec), podShape, manager(name), force).object
   const first = apply(
@@ -327,7 +327,7 @@ void t.test('an apply owns what it names, and releases what it no longer names',
   t.end()
 })
 
-void t.test('an update takes ownership of what it changes', (t) => {
+void t.test('an update takes ownership of the fields that it changes', (t) => {
   const applied = applyConfiguration(
     null,
     pod('{"nodeName":"n","hostname":"h"}'),

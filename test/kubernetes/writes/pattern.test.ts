@@ -2,7 +2,7 @@
 import t from 'tap'
 import { compilePattern } from '../../../src/kubernetes/writes/pattern.js'
 
-void t.test('a pattern matches what RE2 matches', (t) => {
+void t.test('a pattern matches like RE2', (t) => {
   const rows: readonly (readonly [pattern: string, text: string, isMatch: boolean])[] = [
     ['^x', 'xy', true],
     ['^x', 'yx', false],

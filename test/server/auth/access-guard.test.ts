@@ -199,27 +199,30 @@ void t.test('a request that waited is confirmed without a check if nothing can h
   await t.rejects(async () => guard.confirm(asked, null, grant), { code: 401 }, 'it speaks for other groups now')
 })
 
-void t.test('a confirmation asks authorizers that change silently, but no sooner than a watch would', async (t) => {
-  const clock = new VirtualClock()
-  const state: Fake = { allowed: true, expiresAt: 60_000, failing: false, asked: 0, running: 0, mostRunning: 0 }
-  const guard = new AccessGuard({ ...silent(clock, state), clock })
-  t.teardown(() => guard.close())
-  const asked = request([['Authorization', 'ann']])
-  const grant = await guard.authorize(await guard.actingAs(await guard.authenticate(asked), asked), watchPods('web'))
-  const confirm = async (): Promise<void> => await guard.confirm(asked, watchPods('web'), grant)
-  clock.advance(4_999)
-  t.equal(guard.confirm(asked, watchPods('web'), grant), undefined)
-  t.equal(state.asked, 1)
-  clock.advance(1)
-  await confirm()
-  t.equal(state.asked, 2)
-  state.failing = true
-  await t.rejects(confirm(), { code: 503 }, 'nobody can say')
-  Object.assign(state, { failing: false, allowed: false })
-  await t.rejects(confirm(), { code: 403 })
-  clock.advance(55_000)
-  t.throws(() => guard.confirm(asked, watchPods('web'), grant), { code: 401 }, 'the credential has expired')
-})
+void t.test(
+  'a confirmation re-checks authorizers that change silently, but no sooner than a watch would',
+  async (t) => {
+    const clock = new VirtualClock()
+    const state: Fake = { allowed: true, expiresAt: 60_000, failing: false, asked: 0, running: 0, mostRunning: 0 }
+    const guard = new AccessGuard({ ...silent(clock, state), clock })
+    t.teardown(() => guard.close())
+    const asked = request([['Authorization', 'ann']])
+    const grant = await guard.authorize(await guard.actingAs(await guard.authenticate(asked), asked), watchPods('web'))
+    const confirm = async (): Promise<void> => await guard.confirm(asked, watchPods('web'), grant)
+    clock.advance(4_999)
+    t.equal(guard.confirm(asked, watchPods('web'), grant), undefined)
+    t.equal(state.asked, 1)
+    clock.advance(1)
+    await confirm()
+    t.equal(state.asked, 2)
+    state.failing = true
+    await t.rejects(confirm(), { code: 503 }, 'nobody can say')
+    Object.assign(state, { failing: false, allowed: false })
+    await t.rejects(confirm(), { code: 403 })
+    clock.advance(55_000)
+    t.throws(() => guard.confirm(asked, watchPods('web'), grant), { code: 401 }, 'the credential has expired')
+  },
+)
 
 interface Fake {
   allowed: boolean

@@ -3,7 +3,7 @@ import t from 'tap'
 import { JsonClient } from '../../../src/server/auth/https-json.js'
 import { startOneAnswerServer } from '../../support/one-answer-server.js'
 
-void t.test('a connection that the server closes just as it is reused costs nobody an answer', async (t) => {
+void t.test('a connection that the server closes just as it is reused loses no answer', async (t) => {
   const server = await startOneAnswerServer(t)
   const client = new JsonClient({ server: server.url })
   t.teardown(() => client.close())
@@ -14,7 +14,7 @@ void t.test('a connection that the server closes just as it is reused costs nobo
   t.same(server.asked, ['POST', 'GET', 'GET', 'POST', 'POST', 'GET', 'GET', 'POST', 'POST', 'GET', 'GET'])
 })
 
-void t.test('a server that answers nobody is not asked over and over', async (t) => {
+void t.test('a server that never answers is not retried continuously', async (t) => {
   const client = new JsonClient({ server: 'http://127.0.0.1:1' })
   t.teardown(() => client.close())
   await t.rejects(client.post('/review', {}), { code: 'ECONNREFUSED' })

@@ -11,7 +11,7 @@ function parseHelp(argv: readonly string[]): string {
   return loaded.kind === 'help' ? loaded.text : loaded.kind
 }
 
-void t.test('--help starts with the twenty options that matter, and says how to see the others', async (t) => {
+void t.test('--help starts with the twenty most important options, and says how to see the others', async (t) => {
   const text = helpText('first')
   const flags = text.match(/^ {2}--[a-z]\S*/gm)!.map((line) => line.trim())
   t.equal(flags.length, 20 + ['--help', '--version'].length)

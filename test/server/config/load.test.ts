@@ -343,7 +343,7 @@ resources:
   t.ok(plain.includes('pods') && !plain.includes('secrets'), 'Secrets only when named')
 })
 
-void t.test('every list takes its items with commas, over several flags, or both', async (t) => {
+void t.test('every list accepts its items with commas, over several flags, or both', async (t) => {
   const own = (args: readonly string[]): string[] =>
     config({ args })
       .resources.filter(({ resource }) => resource.group === 'distributary.io')

@@ -144,7 +144,7 @@ void t.test('each combination of options is accepted, or rejected with one match
 })
 
 void t.test(
-  'a configuration that identifies callers, or has a server that does, must say who may read what, on any address',
+  'a configuration that identifies callers, or has a server that does, must set an authorization mode, on any address',
   async (t) => {
     const authenticators = {
       nobody: '',

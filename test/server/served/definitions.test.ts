@@ -70,7 +70,7 @@ void t.test('a small definition is a resource at once', async (t) => {
   t.same(served(), [])
 })
 
-void t.test('what arrives after a large definition waits for it', async (t) => {
+void t.test('definitions after a large one wait for it', async (t) => {
   const { definitions, served, asked, warned } = world()
   t.ok(stored('gadgets', LARGE).bytes.length > MAX_DEFINITION_BYTES)
   definitions.onPresent(stored('gadgets', LARGE))
@@ -103,7 +103,7 @@ void t.test('the result of reading a definition counts only while it is the late
   t.same(warned, [])
 })
 
-void t.test('a definition that takes too long or too much memory is not served, and delays no others', async (t) => {
+void t.test('a definition that takes too long or too much memory is not served, and delays no other', async (t) => {
   const { definitions, served, asked, warned } = world()
   definitions.onPresent(stored('gadgets', LARGE))
   definitions.onPresent(stored('widgets', 3))

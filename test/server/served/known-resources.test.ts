@@ -121,7 +121,7 @@ void t.test('without the resource of definitions there is nothing to wait for', 
   t.equal(await statusOf(`${h.url}/apis`), 200)
 })
 
-void t.test('over another server nothing is known until it says what it serves', async (t) => {
+void t.test('over another server no resource is known until its discovery has been read', async (t) => {
   const upstream = cluster()
   upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
   const behind = await startApp(t, { upstream, ready: false })

@@ -80,7 +80,7 @@ async function list({ url }: AppHarness, version: string, query: string): Promis
 
 const [ALPHA, ONE] = VERSIONS.map((version) => `${GROUP}/${version}`)
 
-void t.test('selectors find what is stored in any version, and leave every version whole', async (t) => {
+void t.test('selectors find objects stored in any version, and leave every version intact', async (t) => {
   const h = await start(t)
   const rows: readonly (readonly [query: string, names: readonly string[]])[] = [
     ['labelSelector=app=web', ['new']],

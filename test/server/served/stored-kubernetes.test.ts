@@ -121,7 +121,7 @@ void t.test('only a server of declared prefixes over etcd, without further requi
   t.end()
 })
 
-void t.test('while etcd does not answer nobody is told that nothing exists', async (t) => {
+void t.test('while etcd does not answer, no client gets a 404', async (t) => {
   const clock = new VirtualClock()
   let answer: () => Promise<{ keyValues: readonly object[] }> = () =>
     Promise.reject(new UpstreamError('unavailable', 'etcd is away'))

@@ -194,7 +194,7 @@ void t.test('a frame that arrives in more than 128 parts ends its connection', a
   }
 })
 
-void t.test('a client that reads nothing delays nobody and misses nothing', async (t) => {
+void t.test('a client that reads nothing delays no other and misses nothing', async (t) => {
   const h = await startApp(t, { flags: ['--watch-cache-bytes', '256Mi'] })
   const [slow, fast] = [open(t, h), open(t, h)]
   await until(() => h.watchers === 2, 'both are open')

@@ -72,7 +72,7 @@ void t.test('the page shows the figures of the server, and they change with a wr
   t.same(errors, [])
 })
 
-void t.test('objects are watched live, and what an event changed is marked', async (t) => {
+void t.test('objects are watched live, and changed cells are marked', async (t) => {
   const { app, page, errors } = await openApp(t)
   const rows = page.locator('#objects tbody tr')
   t.equal(await rows.count(), 3)
@@ -114,7 +114,7 @@ void t.test('a search finds resources, and a watcher count leads to the watchers
   t.same(errors, [])
 })
 
-void t.test('selectors choose what is shown, and the address remembers them', async (t) => {
+void t.test('selectors filter the page, and are kept in its address', async (t) => {
   const { app, page, errors } = await openApp(t)
   await page.getByLabel('Label selector').fill('app=cart')
   await page.getByRole('button', { name: 'Watch' }).click()
@@ -262,7 +262,7 @@ void t.test('the page survives a restart of the server', async (t) => {
   t.same(errors, [])
 })
 
-void t.test('a page whose token is revoked says that it must be reloaded', async (t) => {
+void t.test('a page whose token is revoked asks to be reloaded', async (t) => {
   const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
   writeFileSync(tokens, 'viewer,viewer,1,system:masters\n')
   const app = await startApp(t, { flags: [`--token-auth-file=${tokens}`, '--authorization-mode=RBAC'], objects: pods })

@@ -41,26 +41,29 @@ async function serveUi(t: Test, status: () => Promise<ServerStatus>) {
 
 const about = { version: 'test', upstream: 'none', fleet: null }
 
-void t.test('a stream continues without figures: it says why, and the server retries a second later', async (t) => {
-  let primary: 'silent' | 'there' = 'silent'
-  const { clock, url } = await serveUi(t, async () => {
-    if (primary === 'silent') throw new UpstreamError('unavailable', 'the primary process does not answer')
-    return serverStatus(about, [])
-  })
-  const reader = (await fetch(url)).body!.pipeThrough(new TextDecoderStream()).getReader()
-  let text = ''
-  const read = async (wanted: RegExp): Promise<void> => {
-    while (!wanted.test(text)) text += (await reader.read()).value ?? ''
-  }
-  await read(/event: trouble\ndata: \{"reason":"the primary process does not answer"\}\n\n/)
-  await until(() => clock.pending > 0, 'the next second is awaited')
-  clock.advance(1_000)
-  await read(/(event: trouble[^]*){2}/)
-  await until(() => clock.pending > 0, 'the next second is awaited')
-  primary = 'there'
-  clock.advance(1_000)
-  await read(/event: status\ndata: \{"version":"test"/)
-})
+void t.test(
+  'a stream continues without figures and gives the reason, and the server retries a second later',
+  async (t) => {
+    let primary: 'silent' | 'there' = 'silent'
+    const { clock, url } = await serveUi(t, async () => {
+      if (primary === 'silent') throw new UpstreamError('unavailable', 'the primary process does not answer')
+      return serverStatus(about, [])
+    })
+    const reader = (await fetch(url)).body!.pipeThrough(new TextDecoderStream()).getReader()
+    let text = ''
+    const read = async (wanted: RegExp): Promise<void> => {
+      while (!wanted.test(text)) text += (await reader.read()).value ?? ''
+    }
+    await read(/event: trouble\ndata: \{"reason":"the primary process does not answer"\}\n\n/)
+    await until(() => clock.pending > 0, 'the next second is awaited')
+    clock.advance(1_000)
+    await read(/(event: trouble[^]*){2}/)
+    await until(() => clock.pending > 0, 'the next second is awaited')
+    primary = 'there'
+    clock.advance(1_000)
+    await read(/event: status\ndata: \{"version":"test"/)
+  },
+)
 
 void t.test('the fifty-first page is rejected with 429 and Retry-After', async (t) => {
   const { url, app } = await startApp(t)

@@ -40,7 +40,7 @@ void t.test(
   },
 )
 
-void t.test('it says which options reload from the file, and which need a restart', async (t) => {
+void t.test('it lists the options that reload from the file, and those that need a restart', async (t) => {
   const file = join(t.testdir({ 'config.yaml': 'maxWatchers: 7\nwatchCacheSizes: [pods#50]\n' }), 'config.yaml')
   const linesOf = async (...argv: string[]): Promise<string> => (await check(argv)).lines.join('\n')
   const text = await linesOf(`--config=${file}`, '--log-level=debug')

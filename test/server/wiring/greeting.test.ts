@@ -34,7 +34,7 @@ void t.test('an IPv6 address is in brackets', async (t) => {
   t.ok(lines.includes('listens on http://[::1]:8001'), lines.join('\n'))
 })
 
-void t.test('the start says in one line who may read what, with workers too', async (t) => {
+void t.test('the start-up log states in one line who may read what, with workers too', async (t) => {
   for (const workers of ['1', '2']) {
     const server = await startServer(t, { flags: ['--workers', workers] })
     t.equal(

@@ -43,7 +43,7 @@ function scene(t: Test, yaml: string) {
   return { write, live, lines, levels, clock, sample }
 }
 
-void t.test('limits, hosts and the log level change; the log and a metric say so', async (t) => {
+void t.test('limits, hosts and the log level change, which is logged and counted', async (t) => {
   const { write, live, lines, levels, sample } = scene(t, 'maxWatchers: 10\n')
   t.equal(live.current.maxWatchers, 10)
   write('maxWatchers: 20\nallowedHosts: [a.example]\nlogLevel: debug\nrequestsPerSecond: 5\n')

@@ -58,7 +58,7 @@ async function keysAt(upstream: Upstream, prefix: string, revision?: number): Pr
   return page.keyValues.map(({ key, value }) => `${key}=${value.toString()}`)
 }
 
-void t.test('a transaction is one revision, and one that changes nothing takes none', async (t) => {
+void t.test('a transaction is one revision, and one that changes nothing creates none', async (t) => {
   const { upstream } = setUp(t)
   t.equal(await upstream.currentRevision(), 1, 'as in a new etcd')
   t.same(await upstream.write([], [put('/a'), put('/b'), put('/c')]), { kind: 'written', revision: 2 })
@@ -72,7 +72,7 @@ void t.test('a transaction is one revision, and one that changes nothing takes n
   ])
 })
 
-void t.test('a deleted key comes back as a new one', async (t) => {
+void t.test('a recreated key is a new one', async (t) => {
   const { upstream } = setUp(t)
   await upstream.write([], [put('/a')])
   await upstream.write([], [del('/a')])
@@ -100,7 +100,7 @@ void t.test('a failed compare changes nothing and returns the present value', as
   t.same(await keysAt(upstream, '/'), ['/a=mine'])
 })
 
-void t.test('the embedded store refuses what etcd refuses', async (t) => {
+void t.test('the embedded store rejects what etcd rejects', async (t) => {
   const { upstream } = setUp(t, { maxRequestBytes: 1000 })
   const writes: [string, readonly WriteOperation[], string][] = [
     ['a key named twice', [put('/a'), del('/a')], 'protocol'],
@@ -223,7 +223,7 @@ void t.test('a watch from below the compact revision ends; from it, it gets even
   t.equal(upstream.watchCount, 1)
 })
 
-void t.test('a held watch whose history is compacted is ended, not given a hole', async (t) => {
+void t.test('a stalled watch whose history is compacted ends, without a hole', async (t) => {
   const { upstream } = setUp(t)
   const held = watch(upstream, '/p/', 2)
   const other = watch(upstream, '/q/', 2)
@@ -241,7 +241,7 @@ void t.test('a held watch whose history is compacted is ended, not given a hole'
   t.same(held.log, ['open', 'compacted 3'])
 })
 
-void t.test('progress comes after everything it covers, and only where it may be requested', async (t) => {
+void t.test('progress follows everything it covers, and only where it may be requested', async (t) => {
   for (const trustsProgress of [true, false]) {
     const { upstream, clock } = setUp(t, { trustsProgress, progressIntervalMs: 5_000 })
     const { log, handle } = watch(upstream, '/p/', 2)
@@ -314,7 +314,7 @@ void t.test('a deep replay is delivered in slices, without a hole', async (t) =>
   t.ok(batches.every(({ revision }, i) => revision === i + 2))
 })
 
-void t.test('a lease takes its keys with it, all in one revision', async (t) => {
+void t.test('an expired lease deletes its keys in one revision', async (t) => {
   const { upstream, clock } = setUp(t, { progressIntervalMs: 60_000 })
   const leaseId = await upstream.grantLease(10)
   t.match(leaseId, /^\d+$/)
@@ -454,7 +454,7 @@ void t.test('a restore brings the old history back, cuts every watch and shows a
   t.same(await upstream.status(), { ...before, revision: 2 }, 'a backup is not changed by what came after it')
 })
 
-void t.test('a closed store has no timers, calls nobody and refuses every request', async (t) => {
+void t.test('a closed store has no timers, calls no handler and rejects every request', async (t) => {
   const { upstream, clock } = setUp(t)
   await upstream.grantLease(10)
   const { log } = watch(upstream, '/', 2)

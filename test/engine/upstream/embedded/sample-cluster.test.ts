@@ -134,7 +134,7 @@ void t.test('the same seed makes the same history, another seed makes another', 
   t.notOk(first === history(2), 'another seed')
 })
 
-void t.test('the first write comes within 300 ms, then a few a second until it is stopped', async (t) => {
+void t.test('the first write happens within 300 ms, then a few a second until it is stopped', async (t) => {
   const { upstream, clock, cluster } = setUp(t)
   const filled = upstream.revision
   clock.advance(300)

@@ -110,7 +110,7 @@ function talk(endpoint: GrpcEndpoint): Talk {
   return { stream, said, ended, next: () => new Promise((resolve) => (wake = resolve)) }
 }
 
-void t.test('a call connects by itself, and is answered', async (t) => {
+void t.test('a call connects automatically, and is answered', async (t) => {
   const { port } = await listen(t)
   const endpoint = endpointAt(t, port)
   t.notOk(endpoint.isReady())
@@ -247,7 +247,7 @@ void t.test('a lost connection ends its calls, and reconnects on request', async
   t.equal((await ask(endpoint, 'again')).toString(), 'again')
 })
 
-void t.test('a peer that accepts and says nothing is not ready', async (t) => {
+void t.test('a peer that accepts the connection and stays silent is not ready', async (t) => {
   const accepted: Socket[] = []
   const port = await listening(
     t,

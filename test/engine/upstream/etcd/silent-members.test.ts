@@ -88,7 +88,7 @@ void t.test('a deadline that this process noticed late proves nothing', async (t
   t.same(h.silent, [])
 })
 
-void t.test('a single member is never asked, and none is asked after the end', async (t) => {
+void t.test('a single member is never queried, and none is queried after the end', async (t) => {
   const alone = observe(['a'])
   await alone.pass(5_000)
   t.equal(alone.asked(), 0)

@@ -207,7 +207,7 @@ void t.test('a request that no replica signed is not answered', async (t) => {
   t.equal(await edge.freshness.currentRevision(), 21, 'a replica is answered')
 })
 
-void t.test('keys are rotated under a running fleet, and nobody loses history', async (t) => {
+void t.test('keys are rotated under a running fleet, and no replica loses history', async (t) => {
   const nats = await startNats(t)
   const [old, fresh] = [randomBytes(32), randomBytes(32)]
   const files = [new Keys(old), new Keys(old)]

@@ -24,7 +24,7 @@ import { messages, readMessage } from '../../../support/read-message.js'
 const META = 'k8s.io.apimachinery.pkg.apis.meta.v1'
 const pods = apiServer120().stored.filter(({ key }) => key.startsWith('/registry/pods/'))
 
-void t.test('an object read by another decoder is what was stored, plus the resourceVersion', (t) => {
+void t.test('an object read by another decoder equals the stored one, plus the resourceVersion', (t) => {
   let compared = 0
   const values = apiServer120().stored.map(({ key, value }) => [key, value] as const)
   for (const { name, protobuf, json } of apiTestData('head')) {

@@ -296,7 +296,7 @@ void t.test('a pod’s STATUS, READY and RESTARTS are those of kubectl', async (
 
 const metadata = { name: 'x', creationTimestamp: AN_HOUR_AGO }
 
-void t.test('each kind shows what kubectl users look for', async (t) => {
+void t.test('each kind has the columns that kubectl users expect', async (t) => {
   const rows: readonly (readonly [resource: string, object: object, expected: Record<string, Cell>])[] = [
     [
       'nodes',
@@ -800,7 +800,7 @@ void t.test('pods that are to be scheduled or to go show how far that is', async
   })
 })
 
-void t.test('what devices and certificates were asked for shows what became of it', async (t) => {
+void t.test('rows of device and certificate requests show their outcome', async (t) => {
   const request = served('resourcepoolstatusrequests')
   t.match(shown(request, { metadata, spec: { driver: 'd' } }), { Driver: 'd', Total: '-', Pools: 0, Status: 'Pending' })
   const pools = [

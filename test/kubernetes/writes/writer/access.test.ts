@@ -103,7 +103,7 @@ void t.test('each write needs its permission', async (t) => {
   t.equal((await http1('DELETE', CONFIG_MAPS, undefined, owner)).code, 200)
 })
 
-void t.test('a server without writes says how to enable them', async (t) => {
+void t.test('the error of a server without writes says how to enable them', async (t) => {
   const h = await startApp(t)
   const answer = await clientOf(h.url)('POST', CONFIG_MAPS, configMap('a'))
   t.match(answer.body, { code: 405, reason: 'MethodNotAllowed', message: /--enable-writes/ })

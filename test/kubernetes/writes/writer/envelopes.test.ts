@@ -42,7 +42,7 @@ void t.test('a value that looks encrypted or encoded is an ordinary one under a 
 })
 
 void t.test(
-  'an unreadable value among Kubernetes objects can be deleted; what a kube-apiserver owns cannot',
+  'an unreadable value among Kubernetes objects can be deleted; one that a kube-apiserver owns cannot',
   async (t) => {
     const h = await startApp(t, { flags: ['--enable-writes'], objects: { 'pods/default/good': pod('good') } })
     const send = clientOf(h.url)

@@ -46,7 +46,7 @@ void t.test('without conversion, every version is stored as the storage version'
   t.match(JSON.parse(storedOf(h, 'widgets/a')!), { apiVersion: `${GROUP}/v1`, spec: { name: 'm' } })
 })
 
-void t.test('a write that changes nothing migrates what is stored in another version', async (t) => {
+void t.test('a write that changes nothing migrates an object stored in another version', async (t) => {
   const h = await start(t)
   const send = clientOf(h.url)
   h.put(`${GROUP}/widgets/old`, {
@@ -77,7 +77,7 @@ void t.test('a default with more digits than a JavaScript number is filled in ex
   t.match((await send('GET', `/openapi/v3/apis/${GROUP}/v1`)).text, '"default":9007199254740993', 'in OpenAPI')
 })
 
-void t.test('what only a webhook could convert is not stored unconverted', async (t) => {
+void t.test('an object that only a webhook could convert is not stored unconverted', async (t) => {
   const h = await start(t)
   const send = clientOf(h.url)
   const hook = (name: string): object => ({ metadata: { name }, spec: { size: 1 } })

@@ -49,7 +49,7 @@ void t.test('an object in another version is written in the requested one', asyn
   t.match(JSON.parse(stored!.value.toString()), { apiVersion: 'policy/v1' })
 })
 
-void t.test('the stored object has no resourceVersion, and its type comes first', async (t) => {
+void t.test('the stored object has no resourceVersion, and begins with its type', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes'] })
   await clientOf(h.url)('POST', CONFIG_MAPS, { data: { a: '1' }, ...configMap('a', { __proto__x: '1' }) })
   const [stored] = h.upstream.peek(keyFromText('/registry/configmaps/default/a'))
@@ -121,7 +121,7 @@ void t.test('under a declared prefix values are written, and nothing else', asyn
   t.equal(bytes('eu/checkout'), undefined)
 })
 
-void t.test('whole objects are written under a prefix declared to hold them', async (t) => {
+void t.test('whole objects are written under a prefix declared for them', async (t) => {
   const declaration = { name: 'routes', prefix: '/edge/routes/', namespaced: true, objects: true }
   const folder = t.testdir({ 'config.yaml': JSON.stringify({ resources: [declaration] }) })
   const h = await startApp(t, { flags: ['--enable-writes', '--config', `${folder}/config.yaml`] })

@@ -40,7 +40,7 @@ void t.test('a ticket carries the user, and ends with the credential behind it',
   await t.rejects(show(ticket, openedMs), { message: 'Unauthorized' }, 'until the credential ends')
 })
 
-void t.test('a ticket lasts a minute, and what a token of unknown end opened ten', async (t) => {
+void t.test('a ticket lasts a minute, and a stream opened with a token of unknown expiry ten', async (t) => {
   const { clock, tickets, show } = open('bob-token,bob,2,web')
   const [certificate, review] = [await tickets.issue(BOB, null, PATH), await tickets.issue(BOB, 'reviewed', PATH)]
   t.equal(review.expiresAt, clock.now() + 60_000)

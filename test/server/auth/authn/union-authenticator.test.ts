@@ -31,28 +31,31 @@ const broken = says(new Error('a bug'))
 
 type Refusal = new (message: string) => Error
 
-void t.test('the first one that knows the caller counts, and nothing bad falls through to anonymous', async (t) => {
-  const rows: readonly (readonly [string, readonly Authenticator[], boolean, string | Refusal])[] = [
-    ['one knows', [says(null), says(ANN)], false, 'ann'],
-    ['a wrong credential of another kind does not hide it', [wrong, says(ANN)], false, 'ann'],
-    ['nor does one that is away', [away, says(ANN)], false, 'ann'],
-    ['a credential that ends later', [current], false, 'current'],
-    ['one that has ended, on a connection that lives', [ended], false, UnauthorizedError],
-    ['one that has ended, anonymous on', [ended], true, UnauthorizedError],
-    ['one that has ended does not hide a right one', [ended, says(ANN)], false, 'ann'],
-    ['nobody has any', [says(null)], false, UnauthorizedError],
-    ['nobody has any, anonymous on', [says(null)], true, 'system:anonymous'],
-    ['a wrong one, anonymous on', [wrong, says(null)], true, UnauthorizedError],
-    ['away, anonymous on', [away], true, ServiceUnavailableError],
-    ['a bug, anonymous on', [broken], true, ServiceUnavailableError],
-    ['wrong and away: it may be right another time', [wrong, away], false, ServiceUnavailableError],
-  ]
-  for (const [name, authenticators, anonymous, expected] of rows) {
-    const asked = unionAuthenticator({ authenticators, anonymous, clock }).authenticate(request([]))
-    if (typeof expected === 'string') t.equal((await asked).name, expected, name)
-    else await t.rejects(asked, expected, name)
-  }
-})
+void t.test(
+  'the first authenticator that knows the caller decides, and no bad credential falls through to anonymous',
+  async (t) => {
+    const rows: readonly (readonly [string, readonly Authenticator[], boolean, string | Refusal])[] = [
+      ['one knows', [says(null), says(ANN)], false, 'ann'],
+      ['a wrong credential of another kind does not hide it', [wrong, says(ANN)], false, 'ann'],
+      ['nor does one that is away', [away, says(ANN)], false, 'ann'],
+      ['a credential that ends later', [current], false, 'current'],
+      ['one that has ended, on a connection that lives', [ended], false, UnauthorizedError],
+      ['one that has ended, anonymous on', [ended], true, UnauthorizedError],
+      ['one that has ended does not hide a right one', [ended, says(ANN)], false, 'ann'],
+      ['nobody has any', [says(null)], false, UnauthorizedError],
+      ['nobody has any, anonymous on', [says(null)], true, 'system:anonymous'],
+      ['a wrong one, anonymous on', [wrong, says(null)], true, UnauthorizedError],
+      ['away, anonymous on', [away], true, ServiceUnavailableError],
+      ['a bug, anonymous on', [broken], true, ServiceUnavailableError],
+      ['wrong and away: it may be right another time', [wrong, away], false, ServiceUnavailableError],
+    ]
+    for (const [name, authenticators, anonymous, expected] of rows) {
+      const asked = unionAuthenticator({ authenticators, anonymous, clock }).authenticate(request([]))
+      if (typeof expected === 'string') t.equal((await asked).name, expected, name)
+      else await t.rejects(asked, expected, name)
+    }
+  },
+)
 
 void t.test('an unknown token is answered with 401 without a reason, even with anonymous access', async (t) => {
   const known = tokenFile(changeable(parseTokenFile, 't1,ann,1').files)

@@ -310,7 +310,7 @@ void t.test(`${Object.keys(CALLERS).length * QUESTIONS.length} decisions equal t
   t.ok(allowed > cases / 10 && allowed < cases / 2, 'neither all the same')
 })
 
-void t.test('code and reference agree with the decisions made by hand', async (t) => {
+void t.test('code and reference agree with the manual decisions', async (t) => {
   for (const [caller, text, expected] of BY_HAND) {
     const what = QUESTIONS.find((one) => said(one) === text)
     const who = CALLERS[caller]
@@ -493,28 +493,31 @@ void t.test('a change takes effect with the next request and is reported', async
   t.equal(told, 2)
 })
 
-void t.test('where controllers run, an aggregated role grants what is stored in it, and nothing before', async (t) => {
-  const reads = { verbs: ['get'], apiGroups: [''], resources: ['pods'] }
-  const worldOf = (rules: RoleObject['rules']): RbacObjects => ({
-    clusterRoles: [
-      { ...aggregated('all', 'to-all'), ...(rules === undefined ? {} : { rules }) },
-      clusterRole('leaf', [reads], { 'to-all': 'true' }),
-    ],
-    roles: [],
-    roleBindings: [],
-    clusterRoleBindings: [binding('', 'b', 'ClusterRole', 'all', [user('u')])],
-  })
-  const q: Question = { user: 'u', groups: [], verb: 'get', resource: 'pods' }
-  for (const [rules, expected] of [
-    [[], false],
-    [undefined, false],
-    [[reads], true],
-  ] as const) {
-    const source = new Source(worldOf(rules as RoleObject['rules']))
-    const { allowed } = await rbac(new RbacRules(source)).authorize(userOf(q), attributesOf(q))
-    t.equal(allowed, expected, JSON.stringify(rules))
-  }
-})
+void t.test(
+  'where controllers run, an aggregated role grants its stored rules, and nothing before they are stored',
+  async (t) => {
+    const reads = { verbs: ['get'], apiGroups: [''], resources: ['pods'] }
+    const worldOf = (rules: RoleObject['rules']): RbacObjects => ({
+      clusterRoles: [
+        { ...aggregated('all', 'to-all'), ...(rules === undefined ? {} : { rules }) },
+        clusterRole('leaf', [reads], { 'to-all': 'true' }),
+      ],
+      roles: [],
+      roleBindings: [],
+      clusterRoleBindings: [binding('', 'b', 'ClusterRole', 'all', [user('u')])],
+    })
+    const q: Question = { user: 'u', groups: [], verb: 'get', resource: 'pods' }
+    for (const [rules, expected] of [
+      [[], false],
+      [undefined, false],
+      [[reads], true],
+    ] as const) {
+      const source = new Source(worldOf(rules as RoleObject['rules']))
+      const { allowed } = await rbac(new RbacRules(source)).authorize(userOf(q), attributesOf(q))
+      t.equal(allowed, expected, JSON.stringify(rules))
+    }
+  },
+)
 
 void t.test('aggregation selects by expressions too', async (t) => {
   const rows: readonly (readonly [object, Record<string, string>, boolean])[] = [
@@ -547,7 +550,7 @@ void t.test('aggregation selects by expressions too', async (t) => {
   }
 })
 
-void t.test('roles that aggregate each other, and stars by the thousand, slow nobody down', async (t) => {
+void t.test('roles that aggregate each other, and wildcards by the thousand, cause no delay', async (t) => {
   // An earlier version computed each role from all others: 300 took 10 s, and these would take hours.
   const each = (make: (i: number) => RoleObject): RoleObject[] => Array.from({ length: 3_000 }, (_, i) => make(i))
   const entangled: World = {
@@ -678,7 +681,7 @@ void t.test('the matching path pattern is found among many with a star', async (
   }
 })
 
-void t.test('a user’s permissions in a namespace are listed once each, and what is missing is named', async (t) => {
+void t.test('a user’s permissions in a namespace are listed once each, and missing roles are named', async (t) => {
   const pods = { verbs: ['get'], apiGroups: [''], resources: ['pods'], resourceNames: ['a'] }
   const many = Array.from({ length: 10_001 }, (_, index) => ({
     verbs: [`v${index}`],

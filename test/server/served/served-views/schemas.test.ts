@@ -91,7 +91,7 @@ const OBJECTS = {
   [keyOf('older')]: widget('older', 'v1alpha1', { note: 'x', size: 3 }),
 }
 
-void t.test('gets, lists and tables show objects as the schema says', async (t) => {
+void t.test('gets, lists and tables apply the schema', async (t) => {
   const h = await start(t, OBJECTS)
   t.same(await list(h, path('v1')), {
     bare: { tier: 'gold' },

@@ -293,7 +293,7 @@ void t.test('stored objects that cannot be served are counted in a warning', asy
 })
 
 void t.test(
-  'a resource with values encrypted at rest says so, to watches too, and all others are served',
+  'a resource with values encrypted at rest returns an error that says so, on watches too, and all others are served',
   async (t) => {
     const app = await start(t, { pods: 1 })
     const watch = await fetch(`${app.url}/api/v1/pods?watch=1&resourceVersion=${app.upstream.revision}`)

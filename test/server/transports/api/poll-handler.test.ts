@@ -75,7 +75,7 @@ void t.test('a poll answers whole revisions, at once or as soon as there is one'
   await until(() => app.watchers === 0, 'nobody waits any more')
 })
 
-void t.test('a poll without events says how far it has come, and an error is for no cache', async (t) => {
+void t.test('a poll without events returns its revision, and an error is not cacheable', async (t) => {
   const app = await startApp(t, {
     flags: ['--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s'],
     config: { defaultWatchCacheSize: 4, watchCacheAge: 0 },

@@ -47,50 +47,47 @@ async function start(t: Test, options: AppHarnessOptions = {}): Promise<AppHarne
 
 const PODS = '/api/v1/namespaces/default/pods'
 
-void t.test(
-  'an answer that lacks a field of a later release says so, once in the log and in every answer',
-  async (t) => {
-    const logged: object[] = []
-    const logger: Logger = {
-      ...silentLogger,
-      warn: (fields, message) => message.startsWith('a stored field') && logged.push(fields),
-    }
-    const app = await start(t, { logger })
-    const warning = 'this answer lacks fields of Pod v1 that this server does not know, such as spec.#900'
-    const cases: readonly (readonly [path: string, accept: string, isWarned: boolean, hasField: boolean])[] = [
-      ['/new-spec', JSON_TYPE, true, false],
-      ['/new-spec', 'application/yaml', true, false],
-      ['/new-spec/status', JSON_TYPE, true, false],
-      ['/known', JSON_TYPE, false, false],
-      ['', JSON_TYPE, true, false],
-      ['?limit=1', JSON_TYPE, true, false],
-      ['?fieldSelector=metadata.name=new-spec', JSON_TYPE, true, false],
-      ['?fieldSelector=metadata.name=known', JSON_TYPE, false, false],
-      ['?includeObject=Object', TABLE, true, false],
-      ['?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1', JSON_TYPE, true, false],
-      // Nothing is missing from what is shown.
-      ['', TABLE, false, false],
-      ['', PARTIAL, false, false],
-      ['/new-spec', PROTOBUF, false, true],
-      ['', PROTOBUF, false, true],
-      ['?watch=1&resourceVersion=0&timeoutSeconds=1', `${PROTOBUF};stream=watch`, false, true],
-    ]
-    for (const [path, accept, isWarned, hasField] of cases) {
-      const name = `${path} as ${accept}`
-      const answer = await fetch(`${app.url}${PODS}${path}`, { headers: { accept } })
-      t.equal(answer.status, 200, name)
-      t.equal(answer.headers.get('warning')?.includes(warning) ?? false, isWarned, name)
-      t.equal((await answer.text()).includes(LATER), hasField, name)
-    }
-    t.same(logged, [{ apiVersion: 'v1', kind: 'Pod', field: 'spec.#900' }], 'logged once')
-    t.match(await (await fetch(`${app.url}/metrics`)).text(), /^distributary_codec_unknown_fields_total 1$/m)
+void t.test('a missing field of a later release is reported once in the log and in every answer', async (t) => {
+  const logged: object[] = []
+  const logger: Logger = {
+    ...silentLogger,
+    warn: (fields, message) => message.startsWith('a stored field') && logged.push(fields),
+  }
+  const app = await start(t, { logger })
+  const warning = 'this answer lacks fields of Pod v1 that this server does not know, such as spec.#900'
+  const cases: readonly (readonly [path: string, accept: string, isWarned: boolean, hasField: boolean])[] = [
+    ['/new-spec', JSON_TYPE, true, false],
+    ['/new-spec', 'application/yaml', true, false],
+    ['/new-spec/status', JSON_TYPE, true, false],
+    ['/known', JSON_TYPE, false, false],
+    ['', JSON_TYPE, true, false],
+    ['?limit=1', JSON_TYPE, true, false],
+    ['?fieldSelector=metadata.name=new-spec', JSON_TYPE, true, false],
+    ['?fieldSelector=metadata.name=known', JSON_TYPE, false, false],
+    ['?includeObject=Object', TABLE, true, false],
+    ['?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1', JSON_TYPE, true, false],
+    // Nothing is missing from what is shown.
+    ['', TABLE, false, false],
+    ['', PARTIAL, false, false],
+    ['/new-spec', PROTOBUF, false, true],
+    ['', PROTOBUF, false, true],
+    ['?watch=1&resourceVersion=0&timeoutSeconds=1', `${PROTOBUF};stream=watch`, false, true],
+  ]
+  for (const [path, accept, isWarned, hasField] of cases) {
+    const name = `${path} as ${accept}`
+    const answer = await fetch(`${app.url}${PODS}${path}`, { headers: { accept } })
+    t.equal(answer.status, 200, name)
+    t.equal(answer.headers.get('warning')?.includes(warning) ?? false, isWarned, name)
+    t.equal((await answer.text()).includes(LATER), hasField, name)
+  }
+  t.same(logged, [{ apiVersion: 'v1', kind: 'Pod', field: 'spec.#900' }], 'logged once')
+  t.match(await (await fetch(`${app.url}/metrics`)).text(), /^distributary_codec_unknown_fields_total 1$/m)
 
-    const key = keyFromText('/registry/pods/default/new-metadata')
-    app.upstream.commit([{ type: 'put', key, value: pod('new-metadata', 'metadata') }])
-    const partial = await fetch(`${app.url}${PODS}`, { headers: { accept: PARTIAL } })
-    t.match(partial.headers.get('warning'), 'such as metadata.#900')
-  },
-)
+  const key = keyFromText('/registry/pods/default/new-metadata')
+  app.upstream.commit([{ type: 'put', key, value: pod('new-metadata', 'metadata') }])
+  const partial = await fetch(`${app.url}${PODS}`, { headers: { accept: PARTIAL } })
+  t.match(partial.headers.get('warning'), 'such as metadata.#900')
+})
 
 void t.test('with --passthrough the API server answers gets and lists of such objects', async (t) => {
   const behind = await startApiServer(t)

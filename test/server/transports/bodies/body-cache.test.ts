@@ -57,7 +57,7 @@ void t.test('concurrent requests share the building of a body, and later ones it
   later.release()
 })
 
-void t.test('a body that nobody needs any more is dropped halfway', async (t) => {
+void t.test('a body that no client needs any more is dropped halfway', async (t) => {
   const { bodies, semaphore } = setUp(1)
   const { made, pieces } = source()
   const uses = [await bodies.use('a', asker(), pieces), await bodies.use('a', asker('bob'), pieces)]
@@ -134,7 +134,7 @@ void t.test('the bytes of bodies being sent are bounded, however long they are',
 })
 
 void t.test(
-  'when too many bytes are being sent, a fast reader waits for the slowest, and nobody joins in the middle',
+  'when too many bytes are being sent, a fast reader waits for the slowest, and no reader joins in the middle',
   async (t) => {
     const { bodies, budget } = setUp(8, { maxBytes: 100, cacheBytes: 50 })
     const [fast, slow] = [

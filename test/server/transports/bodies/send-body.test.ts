@@ -4,7 +4,7 @@ import { startApp } from '../../../support/app.js'
 import { pod } from '../../../support/pod.js'
 import { until } from '../../../support/until.js'
 
-void t.test('a list that nobody reads is cut off after --request-timeout, and its bytes are freed', async (t) => {
+void t.test('an unread list is cut off after --request-timeout, and its bytes are freed', async (t) => {
   const filler = 'x'.repeat(20_000)
   const objects = Object.fromEntries(
     Array.from({ length: 1_000 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`, { spec: { filler } })]),

@@ -125,7 +125,7 @@ void t.test('another server’s group is served like one of our own', async (t) 
     t.notOk(groups.some(({ name }) => name === 'metrics.k8s.io' || name === 'local.example.com'))
   })
 
-  await t.test('an APIService without an address is absent, and says what is missing', async (t) => {
+  await t.test('an APIService without an address is not served, and the log says what is missing', async (t) => {
     t.same(await aggregated(h, 'metrics.k8s.io'), [])
     for (const path of ['/apis/metrics.k8s.io/v1beta1', '/apis/metrics.k8s.io/v1beta1/nodes?watch=1']) {
       const { status, body } = await ask(h, path)

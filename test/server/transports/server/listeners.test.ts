@@ -148,7 +148,7 @@ void t.test('a stalled TLS handshake is cut off in time, whatever the peer keeps
   }
 })
 
-void t.test('closing all connections includes an upgraded one that nobody reads', async (t) => {
+void t.test('closing all connections includes an unread upgraded one', async (t) => {
   let asked = 0
   const server = createPlainListener(() => asked++, { maxStreams: 10 })
   server.listen(0, '127.0.0.1')

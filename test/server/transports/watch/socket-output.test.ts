@@ -53,7 +53,7 @@ void t.test('a watch begins with the state, continues with events, and has the A
   response.destroy()
 })
 
-void t.test('selectors and namespaces choose what a watch carries', async (t) => {
+void t.test('selectors and namespaces limit the events of a watch', async (t) => {
   const h = await startApp(t)
   const { events, response } = await watch(
     h,
@@ -149,7 +149,7 @@ void t.test('a client that goes away is forgotten', async (t) => {
   response.destroy()
 })
 
-void t.test('a reader that takes nothing delays nobody, and misses nothing when it reads again', async (t) => {
+void t.test('a stalled reader delays no other, and misses nothing when it reads again', async (t) => {
   const h = await startApp(t, { flags: ['--watch-cache-bytes', '256Mi'] })
   const slow = await watch(h, '&resourceVersion=1')
   slow.response.pause()

@@ -129,7 +129,7 @@ void t.test(
   },
 )
 
-void t.test('one connection may have as many streams as the option says', async (t) => {
+void t.test('one connection may have as many streams as the option allows', async (t) => {
   const h = await startApp(t, { flags: [...SECURE, '--http2-max-streams-per-connection', '7'] })
   const client = session(t, h.secureUrl)
   await new Promise((resolve) => client.once('remoteSettings', resolve))
@@ -172,7 +172,7 @@ void t.test('undici watches over HTTP/2', async (t) => {
   body.destroy()
 })
 
-void t.test('curl is served in the version it asks for', async (t) => {
+void t.test('curl is served in the version it requests', async (t) => {
   const h = await startApp(t, { flags: SECURE, objects: { 'pods/default/a': pod('a') } })
   const curl = async (...args: string[]): Promise<readonly string[]> => {
     const format = ['--silent', '--insecure', '--max-time', '10', '--write-out', '%{http_version} %{http_code}']
@@ -195,7 +195,7 @@ void t.test('curl is served in the version it asks for', async (t) => {
   }
 })
 
-void t.test('a connection that does not say what it speaks is only waited for', async (t) => {
+void t.test('a connection that sends nothing is only waited for', async (t) => {
   const h = await startApp(t)
   const socket = connectTcp(h.port, '127.0.0.1')
   t.teardown(() => socket.destroy())

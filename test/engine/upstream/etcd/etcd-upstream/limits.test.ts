@@ -110,7 +110,7 @@ void t.test('a request over the limits is refused as such', async (t) => {
   t.equal(await upstream.readKey(key), null)
 })
 
-void t.test('a full etcd says so, and can still be read', async (t) => {
+void t.test('a full etcd reports that it is full, and can still be read', async (t) => {
   const etcd = await startEtcd(t, { flags: ['--quota-backend-bytes=2000000'] })
   const upstream = connect(t, etcd)
   const key = keyFromText('/full/k')

@@ -4,7 +4,7 @@ import { withHistory } from './history.js'
 
 const table = (...lines: string[]): string => `${lines.join('\n')}\n`
 
-void t.test('the newest release defines what it has, and what it has removed stays', (t) => {
+void t.test('the newest release defines its fields, and removed ones stay', (t) => {
   const before = table(
     '# a comment',
     '= m meta',

@@ -97,7 +97,7 @@ void t.test('a deprecated built-in version is answered with its warning, beside 
   t.match(await warningOf(`${h.url}/api/v1/endpoints`), /^299 - "v1 Endpoints .*", 299 - "1 objects of endpoints are/)
 })
 
-void t.test('what is stored in one version is served in each that is enabled', async (t) => {
+void t.test('objects stored in one version are served in every enabled version', async (t) => {
   const candidate = {
     apiVersion: 'coordination.k8s.io/v1beta1',
     kind: 'LeaseCandidate',

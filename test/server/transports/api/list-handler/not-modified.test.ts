@@ -37,7 +37,7 @@ void t.test(
   },
 )
 
-void t.test('a cached list is compared with a state as fresh as the client asked for', async (t) => {
+void t.test('a cached list is compared with a state as fresh as requested', async (t) => {
   const app = await startApp(t)
   app.put('pods/default/a', pod('a'))
   const ask = async (query: string, etag = ''): Promise<Response> =>
