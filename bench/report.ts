@@ -129,7 +129,9 @@ function recordedOn(row: Row | undefined): string {
   const about = (name: string): string => String(row?.[name] ?? 'unknown')
   const machine = `${about('cpu')}, ${about('cores')} cores, ${about('memoryGb')} GB, Linux ${about('kernel')}`
   const written =
-    row?.['resource'] === 'things' ? ' The objects are of a custom resource, as large as the pods of other tables.' : ''
+    row?.['resource'] === 'things'
+      ? ' The objects belong to a custom resource and are as large as the pods in other tables.'
+      : ''
   return `Recorded on ${machine}; Node ${about('node')}, etcd ${about('etcd')} in every row, commit ${about('commit')}.${written}`
 }
 
@@ -152,16 +154,14 @@ function against(title: string, subject: string, wire: string | null, name: stri
   }
 }
 
-const HEAD = `# What was measured
+const HEAD = `# Measurements
 
-Written by \`npm run bench -- report\` from recorded rows; nothing here is typed by hand. Trust the ratios within one
-table: each is one run on one machine, which stands below it, server and load pinned to a core of their own, on the
-loopback, one TCP connection per watcher unless the wire says otherwise (\`x100\`: 100 streams a connection), events of
-about 1 KiB, pods where a table does not say otherwise.
+\`npm run bench -- report\` writes this page from recorded rows; no figure is typed by hand. Compare only within one table: each is one run on the machine named below it.
+Server and load each have a core. Everything runs on loopback, with one TCP connection per watcher unless the wire says otherwise (\`x100\`: 100 streams per connection).
+Events are about 1 KiB, of pods unless a table says otherwise.
 
-CPU is the server's user and system time from \`/proc\`. Delay is from just before the put to etcd is sent to the
-watcher's byte. *Limit* is a C program that sends the same bytes at the same pace, and as fast as it can where that is
-what is asked. In every row each watcher received every event it was owed, once and in order, or the row is a failure.`
+CPU is the server's user and system time from \`/proc\`. Delay is the time from just before the put is sent to etcd until the watcher has the byte. *Limit* is a C program that
+sends the same bytes at the same pace, or in saturated runs as fast as it can. In every row each watcher received every event, once and in order; otherwise the row is a failure.`
 
 const agentsLoad = (row: Row): string => String(row['agents'])
 
@@ -239,7 +239,7 @@ function targetsSection(all: readonly Row[]): string {
       : question === 'fanout'
         ? latest(all, question, fanoutLoad).filter((row) => fanoutLoad(row) === `${watchers}/${rate}`)
         : latest(all, question)
-  return `## What was asked, and what it is\n\n${targetsTable(rowsOf, (value) => figure(value))}`
+  return `## Targets\n\n${targetsTable(rowsOf, (value) => figure(value))}`
 }
 
 async function fanoutSection(all: readonly Row[]): Promise<string> {
@@ -313,7 +313,7 @@ function selectorColumns(title: string): readonly Column[] {
 function prefixesSection(all: readonly Row[]): string {
   const rows = latest(all, 'prefixes')
   if (rows.length === 0) return ''
-  return `## Parts of a declared prefix: the same\n\nEach watcher has a \`?prefix=\` of its own; each event is for one.\n\n${table(rows, selectorColumns('parts'))}`
+  return `## Parts of a declared prefix: an event costs what it delivers\n\nEach watcher has its own \`?prefix=\`; each event is for one watcher.\n\n${table(rows, selectorColumns('parts'))}`
 }
 
 async function selectorsSection(all: readonly Row[]): Promise<string> {
@@ -329,7 +329,7 @@ async function selectorsSection(all: readonly Row[]): Promise<string> {
   )
   await write('selectors.svg', chart)
   const columns = selectorColumns('selectors')
-  return `## Selectors: an event costs what it delivers\n\nEach watcher has a \`spec.nodeName\` of its own; each event is for one.\n\n${table(rows, columns)}\n\n![CPU of an event](charts/selectors.svg)`
+  return `## Selectors: an event costs what it delivers\n\nEach watcher has its own \`spec.nodeName\`; each event is for one watcher.\n\n${table(rows, columns)}\n\n![CPU of an event](charts/selectors.svg)`
 }
 
 function oneEventSection(all: readonly Row[]): string {
@@ -355,7 +355,7 @@ ${table(rows, [
 function objectsSection(all: readonly Row[]): string {
   const rows = latest(all, 'objects')
   if (rows.length === 0) return ''
-  return `## Objects: what a server holds that nobody watches
+  return `## Objects: what a server without watchers holds
 
 ${table(rows, [
   subjectColumn,
@@ -506,7 +506,7 @@ async function listSection(all: readonly Row[]): Promise<string> {
     plain('first ms', 'coldMs'),
     plain('memory + MB', 'peakAboveMb'),
   ]
-  return `## Lists: everything, asked for at once\n\n${table(rows, columns)}`
+  return `## Lists: many full lists at once\n\n${table(rows, columns)}`
 }
 
 async function stormSection(all: readonly Row[]): Promise<string> {
@@ -523,7 +523,7 @@ async function stormSection(all: readonly Row[]): Promise<string> {
     plain('CPU s', 'cpuSeconds'),
     plain('memory + MB', 'peakAboveMb'),
   ]
-  return `## Storm: everybody comes back at once\n\n${table(rows, columns)}`
+  return `## Storm: all watchers return at once\n\n${table(rows, columns)}`
 }
 
 async function recoverySection(all: readonly Row[]): Promise<string> {
@@ -540,7 +540,7 @@ async function recoverySection(all: readonly Row[]): Promise<string> {
   ]
   const about =
     'From the moment at which the member froze, or at which etcd was healthy again. The write is of three resources, and made as soon as etcd takes it; a frozen leader has to be replaced before.'
-  return `## Recovery: a member freezes, or etcd was away\n\n${about}\n\n${table(rows, columns)}`
+  return `## Recovery: a member freezes, or etcd goes away\n\n${about}\n\n${table(rows, columns)}`
 }
 
 async function natsSection(all: readonly Row[]): Promise<string> {
@@ -609,7 +609,7 @@ async function slowSection(all: readonly Row[]): Promise<string> {
     plain('p99 ms of the others', 'p99MsOfOthers'),
     plain('ratio', 'p99Ratio'),
   ]
-  return `## Slow readers: what the others feel\n\n${table(rows, columns)}`
+  return `## Slow readers: the effect on others\n\n${table(rows, columns)}`
 }
 
 async function loopSection(all: readonly Row[]): Promise<string> {
@@ -633,7 +633,7 @@ async function loopSection(all: readonly Row[]): Promise<string> {
     loads.length === 0
       ? ''
       : ` The load average of the machine, which has ${String(rows[0]!['cores'])} cores, was ${Math.max(...loads)} at its highest: the longest blocks are longer than on a machine of its own.`
-  return `## Loop: what a request can do to the others\n\n${about}${load}\n\n${table(rows, columns)}`
+  return `## Loop: what a request can do to other clients\n\n${about}${load}\n\n${table(rows, columns)}`
 }
 
 async function ingestSection(all: readonly Row[]): Promise<string> {

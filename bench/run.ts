@@ -44,7 +44,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   storm: { ask: storm, about: 'everybody reconnects at once while others list' },
   restart: { ask: restart, about: 'what reading history back at a start costs etcd: the delay of its puts' },
   recovery: { ask: recovery, about: 'a member freezes, etcd goes and comes back: until watchers and lists go on' },
-  list: { ask: list, about: 'full lists asked for at once: CPU each, memory at the worst' },
+  list: { ask: list, about: 'many full lists at once: CPU each, peak memory' },
   slow: { ask: slow, about: 'delay of the others while one in a hundred reads nothing' },
   loop: { ask: loop, about: 'the longest block of the event loop that each known-bad request causes' },
   ingest: { ask: ingest, about: 'events a second that come in, and their lag' },

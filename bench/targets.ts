@@ -31,28 +31,23 @@ function ratio(rows: readonly Row[], own: Who, other: Who, name: string): number
 
 const PER_CPU = 'deliveriesPerCpuSecond'
 
-const PEERS_ARE_FASTER =
-  'the factor was set on a machine on which this peer needed more CPU for a delivery than on this one'
-const WRITING =
-  'nearly all of it is spent in the kernel and in Node writing to the sockets: the row of bare Node shows what is left to win'
-const TLS =
-  "Node's TLS and its HTTP/2 take most of it: the row of bare Node over TLS shows what is left to win without leaving Node"
-const CONNECTION =
-  'Node itself holds about as much for a connection: the column of memory in the fan-out has the figure of bare Node'
+const PEERS_ARE_FASTER = 'the target comes from a machine on which this peer needed more CPU per delivery'
+const WRITING = 'the kernel and Node spend nearly all of it on writing to sockets: compare the row of bare Node'
+const TLS = "Node's TLS and HTTP/2 take most of it: compare the row of bare Node over TLS"
+const CONNECTION = 'Node itself uses about as much per connection: compare the memory of bare Node in the fan-out table'
 const LONE_EVENT =
-  'no single part stands out: collections, reading from etcd, metrics and the write to the socket (see the profiles in the README)'
+  'no single part stands out: collections, reading from etcd, metrics and the write to the socket (see the profiling notes in the README)'
 const LONE_EVENT_LATE =
-  'V8 marks its heap every 40 s, which takes some 150 ms in steps, because the bytes of events that the history has let go of are freed by that alone'
-const STORED =
-  'an object has a key, a buffer and objects of V8 beside its bytes, and all of them are read and decoded in one thread'
+  'V8 marks its heap every 40 s in steps of 150 ms in total; only that frees the bytes of events that left the history'
+const STORED = 'an object also has a key, a buffer and V8 objects, and one thread reads and decodes them all'
 const AGENTS =
-  "a frame is alone on its connection here, so each costs a pass through Node's streams, OpenSSL and the kernel, as it does the API server"
+  "each frame is alone on its connection here, so each passes through Node's streams, OpenSSL and the kernel, as in the API server"
 const STARTED =
-  'Node and its modules hold some 130 MB before the first agent comes, and both servers hold the same objects'
+  'Node and its modules use about 130 MB before the first agent connects, and both servers hold the same objects'
 const QUEUE =
-  'the writer is 200 events ahead of the average watcher, so the last one of a fair pass is 400 behind: it takes 1,600 events a second to write them in 250 ms'
+  'the writer is 200 events ahead of the average watcher, so the last one of a fair pass is 400 behind; writing them in 250 ms takes 1,600 events/s'
 const SHARED =
-  'parts of an answer are still made in one piece; the table below shows which requests, and how long each takes'
+  'some parts of an answer are not sliced yet; the table below shows which requests, and how long each takes'
 
 function atLeast(what: string, bound: number, unit: string, measured: Target['measured'], why = WRITING): Target {
   return { what, asked: `≥ ${bound.toLocaleString('en-US')}${unit}`, measured, isMet: (given) => given >= bound, why }
@@ -332,5 +327,5 @@ export function targetsTable(rowsOf: RowsOf, figure: (value: number) => string):
     const verdict = given === undefined ? 'not measured' : isMet(given) ? 'met' : `**missed**: ${why}`
     return `| ${what} | ${asked} | ${given === undefined ? '–' : figure(given)} | ${verdict} |`
   })
-  return ['| what | asked | measured | |', '| --- | ---: | ---: | --- |', ...lines].join('\n')
+  return ['| what | target | measured | |', '| --- | ---: | ---: | --- |', ...lines].join('\n')
 }
