@@ -93,7 +93,7 @@ export const accessOptions = {
     group: 'Authentication',
     default: [],
     parseItem: (text) => text,
-    doc: 'Issuers of service account tokens, as the API server has them. The server verifies such tokens itself and looks up the pod, node or Secret that a token is bound to among the objects it holds. What it cannot decide, it asks with --authentication-kubeconfig.',
+    doc: 'Issuers of service account tokens, as the API server has them. The server verifies such tokens itself and looks up the pod, node or Secret that a token is bound to among the objects it holds. If it cannot decide, it asks the API server of --authentication-kubeconfig.',
   }),
   serviceAccountKeyFile: list({
     flag: '--service-account-key-file',
@@ -107,7 +107,7 @@ export const accessOptions = {
     group: 'Authentication',
     default: [],
     parseItem: (text) => text,
-    doc: 'A service account token must be meant for one of these audiences; the server also asks for them in TokenReview. Default: --service-account-issuer, and in TokenReview those of the API server.',
+    doc: 'Accepted audiences: a service account token must name one of them. The server also requests them in TokenReview. Default: --service-account-issuer, and in TokenReview those of the API server.',
   }),
   authenticationKubeconfig: file({
     flag: '--authentication-kubeconfig',
@@ -158,7 +158,7 @@ export const accessOptions = {
   ticketKeyFile: file({
     flag: '--ticket-key-file',
     group: 'Authentication',
-    doc: 'File with the key of tickets, by which browsers log in where they cannot send a token: 32 characters or more, the same file on every replica. The server reloads it when it changes. With several keys, one a line, the first signs and all are accepted.',
+    doc: 'File with the key for tickets, with which browsers log in when they cannot send a token. At least 32 characters, and the same file on every replica. The server reloads it when it changes. It may have several keys, one per line: the first signs, and all are accepted.',
   }),
   anonymousAuth: boolean({
     flag: '--anonymous-auth',
