@@ -205,7 +205,7 @@ function nodeObjects(): [path: string, object: object][] {
       [`${core}/configmaps`, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name } }],
       [`${core}/serviceaccounts`, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name } }],
       [`${core}/persistentvolumeclaims`, { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name }, spec: { ...storage, volumeName: name } }],
-      ['/api/v1/persistentvolumes', { apiVersion: 'v1', kind: 'PersistentVolume', metadata: { name }, spec: { accessModes: storage.accessModes, capacity: storage.resources.requests, claimRef: { name, namespace: PLACE }, csi: { driver: 'example.com', volumeHandle: name, nodePublishSecretRef: { name: `${name}-env`, namespace: PLACE } } } }],
+      ['/api/v1/persistentvolumes', { apiVersion: 'v1', kind: 'PersistentVolume', metadata: { name }, spec: { accessModes: storage.accessModes, capacity: storage.resources.requests, claimRef: { name, namespace: PLACE }, csi: { driver: 'example.com', volumeHandle: name, nodePublishSecretRef: { name: `${name}-env`, namespace: PLACE }, nodeStageSecretRef: { name: `${name}-stage`, namespace: PLACE }, controllerPublishSecretRef: { name: `${name}-publish`, namespace: PLACE } } } }],
     )
   }
   for (const name of NODES) {
@@ -213,8 +213,22 @@ function nodeObjects(): [path: string, object: object][] {
       ['/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', metadata: { name } }],
       [`${core}/pods`, { apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: {
         nodeName: name, serviceAccountName: name, imagePullSecrets: [{ name }],
-        containers: [{ name: 'main', image: 'example', envFrom: [{ configMapRef: { name } }] }],
-        volumes: [{ name: 'data', persistentVolumeClaim: { claimName: name } }],
+        containers: [{ name: 'main', image: 'example', envFrom: [{ configMapRef: { name } }], env: [{ name: 'A', valueFrom: { secretKeyRef: { name: `${name}-env-1`, key: 'a' } } }, { name: 'B', valueFrom: { configMapKeyRef: { name: `${name}-env-2`, key: 'b' } } }] }],
+        initContainers: [{ name: 'first', image: 'example', envFrom: [{ secretRef: { name: `${name}-init` } }] }],
+        volumes: [
+          { name: 'data', persistentVolumeClaim: { claimName: name } },
+          { name: 'scratch', ephemeral: { volumeClaimTemplate: { spec: storage } } },
+          { name: 'keys', secret: { secretName: `${name}-volume` } },
+          { name: 'all', projected: { sources: [{ secret: { name: `${name}-projected` } }, { configMap: { name: `${name}-projected` } }] } },
+          { name: 'driver', csi: { driver: 'example.com', nodePublishSecretRef: { name: `${name}-csi` } } },
+        ],
+        resourceClaims: [{ name: 'device', resourceClaimName: name }],
+      } }],
+      [`${core}/pods`, { apiVersion: 'v1', kind: 'Pod', metadata: { name: `${name}-mirror`, annotations: { 'kubernetes.io/config.mirror': 'x' } }, spec: {
+        nodeName: name, containers: [{ name: 'main', image: 'example' }],
+      } }],
+      [`${core}/pods`, { apiVersion: 'v1', kind: 'Pod', metadata: { name: `${name}-waiting` }, spec: {
+        containers: [{ name: 'main', image: 'example', envFrom: [{ secretRef: { name: `${name}-waiting` } }] }],
       } }],
       ['/apis/storage.k8s.io/v1/volumeattachments', { apiVersion: 'storage.k8s.io/v1', kind: 'VolumeAttachment', metadata: { name }, spec: { attacher: 'example.com', nodeName: name, source: { persistentVolumeName: name } } }],
       ['/apis/resource.k8s.io/v1/resourceslices', { apiVersion: 'resource.k8s.io/v1', kind: 'ResourceSlice', metadata: { name }, spec: { driver: 'example.com', nodeName: name, pool: { name, generation: 1, resourceSliceCount: 1 } } }],
@@ -239,13 +253,22 @@ const OF_NODES: readonly (readonly [group: string, resource: string, isNamespace
   ['authentication.k8s.io', 'tokenreviews', false], ['authorization.k8s.io', 'subjectaccessreviews', false], ['apps', 'deployments', true],
 ] // prettier-ignore
 
+/** Of what pods name, or only seem to. */
+const SUFFIXES = ['env-1', 'env-2', 'init', 'volume', 'projected', 'csi', 'scratch', 'stage', 'publish', 'mirror', 'waiting'] // prettier-ignore
+
 function nodeAttributes(random: Random): ResourceAttributes {
   const [group, resource, isNamespaced, subresources = []] = random.pick(OF_NODES)
   const verb = random.pick(['get', 'get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'deletecollection'])
   const subresource = random.chance(0.3) && subresources.length > 0 ? random.pick(subresources) : undefined
   const node = random.pick([...NODES, 'nobody'])
   const place = resource === 'leases' ? random.pick(['kube-node-lease', PLACE]) : PLACE
-  const selector = (key: string): object => ({ requirements: [{ key, operator: 'In', values: [node] }] })
+  const selector = (key: string): object => {
+    if (random.chance(0.3))
+      return { rawSelector: random.pick([`${key}=${node}`, `${key}!=${node}`, `a=b,${key}==${node}`, `${key}`]) }
+    const operator = random.pick(['In', 'In', 'In', 'NotIn', 'Exists'])
+    if (operator === 'Exists') return { requirements: [{ key, operator }] }
+    return { requirements: [{ key, operator, values: random.chance(0.1) ? [node, 'other'] : [node] }] }
+  }
   const isMany = /^(list|watch|deletecollection)$/.test(verb)
   return {
     verb,
@@ -254,9 +277,12 @@ function nodeAttributes(random: Random): ResourceAttributes {
     resource,
     ...(subresource === undefined ? {} : { subresource }),
     ...(isNamespaced && random.chance(isMany ? 0.4 : 0.95) ? { namespace: place } : {}),
-    ...(random.chance(isMany ? 0.4 : 0.9) ? { name: random.pick([node, node, `${node}-env`]) } : {}),
+    ...(random.chance(isMany ? 0.4 : 0.9)
+      ? { name: random.pick([node, node, `${node}-env`, `${node}-${random.pick(SUFFIXES)}`]) }
+      : {}),
     ...(isMany && random.chance(0.6)
       ? { fieldSelector: selector(random.pick(['spec.nodeName', 'spec.nodeName', 'metadata.name'])) }
       : {}),
+    ...(isMany && random.chance(0.2) ? { labelSelector: { rawSelector: `node in (${node}),!other` } } : {}),
   }
 }

@@ -278,6 +278,11 @@ export const exceptions: readonly Row[] = [
       where === 'reason of a decision' && theirs === '' && ours === 'RBAC: member of system:masters',
   },
   {
+    name: 'a node is told which mode allows it',
+    reason: 'The API server gives no reason; the access log needs one.',
+    matches: ({ where, theirs, ours }) => where === 'reason of a decision' && theirs === '' && ours === 'Node',
+  },
+  {
     name: 'which of several bindings allows it',
     reason:
       'The API server takes them in the order of a Go map, another one in every process; ours is that of the names.',

@@ -22,7 +22,6 @@ function isUnserved({ path }: Question): boolean {
   return UNSERVED.some((one) => new RegExp(`/apis/${one}([/?]|$)`).test(plain))
 }
 
-const isOfNode = ({ body = '' }: Question): boolean => /"user":"system:node:/.test(body)
 const isDiscovery = ({ path }: Question): boolean => /^\/apis?(\/[^/]+){0,2}\/?$/.test(path)
 const isOpenApi = ({ path }: Question): boolean => path.startsWith('/openapi/')
 const isAbout = ({ path }: Question, resource: RegExp): boolean => resource.test(path.split('?')[0]!)
@@ -38,20 +37,6 @@ export const knownDifferences: readonly Row[] = [
         // Both are 404; ours because the resource does not exist.
         (where === 'message' && ours.includes('the server could not find the requested resource')) ||
         (/^(body \.details|header warning$)/.test(where) && ours === '(absent)')),
-  },
-  {
-    name: 'nodes are refused what the Node authorizer allows',
-    reason: 'There is no --authorization-mode=Node yet.',
-    matches: ({ where, theirs, ours }, question) =>
-      where === 'decision' &&
-      isOfNode(question) &&
-      theirs.startsWith('allowed: true') &&
-      ours.startsWith('allowed: false'),
-  },
-  {
-    name: 'reasons of decisions about nodes',
-    reason: 'They are those of the Node authorizer.',
-    matches: ({ where }, question) => where === 'reason of a decision' && isOfNode(question),
   },
   {
     name: 'discovery lacks groups, versions, resources and subresources',

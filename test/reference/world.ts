@@ -39,7 +39,7 @@ export async function startWorld(t: Test, etcd: EtcdProcess, programs: Programs)
     `--token-auth-file=${apiServer.tokenFile}`,
     `--service-account-issuer=${ISSUER}`,
     `--authentication-kubeconfig=${writeKubeconfig(apiServer)}`,
-    '--authorization-mode=RBAC',
+    '--authorization-mode=Node,RBAC',
   ]
   let server = await startServer(t, { flags })
   let controllers: readonly Running[] = []

@@ -18,6 +18,7 @@ import { tokenReview } from './authn/token-review.js'
 import { nobodyAsked, unionAuthenticator, type UnionAuthenticator } from './authn/union-authenticator.js'
 import { alwaysAllow } from './authz/always-allow.js'
 import type { Authorizer } from './authz/authorizer.js'
+import { nodeAuthorizer, type NodeRelations } from './authz/node.js'
 import { parsePolicy, policy } from './authz/policy.js'
 import { rbac, type RbacRules } from './authz/rbac.js'
 import { unionAuthorizer } from './authz/union-authorizer.js'
@@ -59,7 +60,7 @@ export interface AuthenticationOptions {
 }
 
 export interface AuthorizationOptions {
-  readonly authorizationMode: readonly ('AlwaysAllow' | 'Policy' | 'RBAC' | 'Webhook')[]
+  readonly authorizationMode: readonly ('AlwaysAllow' | 'Node' | 'Policy' | 'RBAC' | 'Webhook')[]
   readonly authorizationPolicyFile: string | null
   readonly authorizationKubeconfig: string | null
   readonly authorizationWebhookCacheAuthorizedTtl: number
@@ -194,12 +195,14 @@ function openServiceAccounts(
 
 /**
  * @param rbacRules what the RBAC mode reads; null when there is nothing to read, which is an error in that mode.
+ * @param nodes what the Node mode reads; null as for RBAC.
  * @throws Error that names a file which cannot be used.
  */
 export function buildAuthorizer(
   options: AuthorizationOptions,
   { clock, logger, metrics, onJudge }: Surroundings,
   rbacRules: RbacRules | null,
+  nodes: NodeRelations | null = null,
 ): Authorizer {
   const authorizerOf = (mode: AuthorizationOptions['authorizationMode'][number]): Authorizer => {
     switch (mode) {
@@ -210,6 +213,8 @@ export function buildAuthorizer(
         const parse = (content: Buffer) => naming(path, () => parsePolicy(content.toString('utf8')))
         return policy(new WatchedFiles({ paths: [path], clock, logger }, parse))
       }
+      case 'Node':
+        return nodeAuthorizer(needed(nodes, mode))
       case 'RBAC':
         return rbac(needed(rbacRules, mode))
       case 'Webhook':

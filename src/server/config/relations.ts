@@ -291,6 +291,20 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['kubernetesResources', 'authorizationMode'],
+    check: (c) =>
+      c.kubernetesResources === 'never' && c.authorizationMode.includes('Node')
+        ? '--authorization-mode=Node reads pods, which --kubernetes-resources=never leaves out'
+        : null,
+  },
+  {
+    reads: ['enableWrites', 'authorizationMode'],
+    check: (c) =>
+      c.enableWrites && c.authorizationMode.includes('Node')
+        ? '--authorization-mode=Node excludes --enable-writes: nodes may create pods, which only the admission of an API server restricts'
+        : null,
+  },
+  {
     reads: ['publicCaching', 'watchCacheAge'],
     check: (c) => {
       const late = c.publicCaching.find((one) => (one.maxAgeSeconds + one.staleSeconds) * 1_000 >= c.watchCacheAge)

@@ -133,7 +133,7 @@ function fileProblems(config: Config): string[] {
   })
   const attempts: readonly (() => void)[] = [
     () => buildAuthenticator(config, { clock, logger }).close(),
-    () => buildAuthorizer(config, { clock, logger }, noRules).close(),
+    () => buildAuthorizer(config, { clock, logger }, noRules, { isRelated: () => false }).close(),
     () => {
       if (config.protoDescriptors !== null) loadDescriptors(readFileSync(config.protoDescriptors), kubernetesSchema())
     },

@@ -40,7 +40,7 @@ export function explainDecision(config: Config, question: string): readonly stri
   for (const mode of config.authorizationMode) {
     if (mode === 'AlwaysAllow') return [`allowed: ${asked}: AlwaysAllow`]
     if (mode !== 'Policy') {
-      reasons.push(`${mode} is not asked, because it depends on ${mode === 'RBAC' ? 'etcd' : 'another server'}`)
+      reasons.push(`${mode} is not asked, because it depends on ${mode === 'Webhook' ? 'another server' : 'etcd'}`)
       continue
     }
     const rules = parsePolicy(readFileSync(config.authorizationPolicyFile!, 'utf8'))

@@ -8,6 +8,7 @@ import type { Config } from '../config/load.js'
 import { EscalationCheck } from '../auth/authz/escalation.js'
 import { RbacRules } from '../auth/authz/rbac.js'
 import { type BoundObjectsOptions, followBoundObjects } from '../served/bound-objects.js'
+import { nodeRelations } from '../served/node-relations.js'
 import { areRbacObjectsServed, followRbacObjects, type FollowedRbacObjects } from '../served/rbac-objects.js'
 import { RequestGate } from '../transports/limits/request-gate.js'
 import type { IdentitySemaphore, Rates } from '../../engine/model/shared-limits.js'
@@ -73,7 +74,12 @@ function openGuard(
   const objects = rbacObjects(config, stage)
   // A server that writes stands alone: no controller fills aggregated roles.
   const rules = objects === null ? null : new RbacRules(objects, { isAggregating: config.enableWrites })
-  const authorizer = buildAuthorizer(config, surroundings, rules)
+  const { resources, views } = stage
+  const nodes = nodeRelations({
+    find: (...path) => resources.findLive(...path),
+    jsonOf: ({ served }, object) => views.json(served, object),
+  })
+  const authorizer = buildAuthorizer(config, surroundings, rules, nodes)
   const guard = new AccessGuard({ authenticator, authorizer, clock, logger, metrics: metrics.requests })
   const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
   // Another replica asks the same webhooks, and callers with cached answers are served, so this is no reason to be

@@ -130,6 +130,12 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--enable-writes --resource=-poddisruptionbudgets', /--enable-writes needs poddisruptionbudgets\.policy/],
     ['--authorization-mode=', /is empty/],
     ['--authorization-mode=RBAC,RBAC', /a mode twice/],
+    ['--authorization-mode=Node,RBAC --enable-writes=false', null],
+    ['--authorization-mode=Node,RBAC --enable-writes', /Node excludes --enable-writes/],
+    [
+      '--authorization-mode=Node --enable-writes=false --kubernetes-resources=never --resource=flags=/f/',
+      /Node reads pods/,
+    ],
     ['--authorization-mode=Policy', /must be given together/],
     ['--authorization-policy-file=/p', /must be given together/],
     ['--authorization-mode=Policy --authorization-policy-file=/p', null],

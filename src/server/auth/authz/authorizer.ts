@@ -23,8 +23,18 @@ export interface Attributes {
    * every other request. Modes that know nothing of it judge the whole list, or watch.
    */
   readonly namesFrom?: string
+  /** What a list, a watch or a deletecollection selects by; absent for nothing. Modes may allow less than everything by it. */
+  readonly fieldSelector?: readonly SelectorRequirement[]
+  readonly labelSelector?: readonly SelectorRequirement[]
   /** The path as the router decoded and normalised it, so that the same path is judged and routed. */
   readonly path: string
+}
+
+/** As in a SubjectAccessReview. */
+export interface SelectorRequirement {
+  readonly key: string
+  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist'
+  readonly values?: readonly string[]
 }
 
 export interface Decision {
@@ -119,9 +129,13 @@ export function pathAttributes(method: string, path: string): Attributes {
   }
 }
 
+function selectorsOf({ fieldSelector, labelSelector }: Attributes): readonly unknown[] {
+  return fieldSelector === undefined && labelSelector === undefined ? [] : [fieldSelector ?? [], labelSelector ?? []]
+}
+
 export function attributesKey(a: Attributes): string {
   return a.isResourceRequest
-    ? JSON.stringify([a.verb, a.group, a.version, a.resource, a.subresource, a.namespace, a.name])
+    ? JSON.stringify([a.verb, a.group, a.version, a.resource, a.subresource, a.namespace, a.name, ...selectorsOf(a)])
     : JSON.stringify([a.verb, a.path])
 }
 

@@ -5,9 +5,10 @@
  * Source: kubernetes/api authorization/v1 and authentication/v1, and their registries in kubernetes/kubernetes.
  */
 import { BadRequestError, InvalidError, type StatusCause, StatusError } from '../../../engine/model/status.js'
+import { parseRequirements } from '../../../engine/model/label-requirements.js'
 import { member, textOf, textsOf } from '../https-json.js'
 import type { User } from '../user.js'
-import type { Attributes, Decision, UserRules } from './authorizer.js'
+import type { Attributes, Decision, SelectorRequirement, UserRules } from './authorizer.js'
 
 /** Decides for a user, and lists a user's rights. */
 export interface ReviewJudge {
@@ -81,6 +82,8 @@ export interface Review {
   /** The parsed body. */
   readonly body: object
   readonly nowMs: number
+  /** Parses the text of a field selector. @throws BadRequestError */
+  readonly fieldRequirements: (text: string) => readonly SelectorRequirement[]
 }
 
 /**
@@ -89,7 +92,7 @@ export interface Review {
  * @throws BadRequestError, InvalidError
  */
 export async function answerReview(judge: ReviewJudge, { kind, group }: ReviewKind, review: Review): Promise<object> {
-  const { caller, namespace, body, nowMs } = review
+  const { caller, namespace, body, nowMs, fieldRequirements } = review
   const type = { kind, apiVersion: `${group}/v1` }
   const metadata = namespace === '' ? {} : { namespace }
   const spec = member(body, 'spec')
@@ -106,7 +109,7 @@ export async function answerReview(judge: ReviewJudge, { kind, group }: ReviewKi
     default: {
       const isSelf = kind === 'SelfSubjectAccessReview'
       check(kind, spec, namespace, isSelf)
-      const status = await decide(judge, isSelf ? caller : subjectOf(spec), attributesOf(spec))
+      const status = await decide(judge, isSelf ? caller : subjectOf(spec), attributesOf(spec, fieldRequirements))
       return { ...type, metadata, spec, status }
     }
   }
@@ -151,7 +154,7 @@ function isSet(value: unknown): boolean {
   return typeof value === 'object' && value !== null
 }
 
-function attributesOf(spec: unknown): Attributes {
+function attributesOf(spec: unknown, fieldRequirements: Review['fieldRequirements']): Attributes {
   const resource = member(spec, 'resourceAttributes')
   const other = member(spec, 'nonResourceAttributes')
   const of = (name: string): string => textOf(member(resource, name))
@@ -165,7 +168,61 @@ function attributesOf(spec: unknown): Attributes {
     namespace: of('namespace'),
     name: of('name'),
     path: textOf(member(other, 'path')),
+    ...selectorOf(resource, 'fieldSelector', fieldRequirements),
+    ...selectorOf(resource, 'labelSelector', labelRequirements),
   }
+}
+
+/** What is malformed in a selector is left out: it then selects more, and no mode allows more by that. */
+function selectorOf(
+  resource: unknown,
+  name: 'fieldSelector' | 'labelSelector',
+  parse: (text: string) => readonly SelectorRequirement[],
+): { readonly [one in typeof name]?: readonly SelectorRequirement[] } {
+  const selector = member(resource, name)
+  const listed = member(selector, 'requirements')
+  const requirements =
+    Array.isArray(listed) && listed.length > 0
+      ? listed.flatMap((one: unknown) => requirementOf(one) ?? [])
+      : parsedOr(textOf(member(selector, 'rawSelector')), parse)
+  return requirements.length === 0 ? {} : { [name]: requirements }
+}
+
+function parsedOr(text: string, parse: Review['fieldRequirements']): readonly SelectorRequirement[] {
+  try {
+    return text === '' ? [] : parse(text)
+  } catch {
+    return []
+  }
+}
+
+function requirementOf(value: unknown): SelectorRequirement | null {
+  const [key, operator, values] = ['key', 'operator', 'values'].map((name) => member(value, name))
+  const known = OPERATORS.find((one) => one === operator)
+  if (known === undefined) return null
+  return { key: textOf(key), operator: known, ...(Array.isArray(values) ? { values: textsOf(values) } : {}) }
+}
+
+const OPERATORS = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const
+
+/** In the form of a review; `>` and `<` have none. @throws BadRequestError */
+export function labelRequirements(text: string): readonly SelectorRequirement[] {
+  return parseRequirements(text).flatMap(({ key, operator, values }): SelectorRequirement[] => {
+    switch (operator) {
+      case '=':
+      case 'in':
+        return [{ key, operator: 'In', values }]
+      case '!=':
+      case 'notin':
+        return [{ key, operator: 'NotIn', values }]
+      case 'exists':
+        return [{ key, operator: 'Exists' }]
+      case '!':
+        return [{ key, operator: 'DoesNotExist' }]
+      default:
+        return []
+    }
+  })
 }
 
 function subjectOf(spec: unknown): User {

@@ -56,10 +56,29 @@ export function webhook(options: WebhookOptions): Authorizer {
   }
 }
 
+/** API servers before 1.31 ignore them, and judge the whole list. */
+function selectorsOf({ fieldSelector, labelSelector }: Attributes): object {
+  return {
+    ...(fieldSelector === undefined ? {} : { fieldSelector: { requirements: fieldSelector } }),
+    ...(labelSelector === undefined ? {} : { labelSelector: { requirements: labelSelector } }),
+  }
+}
+
 async function review(client: WebhookOptions['client'], user: User, attributes: Attributes): Promise<Decision> {
   const { verb, group, version, resource, subresource, namespace, name, path } = attributes
   const what = attributes.isResourceRequest
-    ? { resourceAttributes: { verb, group, version, resource, subresource, namespace, name } }
+    ? {
+        resourceAttributes: {
+          verb,
+          group,
+          version,
+          resource,
+          subresource,
+          namespace,
+          name,
+          ...selectorsOf(attributes),
+        },
+      }
     : { nonResourceAttributes: { verb, path } }
   const spec = { user: user.name, uid: user.uid, groups: user.groups, extra: user.extra, ...what }
   const answer = await client

@@ -3,7 +3,7 @@ import { boolean, duration, file, list, pick, string } from '../option.js'
 import { headerName } from './values.js'
 import { SECOND, MINUTE } from './units.js'
 
-export const AUTHORIZATION_MODES = ['AlwaysAllow', 'Policy', 'RBAC', 'Webhook'] as const
+export const AUTHORIZATION_MODES = ['AlwaysAllow', 'Node', 'Policy', 'RBAC', 'Webhook'] as const
 
 /** Only asymmetric algorithms: with a symmetric one, anyone who can verify a token can create one. */
 export const SIGNING_ALGORITHMS = [
@@ -174,7 +174,7 @@ export const accessOptions = {
     default: ['AlwaysAllow'],
     choices: AUTHORIZATION_MODES,
     parseItem: (text) => pick(AUTHORIZATION_MODES, text),
-    doc: 'Authorizers, in the order in which the server asks them; one that allows the request is enough. AlwaysAllow lets every caller read everything the server serves. With an authenticator, --passthrough or --apiservice you must set the mode explicitly.',
+    doc: 'Authorizers, in the order in which the server asks them; one that allows the request is enough. Node allows kubelets what the API server allows them. AlwaysAllow lets every caller read everything the server serves. With an authenticator, --passthrough or --apiservice you must set the mode explicitly.',
   }),
   authorizationPolicyFile: file({
     flag: '--authorization-policy-file',

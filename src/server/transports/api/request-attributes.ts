@@ -10,8 +10,9 @@
  * Source: the request info resolver of kubernetes/apiserver. Unlike there, a selected name also counts for
  * `deletecollection`, which then deletes no other object.
  */
-import { type Attributes, resourceAttributes } from '../../auth/authz/authorizer.js'
-import { parseFieldSelector } from '../../../kubernetes/dialect/field-selector.js'
+import { type Attributes, resourceAttributes, type SelectorRequirement } from '../../auth/authz/authorizer.js'
+import { labelRequirements } from '../../auth/authz/reviews.js'
+import { parseFieldSelector, parseFieldTerms } from '../../../kubernetes/dialect/field-selector.js'
 import { isWatch } from '../../../kubernetes/dialect/list-options.js'
 import { nameOfRest } from '../../../engine/model/key-name.js'
 import { parseKeyPrefix } from '../../../kubernetes/dialect/key-prefix.js'
@@ -67,7 +68,40 @@ export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb
   const isList = verb === 'list' || verb === 'watch'
   if (!isList && verb !== 'deletecollection') return attributes
   const namesFrom = isList ? prefixOfNames(asked.query, path) : ''
-  return { ...attributes, name: selectedName(asked.query), ...(namesFrom === '' ? {} : { namesFrom }) }
+  return {
+    ...attributes,
+    name: selectedName(asked.query),
+    ...(namesFrom === '' ? {} : { namesFrom }),
+    ...selectorsOf(asked.query),
+  }
+}
+
+/** A malformed selector is left out, as in the API server: it is refused later. */
+function selectorsOf(query: URLSearchParams): Pick<Attributes, 'fieldSelector' | 'labelSelector'> {
+  const fieldSelector = parsed(parameter(query, 'fieldSelector'), fieldRequirements)
+  const labelSelector = parsed(parameter(query, 'labelSelector'), labelRequirements)
+  return { ...(fieldSelector.length > 0 && { fieldSelector }), ...(labelSelector.length > 0 && { labelSelector }) }
+}
+
+function parsed(
+  text: string | null | undefined,
+  parse: (text: string) => readonly SelectorRequirement[],
+): readonly SelectorRequirement[] {
+  if (text === null || text === undefined || text === '') return []
+  try {
+    return parse(text)
+  } catch {
+    return []
+  }
+}
+
+/** Exported for reviews. @throws BadRequestError */
+export function fieldRequirements(text: string): readonly SelectorRequirement[] {
+  return parseFieldTerms(text).map(({ label, negated, value }) => ({
+    key: label,
+    operator: negated ? 'NotIn' : 'In',
+    values: [value],
+  }))
 }
 
 /**

@@ -10,7 +10,7 @@ import type { RequestGate } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import type { ApiContext } from './api-context.js'
 import { readBody } from './read-body.js'
-import { attributesOf, verbOf } from './request-attributes.js'
+import { attributesOf, fieldRequirements, verbOf } from './request-attributes.js'
 
 export interface ReviewOptions {
   readonly context: Pick<ApiContext, 'clock' | 'requestTimeoutMs'>
@@ -51,6 +51,7 @@ export async function handleReview(
     namespace: path.namespace,
     body,
     nowMs: context.clock.now(),
+    fieldRequirements,
   })
   const layout = layOut(exchange, form)
   exchange.send(201, form.contentType, await layout.whole(Buffer.from(JSON.stringify(answer))))

@@ -136,6 +136,31 @@ for (const [source, addressOf] of [
   })
 }
 
+void t.test('a review of access carries selectors, and an answer is for those selectors', async (t) => {
+  const { url, asked } = await jsonServer(t, () => ({ body: { status: { allowed: asked.length === 1 } } }))
+  const client = new JsonClient({ server: url })
+  const authorizer = webhook({ client, authorizedMs: 10_000, unauthorizedMs: 10_000, clock: new VirtualClock() })
+  t.teardown(() => authorizer.close())
+  const fieldSelector = [{ key: 'spec.nodeName', operator: 'In', values: ['n1'] }] as const
+  const labelSelector = [{ key: 'web', operator: 'Exists' }] as const
+  const selected = { ...listPods, fieldSelector, labelSelector }
+  for (let i = 0; i < 2; i++) t.equal((await authorizer.authorize(ANN, selected)).allowed, true)
+  t.match(asked, [
+    {
+      body: {
+        spec: {
+          resourceAttributes: {
+            fieldSelector: { requirements: fieldSelector },
+            labelSelector: { requirements: labelSelector },
+          },
+        },
+      },
+    },
+  ])
+  t.equal((await authorizer.authorize(ANN, listPods)).allowed, false, 'the whole list is another question')
+  t.equal((await authorizer.authorize(ANN, { ...selected, fieldSelector: [] })).allowed, false)
+})
+
 void t.test('a webhook reviews access', async (t) => {
   const clock = new VirtualClock()
   let answer = { body: { status: { allowed: true, reason: 'because' } } } as Answer

@@ -93,3 +93,32 @@ void t.test('a request is authorized with the API server’s attributes', async 
     )
   }
 })
+
+void t.test('lists, watches and deletecollections are judged with what they select by', async (t) => {
+  const rows: readonly (readonly [method: string, query: string, fields: object | undefined, labels?: object])[] = [
+    ['GET', 'fieldSelector=spec.nodeName==n1', [{ key: 'spec.nodeName', operator: 'In', values: ['n1'] }]],
+    ['GET', 'watch=1&fieldSelector=a!=b,c=', [{ key: 'a', operator: 'NotIn', values: ['b'] }, { key: 'c', operator: 'In', values: [''] }]],
+    ['DELETE', 'fieldSelector=a=b', [{ key: 'a', operator: 'In', values: ['b'] }]],
+    ['POST', 'fieldSelector=a=b', undefined],
+    ['GET', 'fieldSelector=a', undefined],
+    ['GET', 'fieldSelector=', undefined],
+    ['GET', 'labelSelector=a=1,b!=2,c in (x,y),d,!e,f>3', undefined, [
+      { key: 'a', operator: 'In', values: ['1'] },
+      { key: 'b', operator: 'NotIn', values: ['2'] },
+      { key: 'c', operator: 'In', values: ['x', 'y'] },
+      { key: 'd', operator: 'Exists' },
+      { key: 'e', operator: 'DoesNotExist' },
+    ]],
+    ['GET', 'labelSelector=a in', undefined],
+  ] // prettier-ignore
+  const byKey = (selector: unknown): unknown =>
+    (selector as { key: string }[] | undefined)?.toSorted((a, b) => (a.key < b.key ? -1 : 1))
+  for (const [method, query, fields, labels] of rows) {
+    const asked = { request: { method }, path: PODS, query: new URLSearchParams(query) }
+    const parsed = parseRequestPath(PODS, () => undefined)
+    if (parsed.kind !== 'resource') throw new Error('pods are a resource')
+    const { fieldSelector, labelSelector } = attributesOf(asked, parsed, verbOf(asked, parsed))
+    t.same(byKey(fieldSelector), fields, query)
+    t.same(byKey(labelSelector), labels, query)
+  }
+})

@@ -1,0 +1,284 @@
+/**
+ * Finds what belongs to a node, in the caches, for the Node mode: the pods that run on it, what they name, the volumes of their
+ * claims with the Secrets of those, and what names the node itself.
+ *
+ * Two indexes are kept: pods by node, and volumes by claim. What a pod names is read when somebody asks about its node, since most
+ * changes of a pod are of its status, and nobody asks about most of them. A mirror pod gives its node nothing but itself: a node
+ * makes those.
+ *
+ * Source: the graph of the node authorizer of kubernetes/kubernetes.
+ */
+import { member, textOf } from '../auth/https-json.js'
+import type { NodeRelations, NodeRelative } from '../auth/authz/node.js'
+import type { CacheBatch } from '../../engine/cache/cache-batch.js'
+import type { WatchCache } from '../../engine/cache/watch-cache.js'
+import type { Key } from '../../engine/model/event.js'
+import { keyOfName } from '../../engine/model/resource.js'
+import type { StoredObject } from '../../engine/model/stored-object.js'
+import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
+import { SingleFlight } from '../../support/single-flight.js'
+import { turns } from '../../support/turns.js'
+
+/** The resource with its cache; undefined while it is not served, or not cached. */
+export type FindLive = (group: string, version: string, plural: string) => LiveResource | undefined
+
+export interface NodeRelationsOptions {
+  readonly find: FindLive
+  /** The object in the served version; null when it cannot be read, which relates it to nothing. */
+  readonly jsonOf: (live: LiveResource, object: StoredObject) => Buffer | null
+}
+
+/** A cache that etcd has not confirmed for longer says nothing. */
+const MAX_STALENESS_MS = 10_000
+const MIRROR = 'kubernetes.io/config.mirror'
+
+/** The kinds that name their node, each in the same field. */
+const NAMING: Partial<Readonly<Record<NodeRelative, readonly [group: string, plural: string]>>> = {
+  volumeattachments: ['storage.k8s.io', 'volumeattachments'],
+  resourceslices: ['resource.k8s.io', 'resourceslices'],
+  podcertificaterequests: ['certificates.k8s.io', 'podcertificaterequests'],
+  pods: ['', 'pods'],
+}
+
+export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
+  const { jsonOf } = options
+  const find = (group: string, plural: string): LiveResource | null => {
+    const live = options.find(group, 'v1', plural)
+    const isFresh = live?.cache.readiness.kind === 'ready' && live.cache.stalenessMs <= MAX_STALENESS_MS
+    return isFresh ? live : null
+  }
+  const parse = (live: LiveResource, object: StoredObject): unknown => {
+    const json = jsonOf(live, object)
+    return json === null ? null : JSON.parse(json.toString('utf8'))
+  }
+  const indexes = new WeakMap<WatchCache, CacheIndex>()
+  const indexOf = (live: LiveResource, valueOf: (object: unknown) => string): CacheIndex => {
+    let index = indexes.get(live.cache)
+    if (index === undefined) {
+      index = new CacheIndex(live.cache, (object) => valueOf(parse(live, object)))
+      indexes.set(live.cache, index)
+    }
+    return index
+  }
+  const named = new WeakMap<StoredObject, ReadonlySet<string>>()
+
+  /** What the pods of a node name, each as `kind/namespace/name`. */
+  async function* namesOf(node: string): AsyncGenerator<ReadonlySet<string>> {
+    const pods = find('', 'pods')
+    if (pods === null) return
+    for (const pod of await indexOf(pods, nodeOf).of(node)) {
+      let names = named.get(pod)
+      if (names === undefined) {
+        if (turns.isOver) await turns.take()
+        named.set(pod, (names = namesOfPod(parse(pods, pod))))
+      }
+      yield names
+    }
+  }
+
+  async function isNamed(node: string, kind: string, namespace: string, name: string): Promise<boolean> {
+    const wanted = nameOf(kind, namespace, name)
+    for await (const names of namesOf(node)) if (names.has(wanted)) return true
+    return false
+  }
+
+  /** The volumes bound to the claims of a node's pods. */
+  async function* volumesOf(node: string): AsyncGenerator<unknown> {
+    const volumes = find('', 'persistentvolumes')
+    if (volumes === null) return
+    const index = indexOf(volumes, claimOf)
+    for await (const names of namesOf(node)) {
+      for (const name of names) {
+        if (!name.startsWith('persistentvolumeclaims/')) continue
+        for (const volume of await index.of(name)) yield parse(volumes, volume)
+      }
+    }
+  }
+
+  return {
+    async isRelated(node, kind, namespace, name) {
+      const naming = NAMING[kind]
+      if (naming !== undefined) {
+        const live = find(...naming)
+        if (live === null || live.served.resource.namespaced !== (namespace !== '')) return false
+        const object = live.cache.snapshot().get(keyOfName(live.served.resource, { namespace, name }))
+        return object !== undefined && nodeOf(parse(live, object)) === node
+      }
+      if ((kind === 'persistentvolumes') !== (namespace === '')) return false
+      if (kind !== 'persistentvolumes' && (await isNamed(node, kind, namespace, name))) return true
+      if (kind !== 'persistentvolumes' && kind !== 'secrets') return false
+      for await (const volume of volumesOf(node)) {
+        if (kind === 'persistentvolumes' && textOf(at(volume, 'metadata', 'name')) === name) return true
+        if (kind === 'secrets' && secretsOfVolume(volume).has(nameOf(kind, namespace, name))) return true
+      }
+      return false
+    },
+  }
+}
+
+/** The objects of a cache by a value that each has. It is made in turns at the first question, and then follows the cache. */
+class CacheIndex {
+  readonly #cache: WatchCache
+  readonly #valueOf: (object: StoredObject) => string
+  readonly #keys = new Map<string, Set<Key>>()
+  readonly #values = new Map<Key, string>()
+  readonly #making = new SingleFlight(() => this.#make())
+  /** The number of resets, and how many of them the index includes. */
+  #resets = 0
+  #made = -1
+
+  constructor(cache: WatchCache, valueOf: (object: StoredObject) => string) {
+    this.#cache = cache
+    this.#valueOf = valueOf
+    cache.listen({
+      onBatch: (batch) => this.#follow(batch),
+      onAdvance() {},
+      onReset: () => void this.#resets++,
+    })
+  }
+
+  async of(value: string): Promise<readonly StoredObject[]> {
+    while (this.#made !== this.#resets) await this.#making.join()
+    const state = this.#cache.snapshot()
+    return [...(this.#keys.get(value) ?? [])].flatMap((key) => state.get(key) ?? [])
+  }
+
+  async #make(): Promise<void> {
+    const resets = this.#resets
+    this.#keys.clear()
+    this.#values.clear()
+    for (const object of this.#cache.snapshot().objects(this.#cache.prefix)) {
+      if (turns.isOver) await turns.take()
+      // Meanwhile an event may have brought a newer one.
+      if (!this.#values.has(object.key)) this.#put(object)
+    }
+    if (this.#resets === resets) this.#made = resets
+  }
+
+  #follow({ events }: CacheBatch): void {
+    for (const { object, previous } of events) {
+      if (object !== null) this.#put(object)
+      else if (previous !== null) this.#set(previous.key, '')
+    }
+  }
+
+  #put(object: StoredObject): void {
+    this.#set(object.key, this.#valueOf(object))
+  }
+
+  /** An object that is gone is remembered while the index is made, so that it does not come back. */
+  #set(key: Key, value: string): void {
+    const before = this.#values.get(key) ?? ''
+    if (value === '' && this.#made === this.#resets) this.#values.delete(key)
+    else this.#values.set(key, value)
+    if (before === value) return
+    const keys = this.#keys.get(before)
+    keys?.delete(key)
+    if (keys?.size === 0) this.#keys.delete(before)
+    if (value === '') return
+    const present = this.#keys.get(value)
+    if (present === undefined) this.#keys.set(value, new Set([key]))
+    else present.add(key)
+  }
+}
+
+function at(value: unknown, ...path: readonly string[]): unknown {
+  return path.reduce(member, value)
+}
+
+function listAt(value: unknown, ...path: readonly string[]): readonly unknown[] {
+  const list = at(value, ...path)
+  return Array.isArray(list) ? list : []
+}
+
+function nodeOf(object: unknown): string {
+  return textOf(at(object, 'spec', 'nodeName'))
+}
+
+function nameOf(kind: string, namespace: string, name: string): string {
+  return `${kind}/${namespace}/${name}`
+}
+
+/** The claim that a volume is bound to, as a pod's names have it; '' for none. */
+function claimOf(volume: unknown): string {
+  const claim = at(volume, 'spec', 'claimRef')
+  const name = textOf(member(claim, 'name'))
+  return name === '' ? '' : nameOf('persistentvolumeclaims', textOf(member(claim, 'namespace')), name)
+}
+
+function namesOfPod(pod: unknown): ReadonlySet<string> {
+  const names = new Set<string>()
+  const namespace = textOf(at(pod, 'metadata', 'namespace'))
+  const add = (kind: NodeRelative, name: unknown): void => {
+    if (typeof name === 'string' && name !== '') names.add(nameOf(kind, namespace, name))
+  }
+  if (at(pod, 'metadata', 'annotations', MIRROR) !== undefined) return names
+  add('serviceaccounts', at(pod, 'spec', 'serviceAccountName'))
+  for (const secret of listAt(pod, 'spec', 'imagePullSecrets')) add('secrets', member(secret, 'name'))
+  for (const containers of ['containers', 'initContainers', 'ephemeralContainers']) {
+    for (const container of listAt(pod, 'spec', containers)) {
+      for (const source of listAt(container, 'envFrom')) {
+        add('secrets', at(source, 'secretRef', 'name'))
+        add('configmaps', at(source, 'configMapRef', 'name'))
+      }
+      for (const variable of listAt(container, 'env')) {
+        add('secrets', at(variable, 'valueFrom', 'secretKeyRef', 'name'))
+        add('configmaps', at(variable, 'valueFrom', 'configMapKeyRef', 'name'))
+      }
+    }
+  }
+  for (const volume of listAt(pod, 'spec', 'volumes')) {
+    add('secrets', at(volume, 'secret', 'secretName'))
+    add('secrets', at(volume, 'azureFile', 'secretName'))
+    add('secrets', at(volume, 'csi', 'nodePublishSecretRef', 'name'))
+    for (const source of SOURCES) add('secrets', at(volume, source, 'secretRef', 'name'))
+    add('configmaps', at(volume, 'configMap', 'name'))
+    for (const source of listAt(volume, 'projected', 'sources')) {
+      add('secrets', at(source, 'secret', 'name'))
+      add('configmaps', at(source, 'configMap', 'name'))
+    }
+    const claim = at(volume, 'persistentVolumeClaim')
+    const isEphemeral = claim === undefined && at(volume, 'ephemeral') !== undefined
+    const made = `${textOf(at(pod, 'metadata', 'name'))}-${textOf(member(volume, 'name'))}`
+    add('persistentvolumeclaims', isEphemeral ? made : member(claim, 'claimName'))
+  }
+  const statuses = listAt(pod, 'status', 'resourceClaimStatuses')
+  for (const claim of listAt(pod, 'spec', 'resourceClaims')) {
+    const existing = member(claim, 'resourceClaimName')
+    const made = statuses.find((status) => member(status, 'name') === member(claim, 'name'))
+    if (existing !== undefined) add('resourceclaims', existing)
+    else if (member(claim, 'resourceClaimTemplateName') !== undefined)
+      add('resourceclaims', member(made, 'resourceClaimName'))
+  }
+  add('resourceclaims', at(pod, 'status', 'extendedResourceClaimStatus', 'resourceClaimName'))
+  return names
+}
+
+/** The kinds of volumes that have a Secret at `secretRef`. */
+const SOURCES = ['cephfs', 'cinder', 'flexVolume', 'rbd', 'scaleIO', 'iscsi', 'storageos'] as const
+/** Their volumes name the namespace, too. */
+const NAMESPACED: ReadonlySet<string> = new Set(['cinder', 'storageos'])
+/** Those that a kubelet uses. The controllers use two others. */
+const CSI_SECRETS = ['nodePublishSecretRef', 'nodeStageSecretRef', 'nodeExpandSecretRef'] as const
+
+function secretsOfVolume(volume: unknown): ReadonlySet<string> {
+  const names = new Set<string>()
+  const spec = member(volume, 'spec')
+  const own = textOf(at(spec, 'claimRef', 'namespace'))
+  const add = (namespace: string, name: unknown): void => {
+    if (typeof name === 'string' && name !== '') names.add(nameOf('secrets', namespace, name))
+  }
+  const azure = member(spec, 'azureFile')
+  add(textOf(member(azure, 'secretNamespace')) || own, member(azure, 'secretName'))
+  for (const source of SOURCES) {
+    const reference = at(spec, source, 'secretRef')
+    // Those of volumes that were made before there was a namespace are in that of the claim.
+    const otherwise = NAMESPACED.has(source) ? '' : own
+    add(textOf(member(reference, 'namespace')) || otherwise, member(reference, 'name'))
+  }
+  for (const one of CSI_SECRETS) {
+    const reference = at(spec, 'csi', one)
+    add(textOf(member(reference, 'namespace')), member(reference, 'name'))
+  }
+  return names
+}
