@@ -43,6 +43,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/^openssl /, { not: "OpenSSL's own, from its manual" }],
   [/^etcdutl /, { not: 'of a newer etcd than is here; test/etcd/restore.test.ts restores with the same flags' }],
   [/^python3 -m http\.server /, { not: "Python's own; test/docs/flags-page.test.ts serves the page" }],
+  [/^bun /, { not: 'no Bun here; npm run test:bun runs the server on it' }],
   [/^npm audit signatures$/, { not: 'asks a registry' }],
   [/^npm (i|install) /, { not: 'asks a registry; test/ops/package.test.ts installs the package' }],
   [/^npx (?!distributary)/, { not: 'asks a registry' }],
