@@ -83,6 +83,7 @@ const CROSS_CUTTING: ReadonlySet<string> = new Set([
   'fuzz',
   'guarantees',
   'integration',
+  'onboarding',
   'ops',
   'reference',
   'security',

@@ -3,6 +3,7 @@ import { benchCommand } from './bench.js'
 import type { Command } from './command.js'
 import { type ConfigCheck, createConfigCheckCommand } from './config-check.js'
 import { consistencyCheckCommand } from './consistency-check.js'
+import { doctorCommand } from './doctor.js'
 import { getCommand } from './get.js'
 import { topCommand } from './top.js'
 import { createVersionCommand } from './version.js'
@@ -15,6 +16,7 @@ export function createCommands(version: () => string, checkConfig: ConfigCheck):
     topCommand,
     benchCommand,
     consistencyCheckCommand,
+    doctorCommand,
     createConfigCheckCommand(checkConfig),
     createVersionCommand(version),
   ]

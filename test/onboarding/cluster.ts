@@ -3,7 +3,7 @@
  * configuration, the reviewer and the certificate of the manifests. Only addresses and folders are this machine's.
  */
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -77,23 +77,39 @@ export interface Installed extends ServerProcess {
   readonly certificates: string
 }
 
-/** Applies the manifests, and runs what their Deployment says. @param apply false: leaves out what the test wants wrong. */
-export async function install(
-  t: Test,
-  cluster: Cluster,
-  isApplied: (object: KubernetesObject) => boolean = () => true,
-): Promise<Installed> {
-  const objects = kustomize(SERVER_FOLDER)
+export interface Installation {
+  /** false: leaves out what the test wants wrong. */
+  readonly isApplied?: (object: KubernetesObject) => boolean
+  /** Made before. Default: by certificate.sh, or those among the objects. */
+  readonly certificates?: string
+  /** Default: those of the manifests. */
+  readonly objects?: readonly KubernetesObject[]
+  readonly namespace?: string
+}
+
+/** Applies the manifests, and runs what their Deployment says. */
+export async function install(t: Test, cluster: Cluster, installation: Installation = {}): Promise<Installed> {
+  const { isApplied = () => true, certificates = temporaryFolder(t), namespace = 'distributary' } = installation
+  const { objects = kustomize(SERVER_FOLDER) } = installation
+  const placed = objects.map((object) => ({ ...object, metadata: { namespace, ...object.metadata } }))
   for (const kind of ['Namespace', '']) {
-    const chosen = objects.filter((object) => (kind === '' || object.kind === kind) && isApplied(object))
-    cluster.kubectl(['apply', '--server-side', '-f', '-'], listOf(chosen))
+    const chosen = placed.filter((object) => (kind === '' || object.kind === kind) && isApplied(object))
+    if (chosen.length > 0) cluster.kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], listOf(chosen))
   }
-  const certificates = temporaryFolder(t)
-  const made = spawnSync(join(root, 'deploy/kubernetes/agents/certificate.sh'), { cwd: certificates, encoding: 'utf8' })
-  if (made.status !== 0) throw new Error(made.stderr)
+  const generated = objects.find(({ kind, type }) => kind === 'Secret' && type === 'kubernetes.io/tls')
+  for (const [name, text] of Object.entries((generated?.['data'] ?? {}) as Record<string, string>)) {
+    writeFileSync(join(certificates, name), Buffer.from(text, 'base64'))
+  }
+  if (!existsSync(join(certificates, 'tls.crt'))) {
+    const made = spawnSync(join(root, 'deploy/kubernetes/agents/certificate.sh'), {
+      cwd: certificates,
+      encoding: 'utf8',
+    })
+    if (made.status !== 0) throw new Error(made.stderr)
+  }
   // What the kubelet mounts.
   const account = temporaryFolder(t)
-  writeFileSync(join(account, 'token'), tokenOf(cluster, 'distributary', 'distributary'))
+  writeFileSync(join(account, 'token'), tokenOf(cluster, namespace, 'distributary'))
   writeFileSync(join(account, 'ca.crt'), readFileSync(cluster.ca))
   const mounted = (text: string): string =>
     text
@@ -101,6 +117,7 @@ export async function install(
       .replaceAll('https://kubernetes.default.svc', cluster.url)
   const addresses = {
     etcdServers: [cluster.etcd.url],
+    passthrough: cluster.url,
     etcdCafile: undefined,
     etcdCertfile: undefined,
     etcdKeyfile: undefined,

@@ -12,7 +12,7 @@ import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
 
-const all = ['manifests', 'kube-state-metrics'] as const
+const all = ['manifests', 'kube-state-metrics', 'doctor'] as const
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({

@@ -1,0 +1,185 @@
+/** `distributary doctor`: whether a cluster and an installation before it fit, as a table of what is wrong and what to do. */
+import { readFileSync } from 'node:fs'
+import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
+import { errorMessage } from '../support/error-message.js'
+import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
+import { connect, connectionFlags } from './connection.js'
+import { checkCertificate, CHECKS, type Finding, type Patient } from './doctor/checks.js'
+import { Party } from './doctor/party.js'
+import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
+import { type Colour, painter } from './style.js'
+
+const { kubeconfig, context, server, 'certificate-authority': authority } = connectionFlags
+
+const doctorFlags = {
+  kubeconfig: { ...kubeconfig, doc: 'Kubeconfig of the API server, as an administrator.' },
+  context,
+  server: {
+    ...server,
+    doc: 'Address of distributary from here. Default: DISTRIBUTARY_SERVER, else https://127.0.0.1:8001.',
+  },
+  'certificate-authority': {
+    ...authority,
+    doc: 'PEM file of the authority of distributary. Default: the ConfigMap that pods of the agent mount, distributary-ca or kube-root-ca.crt.',
+  },
+  'from-pod': {
+    kind: 'string',
+    placeholder: 'NAMESPACE/SERVICEACCOUNT',
+    doc: 'Ask as the pods of this service account do, with a token that the API server issues. Default: as the user of the kubeconfig.',
+  },
+  host: {
+    kind: 'string',
+    placeholder: 'NAME',
+    doc: 'KUBERNETES_SERVICE_HOST of agents. Default: distributary.distributary.svc.',
+  },
+  reviewer: {
+    kind: 'string',
+    placeholder: 'NAMESPACE/SERVICEACCOUNT',
+    doc: 'The service account of distributary. Default: distributary/distributary.',
+  },
+  timeout: { kind: 'duration', min: 1, doc: 'Maximum time from a write to its watch event. Default: 10s.' },
+  output: { kind: 'choice', short: 'o', choices: ['table', 'json'], doc: 'Format of the report. Default: table.' },
+} as const satisfies Flags
+
+type Context = CommandContext<typeof doctorFlags>
+
+export const doctorCommand = defineCommand<typeof doctorFlags>({
+  name: 'doctor',
+  summary: 'check whether agents of a cluster can use a distributary',
+  description:
+    'Asks the API server and distributary the same questions, and says what differs and what to do: versions, certificate, token, the reviewer’s rights, discovery, 200 sampled permissions, sampled lists, and the time from a write to its watch event. It writes and deletes one ConfigMap. Exits with 0 only if nothing is wrong.',
+  positionals: '',
+  flags: doctorFlags,
+  examples: [
+    {
+      doc: 'as the pods of kube-state-metrics',
+      line: 'distributary doctor --kubeconfig admin.conf --server https://10.96.0.7:443 --from-pod monitoring/kube-state-metrics',
+    },
+  ],
+  run: diagnose,
+})
+
+async function diagnose({ flags, environment, out, signal }: Context): Promise<ExitCode> {
+  if (flags.kubeconfig === null) throw new UsageError('--kubeconfig is needed: that of the API server')
+  const agent = accountOf('from-pod', flags['from-pod'])
+  const reviewer = accountOf('reviewer', flags.reviewer) ?? { namespace: 'distributary', name: 'distributary' }
+  const url = flags.server ?? environment['DISTRIBUTARY_SERVER'] ?? 'https://127.0.0.1:8001'
+  const host = flags.host ?? 'distributary.distributary.svc'
+  const admin = await connect({ ...NO_FLAGS, kubeconfig: flags.kubeconfig, context: flags.context }, environment)
+  const opened: { close(): void }[] = [admin]
+  const open = (options: NodeTransportOptions, name: string): Party => {
+    const transport = nodeTransport(options)
+    opened.push(transport)
+    return new Party(transport, name, signal)
+  }
+  try {
+    const cluster = new Party(admin.transport, 'the API server', signal)
+    const token = agent === null ? null : await issueToken(cluster, agent)
+    const { cert, key, impersonate, authorization, credentials, server: apiServer, ...tls } = admin.options
+    // The administrator's certificate would win over the agent's token.
+    const identity =
+      token === null
+        ? compact({ cert, key, impersonate, authorization, credentials })
+        : { authorization: () => `Bearer ${token}` }
+    const there = open({ ...tls, ...identity, server: apiServer }, 'the API server')
+    const file = flags['certificate-authority']
+    const ca = file === null ? await authorityOf(cluster, agent) : readAuthority(file)
+    const here = open({ ...identity, server: url, ca, tlsServerName: host }, 'distributary')
+    const patient: Patient = { cluster, here, there, agent, reviewer, waitMs: flags.timeout ?? 10_000 }
+    const findings: Finding[] = []
+    findings.push({ check: 'certificate', ...(await checkCertificate(url, ca, host)) })
+    for (const [check, examine] of Object.entries(CHECKS))
+      findings.push({ check, ...(await verdictOf(examine, patient)) })
+    if (flags.output === 'json') await out.line(JSON.stringify(findings, null, 2))
+    else await out.write(table(findings, painter(out.hasColour())))
+    return findings.some(({ outcome }) => outcome === 'wrong') ? EXIT.failed : EXIT.done
+  } finally {
+    for (const each of opened) each.close()
+  }
+}
+
+const NO_FLAGS: FlagValues<typeof connectionFlags> = {
+  server: null,
+  token: null,
+  'token-file': null,
+  kubeconfig: null,
+  context: null,
+  'certificate-authority': null,
+  'client-certificate': null,
+  'client-key': null,
+  'tls-server-name': null,
+  'insecure-skip-tls-verify': false,
+  as: null,
+  'as-group': [],
+  'as-uid': null,
+}
+
+function readAuthority(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new CommandError(`--certificate-authority: ${errorMessage(error)}`, undefined, { cause: error })
+  }
+}
+
+/** Without the members that are undefined. */
+function compact<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as never
+}
+
+function accountOf(flag: string, text: string | null): Patient['agent'] {
+  if (text === null) return null
+  const [, namespace, name] = /^([^/]+)\/([^/]+)$/.exec(text) ?? []
+  if (namespace === undefined || name === undefined) throw new UsageError(`--${flag} is NAMESPACE/NAME, not "${text}"`)
+  return { namespace, name }
+}
+
+/** A server that does not answer one question may answer the next. */
+async function verdictOf(
+  examine: (patient: Patient) => Promise<Omit<Finding, 'check'>>,
+  patient: Patient,
+): Promise<Omit<Finding, 'check'>> {
+  try {
+    return await examine(patient)
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error
+    return { outcome: 'wrong', found: error.message, advice: 'see the rows above' }
+  }
+}
+
+/** @throws CommandError when the API server issues none. */
+async function issueToken(cluster: Party, { namespace, name }: NonNullable<Patient['agent']>): Promise<string> {
+  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(name)}/token`
+  const { status, body } = await cluster.post(path, {
+    apiVersion: 'authentication.k8s.io/v1',
+    kind: 'TokenRequest',
+    spec: {},
+  })
+  const token = body.status?.token
+  if (token === undefined) throw new CommandError(`no token for ${namespace}/${name}: ${status} ${body.message ?? ''}`)
+  return token
+}
+
+/** What a pod that was moved trusts. @throws CommandError */
+async function authorityOf(cluster: Party, agent: Patient['agent']): Promise<string> {
+  const namespace = encodeURIComponent(agent?.namespace ?? 'default')
+  for (const name of ['distributary-ca', 'kube-root-ca.crt']) {
+    const { body } = await cluster.ask(`/api/v1/namespaces/${namespace}/configmaps/${name}`)
+    const ca = body.data?.['ca.crt']
+    if (ca !== undefined) return ca
+  }
+  throw new CommandError(`no ConfigMap distributary-ca in ${namespace}: create it, or give --certificate-authority`)
+}
+
+const COLOURS: Readonly<Record<Finding['outcome'], Colour>> = { ok: 'green', wrong: 'red', skipped: 'yellow' }
+
+function table(findings: readonly Finding[], paint: ReturnType<typeof painter>): string {
+  const header = { check: 'CHECK', outcome: 'OUTCOME', found: 'FOUND', advice: 'WHAT TO DO' }
+  const width = (column: keyof Finding): number => Math.max(...[header, ...findings].map((row) => row[column].length))
+  const line = (row: Readonly<Record<keyof Finding, string>>, paintOutcome = (text: string) => text): string => {
+    const outcome = paintOutcome(row.outcome.padEnd(width('outcome')))
+    return `${row.check.padEnd(width('check'))}  ${outcome}  ${row.found.padEnd(width('found'))}  ${row.advice}`.trimEnd()
+  }
+  const lines = findings.map((row) => line(row, (text) => paint(COLOURS[row.outcome], text)))
+  return `${[line(header), ...lines].join('\n')}\n`
+}

@@ -1,0 +1,360 @@
+/**
+ * The checks of `distributary doctor`, each a question to both servers. A check says `wrong` only for what an agent would notice;
+ * what it could not ask, for want of a right or of an option, is `skipped` and says so.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { connect as connectTls } from 'node:tls'
+import type { ApiResource } from '../../client/discovery.js'
+import { resourcePath } from '../../client/resource-path.js'
+import { errorMessage } from '../../support/error-message.js'
+import { JsonLines } from './json-lines.js'
+import type { ListedObject, Party, Reply, Subject } from './party.js'
+
+export interface Finding {
+  readonly check: string
+  readonly outcome: 'ok' | 'wrong' | 'skipped'
+  readonly found: string
+  /** What to do about it; '' when there is nothing. */
+  readonly advice: string
+}
+
+export interface Patient {
+  /** The API server, as the administrator of the kubeconfig. */
+  readonly cluster: Party
+  /** Both, as the agent; without one, as the administrator. */
+  readonly here: Party
+  readonly there: Party
+  readonly agent: { readonly namespace: string; readonly name: string } | null
+  readonly reviewer: { readonly namespace: string; readonly name: string }
+  /** The longest time from a write to its watch event. */
+  readonly waitMs: number
+}
+
+type Verdict = Omit<Finding, 'check'>
+const ok = (found: string): Verdict => ({ outcome: 'ok', found, advice: '' })
+const wrong = (found: string, advice: string): Verdict => ({ outcome: 'wrong', found, advice })
+const skipped = (found: string, advice: string): Verdict => ({ outcome: 'skipped', found, advice })
+
+export const CHECKS: Readonly<Record<string, (patient: Patient) => Promise<Verdict>>> = {
+  version: checkVersion,
+  reviewer: checkReviewer,
+  token: checkToken,
+  discovery: checkDiscovery,
+  permissions: checkPermissions,
+  lists: checkLists,
+  latency: checkLatency,
+}
+
+/** The minor releases whose objects this server knows. */
+const OLDEST_MINOR = 20
+const NEWEST_MINOR = 37
+
+async function checkVersion({ here, there }: Patient): Promise<Verdict> {
+  const [ours, theirs] = await Promise.all([here.ask('/version'), there.ask('/version')])
+  if (theirs.status !== 200) return wrong(`the API server answers ${theirs.status} to /version`, 'check --kubeconfig')
+  if (ours.status !== 200) return wrong(`distributary answers ${ours.status} to /version`, adviceOn(ours.status))
+  const [own = '?', version = '?'] = [ours.body.gitVersion, theirs.body.gitVersion]
+  const minor = Number(/^v1\.(\d+)/.exec(version)?.[1])
+  if (!(minor >= OLDEST_MINOR && minor <= NEWEST_MINOR)) {
+    return wrong(
+      `the API server is ${version}`,
+      `use a distributary that knows it: 1.${OLDEST_MINOR} to 1.${NEWEST_MINOR}`,
+    )
+  }
+  return own === version ? ok(version) : wrong(`${own} here, ${version} there`, 'set --passthrough to this API server')
+}
+
+/** What an agent's connection meets: the authority that its pod trusts, and the name that it calls. */
+export async function checkCertificate(server: string, ca: string, host: string): Promise<Verdict> {
+  const { protocol, hostname, port } = new URL(server)
+  if (protocol === 'http:') return wrong('plain HTTP', 'set --tls-cert-file: agents use https')
+  const fault = await new Promise<NodeJS.ErrnoException | null>((resolve) => {
+    const address = { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? 443 : Number(port) }
+    const socket = connectTls({ ...address, ca, servername: host, timeout: 10_000 }, () => {
+      socket.destroy()
+      resolve(null)
+    })
+    socket.on('timeout', () => socket.destroy(new Error('no answer within 10 s')))
+    socket.on('error', resolve)
+  })
+  if (fault === null) return ok(`valid for ${host}`)
+  if (fault.code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return wrong(`not valid for ${host}`, 'make the certificate again, with certificate.sh --names')
+  }
+  const isUntrusted = /UNABLE_TO|SELF_SIGNED|CERT_/.test(fault.code ?? '')
+  return wrong(
+    errorMessage(fault),
+    isUntrusted
+      ? 'put the authority of the certificate into the ConfigMap distributary-ca'
+      : 'check --server, and the Service',
+  )
+}
+
+async function checkReviewer({ cluster, reviewer }: Patient): Promise<Verdict> {
+  const user = `system:serviceaccount:${reviewer.namespace}:${reviewer.name}`
+  const reply = await decide(cluster, {
+    user,
+    groups: ['system:serviceaccounts', `system:serviceaccounts:${reviewer.namespace}`, 'system:authenticated'],
+    resourceAttributes: { group: 'authentication.k8s.io', resource: 'tokenreviews', verb: 'create' },
+  })
+  if (reply.status >= 300) return skipped(refusalOf(reply), 'use a kubeconfig that may create subjectaccessreviews')
+  return reply.body.status?.allowed === true
+    ? ok(`${user} may review tokens`)
+    : wrong(
+        `${user} may not review tokens`,
+        'bind the ClusterRole system:auth-delegator to it, or name another with --reviewer',
+      )
+}
+
+const SELF_REVIEW = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' }
+
+async function checkToken({ here, there, agent }: Patient): Promise<Verdict> {
+  const path = '/apis/authentication.k8s.io/v1/selfsubjectreviews'
+  const [ours, theirs] = await Promise.all([here.post(path, SELF_REVIEW), there.post(path, SELF_REVIEW)])
+  const who = agent === null ? 'the kubeconfig’s credentials' : 'the token'
+  if (theirs.status >= 300) return wrong(`the API server refuses ${who}: ${refusalOf(theirs)}`, 'check --from-pod')
+  if (ours.status >= 300) return wrong(`distributary refuses ${who}: ${refusalOf(ours)}`, adviceOn(ours.status))
+  const [own, other] = [ours, theirs].map(({ body }) => {
+    const { username = '', groups = [] } = body.status?.userInfo ?? {}
+    return [username, ...groups.toSorted()].join(' ')
+  })
+  return own === other
+    ? ok(theirs.body.status?.userInfo?.username ?? '')
+    : wrong(`${own} here, ${other} there`, 'check the authenticators: the API server’s names must come out')
+}
+
+async function checkDiscovery({ here, there }: Patient): Promise<Verdict> {
+  const [ours, theirs] = (await Promise.all([here.resources(), there.resources()])).map(
+    (all) => new Set(all.map((resource) => nameOf(resource))),
+  ) as [Set<string>, Set<string>]
+  const missing = [...theirs].filter((name) => !ours.has(name))
+  const extra = [...ours].filter((name) => !theirs.has(name))
+  if (missing.length > 0)
+    return wrong(`not here: ${some(missing)}`, 'set --passthrough, so that the API server answers the rest')
+  if (extra.length > 0) return wrong(`only here: ${some(extra)}`, 'check that both read the same etcd')
+  return ok(`${theirs.size} resources`)
+}
+
+const DECISIONS = 200
+const VERBS = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete']
+
+interface Decision {
+  readonly user?: string
+  readonly groups?: readonly string[]
+  readonly resourceAttributes: {
+    readonly group?: string
+    readonly resource: string
+    readonly verb: string
+    readonly namespace?: string
+    readonly name?: string
+  }
+}
+
+/** As the agent for itself; as an administrator, whom everything is allowed, for subjects of bindings. */
+async function checkPermissions(patient: Patient): Promise<Verdict> {
+  const { here, there, agent } = patient
+  const resources = await there.resources()
+  const subjects = agent === null ? await subjectsOf(patient) : [undefined]
+  const namespaces = ['', 'default', 'kube-system', ...(agent === null ? [] : [agent.namespace])]
+  const differing: string[] = []
+  const tally = { allowed: 0 }
+  for (let i = 0; i < DECISIONS; i++) {
+    // Each coordinate moves at a pace of its own: the same sample in each run.
+    const { group, plural } = resources[(i * 17) % resources.length]!
+    const namespace = namespaces[(i * 5) % namespaces.length]!
+    const decision: Decision = {
+      ...subjects[(i * 7) % subjects.length],
+      resourceAttributes: {
+        group,
+        resource: plural,
+        verb: VERBS[(i * 3) % VERBS.length]!,
+        ...(namespace === '' ? {} : { namespace }),
+        ...(i % 4 === 3 ? { name: 'any' } : {}),
+      },
+    }
+    const [ours, theirs] = await Promise.all([decide(here, decision), decide(there, decision)])
+    if (theirs.status >= 300) return skipped(`the API server does not say: ${refusalOf(theirs)}`, 'use --from-pod')
+    if (ours.status >= 300) return wrong(`distributary does not say: ${refusalOf(ours)}`, adviceOn(ours.status))
+    const isAllowed = theirs.body.status?.allowed === true
+    if (isAllowed) tally.allowed++
+    if ((ours.body.status?.allowed === true) !== isAllowed) differing.push(textOf(decision, isAllowed))
+  }
+  if (differing.length === 0) return ok(`${DECISIONS} decisions are the same, ${tally.allowed} of them allow`)
+  return wrong(
+    `${differing.length} of ${DECISIONS} decisions differ: ${some(differing)}`,
+    'set --authorization-mode=RBAC, or Webhook if the API server has other authorizers',
+  )
+}
+
+function textOf(
+  { user, resourceAttributes: { verb, resource, namespace } }: Decision,
+  isAllowedThere: boolean,
+): string {
+  const where = namespace === undefined ? '' : ` in ${namespace}`
+  return `${user === undefined ? '' : `${user} `}${verb} ${resource}${where} (allowed ${isAllowedThere ? 'there' : 'here'})`
+}
+
+async function decide(party: Party, spec: Decision): Promise<Reply> {
+  const kind = spec.user === undefined ? 'SelfSubjectAccessReview' : 'SubjectAccessReview'
+  const path = `/apis/authorization.k8s.io/v1/${kind.toLowerCase()}s`
+  return await party.post(path, { apiVersion: 'authorization.k8s.io/v1', kind, spec })
+}
+
+type Asked = Pick<Decision, 'user' | 'groups'>
+
+async function subjectsOf({ cluster }: Patient): Promise<readonly Asked[]> {
+  const paths = ['clusterrolebindings', 'rolebindings'].map((name) => `/apis/rbac.authorization.k8s.io/v1/${name}`)
+  const lists = await Promise.all(paths.map((path) => cluster.ask(path, { limit: '500' })))
+  const subjects = lists.flatMap(({ body }) => body.items ?? []).flatMap(({ subjects: named = [] }) => named)
+  const all = [...new Map(subjects.map((subject) => [JSON.stringify(subject), askedOf(subject)])).values()]
+  return all.length === 0 ? [{ user: 'nobody', groups: ['system:authenticated'] }] : all
+}
+
+function askedOf({ kind, name, namespace = '' }: Subject): Asked {
+  if (kind === 'Group') return { user: 'member', groups: [name] }
+  if (kind === 'User') return { user: name, groups: ['system:authenticated'] }
+  const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated']
+  return { user: `system:serviceaccount:${namespace}:${name}`, groups }
+}
+
+/** Those that every agent lists, those that are often in another etcd, and those that are often encrypted. */
+const ALWAYS = ['pods', 'nodes', 'services', 'endpointslices', 'configmaps', 'events', 'secrets']
+const LISTS = 20
+const PAGE = '500'
+/** Something may be written between the two lists. */
+const ATTEMPTS = 5
+
+async function checkLists({ here, there, agent }: Patient): Promise<Verdict> {
+  const resources = await there.resources()
+  const pace = Math.max(1, Math.floor(resources.length / LISTS))
+  const sample = resources.filter(({ plural }, i) => ALWAYS.includes(plural) || i % pace === 0)
+  const differing: string[] = []
+  const advice = new Set<string>()
+  let [compared, objects] = [0, 0]
+  for (const resource of sample) {
+    const { differs, count, what } = await compareLists(here, there, resource)
+    if (count !== null) [compared, objects] = [compared + 1, objects + count]
+    if (differs !== null) differing.push(`${nameOf(resource)} ${differs}`)
+    if (what !== undefined) advice.add(what)
+  }
+  if (differing.length > 0) return wrong(some(differing), [...advice].join('; '))
+  const lists = `${compared} lists are equal, with ${objects} objects`
+  if (compared > 0) return ok(lists)
+  return skipped(
+    'no list could be compared',
+    agent === null ? 'use another kubeconfig' : 'use --from-pod with an account that may list',
+  )
+}
+
+interface Compared {
+  /** Null when both answer the same. */
+  readonly differs: string | null
+  /** Null where neither answers with a list. */
+  readonly count: number | null
+  readonly what?: string
+}
+
+async function compareLists(here: Party, there: Party, { group, version, plural }: ApiResource): Promise<Compared> {
+  const path = resourcePath({ group, version, plural })
+  for (let attempt = 1; ; attempt++) {
+    const [ours, theirs] = await Promise.all([here.ask(path, { limit: PAGE }), there.ask(path, { limit: PAGE })])
+    const leaveOut = `leave it to the API server: --resource=-${group === '' ? plural : `${plural}.${group}`}`
+    if (ours.status === 501) return { differs: 'cannot be read here (encrypted?)', count: null, what: leaveOut }
+    if (ours.status === theirs.status && ours.status !== 200) return { differs: null, count: null }
+    if (ours.status !== theirs.status) {
+      if (attempt < ATTEMPTS) continue
+      return {
+        differs: `answers ${ours.status} here, ${theirs.status} there`,
+        count: null,
+        what: adviceOn(ours.status),
+      }
+    }
+    const [own, other] = [textsOf(ours), textsOf(theirs)]
+    const odd = [...other.keys(), ...own.keys()].find((key) => own.get(key) !== other.get(key))
+    if (odd === undefined) return { differs: null, count: other.size }
+    if (attempt < ATTEMPTS) {
+      await delay(200)
+      continue
+    }
+    if (own.size === 0) return { differs: 'is empty here (in another etcd?)', count: 0, what: leaveOut }
+    return { differs: `differs at ${odd}`, count: 0, what: 'run distributary consistency-check' }
+  }
+}
+
+/** The objects by name, as text: members may come in another order. */
+function textsOf({ body }: Reply): ReadonlyMap<string, string> {
+  const nameIn = ({ metadata }: ListedObject): string => `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`
+  return new Map((body.items ?? []).map((object) => [nameIn(object), sorted(object)]))
+}
+
+function sorted(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  )
+}
+
+/** Writes a ConfigMap through the API server, and waits until distributary's watch shows it. */
+async function checkLatency({ cluster, here, agent, waitMs }: Patient): Promise<Verdict> {
+  const namespace = agent?.namespace ?? 'default'
+  const path = resourcePath({ plural: 'configmaps', namespace })
+  const name = `distributary-doctor-${process.pid}-${Date.now().toString(36)}`
+  const stop = new AbortController()
+  const signal = AbortSignal.any([here.signal, stop.signal, AbortSignal.timeout(waitMs + 20_000)])
+  try {
+    const list = await here.ask(path, { limit: '1' })
+    const query = { watch: '1', fieldSelector: `metadata.name=${name}` }
+    const response = await here.transport.send({ path, query, accept: 'application/json', signal })
+    if (response.status === 403) {
+      return skipped(`the agent may not watch configmaps in ${namespace}`, 'use --from-pod with an account that may')
+    }
+    if (list.status !== 200 || response.status !== 200) {
+      return wrong(`distributary answers ${response.status} to a watch`, adviceOn(response.status))
+    }
+    const events = new JsonLines(response.body)
+    const written = await cluster.post(path, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace } })
+    const began = performance.now()
+    if (written.status >= 300) return skipped(refusalOf(written), 'use a kubeconfig that may write configmaps')
+    const seen = await Promise.race([
+      events.until((event) => event.includes(`"${name}"`)),
+      delay(waitMs, false, { signal }).catch(() => false),
+    ])
+    return seen
+      ? ok(`a write is seen after ${Math.max(1, Math.round(performance.now() - began))} ms`)
+      : wrong(
+          `a write is not seen within ${waitMs / 1_000} s`,
+          'check that both use the same etcd, and /readyz?verbose',
+        )
+  } finally {
+    stop.abort()
+    await cluster.delete(`${path}/${name}`).catch(() => undefined)
+  }
+}
+
+const nameOf = ({ group, version, plural }: ApiResource): string =>
+  `${plural}.${version}${group === '' ? '' : `.${group}`}`
+
+function some(names: readonly string[]): string {
+  const shown = names.slice(0, 3).join(', ')
+  return names.length > 3 ? `${shown} and ${names.length - 3} more` : shown
+}
+
+function refusalOf({ status, body }: Reply): string {
+  return body.message === undefined ? String(status) : `${status} ${body.message}`
+}
+
+function adviceOn(status: number): string {
+  switch (status) {
+    case 401:
+      return 'set --authentication-kubeconfig, or --service-account-issuer'
+    case 403:
+      return 'check --authorization-mode: RBAC lets callers read what they may read there'
+    case 404:
+      return 'set --passthrough'
+    case 503:
+      return 'check the reviewer’s rights, and /readyz?verbose'
+    default:
+      return 'see the server’s log'
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * `doctor` as a user runs it: each check where all is well, and where it must say "wrong". A distributary with writes stands where the
+ * API server is, since both answer the questions; `npm run test:onboarding` asks Kubernetes' own.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { EXIT } from '../../src/cli/exit-code.js'
+import type { Finding } from '../../src/cli/doctor/checks.js'
+import { type CertificateAuthority, createAuthority } from '../support/certificates.js'
+import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
+import { EtcdWriter } from '../support/etcd-writer.js'
+import { startServer } from '../support/server-process.js'
+import { runCli } from './support/run-cli.js'
+
+const RBAC = { apiVersion: 'rbac.authorization.k8s.io/v1' }
+const ROLE = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole' }
+const admin = { kind: 'User', name: 'ada', apiGroup: 'rbac.authorization.k8s.io' }
+const reviewer = { kind: 'ServiceAccount', name: 'distributary', namespace: 'distributary' }
+
+const binding = (name: string, subject: object): [string, object] => [
+  `/registry/clusterrolebindings/${name}`,
+  { ...RBAC, kind: 'ClusterRoleBinding', metadata: { name }, roleRef: { ...ROLE, name }, subjects: [subject] },
+]
+
+const role = (name: string, rule: object): [string, object] => [
+  `/registry/clusterroles/${name}`,
+  { ...RBAC, kind: 'ClusterRole', metadata: { name }, rules: [rule] },
+]
+
+const REVIEW = { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] }
+
+function objects(authority: CertificateAuthority): Map<string, object> {
+  const ca = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'distributary-ca', namespace: 'default' } }
+  const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' }, status: { phase: 'Active' } }
+  return new Map<string, object>([
+    ['/registry/namespaces/default', namespace],
+    ['/registry/configmaps/default/distributary-ca', { ...ca, data: { 'ca.crt': readFileSync(authority.ca, 'utf8') } }],
+    role('system:auth-delegator', REVIEW),
+    role('view', { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch'] }),
+    binding('system:auth-delegator', reviewer),
+    binding('view', { kind: 'ServiceAccount', name: 'viewer', namespace: 'default' }),
+    ['/registry/clusterroles/all', { ...RBAC, kind: 'ClusterRole', metadata: { name: 'all' }, rules: EVERYTHING }],
+    binding('all', admin),
+  ])
+}
+
+const EVERYTHING = [
+  { apiGroups: ['*'], resources: ['*'], verbs: ['*'] },
+  { nonResourceURLs: ['*'], verbs: ['*'] },
+]
+
+interface Scene {
+  readonly etcd: EtcdProcess
+  readonly writer: EtcdWriter
+  readonly authority: CertificateAuthority
+  readonly tokens: string
+  readonly kubeconfig: string
+}
+
+/** An etcd, and the server that is the API server here. */
+async function setScene(t: Test): Promise<Scene> {
+  const folder = t.testdir({ 'tokens.csv': 'ada-token,ada,uid-ada\n', 'nobody.csv': 'other,other,uid\n' })
+  const [etcd, authority] = [await startEtcd(t), createAuthority(t)]
+  const writer = new EtcdWriter([etcd])
+  await writer.fill(objects(authority))
+  const tokens = join(folder, 'tokens.csv')
+  const flags = [`--etcd-servers=${etcd.url}`, '--enable-writes', `--token-auth-file=${tokens}`]
+  const there = await startServer(t, { flags: [...flags, '--authorization-mode=RBAC'] })
+  const kubeconfig = join(folder, 'kubeconfig')
+  const config = {
+    clusters: [{ name: 'c', cluster: { server: there.url } }],
+    users: [{ name: 'u', user: { token: 'ada-token' } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  }
+  writeFileSync(kubeconfig, JSON.stringify(config))
+  return { etcd, writer, authority, tokens, kubeconfig }
+}
+
+interface Fault {
+  readonly etcd?: EtcdProcess
+  readonly tokens?: string
+  readonly mode?: string
+  readonly flags?: readonly string[]
+  readonly names?: string
+  readonly signer?: CertificateAuthority
+}
+
+const NAMES = 'DNS:distributary.distributary.svc,IP:127.0.0.1'
+
+/** The rows of a run, by their check, before a distributary that is as it should be apart from the fault. */
+async function diagnose(
+  t: Test,
+  scene: Scene,
+  fault: Fault = {},
+): Promise<{ code: unknown; rows: Map<string, Finding> }> {
+  const { etcd = scene.etcd, tokens = scene.tokens, mode = 'RBAC', flags = [], names = NAMES } = fault
+  const { cert, key } = (fault.signer ?? scene.authority).server(names)
+  const tls = [`--tls-cert-file=${cert}`, `--tls-private-key-file=${key}`, '--secure-port=0', '--port=off']
+  const own = [`--etcd-servers=${etcd.url}`, '--enable-writes', `--token-auth-file=${tokens}`]
+  const here = await startServer(t, { flags: [...own, `--authorization-mode=${mode}`, ...tls, ...flags] })
+  const args = ['--kubeconfig', scene.kubeconfig, '--server', here.secureUrl, '--timeout', '2s', '-o', 'json']
+  const { code, stdout, stderr } = await runCli(t, ['doctor', ...args])
+  await here.kill()
+  if (stdout === '') throw new Error(stderr)
+  return { code, rows: new Map((JSON.parse(stdout) as Finding[]).map((row) => [row.check, row])) }
+}
+
+void t.test('doctor finds nothing wrong where nothing is', async (t) => {
+  const { code, rows } = await diagnose(t, await setScene(t))
+  t.same(
+    [...rows.values()].filter(({ outcome }) => outcome !== 'ok'),
+    [],
+  )
+  t.equal(code, EXIT.done)
+  t.match(rows.get('permissions')?.found, /^200 decisions are the same, [1-9]/)
+  t.match(rows.get('lists')?.found, /with [1-9]\d* objects/)
+})
+
+void t.test('doctor says what is wrong, and what to do', async (t) => {
+  const scene = await setScene(t)
+  const other = await startEtcd(t)
+  const faults: Readonly<Record<string, { fault: Fault; checks: Readonly<Record<string, RegExp>> }>> = {
+    'a certificate for another name': {
+      fault: { names: 'DNS:other,IP:127.0.0.1' },
+      checks: { certificate: /not valid for distributary\.distributary\.svc/ },
+    },
+    'a certificate of an authority that pods do not trust': {
+      fault: { signer: createAuthority(t) },
+      checks: { certificate: /verify|signed|issuer/, version: /does not answer/ },
+    },
+    'callers that are not known': {
+      fault: { tokens: join(scene.tokens, '..', 'nobody.csv') },
+      checks: { version: /answers 401/, token: /refuses the kubeconfig’s credentials: 401/, permissions: /401/ },
+    },
+    'resources that are left out': { fault: { flags: ['--resource=-events'] }, checks: { discovery: /events\.v1/ } },
+    'everybody may read everything': {
+      fault: { mode: 'AlwaysAllow' },
+      checks: { permissions: /of 200 decisions differ: .*allowed here/ },
+    },
+    'another etcd': {
+      fault: { etcd: other },
+      checks: { lists: /empty here|differs at/, latency: /not seen within 2 s/ },
+    },
+  }
+  const rights = objects(scene.authority)
+  await new EtcdWriter([other]).fill(new Map([...rights].filter(([key]) => /clusterrole/.test(key))))
+  for (const [what, { fault, checks }] of Object.entries(faults)) {
+    await t.test(what, async (t) => {
+      const { code, rows } = await diagnose(t, scene, fault)
+      t.equal(code, EXIT.failed)
+      for (const [check, found] of Object.entries(checks)) {
+        const row = rows.get(check)
+        t.match(row, { outcome: 'wrong', found }, check)
+        t.not(row?.advice, '')
+      }
+    })
+  }
+  await t.test('a reviewer without its rights', async (t) => {
+    await scene.writer.commit({ '/registry/clusterrolebindings/system:auth-delegator': null })
+    const { code, rows } = await diagnose(t, scene)
+    t.equal(code, EXIT.failed)
+    t.match(rows.get('reviewer'), { outcome: 'wrong', advice: /system:auth-delegator/ })
+  })
+})
+
+void t.test('doctor refuses what it cannot use', async (t) => {
+  t.match(await runCli(t, ['doctor']), { code: EXIT.usage, stderr: /--kubeconfig is needed/ })
+  const { kubeconfig } = await setScene(t)
+  const of = (...args: string[]) => runCli(t, ['doctor', '--kubeconfig', kubeconfig, ...args])
+  t.match(await of('--from-pod', 'x'), { code: EXIT.usage, stderr: /NAMESPACE\/NAME/ })
+  t.match(await of('--from-pod', 'default/x'), { code: EXIT.failed, stderr: /no token for default\/x/ })
+  const plain = await of('--server', 'http://127.0.0.1:9')
+  t.match(plain, { code: EXIT.failed, stdout: /^CHECK +OUTCOME +FOUND +WHAT TO DO\ncertificate +wrong +plain HTTP/ })
+})
