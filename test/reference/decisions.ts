@@ -264,7 +264,7 @@ function nodeAttributes(random: Random): ResourceAttributes {
   const place = resource === 'leases' ? random.pick(['kube-node-lease', PLACE]) : PLACE
   const selector = (key: string): object => {
     if (random.chance(0.3))
-      return { rawSelector: random.pick([`${key}=${node}`, `${key}!=${node}`, `a=b,${key}==${node}`, `${key}`]) }
+      return { rawSelector: random.pick([`${key}=${node}`, `${key}!=${node}`, `a=b,${key}==${node}`, key]) }
     const operator = random.pick(['In', 'In', 'In', 'NotIn', 'Exists'])
     if (operator === 'Exists') return { requirements: [{ key, operator }] }
     return { requirements: [{ key, operator, values: random.chance(0.1) ? [node, 'other'] : [node] }] }

@@ -83,7 +83,7 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
   }
 
   /** The volumes bound to the claims of a node's pods. */
-  async function* volumesOf(node: string): AsyncGenerator<unknown> {
+  async function* volumesOf(node: string): AsyncGenerator {
     const volumes = find('', 'persistentvolumes')
     if (volumes === null) return
     const index = indexOf(volumes, claimOf)
