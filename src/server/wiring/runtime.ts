@@ -1,6 +1,6 @@
 /**
  * The program that runs the server. Node is what everything is tested on. Bun starts the same package and serves watches,
- * but lacks what docs/limits.md lists, so the log says so, and what cannot work is refused.
+ * but lacks what docs/runtimes.md lists, so the log says so, and what cannot work is refused.
  */
 import type { Config } from '../config/load.js'
 import { ConfigError } from '../config/config-error.js'
@@ -14,5 +14,5 @@ export function checkRuntime(config: Pick<Config, 'workers'>, logger: Logger, bu
       `--workers=${config.workers} needs Node: Bun ${bun} gives a worker no socket to its primary`,
     ])
   }
-  logger.warn({ bun }, 'Bun is an experimental runtime: docs/limits.md says what it lacks')
+  logger.warn({ bun }, 'Bun is an experimental runtime: docs/runtimes.md says what it lacks')
 }

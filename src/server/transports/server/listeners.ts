@@ -87,11 +87,12 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   )
   const http2 = createHttp2Server(http2Options(limits), asHttp2Handler(handler))
   const sessions = followSessions(http2, limits, drain)
-  const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
-  http1.removeAllListeners('connection')
   const sockets = new Set<Socket>()
+  const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
+  if (canSniff) http1.removeAllListeners('connection')
   http1.on('connection', (socket: Socket) => {
     follow(socket, sockets)
+    if (!canSniff) return
     sniff(socket, (isHttp2) => {
       if (!isHttp2) return accept.call(http1, socket)
       // An HTTP/1.1 client may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
@@ -179,6 +180,12 @@ function asHttp2Handler(
 ): (request: Http2ServerRequest, response: Http2ServerResponse) => void {
   return handler as unknown as (request: Http2ServerRequest, response: Http2ServerResponse) => void
 }
+
+/**
+ * Bun shows nobody the first bytes, so a sniffer would wait for them until its deadline, and then end a watch that was silent
+ * for so long. There the port speaks HTTP/1.1 only.
+ */
+const canSniff = process.versions['bun'] === undefined
 
 /** Calls back once the first bytes tell which protocol the client speaks; never for a client that stays silent. */
 function sniff(socket: Socket, then: (isHttp2: boolean) => void): void {
