@@ -19,6 +19,9 @@ const tables = JSON.parse(
   readFileSync(new URL('../../../test/data/kube-apiserver-1.20/tables.json', import.meta.url), 'utf8'),
 ) as readonly RealTable[]
 
+/** A column that 1.37 no longer has. */
+const DROPPED = '/api/v1/serviceaccounts Secrets'
+
 overEveryUpstream(
   t,
   'a real API server’s own data',
@@ -82,10 +85,10 @@ overEveryUpstream(
         t.equal(code, 200, path)
         const definitions = json['columnDefinitions'] as { name: string }[]
         const names = definitions.map(({ name }) => name)
-        const kept = names.filter((name) => columns.some(([wanted]) => wanted === name))
+        const wanted = columns.map(([name]) => name).filter((name) => `${path} ${name}` !== DROPPED)
         t.same(
-          kept,
-          columns.map(([name]) => name),
+          names.filter((name) => wanted.includes(name)),
+          wanted,
           path,
         )
         const nameAt = names.indexOf('Name')
