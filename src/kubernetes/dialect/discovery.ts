@@ -32,11 +32,11 @@ const CREATE_ONLY = ['create']
 const SUBRESOURCE_VERBS = { read: ['get'], write: ['get', 'patch', 'update'] } as const
 
 /**
- * Clients compare their own version with this one (kubectl warns when the minors are more than one apart) and derive
- * features from it. The dialect was checked against 1.32; the build part names this project.
+ * The release whose schema and defaults this server has. Clients compare their own version with it (kubectl warns when the minors are
+ * more than one apart) and derive features from it. The build part names this project.
  */
-const MAJOR = '1'
-const MINOR = '32'
+export const KUBERNETES_RELEASE = '1.37.2'
+const [MAJOR, MINOR] = KUBERNETES_RELEASE.split('.')
 
 export interface Review {
   readonly group: string
@@ -390,7 +390,7 @@ function versionInfo(productVersion: string | undefined): object {
   return {
     major: MAJOR,
     minor: MINOR,
-    gitVersion: `v${MAJOR}.${MINOR}.0+distributary${productVersion === undefined ? '' : `.${productVersion}`}`,
+    gitVersion: `v${KUBERNETES_RELEASE}+distributary${productVersion === undefined ? '' : `.${productVersion}`}`,
     gitCommit: '',
     gitTreeState: 'clean',
     buildDate: '1970-01-01T00:00:00Z',

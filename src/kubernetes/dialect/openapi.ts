@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto'
 
 import { exactText } from '../codec/exact-json.js'
 import { apiVersion } from '../../engine/model/resource.js'
-import { documentOf, type Document, groupsOf } from './discovery.js'
+import { documentOf, type Document, groupsOf, KUBERNETES_RELEASE } from './discovery.js'
 import { openApiV2, type V3Part } from './openapi-v2.js'
 import { v2Protobuf } from './openapi-v2-protobuf.js'
 import { v3Protobuf } from './openapi-v3-protobuf.js'
@@ -37,7 +37,7 @@ export interface OpenApiForm {
   readonly encoding: 'json' | 'protobuf'
 }
 
-const INFO = { title: 'distributary', version: 'v1.32.0' }
+const INFO = { title: 'distributary', version: `v${KUBERNETES_RELEASE}` }
 
 export class OpenApi {
   readonly #registry: ResourceRegistry

@@ -1,9 +1,17 @@
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
-import { compareVersions, Discovery, type Document } from '../../../src/kubernetes/dialect/discovery.js'
+import {
+  compareVersions,
+  Discovery,
+  type Document,
+  KUBERNETES_RELEASE,
+} from '../../../src/kubernetes/dialect/discovery.js'
 import { ResourceRegistry, servedResource } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import type { Resource } from '../../../src/engine/model/resource.js'
+
+const SCHEMA_MODULES = '../../../../test/kubernetes/codec/protobuf/kubernetes-types/go.mod'
 
 function custom(group: string, version: string, plural = 'caches'): ReturnType<typeof servedResource> {
   const resource: Resource = {
@@ -180,7 +188,9 @@ void t.test('versions are ordered by Kubernetes’ preference', async (t) => {
 void t.test('/version satisfies kubectl, and names this server', async (t) => {
   t.match(json(start({ productVersion: '0.1.0' }).discovery.version()), {
     major: '1',
-    minor: '32',
-    gitVersion: 'v1.32.0+distributary.0.1.0',
+    minor: '37',
+    gitVersion: 'v1.37.2+distributary.0.1.0',
   })
+  const modules = readFileSync(new URL(SCHEMA_MODULES, import.meta.url), 'utf8')
+  t.match(modules, `k8s.io/api v0.${KUBERNETES_RELEASE.slice(2)}\n`, 'the schema is generated from this release')
 })
