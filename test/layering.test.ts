@@ -79,6 +79,7 @@ const CROSS_CUTTING: ReadonlySet<string> = new Set([
   'data',
   'docs',
   'etcd',
+  'edge',
   'fault',
   'fuzz',
   'guarantees',

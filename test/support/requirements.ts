@@ -56,6 +56,18 @@ export const requirements: readonly Requirement[] = [
     usedBy: ['test/support/chromium.ts'],
     isThere: () => runs('chromium', '--version'),
   },
+  {
+    what: 'nginx',
+    package: 'nginx',
+    usedBy: ['test/support/http-cache.ts'],
+    isThere: () => runs('nginx', '-v'),
+  },
+  {
+    what: 'varnishd',
+    package: 'varnish',
+    usedBy: ['test/support/http-cache.ts'],
+    isThere: () => runs('varnishd', '-V'),
+  },
   { what: 'a C compiler', package: 'gcc', usedBy: COMPILER, isThere: () => runs('cc', '--version') },
   {
     what: "the C library's headers",

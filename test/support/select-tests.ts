@@ -12,6 +12,7 @@ const ONLY_BY_NAME = join('test', 'etcd') + sep
 const SYSTEM = [
   'test/bench',
   'test/docs/commands-of-pages.test.ts',
+  'test/edge',
   'test/fault',
   'test/fleet/nats.test.ts',
   'test/fleet/workers.test.ts',

@@ -24,6 +24,8 @@ type Poll = Omit<ReadRequest<WatchParameters>, 'encoder'> & { readonly encoder: 
 /** Names the history on lists, polls and refusals. */
 export const HISTORY_HEADER = 'x-distributary-history'
 
+const NGINX_EXPIRES = 'x-accel-expires'
+
 /** Proxies give up on a silent answer after a minute. */
 const MAX_WAIT_SECONDS = 50
 
@@ -49,6 +51,8 @@ export async function handlePoll(context: ApiContext, request: Poll, waitMs: num
   context.memory.admit()
   const { history } = cache
   exchange.headers[HISTORY_HEADER] = history
+  const isForCaches = context.publicCachingOf(live.served.resource) !== null
+  if (isForCaches) shareRefusals(exchange)
   const asked = parameter(exchange.query, 'history') ?? ''
   if (asked !== history) throw new ExpiredError(`history ${JSON.stringify(asked.slice(0, 64))} is not the present one`)
   const polled = await follow(context, request, after, waitMs)
@@ -61,10 +65,23 @@ export async function handlePoll(context: ApiContext, request: Poll, waitMs: num
   const revision = polled.revision ?? String(after)
   const isEmpty = polled.events.length === 0
   if (isEmpty && after > cache.revision) throw new TooLargeResourceVersionError(after, cache.revision)
+  delete exchange.headers[NGINX_EXPIRES]
   const vary = `Accept${caching === null && caller.rights !== '' ? ', Authorization' : ''}`
   const seconds = caching === null ? 0 : isEmpty ? 1 : Math.max(1, caching.maxAgeSeconds + caching.staleSeconds)
   const headers = caching === null ? { vary } : { vary, 'cache-control': `public, max-age=${seconds}` }
   exchange.send(200, 'application/json', documentOf(polled, revision, history), headers)
+}
+
+/**
+ * nginx lets requests that wait for an answer which it may not keep go on one by one, two a second. A refusal is the same for all of them,
+ * so they share it for a second. The header has to come before Cache-Control, and no other cache knows it.
+ */
+function shareRefusals({ headers }: ReadRequest<unknown>['exchange']): void {
+  const kept = headers['cache-control']
+  if (String(kept).includes('no-store')) return
+  delete headers['cache-control']
+  headers[NGINX_EXPIRES] = '1'
+  headers['cache-control'] = kept
 }
 
 /** Waits for events until the time is over. @throws StatusError that ended the watch. */

@@ -1,0 +1,38 @@
+# Varnish as an edge cache: it answers any number of equal lists and long polls from one request to distributary.
+#   varnishd -a 127.0.0.1:8080 -f /etc/distributary/varnish.vcl -s malloc,256m
+# docs/plain-prefixes.md says what makes a resource public; everything else goes through as it is.
+vcl 4.1;
+
+backend default {
+  .host = "127.0.0.1";
+  .port = "8001";
+  # Longer than `wait`, which is at most 50 s.
+  .first_byte_timeout = 60s;
+  .between_bytes_timeout = 60s;
+}
+
+sub vcl_recv {
+  # A stream has no end.
+  if (req.url ~ "[?&]watch=" && req.url !~ "[?&]wait=") {
+    return (pipe);
+  }
+  # Who sends a credential is answered alone.
+  if ((req.method != "GET" && req.method != "HEAD") || req.http.Authorization || req.url ~ "[?&]ticket=") {
+    return (pass);
+  }
+  return (hash);
+}
+
+sub vcl_backend_response {
+  # What is old must not be answered once more: a poll would see the same events again, or none at once.
+  if (bereq.url ~ "[?&]wait=") {
+    set beresp.grace = 0s;
+    set beresp.keep = 0s;
+  }
+  # For a second the next requests do not wait for each other. By default it would be two minutes.
+  if (beresp.http.Cache-Control ~ "(?i)no-cache|no-store|private") {
+    set beresp.uncacheable = true;
+    set beresp.ttl = 1s;
+    return (deliver);
+  }
+}
