@@ -33,7 +33,12 @@ export const ISSUER = 'https://kubernetes.default.svc'
  *
  * @param t used only for teardown.
  */
-export async function startApiServer(t: Test, etcdUrl: string, program: string): Promise<ApiServer> {
+export async function startApiServer(
+  t: Test,
+  etcdUrl: string,
+  program: string,
+  flags: readonly string[] = [],
+): Promise<ApiServer> {
   const folder = mkdtempSync(join(tmpdir(), 'reference-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const [tokenFile, key] = [join(folder, 'tokens.csv'), join(folder, 'service-accounts.pem')]
@@ -60,6 +65,7 @@ export async function startApiServer(t: Test, etcdUrl: string, program: string):
     '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
     // A run compacts explicitly; a recording keeps the whole history.
     '--etcd-compaction-interval=0',
+    ...flags,
   ])
   const server = serverAt('theirs', `https://127.0.0.1:${port}`, ADMIN)
   await until(

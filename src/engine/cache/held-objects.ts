@@ -2,12 +2,12 @@
  * The contents of a cache by key: an object that can be served, or a marker for a value that cannot. A new state is
  * built beside the current one and replaces it in one step.
  */
-import { type Key, type KeyValue, keyToText } from '../model/event.js'
+import { inOwnMemory, type Key, type KeyValue, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { type Ingest, type StoredObject, isUnservable } from '../model/stored-object.js'
 import type { Logger } from '../../support/log.js'
 import type { Scratch } from '../../support/scratch.js'
-import { Store } from './store.js'
+import { type Snapshot, Store } from './store.js'
 import { ValueSlabs } from './value-slabs.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
@@ -38,7 +38,9 @@ export class HeldObjects {
   readonly store = new Store()
   readonly #unservable = new Map<Key, Revision>()
   /** Keys of values because of which nothing of the resource is served. */
-  readonly #encrypted = new Set<Key>()
+  readonly #encrypted = new Map<Key, string>()
+  /** Values that no key opens, as they are stored, with the names of their keys: they may be opened later. */
+  readonly #sealed = new Map<Key, { readonly keyValue: KeyValue; readonly encryptionKey: string }>()
   readonly #unreadable = new Map<Key, string>()
   readonly #slabs = new ValueSlabs()
   readonly #current = (key: Key): StoredObject | undefined => this.store.get(key)
@@ -50,12 +52,44 @@ export class HeldObjects {
     return this.#unservable
   }
 
+  /** The number of encrypted values by the name of their key. */
+  get encrypted(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>()
+    const names = [...this.#encrypted.values(), ...[...this.#sealed.values()].map((one) => one.encryptionKey)]
+    for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1)
+    return counts
+  }
+
   get encryptedCount(): number {
-    return this.#encrypted.size
+    return this.#encrypted.size + this.#sealed.size
+  }
+
+  /** Values that no key opens, as they are stored. */
+  get sealedValues(): readonly KeyValue[] {
+    return [...this.#sealed.values()].map(({ keyValue }) => keyValue)
+  }
+
+  /** Why no key opens the value of a key; undefined when there is no such value. */
+  sealedReason(key: Key): string | undefined {
+    return this.#sealed.get(key)?.keyValue.sealed
+  }
+
+  snapshot(revision: Revision, history = ''): Snapshot {
+    const unservable = this.#unservable.size - this.#sealed.size
+    if (this.#sealed.size === 0) return this.store.snapshot(revision, unservable, history)
+    const sealed = new Map(this.sealedValues.map((keyValue) => [keyValue.key, keyValue.sealed ?? '']))
+    return this.store.snapshot(revision, unservable, history, sealed)
   }
 
   /** Why nothing of the resource can be served; null if it can. */
   get withheldReason(): string | null {
+    for (const [key, { keyValue, encryptionKey }] of this.#sealed)
+      return `${keyToText(key)} cannot be decrypted (its key is ${encryptionKey}): ${keyValue.sealed}`
+    return this.unreadableReason
+  }
+
+  /** Why not even a part of it can be served; null when parts without sealed values can. */
+  get unreadableReason(): string | null {
     if (this.#encrypted.size > 0) return ENCRYPTED
     for (const reason of this.#unreadable.values()) return `one of its values cannot be read here: ${reason}`
     return null
@@ -84,7 +118,9 @@ export class HeldObjects {
     this.#unservable.set(key, keyValue.modRevision)
     this.#replace(key, null)
     this.#admit(key)
-    if (object.withholds === 'encrypted') this.#encrypted.add(key)
+    const { encryptionKey = '' } = object
+    if (object.withholds === 'encrypted') this.#encrypted.set(key, encryptionKey)
+    else if (object.withholds === 'sealed') this.#sealed.set(key, { keyValue: inOwnMemory(keyValue), encryptionKey })
     else this.ingester.tellUnservable(key, object.unservable)
     if (object.withholds === 'unreadable') this.#unreadable.set(key, object.unservable)
     return null
@@ -105,6 +141,7 @@ export class HeldObjects {
 
   #admit(key: Key): void {
     if (this.#encrypted.size > 0) this.#encrypted.delete(key)
+    if (this.#sealed.size > 0) this.#sealed.delete(key)
     if (this.#unreadable.size > 0) this.#unreadable.delete(key)
   }
 

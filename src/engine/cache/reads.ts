@@ -7,7 +7,13 @@ import { LRUCache } from 'lru-cache'
 import type { Key } from '../model/event.js'
 import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'
-import { ExpiredError, NotImplementedError, TimeoutError, TooLargeResourceVersionError } from '../model/status.js'
+import {
+  ExpiredError,
+  NotImplementedError,
+  StorageReadError,
+  TimeoutError,
+  TooLargeResourceVersionError,
+} from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { turns } from '../../support/turns.js'
 import { HeldObjects, type Ingester } from './held-objects.js'
@@ -151,6 +157,19 @@ export abstract class CacheReads {
     return read
   }
 
+  /** @throws StorageReadError when the object is there and no key opens it: it must not be taken for one that is not. */
+  assertOpen(key: Key): void {
+    const reason = this.held.sealedReason(key)
+    if (reason !== undefined) throw StorageReadError.ofObject(key, reason)
+  }
+
+  /** @throws StorageReadError when no key opens a value under the prefix: a list without it would be a lie. */
+  assertListOpen({ sealed }: Snapshot, prefix: Key): void {
+    if (sealed.size === 0) return
+    const listed = new Map([...sealed].filter(([key]) => key.startsWith(prefix)))
+    if (listed.size > 0) throw StorageReadError.ofList(this.name, listed)
+  }
+
   /** Keeps a snapshot for the remaining pages of a list. */
   keep(snapshot: Snapshot): void {
     this.#kept.set(snapshot.revision, snapshot)
@@ -202,6 +221,8 @@ export abstract class CacheReads {
     if (held !== undefined && held.modRevision === keyValue.modRevision) return held
     const state = new HeldObjects(this.ingester)
     const object = state.put(keyValue)
+    const sealed = state.sealedReason(key)
+    if (sealed !== undefined) throw StorageReadError.ofObject(key, sealed)
     this.#assertWhole(state)
     return object ?? undefined
   }
@@ -231,12 +252,12 @@ export abstract class CacheReads {
       else state.put(keyValue)
     }
     this.#assertWhole(state)
-    return state.store.snapshot(revision, state.unservable.size, isHeld ? history : newHistory())
+    return state.snapshot(revision, isHeld ? history : newHistory())
   }
 
   /** A list that omits an unreadable value would be wrong, and so would a 404 for one. @throws NotImplementedError */
-  #assertWhole({ withheldReason }: HeldObjects): void {
-    if (withheldReason !== null) throw new NotImplementedError(`${this.name} cannot be served: ${withheldReason}`)
+  #assertWhole({ unreadableReason }: HeldObjects): void {
+    if (unreadableReason !== null) throw new NotImplementedError(`${this.name} cannot be served: ${unreadableReason}`)
   }
 
   async #fromSource<R>(answer: Promise<R>): Promise<R> {

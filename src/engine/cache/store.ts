@@ -18,6 +18,8 @@ const KEYS_PER_YIELD = 256
  */
 export type ProtobufKinds = ReadonlyMap<string, number>
 
+const NONE_SEALED: ReadonlyMap<Key, string> = new Map()
+
 function protobufKind(object: StoredObject): string {
   return `${object.apiVersion} ${object.kind}`
 }
@@ -34,6 +36,8 @@ export class Snapshot implements ObjectState {
     readonly protobufKinds: ProtobufKinds,
     /** The name of the history to which the revision belongs; '' for a state that is only used for comparison. */
     readonly history: string,
+    /** The keys whose values no key opens, which are not among the objects, with the reason of each. */
+    readonly sealed: ReadonlyMap<Key, string>,
   ) {
     this.#tree = tree
   }
@@ -111,8 +115,8 @@ export class Store {
     this.#tree.delete(key)
   }
 
-  snapshot(revision: Revision, unservableCount: number, history = ''): Snapshot {
-    return new Snapshot(revision, this.#tree.clone(), unservableCount, new Map(this.#protobufKinds), history)
+  snapshot(revision: Revision, unservableCount: number, history = '', sealed = NONE_SEALED): Snapshot {
+    return new Snapshot(revision, this.#tree.clone(), unservableCount, new Map(this.#protobufKinds), history, sealed)
   }
 
   #uncount(key: Key): void {

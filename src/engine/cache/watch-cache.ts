@@ -11,7 +11,13 @@ import type { FreshnessSource } from '../model/freshness-source.js'
 import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
 import { nextRevision, type Revision, ZERO_REVISION } from '../model/revision.js'
 import type { WatchCacheMetrics } from '../model/stage-metrics.js'
-import { ExpiredError, NotImplementedError, TooManyRequestsError } from '../model/status.js'
+import {
+  ExpiredError,
+  NotImplementedError,
+  type StatusError,
+  StorageReadError,
+  TooManyRequestsError,
+} from '../model/status.js'
 import { type Ingest, type StoredObject, isUnservable } from '../model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -37,7 +43,7 @@ export interface CacheListener {
   /** The state is the present for the first time: until then it may be a past one that the source catches up from. */
   onReady?(): void
   /** Called when later events cannot be read: nothing is reported until a reset. */
-  onUnreadable?(error: NotImplementedError): void
+  onUnreadable?(error: StatusError): void
 }
 
 export type Readiness =
@@ -159,9 +165,14 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     if (this.trustsProgress && this.#readiness.kind === 'ready') this.source.requestProgress()
   }
 
-  /** The number of values encrypted at rest. While there is one, nothing of the resource is served. */
-  get encryptedCount(): number {
-    return this.held.encryptedCount
+  /** The number of values encrypted at rest that cannot be read, by the name of their key. */
+  get encrypted(): ReadonlyMap<string, number> {
+    return this.held.encrypted
+  }
+
+  /** Values that no key opens, as they are stored. */
+  get sealedValues(): readonly KeyValue[] {
+    return this.held.sealedValues
   }
 
   get unservableCount(): number {
@@ -199,10 +210,17 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#age.reported
   }
 
-  /** @throws TooManyRequestsError before the first state; NotImplementedError when it can never be listed. */
-  assertReadable(): void {
+  /**
+   * @param isWhole false: for a list or a get, which `assertOpen` judges by the part that it reads.
+   * @throws TooManyRequestsError before the first state, and while a value is sealed; NotImplementedError when it can never be
+   * listed.
+   */
+  assertReadable(isWhole = true): void {
     const { readiness } = this
     if (readiness.kind === 'ready') return
+    const isReadable = this.#readiness.kind === 'ready' && this.held.unreadableReason === null
+    if (isReadable && !isWhole) return
+    if (isReadable) throw this.#whileSealed()
     if (readiness.kind === 'refused')
       throw new NotImplementedError(`${this.name} cannot be served: ${readiness.reason}`)
     const waitedSeconds = (this.#options.clock.monotonic() - this.#pendingSinceMs) / 1000
@@ -210,6 +228,22 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     const { disconnectedReason } = this
     const why = disconnectedReason === null ? '' : `: ${disconnectedReason}`
     throw new TooManyRequestsError(`${this.name}: storage is (re)initializing${why}`, retryAfter)
+  }
+
+  #whileSealed(): TooManyRequestsError {
+    const { message } = StorageReadError.ofList(this.name, this.snapshot().sealed)
+    return new TooManyRequestsError(`storage is (re)initializing: failed to list <unspecified>: ${message}`, 1)
+  }
+
+  /** Takes values that can be opened now. Those that were written or deleted since they were sealed are left out. */
+  reveal(keyValues: readonly KeyValue[]): void {
+    const sealed = new Map(this.sealedValues.map(({ key, modRevision }) => [key, modRevision]))
+    const current = keyValues.filter(({ key, modRevision }) => sealed.get(key) === modRevision)
+    if (current.length === 0) return
+    for (const keyValue of current) this.held.put(keyValue)
+    this.#reset(this.#revision, false)
+    this.#tellReadable()
+    this.#advanced()
   }
 
   // FeedSink
@@ -308,7 +342,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   /** The state at `revision`; the same object until something changes. */
   snapshot(): Snapshot {
-    this.#snapshot ??= this.held.store.snapshot(this.#revision, this.unservableCount, this.#history)
+    this.#snapshot ??= this.held.snapshot(this.#revision, this.#history)
     return this.#snapshot
   }
 
@@ -414,9 +448,12 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #appendUnread(batch: CacheBatch, wasWhole: boolean): void {
     if (wasWhole) this.#tellWithheld()
     this.#reset(batch.revision, false)
-    if (this.held.withheldReason === null) {
-      this.#options.logger.info({ resource: this.name }, 'resource can be read again')
-    }
+    this.#tellReadable()
+  }
+
+  #tellReadable(): void {
+    if (this.held.withheldReason !== null) return
+    this.#options.logger.info({ resource: this.name }, 'resource can be read again')
   }
 
   /** Restarts history after `revision`. */
@@ -450,7 +487,11 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
       { resource: this.name, ...(values > 0 ? { values } : {}) },
       `resource cannot be served: ${withheldReason}`,
     )
-    const error = new NotImplementedError(`${this.name} cannot be served: ${withheldReason}`)
+    const { sealed } = this.held.snapshot(this.#revision)
+    const error =
+      sealed.size > 0
+        ? StorageReadError.ofList(this.name, sealed)
+        : new NotImplementedError(`${this.name} cannot be served: ${withheldReason}`)
     for (const listener of this.#listeners) listener.onUnreadable?.(error)
   }
 
@@ -466,7 +507,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #coalesce(state: HeldObjects, revision: Revision): void {
     const after = this.#revision
     const receivedAtMs = this.#options.clock.monotonic()
-    const target = state.store.snapshot(revision, state.unservable.size)
+    const target = state.snapshot(revision)
     const batches = differenceBatches(this.snapshot(), target, this.prefix, receivedAtMs)
     this.held = state
     this.#gaps.add({ after, until: revision }, this.#ring.floorRevision)

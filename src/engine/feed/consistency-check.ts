@@ -163,8 +163,8 @@ export class ConsistencyCheck {
 
   async #compareValues(comparison: Comparison, revision: Revision | null, signal: AbortSignal): Promise<void> {
     const { upstream, cache, clock, pageTimeoutMs } = this.#options
-    const comparable = (theirs: KeyValue): Buffer | null =>
-      cache.comparable === undefined ? theirs.value : cache.comparable(theirs)
+    const comparable = async (theirs: KeyValue): Promise<Buffer | null> =>
+      cache.comparable === undefined ? theirs.value : await cache.comparable(theirs)
     const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
     for (const { key, modRevision, value } of comparison.sample) {
       const theirs = await withDeadline(clock, pageTimeoutMs, signal, late, (inner) =>
@@ -172,7 +172,7 @@ export class ConsistencyCheck {
       )
       // This key was written or deleted after the state was taken, before the present was read.
       if (revision === null && theirs?.modRevision !== modRevision) continue
-      if (theirs === null || comparable(theirs)?.equals(value) !== true) {
+      if (theirs === null || (await comparable(theirs))?.equals(value) !== true) {
         comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })
       }
     }

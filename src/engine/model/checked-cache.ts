@@ -22,5 +22,5 @@ export interface CheckedCache {
    * Returns the bytes that the cache would hold for one of etcd's values; null if it would hold none. Default: the
    * value itself.
    */
-  comparable?(keyValue: KeyValue): Buffer | null
+  comparable?(keyValue: KeyValue): Buffer | null | Promise<Buffer | null>
 }

@@ -2,6 +2,7 @@
  * Errors as Kubernetes names them: one class per thing a client does next. Before the headers are sent an error is an
  * HTTP reply; afterwards it is an ERROR event with the same Status object.
  */
+import { type Key, keyToText } from './event.js'
 import type { Revision } from './revision.js'
 
 export interface StatusCause {
@@ -259,6 +260,45 @@ export class NotImplementedError extends StatusError {
   override readonly name = 'NotImplementedError'
   readonly code = 501
   readonly reason = 'NotImplemented'
+}
+
+/** The most causes of a list that cannot be read. */
+const MAX_READ_CAUSES = 100
+
+/** A stored value that no key opens: 500 in the API server as well, in the same words, and no bug of ours. */
+export class StorageReadError extends StatusError {
+  override readonly name = 'StorageReadError'
+  readonly code = 500
+
+  private constructor(
+    readonly reason: 'StorageReadError' | 'InternalError',
+    message: string,
+    details: StatusDetails,
+  ) {
+    super(message, { details })
+  }
+
+  /** @param resource as in logs: `deployments.apps`. @param sealed the reason of each key. */
+  static ofList(resource: string, sealed: ReadonlyMap<Key, string>): StorageReadError {
+    const causes = [...sealed].slice(0, MAX_READ_CAUSES).map(([key, reason]) => {
+      const field = keyToText(key)
+      return { reason: 'UnexpectedServerResponse', message: corruptObject(field, reason), field }
+    })
+    const others = sealed.size === 1 ? '' : ` (and ${sealed.size - 1} more)`
+    const [kind = '', ...group] = resource.split('.')
+    const details = { name: 'list', ...(group.length === 0 ? {} : { group: group.join('.') }), kind, causes }
+    const message = `failed to read one or more ${resource} from the storage: ${causes[0]?.message ?? ''}${others}`
+    return new StorageReadError('StorageReadError', message, details)
+  }
+
+  static ofObject(key: Key, reason: string): StorageReadError {
+    const message = corruptObject(keyToText(key), reason)
+    return new StorageReadError('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] })
+  }
+}
+
+function corruptObject(key: string, reason: string): string {
+  return `StorageError: corrupt object, Code: 7, Key: ${key}, ResourceVersion: 0, AdditionalErrorMsg: data from the storage is not transformable revision=0: ${reason}`
 }
 
 /** One object cannot be shown in the requested version or form; the API server itself may be able to. */

@@ -83,9 +83,12 @@ export interface Unservable {
   readonly unservable: string
   /**
    * Set for a Kubernetes object: a list without it would look complete, and a watch would report it deleted, so nothing
-   * of the resource is served while it exists. `encrypted`: only the API server has the key.
+   * of the resource is served while it exists. `encrypted`: only the API server has the key. `sealed`: the key is
+   * missing here.
    */
-  readonly withholds?: 'encrypted' | 'unreadable'
+  readonly withholds?: 'encrypted' | 'sealed' | 'unreadable'
+  /** The name of the key of an encrypted value, with its provider: `aescbc:v1:key1`. */
+  readonly encryptionKey?: string
 }
 
 export function isUnservable(value: StoredObject | Unservable): value is Unservable {

@@ -5,7 +5,8 @@ export interface ResourceGauges {
   readonly resource: Resource
   readonly objects: number
   readonly unservable: number
-  readonly encrypted: number
+  /** By the name of their key. */
+  readonly encrypted: ReadonlyMap<string, number>
   readonly revision: number
   readonly ringBatches: number
   readonly ringBytes: number

@@ -6,12 +6,14 @@ import { Dispatcher, type DispatcherBounds } from '../broadcast/dispatcher.js'
 import type { Pump } from '../broadcast/pump.js'
 import { KEPT_HISTORY_MS, type RingBounds } from '../cache/ring-buffer.js'
 import { WatchCache } from '../cache/watch-cache.js'
-import type { OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
+import { openedFeed } from '../feed/opened-feed.js'
+import type { FeedRequest, OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
 import { type Resource, resourceId } from '../model/resource.js'
 import type { StatusError } from '../model/status.js'
 import type { ResourceMetrics } from '../model/stage-metrics.js'
 import type { Served } from '../model/served.js'
 import type { Ingest, StoredObject } from '../model/stored-object.js'
+import { openAll, type ValueTransform } from '../model/value-transform.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
@@ -34,6 +36,8 @@ export interface ResourcePipelineOptions {
   ) => Buffer | null
   /** Returns the function that reads stored values of a resource. */
   readonly ingestOf: (resource: Resource) => Ingest
+  /** Returns what opens the stored values of a resource; null where they are stored as they are read. Default: null. */
+  readonly transformOf?: (resource: Resource) => ValueTransform | null
   readonly onInternalError: (error: StatusError) => void
   readonly pump: Pump
   readonly clock: Clock
@@ -59,6 +63,7 @@ export class ResourcePipeline {
   readonly feed: ResourceFeed
   readonly metrics: ResourceMetrics
   readonly #clock: Clock
+  readonly #transform: ValueTransform | null
 
   /**
    * @param resource any of those that share the pipeline; provides names for logs and metrics, and the shape of keys.
@@ -72,6 +77,7 @@ export class ResourcePipeline {
     const prefix = resource.etcdPrefix
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
     this.#clock = clock
+    this.#transform = options.transformOf?.(resource) ?? null
     this.metrics = options.metrics.forResource(resource)
     this.cache = new WatchCache({
       name,
@@ -95,7 +101,9 @@ export class ResourcePipeline {
       bookmarkIntervalMs: options.bookmarkIntervalMs,
       ...dispatcherBounds(ring),
     })
-    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache })
+    const { openFeed } = options
+    const request: FeedRequest = { resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache }
+    this.feed = this.#transform === null ? openFeed(request) : openedFeed(openFeed, request, this.#transform, clock)
   }
 
   /** @param served any of the resources that share this pipeline. */
@@ -108,6 +116,13 @@ export class ResourcePipeline {
   reread(): void {
     this.cache.reread()
     this.dispatcher.reread()
+  }
+
+  /** Tries again to open the values that no key opened. */
+  async reopen(): Promise<void> {
+    const { sealedValues } = this.cache
+    if (this.#transform === null || sealedValues.length === 0) return
+    this.cache.reveal(await openAll(this.#transform, sealedValues))
   }
 
   start(): void {
@@ -154,7 +169,7 @@ export class ResourcePipeline {
       resource: this.resource,
       objects: cache.size,
       unservable: cache.unservableCount,
-      encrypted: cache.encryptedCount,
+      encrypted: cache.encrypted,
       revision: cache.revision,
       ringBatches: ring.batches,
       ringBytes: ring.bytes,

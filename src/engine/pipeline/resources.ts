@@ -15,7 +15,7 @@ import { UncachedResources } from './uncached-resources.js'
 export interface ResourcesOptions extends ResourcePipelineOptions {
   /** Returns how many batches of history to keep for a resource: 0 means not cached, null means the size of `ring`. */
   readonly historySize: (resource: Resource) => number | null
-  /** Returns where to read and watch a resource that is not cached. */
+  /** Returns where to read and watch a resource that is not cached, its values opened. */
   readonly directUpstream: (resource: Resource) => UpstreamReader & UpstreamWatcher
 }
 
@@ -38,7 +38,8 @@ export class Resources<S extends Served> {
   constructor(registry: ServedList<S>, options: ResourcesOptions) {
     this.#options = options
     this.#ring = options.ring
-    this.#uncached = new UncachedResources({ ...options, upstreamOf: options.directUpstream })
+    const { transformOf: _opened, ...uncached } = options
+    this.#uncached = new UncachedResources({ ...uncached, upstreamOf: options.directUpstream })
     this.#follow({ added: registry.list(), removed: [] })
     registry.onChange((change) => this.#follow(change))
   }
@@ -68,6 +69,11 @@ export class Resources<S extends Served> {
   setRingBounds(ring: RingBounds): void {
     this.#ring = ring
     for (const pipeline of this.pipelines()) pipeline.setRingBounds(this.#ringOf(pipeline.resource))
+  }
+
+  /** Tries again to open the values that no key opened. */
+  async reopen(): Promise<void> {
+    await Promise.all([...this.pipelines()].map((pipeline) => pipeline.reopen()))
   }
 
   start(): void {

@@ -11,7 +11,8 @@ import type { OpenedResource, UncachedRequest, UncachedResource } from './live-r
 import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipeline.js'
 import { UncachedFeed } from './uncached-feed.js'
 
-export interface UncachedResourcesOptions extends Omit<ResourcePipelineOptions, 'openFeed' | 'ring'> {
+export interface UncachedResourcesOptions extends Omit<ResourcePipelineOptions, 'openFeed' | 'ring' | 'transformOf'> {
+  /** Its values are opened already. */
   readonly upstreamOf: (resource: Resource) => UpstreamReader & UpstreamWatcher
 }
 

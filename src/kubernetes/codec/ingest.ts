@@ -43,11 +43,18 @@ export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): 
     const name = nameOfKey(resource, key)
     if (name === null)
       return { unservable: `the key ${JSON.stringify(keyToText(key))} does not have the shape of ${resource.plural}` }
+    if (keyValue.sealed !== undefined)
+      return { unservable: keyValue.sealed, withholds: 'sealed', encryptionKey: encryptionKeyOf(value) }
     if (value.length > maxValueBytes)
       return unreadable(`its ${value.length} bytes exceed the limit of ${maxValueBytes}`)
     if (holds === 'values') return wrapped(keyValue, name)
     if (holds === 'kubernetes') {
-      if (isEncrypted(value)) return { unservable: 'it is encrypted at rest', withholds: 'encrypted' }
+      if (isEncrypted(value))
+        return {
+          unservable: 'it is encrypted at rest',
+          withholds: 'encrypted',
+          encryptionKey: encryptionKeyOf(value),
+        }
       if (isCbor(value)) return unreadable('it is stored as CBOR, which this server does not read')
       if (isProtobuf(value)) return ingestProtobuf(keyValue, name, scratch)
     }
@@ -80,6 +87,16 @@ function problemOf(scanned: ScannedObject, resource: Resource, { namespace, name
 
 export function isEncrypted(value: Buffer): boolean {
   return startsWith(value, ENCRYPTED_MAGIC)
+}
+
+/** The longest name of a key that is shown. */
+const MAX_KEY_NAME = 64
+
+/** `k8s:enc:PROVIDER:VERSION:KEY:` is how every encrypted value begins; a plugin's name takes the place of the key's. */
+export function encryptionKeyOf(value: Buffer): string {
+  if (!isEncrypted(value)) return 'identity'
+  const [provider = '', version = '', name = ''] = value.toString('latin1', ENCRYPTED_MAGIC.length, 256).split(':', 3)
+  return [provider, version, name.replace(/[^\x20-\x7e]/g, '?')].map((part) => part.slice(0, MAX_KEY_NAME)).join(':')
 }
 
 export function isCbor(value: Buffer): boolean {

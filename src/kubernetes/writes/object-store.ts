@@ -27,6 +27,7 @@ import {
   InternalError,
   NotImplementedError,
   RequestEntityTooLargeError,
+  StorageReadError,
   TimeoutError,
 } from '../../engine/model/status.js'
 import { isUnservable, StoredObject } from '../../engine/model/stored-object.js'
@@ -273,6 +274,7 @@ export class ObjectStore {
 
   #held(place: ObjectLocation, keyValue: KeyValue | null): Held | null {
     if (keyValue === null) return null
+    if (keyValue.sealed !== undefined) throw StorageReadError.ofObject(keyValue.key, keyValue.sealed)
     const stored = this.#stored(place.served, keyValue)
     const held = stored === null ? null : this.#heldOf(place.served, stored)
     if (held !== null) return held
@@ -290,6 +292,7 @@ export class ObjectStore {
     const stored = this.#stored(served, keyValue)
     const held = stored === null ? null : this.#heldOf(served, stored)
     if (held !== null) return isDeclared ? { ...held, isForeign: false } : held
+    if (keyValue.sealed !== undefined) throw StorageReadError.ofObject(keyValue.key, keyValue.sealed)
     if (!isDeclared && isEncrypted(keyValue.value)) throw notOurs(place, 'encrypted')
     if (!isDeclared && isCbor(keyValue.value)) throw notOurs(place, 'as CBOR, by a kube-apiserver')
     const raw = rawObject(served.resource, place, keyValue)

@@ -90,6 +90,13 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['encryptionProviderConfig', 'etcdServers', 'natsServers', 'upstream'],
+    check: (c) =>
+      c.encryptionProviderConfig !== null && c.etcdServers.length === 0 && c.natsServers.length === 0
+        ? '--encryption-provider-config decrypts what is stored in etcd: it needs --etcd-servers or --nats-servers'
+        : null,
+  },
+  {
     reads: ['watchCache', 'watchCacheSizes', 'workers', 'natsRole', 'natsServers'],
     check: (c) => {
       const isDirect = !c.watchCache || c.watchCacheSizes.some(({ batches }) => batches === 0)

@@ -39,8 +39,8 @@ export class CacheSeries {
     this.#unservable = set.gauge('cache_unservable_values', 'Values in etcd that cannot be served.', RESOURCE, 'max')
     this.#encrypted = set.gauge(
       'cache_encrypted_values',
-      'Values encrypted at rest. While there are any, the resource is not served.',
-      RESOURCE,
+      'Values encrypted at rest that cannot be read here, by the name of their key. While there are any, watches of the resource are refused.',
+      [...RESOURCE, 'key'],
       'max',
     )
     this.#revision = set.gauge('cache_resource_version', 'Revision up to which the cache is complete.', RESOURCE, 'min')
@@ -104,7 +104,7 @@ export class CacheSeries {
     for (const [labels, state] of states) {
       this.#objects.set(labels, state.objects)
       this.#unservable.set(labels, state.unservable)
-      this.#encrypted.set(labels, state.encrypted)
+      for (const [key, values] of state.encrypted) this.#encrypted.set({ ...labels, key }, values)
       this.#revision.set(labels, state.revision)
       this.#ringBatches.set(labels, state.ringBatches)
       this.#ringBytes.set(labels, state.ringBytes)

@@ -22,6 +22,7 @@ import { describeAccess, describeReload, describeResources, describeSource, urlH
 import { explainDecision } from './explain-decision.js'
 import { connectionOf } from './nats-fleet.js'
 import { openRemoteApiServer } from './remote-api-server.js'
+import { openEncryption } from './open-encryption.js'
 import { openUpstream } from './open-upstream.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -137,6 +138,7 @@ function fileProblems(config: Config): string[] {
     () => {
       if (config.protoDescriptors !== null) loadDescriptors(readFileSync(config.protoDescriptors), kubernetesSchema())
     },
+    () => openEncryption(config, { clock, logger })?.close(),
     () => {
       if (config.natsServers.length > 0) connectionOf(config)
     },

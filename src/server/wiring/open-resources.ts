@@ -8,7 +8,7 @@ import { BASIC_RESOURCES } from '../../kubernetes/dialect/declared-resource.js'
 import { keyValueObject } from '../../kubernetes/dialect/key-value-object.js'
 import { ResourceRegistry, type ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
-import { keyFromText, keyToText } from '../../engine/model/event.js'
+import { type Key, keyFromText, keyToText } from '../../engine/model/event.js'
 import { recentEntries } from '../../support/recent-entries.js'
 import { type Resource, resourceId } from '../../engine/model/resource.js'
 import { Resources } from '../../engine/pipeline/resources.js'
@@ -18,9 +18,12 @@ import { ServedViews } from '../served/served-views.js'
 import { HttpResource } from '../../kubernetes/upstream/http-resource.js'
 import type { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
+import { OpenedUpstream } from '../../engine/upstream/opened-upstream.js'
+import type { ValueTransform } from '../../engine/model/value-transform.js'
 import type { RingBounds } from '../../engine/cache/ring-buffer.js'
 import type { Basis } from './basis.js'
 import { chooseFeeds } from './choose-feeds.js'
+import { openEncryption } from './open-encryption.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 
 /** etcd refuses larger requests by default; even with a raised limit there, values are limited here. */
@@ -39,6 +42,8 @@ export interface Sources {
 export interface ResourceStage {
   readonly registry: ResourceRegistry
   readonly resources: Resources<ServedResource>
+  /** The values that are read and written here are opened and sealed. */
+  readonly upstream: Upstream
   readonly views: ServedViews
   readonly schema: Schema
   /** The resources that the server behind `--upstream` serves; null without one. */
@@ -56,6 +61,11 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
   const kubernetes = serveConfigured(basis, registry, sources.upstream)
   const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis))
   const { etcdPrefix, resources: named } = config
+  const encryption = openEncryption(config, basis)
+  const transformOf = (resource: Resource): ValueTransform | null =>
+    encryption === null || resource.holds !== 'kubernetes' ? null : encryption.atRest.transformOf(resource)
+  const upstream =
+    encryption === null ? sources.upstream : new OpenedUpstream(sources.upstream, byKey(registry, transformOf))
   const remote = server === null ? null : new RemoteDiscovery({ ...basis, server, registry, etcdPrefix, named })
   const resources = new Resources(registry, {
     ...basis,
@@ -66,15 +76,18 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
     bookmarkIntervalMs: config.bookmarkInterval,
     ingestOf: (resource) => createIngest({ resource, maxValueBytes: MAX_VALUE_BYTES, wrap: keyValueObject }),
     historySize: historySizes(config),
+    transformOf,
     directUpstream: (resource) =>
-      server === null ? sources.upstream : new HttpResource({ server, resource, random: basis.random }),
+      server === null ? upstream : new HttpResource({ server, resource, random: basis.random }),
   })
   live.onChange((changed) => {
     objectViews.resize(changed.listCacheBytes)
     resources.setRingBounds(ringBounds(changed))
   })
+  encryption?.atRest.onChange(() => void resources.reopen())
+  basis.closing.add(() => encryption?.close())
   if (sources.server === undefined) basis.closing.add(() => server?.close())
-  return { registry, resources, views, schema, remote, kubernetes }
+  return { registry, resources, upstream, views, schema, remote, kubernetes }
 }
 
 /**
@@ -145,6 +158,17 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
 function chooseConfiguredFeeds(basis: Basis, upstream: Upstream, server: RemoteApiServer | null): OpenFeed {
   const { metrics } = basis
   return chooseFeeds({ ...basis, upstream, server, fleetMetrics: (resource) => metrics.forResource(resource).fleet })
+}
+
+/** What opens and seals the value of a key: that of the resource which it belongs to. */
+function byKey(
+  registry: ResourceRegistry,
+  transformOf: (resource: Resource) => ValueTransform | null,
+): (key: Key) => ValueTransform | null {
+  return (key) => {
+    for (const { resource } of registry.list()) if (key.startsWith(resource.etcdPrefix)) return transformOf(resource)
+    return null
+  }
 }
 
 /** Combines `--watch-cache` and `--watch-cache-sizes`; returns null for a resource that neither concerns. */

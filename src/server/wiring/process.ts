@@ -106,7 +106,7 @@ export class Process {
     this.#limits = openLimits(basis, stage.resources, clients)
     this.#gate = openGate(basis, stage, clients)
     const passthrough = openPassthrough({ ...basis, semaphore: passthroughSlots })
-    const writes = config.enableWrites ? openWrites(basis, stage, cluster.upstream, this.#limits) : null
+    const writes = config.enableWrites ? openWrites(basis, stage, stage.upstream, this.#limits) : null
     const api = openApi(basis, {
       version,
       writes,

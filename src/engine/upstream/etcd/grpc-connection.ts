@@ -12,6 +12,7 @@
  * nothing. While calls run the connection is pinged, and abandoned when a ping goes unanswered. Without calls it is not
  * pinged, since etcd ends such a connection.
  */
+import { connect as connectSocket } from 'node:net'
 import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
 import { errorMessage } from '../../../support/error-message.js'
 
@@ -23,7 +24,7 @@ export interface EtcdTls {
 }
 
 export interface GrpcConnectionOptions {
-  /** `http://host:port` or `https://host:port`; the port defaults to 2379. */
+  /** `http://host:port` or `https://host:port`, where the port defaults to 2379; `unix:///path`, `unix:///@abstract`. */
   readonly url: string
   readonly tls?: EtcdTls
   readonly keepAliveTimeMs: number
@@ -112,7 +113,11 @@ export class GrpcConnection {
       // Pages and revisions may be of any size; the reader limits the size of one message.
       maxSessionMemory: Number.MAX_SAFE_INTEGER,
     }
-    const session = connect(withPort(url), options)
+    const path = socketPath(url)
+    const session =
+      path === null
+        ? connect(withPort(url), options)
+        : connect('http://localhost', { ...options, createConnection: () => connectSocket(path) })
     this.#session = session
     this.#become('connecting')
     const silent = new Error(`no answer within ${ATTEMPT_MS} ms`)
@@ -194,6 +199,13 @@ export class GrpcConnection {
     session.once('close', () => clearTimeout(timer))
     plan()
   }
+}
+
+/** The path of a Unix socket; null for a URL of another kind. A name in Linux' abstract namespace begins with NUL. */
+function socketPath(url: string): string | null {
+  const [, path] = /^unix:\/\/(\/.+)$/.exec(url) ?? []
+  if (path === undefined) return null
+  return path.startsWith('/@') ? `\0${path.slice(2)}` : path
 }
 
 /** `URL` drops a port that is the default of its scheme, as in `https://host:443`. */

@@ -59,8 +59,8 @@ export class GrpcEndpoint {
   constructor(options: GrpcEndpointOptions) {
     this.url = options.url
     const { protocol } = new URL(options.url)
-    if (protocol !== 'http:' && protocol !== 'https:') {
-      throw new TypeError(`etcd endpoint ${options.url} is neither http:// nor https://`)
+    if (protocol !== 'http:' && protocol !== 'https:' && protocol !== 'unix:') {
+      throw new TypeError(`endpoint ${options.url} is neither http:// nor https:// nor unix://`)
     }
     this.#options = options
     this.#connection = new GrpcConnection(options)

@@ -49,6 +49,11 @@ export const upstreamOptions = {
     group: 'Upstream',
     doc: 'Password of the etcd user. Prefer --etcd-password-file.',
   }),
+  encryptionProviderConfig: file({
+    flag: '--encryption-provider-config',
+    group: 'Upstream',
+    doc: 'YAML file with the providers and keys that decrypt what a kube-apiserver has encrypted in etcd: the file of its option of this name. The server reloads it when it changes. The first provider of a resource encrypts what is written here. Keys and plaintext stay in the process that serves them.',
+  }),
   upstream: string({
     flag: '--upstream',
     group: 'Upstream',

@@ -39,13 +39,15 @@ const OBJECT_KEY: KeyParts<ObjectContents> = {
 export async function handleGet(context: ApiContext, request: ReadRequest<GetParameters>): Promise<void> {
   const { exchange, live, path, form, options, caller } = request
   const { cache, served } = live
-  cache.assertReadable()
-  const object = await readObject(cache, keyOfName(served.resource, path), options.read, exchange.signal)
+  cache.assertReadable(false)
+  const key = keyOfName(served.resource, path)
+  const object = await readObject(cache, key, options.read, exchange.signal)
   const caching = await publicCachingOf(context, request)
   const confirming = caller.confirm()
   if (confirming !== undefined) await confirming
   // The read may have waited for the very value that is unreadable.
-  cache.assertReadable()
+  cache.assertReadable(false)
+  if (object === undefined) cache.assertOpen(key)
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)
   checkObject(context, request, object)
   const layout = layOut(exchange, form, caching === null)

@@ -56,7 +56,7 @@ const BODY_KEY: KeyParts<ListContents> = {
 export async function handleList(context: ApiContext, request: ListRequest): Promise<void> {
   const { exchange, live, caller, form, options } = request
   const { cache } = live
-  cache.assertReadable()
+  cache.assertReadable(false)
   context.memory.admit()
   await payDebt(context, request)
   const snapshot = await readListState(cache, options.read, exchange.signal, () =>
@@ -64,9 +64,10 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   )
   const caching = await publicCachingOf(context, request)
   // The read may have waited for the very value that is unreadable.
-  cache.assertReadable()
+  cache.assertReadable(false)
   const contents = contentsOf(context, request, snapshot, caching === null)
   const { prefix, selector, encoder } = contents
+  cache.assertListOpen(snapshot, prefix)
   await checkObjects(context, request, snapshot, { prefix, selector, apiVersion: encoder.apiVersion }, true)
   const confirming = caller.confirm()
   if (confirming !== undefined) await confirming

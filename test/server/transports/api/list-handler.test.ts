@@ -306,7 +306,10 @@ void t.test(
     t.match(answer.body, { kind: 'Status', message: /pods cannot be served: its values are encrypted at rest/ })
     t.equal((await fetch(`${app.url}/api/v1/nodes`)).status, 200)
     t.equal((await fetch(`${app.url}/readyz`)).status, 200)
-    t.match(await (await fetch(`${app.url}/metrics`)).text(), /cache_encrypted_values\{group="",resource="pods"\} 1/)
+    t.match(
+      await (await fetch(`${app.url}/metrics`)).text(),
+      /cache_encrypted_values\{group="",resource="pods",key="aescbc:v1:key"\} 1/,
+    )
   },
 )
 

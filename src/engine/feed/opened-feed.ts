@@ -1,0 +1,117 @@
+/**
+ * A feed whose values are opened on their way into the cache (`value-transform.ts`). What feeds it, in this process or
+ * another, has them as they are stored.
+ *
+ * A key may have to be fetched first. Everything the feed hands over meanwhile waits its turn, for as long as fetching may
+ * take: a few seconds.
+ */
+import type { CheckedCache } from '../model/checked-cache.js'
+import type { FeedSink } from '../model/feed-sink.js'
+import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
+import type { KeyValue } from '../model/event.js'
+import { openAll, openBatches, type ValueTransform } from '../model/value-transform.js'
+import type { Clock } from '../../support/clock.js'
+import { InOrder } from '../../support/in-order.js'
+import { turns } from '../../support/turns.js'
+import type { FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
+
+export function openedFeed(
+  openFeed: OpenFeed,
+  request: FeedRequest,
+  transform: ValueTransform,
+  clock: Clock,
+): ResourceFeed {
+  const { checked } = request
+  const steps = new InOrder()
+  const feed = openFeed({
+    ...request,
+    sink: openedSink(request.sink, transform, steps, clock),
+    ...(checked === undefined ? {} : { checked: openedCheck(checked, transform) }),
+  })
+  const check = feed.checkConsistency?.bind(feed)
+  return {
+    freshness: openedFreshness(() => feed.freshness, transform),
+    get status() {
+      return feed.status
+    },
+    start: () => feed.start(),
+    stop: async () => {
+      steps.stop()
+      await feed.stop()
+    },
+    ...(check === undefined ? {} : { checkConsistency: check }),
+  }
+}
+
+function openedSink(sink: FeedSink, transform: ValueTransform, steps: InOrder, clock: Clock): FeedSink {
+  const pass = <T>(opened: T | Promise<T>, take: (value: T) => void): void | Promise<void> => {
+    if (!(opened instanceof Promise)) return take(opened)
+    return opened.then((value) => {
+      if (!steps.isStopped) take(value)
+    })
+  }
+  return {
+    replace(revision, reason) {
+      let replacement: ReturnType<FeedSink['replace']> | null = null
+      steps.do(() => void (replacement = sink.replace(revision, reason)))
+      return {
+        add: (keyValues) => steps.do(() => pass(openAll(transform, keyValues), (opened) => replacement?.add(opened))),
+        commit: () => steps.do(() => replacement?.commit()),
+        abort: () => steps.do(() => replacement?.abort()),
+      }
+    },
+    apply: (batches) => steps.do(() => pass(openBatches(transform, batches), (opened) => sink.apply(opened))),
+    progress: (revision) => steps.do(() => sink.progress(revision)),
+    synced: () => steps.do(() => sink.synced()),
+    disconnected: (reason) => steps.do(() => sink.disconnected(reason)),
+    refused: (reason) => steps.do(() => sink.refused(reason)),
+    confirmed: (ageMs, validMs) => {
+      const atMs = clock.monotonic()
+      steps.do(() => sink.confirmed?.(ageMs + clock.monotonic() - atMs, validMs))
+    },
+  }
+}
+
+function openedCheck(checked: CheckedCache, transform: ValueTransform): CheckedCache {
+  return {
+    get revision() {
+      return checked.revision
+    },
+    stateAt: (revision) => checked.stateAt(revision),
+    comparable: async (keyValue) => {
+      const opened = await transform.open(keyValue)
+      return checked.comparable === undefined ? opened.value : await checked.comparable(opened)
+    },
+  }
+}
+
+function openedFreshness(source: () => FreshnessSource, transform: ValueTransform): FreshnessSource {
+  /** Reads at one time are handed the same state, and go on sharing it. */
+  const states = new WeakMap<StateAtRevision, Promise<StateAtRevision>>()
+  const open = async ({ revision, keyValues }: StateAtRevision): Promise<StateAtRevision> => {
+    const opened: KeyValue[] = []
+    for (const keyValue of keyValues) {
+      if (turns.isOver) await turns.take()
+      const value = transform.open(keyValue)
+      opened.push(value instanceof Promise ? await value : value)
+    }
+    return { revision, keyValues: opened }
+  }
+  return {
+    get trustsProgress() {
+      return source().trustsProgress
+    },
+    currentRevision: (signal) => source().currentRevision(signal),
+    requestProgress: () => source().requestProgress(),
+    readState: async (revision, signal) => {
+      const state = await source().readState(revision, signal)
+      let opened = states.get(state)
+      if (opened === undefined) states.set(state, (opened = open(state)))
+      return await opened
+    },
+    readKey: async (key, signal) => {
+      const keyValue = await source().readKey(key, signal)
+      return keyValue === null ? null : await transform.open(keyValue)
+    },
+  }
+}

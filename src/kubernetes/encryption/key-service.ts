@@ -1,0 +1,132 @@
+/**
+ * A KMS v2 plugin: a gRPC service on a Unix socket that encrypts and decrypts the keys of values, never the values.
+ *
+ * Source: k8s.io/kms 0.37 apis/v2/api.proto, which defines the messages.
+ */
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import { randomUUID } from 'node:crypto'
+import { GrpcEndpoint } from '../../engine/upstream/etcd/grpc-endpoint.js'
+
+/** A key as the plugin has encrypted it. */
+export interface SealedKey {
+  readonly ciphertext: Buffer
+  /** The name of the plugin's own key. */
+  readonly keyId: string
+  readonly annotations: ReadonlyMap<string, Buffer>
+}
+
+export interface KeyService {
+  /** @returns the name of the plugin's key for writes. @throws Error also when the plugin calls itself unhealthy. */
+  currentKeyId(): Promise<string>
+  /** @throws Error */
+  encrypt(plaintext: Buffer): Promise<SealedKey>
+  /** @throws Error */
+  decrypt(sealed: SealedKey): Promise<Buffer>
+  close(): void
+}
+
+const SERVICE = '/v2.KeyManagementService/'
+/** The largest answer has a key and 32 KiB of annotations. */
+const MAX_ANSWER_BYTES = 256 * 1024
+const KEEP_ALIVE_MS = 10_000
+
+/** Connects when it is first used. */
+export function openKeyService(endpoint: string, timeoutMs: number): KeyService {
+  const grpc = new GrpcEndpoint({
+    url: endpoint,
+    keepAliveTimeMs: KEEP_ALIVE_MS,
+    keepAliveTimeoutMs: KEEP_ALIVE_MS,
+    maxReceivedBytes: MAX_ANSWER_BYTES,
+  })
+  const call = async (method: string, request: BinaryWriter): Promise<Buffer> =>
+    await grpc.unary(`${SERVICE}${method}`, request.finish(), { metadata: {}, timeoutMs })
+  return {
+    async currentKeyId() {
+      const { healthz, keyId } = readStatus(await call('Status', new BinaryWriter()))
+      if (healthz !== 'ok') throw new Error(`the plugin reports ${JSON.stringify(healthz.slice(0, 200))}`)
+      if (keyId === '') throw new Error('the plugin has no key for writes')
+      return keyId
+    },
+    async encrypt(plaintext) {
+      return readSealedKey(await call('Encrypt', bytesAndUid(plaintext)))
+    },
+    async decrypt({ ciphertext, keyId, annotations }) {
+      const request = bytesAndUid(ciphertext).tag(3, WireType.LengthDelimited).string(keyId)
+      writeMap(request, 4, annotations)
+      return readPlaintext(await call('Decrypt', request))
+    },
+    close: () => grpc.close(),
+  }
+}
+
+function bytesAndUid(bytes: Buffer): BinaryWriter {
+  const writer = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(bytes)
+  return writer.tag(2, WireType.LengthDelimited).string(randomUUID())
+}
+
+export function writeMap(writer: BinaryWriter, field: number, map: ReadonlyMap<string, Buffer>): void {
+  for (const [name, value] of map) {
+    writer.tag(field, WireType.LengthDelimited).fork()
+    writer.tag(1, WireType.LengthDelimited).string(name).tag(2, WireType.LengthDelimited).bytes(value).join()
+  }
+}
+
+/** Reads the entry of a map that the reader is at. */
+export function readEntry(reader: BinaryReader): [name: string, value: Buffer] {
+  let name = ''
+  let value: Buffer = Buffer.alloc(0)
+  const entry = new BinaryReader(reader.bytes())
+  eachField(entry, (field) => {
+    if (field === 1) name = entry.string()
+    else if (field === 2) value = Buffer.from(entry.bytes())
+    else return false
+    return true
+  })
+  return [name, value]
+}
+
+/** @param read returns false for a field that it does not know, which is then skipped. */
+export function eachField(reader: BinaryReader, read: (field: number) => boolean): void {
+  while (reader.pos < reader.len) {
+    const [field, wireType] = reader.tag()
+    if (!read(field)) reader.skip(wireType)
+  }
+}
+
+function readStatus(bytes: Buffer): { healthz: string; keyId: string } {
+  const reader = new BinaryReader(bytes)
+  let [healthz, keyId] = ['', '']
+  eachField(reader, (field) => {
+    if (field === 2) healthz = reader.string()
+    else if (field === 3) keyId = reader.string()
+    else return false
+    return true
+  })
+  return { healthz, keyId }
+}
+
+function readSealedKey(bytes: Buffer): SealedKey {
+  const reader = new BinaryReader(bytes)
+  let ciphertext: Buffer = Buffer.alloc(0)
+  let keyId = ''
+  const annotations = new Map<string, Buffer>()
+  eachField(reader, (field) => {
+    if (field === 1) ciphertext = Buffer.from(reader.bytes())
+    else if (field === 2) keyId = reader.string()
+    else if (field === 3) annotations.set(...readEntry(reader))
+    else return false
+    return true
+  })
+  return { ciphertext, keyId, annotations }
+}
+
+function readPlaintext(bytes: Buffer): Buffer {
+  const reader = new BinaryReader(bytes)
+  let plaintext: Buffer = Buffer.alloc(0)
+  eachField(reader, (field) => {
+    if (field === 1) plaintext = Buffer.from(reader.bytes())
+    else return false
+    return true
+  })
+  return plaintext
+}

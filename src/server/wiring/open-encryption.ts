@@ -1,0 +1,43 @@
+/** Opens encryption at rest as configured (`--encryption-provider-config`). */
+import { WatchedFiles } from '../auth/watched-file.js'
+import type { Config } from '../config/load.js'
+import { parseEncryptionConfiguration } from '../../kubernetes/encryption/configuration.js'
+import { EncryptionAtRest } from '../../kubernetes/encryption/encryption-at-rest.js'
+import { openKeyService } from '../../kubernetes/encryption/key-service.js'
+import type { Clock } from '../../support/clock.js'
+import { errorMessage } from '../../support/error-message.js'
+import type { Logger } from '../../support/log.js'
+
+export interface OpenedEncryption {
+  readonly atRest: EncryptionAtRest
+  close(): void
+}
+
+/** @returns null where values are not encrypted. @throws Error for a file that cannot be used. */
+export function openEncryption(
+  { encryptionProviderConfig: path }: Config,
+  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+): OpenedEncryption | null {
+  if (path === null) return null
+  const files = watched(path, { clock, logger })
+  const atRest = new EncryptionAtRest({ configuration: files.value, openKeyService, clock })
+  files.onChange((configuration) => atRest.configure(configuration))
+  return {
+    atRest,
+    close: () => {
+      files.close()
+      atRest.close()
+    },
+  }
+}
+
+function watched(
+  path: string,
+  options: { readonly clock: Clock; readonly logger: Logger },
+): WatchedFiles<ReturnType<typeof parseEncryptionConfiguration>> {
+  try {
+    return new WatchedFiles({ paths: [path], ...options }, parseEncryptionConfiguration)
+  } catch (error) {
+    throw new Error(`--encryption-provider-config: ${path}: ${errorMessage(error)}`, { cause: error })
+  }
+}

@@ -1,0 +1,38 @@
+/** Steps that are taken at once, unless an earlier one takes time: then the others follow it in their order. */
+import { sourceTurns } from './turns.js'
+
+/** A step returns a promise only when it takes time. A rejection is a programming error. */
+export type Step = () => void | Promise<void>
+
+export class InOrder {
+  #waiting: Step[] = []
+  #isBusy = false
+  #isStopped = false
+
+  do(step: Step): void {
+    if (this.#isStopped) return
+    if (this.#isBusy) return void this.#waiting.push(step)
+    const pending = step()
+    if (pending !== undefined) void this.#drain(pending)
+  }
+
+  /** No step is taken any more. */
+  stop(): void {
+    this.#isStopped = true
+    this.#waiting = []
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped
+  }
+
+  async #drain(pending: Promise<void>): Promise<void> {
+    this.#isBusy = true
+    await pending
+    for (let step = this.#waiting.shift(); step !== undefined; step = this.#waiting.shift()) {
+      if (sourceTurns.isOver) await sourceTurns.take()
+      if (!this.#isStopped) await step()
+    }
+    this.#isBusy = false
+  }
+}

@@ -1,0 +1,232 @@
+/**
+ * Objects that the API server has encrypted in etcd (`npm run test:encryption -- --record`), served in every arrangement of
+ * processes: each of them opens what it serves, and what lies between them (NATS) has values as they are stored.
+ */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { keyFromText } from '../../src/engine/model/event.js'
+import { parseEncryptionConfiguration } from '../../src/kubernetes/encryption/configuration.js'
+import { EncryptionAtRest } from '../../src/kubernetes/encryption/encryption-at-rest.js'
+import { systemClock } from '../../src/support/clock.js'
+import { recordedKeys } from '../kubernetes/encryption/support/recorded-keys.js'
+import { startKmsPlugin } from '../kubernetes/encryption/support/kms-plugin.js'
+import { configuration, identity, phases, provider } from '../reference/encryption/configurations.js'
+import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
+import { startNats } from '../support/nats-process.js'
+import { type ServerProcess, startServer } from '../support/server-process.js'
+import { until } from '../support/until.js'
+
+const data = new URL('../../../test/data/kube-apiserver-1.37/encrypted.json', import.meta.url)
+const recorded = JSON.parse(readFileSync(data, 'utf8')) as {
+  readonly values: readonly { readonly key: string; readonly value: string }[]
+  readonly lists: Readonly<Record<string, List>>
+}
+const MARKER = 'plaintext-that-must-not-leak'
+const SECRETS = '/api/v1/secrets'
+
+/** Only in Secrets that are encrypted. */
+const HIDDEN = 'only-for-those-who-may-read-this-secret'
+
+interface List {
+  readonly items: readonly { readonly metadata: { readonly name: string; readonly resourceVersion: string } }[]
+}
+
+interface Stage {
+  readonly etcd: EtcdProcess
+  readonly file: string
+  readonly put: (key: string, value: Buffer) => Promise<void>
+}
+
+async function setUp(t: Test, text: (socket: string) => string): Promise<Stage & { readonly folder: string }> {
+  const folder = mkdtempSync(join(tmpdir(), 'encryption-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const socket = join(folder, 'kms.sock')
+  await startKmsPlugin(t, socket)
+  const file = join(folder, 'encryption.yaml')
+  writeFileSync(file, text(socket))
+  const etcd = await startEtcd(t)
+  const put = async (key: string, value: Buffer): Promise<void> =>
+    void (await etcd.call('kv/put', { key: Buffer.from(key).toString('base64'), value: value.toString('base64') }))
+  return { etcd, file, put, folder }
+}
+
+async function get(
+  server: ServerProcess,
+  path: string,
+): Promise<{ code: number; body: Record<string, unknown> & List }> {
+  const response = await fetch(`${server.url}${path}`)
+  return { code: response.status, body: (await response.json()) as Record<string, unknown> & List }
+}
+
+/** Without the revisions, which are those of the etcd that it was recorded with. */
+function contentOf({ items }: List): unknown {
+  return items
+    .filter(({ metadata }) => metadata.name.startsWith('of-phase-'))
+    .map(({ metadata: { resourceVersion: _revision, ...metadata }, ...rest }) => ({ ...rest, metadata }))
+}
+
+void t.test(
+  'every arrangement of processes serves what the API server has encrypted, and NATS never has it in plain',
+  async (t) => {
+    const { etcd, file, put, folder } = await setUp(t, (socket) => phases(socket).at(-1)!.text)
+    for (const { key, value } of recorded.values) await put(key, Buffer.from(value, 'base64'))
+    await put('/registry/secrets/new/hidden', await sealed('/registry/secrets/new/hidden'))
+    const nats = await startNats(t)
+    const shared = ['--resource=secrets', `--encryption-provider-config=${file}`]
+    const overNats = [`--nats-servers=${nats.url}`, '--nats-cluster=sealed', '--nats-stream-bytes=8MiB']
+    const fromEtcd = `--etcd-servers=${etcd.url}`
+    const servers = {
+      'one process': await startServer(t, { flags: [...shared, fromEtcd] }),
+      workers: await startServer(t, { flags: [...shared, fromEtcd, '--workers=2'] }),
+      'a candidate of a fleet': await startServer(t, { flags: [...shared, fromEtcd, ...overNats] }),
+      'an edge of a fleet': await startServer(t, { flags: [...shared, ...overNats, '--nats-role=edge'] }),
+      'nothing cached': await startServer(t, { flags: [...shared, fromEtcd, '--watch-cache=false'] }),
+    }
+    for (const [name, server] of Object.entries(servers)) {
+      for (const [path, list] of Object.entries(recorded.lists)) {
+        await until(async () => (await get(server, path)).code === 200, `${name}: ${path}`)
+        t.strictSame(contentOf((await get(server, path)).body), contentOf(list), `${name}: ${path}`)
+        const { body } = await get(server, `${path}/of-phase-0`)
+        const { kind: _kind, apiVersion: _version, ...one } = body
+        const listed = list.items.filter(({ metadata }) => metadata.name === 'of-phase-0')
+        t.strictSame(contentOf({ items: [one as never] }), contentOf({ items: listed }), `${name}: ${path}/of-phase-0`)
+      }
+      const past = `${SECRETS}?resourceVersionMatch=Exact&resourceVersion=${afterWrites(recorded.values.length)}`
+      t.equal((await get(server, past)).body.items.length, 3, `${name}: a past state`)
+      const { body } = await get(server, '/api/v1/namespaces/new/secrets/hidden')
+      t.strictSame(body['data'], { a: base64(HIDDEN) }, `${name}: a Secret`)
+      const plain = [MARKER, HIDDEN, base64(MARKER).slice(0, 30), base64(HIDDEN).slice(0, 30)]
+      const { url } = server
+      const [metrics, status] = await Promise.all(
+        ['/metrics', '/ui/status.json'].map(async (path) => await (await fetch(`${url}${path}`)).text()),
+      )
+      for (const text of plain) {
+        t.notOk(server.log().includes(text), `${name}: the log`)
+        t.notOk(metrics?.includes(text), `${name}: the metrics`)
+        t.notOk(status?.includes(text), `${name}: the status`)
+      }
+    }
+    const copy = join(folder, 'nats')
+    await nats.saveData(copy)
+    const holds = (text: string): boolean => spawnSync('grep', ['-rqaF', text, copy]).status === 0
+    t.ok(holds('/registry/secrets/old/of-phase-0'), 'the stream has the values')
+    t.notOk(holds(HIDDEN), 'and none in plain')
+    t.notOk(holds(base64(HIDDEN).slice(0, 30)), 'nor in base64')
+  },
+)
+
+/** A Secret under a key that the configuration has. */
+async function sealed(key: string): Promise<Buffer> {
+  const text = configuration([[['secrets'], provider('aescbc', 'two')]])
+  const atRest = new EncryptionAtRest({
+    configuration: parseEncryptionConfiguration(Buffer.from(text)),
+    openKeyService: () => recordedKeys(),
+    clock: systemClock,
+  })
+  const data = { a: base64(HIDDEN) }
+  const object = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'hidden', namespace: 'new' }, data }
+  return await atRest
+    .transformOf({ group: '', plural: 'secrets' })
+    .seal(keyFromText(key), Buffer.from(JSON.stringify(object)))
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64')
+}
+
+/** The first revision after so many writes: etcd begins at 1. */
+function afterWrites(writes: number): number {
+  return writes + 1
+}
+
+void t.test('secrets are served only where they are named, whatever is decrypted', async (t) => {
+  const { etcd, file } = await setUp(t, () => configuration([[['*.*'], identity]]))
+  const server = await startServer(t, { flags: [`--etcd-servers=${etcd.url}`, `--encryption-provider-config=${file}`] })
+  t.equal((await get(server, SECRETS)).code, 404)
+})
+
+const ONE = configuration([[['secrets'], provider('aescbc', 'one'), identity]])
+const TWO = configuration([[['secrets'], provider('aescbc', 'two'), identity]])
+const secret = (name: string, namespace: string): Buffer =>
+  Buffer.from(JSON.stringify({ apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace }, data: {} }))
+
+void t.test(
+  'a value that no key opens fails what would show it, and nothing else, until the key is back',
+  async (t) => {
+    const { etcd, file, put } = await setUp(t, () => ONE)
+    const flags = ['--resource=secrets', `--etcd-servers=${etcd.url}`, `--encryption-provider-config=${file}`]
+    const server = await startServer(t, { flags: [...flags, '--enable-writes'] })
+    for (const namespace of ['a', 'b']) {
+      const namespaced = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } }
+      await put(`/registry/namespaces/${namespace}`, Buffer.from(JSON.stringify(namespaced)))
+      await put(`/registry/secrets/${namespace}/plain`, secret('plain', namespace))
+    }
+    await until(
+      async () =>
+        (await (await fetch(`${server.url}/api/v1/namespaces/a`)).json().then((o) => (o as { kind: string }).kind)) ===
+        'Namespace',
+      'the namespaces are there',
+    )
+    const posted = await fetch(`${server.url}/api/v1/namespaces/a/secrets`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: secret('sealed', 'a'),
+    })
+    t.equal(posted.status, 201)
+    const { kvs } = (await etcd.call('kv/range', {
+      key: Buffer.from('/registry/secrets/a/sealed').toString('base64'),
+    })) as {
+      kvs: { value: string }[]
+    }
+    const value = Buffer.from(kvs[0]!.value, 'base64')
+    t.match(value.toString('latin1'), /^k8s:enc:aescbc:v1:one:/, 'we write with the first provider')
+
+    const events: { type: string; object: { code?: number; message?: string } }[] = []
+    const response = await fetch(`${server.url}${SECRETS}?watch=1`)
+    const watching = (async () => {
+      let rest = ''
+      for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+        const lines = (rest + chunk).split('\n')
+        rest = lines.pop() ?? ''
+        events.push(...lines.map((line) => JSON.parse(line) as (typeof events)[number]))
+      }
+    })()
+    await until(() => events.length === 3, 'the watch has what there is')
+    const hasReread = (times: number): boolean => server.log().split('a changed file was read').length > times
+    writeFileSync(file, TWO)
+    await until(() => hasReread(1), 'the other key is in force')
+    await put('/registry/secrets/a/sealed', value)
+    await watching
+    t.match(events.slice(3), [{ type: 'ERROR', object: { code: 500, reason: 'StorageReadError' } }], 'no DELETED')
+
+    const sealed = /Key: \/registry\/secrets\/a\/sealed.*no matching key was found for the provided AES transformer/
+    t.match(await get(server, SECRETS), { code: 500, body: { message: sealed, reason: 'StorageReadError' } })
+    t.match(await get(server, '/api/v1/namespaces/a/secrets'), { code: 500, body: { reason: 'StorageReadError' } })
+    t.match(await get(server, '/api/v1/namespaces/a/secrets/sealed'), { code: 500, body: { message: sealed } })
+    t.match(await get(server, '/api/v1/namespaces/b/secrets'), { code: 200, body: { items: { length: 1 } } })
+    t.equal((await get(server, '/api/v1/namespaces/a/secrets/plain')).code, 200)
+    t.match(await get(server, `${SECRETS}?watch=1`), { code: 429, body: { message: sealed } })
+    const removal = await fetch(`${server.url}/api/v1/namespaces/a/secrets/sealed`, { method: 'DELETE' })
+    t.equal(removal.status, 500, 'it is not deleted, as little as by the API server')
+    t.match(await (await fetch(`${server.url}/readyz?verbose`)).text(), /cache-secrets not served: .*aescbc:v1:one/)
+    t.equal(
+      (await server.metrics()).get(
+        'distributary_cache_encrypted_values{group="",resource="secrets",key="aescbc:v1:one"}',
+      ),
+      1,
+    )
+
+    writeFileSync(file, ONE)
+    await until(async () => (await get(server, SECRETS)).code === 200, 'the key is back')
+    t.equal((await get(server, SECRETS)).body.items.length, 3)
+    t.equal(
+      (await server.metrics()).has(
+        'distributary_cache_encrypted_values{group="",resource="secrets",key="aescbc:v1:one"}',
+      ),
+      false,
+    )
+  },
+)
