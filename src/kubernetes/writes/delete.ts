@@ -93,7 +93,7 @@ function precondition(what: string, wanted: string, found: string): string {
 function marked(context: WriteContext, object: JsonRecord, isContainer: boolean): JsonRecord {
   const after = cloneTree(object)
   const metadata = metadataOf(after)
-  metadata['generation'] = nextGeneration(metadata)
+  if (metadata['generation'] !== undefined) metadata['generation'] = nextGeneration(metadata)
   metadata['deletionTimestamp'] = timestamp(context.clock)
   metadata['deletionGracePeriodSeconds'] = 0
   if (isContainer && after['kind'] === 'Namespace') ensureRecord(after, 'status')['phase'] = 'Terminating'

@@ -33,6 +33,7 @@ export interface KindRules {
   /** The schema of a custom resource. */
   readonly schema: Readonly<Record<string, unknown>> | undefined
   readonly hasStatus: boolean
+  readonly hasGeneration: boolean
   readonly scale: ScalePaths | null
   /** Whether a PUT creates a missing object. */
   readonly createsOnUpdate: boolean
@@ -47,6 +48,51 @@ export interface KindRules {
 }
 
 const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
+
+/** Kinds whose objects have no `metadata.generation`, as the API server 1.37.2 creates them. */
+const WITHOUT_GENERATION: ReadonlySet<string> = new Set([
+  'apiservices.apiregistration.k8s.io',
+  'certificatesigningrequests.certificates.k8s.io',
+  'clusterrolebindings.rbac.authorization.k8s.io',
+  'clusterroles.rbac.authorization.k8s.io',
+  'clustertrustbundles.certificates.k8s.io',
+  'compositepodgroups.scheduling.k8s.io',
+  'configmaps',
+  'controllerrevisions.apps',
+  'csidrivers.storage.k8s.io',
+  'csinodes.storage.k8s.io',
+  'csistoragecapacities.storage.k8s.io',
+  'endpoints',
+  'events',
+  'events.events.k8s.io',
+  'ipaddresses.networking.k8s.io',
+  'leasecandidates.coordination.k8s.io',
+  'leases.coordination.k8s.io',
+  'limitranges',
+  'namespaces',
+  'nodes',
+  'persistentvolumeclaims',
+  'persistentvolumes',
+  'podcertificaterequests.certificates.k8s.io',
+  'podgroups.scheduling.k8s.io',
+  'resourceclaims.resource.k8s.io',
+  'resourceclaimtemplates.resource.k8s.io',
+  'resourcepoolstatusrequests.resource.k8s.io',
+  'resourcequotas',
+  'rolebindings.rbac.authorization.k8s.io',
+  'roles.rbac.authorization.k8s.io',
+  'runtimeclasses.node.k8s.io',
+  'secrets',
+  'serviceaccounts',
+  'servicecidrs.networking.k8s.io',
+  'services',
+  'storageclasses.storage.k8s.io',
+  'storageversionmigrations.storagemigration.k8s.io',
+  'storageversions.internal.apiserver.k8s.io',
+  'volumeattachments.storage.k8s.io',
+  'volumeattributesclasses.storage.k8s.io',
+  'workloads.scheduling.k8s.io',
+])
 
 /** The resources for which a PUT creates in Kubernetes too. */
 const CREATED_ON_UPDATE: ReadonlySet<string> = new Set([
@@ -103,6 +149,7 @@ export class KindRulebook {
         return schema?.parsed
       },
       hasStatus: subresources.status,
+      hasGeneration: origin !== 'well-known' || !WITHOUT_GENERATION.has(resourceId(resource)),
       scale: subresources.scale,
       createsOnUpdate: origin === 'declared' || CREATED_ON_UPDATE.has(resourceId(resource)),
       takesStrategicPatch: builtIn !== undefined,

@@ -83,7 +83,7 @@ export class ObjectChange {
     this.#identify(body, metadata, request)
     metadata['uid'] = this.#options.newUid()
     metadata['creationTimestamp'] = manager.time
-    metadata['generation'] = 1
+    if (rules.hasGeneration) metadata['generation'] = 1
     if (rules.hasStatus) delete body['status']
     this.#complete(body, request, rules)
     prepareNew(served, body, manager.time)
@@ -110,7 +110,7 @@ export class ObjectChange {
     if (subresource === '' && rules.hasStatus) restore(after, before, 'status')
     this.#complete(after, request, rules)
     prepareUpdate(served, after, before, manager.time)
-    if (!isSameBut(before, after)) metadata['generation'] = nextGeneration(old)
+    if (rules.hasGeneration && !isSameBut(before, after)) metadata['generation'] = nextGeneration(old)
     if (!request.keepsManagedFields) recordUpdate(before, after, rules.shape, manager)
     this.#check(request, before, after, rules, request.name.name)
     return after
