@@ -13,7 +13,6 @@ import { selectTests } from '../support/select-tests.js'
 /** Those that need nothing that Bun lacks (docs/runtimes.md). */
 const SUITES = [
   'test/server/wiring/runtime.test.ts',
-  'test/server/wiring/serve/signals.test.ts',
   'test/server/transports/passthrough.test.ts',
   'test/integration/main-job.test.ts',
   'test/security/limits.test.ts',
