@@ -59,7 +59,11 @@ const ACCEPT: readonly (readonly [promise: string, accept: string, form: Pick<Ro
   ['the first of equals wins', 'application/yaml,application/json', yaml],
   ['a full type before a wildcard', '*/*,application/yaml', yaml],
   ['a clause nobody serves is passed over', 'text/csv,application/yaml', yaml],
-  ['protobuf that cannot be had is passed over', `${PROTOBUF},application/yaml`, yaml],
+  [
+    'a Table in protobuf, which nobody has, is passed over',
+    `${PROTOBUF};as=Table;v=v1;g=meta.k8s.io,application/yaml`,
+    yaml,
+  ],
   ['q=0 refuses', 'application/json;q=0,*/*;q=0.1', yaml],
   ['what is no media range is passed over', 'json,,;q=1,application/yaml', yaml],
 ]
@@ -88,14 +92,21 @@ overEveryUpstream(t, 'the media type that Accept selects', { seeds: SEEDS }, asy
       `${PROTOBUF};as=Table;v=v1;g=meta.k8s.io`,
       'application/json;as=Nothing;v=v1;g=meta.k8s.io',
       'application/json;as=Table;v=v9;g=meta.k8s.io',
-      PROTOBUF,
+      `${PROTOBUF};as=Table;v=v1;g=meta.k8s.io`,
     ].map((accept) => ({
-      promise: `${accept} of JSON objects is 406`,
+      promise: `${accept} is 406`,
       path: PODS,
       headers: { accept },
       code: 406,
       ...(accept.startsWith(PROTOBUF) ? {} : { has: notAcceptable }),
     })),
+    {
+      promise: 'built-in kinds that are stored as JSON come in protobuf',
+      path: PODS,
+      headers: { accept: PROTOBUF },
+      code: 200,
+      check: (t, { text }) => t.match(text, /^k8s\0[^]*PodList/),
+    },
     {
       promise: 'a watch in YAML is 406',
       path: `${PODS}?watch=1`,

@@ -74,9 +74,17 @@ function compareBytes(type: string, theirs: Buffer, ours: Buffer): Difference[] 
     return difference === null ? [] : [{ ...difference, where: `protobuf ${difference.where}` }]
   }
   if (!type.startsWith('application/yaml')) return []
-  const [one, other] = [theirs, ours].map((body) => body.toString().split('\n')) as [string[], string[]]
-  const at = one.findIndex((line, index) => line !== other[index])
-  return at === -1 ? [] : [{ where: 'yaml line', theirs: one[at]!, ours: other[at] ?? '(absent)' }]
+  // What is quoted, and how, is nobody's business.
+  const [one, other] = [theirs, ours].map((body) => keysOf(readYaml(body.toString()))) as [string[], string[]]
+  const at = one.findIndex((key, index) => key !== other[index])
+  return at === -1 ? [] : [{ where: 'yaml key', theirs: one[at]!, ours: other[at] ?? '(absent)' }]
+}
+
+/** All keys, in the order in which they are written. */
+function keysOf(value: LosslessJson): string[] {
+  if (isArray(value)) return value.flatMap(keysOf)
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, inner]) => [key, ...keysOf(inner as LosslessJson)])
 }
 
 function isEnveloped(body: Buffer): boolean {
@@ -119,7 +127,7 @@ function decoded(body: Buffer): LosslessJson {
 function readList(body: Buffer): LosslessJson | null {
   const unknown = new Map([...fieldsOf(body.subarray(4))].map(({ number, value }) => [number, value as Buffer]))
   const [apiVersion = '', kind = ''] = [...fieldsOf(unknown.get(1)!)].map(({ value }) => String(value))
-  if (!kind.endsWith('List') || /^(API|Partial)/.test(kind)) return null
+  if (!kind.endsWith('List') || /^(APIGroup|APIResource|Partial)/.test(kind)) return null
   const typeMeta = Buffer.concat([field(1, Buffer.from(apiVersion)), field(2, Buffer.from(kind.slice(0, -4)))])
   let metadata: LosslessJson = {}
   const items: LosslessJson[] = []

@@ -24,7 +24,6 @@ function isUnserved({ path }: Question): boolean {
 
 const isDiscovery = ({ path }: Question): boolean => /^\/apis?(\/[^/]+){0,2}\/?$/.test(path)
 const isOpenApi = ({ path }: Question): boolean => path.startsWith('/openapi/')
-const isAbout = ({ path }: Question, resource: RegExp): boolean => resource.test(path.split('?')[0]!)
 
 export const knownDifferences: readonly Row[] = [
   {
@@ -75,58 +74,5 @@ export const knownDifferences: readonly Row[] = [
     name: 'the version is that of this program',
     reason: 'It is that of the schema’s release.',
     matches: ({ where }, { path }) => path.startsWith('/version') && /^(body \.|yaml)/.test(where),
-  },
-  {
-    name: 'protobuf where the API server has it',
-    reason: 'API services, definitions, events.k8s.io, autoscaling/v1, /scale, and kinds of which there is no object yet.',
-    matches: ({ where, theirs, ours }, question) =>
-      (question.headers['accept'] ?? '').includes('protobuf') &&
-      ((where === 'header content-type' && theirs.includes('protobuf') && ours === 'application/json') ||
-        (where === 'code' && /^(200|4\d\d|504)/.test(theirs) && ours.startsWith('406'))),
-  },
-  {
-    name: 'subresources by GET',
-    reason: 'resize, ephemeralcontainers, approval of requests, status of CSINodes.',
-    matches: (_, question) =>
-      isAbout(question, /\/(resize|ephemeralcontainers|approval|csinodes\/[^/]+\/status)\/?$/),
-  },
-  {
-    name: 'the annotation of a DaemonSet in its metadata alone',
-    reason: 'It is made by the conversion to v1; PartialObjectMetadata and the rows of a Table have none.',
-    matches: ({ where, theirs }, question) =>
-      isAbout(question, /\/daemonsets\b/) &&
-      (/\.metadata\.annotations(\.deprecated\.daemonset|$)/.test(where) ? theirs === '(absent)' : where.includes('selfLink') || where.startsWith('protobuf')),
-  },
-  {
-    name: 'annotations of autoscaling/v1',
-    reason: 'PartialObjectMetadata has none of them.',
-    matches: ({ where, theirs, ours }) =>
-      theirs === '(absent)' &&
-      (/\.metadata\.annotations\.autoscaling\.alpha\.kubernetes\.io\//.test(where) ||
-        (where.endsWith('.metadata.annotations') && ours.startsWith('{"autoscaling.alpha.kubernetes.io/'))),
-  },
-  {
-    name: 'internalTrafficPolicy in the status of a service of another name',
-    reason: 'The API server takes it away as it reads the service, and forgets to as it reads /status.',
-    matches: ({ where, ours }, question) =>
-      where.endsWith('.spec.internalTrafficPolicy') && ours === '(absent)' && isAbout(question, /\/status$/),
-  },
-  {
-    name: 'columns and cells of Tables',
-    reason: 'As 1.37 prints service accounts, addresses, quotas, flow schemas, endpoint slices, policy bindings, capacities and scales.',
-    matches: ({ where }, question) =>
-      /columnDefinitions|\.rows\[\]/.test(where) &&
-      isAbout(question, /\/(serviceaccounts|ipaddresses|resourcequotas|flowschemas|endpointslices|(mutating|validating)admissionpolicybindings|csistoragecapacities|events|nodes)\b|\/scale\/?$/),
-  },
-  {
-    name: 'the order of keys in YAML',
-    reason: 'The API server sorts them.',
-    matches: ({ where }) => where === 'yaml line',
-  },
-  {
-    name: 'a warning for Endpoints where there is none',
-    reason: 'Only an object that was found is deprecated.',
-    matches: ({ where, theirs }, question) =>
-      where === 'header warning' && theirs === '(absent)' && isAbout(question, /\/endpoints\b/),
   },
 ] // prettier-ignore

@@ -4,7 +4,7 @@
  * reader, 1.1 or 1.2, could read it as anything else; all others are double-quoted.
  *
  * The last of duplicate keys is kept, because YAML readers refuse duplicates. The layout is kubectl's: two spaces,
- * lists not indented.
+ * lists not indented. Keys are sorted, as the API server sorts them.
  *
  * Everything can pause anywhere, because a large object takes a tenth of a second: the generators yield after some tens
  * of microseconds of work, and continue when called again. None of them recurses.
@@ -37,7 +37,9 @@ export function* yamlSteps(json: Buffer): Generator<void, string, void> {
 export class YamlWriter {
   #hasStarted = false
   /** The member whose list is being written. */
-  #list: { readonly name: string; isEmpty: boolean } | null = null;
+  #list: { readonly name: string; isEmpty: boolean } | null = null
+  /** Members that come after the next list, in the order of keys. */
+  #held = new Map<string, Node>();
 
   /** @returns the lines of another part. */
   *push(part: Buffer): Generator<void, Buffer, void> {
@@ -48,6 +50,7 @@ export class YamlWriter {
     while (!reader.isAtEnd) {
       if (this.#list !== null) yield* this.#writeItems(reader, this.#list, lines)
       else if (!reader.skip(CLOSE_BRACE)) yield* this.#writeMember(reader, lines)
+      else yield* this.#writeHeld(() => true, lines)
     }
     return Buffer.from(lines.map((line) => `${line}\n`).join(''))
   }
@@ -71,8 +74,16 @@ export class YamlWriter {
 
   *#writeMember(reader: Reader, lines: string[]): Generator<void, void, void> {
     const key = reader.key()
-    if (reader.skip(OPEN_BRACKET)) this.#list = { name: yamlString(key), isEmpty: true }
-    else yield* writeBlock(new Map([[key, yield* reader.read()]]), lines)
+    if (reader.skip(OPEN_BRACKET)) {
+      yield* this.#writeHeld((name) => compareKeys(name, key) < 0, lines)
+      this.#list = { name: yamlString(key), isEmpty: true }
+    } else this.#held.set(key, yield* reader.read())
+  }
+
+  *#writeHeld(isDue: (name: string) => boolean, lines: string[]): Generator<void, void, void> {
+    const due = new Map([...this.#held].filter(([name]) => isDue(name)))
+    for (const name of due.keys()) this.#held.delete(name)
+    if (due.size > 0) yield* writeBlock(due, lines)
   }
 }
 
@@ -205,7 +216,35 @@ interface Writing {
 function writingOf(node: Block, indent: string, lead: string): Writing {
   return Array.isArray(node)
     ? { indent, lead, items: node.values(), members: null }
-    : { indent, lead, items: null, members: node.entries() }
+    : { indent, lead, items: null, members: sortedMembers(node).values() }
+}
+
+function sortedMembers(node: ReadonlyMap<string, Node>): [string, Node][] {
+  return [...node].sort(([a], [b]) => compareKeys(a, b))
+}
+
+/** Go's order of keys in YAML: other characters before letters, and numbers by their value. */
+function compareKeys(a: string, b: string): number {
+  const [x, y] = [[...a], [...b]]
+  for (let at = 0; at < x.length && at < y.length; at++) {
+    if (x[at] === y[at]) continue
+    const [isLetterX, isLetterY] = [LETTER.test(x[at]!), LETTER.test(y[at]!)]
+    if (isLetterX !== isLetterY) return isLetterX ? 1 : -1
+    if (isLetterX) return x[at]! < y[at]! ? -1 : 1
+    const [m, n] = [numberFrom(x, at), numberFrom(y, at)]
+    const isInNumber = (x[at] === '0' || y[at] === '0') && /[1-9]\d*$/.test(x.slice(0, at).join(''))
+    const [p, q] = isInNumber ? [`1${m}`, `1${n}`] : [m, n]
+    if (Number(p) !== Number(q)) return Number(p) - Number(q)
+    if (m.length !== n.length) return m.length - n.length
+    return x[at]! < y[at]! ? -1 : 1
+  }
+  return x.length - y.length
+}
+
+const LETTER = /\p{L}/u
+
+function numberFrom(characters: readonly string[], at: number): string {
+  return /^\d*/.exec(characters.slice(at).join(''))![0]
 }
 
 function* writeBlock(node: Block, lines: string[]): Generator<void, void, void> {

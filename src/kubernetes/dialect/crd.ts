@@ -190,6 +190,7 @@ function subresourcesOf(subresources: unknown): Subresources {
         }
       : null,
     eviction: false,
+    readOnly: [],
   }
 }
 

@@ -208,8 +208,16 @@ export class Discovery {
     const status = subresources.status ? [{ name: 'status', group, version, kind, verbs }] : []
     const isEvicted = subresources.eviction && this.#isWritable
     const eviction = isEvicted ? [{ name: EVICTION_NAME, ...EVICTION, verbs: CREATE_ONLY }] : []
+    const readOnly = subresources.readOnly.map((name) => ({
+      name,
+      group,
+      version,
+      kind,
+      verbs: SUBRESOURCE_VERBS.read,
+    }))
     // The API server sorts those of built-in kinds by name, but not these.
-    return origin === 'custom' ? [...status, ...scale] : [...eviction, ...scale, ...status]
+    if (origin === 'custom') return [...status, ...scale]
+    return [...eviction, ...readOnly, ...scale, ...status].sort((a, b) => byName(a.name, b.name))
   }
 
   #subresourcesJson(served: ServedResource): object {

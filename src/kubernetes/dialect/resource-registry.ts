@@ -42,9 +42,11 @@ export interface Subresources {
   readonly scale: ScalePaths | null
   /** Whether its objects can be evicted, which only pods can. Evictions are only created and never stored. */
   readonly eviction: boolean
+  /** Subresources that read as the whole object, and that only a kube-apiserver writes. */
+  readonly readOnly: readonly string[]
 }
 
-const NO_SUBRESOURCES: Subresources = { status: false, scale: null, eviction: false }
+const NO_SUBRESOURCES: Subresources = { status: false, scale: null, eviction: false, readOnly: [] }
 
 /** The subresource for evicting pods, if writes are enabled. */
 export const EVICTION_NAME = 'eviction'
@@ -115,6 +117,11 @@ export function storedApiVersion({ resource, definition }: ServedResource): stri
 export function hasSubresource({ subresources }: ServedResource, name: string): boolean {
   const { status, scale, eviction } = subresources
   return (name === 'status' && status) || (name === 'scale' && scale !== null) || (name === EVICTION_NAME && eviction)
+}
+
+/** Whether an object can be read under that subresource. */
+export function canReadSubresource(served: ServedResource, name: string): boolean {
+  return hasSubresource(served, name) || served.subresources.readOnly.includes(name)
 }
 
 const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`

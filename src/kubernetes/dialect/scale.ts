@@ -33,9 +33,12 @@ function column(name: string, type: string, description: string, jsonPath: strin
   return { name, type, format: '', description, priority: 0, jsonPath }
 }
 
-/** Returns the resource that represents the scales of another one. */
-export function scaleResource({ resource }: ServedResource): ServedResource {
-  return servedResource({ ...resource, ...SCALE, listKind: 'ScaleList' }, 'custom', { printerColumns: COLUMNS })
+/** Returns the resource that represents the scales of another one. Those of a custom resource have columns of their own. */
+export function scaleResource({ resource, origin }: ServedResource): ServedResource {
+  const scale = { ...resource, ...SCALE, listKind: 'ScaleList' }
+  return origin === 'well-known'
+    ? servedResource(scale, 'well-known')
+    : servedResource(scale, 'custom', { printerColumns: COLUMNS })
 }
 
 /**

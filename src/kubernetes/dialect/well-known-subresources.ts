@@ -1,5 +1,5 @@
 /**
- * Which built-in resources have the subresources status, scale and eviction. Other subresources (logs, exec, bindings,
+ * Which built-in resources have the subresources status, scale and eviction, and which can only be read. Other subresources (logs, exec, bindings,
  * tokens) exist only in a kube-apiserver; see `unserved-subresources.ts`.
  *
  * Source: the API reference of Kubernetes.
@@ -53,6 +53,11 @@ const SCALED: ReadonlySet<string> = new Set([
   'statefulsets.apps',
 ])
 
+const READ_ONLY: Readonly<Record<string, readonly string[]>> = {
+  pods: ['ephemeralcontainers', 'resize'],
+  'certificatesigningrequests.certificates.k8s.io': ['approval'],
+}
+
 /** The type of the object posted to evict a pod. */
 export const EVICTION = { group: 'policy', version: 'v1', kind: 'Eviction' } as const
 
@@ -65,5 +70,10 @@ const REPLICAS: ScalePaths = {
 
 export function wellKnownSubresources(resource: Pick<Resource, 'group' | 'plural'>): Subresources {
   const id = resourceId(resource)
-  return { status: WITH_STATUS.has(id), scale: SCALED.has(id) ? REPLICAS : null, eviction: id === 'pods' }
+  return {
+    status: WITH_STATUS.has(id),
+    scale: SCALED.has(id) ? REPLICAS : null,
+    eviction: id === 'pods',
+    readOnly: Object.hasOwn(READ_ONLY, id) ? READ_ONLY[id]! : [],
+  }
 }

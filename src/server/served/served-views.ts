@@ -5,6 +5,7 @@
  */
 import type { ObjectViews } from '../../kubernetes/codec/object-views.js'
 import { readMetadata } from '../../kubernetes/codec/protobuf/metadata.js'
+import type { Schema } from '../../kubernetes/codec/protobuf/schema.js'
 import type { JsonView } from '../../kubernetes/dialect/encoding/json-encoder.js'
 import { type ResourceRegistry, type ServedResource, viewTargetOf } from '../../kubernetes/dialect/resource-registry.js'
 import { apiVersion, type Resource, resourceId } from '../../engine/model/resource.js'
@@ -15,7 +16,11 @@ export class ServedViews {
   readonly #views: ObjectViews
   readonly #registry: ResourceRegistry
 
-  constructor(views: ObjectViews, registry: ResourceRegistry) {
+  constructor(
+    views: ObjectViews,
+    registry: ResourceRegistry,
+    readonly schema: Schema,
+  ) {
     this.#views = views
     this.#registry = registry
   }

@@ -57,7 +57,7 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
   const schema = sources.schema ?? kubernetesSchema()
   const registry = new ResourceRegistry(config.leftOut)
   const objectViews = openViews(basis, schema)
-  const views = new ServedViews(objectViews, registry)
+  const views = new ServedViews(objectViews, registry, schema)
   const kubernetes = serveConfigured(basis, registry, sources.upstream)
   const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis))
   const { etcdPrefix, resources: named } = config

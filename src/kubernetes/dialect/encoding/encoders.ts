@@ -1,9 +1,11 @@
 /** Chooses the encoder for a negotiated form of a resource. */
 import { BadRequestError } from '../../../engine/model/status.js'
+import type { Schema } from '../../codec/protobuf/schema.js'
 import type { Negotiated } from '../accept.js'
 import type { Projection } from '../projection.js'
 import type { ServedResource } from '../resource-registry.js'
 import { type JsonView, jsonEncoder } from './json-encoder.js'
+import { metadataView } from './metadata-view.js'
 import type { ObjectEncoder } from './object-encoder.js'
 import { partialEncoder } from './partial-encoder.js'
 import { projectedEncoder } from './projected-encoder.js'
@@ -14,13 +16,14 @@ import { tableEncoder } from './table-encoder.js'
 
 export interface EncodersOptions {
   readonly view: JsonView
+  readonly schema: Schema
   /** The wall clock in milliseconds. */
   readonly now: () => number
 }
 
 /** @throws BadRequestError */
 export function chooseEncoder(
-  { view, now }: EncodersOptions,
+  { view, schema, now }: EncodersOptions,
   served: ServedResource,
   form: Pick<Negotiated, 'encoding' | 'transform' | 'metaVersion'>,
   includeObject: string,
@@ -33,13 +36,16 @@ export function chooseEncoder(
   const { metaVersion } = form
   if (form.encoding === 'protobuf' && form.transform !== 'table')
     return form.transform === 'none'
-      ? protobufEncoder(served.resource)
-      : protobufMetadataEncoder(served.resource, view, metaVersion)
+      ? protobufEncoder(served.resource, view, schema)
+      : protobufMetadataEncoder(served.resource, metadataView(served.resource, view), metaVersion)
   switch (form.transform) {
-    case 'table':
-      return tableEncoder(served, view, { include: includedInRows(includeObject), metaVersion }, now)
+    case 'table': {
+      const include = includedInRows(includeObject)
+      const shown = include === 'Metadata' ? metadataView(served.resource, view) : view
+      return tableEncoder(served, shown, { include, metaVersion }, now)
+    }
     case 'partial':
-      return partialEncoder(served.resource, view, metaVersion)
+      return partialEncoder(served.resource, metadataView(served.resource, view), metaVersion)
     case 'none': {
       const whole = jsonEncoder(served.resource, view, served.origin === 'well-known')
       return projection === null ? whole : projectedEncoder(whole, view, projection)

@@ -1,14 +1,19 @@
 /**
  * Writes whole objects stored as Kubernetes protobuf for clients that read it: the stored bytes with the resourceVersion
- * inserted at wire level. Objects stored as JSON have no protobuf form here, since that would take a schema per kind.
+ * inserted at wire level. Those of built-in kinds that are stored as JSON, or in a version with other messages, are encoded
+ * from the JSON in which they are shown.
  */
+import { isRecord, parseJsonTree } from '../../codec/json-tree.js'
+import { encodeObject } from '../../codec/protobuf/encode-object.js'
 import { encodeBookmark, encodeStatus, objectItem } from '../../codec/protobuf/encode.js'
 import { openStored, withResourceVersion } from '../../codec/protobuf/resource-version.js'
+import type { Schema } from '../../codec/protobuf/schema.js'
 import { hasSameMessage } from '../../codec/versions/convert.js'
 import { type Resource, apiVersion } from '../../../engine/model/resource.js'
 import { NotAcceptableError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { bookmarkMetadata } from './bookmark.js'
+import type { JsonView } from './json-encoder.js'
 import type { ObjectEncoder } from './object-encoder.js'
 import { NO_PIECES, protobufList } from './protobuf-list.js'
 
@@ -19,11 +24,17 @@ function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableErr
   )
 }
 
-export function protobufEncoder(resource: Resource): ObjectEncoder {
+export function protobufEncoder(resource: Resource, view: JsonView, schema: Schema): ObjectEncoder {
   const version = apiVersion(resource)
+  const isBuiltIn = schema.messageOfKind(version, resource.kind) !== undefined
   const stored = (object: StoredObject): Buffer => {
-    if (object.encoding === 'protobuf' && hasSameMessage(object.apiVersion, version, object.kind)) return object.bytes
-    throw notProtobuf(resource, object)
+    const isSame = object.kind === resource.kind && hasSameMessage(object.apiVersion, version, object.kind)
+    if (object.encoding === 'protobuf' && isSame) return object.bytes
+    const json = isBuiltIn ? view(object) : null
+    const tree = json === null ? null : parseJsonTree(json.bytes).value
+    const encoded = isRecord(tree) ? encodeObject(tree, schema) : null
+    if (encoded === null) throw notProtobuf(resource, object)
+    return encoded
   }
   const encode = (object: StoredObject, revision: number): Buffer =>
     withResourceVersion(stored(object), String(revision), version)

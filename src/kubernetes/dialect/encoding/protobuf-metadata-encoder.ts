@@ -18,14 +18,18 @@ import { endOfValue } from '../../../support/json-walk.js'
 import type { MetaVersion } from '../accept.js'
 import type { JsonView } from './json-encoder.js'
 import { bookmarkMetadata } from './bookmark.js'
+import { isMetadataPlain } from './metadata-view.js'
 import type { ObjectEncoder } from './object-encoder.js'
 import { NO_PIECES, protobufList } from './protobuf-list.js'
 
 export function protobufMetadataEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): ObjectEncoder {
   const version = apiVersion(resource)
+  const isPlain = isMetadataPlain(resource)
   /** Returns null for an unreadable object. */
   const itemOf = (object: StoredObject, revision: Revision): ListItem | null => {
-    if (object.encoding === 'protobuf') return metadataItem(openStored(object.bytes), String(revision))
+    // A scale is made of an object of another kind.
+    const isStored = object.encoding === 'protobuf' && object.kind === resource.kind
+    if (isStored && isPlain) return metadataItem(openStored(object.bytes), String(revision))
     const json = view(object)
     if (json === null) return null
     const { bytes, metadataOffset } = json

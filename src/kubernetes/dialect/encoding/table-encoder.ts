@@ -11,6 +11,8 @@ import {
   type TableForm,
   tableHead,
 } from '../table/encode-table.js'
+import type { ListMetadata } from '../partial-object.js'
+import { tableOrder } from '../table/table-rows.js'
 import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
 import { bookmarkMetadata } from './bookmark.js'
 import type { ObjectEncoder } from './object-encoder.js'
@@ -31,6 +33,8 @@ export function tableEncoder(
     const json = view(object)
     return json === null ? null : encodeTableRow(served, json, object.modRevision, now(), form)
   }
+  const order = tableOrder(served)
+  const head = (metadata: ListMetadata): Buffer => tableHead(served, metadata, form)
   return {
     // The columns of a custom resource change with its definition.
     key: `table/${form.metaVersion}/${version}/${form.include}/${columnsKey(served)}`,
@@ -40,15 +44,29 @@ export function tableEncoder(
     isSame: null,
     bookmark: (bookmark) => encodeTableBookmark(served, bookmarkMetadata(bookmark), form),
     status: encodeStatus,
-    listHead: (metadata) => tableHead(served, metadata, form),
+    listHead: head,
     listItem: row,
     separator: COMMA,
     listTail: TABLE_TAIL,
+    ...(order === undefined
+      ? {}
+      : {
+          *list(metadata: ListMetadata, objects: readonly StoredObject[]) {
+            const placeOf = (object: StoredObject): number =>
+              order(JSON.parse(view(object)?.bytes.toString() ?? 'null'))
+            const places = new Map(objects.map((object) => [object, placeOf(object)]))
+            yield head(metadata)
+            // The sort is stable.
+            const rows = [...objects].sort((a, b) => places.get(a)! - places.get(b)!).map(row)
+            for (const [at, bytes] of rows.filter((each) => each !== null).entries())
+              yield at === 0 ? bytes : Buffer.concat([COMMA, bytes])
+            yield TABLE_TAIL
+          },
+        }),
     single: (object) => {
       const only = row(object)
       if (only === null) return null
-      const head = tableHead(served, { resourceVersion: String(object.modRevision) }, form)
-      return Buffer.concat([head, only, TABLE_TAIL])
+      return Buffer.concat([head({ resourceVersion: String(object.modRevision) }), only, TABLE_TAIL])
     },
   }
 }

@@ -1,7 +1,7 @@
 /** Rows of the cluster itself: nodes, namespaces, events, configuration, rights, policies, extensions. */
 import { ageOf } from './human-duration.js'
 import { conditionOf, countAt, entriesAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from './fields.js'
-import { AGE, column, firstFew, formatSelector, NAME, nameOf, type Printer, printer, wide } from './printer.js'
+import { AGE, column, firstFew, NAME, nameOf, type Printer, printer, wide } from './printer.js'
 
 const ROLE_LABEL = 'node-role.kubernetes.io/'
 
@@ -29,11 +29,26 @@ const POLICY_BINDING = printer(
   column('ParamRef', 'string', 'Parameters it binds the policy with.', (object) => {
     const reference = field(object, 'spec', 'paramRef')
     if (!has(reference)) return '<unset>'
-    if (has(reference, 'selector')) return formatSelector(field(reference, 'selector')) || '<none>'
-    return `${textAt(reference, 'namespace') || '*'}/${textAt(reference, 'name')}`
+    const name = textAt(reference, 'name')
+    if (name !== '') return `${textAt(reference, 'namespace') || '*'}/${name}`
+    return has(reference, 'selector') ? goSelector(field(reference, 'selector')) : '<unset>'
   }),
   AGE,
 )
+
+/** The API server shows this selector as Go prints the value. */
+function goSelector(selector: unknown): string {
+  const labels = entriesAt(selector, 'matchLabels')
+    .map(([key, value]) => `${key}: ${String(value)},`)
+    .toSorted()
+  const expressions = listAt(selector, 'matchExpressions').map((expression) => {
+    const [key, operator] = [textAt(expression, 'key'), textAt(expression, 'operator')]
+    const values = listAt(expression, 'values').map(String).join(' ')
+    return `LabelSelectorRequirement{Key:${key},Operator:${operator},Values:[${values}],},`
+  })
+  const all = `MatchLabels:map[string]string{${labels.join('')}},MatchExpressions:[]LabelSelectorRequirement{${expressions.join('')}},`
+  return `&LabelSelector{${all}}`
+}
 
 const subjects = (kind: string) => (binding: unknown) =>
   listAt(binding, 'subjects')
@@ -213,28 +228,31 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ),
   ValidatingAdmissionPolicyBinding: POLICY_BINDING,
   MutatingAdmissionPolicyBinding: POLICY_BINDING,
-  FlowSchema: printer(
-    NAME,
-    column('PriorityLevel', 'string', 'Priority level of its requests.', (object) =>
-      textAt(object, 'spec', 'priorityLevelConfiguration', 'name'),
+  FlowSchema: {
+    ...printer(
+      NAME,
+      column('PriorityLevel', 'string', 'Priority level of its requests.', (object) =>
+        textAt(object, 'spec', 'priorityLevelConfiguration', 'name'),
+      ),
+      column('MatchingPrecedence', 'string', 'The lower, the sooner it is tried.', (object) =>
+        countAt(object, 'spec', 'matchingPrecedence'),
+      ),
+      column(
+        'DistinguisherMethod',
+        'string',
+        'How its requests are told apart.',
+        (object) => textAt(object, 'spec', 'distinguisherMethod', 'type') || '<none>',
+      ),
+      AGE,
+      column(
+        'MissingPL',
+        'string',
+        'Whether its priority level is missing.',
+        (object) => textAt(conditionOf(object, 'Dangling'), 'status') || '?',
+      ),
     ),
-    column('MatchingPrecedence', 'string', 'The lower, the sooner it is tried.', (object) =>
-      countAt(object, 'spec', 'matchingPrecedence'),
-    ),
-    column(
-      'DistinguisherMethod',
-      'string',
-      'How its requests are told apart.',
-      (object) => textAt(object, 'spec', 'distinguisherMethod', 'type') || '<none>',
-    ),
-    AGE,
-    column(
-      'MissingPL',
-      'string',
-      'Whether its priority level is missing.',
-      (object) => textAt(conditionOf(object, 'Dangling'), 'status') || '?',
-    ),
-  ),
+    order: (object) => countAt(object, 'spec', 'matchingPrecedence'),
+  },
   PriorityLevelConfiguration: priorityLevel('NominalConcurrencyShares'),
   APIService: printer(
     NAME,

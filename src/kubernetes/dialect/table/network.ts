@@ -1,5 +1,5 @@
 /** Rows of services, and of the kinds that find, route to and protect them. */
-import { field, listAt, numberAt, textAt } from './fields.js'
+import { field, has, listAt, numberAt, textAt } from './fields.js'
 import { AGE, column, firstFew, formatLabels, formatSelector, NAME, type Printer, printer, wide } from './printer.js'
 
 export const networkPrinters: Readonly<Record<string, Printer>> = {
@@ -21,7 +21,7 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
     column('AddressType', 'string', 'Kind of the addresses.', (slice) => textAt(slice, 'addressType')),
     column('Ports', 'string', 'Ports of every address.', (slice) => {
       const ports = listAt(slice, 'ports').map((port) =>
-        String(numberAt(port, 'port') ?? (textAt(port, 'name') || '*')),
+        String(numberAt(port, 'port') ?? (has(port, 'name') ? textAt(port, 'name') : '*')),
       )
       return firstFew(ports, 3, '<unset>')
     }),

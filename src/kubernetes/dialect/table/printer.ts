@@ -37,6 +37,8 @@ export interface Printer {
    * none.
    */
   conditions?(object: unknown): readonly RowCondition[] | undefined
+  /** Rows of a list are in the order of these numbers, and of the keys where they are equal. Default: that of the keys. */
+  order?(object: unknown): number
 }
 
 export interface CellColumn extends Column {

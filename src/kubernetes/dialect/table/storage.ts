@@ -126,13 +126,6 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
     ),
     AGE,
   ),
-  CSIStorageCapacity: printer(
-    NAME,
-    column('StorageClassName', 'string', 'Storage class that the capacity belongs to.', (object) =>
-      textAt(object, 'storageClassName'),
-    ),
-    column('Capacity', 'string', 'Remaining capacity.', (object) => scalarAt('<unset>', object, 'capacity')),
-  ),
 }
 
 function phase(object: unknown): string {

@@ -47,6 +47,11 @@ export function tableRow(served: ServedResource, object: unknown, nowMs: number)
   return { cells: printer.cells(object, nowMs), conditions: printer.conditions?.(object) }
 }
 
+/** The place of an object's row in a list; undefined where rows come in the order of their keys. */
+export function tableOrder(served: ServedResource): Printer['order'] {
+  return printerOf(served).order
+}
+
 function printerOf(served: ServedResource): Printer {
   let printer = printers.get(served)
   if (printer === undefined) {

@@ -32,6 +32,12 @@ const READY = column(
 )
 
 export const workloadPrinters: Readonly<Record<string, Printer>> = {
+  Scale: printer(
+    { ...NAME, format: '' },
+    column('Desired', 'integer', 'Pods that there should be.', (object) => countAt(object, 'spec', 'replicas')),
+    column('Available', 'integer', 'Pods that there are.', (object) => countAt(object, 'status', 'replicas')),
+    AGE,
+  ),
   ReplicationController: printer(
     NAME,
     column('Desired', 'integer', 'Pods wanted.', replicas),

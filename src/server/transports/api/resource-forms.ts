@@ -3,6 +3,7 @@
  */
 import type { WatchCache } from '../../../engine/cache/watch-cache.js'
 import { hasSameMessage } from '../../../kubernetes/codec/versions/convert.js'
+import type { Schema } from '../../../kubernetes/codec/protobuf/schema.js'
 import type { Negotiated, Servable } from '../../../kubernetes/dialect/accept.js'
 import { chooseEncoder } from '../../../kubernetes/dialect/encoding/encoders.js'
 import type { JsonView } from '../../../kubernetes/dialect/encoding/json-encoder.js'
@@ -34,6 +35,8 @@ export interface JsonViews {
   canShow(served: ServedResource, object: StoredObject): boolean
   /** Returns the fields of a stored object that have no JSON form; empty for nearly every object. */
   unknownFields(object: StoredObject): readonly string[]
+  /** The messages in which objects can be written. */
+  readonly schema: Schema
 }
 
 const ONLY_JSON: Servable = { protobufObjects: false }
@@ -60,7 +63,10 @@ export class ResourceForms {
   }
 
   /** Returns the forms that can be negotiated for the resource. */
-  servable({ served, cache }: FormedResource): Servable {
+  servable({ served, cache, view }: FormedResource): Servable {
+    const isBuiltIn = served.origin === 'well-known' || view !== undefined
+    const { kind } = served.resource
+    if (isBuiltIn && this.#views.schema.messageOfKind(apiVersion(served.resource), kind) !== undefined) return {}
     if (cache === null || !cache.isAllProtobuf) return ONLY_JSON
     const version = apiVersion(served.resource)
     // An object left in an older version that differs in more than its name would end lists and watches of the newer
@@ -76,7 +82,8 @@ export class ResourceForms {
   encoder(resource: FormedResource, form: Negotiated, { includeObject, projection }: FormOptions): ObjectEncoder {
     if (form.encoding !== 'protobuf') this.#assertHasJson(resource)
     const { served } = resource
-    const parts = { view: resource.view ?? this.#views.viewOf(served), now: () => this.#clock.now() }
+    const { schema } = this.#views
+    const parts = { view: resource.view ?? this.#views.viewOf(served), schema, now: () => this.#clock.now() }
     return chooseEncoder(parts, served, form, includeObject, projection)
   }
 

@@ -3,7 +3,7 @@
  * resource, understand the request, answer. Each step throws a StatusError when the request ends there.
  */
 import { unknownResource } from '../../../kubernetes/dialect/request-path.js'
-import { EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
+import { canReadSubresource, EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
 import { unservedSubresourceError } from '../../../kubernetes/dialect/unserved-subresources.js'
 import { BadRequestError, MethodNotAllowedError, StatusError } from '../../../engine/model/status.js'
@@ -120,7 +120,8 @@ function find(context: ApiContext, request: Request): LiveResource | UncachedRes
 /** @throws StatusError where it is not served, or not for this verb. */
 function checkSubresource(request: Request, found: LiveResource | UncachedResource): void {
   const { path, verb } = request
-  if (!hasSubresource(found.served, path.subresource)) throw unservedError(request, found)
+  const has = verb === 'get' ? canReadSubresource : hasSubresource
+  if (!has(found.served, path.subresource)) throw unservedError(request, found)
   if (path.subresource === EVICTION_NAME && verb !== 'create') {
     throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
   }

@@ -1,0 +1,39 @@
+/**
+ * Objects as metadata alone shows them. Metadata has no version, so it lacks the annotations in which a version keeps
+ * what has no member there.
+ *
+ * Source: kubernetes 1.37, pkg/apis/{apps/v1,autoscaling}/, which make and drop these annotations.
+ */
+import { resourceId, type Resource } from '../../../engine/model/resource.js'
+import { scanObject } from '../../codec/json-scan.js'
+import { JsonObject } from '../../codec/versions/json-object.js'
+import type { JsonView } from './json-encoder.js'
+
+const OF_VERSIONS: Readonly<Record<string, readonly string[]>> = {
+  'daemonsets.apps': ['deprecated.daemonset.template.generation'],
+  'horizontalpodautoscalers.autoscaling': ['conditions', 'metrics', 'current-metrics', 'behavior'].map(
+    (name) => `autoscaling.alpha.kubernetes.io/${name}`,
+  ),
+}
+
+/** Whether the stored metadata is what is shown. */
+export function isMetadataPlain(resource: Resource): boolean {
+  return !Object.hasOwn(OF_VERSIONS, resourceId(resource))
+}
+
+export function metadataView(resource: Resource, view: JsonView): JsonView {
+  if (isMetadataPlain(resource)) return view
+  const names = OF_VERSIONS[resourceId(resource)]!
+  return (object) => {
+    const json = view(object)
+    const root = json === null ? null : JsonObject.parse(json.bytes)
+    const metadata = root?.object('metadata') ?? null
+    const annotations = metadata?.object('annotations') ?? null
+    if (root === null || metadata === null || annotations === null || !names.some((name) => annotations.has(name)))
+      return json
+    for (const name of names) annotations.delete(name)
+    if (annotations.names().length === 0) metadata.delete('annotations')
+    else metadata.set('annotations', annotations)
+    return scanObject(root.set('metadata', metadata).toBuffer())
+  }
+}
