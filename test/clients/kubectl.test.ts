@@ -160,7 +160,7 @@ const COMMANDS: readonly (readonly [promise: string, args: readonly string[], ..
     ],
     ['api-resources of one group', ['api-resources', '--api-group=apps', '-o', 'name'], 'statefulsets.apps'],
     ['api-versions', ['api-versions'], /^apps\/v1$/m, /^edge\.example\.com\/v1$/m, /^v1$/m],
-    ['version', ['version'], /Server Version: v1\.32\./],
+    ['version', ['version'], /Server Version: v1\.37\./],
     ['explain', ['explain', 'pods'], /^KIND: +Pod$/m, /^ +spec\t<PodSpec>$/m],
     [
       'explain of what is inside',
@@ -175,7 +175,7 @@ const COMMANDS: readonly (readonly [promise: string, args: readonly string[], ..
   ]
 
 /** Printed when kubectl is newer or older than the version that the server reports. */
-const VERSION_WARNING = /^Warning: version difference between client .*\n/m
+const VERSION_WARNING = /^warning: version difference between client .*\n/im
 
 void t.test('kubectl', async (t) => {
   const kubectl = await start(t)

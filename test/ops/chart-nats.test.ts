@@ -35,9 +35,9 @@ void t.test('credentials and certificates are created once, and kept over upgrad
 
 void t.test('the sizes fit the disk, and each stream has three replicas', async (t) => {
   for (const [nats, replicas, bytes] of [
-    [{}, 3, '128MiB'],
-    [{ storage: '100Gi' }, 3, '640MiB'],
-    [{ replicas: 5 }, 3, '128MiB'],
+    [{}, 3, '121MiB'],
+    [{ storage: '100Gi' }, 3, '606MiB'],
+    [{ replicas: 5 }, 3, '121MiB'],
     [{ replicas: 1, resourceCount: 200 }, 1, '46MiB'],
   ] as const) {
     const { objects } = renderChart({ config: open, nats: { enabled: true, ...nats } })

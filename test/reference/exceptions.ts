@@ -69,6 +69,11 @@ export const exceptions: readonly Row[] = [
         (where === 'header warning' && theirs === '(absent)')),
   },
   {
+    name: 'no cache stores an error of the moment',
+    reason: 'In front of this server stand caches that may store what is not forbidden to them (410, 429, 503, 504).',
+    matches: ({ where, ours }) => where === 'header cache-control' && ours === 'no-store',
+  },
+  {
     name: 'a malformed resourceVersion is 400',
     reason:
       'The API server answers 500 without a reason where it forgot to check. Ours says what is wrong with the request.',

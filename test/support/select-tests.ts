@@ -11,6 +11,7 @@ const ONLY_BY_NAME = join('test', 'etcd') + sep
 /** Scenarios of the whole product, with several processes, faults, attacks, charts or load: `npm run test:system` runs them. */
 const SYSTEM = [
   'test/bench',
+  'test/cli/doctor.test.ts',
   'test/docs/commands-of-pages.test.ts',
   'test/edge',
   'test/fault',
