@@ -304,6 +304,8 @@ const REPLACED: Readonly<Partial<Record<OptionName, string>>> = {
   proxyClientCertFile: all,
   proxyClientKeyFile: all,
   apiserviceCafile: here,
+  encryptionProviderConfig: 'integration/encryption-at-rest.test.ts',
+  ticketKeyFile: 'security/tickets.test.ts',
 }
 const READ_ONCE: Readonly<Partial<Record<OptionName, string>>> = {
   protoDescriptors: 'descriptors of kinds belong to a release, and hold no secret',

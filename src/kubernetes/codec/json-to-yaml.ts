@@ -225,7 +225,7 @@ function sortedMembers(node: ReadonlyMap<string, Node>): [string, Node][] {
 
 /** Go's order of keys in YAML: other characters before letters, and numbers by their value. */
 function compareKeys(a: string, b: string): number {
-  const [x, y] = [[...a], [...b]]
+  const [x, y] = [Array.from(a), Array.from(b)]
   for (let at = 0; at < x.length && at < y.length; at++) {
     if (x[at] === y[at]) continue
     const [isLetterX, isLetterY] = [LETTER.test(x[at]!), LETTER.test(y[at]!)]

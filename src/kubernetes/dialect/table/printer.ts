@@ -38,7 +38,7 @@ export interface Printer {
    */
   conditions?(object: unknown): readonly RowCondition[] | undefined
   /** Rows of a list are in the order of these numbers, and of the keys where they are equal. Default: that of the keys. */
-  order?(object: unknown): number
+  readonly order?: (object: unknown) => number
 }
 
 export interface CellColumn extends Column {
