@@ -120,14 +120,23 @@ void t.test(
 
 /** A Secret under a key that the configuration has. */
 async function sealed(key: string): Promise<Buffer> {
-  const text = configuration([[['secrets'], provider('aescbc', 'two')]])
+  const data = { a: base64(HIDDEN) }
+  return await sealedObject(key, {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'hidden', namespace: 'new' },
+    data,
+  })
+}
+
+/** Sealed with the key `two`. */
+async function sealedObject(key: string, object: object): Promise<Buffer> {
+  const text = configuration([[['*.*'], provider('aescbc', 'two')]])
   const atRest = new EncryptionAtRest({
     configuration: parseEncryptionConfiguration(Buffer.from(text)),
     openKeyService: () => recordedKeys(),
     clock: systemClock,
   })
-  const data = { a: base64(HIDDEN) }
-  const object = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'hidden', namespace: 'new' }, data }
   return await atRest
     .transformOf({ group: '', plural: 'secrets' })
     .seal(keyFromText(key), Buffer.from(JSON.stringify(object)))
@@ -230,3 +239,62 @@ void t.test(
     )
   },
 )
+
+void t.test('a namespace with a value that no key opens stays, and so does the value', async (t) => {
+  const { etcd, file, put } = await setUp(t, () => ONE)
+  const key = '/registry/secrets/new/hidden'
+  await put(key, await sealed(key))
+  await put('/registry/secrets/new/plain', secret('plain', 'new'))
+  const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'new' } }
+  await put('/registry/namespaces/new', Buffer.from(JSON.stringify(namespace)))
+  const flags = ['--resource=secrets', `--etcd-servers=${etcd.url}`, `--encryption-provider-config=${file}`]
+  const server = await startServer(t, { flags: [...flags, '--enable-writes'] })
+  const path = '/api/v1/namespaces/new'
+  await until(async () => (await get(server, path)).code === 200, 'the namespace is there')
+  const remove = async (what: string): Promise<unknown> => {
+    const response = await fetch(`${server.url}${what}`, { method: 'DELETE' })
+    return { code: response.status, body: await response.json() }
+  }
+  const refused = { code: 500, body: { message: /Key: \/registry\/secrets\/new\/hidden.*no matching key was found/ } }
+  t.match(await remove(`${path}/secrets`), refused, 'the collection')
+  t.match(await remove(path), refused, 'the namespace')
+  t.match(await remove(`${path}/secrets/plain`), { code: 200 }, 'another object in it')
+  t.equal((await get(server, path)).code, 200, 'it is not removed')
+  const { kvs } = (await etcd.call('kv/range', { key: Buffer.from(key).toString('base64') })) as { kvs?: unknown[] }
+  t.equal(kvs?.length, 1, 'nor is the value')
+})
+
+void t.test('a definition that no key opens is not a deleted one', async (t) => {
+  const names = ['customresourcedefinitions.apiextensions.k8s.io']
+  const [good, bad] = ['two', 'one'].map((name) => configuration([[names, provider('aescbc', name), identity]]))
+  const { etcd, file, put } = await setUp(t, () => good!)
+  const spec = {
+    group: 'edge.example.com',
+    scope: 'Namespaced',
+    names: { plural: 'widgets', singular: 'widget', kind: 'Widget', listKind: 'WidgetList' },
+    versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: { type: 'object' } } }],
+  }
+  const metadata = { name: 'widgets.edge.example.com' }
+  const key = `/registry/apiextensions.k8s.io/customresourcedefinitions/${metadata.name}`
+  const definition = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition', metadata, spec }
+  const value = await sealedObject(key, definition)
+  await put(key, value)
+  const flags = [`--etcd-servers=${etcd.url}`, `--encryption-provider-config=${file}`]
+  const server = await startServer(t, { flags })
+  const [definitions, widgets] = [
+    '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+    '/apis/edge.example.com/v1/widgets',
+  ]
+  await until(async () => (await get(server, widgets)).code === 200, 'the widgets are served')
+  writeFileSync(file, bad!)
+  await until(() => server.log().includes('a changed file was read'), 'the other key is in force')
+  await put(key, value)
+  await until(async () => (await get(server, definitions)).code === 500, 'the definition is sealed')
+  t.equal((await get(server, widgets)).code, 200, 'its resource is still served')
+
+  const started = await startServer(t, { flags })
+  await until(async () => (await get(started, definitions)).code === 500, 'it is sealed from the start')
+  t.equal((await get(started, widgets)).code, 503, 'no 404 for what may exist')
+  writeFileSync(file, good!)
+  await until(async () => (await get(started, widgets)).code === 200, 'the key is there')
+})

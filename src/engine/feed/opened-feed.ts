@@ -15,17 +15,20 @@ import { InOrder } from '../../support/in-order.js'
 import { turns } from '../../support/turns.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
 
-export function openedFeed(
-  openFeed: OpenFeed,
-  request: FeedRequest,
-  transform: ValueTransform,
-  clock: Clock,
-): ResourceFeed {
+export interface OpenedFeedOptions {
+  readonly transform: ValueTransform
+  readonly clock: Clock
+  /** Called once values that no key opened are in the cache: since they were tried, a key may have come back. */
+  readonly onSealed: () => void
+}
+
+export function openedFeed(openFeed: OpenFeed, request: FeedRequest, options: OpenedFeedOptions): ResourceFeed {
+  const { transform } = options
   const { checked } = request
   const steps = new InOrder()
   const feed = openFeed({
     ...request,
-    sink: openedSink(request.sink, transform, steps, clock),
+    sink: openedSink(request.sink, steps, options),
     ...(checked === undefined ? {} : { checked: openedCheck(checked, transform) }),
   })
   const check = feed.checkConsistency?.bind(feed)
@@ -43,7 +46,7 @@ export function openedFeed(
   }
 }
 
-function openedSink(sink: FeedSink, transform: ValueTransform, steps: InOrder, clock: Clock): FeedSink {
+function openedSink(sink: FeedSink, steps: InOrder, { transform, clock, onSealed }: OpenedFeedOptions): FeedSink {
   const pass = <T>(opened: T | Promise<T>, take: (value: T) => void): void | Promise<void> => {
     if (!(opened instanceof Promise)) return take(opened)
     return opened.then((value) => {
@@ -53,14 +56,32 @@ function openedSink(sink: FeedSink, transform: ValueTransform, steps: InOrder, c
   return {
     replace(revision, reason) {
       let replacement: ReturnType<FeedSink['replace']> | null = null
+      let hasSealed = false
       steps.do(() => void (replacement = sink.replace(revision, reason)))
       return {
-        add: (keyValues) => steps.do(() => pass(openAll(transform, keyValues), (opened) => replacement?.add(opened))),
-        commit: () => steps.do(() => replacement?.commit()),
+        add: (keyValues) =>
+          steps.do(() =>
+            pass(openAll(transform, keyValues), (opened) => {
+              hasSealed ||= opened.some(isSealed)
+              replacement?.add(opened)
+            }),
+          ),
+        commit: () =>
+          steps.do(() => {
+            replacement?.commit()
+            if (hasSealed) onSealed()
+          }),
         abort: () => steps.do(() => replacement?.abort()),
       }
     },
-    apply: (batches) => steps.do(() => pass(openBatches(transform, batches), (opened) => sink.apply(opened))),
+    apply: (batches) =>
+      steps.do(() =>
+        pass(openBatches(transform, batches), (opened) => {
+          sink.apply(opened)
+          const puts = opened.flatMap(({ events }) => events).filter((event) => event.type === 'put')
+          if (puts.some(({ keyValue }) => isSealed(keyValue))) onSealed()
+        }),
+      ),
     progress: (revision) => steps.do(() => sink.progress(revision)),
     synced: () => steps.do(() => sink.synced()),
     disconnected: (reason) => steps.do(() => sink.disconnected(reason)),
@@ -70,6 +91,10 @@ function openedSink(sink: FeedSink, transform: ValueTransform, steps: InOrder, c
       steps.do(() => sink.confirmed?.(ageMs + clock.monotonic() - atMs, validMs))
     },
   }
+}
+
+function isSealed({ sealed }: KeyValue): boolean {
+  return sealed !== undefined
 }
 
 function openedCheck(checked: CheckedCache, transform: ValueTransform): CheckedCache {

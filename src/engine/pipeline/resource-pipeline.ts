@@ -103,7 +103,9 @@ export class ResourcePipeline {
     })
     const { openFeed } = options
     const request: FeedRequest = { resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache }
-    this.feed = this.#transform === null ? openFeed(request) : openedFeed(openFeed, request, this.#transform, clock)
+    const onSealed = (): void => void this.reopen()
+    const transform = this.#transform
+    this.feed = transform === null ? openFeed(request) : openedFeed(openFeed, request, { transform, clock, onSealed })
   }
 
   /** @param served any of the resources that share this pipeline. */
@@ -122,7 +124,8 @@ export class ResourcePipeline {
   async reopen(): Promise<void> {
     const { sealedValues } = this.cache
     if (this.#transform === null || sealedValues.length === 0) return
-    this.cache.reveal(await openAll(this.#transform, sealedValues))
+    const opened = await openAll(this.#transform, sealedValues)
+    this.cache.reveal(opened.filter(({ sealed }, i) => sealed !== sealedValues[i]!.sealed))
   }
 
   start(): void {

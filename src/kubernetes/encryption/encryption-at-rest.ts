@@ -14,7 +14,7 @@ import type { ValueTransform } from '../../engine/model/value-transform.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import { errorMessage } from '../../support/error-message.js'
 import { isEncrypted } from '../codec/ingest.js'
-import { aesCbc, aesGcm, type Cipher, CipherError, secretbox } from './ciphers.js'
+import { aesCbc, aesGcm, type Cipher, secretbox } from './ciphers.js'
 import { type ProviderConfiguration, parseGroupResource, type ResourceConfiguration } from './configuration.js'
 import type { KeyService } from './key-service.js'
 import { KmsCipher } from './kms.js'
@@ -198,8 +198,8 @@ function openWith(
     }
     if (!startsWith(value, prefix)) continue
     const failed = (error: unknown): Result | Promise<Result> => {
-      if (!(error instanceof CipherError)) throw error
-      return openWith(providers, keyValue, context, i + 1, [...errors, error.message])
+      // Whatever goes wrong with one value must not end the feed of all the others.
+      return openWith(providers, keyValue, context, i + 1, [...errors, errorMessage(error)])
     }
     try {
       const found = cipher.open(value.subarray(Buffer.byteLength(prefix)), context)

@@ -48,7 +48,7 @@ export class KmsCipher {
   #writeKey: WriteKey | null = null
   #renewing: Promise<WriteKey> | null = null
 
-  /** @param onFailure called when a key could not be decrypted: it may be later. */
+  /** @param onFailure called for each value whose key could not be decrypted: it may be later. */
   constructor(
     private readonly service: KeyService,
     private readonly clock: Clock,
@@ -63,9 +63,9 @@ export class KmsCipher {
     const isUsable =
       known !== undefined &&
       (known instanceof Promise || known.kind === 'open' || known.untilMs > this.clock.monotonic())
-    if (isUsable && !(known instanceof Promise)) return openWith(known, object, context)
+    if (isUsable && !(known instanceof Promise)) return this.#openWith(known, object, context)
     const fetched = isUsable && known instanceof Promise ? known : this.#fetch(name, object)
-    return fetched.then((key) => openWith(key, object, context))
+    return fetched.then((key) => this.#openWith(key, object, context))
   }
 
   /** @throws Error when the plugin has not confirmed a key for too long. */
@@ -78,15 +78,20 @@ export class KmsCipher {
     this.service.close()
   }
 
+  #openWith(key: Known, { data }: EncryptedObject, context: Buffer): Buffer {
+    if (key.kind === 'open') return key.cipher.open(data, context)
+    this.onFailure()
+    throw key.error
+  }
+
   #fetch(name: string, object: EncryptedObject): Promise<Known> {
-    const fetched = this.service.decrypt(object).then(
-      (key): Known => ({ kind: 'open', cipher: cipherOf(key, object.isSeed) }),
-      (cause: unknown): Known => {
-        this.onFailure()
+    const fetched = this.service
+      .decrypt(object)
+      .then((key): Known => ({ kind: 'open', cipher: cipherOf(key, object.isSeed) }))
+      .catch((cause: unknown): Known => {
         const error = new CipherError(`failed to decrypt DEK, error: ${errorMessage(cause)}`, { cause })
         return { kind: 'failed', error, untilMs: this.clock.monotonic() + FAILED_FOR_MS }
-      },
-    )
+      })
     this.#keys.set(name, fetched)
     void fetched.then((known) => this.#keys.set(name, known))
     return fetched
@@ -114,11 +119,6 @@ export class KmsCipher {
       throw new Error('the plugin returned a key that cannot be stored')
     return (this.#writeKey = { sealed, cipher: aesGcmOfSeed(seed), confirmedMs })
   }
-}
-
-function openWith(key: Known, { data }: EncryptedObject, context: Buffer): Buffer {
-  if (key.kind === 'failed') throw key.error
-  return key.cipher.open(data, context)
 }
 
 function cipherOf(key: Buffer, isSeed: boolean): Cipher {

@@ -9,7 +9,7 @@ import { readDefinition } from '../dialect/crd.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Key } from '../../engine/model/event.js'
 import { namespacePrefix, resourceId } from '../../engine/model/resource.js'
-import { NotFoundError, StatusError } from '../../engine/model/status.js'
+import { NotFoundError, StatusError, StorageReadError } from '../../engine/model/status.js'
 import { hasFinalizers, isDeleting } from './object-change.js'
 import type { Held, ObjectStore, ObjectLocation } from './object-store.js'
 
@@ -58,7 +58,13 @@ export class Containers {
     }
     for (const holder of holders) {
       const held = await store.read(holder)
-      if (held !== null && isDeleting(held.object)) await this.#removeIfEmpty(holder, held)
+      if (held === null || !isDeleting(held.object)) continue
+      try {
+        await this.#removeIfEmpty(holder, held)
+      } catch (error) {
+        // What cannot be read is left in it, so it stays. The object is gone all the same.
+        if (!(error instanceof StorageReadError)) throw error
+      }
     }
   }
 

@@ -30,7 +30,7 @@ import {
   StorageReadError,
   TimeoutError,
 } from '../../engine/model/status.js'
-import { isUnservable, StoredObject } from '../../engine/model/stored-object.js'
+import { type Ingest, isUnservable, StoredObject } from '../../engine/model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 import { sleep } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
@@ -113,7 +113,7 @@ const MAX_PAUSE_MS = 50
 export class ObjectStore {
   readonly #options: ObjectStoreOptions
   readonly #slots = new KeySlots()
-  readonly #ingests = new WeakMap<ServedResource, ReturnType<typeof createIngest>>()
+  readonly #ingests = new WeakMap<ServedResource, Ingest>()
 
   constructor(options: ObjectStoreOptions) {
     this.#options = options
@@ -144,7 +144,11 @@ export class ObjectStore {
     }
   }
 
-  /** Yields every readable object under a prefix, page by page, all at one revision, in time slices. */
+  /**
+   * Yields every object under a prefix, page by page, all at one revision, in time slices.
+   *
+   * @throws StorageReadError at an object that cannot be read: without it a namespace would look empty.
+   */
   async *list(served: ServedResource, prefix: Key): AsyncGenerator<Held> {
     for await (const stored of this.listStored(served, prefix)) {
       const held = this.#heldOf(served, stored)
@@ -166,8 +170,9 @@ export class ObjectStore {
       )
       if (revision === undefined) onRevision((revision = page.revision))
       for await (const keyValue of inTurns(page.keyValues)) {
-        const stored = this.#stored(served, keyValue)
-        if (stored !== null) yield stored
+        const stored = this.#ingested(served, keyValue)
+        if (!isUnservable(stored)) yield stored
+        else if (stored.withholds !== undefined) throw StorageReadError.ofObject(keyValue.key, stored.unservable)
       }
       const last = page.keyValues.at(-1)
       if (!page.more || last === undefined) return
@@ -313,14 +318,18 @@ export class ObjectStore {
   }
 
   #stored(served: ServedResource, keyValue: KeyValue): StoredObject | null {
+    const stored = this.#ingested(served, keyValue)
+    return isUnservable(stored) ? null : stored
+  }
+
+  #ingested(served: ServedResource, keyValue: KeyValue): ReturnType<Ingest> {
     let ingest = this.#ingests.get(served)
     if (ingest === undefined) {
       const { maxValueBytes } = this.#options
       ingest = createIngest({ resource: served.resource, maxValueBytes, wrap: keyValueObject })
       this.#ingests.set(served, ingest)
     }
-    const stored = ingest(keyValue)
-    return isUnservable(stored) ? null : stored
+    return ingest(keyValue)
   }
 
   #readKey(key: Key): Promise<KeyValue | null> {

@@ -6,6 +6,7 @@
 import type { CacheBatch } from '../../engine/cache/cache-batch.js'
 import type { CacheListener, WatchCache } from '../../engine/cache/watch-cache.js'
 import type { RegistryChange } from '../../kubernetes/dialect/resource-registry.js'
+import type { Key } from '../../engine/model/event.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 
@@ -51,8 +52,8 @@ export function followResource(
 }
 
 class Following implements CacheListener {
-  /** The names of the present objects, kept only if `onAbsent` is set. */
-  readonly #names = new Set<string>()
+  /** The names of the present objects by key, kept only if `onAbsent` is set. */
+  readonly #names = new Map<Key, string>()
   /** After a restart a cache begins with a past state, whose definitions would be served until the present replaced them. */
   #isPresent = false
 
@@ -65,7 +66,7 @@ class Following implements CacheListener {
     if (!this.#isPresent) return
     for (const { object, previous } of events) {
       if (object !== null) this.#present(object)
-      else if (previous !== null) this.#absent(previous.name)
+      else if (previous !== null) this.#absent(previous.key)
     }
     this.follower.onChange?.()
   }
@@ -80,22 +81,27 @@ class Following implements CacheListener {
   onReset(): void {
     if (!this.#isPresent) return
     if (this.follower.onPresent !== undefined) {
-      const before = new Set(this.#names)
-      for (const object of this.cache.snapshot().objects(this.cache.prefix)) {
-        before.delete(object.name)
+      const before = new Set(this.#names.keys())
+      const snapshot = this.cache.snapshot()
+      for (const object of snapshot.objects(this.cache.prefix)) {
+        before.delete(object.key)
         this.#present(object)
       }
-      for (const name of before) this.#absent(name)
+      // An object that no key opens now is not gone.
+      for (const key of before) if (!snapshot.sealed.has(key)) this.#absent(key)
     }
     this.follower.onChange?.()
   }
 
   #present(object: StoredObject): void {
-    if (this.follower.onAbsent !== undefined) this.#names.add(object.name)
+    if (this.follower.onAbsent !== undefined) this.#names.set(object.key, object.name)
     this.follower.onPresent?.(object)
   }
 
-  #absent(name: string): void {
-    if (this.#names.delete(name)) this.follower.onAbsent?.(name)
+  #absent(key: Key): void {
+    const name = this.#names.get(key)
+    if (name === undefined) return
+    this.#names.delete(key)
+    this.follower.onAbsent?.(name)
   }
 }

@@ -186,6 +186,32 @@ void t.test(
   },
 )
 
+void t.test('a plugin that returns a key of a wrong length: the value is kept', async (t) => {
+  const text = configuration([[['secrets'], kms('plugin', '/run/kms.sock')]])
+  const key = '/registry/secrets/a/b'
+  const value = await sealedWith(text, key)
+  const encryption = atRest(text, { ...recordedKeys(), decrypt: async () => Buffer.alloc(5) })
+  t.teardown(() => encryption.close())
+  t.match((await opened(encryption, key, value)).sealed, /invalid seed length 5/)
+})
+
+void t.test('a value that fails with the remembered answer of the plugin is tried again too', async (t) => {
+  const text = configuration([[['secrets'], kms('plugin', '/run/kms.sock')]])
+  const key = '/registry/secrets/a/b'
+  const value = await sealedWith(text, key)
+  const away = { ...recordedKeys(), decrypt: async () => await Promise.reject(new Error('not there')) }
+  const timers: (() => void)[] = []
+  const setTimer = (_ms: number, callback: () => void) => (timers.push(callback), { cancel() {} })
+  const stopped = { ...clock, monotonic: () => 0, setTimer }
+  const parsed = parseEncryptionConfiguration(Buffer.from(text))
+  const encryption = new EncryptionAtRest({ configuration: parsed, openKeyService: () => away, clock: stopped })
+  await opened(encryption, key, value)
+  t.equal(timers.length, 1)
+  timers[0]!()
+  t.match((await opened(encryption, key, value)).sealed, /not there/)
+  t.equal(timers.length, 2, 'it fails without asking, and the retry is armed again')
+})
+
 void t.test('a plugin that is away for writes: nothing is written', async (t) => {
   const away = { ...recordedKeys(), currentKeyId: async () => await Promise.reject(new Error('not there')) }
   const encryption = atRest(configuration([[['secrets'], kms('plugin', '/run/kms.sock')]]), away)
