@@ -2,7 +2,8 @@
 import { X509Certificate } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
-import { createSecureContext } from 'node:tls'
+import { isIP } from 'node:net'
+import { checkServerIdentity, type ConnectionOptions, createSecureContext } from 'node:tls'
 import { errorMessage } from './error-message.js'
 
 export interface TlsClientOptions {
@@ -26,8 +27,14 @@ export function agentFor(url: string, tls: TlsClientOptions, options: http.Agent
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),
     ...(key === undefined ? {} : { key }),
-    ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
+    ...(tlsServerName === undefined ? {} : expecting(tlsServerName)),
   })
+}
+
+/** Of a connection whose certificate must be valid for the name; TLS has no way to ask for an address (RFC 6066). */
+export function expecting(name: string): Pick<ConnectionOptions, 'servername' | 'checkServerIdentity'> {
+  if (isIP(name) === 0) return { servername: name }
+  return { servername: '', checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate) }
 }
 
 /** @throws Error when TLS cannot use the files: a key of another certificate, or no certificate at all. */

@@ -85,6 +85,7 @@ interface Fault {
   readonly flags?: readonly string[]
   readonly names?: string
   readonly signer?: CertificateAuthority
+  readonly options?: readonly string[]
 }
 
 const NAMES = 'DNS:distributary.distributary.svc,IP:127.0.0.1'
@@ -100,7 +101,17 @@ async function diagnose(
   const tls = [`--tls-cert-file=${cert}`, `--tls-private-key-file=${key}`, '--secure-port=0', '--port=off']
   const own = [`--etcd-servers=${etcd.url}`, '--enable-writes', `--token-auth-file=${tokens}`]
   const here = await startServer(t, { flags: [...own, `--authorization-mode=${mode}`, ...tls, ...flags] })
-  const args = ['--kubeconfig', scene.kubeconfig, '--server', here.secureUrl, '--timeout', '2s', '-o', 'json']
+  const args = [
+    '--kubeconfig',
+    scene.kubeconfig,
+    '--server',
+    here.secureUrl,
+    '--timeout',
+    '2s',
+    '-o',
+    'json',
+    ...(fault.options ?? []),
+  ]
   const { code, stdout, stderr } = await runCli(t, ['doctor', ...args])
   await here.kill()
   if (stdout === '') throw new Error(stderr)
@@ -116,6 +127,28 @@ void t.test('doctor finds nothing wrong where nothing is', async (t) => {
   t.equal(code, EXIT.done)
   t.match(rows.get('permissions')?.found, /^200 decisions are the same, [1-9]/)
   t.match(rows.get('lists')?.found, /with [1-9]\d* objects/)
+})
+
+void t.test('doctor takes a file with several authorities, and the address that agents of a node use', async (t) => {
+  const scene = await setScene(t)
+  const bundle = join(scene.tokens, '../bundle.crt')
+  const warnings: Error[] = []
+  const note = (warning: Error): void => void warnings.push(warning)
+  process.on('warning', note)
+  t.teardown(() => process.off('warning', note))
+  for (const authorities of [
+    [scene.authority, createAuthority(t)],
+    [createAuthority(t), scene.authority],
+  ]) {
+    writeFileSync(bundle, authorities.map(({ ca }) => readFileSync(ca, 'utf8')).join(''))
+    const options = ['--certificate-authority', bundle, '--host', '127.0.0.1']
+    const { code, rows } = await diagnose(t, scene, { options })
+    t.equal(code, EXIT.done)
+    t.match(rows.get('certificate'), { outcome: 'ok', found: 'valid for 127.0.0.1' })
+    const other = await diagnose(t, scene, { options: [...options.slice(0, -1), '127.0.0.2'] })
+    t.match(other.rows.get('certificate'), { outcome: 'wrong', found: 'not valid for 127.0.0.2' })
+  }
+  t.same(warnings, [])
 })
 
 void t.test('doctor says what is wrong, and what to do', async (t) => {

@@ -36,7 +36,9 @@ export function temporaryFolder(t: Pick<Test, 'teardown'>): string {
 
 export async function startCluster(t: Test): Promise<Cluster> {
   const etcd = await startEtcd(t)
-  const { server, folder } = await startApiServer(t, etcd.url, buildKubernetes('kube-apiserver'))
+  const { server, folder } = await startApiServer(t, etcd.url, buildKubernetes('kube-apiserver'), [], {
+    hasServiceAccounts: true,
+  })
   const url = `https://127.0.0.1:${server.port}`
   const [kubeconfig, ca] = [join(folder, 'admin.kubeconfig'), join(folder, 'apiserver.crt')]
   writeFileSync(kubeconfig, kubeconfigOf({ server: url, ca, user: { token: ADMIN } }))
@@ -136,6 +138,21 @@ export async function install(t: Test, cluster: Cluster, installation: Installat
 }
 
 export const listOf = (items: readonly object[]): string => JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
+
+/** Follows the page: makes the ConfigMap distributary-ca of a namespace. Returns the path of what its pods have as `ca.crt`. */
+export function trustBoth(cluster: Cluster, { certificates }: Installed, namespace: string): string {
+  // What a controller writes.
+  cluster.kubectl(['-n', namespace, 'create', 'configmap', 'kube-root-ca.crt', `--from-file=ca.crt=${cluster.ca}`])
+  const page = readFileSync(join(root, 'docs/onboarding.md'), 'utf8')
+  const [, commands = ''] = /```sh\n([^`]*kube-root-ca\.crt[^`]*)```/.exec(page) ?? []
+  const lines = `kubectl() { "${kubectlBinary}" --kubeconfig "${cluster.kubeconfig}" "$@"; }\n${commands}`
+  const { status, stderr } = spawnSync('sh', ['-ec', lines.replaceAll('-n monitoring', `-n ${namespace}`)], {
+    cwd: certificates,
+    encoding: 'utf8',
+  })
+  if (status !== 0 || stderr !== '') throw new Error(`${commands}: ${stderr}`)
+  return join(certificates, 'bundle.crt')
+}
 
 /** A token of a service account that exists, as a projected volume has it. */
 export function tokenOf(cluster: Cluster, namespace: string, name: string): string {

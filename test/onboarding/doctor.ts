@@ -10,7 +10,7 @@ import { runCli } from '../cli/support/run-cli.js'
 import { modeValues, renderChart } from '../ops/support/chart.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { startServer } from '../support/server-process.js'
-import { type Cluster, install, type Installed, listOf, startCluster, temporaryFolder } from './cluster.js'
+import { type Cluster, install, type Installed, listOf, startCluster, temporaryFolder, trustBoth } from './cluster.js'
 
 const ACCOUNT = { kind: 'ServiceAccount', name: 'agent', namespace: 'monitoring' }
 
@@ -67,8 +67,7 @@ void t.test('doctor on the API server of Kubernetes', async (t) => {
     cluster.kubectl(['-n', 'monitoring', 'delete', 'configmap', 'distributary-ca'])
   })
 
-  const right = ['-n', 'monitoring', 'create', 'configmap', 'distributary-ca']
-  cluster.kubectl([...right, `--from-file=ca.crt=${join(ours.certificates, 'ca.crt')}`])
+  const bundle = trustBoth(cluster, ours, 'monitoring')
 
   await t.test('nothing is wrong before the server of the manifests', async (t) => {
     const fine = await install(t, cluster, { certificates: ours.certificates })
@@ -79,6 +78,9 @@ void t.test('doctor on the API server of Kubernetes', async (t) => {
     )
     t.equal(code, 0)
     for (const row of rows.values()) t.comment(`${row.check}: ${row.found}`)
+    const given = await diagnose(t, cluster, fine.url, '--certificate-authority', bundle, '--host', '127.0.0.1')
+    t.equal(given.code, 0)
+    t.match(given.rows.get('certificate'), { outcome: 'ok', found: 'valid for 127.0.0.1' })
   })
 
   await t.test('nothing is wrong before the server of the chart', async (t) => {

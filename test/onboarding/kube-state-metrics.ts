@@ -10,7 +10,7 @@ import { type RunningProcess, startProcess } from '../clients/support/start-proc
 import { freePorts } from '../support/free-port.js'
 import { buildGoProgram } from '../support/go-program.js'
 import { until } from '../support/until.js'
-import { type Cluster, install, listOf, startCluster, temporaryFolder, tokenOf } from './cluster.js'
+import { type Cluster, install, listOf, startCluster, temporaryFolder, tokenOf, trustBoth } from './cluster.js'
 
 const program = buildGoProgram(kubeStateMetrics)
 
@@ -20,6 +20,7 @@ const RIGHTS = [
   { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'monitoring' } },
   { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'kube-state-metrics', namespace: 'monitoring' } },
   { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'nobody', namespace: 'monitoring' } },
+  { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default', namespace: 'monitoring' } },
   {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'ClusterRole',
@@ -43,10 +44,11 @@ void t.test('kube-state-metrics runs as a moved pod, and shows what one at the A
   write(cluster, 'first')
   const ours = await install(t, cluster)
   const token = tokenOf(cluster, 'monitoring', 'kube-state-metrics')
+  const ca = trustBoth(cluster, ours, 'monitoring')
   const moved = await startPod(t, {
     host: 'distributary.distributary.svc',
     port: portOf(ours.url),
-    ca: join(ours.certificates, 'ca.crt'),
+    ca,
     token,
   })
   const there = await startPod(t, { host: 'kubernetes.default.svc', port: portOf(cluster.url), ca: cluster.ca, token })
@@ -61,6 +63,13 @@ void t.test('kube-state-metrics runs as a moved pod, and shows what one at the A
     await untilEqual(t, moved, there)
   }
   t.notMatch(moved.process.printed(), /panic|Unauthorized|forbidden/)
+
+  await t.test('the file that its pods have reaches the API server too', async (t) => {
+    for (const url of [ours.url, cluster.url]) {
+      const args = ['--kubeconfig', '/dev/null', '--server', url, '--certificate-authority', ca, '--token', token]
+      t.match(cluster.kubectl([...args, 'get', '--raw', '/version']), /gitVersion/, url)
+    }
+  })
 
   await t.test('a token without permissions reads nothing, and an invented one is rejected', async (t) => {
     const nobody = tokenOf(cluster, 'monitoring', 'nobody')

@@ -17,6 +17,11 @@ void t.test('the API server accepts every manifest without a warning', async (t)
   const cluster = await startCluster(t)
   const apply = (objects: readonly KubernetesObject[], ...flags: string[]): string =>
     cluster.kubectl(['apply', '--server-side', '--force-conflicts', ...flags, '-f', '-'], listOf(objects))
+  cluster.kubectl(['create', 'namespace', RELEASE.Namespace])
+  // What a controller creates.
+  for (const namespace of ['default', 'kube-system', RELEASE.Namespace]) {
+    cluster.kubectl(['create', 'serviceaccount', 'default', '-n', namespace])
+  }
 
   for (const folder of FOLDERS) {
     await t.test(`deploy/kubernetes/${folder}`, async (t) => {
@@ -29,7 +34,6 @@ void t.test('the API server accepts every manifest without a warning', async (t)
     })
   }
 
-  cluster.kubectl(['create', 'namespace', RELEASE.Namespace])
   for (const [mode, values] of modeValues()) {
     await t.test(`the chart with ci/${mode}.yaml`, async (t) => {
       const objects = renderChart(values)
@@ -45,16 +49,32 @@ void t.test('the API server accepts every manifest without a warning', async (t)
       const specOf = (): Spec =>
         (JSON.parse(cluster.kubectl(['get', kind, 'agent', '-o', 'json'])) as { spec: Spec }).spec
       const before = specOf()
+      t.same(mountsOf(kind), { setup: TOKEN, agent: TOKEN, side: TOKEN })
       const patch = (file: string): void => {
         const text = readFileSync(join(root, 'deploy/kubernetes/agents', file), 'utf8').replaceAll('AGENT', 'agent')
         cluster.kubectl(['patch', kind, 'agent', '--patch', text])
       }
       patch('move.patch.yaml')
       t.same(movesOf(specOf()), MOVED, kind)
+      t.same(mountsOf(kind), { setup: TOKEN, agent: VOLUME, side: TOKEN }, 'only the agent has another volume')
       patch('back.patch.yaml')
       t.same(specOf(), before, `${kind} is as it was`)
     }
   })
+
+  /** The volume in which each container of a pod of this workload finds its token, as the API server admits the pod. */
+  function mountsOf(kind: string): Readonly<Record<string, string | undefined>> {
+    const workload = JSON.parse(cluster.kubectl(['get', kind, 'agent', '-o', 'json'])) as { spec: Spec }
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'agent' }, spec: workload.spec.template.spec }
+    const args = ['create', '--dry-run=server', '-o', 'json', '-f', '-']
+    const { spec } = JSON.parse(cluster.kubectl(args, JSON.stringify(pod))) as Spec['template']
+    return Object.fromEntries(
+      [...spec.initContainers, ...spec.containers].map(({ name, volumeMounts = [] }) => [
+        name,
+        volumeMounts.find(({ mountPath }) => mountPath === ACCOUNT)?.name.replace(/^(kube-api-access)-.*/, '$1'),
+      ]),
+    )
+  }
 
   await t.test('the components move all workloads of a kustomization, and are gone with their line', async (t) => {
     for (const component of ['move', 'move-cluster-ca']) {
@@ -74,8 +94,10 @@ void t.test('the API server accepts every manifest without a warning', async (t)
       t.equal(moved.length, kinds.length, 'nothing else is applied')
       apply(moved)
       for (const spec of specs()) {
-        t.same(movesOf(spec), component === 'move' ? MOVED : [HOST, 'mounts by itself: true'], component)
+        t.same(movesOf(spec), component === 'move' ? MOVED : [HOST], component)
       }
+      const volume = component === 'move' ? VOLUME : TOKEN
+      for (const kind of kinds) t.same(mountsOf(kind), { setup: TOKEN, agent: volume, side: volume }, component)
       apply(build([]))
       t.same(specs(), before, `all are as they were before ${component}`)
     }
@@ -84,34 +106,39 @@ void t.test('the API server accepts every manifest without a warning', async (t)
 
 /** What tells a moved workload: its host, and with `move` the volume as well. */
 function movesOf(spec: Spec): string[] {
-  const { automountServiceAccountToken, containers, volumes = [] } = spec.template.spec
-  const [{ env, volumeMounts } = { env: [], volumeMounts: [] }] = containers
+  const { containers, volumes = [] } = spec.template.spec
+  const [{ env = [], volumeMounts = [] } = {}] = containers
   return [
     ...env.filter(({ name }) => name === 'KUBERNETES_SERVICE_HOST').map(({ value }) => value),
     ...volumeMounts.filter(({ mountPath }) => mountPath.includes('serviceaccount')).map(({ name }) => name),
     ...volumes.filter(({ projected }) => projected !== undefined).map(({ name }) => `volume ${name}`),
-    `mounts by itself: ${automountServiceAccountToken ?? true}`,
   ]
 }
 
 const HOST = 'distributary.distributary.svc'
 const VOLUME = 'distributary-api-access'
-const MOVED = [HOST, VOLUME, `volume ${VOLUME}`, 'mounts by itself: false']
+const MOVED = [HOST, VOLUME, `volume ${VOLUME}`]
+const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
+/** What the API server adds by itself. */
+const TOKEN = 'kube-api-access'
 
 interface Spec {
   readonly template: {
     readonly spec: {
-      readonly automountServiceAccountToken?: boolean
-      readonly containers: readonly {
-        readonly env: readonly { readonly name: string; readonly value: string }[]
-        readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
-      }[]
+      readonly initContainers: readonly Container[]
+      readonly containers: readonly Container[]
       readonly volumes?: readonly { readonly name: string; readonly projected?: object }[]
     }
   }
 }
 
-/** A workload with a variable and a volume of its own. */
+interface Container {
+  readonly name: string
+  readonly env?: readonly { readonly name: string; readonly value: string }[]
+  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[]
+}
+
+/** A workload with a variable and a volume of its own, and two more containers. */
 function agent(kind: string): KubernetesObject {
   const labels = { app: 'agent' }
   return {
@@ -124,6 +151,8 @@ function agent(kind: string): KubernetesObject {
       template: {
         metadata: { labels },
         spec: {
+          automountServiceAccountToken: true,
+          initContainers: [{ name: 'setup', image: 'example.org/setup:1.0.0' }],
           containers: [
             {
               name: 'agent',
@@ -131,6 +160,7 @@ function agent(kind: string): KubernetesObject {
               env: [{ name: 'A', value: 'b' }],
               volumeMounts: [{ name: 'scratch', mountPath: '/scratch' }],
             },
+            { name: 'side', image: 'example.org/side:1.0.0' },
           ],
           volumes: [{ name: 'scratch', emptyDir: {} }],
         },

@@ -464,6 +464,29 @@ void t.test(
   },
 )
 
+void t.test('cert-manager makes what certificate.sh makes, in the namespace of each installation', (t) => {
+  const [, names = ''] = /^names=(.*)$/m.exec(text('deploy/kubernetes/agents/certificate.sh')) ?? []
+  for (const [folder, server] of [
+    ['cert-manager', 'server'],
+    ['cert-manager-node-local', 'node-local'],
+  ] as const) {
+    const build = (name: string): KubernetesObject[] => {
+      const args = ['kustomize', join(root, 'deploy/kubernetes/agents', name)]
+      return parseManifests(spawnSync(kubectlBinary, args, { encoding: 'utf8' }).stdout, name)
+    }
+    const [objects, workloads] = [build(folder), build(server)]
+    const workload = workloads.find(({ kind }) => ['Deployment', 'DaemonSet'].includes(kind))!
+    t.same(new Set(objects.map(({ metadata }) => metadata['namespace'])), new Set([workload.metadata['namespace']]))
+    const { dnsNames, ipAddresses, secretName } = objects.find(({ metadata }) => metadata.name === 'distributary')![
+      'spec'
+    ] as { dnsNames: string[]; ipAddresses: string[]; secretName: string }
+    t.match(JSON.stringify(workload), `"secretName":"${secretName}"`)
+    const made = [...dnsNames.map((name) => `DNS:${name}`), ...ipAddresses.map((address) => `IP:${address}`)]
+    t.equal(made.join(','), names)
+  }
+  t.end()
+})
+
 void t.test('the edge is not behind the others’ service', async (t) => {
   const labelsOf = (path: string): Labels => (parse(text(path)) as { labels: { pairs: Labels }[] }).labels[0]!.pairs
   const base = labelsOf('deploy/kubernetes/base/kustomization.yaml')

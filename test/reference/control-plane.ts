@@ -32,12 +32,14 @@ export const ISSUER = 'https://kubernetes.default.svc'
  * Resolves when it is ready.
  *
  * @param t used only for teardown.
+ * @param hasServiceAccounts true: pods need an existing ServiceAccount, which no controller creates, and get the volume with its token.
  */
 export async function startApiServer(
   t: Test,
   etcdUrl: string,
   program: string,
   flags: readonly string[] = [],
+  { hasServiceAccounts = false }: { readonly hasServiceAccounts?: boolean } = {},
 ): Promise<ApiServer> {
   const folder = mkdtempSync(join(tmpdir(), 'reference-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -61,8 +63,8 @@ export async function startApiServer(
     '--runtime-config=api/all=true',
     // Whose resources api/all leaves out as long as their gates are off.
     '--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true',
-    // Pods have no tokens, and there is no kubelet whose readiness would remove a node's taint.
-    '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
+    // There is no kubelet whose readiness would remove a node's taint.
+    `--disable-admission-plugins=${hasServiceAccounts ? '' : 'ServiceAccount,'}TaintNodesByCondition`,
     // A run compacts explicitly; a recording keeps the whole history.
     '--etcd-compaction-interval=0',
     ...flags,

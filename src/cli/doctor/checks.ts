@@ -7,6 +7,7 @@ import { connect as connectTls } from 'node:tls'
 import type { ApiResource } from '../../client/discovery.js'
 import { resourcePath } from '../../client/resource-path.js'
 import { errorMessage } from '../../support/error-message.js'
+import { expecting } from '../../support/https-agent.js'
 import { JsonLines } from './json-lines.js'
 import type { ListedObject, Party, Reply, Subject } from './party.js'
 
@@ -70,7 +71,7 @@ export async function checkCertificate(server: string, ca: string, host: string)
   if (protocol === 'http:') return wrong('plain HTTP', 'set --tls-cert-file: agents use https')
   const fault = await new Promise<NodeJS.ErrnoException | null>((resolve) => {
     const address = { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? 443 : Number(port) }
-    const socket = connectTls({ ...address, ca, servername: host, timeout: 10_000 }, () => {
+    const socket = connectTls({ ...address, ca, ...expecting(host), timeout: 10_000 }, () => {
       socket.destroy()
       resolve(null)
     })
