@@ -145,7 +145,7 @@ export function trustBoth(cluster: Cluster, { certificates }: Installed, namespa
   cluster.kubectl(['-n', namespace, 'create', 'configmap', 'kube-root-ca.crt', `--from-file=ca.crt=${cluster.ca}`])
   const page = readFileSync(join(root, 'docs/onboarding.md'), 'utf8')
   const [, commands = ''] = /```sh\n([^`]*kube-root-ca\.crt[^`]*)```/.exec(page) ?? []
-  const lines = `kubectl() { "${kubectlBinary}" --kubeconfig "${cluster.kubeconfig}" "$@"; }\n${commands}`
+  const lines = `kubectl() { command "${kubectlBinary}" --kubeconfig "${cluster.kubeconfig}" "$@"; }\n${commands}`
   const { status, stderr } = spawnSync('sh', ['-ec', lines.replaceAll('-n monitoring', `-n ${namespace}`)], {
     cwd: certificates,
     encoding: 'utf8',

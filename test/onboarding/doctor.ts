@@ -88,6 +88,7 @@ void t.test('doctor on the API server of Kubernetes', async (t) => {
     const release = { Name: 'distributary', Namespace: namespace, Service: 'Helm' } as const
     const { objects } = renderChart(modeValues().get('agents')!, { release })
     cluster.kubectl(['create', 'namespace', namespace])
+    cluster.kubectl(['create', 'serviceaccount', 'default', '-n', namespace])
     const chart = await install(t, cluster, { objects, namespace })
     const names = ['--host', `distributary.${namespace}.svc`, '--reviewer', `${namespace}/distributary`]
     const { code, rows } = await diagnose(t, cluster, chart.url, ...trust(chart), ...names)
