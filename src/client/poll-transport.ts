@@ -6,6 +6,8 @@
  * Only distributary knows `wait`. The server's history has a name, which lists and polls carry; after a 410 the next list has the new
  * name in its URL, since a cache may still hold an older list.
  */
+import { sleep } from '../support/clock.js'
+import { activeClock } from './reflector/active-clock.js'
 import type { StatusLike } from './reflector/failure.js'
 import { readBody, type Transport, type TransportResponse } from './reflector/transport.js'
 
@@ -21,6 +23,8 @@ interface PollDocument {
 
 const HISTORY = 'x-distributary-history'
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
+/** How long caches keep an empty answer. */
+const STALE_MS = 1_000
 const LINE_FEED = 0x0a
 const COMMA = 0x2c
 
@@ -70,6 +74,7 @@ async function* lines(
   poll: (resourceVersion: string) => Promise<TransportResponse>,
   endMs: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
+  let last: string | null = null
   for (let response = first; ;) {
     const body = await readBody(response, MAX_DOCUMENT_BYTES)
     if (response.status !== 200) return yield errorLine(response.status, body)
@@ -80,6 +85,9 @@ async function* lines(
       textBytes(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":${JSON.stringify(resourceVersion)}}}}\n`),
     )
     if (performance.now() >= endMs) return
+    // An empty answer lives a second in caches: until then they would give it again at once.
+    if (resourceVersion === last) await sleep(activeClock, STALE_MS)
+    last = resourceVersion
     response = await poll(resourceVersion)
   }
 }

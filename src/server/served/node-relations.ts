@@ -13,6 +13,7 @@ import type { NodeRelations, NodeRelative } from '../auth/authz/node.js'
 import type { CacheBatch } from '../../engine/cache/cache-batch.js'
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { Key } from '../../engine/model/event.js'
+import { ServiceUnavailableError } from '../../engine/model/status.js'
 import { keyOfName } from '../../engine/model/resource.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
@@ -44,8 +45,12 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
   const { jsonOf } = options
   const find = (group: string, plural: string): LiveResource | null => {
     const live = options.find(group, 'v1', plural)
-    const isFresh = live?.cache.readiness.kind === 'ready' && live.cache.stalenessMs <= MAX_STALENESS_MS
-    return isFresh ? live : null
+    if (live === undefined || live.cache.readiness.kind === 'refused') return null
+    const isFresh = live.cache.readiness.kind === 'ready' && live.cache.stalenessMs <= MAX_STALENESS_MS
+    // A refusal would end the watches of every kubelet; while nobody can say, they go on.
+    if (!isFresh)
+      throw new ServiceUnavailableError(`what belongs to the node is not known: ${live.cache.name} is not fresh`)
+    return live
   }
   const parse = (live: LiveResource, object: StoredObject): unknown => {
     const json = jsonOf(live, object)

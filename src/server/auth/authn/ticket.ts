@@ -5,7 +5,7 @@
  * URLs end up in logs and histories, so a ticket is worth little: it reads one path, for a minute at most, and can neither write nor
  * get another ticket. It is a JWT, signed with a key that all replicas have. What it opened goes on for as long as the credential
  * behind it: until that ends, or until the token is taken out of the token file, which a seal in the ticket finds. Where nobody says
- * when a credential ends (TokenReview), or it may end with a pod (service accounts), ten minutes.
+ * when a credential ends (TokenReview, a front proxy), or it may end before it says (with its pod or its authority), ten minutes.
  */
 import { createHmac } from 'node:crypto'
 import { UnauthorizedError } from '../../../engine/model/status.js'
@@ -65,9 +65,9 @@ export function parseTicketKeys(text: string): readonly Buffer[] {
 }
 
 /** @param isElsewhere whether the token is not of the token file. */
-function untilOf({ name, expiresAt }: User, isElsewhere: boolean, nowMs: number): number | null {
-  const isUnknown = isElsewhere && (expiresAt === null || name.startsWith('system:serviceaccount:'))
-  return isUnknown ? Math.min(expiresAt ?? Infinity, nowMs + UNKNOWN_END_MS) : expiresAt
+function untilOf({ name, expiresAt }: User, token: string | null, isSealed: boolean, nowMs: number): number | null {
+  const isKnown = isSealed || (token !== null && expiresAt !== null && !name.startsWith('system:serviceaccount:'))
+  return isKnown ? expiresAt : Math.min(expiresAt ?? Infinity, nowMs + UNKNOWN_END_MS)
 }
 
 export class Tickets {
@@ -88,7 +88,7 @@ export class Tickets {
       uid: user.uid,
       groups: user.groups,
       extra: user.extra,
-      until: untilOf(user, token !== null && known === null, nowMs),
+      until: untilOf(user, token, known !== null, nowMs),
       seal: known === null ? null : sealOf(key, digest(known)),
     }
     const seconds = Math.floor(Math.min(nowMs / 1_000 + LIFE_SECONDS, (claims.until ?? Infinity) / 1_000))

@@ -89,6 +89,8 @@ async function follow(context: ApiContext, request: Poll, after: Revision, waitM
   const { live, exchange, caller, options, path, encoder } = request
   const { dispatcher } = live
   const leave = await context.watchers.acquire(caller.identity, exchange.signal)
+  // A reader that does not take its document keeps its place, so that places bound the documents in memory.
+  exchange.response.once('close', leave)
   const output = new PollOutput()
   let stopChecks = (): void => {}
   try {
@@ -115,7 +117,6 @@ async function follow(context: ApiContext, request: Poll, after: Revision, waitM
     return await output.polled
   } finally {
     stopChecks()
-    leave()
   }
 }
 

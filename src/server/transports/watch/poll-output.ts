@@ -34,6 +34,8 @@ export class PollOutput implements WatchOutput {
   readonly #events: Buffer[] = []
   #revision: string | null = null
   #bytes = 0
+  /** A line whose end has not been written yet. */
+  #begun: Buffer | null = null
   #cursor: Cursor | null = null
   #settle: ((polled: Polled) => void) | null = null
   #reject: ((error: StatusError) => void) | null = null
@@ -84,10 +86,16 @@ export class PollOutput implements WatchOutput {
     this.#settle?.({ events: this.#events, revision: this.#revision })
   }
 
-  #read(bytes: Buffer): void {
-    this.#bytes += bytes.length
+  #read(piece: Buffer): void {
+    this.#bytes += piece.length
+    const bytes = this.#begun === null ? piece : Buffer.concat([this.#begun, piece])
+    this.#begun = null
     for (let at = 0; at < bytes.length;) {
       const end = bytes.indexOf(LINE_FEED, at)
+      if (end === -1) {
+        this.#begun = bytes.subarray(at)
+        return
+      }
       const line = bytes.subarray(at, end)
       if (line[0] === BRACE) this.#events.push(line)
       else this.#revision = line.toString('latin1')

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
+import { PollOutput } from '../../../../src/server/transports/watch/poll-output.js'
 import { type AppHarness, startApp } from '../../../support/app.js'
 import { until } from '../../../support/until.js'
 
@@ -151,4 +152,14 @@ void t.test('polls of callers with rights of their own are private, and end with
   put(app, ['b', '1'])
   t.match(await waiting[1], { code: 200, cacheControl: 'no-cache, private', body: { events: [{ type: 'ADDED' }] } })
   t.match(await ask(app, poll), { code: 403 })
+})
+
+void t.test('a document whose events are written in pieces has whole lines', async (t) => {
+  const output = new PollOutput()
+  output.write(Buffer.from('{"type":"ADDED",'))
+  output.write(Buffer.from('"object":{}}\n12\n'))
+  output.end(null, null)
+  const { events, revision } = await output.polled
+  t.same(events.map(String), ['{"type":"ADDED","object":{}}'])
+  t.equal(revision, '12')
 })
