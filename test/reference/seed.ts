@@ -50,6 +50,10 @@ export interface Grown {
   readonly failure: string | null
 }
 
+function hasDefaultPriority({ plural, group }: Served): boolean {
+  return group === 'scheduling.k8s.io' && plural !== 'priorityclasses'
+}
+
 /** Whether this file fills the kind. */
 export function isStorable({ plural, group, verbs }: Served): boolean {
   const isDefinition = plural === 'customresourcedefinitions' && group === 'apiextensions.k8s.io'
@@ -65,9 +69,14 @@ export async function seed(world: World, kinds: readonly Served[], isAnew = fals
   const kept = isAnew ? new Map<string, Write[]>() : readKept()
   const storable = kinds.filter(isStorable)
   const known = storable.filter((one) => kept.has(nameOf(one)))
-  await eachAtOnce(known, AT_ONCE, async (one) => {
-    for (const each of kept.get(nameOf(one))!) await writeAgain(world, each)
-  })
+  const writeAll = async (some: readonly Served[]): Promise<void> => {
+    await eachAtOnce(some, AT_ONCE, async (one) => {
+      for (const each of kept.get(nameOf(one))!) await writeAgain(world, each)
+    })
+  }
+  // Groups of pods have the priority that they were grown with only as long as no class is the default.
+  await writeAll(known.filter(hasDefaultPriority))
+  await writeAll(known.filter((one) => !hasDefaultPriority(one)))
   const unknown = storable.filter((one) => !kept.has(nameOf(one)))
   const memory: Memory = new Map()
   const schemas = new Map<string, Schemas>()
