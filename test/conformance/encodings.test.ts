@@ -17,7 +17,7 @@ const PARTIAL = 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'
 const PARTIAL_LIST = 'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io'
 
 const storedDeployment = apiServer120().stored.find(({ key }) => key === '/registry/deployments/team-a/web')!.value
-const CREATED = new Date(Date.now() - 3 * 3_600_000).toISOString()
+const CREATED = new Date(Date.now() - 3 * 24 * 3_600_000).toISOString()
 const podA = {
   kind: 'Pod',
   apiVersion: 'v1',
@@ -309,7 +309,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
           columnDefinitions.slice(0, 5).map(({ name }) => name),
           ['Name', 'Ready', 'Status', 'Restarts', 'Age'],
         )
-        t.same(rows[0]?.cells.slice(0, 5), ['a', '0/1', 'Running', '0', '3h'])
+        t.same(rows[0]?.cells.slice(0, 5), ['a', '0/1', 'Running', '0', '3d'])
         t.match(rows[0]?.object, partial)
         t.notOk('spec' in (rows[0]?.object ?? {}))
       },
