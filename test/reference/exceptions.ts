@@ -244,7 +244,7 @@ export const exceptions: readonly Row[] = [
     reason: 'The API server has columns for the status of most kinds, and forgot a few.',
     matches: ({ where, theirs, ours }, { path, headers: { accept = '' } }) =>
       accept.includes('as=Table') &&
-      /^\/apis?\/.*\/(status|approval|ephemeralcontainers)([/?]|$)/.test(path) &&
+      /^\/apis?\/.*\/(status|approval|ephemeralcontainers|resize)([/?]|$)/.test(path) &&
       ((where === 'code' && theirs.startsWith('406') && /^(200|404)/.test(ours)) ||
         (where === 'code' &&
           theirs.startsWith('406') &&
