@@ -32,8 +32,9 @@ export function startsPrograms(sources: ReadonlySet<string>): boolean {
   return sources.has('test/support/program.ts')
 }
 
-/** Builds the bundles, for this process and its children. */
+/** Builds the bundles, for this process and its children; nothing where a parent has: others may be starting them. */
 export async function bundlePrograms(): Promise<void> {
+  if (process.env[BUNDLED] !== undefined) return
   rmSync(bundles, { recursive: true, force: true })
   const { build } = await import('esbuild')
   await build({
