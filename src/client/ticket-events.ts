@@ -51,6 +51,8 @@ class TicketEvents<T> {
   /** '' before the first event, and after a 410. */
   #lastId = ''
   #pauses = 0
+  /** Monotonic. A stream that lasted is no reason to wait longer for the next. */
+  #connectedMs = 0
 
   constructor(options: TicketEventsOptions<T>) {
     this.#options = options
@@ -76,15 +78,19 @@ class TicketEvents<T> {
     const asked = queryText({ ...query, ...after, watch: '1', ticket })
     const source = new EventSource(`${server.replace(/\/+$/, '')}${path}${asked}`)
     this.#source = source
+    this.#connectedMs = activeClock.monotonic()
     for (const type of CHANGES) source.addEventListener(type, (event) => this.#changed(type, event as StreamEvent))
     source.addEventListener('ERROR', (event) => {
       const status = JSON.parse((event as StreamEvent).data) as StatusLike
       if (status.code === 410) this.#lastId = ''
       this.#again(WatchFailure.fromStatus(status))
     })
-    // The browser tries again by itself, unless the answer was a refusal.
+    // The browser reconnects on its own, unless the answer was a refusal. Inside the initial state it has no id to resume after, and
+    // would not learn of objects deleted meanwhile.
     source.addEventListener('error', () => {
       if (source.readyState === source.CLOSED) this.#again(new WatchFailure('refused', 'the server refused the stream'))
+      else if (this.#lastId === '')
+        this.#again(new WatchFailure('network', 'the stream broke inside the initial state'))
     })
   }
 
@@ -112,6 +118,7 @@ class TicketEvents<T> {
     if (this.#ended.signal.aborted) return
     this.#options.failed?.(failure)
     const { firstMs, capMs } = this.#options.backoff ?? { firstMs: 1_000, capMs: 30_000 }
+    if (activeClock.monotonic() - this.#connectedMs > capMs) this.#pauses = 0
     const pauseMs = Math.min(capMs, firstMs * 2 ** this.#pauses++)
     // Half of it by chance, so that the pages of a server that restarts do not come back at once.
     this.#timer = activeClock.setTimer(pauseMs * (0.5 + systemRandom.next() / 2), () => this.open())
