@@ -8,7 +8,7 @@
  * when a credential ends (TokenReview, a front proxy), or it may end before it says (with its pod or its authority), ten minutes.
  */
 import { createHmac } from 'node:crypto'
-import { UnauthorizedError } from '../../../engine/model/status.js'
+import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { textOf, textsOf } from '../https-json.js'
 import { digest, identityKey, type User, withAuthenticatedGroup } from '../user.js'
@@ -50,6 +50,8 @@ const UNKNOWN_END_MS = 10 * 60_000
 const RETRY_SECONDS = 60
 /** As long as what it makes (RFC 7518, 3.2). */
 const MIN_KEY_BYTES = 32
+/** A URL with a longer one would not fit into the headers that servers and proxies accept. */
+const MAX_TICKET_CHARACTERS = 4_096
 const TYPE = 'distributary-ticket'
 
 /** One key a line. @throws Error, which holds no key. */
@@ -77,7 +79,10 @@ export class Tickets {
     this.#options = options
   }
 
-  /** @param token the caller's bearer token; null when it is known by something else. */
+  /**
+   * @param token the caller's bearer token; null when it is known by something else.
+   * @throws BadRequestError for a user with too many groups.
+   */
   async issue(user: User, token: string | null, path: string): Promise<{ readonly ticket: string; expiresAt: number }> {
     const { keys, tokens, clock } = this.#options
     const { SignJWT } = await jose()
@@ -98,6 +103,11 @@ export class Tickets {
       .setAudience(path)
       .setExpirationTime(seconds)
       .sign(key)
+    if (ticket.length > MAX_TICKET_CHARACTERS) {
+      throw new BadRequestError(
+        `a ticket with all groups of ${user.name} is too long for a URL: ${ticket.length} characters`,
+      )
+    }
     return { ticket, expiresAt: seconds * 1_000 }
   }
 

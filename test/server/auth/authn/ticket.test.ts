@@ -73,6 +73,12 @@ void t.test(
   },
 )
 
+void t.test('a user with too many groups gets no ticket, since no URL could hold it', async (t) => {
+  const { tickets } = open('')
+  const groups = Array.from({ length: 300 }, (_, i) => `cn=group-${i},ou=groups`)
+  await t.rejects(tickets.issue({ ...BOB, groups }, null, PATH), { code: 400, message: /too long for a URL/ })
+})
+
 void t.test('a key file has keys of 32 characters or more', (t) => {
   t.same(parseTicketKeys(`\n ${'a'.repeat(32)} \r\n\n${'b'.repeat(40)}`), [
     Buffer.from('a'.repeat(32)),
