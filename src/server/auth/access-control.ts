@@ -1,6 +1,6 @@
 /**
- * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. Files are read
- * here for the first time, so a broken one stops the start.
+ * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. It reads the
+ * files for the first time, so a broken file stops the start.
  */
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { AccessMetrics, Webhook } from '../../engine/model/request-metrics.js'
@@ -76,9 +76,9 @@ interface Surroundings {
 }
 
 interface AuthenticatorSurroundings extends Surroundings {
-  /** Slots for questions about unknown tokens. Default: those of a process alone. */
+  /** Slots for reviews of unknown tokens. Default: those of a single process. */
   readonly unknownTokens?: IdentitySemaphore
-  /** What tokens of service accounts are bound to. Default: nothing is held here. */
+  /** The objects that service account tokens are bound to. Default: none are held here. */
   readonly boundObjects?: BoundObjects
 }
 

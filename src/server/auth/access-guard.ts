@@ -3,8 +3,8 @@
  * is checked again before it is answered, unless nothing can have changed meanwhile.
  *
  * Watches with the same credential and the same attributes share one *entry*, which is judged once however many they
- * are. When an authenticator or authorizer reports a change, a pass judges the entries that it concerns. Entries whose judges can change
- * without a report are judged again every few seconds, a bounded number at a time. An expired credential is noticed
+ * are. When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries whose judges can change
+ * without a report are judged again every few seconds, a bounded number at a time. The guard notices an expired credential
  * within a second. A pass yields to the event loop between slices. "Cannot say now" is not a no: a restarting API
  * server must not end ten thousand watches, so an entry survives a bounded time without an answer.
  */
@@ -27,11 +27,11 @@ export interface AccessGuardOptions {
   readonly authenticator: UnionAuthenticator
   readonly authorizer: Authorizer
   readonly clock: Clock
-  /** Gets the reason why a caller is not let in, which the caller itself is not told. Default: nobody does. */
+  /** Gets the reason why a caller was refused, which the caller never sees. Default: none. */
   readonly logger?: Pick<Logger, 'debug'>
-  /** Told of the requests of clients, not of the checks of running watches. */
+  /** Counts client requests, not the checks of running watches. */
   readonly metrics?: AccessMetrics
-  /** How often authenticators and authorizers that change silently are asked again. Default 5 s. */
+  /** How often entries are judged again whose authenticator or authorizer changes silently. Default 5 s. */
   readonly recheckMs?: number
   /** How long a watch survives while it cannot be checked. Default 5 minutes. */
   readonly unjudgedMs?: number
@@ -68,7 +68,7 @@ const TICK_MS = 1_000
 /** Changes come in bursts (a chart applies twenty bindings), so a pass waits this long and judges once. */
 const SETTLE_MS = 100
 const CONCURRENT = 16
-/** Beyond that many changes at one time, all entries are judged. */
+/** With more changes than this pending, a pass judges all entries. */
 const MAX_PENDING = 1_000
 const ALL = (): boolean => true
 
@@ -79,7 +79,7 @@ export class AccessGuard {
   #generation = 0
   #tick: Timer | null = null
   #settle: Timer | null = null
-  /** The entries that the next pass judges. */
+  /** Each selects entries for the next pass to judge. */
   #pending: ((entry: Entry) => boolean)[] = []
   #recheckAt: number
   #passing = false
@@ -94,12 +94,12 @@ export class AccessGuard {
     ]
   }
 
-  /** The number of entries that are kept checked, for a metric. */
+  /** The number of entries being checked, for a metric. */
   get entries(): number {
     return this.#entries.size
   }
 
-  /** null: there are no tickets. */
+  /** null: tickets are disabled. */
   get tickets(): Tickets | null {
     return this.#options.authenticator.tickets
   }
@@ -159,7 +159,7 @@ export class AccessGuard {
     }
   }
 
-  /** Decides for a review, which asks and does not act. @throws ServiceUnavailableError when no authorizer can decide now. */
+  /** Decides a review, which only asks and changes nothing. @throws ServiceUnavailableError when no authorizer can decide now. */
   decide(user: User, attributes: Attributes): Promise<Decision> {
     return this.#options.authorizer.authorize(user, attributes)
   }
@@ -181,11 +181,11 @@ export class AccessGuard {
   }
 
   /**
-   * Checks again, before it is answered, a request that may have waited since it was let in: for a revision, a slot or a body.
+   * Checks a request again before it is answered, since it may have waited for a revision, a slot or a body after it was let in.
    *
    * @param attributes null for a request that needs no right.
-   * @returns undefined, and asks nobody, when nothing can have changed since.
-   * @throws UnauthorizedError, which may be at once; ForbiddenError; ServiceUnavailableError when nobody can decide now.
+   * @returns undefined, without another check, when nothing can have changed since.
+   * @throws UnauthorizedError, possibly synchronously; ForbiddenError; ServiceUnavailableError when nobody can decide now.
    */
   confirm(request: AuthenticationRequest, attributes: Attributes | null, acting: Acting): Promise<void> | undefined {
     const { authenticator, authorizer, clock } = this.#options
@@ -343,7 +343,7 @@ export class AccessGuard {
   }
 }
 
-/** A request that asks for something wrong is denied; nobody failed. */
+/** An invalid request counts as denied, not as a failure of an authenticator or authorizer. */
 function refusalOf(error: unknown): 'denied' | 'error' {
   return StatusError.from(error).code < 500 ? 'denied' : 'error'
 }
@@ -352,7 +352,7 @@ function secondsSince(startedMs: number): number {
   return (performance.now() - startedMs) / 1000
 }
 
-/** Two callers that impersonate the same user are judged apart, since one of them may lose the right to do so. */
+/** Callers that impersonate the same user are judged separately, since one of them may lose the right to do so. */
 function actingKey({ user, impersonator }: Pick<Acting, 'user' | 'impersonator'>): string {
   return JSON.stringify([identityKey(user), impersonator === null ? null : identityKey(impersonator)])
 }

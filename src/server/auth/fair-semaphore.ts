@@ -1,6 +1,6 @@
 /**
  * A bounded number of slots, shared fairly between identities. A client that requests a hundred slots waits behind one that requests
- * a single slot, and no identity holds all slots, however slowly it reads. The queue is bounded in total, per identity, and in
+ * only one, and no identity holds all slots, however slowly it reads. The queue is bounded in total, per identity, and in
  * time. A request beyond a bound gets 429.
  */
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
@@ -65,7 +65,7 @@ export class FairSemaphore implements IdentitySemaphore {
     return this.#running < this.#bounds.slots && this.#mayHold(identity) ? this.#begin(identity) : null
   }
 
-  /** Takes a slot beyond the bounds, if need be. @returns a function that gives it back. */
+  /** Takes a slot, beyond the bounds if necessary. @returns a function that gives it back. */
   hold(identity: string): () => void {
     return this.#begin(identity)
   }
@@ -79,7 +79,7 @@ export class FairSemaphore implements IdentitySemaphore {
     return this.tryAcquire(identity) ?? (await this.#wait(identity, signal))
   }
 
-  /** More slots go to those who wait at once; with fewer, those who hold one keep it, and nobody is sent away. */
+  /** New slots go to waiting requests immediately. When there are fewer, holders keep theirs, and no waiting request is refused. */
   setBounds(bounds: FairSemaphoreBounds): void {
     this.#bounds = bounds
     while (this.#grantNext());
@@ -134,7 +134,7 @@ export class FairSemaphore implements IdentitySemaphore {
     return new TooManyRequestsError(message, retryAfterSeconds)
   }
 
-  /** Gives the free slot to the next identity that may hold one more. @returns whether there were both. */
+  /** Gives a free slot to the next waiting identity that may hold another. @returns whether it did. */
   #grantNext(): boolean {
     if (this.#running >= this.#bounds.slots) return false
     for (const [identity, queue] of this.#queues) {

@@ -32,7 +32,7 @@ export class JsonClient {
   #server: JsonServer
   #agent: http.Agent
 
-  /** @param server a watched one is used anew, with new connections, from when it changes; `close` ends the watching. */
+  /** @param server if watched, each change takes effect with new connections; `close` ends the watching. */
   constructor(server: JsonServer | Watched<JsonServer>) {
     this.#watched = 'onChange' in server ? server : null
     this.#server = 'onChange' in server ? server.value : server
@@ -80,7 +80,7 @@ export class JsonClient {
       const ask = (): void => {
         const request = start(url, { method, headers, agent: this.#agent, signal }, take)
         request.on('error', (error) => {
-          // The server may close an idle connection just when it is used again. Nothing that is asked here changes anything.
+          // The server may close an idle connection just as it is reused. A retry is safe: no request here changes anything.
           if (request.reusedSocket && !isAnswered && !signal.aborted) ask()
           else reject(error)
         })
@@ -117,7 +117,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** The error for an answer that is not the one that was asked for, caused by what the server says about it. */
+/** The error for an unexpected status, with the server's own message as its cause. */
 export function refusal(asked: string, { status, body }: JsonAnswer): Error {
   const message = textOf(member(body, 'message'))
   return new Error(`${asked} answered ${status}`, message === '' ? {} : { cause: message })

@@ -1,5 +1,5 @@
 /**
- * Rate limits for one identity: requests a second, and bytes of lists and initial states a second. A noisy tenant gets
+ * Rate limits per identity: requests per second, and bytes of lists and initial states per second. A noisy tenant gets
  * 429 before others notice it. Running watches are counted where they run (`server/transports/limits/watcher-quota.ts`);
  * `fair-semaphore.ts` shares the slots for requests that cost memory.
  *
@@ -26,7 +26,7 @@ interface Bucket {
 
 /** The seconds of the sustained rate that may come at once: the start of an informer is a burst of lists. */
 const BURST_SECONDS = 10
-/** The share of what is left that one process may hold for requests to come: the others need not wait for it. */
+/** The share of the remaining budget that one process may reserve for later requests, so that the others need not wait for it. */
 const SPARE_SHARE = 1 / 8
 const MAX_IDENTITIES = 65_536
 
@@ -69,8 +69,8 @@ export class IdentityRateLimits implements CountedRates {
   /**
    * Counts bytes of a list or initial state that is about to be sent.
    *
-   * @returns the milliseconds to wait before sending more. The bytes that were counted may go now, so any size is
-   * possible.
+   * @returns the milliseconds to wait before sending more. The counted bytes may be sent now, so any size
+   * is possible.
    */
   spendInitialBytes(identity: string, bytes: number): number {
     const rate = this.#options.initialBytesPerSecond()

@@ -1,7 +1,7 @@
 /**
  * Logs when a review server (an issuer, or an API server that authenticates or authorizes) fails. Callers get a 503 without details,
- * and only the operator can fix the cause. One line says that it fails and why, at most one a minute that it still does, and one
- * that it has recovered.
+ * and only the operator can fix the cause. One line reports the failure and its cause, at most one a minute that it lasts, and one
+ * the recovery.
  */
 import type { Webhook } from '../../engine/model/request-metrics.js'
 import { ServiceUnavailableError, StatusError } from '../../engine/model/status.js'
@@ -17,17 +17,17 @@ export interface JudgeHealthOptions {
 
 const LOG_GAP_MS = 60_000
 const MAX_REASONS = 5
-/** A reason contains what another server answered. */
+/** A reason contains another server's answer, which can be long. */
 const MAX_REASON_CHARACTERS = 500
 
 export class JudgeHealth {
   readonly webhook: Webhook
   readonly #options: JudgeHealthOptions
-  /** The last failure that no success has followed. */
+  /** The last failure; null after a success. */
   #failing: { readonly reason: string; readonly atMs: number } | null = null
   #loggedAtMs = -Infinity
   #isLogged = false
-  /** Since the last line. */
+  /** Failures since the last log line. */
   #failures = 0
 
   constructor(options: JudgeHealthOptions) {
@@ -35,14 +35,14 @@ export class JudgeHealth {
     this.#options = options
   }
 
-  /** Why it could not judge the last time that it was asked; null when it could. Without what it answered, which anybody may see. */
+  /** Why the last judgement failed; null if it did not. Without the server's answer, since anybody may read this. */
   get problem(): string | null {
     if (this.#failing === null) return null
     const { reason, atMs } = this.#failing
     return `${reason} (${Math.round((this.#options.clock.monotonic() - atMs) / 1000)} s ago)`
   }
 
-  /** Notes what the judging of one caller comes to, and passes it on. A refusal is a judgement. */
+  /** Notes the outcome of judging one caller, and passes it on. A refusal counts as a success. */
   async note<T>(judging: Promise<T>): Promise<T> {
     try {
       const judged = await judging

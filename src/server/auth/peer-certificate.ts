@@ -28,7 +28,7 @@ const MAX_CHAIN = 8
  *
  * `getPeerX509Certificate` would be the natural way in, but on a server in Node 20 it has no issuers, and after one
  * call of it `getPeerCertificate` has none any more either. Node 24.21.0 shows a server no issuers at all: there a
- * certificate leads to an authority only if that authority signed it itself.
+ * certificate counts only if an authority of the bundle signed it directly.
  */
 export function peerCertificateOf(socket: TLSSocket): PeerCertificate | null {
   const chain: X509Certificate[] = []

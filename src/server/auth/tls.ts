@@ -14,8 +14,8 @@ export interface TlsOptions {
   readonly keyFile: string
   readonly minVersion: 'VersionTLS12' | 'VersionTLS13'
   /**
-   * The authorities of client certificates, for users and for front proxies. A client may always come without a
-   * certificate.
+   * The authorities of client certificates, for users and for front proxies. Client certificates are always
+   * optional.
    */
   readonly clientCaFiles: readonly string[]
   readonly clock: Clock
@@ -88,7 +88,7 @@ export class ServerTls {
     }
   }
 
-  /** Makes the server follow the files from now on. */
+  /** Makes the server use the files' new contents from now on. */
   attach(server: ReloadableServer): void {
     this.#context.onChange((context) => server.setSecureContext(context))
   }

@@ -1,6 +1,6 @@
 /**
- * The files with which this server authenticates to others, read again when they change. New ones take effect only when TLS can use
- * them: if a certificate is renewed before its key, the previous pair stays in force.
+ * The files with which this server authenticates to others, reread when they change. New content takes effect only if TLS can
+ * use it: if a certificate is renewed before its key, the previous pair stays in force.
  */
 import { readFileSync } from 'node:fs'
 import { assertUsable, type TlsClientOptions } from '../../support/https-agent.js'
@@ -33,12 +33,12 @@ export function watchKubeconfig(file: string, surroundings: Surroundings): Watch
 export interface CredentialFiles {
   /** null: the system's authorities. */
   readonly ca: string | null
-  /** null: no certificate of our own. */
+  /** null: this server has no certificate. */
   readonly cert: string | null
   readonly key: string | null
 }
 
-/** @throws Error for a file that cannot be read or used. */
+/** @throws Error for an unreadable or unusable file. */
 export function watchCredentials(
   { ca, cert, key }: CredentialFiles,
   surroundings: Surroundings,

@@ -3,8 +3,8 @@
  * system: Kubernetes swaps mounted secrets by renaming a symbolic link two levels up, which `fs.watch` on the file
  * never sees, and a missed change means that a revoked permission stays in force.
  *
- * A program that writes a file in place empties it first. So a change takes effect once the file was read twice with the same
- * content: half a file would be half a policy, or a configuration with only defaults.
+ * A program that writes a file in place empties it first. So a change takes effect once two reads have found the same
+ * content: half a file would be half a policy, or a configuration of only defaults.
  */
 import { readFileSync } from 'node:fs'
 
@@ -16,7 +16,7 @@ export interface WatchedFilesOptions {
   readonly paths: readonly string[]
   readonly clock: Clock
   readonly logger: Logger
-  /** Default 2 s, which leaves time to apply a change "within seconds". */
+  /** Default 2 s, short enough to apply a change "within seconds". */
   readonly intervalMs?: number
   /** Tests pass their own. */
   readonly readFile?: (path: string) => Buffer
@@ -35,12 +35,12 @@ export interface Watched<T> {
  */
 const MAX_FILE_BYTES = 16 * 2 ** 20
 
-/** A change is checked again after this. */
+/** The time until a change is read again. */
 const SETTLE_MS = 100
 
 /**
  * Parses files that belong together (a certificate and its key), now and whenever one of them changes. If new content
- * cannot be parsed, this is logged once and the last good content stays in force.
+ * cannot be parsed, the server logs this once and keeps the last good content.
  */
 export class WatchedFiles<T> implements Watched<T> {
   #value: T

@@ -12,9 +12,9 @@ export interface AuthenticationRequest {
   readonly rawHeaders: readonly string[]
   /** null on a plain connection, and when the client showed no certificate. */
   readonly tlsPeerCertificate: PeerCertificate | null
-  /** The client's address, which nothing is derived from: it bounds what one client can make others wait for. */
+  /** The client's address. No identity is derived from it; it limits how long one client can make others wait. */
   readonly address?: string
-  /** Absent also where there are no tickets. */
+  /** Also absent when tickets are disabled. */
   readonly ticket?: ShownTicket
 }
 
@@ -25,7 +25,7 @@ export interface ShownTicket {
   readonly path: string
   /** Whether the request can only read, here and now: GET or HEAD of what this server answers itself. */
   readonly isRead: boolean
-  /** When the request arrived, in milliseconds since the epoch: what was opened in time goes on. */
+  /** When the request arrived, in milliseconds since the epoch: a stream opened in time continues. */
   readonly atMs: number
 }
 
@@ -40,9 +40,9 @@ export interface Authenticator {
    * @returns a function that removes the listener.
    */
   onChange(listener: (concerns?: Concerns) => void): () => void
-  /** Whether the credential is a bearer token, which another server could be shown as well. */
+  /** Whether the credential is a bearer token, which could also be sent to another server. */
   readonly readsTokens: boolean
-  /** Whether answers can change without `onChange`: running watches are then judged again from time to time. */
+  /** Whether answers can change without `onChange`: running watches are then judged again periodically. */
   readonly changesSilently: boolean
   /** Stops watching files. Nothing keeps running. */
   close(): void
@@ -50,7 +50,7 @@ export interface Authenticator {
 
 export type Concerns = (user: User) => boolean
 
-/** No other authenticator may accept the credential either: the one that knows most about it refuses it. */
+/** A refusal by the authenticator that knows most about the credential, so no other may accept it either. */
 export class RefusedCredentialError extends UnauthorizedError {}
 
 /** Returns every value of a header, in order. */

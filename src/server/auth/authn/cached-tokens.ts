@@ -25,7 +25,7 @@ export interface CachedTokensOptions {
 /** The request that a token is judged for. */
 export interface Asker {
   readonly address: string
-  /** Whether the token was accepted before, however long ago: it is not somebody's guess. */
+  /** Whether the token was accepted before, however long ago, and so is not a guess. */
   readonly isKnownToken: boolean
 }
 
@@ -41,7 +41,7 @@ const MAX_TOKENS = 16_384
 
 export function cachedTokens(options: CachedTokensOptions): Authenticator {
   const { clock, judge } = options
-  // Refused tokens have a cache of their own, because anybody can invent them by the thousand.
+  // Refused tokens have a separate cache, because anybody can invent them by the thousand.
   const accepted = recentEntries<string, Kept>(MAX_TOKENS)
   const refused = recentEntries<string, Kept>(MAX_TOKENS)
   const running = new Map<string, Promise<Verdict>>()
@@ -78,7 +78,7 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
       const kept = accepted.get(key) ?? refused.get(key)
       let verdict = kept !== undefined && clock.now() < kept.until ? kept.verdict : undefined
       if (verdict === undefined) {
-        // A thousand connections with one token at one time share one question.
+        // A thousand simultaneous connections with one token share one review.
         const asking = running.get(key) ?? ask(key, token, request.address ?? '').finally(() => running.delete(key))
         running.set(key, asking)
         verdict = await asking

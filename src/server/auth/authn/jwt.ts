@@ -10,7 +10,7 @@ import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/mode
 import type { Clock } from '../../../support/clock.js'
 import { type JsonAnswer, type JsonClient, textOf } from '../https-json.js'
 
-/** A decision is made again after this time, so that a revoked key is trusted no longer than that. */
+/** The most time for which a decision is cached, and so for which a revoked key is still trusted. */
 export const POSITIVE_MS = 5 * 60_000
 export const NEGATIVE_MS = 10_000
 
@@ -21,10 +21,10 @@ const JWKS_MAX_AGE_MS = 10 * 60_000
 /** kube-apiserver offers the first alone, and most issuers the second. */
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json'
 
-/** The package is loaded by the first token, so that only servers with an issuer spend the time and memory. */
+/** The first token loads the package, so that only servers with an issuer spend the time and memory. */
 export const jose = async (): Promise<typeof import('jose')> => await import('jose')
 
-/** Returns the claims of a token as it states them, unverified; null for what is not a JWT. */
+/** Returns the claims of a token as it states them, unverified; null if it is not a JWT. */
 export async function statedClaims(token: string): Promise<JWTPayload | null> {
   const { decodeJwt } = await jose()
   try {
@@ -35,7 +35,7 @@ export async function statedClaims(token: string): Promise<JWTPayload | null> {
 }
 
 /**
- * Finds keys when the first token needs them, rather than at start: an issuer that cannot be reached must not keep a server down
+ * Finds keys when the first token needs them, not at start: an unreachable issuer must not keep the server from starting
  * for callers that do not need it.
  */
 export class LazyKeys {
@@ -64,13 +64,13 @@ export class LazyKeys {
 
 /** Returns the keys that an API server publishes for its tokens. */
 export async function apiServerKeys(client: Pick<JsonClient, 'get'>): Promise<JWTVerifyGetKey> {
-  // The host is not looked at: the client asks its own server.
+  // The host is ignored: the client sends every request to its own server.
   return await remoteKeys('https://kubernetes.default.svc/openid/v1/jwks', () =>
     client.get('/openid/v1/jwks', KEY_SET_TYPES),
   )
 }
 
-/** Returns the keys of a key set that is fetched again while it is used. @param url names it in errors. */
+/** Returns the keys of a key set that is refetched while in use. @param url names it in errors. */
 async function remoteKeys(url: string, fetchSet: () => Promise<JsonAnswer>): Promise<JWTVerifyGetKey> {
   const { createRemoteJWKSet, customFetch } = await jose()
   return createRemoteJWKSet(new URL(url), {
@@ -104,7 +104,7 @@ export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: s
 
 export interface JwtRules {
   readonly issuers: readonly string[]
-  /** A token must be meant for one of these. */
+  /** A token must be issued for one of these audiences. */
   readonly audiences: readonly string[]
   readonly algorithms: readonly string[]
   /** Claims that it must have. */
@@ -132,7 +132,7 @@ export async function verifyJwt(token: string, keys: JWTVerifyGetKey, rules: Jwt
   }
 }
 
-/** jose's errors name the fault of the token, except these, about fetching the key set. */
+/** jose's errors report a fault of the token, except these, which are about fetching the key set. */
 function isAboutKeys({ code }: errors.JOSEError): boolean {
   return code === 'ERR_JWKS_TIMEOUT' || code === 'ERR_JWKS_INVALID' || code === 'ERR_JOSE_GENERIC'
 }

@@ -1,9 +1,9 @@
 /**
- * Authenticates users by JWTs of one OpenID Connect issuer: what a token must have, and how its claims become a user.
+ * Authenticates users by JWTs of one OpenID Connect issuer: which claims a token must have, and how they become a user.
  *
  * Keys come from the issuer's own discovery document. Without a prefix, names that begin with `system:` are refused: otherwise
- * the issuer's owner could name an administrator of the cluster. Tokens of the cluster's own issuer, which names service
- * accounts that way, are read by `service-account.ts`.
+ * the issuer's owner could name an administrator of the cluster. `service-account.ts` reads the tokens of the cluster's own
+ * issuer, which does use such names.
  */
 import type { JWTPayload } from 'jose'
 
@@ -18,7 +18,7 @@ import { discoverKeys, LazyKeys, NEGATIVE_MS, POSITIVE_MS, refused, statedClaims
 export interface OidcOptions {
   /** The URL exactly as the issuer writes it. */
   readonly issuerUrl: string
-  /** A token must be meant for one of these audiences. */
+  /** A token must be issued for one of these audiences. */
   readonly audiences: readonly string[]
   readonly usernameClaim: string
   /** null means `ISSUER#`, or no prefix when the claim is email; '-' means no prefix. */
@@ -30,11 +30,11 @@ export interface OidcOptions {
   /** The client for the issuer, with its certificate authority. */
   readonly client: Pick<JsonClient, 'get' | 'close'>
   readonly clock: Clock
-  /** Told how the verification of each token goes. Default: nobody is. */
+  /** Gets the outcome of each token's verification. Default: none. */
   readonly health?: Pick<JudgeHealth, 'note'>
 }
 
-/** Clocks that NTP keeps agree far better; an expired token stays valid for that long. */
+/** Far more than NTP leaves between clocks. An expired token stays valid for that long. */
 const CLOCK_SKEW_MS = 10_000
 
 export function oidc(options: OidcOptions): Authenticator {
@@ -56,12 +56,12 @@ export function oidc(options: OidcOptions): Authenticator {
     clock: options.clock,
     positiveMs: POSITIVE_MS,
     negativeMs: NEGATIVE_MS,
-    // The end of a token is known in advance. Only a revoked key can change an answer, and that shows when the decision
-    // is made again.
+    // The expiry of a token is known in advance. Only a revoked key can change an answer, and the next verification
+    // notices that.
     changesSilently: true,
     close: () => options.client.close(),
     async judge(token) {
-      // A false claim only leads to the verification.
+      // The claim is still unverified; a false one only leads to a failing verification.
       if ((await statedClaims(token))?.iss !== options.issuerUrl) return null
       const verifying = identify(token)
       return await (options.health?.note(verifying) ?? verifying)

@@ -1,6 +1,6 @@
 /**
- * Authenticates users that a front proxy names in headers. The proxy identifies itself by a client certificate of an
- * authority that signs proxies and nothing else. Without such a certificate the headers are ignored, whatever they say.
+ * Authenticates users that a front proxy names in headers. The proxy identifies itself by a client certificate from an
+ * authority that signs only proxies. Without such a certificate the headers are ignored, whatever they say.
  */
 import type { X509Certificate } from 'node:crypto'
 

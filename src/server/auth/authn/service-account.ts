@@ -1,11 +1,11 @@
 /**
- * Authenticates service accounts by the tokens that the cluster issues for them, without a question for each token: the
- * signature is verified here, and the objects that a token is bound to are looked up by UID among those that this server
- * holds. So a token ends as soon as its pod does.
+ * Authenticates service accounts by the tokens that the cluster issues for them, without a TokenReview for each: it
+ * verifies the signature here, and looks up the objects that a token is bound to by UID among those that this server
+ * holds. So a token becomes invalid as soon as its pod is gone.
  *
- * What cannot be decided here is left to TokenReview, where there is one: tokens from Secrets, which are valid as long as the
- * Secret has the same token; keys that are not known; bound objects that are not held here, or not fresh enough. What is decided
- * here is final: an API server remembers a token for ten seconds after its pod is gone.
+ * TokenReview, if configured, decides the rest: tokens from Secrets, which are valid as long as the Secret has the same
+ * token; unknown keys; bound objects that this server does not hold, or holds in a stale cache. A decision made here is
+ * final: an API server would accept a token for another ten seconds after its pod is gone.
  *
  * Source: the service account authenticator of kubernetes/kubernetes (claims, names, leeway).
  */
@@ -32,14 +32,14 @@ export interface BoundObject {
   readonly uid: string
 }
 
-/** `unknown`: not served here, or what is held is too old. */
+/** `unknown`: the kind is not served here, or its cache is too old. */
 export type Standing = 'present' | 'absent' | 'unknown'
 
-/** The objects that this server holds. */
+/** Looks up the objects that this server holds. */
 export interface BoundObjects {
-  /** Answers at once where the object is held; otherwise by a consistent read. Never rejects. */
+  /** Answers immediately if the object is in the cache, and otherwise from a consistent read. Never rejects. */
   standing(object: BoundObject): Standing | Promise<Standing>
-  /** @param listener gets the UID of an object that was present and is gone; null: anything may have changed. */
+  /** @param listener gets the UID of an object that was present and is gone, or null when anything may have changed. */
   onGone(listener: (uid: string | null) => void): () => void
 }
 
@@ -51,13 +51,13 @@ export interface ServiceAccountOptions {
   readonly audiences: readonly string[]
   /** @throws ServiceUnavailableError */
   readonly keys: (issuer: string) => JWTVerifyGetKey | Promise<JWTVerifyGetKey>
-  /** The files that the keys are from; null where they are fetched. */
+  /** The files that contain the keys; null if the keys are fetched. */
   readonly files: Watched<unknown> | null
   readonly objects: BoundObjects
   /** Whether an authenticator after this one asks an API server. */
   readonly isReviewed: boolean
   readonly clock: Clock
-  /** Told how the verification of each token goes. Default: nobody is. */
+  /** Gets the outcome of each token's verification. Default: none. */
   readonly health?: Pick<JudgeHealth, 'note'>
   readonly close?: () => void
 }
@@ -68,7 +68,7 @@ const ALGORITHMS = ['RS256', 'ES256', 'ES384', 'ES512']
 const SKEW_MS = 60_000
 const EXTRA = 'authentication.kubernetes.io/'
 
-/** A user, and what its token is bound to. */
+/** A user, and the objects that its token is bound to. */
 interface Verified {
   readonly user: User
   readonly objects: readonly BoundObject[]
@@ -77,7 +77,7 @@ interface Verified {
 export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
   const { issuers, objects, isReviewed, clock, files } = options
   const bound = new WeakMap<User, readonly BoundObject[]>()
-  /** UIDs are never used again: what is gone is gone for as long as the verified token is remembered. */
+  /** Users whose bound objects are gone. UIDs are never reused, so this holds for as long as the verified token is cached. */
   let gone = new WeakSet<User>()
 
   async function identify(token: string, issuer: string): Promise<User> {
@@ -99,7 +99,7 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
       close: () => {},
       async judge(token) {
         const claims = await statedClaims(token)
-        // Those of Secrets neither end nor say what they are bound to.
+        // Tokens from Secrets have no expiry, and do not say what they are bound to.
         const isBound = claims?.exp !== undefined && claims.aud !== undefined && isObject(claims['kubernetes.io'])
         if (!isBound || !issuers.includes(claims.iss ?? '') || isOfWebhook(claims)) return null
         const verifying = identify(token, claims.iss!)
@@ -125,7 +125,7 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
     }),
   ]
 
-  /** Whether everything that the token is bound to is there; null: that cannot be said here. @throws RefusedCredentialError */
+  /** Whether every object that the token is bound to exists; null if that cannot be decided here. @throws RefusedCredentialError */
   async function stands(user: User): Promise<boolean | null> {
     let isKnown = true
     for (const object of bound.get(user) ?? []) {
@@ -139,7 +139,7 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
 
   return {
     readsTokens: true,
-    // Objects end by themselves: a pod whose grace period is over, and keys that are taken back.
+    // Answers also change without an event: a pod's grace period ends, or a fetched key is withdrawn.
     changesSilently: true,
     async authenticate(request) {
       const user = await tokens.authenticate(request)
@@ -205,9 +205,9 @@ function verifiedOf(claims: JWTPayload, nowMs: number): Verified {
   const objects: BoundObject[] = [{ plural: 'serviceaccounts', namespace, ...account }]
   if (secret !== null) objects.push({ plural: 'secrets', namespace, ...secret })
   if (pod !== null) objects.push({ plural: 'pods', namespace, ...pod })
-  // A token of a pod only tells where the pod runs.
+  // In a pod's token, the node only says where the pod runs.
   else if (node !== null) objects.push({ plural: 'nodes', namespace: '', ...node })
-  // In the order of a Go map's JSON.
+  // Sorted, as Go writes the keys of a map.
   const extra = {
     ...(claims.jti === undefined ? {} : { [`${EXTRA}credential-id`]: [`JTI=${claims.jti}`] }),
     ...(node === null ? {} : { [`${EXTRA}node-name`]: [node.name] }),
@@ -227,13 +227,13 @@ function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null
 }
 
-/** Such tokens are alpha in 1.37, and only an API server says whether it takes them. */
+/** Such tokens are alpha in 1.37, and only an API server knows whether it accepts them. */
 function isOfWebhook(claims: JWTPayload): boolean {
   const own = claims['kubernetes.io']
   return ['validatingwebhookconfiguration', 'mutatingwebhookconfiguration'].some((kind) => isObject(member(own, kind)))
 }
 
-/** An API server may use a key before it is seen here. @param cause jose's error. */
+/** An API server may use a new key before this server has read it. @param cause jose's error. */
 function isUnknownKey(cause: unknown): boolean {
   const { code } = cause as { readonly code?: unknown }
   return code === 'ERR_JWKS_NO_MATCHING_KEY' || code === 'ERR_JWKS_MULTIPLE_MATCHING_KEYS'

@@ -1,11 +1,11 @@
 /**
- * Tickets: what a browser's EventSource, WebSocket or image can show instead of a token, since they can set no header. A caller who
- * is known asks for one for one path, and puts it into the URL as `?ticket=`.
+ * Tickets replace the token for a browser's EventSource, WebSocket or image, which cannot set headers. An authenticated caller
+ * requests a ticket for one path and puts it into the URL as `?ticket=`.
  *
  * URLs end up in logs and histories, so a ticket is worth little: it reads one path, for a minute at most, and can neither write nor
- * get another ticket. It is a JWT, signed with a key that all replicas have. What it opened goes on for as long as the credential
- * behind it: until that ends, or until the token is taken out of the token file, which a seal in the ticket finds. Where nobody says
- * when a credential ends (TokenReview, a front proxy), or it may end before it says (with its pod or its authority), ten minutes.
+ * get another ticket. It is a JWT, signed with a key that all replicas have. A stream that it opened runs until the credential
+ * behind it expires, or until the token is removed from the token file, where a seal in the ticket finds it. If the expiry is
+ * unknown (TokenReview, a front proxy), or the credential may end earlier (with its pod or its authority), ten minutes is the limit.
  */
 import { createHmac } from 'node:crypto'
 import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
@@ -17,7 +17,7 @@ import type { Authenticator, ShownTicket } from './authenticator.js'
 import { jose } from './jwt.js'
 import type { TokenTable } from './token-file.js'
 
-/** The ticket was good, and its time is over: a client asks for another. */
+/** The ticket was valid but has expired: the client should request another. */
 export class TicketExpiredError extends UnauthorizedError {
   constructor() {
     super('the ticket has expired: ask for another', { details: { retryAfterSeconds: RETRY_SECONDS } })
@@ -27,7 +27,7 @@ export class TicketExpiredError extends UnauthorizedError {
 export interface TicketOptions {
   /** `--ticket-key-file`: the first key signs, all are accepted. */
   readonly keys: Watched<readonly Buffer[]>
-  /** `--token-auth-file`; null: there is none. */
+  /** `--token-auth-file`; null if not configured. */
   readonly tokens: Pick<Watched<TokenTable>, 'value' | 'onChange'> | null
   readonly clock: Pick<Clock, 'now'>
 }
@@ -37,24 +37,24 @@ interface Claims {
   readonly uid: string
   readonly groups: readonly string[]
   readonly extra: Readonly<Record<string, readonly string[]>>
-  /** When the credential behind it ends, in milliseconds since the epoch; null: never. */
+  /** When the credential behind it expires, in milliseconds since the epoch; null: never. */
   readonly until: number | null
   /** Finds the token in the token file; null: it came from elsewhere. */
   readonly seal: string | null
 }
 
 const LIFE_SECONDS = 60
-/** How long that goes on which was opened by a credential of which nobody knows the end, or which ends with a pod. */
+/** Lifetime of a stream whose credential has an unknown expiry, or may end before it (as with its pod). */
 const UNKNOWN_END_MS = 10 * 60_000
-/** Of a page that nobody looks at any more: its EventSource comes back with the same ticket again and again. */
+/** Slows down an abandoned page, whose EventSource keeps reconnecting with the same expired ticket. */
 const RETRY_SECONDS = 60
-/** As long as what it makes (RFC 7518, 3.2). */
+/** As long as the HMAC's output (RFC 7518, 3.2). */
 const MIN_KEY_BYTES = 32
 /** A URL with a longer one would not fit into the headers that servers and proxies accept. */
 const MAX_TICKET_CHARACTERS = 4_096
 const TYPE = 'distributary-ticket'
 
-/** One key a line. @throws Error, which holds no key. */
+/** Reads one key per line. @throws Error, which contains no key. */
 export function parseTicketKeys(text: string): readonly Buffer[] {
   const keys = text
     .split('\n')
@@ -66,7 +66,7 @@ export function parseTicketKeys(text: string): readonly Buffer[] {
   return keys
 }
 
-/** @param isElsewhere whether the token is not of the token file. */
+/** @param isSealed whether the token is in the token file. */
 function untilOf({ name, expiresAt }: User, token: string | null, isSealed: boolean, nowMs: number): number | null {
   const isKnown = isSealed || (token !== null && expiresAt !== null && !name.startsWith('system:serviceaccount:'))
   return isKnown ? expiresAt : Math.min(expiresAt ?? Infinity, nowMs + UNKNOWN_END_MS)
@@ -80,7 +80,7 @@ export class Tickets {
   }
 
   /**
-   * @param token the caller's bearer token; null when it is known by something else.
+   * @param token the caller's bearer token; null if another credential identified the caller.
    * @throws BadRequestError for a user with too many groups.
    */
   async issue(user: User, token: string | null, path: string): Promise<{ readonly ticket: string; expiresAt: number }> {
@@ -157,7 +157,7 @@ export class Tickets {
   }
 }
 
-/** @returns null for the signature of another key. @throws UnauthorizedError, TicketExpiredError */
+/** @returns null if another key made the signature. @throws UnauthorizedError, TicketExpiredError */
 async function verify(text: string, key: Buffer, path: string, atMs: number): Promise<Record<string, unknown> | null> {
   const { errors, jwtVerify } = await jose()
   try {
@@ -171,7 +171,7 @@ async function verify(text: string, key: Buffer, path: string, atMs: number): Pr
   }
 }
 
-/** Says nothing about a token to those who have no key, however short it is. */
+/** Reveals nothing about a token, however short, without the key. */
 function sealOf(key: Buffer, tokenDigest: string): string {
   return createHmac('sha256', key).update('token behind a ticket').update(tokenDigest).digest('base64url')
 }

@@ -20,12 +20,12 @@ export interface TokenReviewOptions {
   /** The client from `--authentication-kubeconfig`, whose identity needs `create` on tokenreviews. */
   readonly client: Pick<JsonClient, 'post' | 'close'>
   readonly cacheMs: number
-  /** A token must be meant for one of these; none: as the API server wants it for itself. */
+  /** A token must be issued for one of these audiences; none: the API server's own. */
   readonly audiences?: readonly string[]
   readonly clock: Clock
-  /** Slots, by address, for the questions about tokens that were never accepted. Default: those of a process alone. */
+  /** Slots, by address, for reviews of tokens that were never accepted. Default: those of a single process. */
   readonly unknown?: IdentitySemaphore
-  /** Told how each review goes. Default: nobody is. */
+  /** Gets the outcome of each review. Default: none. */
   readonly health?: Pick<JudgeHealth, 'note'>
 }
 
@@ -59,7 +59,7 @@ export function tokenReview({
   unknown = unknownTokenSemaphore(clock, 1),
   health,
 }: TokenReviewOptions): Authenticator {
-  // Equal tokens are asked about once, so that every known token has a place of its own in the queue.
+  // Equal tokens share one review, so every known token has its own place in the queue.
   const known = new FairSemaphore({
     ...WAIT,
     clock,
@@ -99,7 +99,7 @@ async function review(
   if (member(status, 'authenticated') !== true) {
     throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
   }
-  // A server that does not know of audiences has not compared them.
+  // A server that does not support audiences has not compared them.
   const isMeantForUs = textsOf(member(status, 'audiences')).some((one) => audiences.includes(one))
   if (audiences.length > 0 && !isMeantForUs) {
     throw new UnauthorizedError('Unauthorized', { cause: 'the token is not meant for --api-audiences' })

@@ -16,11 +16,11 @@ export interface UnionOptions {
   /** Whether a request without any credential is `system:anonymous`; otherwise it gets a 401. */
   readonly anonymous: boolean
   readonly clock: Pick<Clock, 'now'>
-  /** Asked before the authenticators. Default: there are no tickets. */
+  /** Asked before the authenticators. Default: tickets are disabled. */
   readonly tickets?: Tickets | null
 }
 
-/** A user, and whether it is the bearer token that names it. A caller may send a token and be known by something else. */
+/** A user, and whether the bearer token identified it: a caller may send a token and be identified by something else. */
 export interface Authenticated extends User {
   readonly byToken: boolean
 }
@@ -29,11 +29,11 @@ export interface Authenticated extends User {
 export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
   /** Whether a caller without any credential is let in, as `system:anonymous`. */
   readonly admitsAnonymous: boolean
-  /** null: there are no tickets. */
+  /** null: tickets are disabled. */
   readonly tickets: Tickets | null
   /**
-   * @throws UnauthorizedError, always with the message "Unauthorized": the reason is for our log (`cause`), not for the
-   * caller.
+   * @throws UnauthorizedError, always with the message "Unauthorized": the reason (`cause`) is for our log, not for
+   * the caller.
    */
   authenticate(request: Parameters<Authenticator['authenticate']>[0]): Promise<Authenticated>
 }

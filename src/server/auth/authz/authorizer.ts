@@ -19,11 +19,11 @@ export interface Attributes {
   /** '' unless the request is for one object; `transports/request-attributes.ts` decides what names an object. */
   readonly name: string
   /**
-   * What the names of all objects asked for begin with, where the request says so of a declared prefix (`?prefix=`); absent for
-   * every other request. Modes that know nothing of it judge the whole list, or watch.
+   * The prefix of all requested names, if the request is for a declared prefix (`?prefix=`); absent otherwise. Modes that do
+   * not support it judge the whole list or watch.
    */
   readonly namesFrom?: string
-  /** What a list, a watch or a deletecollection selects by; absent for nothing. Modes may allow less than everything by it. */
+  /** The selectors of a list, watch or deletecollection; absent for none. A mode may allow only a part, chosen by them. */
   readonly fieldSelector?: readonly SelectorRequirement[]
   readonly labelSelector?: readonly SelectorRequirement[]
   /** The path as the router decoded and normalised it, so that the same path is judged and routed. */
@@ -70,7 +70,7 @@ export interface Authorizer {
   rulesFor(user: User, namespace: string): Promise<UserRules>
   /** Calls the listener when earlier answers may no longer hold. @returns a function that removes the listener. */
   onChange(listener: () => void): () => void
-  /** Whether answers can change without `onChange`: running watches are then checked again from time to time. */
+  /** Whether answers can change without `onChange`: running watches are then checked again periodically. */
   readonly changesSilently: boolean
   close(): void
 }

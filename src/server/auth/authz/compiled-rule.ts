@@ -1,6 +1,6 @@
 /**
  * A policy rule, compiled so that a decision costs a few look-ups whatever the rule looks like. Users write rules, and may repeat
- * a verb a hundred thousand times or end a path in as many stars; compiling is one linear pass.
+ * a verb a hundred thousand times or end a path in as many stars, so compiling is one linear pass.
  */
 import type { Attributes } from './authorizer.js'
 import type { PolicyRule } from './rbac-types.js'
@@ -33,7 +33,7 @@ export class CompiledRule {
     )
   }
 
-  /** `pods` is not `pods/log`; `*` is everything, subresources included; and only "any resource's" has a star: `*\/scale`. */
+  /** `pods` does not include `pods/log`; `*` includes all subresources; `*\/scale` is that subresource of every resource. */
   #allowsResource(resource: string, subresource: string): boolean {
     const { resources } = this
     if (resources.has('*')) return true
@@ -46,10 +46,10 @@ export function hasOrAll(allowed: ReadonlySet<string>, wanted: string): boolean 
   return allowed.has('*') || allowed.has(wanted)
 }
 
-/** Paths of which a star at the end stands for whatever follows; no other star means anything. */
+/** Paths in which a trailing star matches any continuation; other stars have no special meaning. */
 export class PathPatterns {
   readonly #exact: ReadonlySet<string>
-  /** Sorted, and none begins with another: so at most one can be the beginning of a path, and that is the last one before it. */
+  /** Sorted, and none is a prefix of another: so only the last one that sorts before a path can be its prefix. */
   readonly #prefixes: readonly string[]
 
   constructor(patterns: readonly string[]) {
@@ -65,12 +65,12 @@ export class PathPatterns {
     this.#prefixes = prefixes
   }
 
-  /** Whether every path is matched. */
+  /** Whether the patterns match every path. */
   get coversAll(): boolean {
     return this.#prefixes[0] === ''
   }
 
-  /** Whether a path is matched, or everything that another pattern matches. */
+  /** Whether the patterns match a path, or everything that another pattern matches. */
   covers(pattern: string): boolean {
     if (this.#exact.has(pattern)) return true
     let low = 0
@@ -84,7 +84,7 @@ export class PathPatterns {
   }
 }
 
-/** Without a regular expression: `/\*+$/` takes quadratic time for many stars in the middle. */
+/** Uses no regular expression, since `/\*+$/` takes quadratic time for many stars in the middle. */
 function withoutStars(pattern: string): string {
   let end = pattern.length
   while (end > 0 && pattern[end - 1] === '*') end--

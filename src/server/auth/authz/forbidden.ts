@@ -26,7 +26,7 @@ function sentence(user: User, a: Attributes): string {
   return `User ${who} cannot ${a.verb} resource ${resource} in API group ${JSON.stringify(a.group)} ${where}`
 }
 
-/** The caller chooses the name and the path, so no browser may take them for HTML. */
+/** Escapes the name and the path, which the caller chooses, so that no browser takes them for HTML. */
 function withoutHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }

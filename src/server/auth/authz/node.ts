@@ -1,10 +1,10 @@
 /**
- * The Node mode: what a kubelet may do. It reads its own node, the pods that run on it, and what those pods name; everything else
- * that kubelets need is the same for all of them. It knows what Kubernetes 1.37 allows by default.
+ * The Node mode: the rights of a kubelet. It may read its own node, the pods that run on it, and the objects that those pods
+ * name; its other rights are the same for every kubelet. They are the defaults of Kubernetes 1.37.
  *
- * The mode only allows: what it cannot say (a resource that is not served here, a cache that is too old) is left to the other
+ * The mode never denies: what it cannot decide (a resource that is not served here, a stale cache) is left to the other
  * modes. Some rights are wider than a kubelet's needs, such as creating nodes and pods, because admission narrows them in the API
- * server; the server here has no admission for nodes, so such writes belong to the API server.
+ * server; this server has no admission for nodes, so send such writes to the API server.
  *
  * Source: the node authorizer and NodeRules of kubernetes/kubernetes.
  */
@@ -24,9 +24,9 @@ export type NodeRelative =
   | 'serviceaccounts'
   | 'volumeattachments'
 
-/** What belongs to which node. */
+/** Knows which objects belong to which node. */
 export interface NodeRelations {
-  /** Whether the object is the node's, or one of its pods names it. False also when that cannot be said now. */
+  /** Whether the object is the node's, or one of its pods names it. @throws ServiceUnavailableError when a cache is stale. */
   isRelated(node: string, kind: NodeRelative, namespace: string, name: string): boolean | Promise<boolean>
 }
 
@@ -39,7 +39,7 @@ const rule = (verbs: string, apiGroups: readonly string[], ...resources: readonl
 
 const READ = 'get list watch'
 
-/** The resources that are the same for all nodes. */
+/** Rights that are the same for all nodes. */
 const RULES: readonly CompiledRule[] = [
   rule('create', ['authentication.k8s.io'], 'tokenreviews'),
   rule('create', ['authorization.k8s.io'], 'subjectaccessreviews', 'localsubjectaccessreviews'),
@@ -52,7 +52,7 @@ const RULES: readonly CompiledRule[] = [
   rule(READ, ['node.k8s.io'], 'runtimeclasses'),
 ]
 
-/** A decision, or what is to be related to the node. */
+/** A decision, or the kind of object that must be related to the node. */
 type Judged = Decision | NodeRelative
 
 const ALLOWED: Decision = { allowed: true, reason: '', rule: 'Node' }
@@ -61,7 +61,7 @@ const NO_OPINION = refuse('')
 
 export function nodeAuthorizer(relations: NodeRelations): Authorizer {
   return {
-    // Pods come and go.
+    // Relations change as pods come and go.
     changesSilently: true,
     async authorize(user, attributes) {
       const node = nodeOf(user)
@@ -84,7 +84,7 @@ export function nodeAuthorizer(relations: NodeRelations): Authorizer {
   }
 }
 
-/** Returns null for who is no node. */
+/** Returns null if the user is not a node. */
 function nodeOf({ name, groups }: User): string | null {
   return name.startsWith(PREFIX) && groups.includes(GROUP) ? name.slice(PREFIX.length) : null
 }
@@ -127,7 +127,7 @@ const JUDGES: ReadonlyMap<string, Judge> = new Map<string, Judge>([
     ({ verb, namespace, name }, node) => {
       if (!isOneOf(verb, OWN)) return refuse('can only get, create, update, patch, or delete a node lease')
       if (namespace !== LEASES) return refuse(`can only access leases in the "${LEASES}" system namespace`)
-      // The name of what is created is in its body.
+      // The name of the new lease is in its body, which is not visible here.
       if (verb === 'create' || name === node) return ALLOWED
       return refuse('can only access node lease with the same name as the requesting node')
     },
@@ -197,7 +197,7 @@ const JUDGES: ReadonlyMap<string, Judge> = new Map<string, Judge>([
   ],
 ])
 
-/** What a node may do with an object of its own name. */
+/** What a node may do with the object that has its name. */
 const OWN = 'get create update patch delete'
 
 function isOneOf(verb: string, verbs: string): boolean {
@@ -219,7 +219,7 @@ function readOne(kind: NodeRelative): (attributes: Attributes) => Judged {
   }
 }
 
-/** Whether the request is for nothing but objects with that value. */
+/** Whether the request selects only objects with that value. */
 function selects({ fieldSelector = [] }: Attributes, field: string, value: string): boolean {
   return fieldSelector.some(
     ({ key, operator, values = [] }) =>

@@ -64,10 +64,10 @@ function isFor(rule: PolicyFileRule, user: User): boolean {
   return everybody || rule.users.includes(user.name) || user.groups.some((group) => rule.groups.includes(group))
 }
 
-/** The parts of a rule that are asked for a decision, in their order. */
+/** The parts of a rule, in the order in which a decision checks them. */
 export type RulePart = 'who' | 'verbs' | 'resources' | 'apiGroups' | 'namespaces' | 'names' | 'paths'
 
-/** Returns the first part of a rule that keeps it from allowing a request; null when the rule allows it. */
+/** Returns the first part of a rule that does not match a request; null when the rule allows it. */
 export function unmetBy(rule: PolicyFileRule, user: User, attributes: Attributes): RulePart | null {
   if (!isFor(rule, user)) return 'who'
   if (!covers(rule.verbs, attributes.verb)) return 'verbs'
@@ -94,7 +94,7 @@ function matchesOne(patterns: readonly string[], text: string): boolean {
   return patterns.some((pattern) => covered(pattern, text))
 }
 
-/** Whether each name that begins like this is covered by one of the patterns. */
+/** Whether one of the patterns covers every name with this prefix. */
 function coversAll(patterns: readonly string[], namesFrom: string | undefined): boolean {
   if (namesFrom === undefined) return false
   return patterns.some((pattern) => pattern.endsWith('*') && namesFrom.startsWith(pattern.slice(0, -1)))
@@ -191,7 +191,7 @@ function parseRule(
   }
 }
 
-/** No name has a slash: it is part of a key under a declared prefix. */
+/** A name cannot contain a slash, since it is part of a key under a declared prefix. */
 function spelled(pattern: string): string {
   if (!pattern.includes('/')) return pattern
   return pattern.endsWith('*') ? `${keyName(pattern.slice(0, -1))}*` : keyName(pattern)

@@ -1,6 +1,6 @@
 /**
  * All roles and bindings at one moment, indexed by subject, so that a decision costs in proportion to the caller's roles, not the
- * cluster's. Nothing is computed for a role before a caller bound to it asks, so other people's roles cost nothing. Each object is
+ * cluster's. A role is compiled when a caller bound to it first makes a request, so other people's roles cost nothing. Each object is
  * parsed and compiled once.
  */
 import { LoopSlice, turns } from '../../../support/turns.js'
@@ -17,10 +17,10 @@ import {
   type Subject,
 } from './rbac-types.js'
 
-/** Few rights are read and compiled at once, within the time of an iteration of the event loop. */
+/** Small sets of roles are read and compiled without a pause, within one iteration of the event loop. */
 const slice = new LoopSlice()
 
-/** All objects of each kind, as parsed JSON. An object that has not changed should be the same one the next time. */
+/** All objects of each kind, as parsed JSON. An unchanged object should be the same JavaScript object the next time. */
 export interface RbacObjects {
   readonly roles: readonly unknown[]
   readonly clusterRoles: readonly unknown[]
@@ -35,13 +35,13 @@ export interface Grant {
   readonly order: number
 }
 
-/** The rules that a role gives. They are compiled when somebody first asks, in turns: a role may have ten thousand. */
+/** The rules of a role. They are compiled on first use, in turns, since a role may have ten thousand. */
 export class RoleRules {
   #compiled: readonly CompiledRule[] | null = null
 
   constructor(readonly rules: readonly PolicyRule[]) {}
 
-  /** null: they have not been compiled yet. */
+  /** null until compiled. */
   get compiled(): readonly CompiledRule[] | null {
     return this.#compiled
   }
@@ -57,8 +57,8 @@ export class RoleRules {
 }
 
 /**
- * The way through a caller's roles. Roles that aggregate each other, and are all bound to one caller, lead to the same
- * rules many times over: each is given once, so that a decision costs what the roles are, not their product.
+ * One walk over a caller's roles. Roles that aggregate each other, and are all bound to one caller, lead to the same rules
+ * many times: each is yielded once, so the cost of a decision is the sum of the roles, not their product.
  */
 export class RoleWalk {
   readonly roles = new Set<Role>()
@@ -81,7 +81,7 @@ export class RbacIndex {
   }
 
   /**
-   * Made in turns.
+   * Builds the index in turns.
    *
    * @param isAggregating whether an aggregationRule is evaluated, because no controller fills in the rules of the role.
    */
@@ -115,8 +115,8 @@ export class RbacIndex {
   }
 
   /**
-   * The rules of a role: its own, or, where aggregation is evaluated here, those of every role that it reaches. Roles that are
-   * themselves made of others only lead on.
+   * The rules of a role: its own, or, where aggregation is evaluated here, those of every role that it reaches. An aggregated
+   * role among those contributes only the roles that it selects.
    *
    * @param namespace of the binding that refers to it, '' for none.
    * @param walk the roles that were reached before, which are left out.
@@ -217,7 +217,7 @@ async function each<T>(objects: readonly unknown[], read: (object: unknown) => T
   return found
 }
 
-/** Returns null for a subject that cannot be anybody. */
+/** Returns null for a subject that can match nobody. */
 function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string): string | null {
   if (kind === 'User' || kind === 'Group') return name === '' ? null : `${kind} ${name}`
   if (kind !== 'ServiceAccount') return null

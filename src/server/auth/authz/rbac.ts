@@ -1,10 +1,10 @@
 /**
- * The RBAC mode: Roles and bindings as the API server evaluates them, from objects that somebody else watches.
+ * The RBAC mode: evaluates Roles and bindings as the API server does. It does not watch them itself; a source holds them.
  *
- * Rights only add up; there is no deny. The index is made anew at the first question after a change, in turns; a question
- * is answered from one that is no older than the question. An aggregated ClusterRole grants what its controller has stored in
- * it, as in the API server; where no controller runs, its rule is evaluated here. Who may give rights away is the question
- * of `escalation.ts`.
+ * Rights only add up; there is no deny. The index is rebuilt, in turns, at the first request after a change; a request
+ * is decided from one that is no older than the request. An aggregated ClusterRole grants what its controller has stored in
+ * it, as in the API server; where no controller runs, its rule is evaluated here. `escalation.ts` decides who may grant
+ * rights.
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
@@ -19,7 +19,7 @@ import type { Binding, Subject } from './rbac-types.js'
 export interface RbacSource {
   /** Why no request can be judged; null while all four kinds can be read. */
   readonly unread: string | null
-  /** All objects of the moment of the call. */
+  /** All objects at the moment of the call. */
   list(): Promise<RbacObjects>
   onChange(listener: () => void): () => void
 }
@@ -29,7 +29,7 @@ export interface RbacRulesOptions {
   readonly isAggregating?: boolean
 }
 
-/** The index of what the source holds. */
+/** The index of the source's objects. */
 export class RbacRules {
   #index: RbacIndex | null = null
   #changes = 0
@@ -91,7 +91,7 @@ export function rbac(rules: RbacRules): Authorizer {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
       const index = await rules.index()
-      // Not a 403: that would have a client that comes back after a restart give up its watch.
+      // Not a 403, which would make a client that reconnects after a restart give up its watch.
       if (index === null) throw new ServiceUnavailableError(unread(rules), { details: { retryAfterSeconds: 1 } })
       return await decide(index, user, attributes)
     },
@@ -112,7 +112,7 @@ function unread(rules: RbacRules): string {
   return `RBAC: ${rules.unread ?? NOT_YET_READ}`
 }
 
-/** The most rules in an answer: a person reads far fewer, and callers can create any number. */
+/** The most rules in an answer. Nobody reads so many, and callers can create any number. */
 const MAX_LISTED_RULES = 10_000
 
 function rulesOf(index: RbacIndex, user: User, namespace: string): UserRules {

@@ -1,6 +1,6 @@
 /**
- * Answers access reviews: what a caller may do, or, to callers that may ask, what somebody else may do. A review is a question
- * in the form of an object; nothing is stored.
+ * Answers access reviews: what a caller may do, or, if it has the right to ask, what somebody else may do. A review is a
+ * question in the form of an object; nothing is stored.
  *
  * Source: kubernetes/api authorization/v1 and authentication/v1, and their registries in kubernetes/kubernetes.
  */
@@ -22,7 +22,7 @@ export interface ReviewKind {
   readonly plural: string
   readonly kind: string
   readonly namespaced: boolean
-  /** Whether it is about the caller alone, who needs no right to ask. */
+  /** Whether it is about the caller only, who then needs no right to ask. */
   readonly isSelf: boolean
 }
 
@@ -66,7 +66,7 @@ export const reviewKinds: readonly ReviewKind[] = [
   },
 ]
 
-/** Whether the group version is that of reviews, and of nothing else. */
+/** Whether the group version contains only reviews. */
 export function isOfReviews(group: string, version: string): boolean {
   return version === 'v1' && reviewKinds.some((kind) => kind.group === group)
 }
@@ -77,7 +77,7 @@ export function findReview(group: string, version: string, plural: string): Revi
 
 export interface Review {
   readonly caller: User
-  /** '' for a review that is of the cluster. */
+  /** '' for a cluster-scoped review. */
   readonly namespace: string
   /** The parsed body. */
   readonly body: object
@@ -173,7 +173,7 @@ function attributesOf(spec: unknown, fieldRequirements: Review['fieldRequirement
   }
 }
 
-/** What is malformed in a selector is left out: it then selects more, and no mode allows more by that. */
+/** Drops malformed parts of a selector: it then selects more, which never makes a mode allow more. */
 function selectorOf(
   resource: unknown,
   name: 'fieldSelector' | 'labelSelector',
@@ -205,7 +205,7 @@ function requirementOf(value: unknown): SelectorRequirement | null {
 
 const OPERATORS = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const
 
-/** In the form of a review; `>` and `<` have none. @throws BadRequestError */
+/** Converts to the form of a review, which has no `>` and `<`. @throws BadRequestError */
 export function labelRequirements(text: string): readonly SelectorRequirement[] {
   return parseRequirements(text).flatMap(({ key, operator, values }): SelectorRequirement[] => {
     switch (operator) {

@@ -1,11 +1,11 @@
 /**
  * Checks whether a caller's rules cover the rules that it wants to grant. The wanted rules are split into single permissions, each
- * of which one held rule must cover; the others are reported in the API server's words.
+ * of which a single held rule must cover. Those that none covers are reported in the API server's words.
  *
- * A rule of a thousand verbs, resources and groups is a thousand million permissions: the comparison yields to other work every few
- * thousand steps, and gives up beyond a bound.
+ * A rule with a thousand verbs, resources and groups makes a thousand million permissions, so the comparison yields to other
+ * work every few thousand steps, and gives up beyond a limit.
  *
- * Source: `Covers` of k8s.io/component-helpers, and what kube-apiserver makes of its result.
+ * Source: `Covers` of k8s.io/component-helpers, and how kube-apiserver reports its result.
  */
 import type { CompiledRule } from './compiled-rule.js'
 import { hasOrAll } from './compiled-rule.js'
@@ -24,10 +24,10 @@ interface Permission {
   readonly path: string | null
 }
 
-/** About a millisecond: so long the clock is not read. */
+/** Steps between two readings of the clock: about a millisecond. */
 const STEPS_PER_TURN = 10_000
 const MAX_STEPS = 4_000_000
-/** As many as anybody reads. */
+/** Nobody reads more. */
 const MAX_MISSING = 1_000
 
 export type Coverage =
@@ -58,7 +58,7 @@ export async function coverage(held: readonly CompiledRule[], wanted: readonly P
   return missing.length === 0 ? { kind: 'covered' } : { kind: 'missing', lines: describe(missing) }
 }
 
-/** Yields null now and then, so that its caller can make way for others. */
+/** Yields null now and then, so that its caller can let other work run. */
 function* missingResources(
   held: readonly CompiledRule[],
   rule: PolicyRule,
@@ -115,7 +115,7 @@ class Budget {
   #steps = 0
   #turns = 0
 
-  /** @returns whether it is time to make way for others. */
+  /** @returns whether it is time to let other work run. */
   step(count = 1): boolean {
     this.#steps += count + 1
     if (this.#steps < (this.#turns + 1) * STEPS_PER_TURN) return false

@@ -5,7 +5,7 @@
 import { ServiceUnavailableError } from '../../../engine/model/status.js'
 import type { Authorizer } from './authorizer.js'
 
-/** An authorizer, and what the API server calls its mode: the name stands before its reasons. */
+/** An authorizer, and the API server's name for its mode, which precedes its reasons. */
 export interface NamedAuthorizer {
   readonly name: string
   readonly authorizer: Authorizer

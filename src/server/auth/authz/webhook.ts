@@ -16,7 +16,7 @@ export interface WebhookOptions {
   readonly authorizedMs: number
   readonly unauthorizedMs: number
   readonly clock: Clock
-  /** Told how each review goes. Default: nobody is. */
+  /** Gets the outcome of each review. Default: none. */
   readonly health?: Pick<JudgeHealth, 'note'>
 }
 
