@@ -17,7 +17,7 @@ import { openWatchers, writeClassesFile, type Watchers, type WatchersOptions } f
 
 const NODES = 1_000
 const QUICK_NODES = 50
-/** Events a second for a thousand nodes; fewer nodes change as often, lest there be hardly any. */
+/** Events per second for a thousand nodes. Smaller clusters get the same rate, so that there are enough events to measure. */
 const RATE = 100
 const WARM_ROUNDS = 3
 const MISSED_ROUNDS = 5

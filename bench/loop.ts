@@ -24,7 +24,7 @@ const RATE = 50
 const OBJECTS = 10_000
 /** Long enough for a p99 of some thousand deliveries. */
 const STRETCH_MS = 2_000
-/** What a full request is made smaller by where it only warms up. */
+/** Scales a request down when it only warms the server up. */
 const WARM_SCALE = 0.02
 /** Connections: more than are accepted in one go would be reset. */
 const OPENED_AT_ONCE = 100

@@ -16,8 +16,8 @@ const OBJECT_BYTES = 3_500
 /** More than `--watch-cache-bytes` holds by default. */
 const FILLING_EVENTS = 24_000
 /**
- * V8 compiles what runs often, on threads of its own, and goes on with that for some thousand events: at the pace that
- * is measured, for most of a minute. A server that has been running for that long is what is asked for.
+ * V8 compiles hot code on its own threads for the first few thousand events: at the measured pace, for most of a
+ * minute. The question is about a server that has been running that long.
  */
 const WARM_EVENTS = 10_000
 const WARM_RATE = 2_000

@@ -173,8 +173,8 @@ async function agentsSection(all: readonly Row[]): Promise<string> {
 
 Each agent has one connection of HTTP/2 over TLS with four watches in protobuf: the pods of its node (every tenth agent:
 all pods), services, endpoint slices, nodes. So an event is one frame on each connection, and nothing is sent together. All subjects
-take turns over one etcd; a ratio is that of two rows of one round, and of three rounds the middle one is told, with the
-least and the greatest.`,
+take turns over one etcd. A ratio compares two rows of one round; the table shows the median of three rounds, with the
+lowest and the highest.`,
   ]
   const summaries = agentsSummaries(rows)
   for (const count of new Set(summaries.map(({ agents }) => agents))) {
@@ -458,14 +458,14 @@ ${back}
 
 ### ${figure(PAPER_NODES)} nodes, on paper
 
-Computed from the rows above, not measured: a delivery costs what it did, memory grows with the nodes and their objects. Of
-five times as many nodes each node's own objects change five times as often in all; of what every node watches, either as
-often as measured, or five times as often too.
+Computed from the rows above, not measured: a delivery costs the same, and memory grows with the nodes and their objects. With
+five times as many nodes, the nodes' own objects change five times as often in total. Objects that every node watches change either
+as often as measured, or five times as often too.
 
 ${onPaper(good)}`
 }
 
-/** Names of what is told apart, by the names in rows. */
+/** Titles of the kinds, by their names in rows. */
 const CLUSTER_KINDS = {
   pods: 'pods of the node',
   node: 'the node itself',

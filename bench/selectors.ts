@@ -1,7 +1,7 @@
 /**
- * Question: does an event cost what it delivers, or what there is? N watchers, each on its own `spec.nodeName`, or each on
- * its own part of a declared prefix; every event is for one of them. The cost of an event must hardly grow from 100 to
- * 10,000 selectors, or parts.
+ * Question: does the cost of an event depend on its deliveries, or on the number of watchers? N watchers each select their
+ * own `spec.nodeName`, or their own sub-prefix of a declared prefix, and every event is for one of them. The cost of an event
+ * must hardly grow from 100 to 10,000 selectors or sub-prefixes.
  */
 import type { WatchQuery } from './subjects/subject.js'
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'

@@ -1,4 +1,4 @@
-/** What the scripts that make packages ask of a build. */
+/** Helpers of the scripts that make packages. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import ts from 'typescript'

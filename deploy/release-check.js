@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * What must hold before a release (`npm run release:check`): no known hole in what ships, and a list of what that is.
+ * Checks before a release (`npm run release:check`): no shipped package has a known vulnerability, and a list of the shipped packages is written.
  *
  * `npm audit` asks the registry; where that cannot be asked the check refuses, because "nobody was asked" is not "clean".
  * `--offline` says so in plain words and goes on with the rest. The list is `sbom.cdx.json` (CycloneDX, `npm sbom`), to be
@@ -25,7 +25,7 @@ for (const problem of problems) process.stderr.write(`release check: ${problem}\
 process.stdout.write(problems.length === 0 ? 'release check: ready\n' : 'release check: NOT ready\n')
 process.exit(problems.length === 0 ? 0 : 1)
 
-/** Of what is installed with the package: development tools are not shipped. */
+/** Only dependencies that are installed with the package: development tools are not shipped. */
 function audit() {
   const { status, json, said } = npm('audit', '--omit=dev', '--json')
   const counts = json?.metadata?.vulnerabilities

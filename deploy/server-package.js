@@ -3,8 +3,8 @@
  * The published package, `distributary`, from the build: `npm run pack:server`, then `npm publish dist-package`.
  *
  * Its modules and those of its dependencies are put into a few files, at the versions of the lock file. So it depends on no
- * other package: those who install it run what was tested, on every Node that it names, and it starts sooner. Bundled
- * dependencies (57 MB) and a shrinkwrap (which npm 11 ignores in a tarball) were the other ways.
+ * other package: users run exactly the tested code, on every supported Node, and it starts sooner. Bundled
+ * dependencies (57 MB) and a shrinkwrap (which npm 11 ignores in a tarball) were rejected.
  */
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
@@ -28,12 +28,12 @@ const READ = {
 }
 const BESIDE = ['LICENSE', 'NOTICE', 'THIRD-PARTY-LICENSES.txt', 'README.md', 'CHANGELOG.md']
 
-/** What packages in CommonJS call, and where the build would be. */
+/** Names that CommonJS packages use, defined for the bundle. */
 const BANNER =
   "import { createRequire as requireIn } from 'node:module'; " +
   "const require = requireIn(import.meta.url); const placeOfBuild = new URL('./', import.meta.url);"
 
-/** Keeps what a module finds by its own place, and lets a package that is loaded late be bundled nevertheless. */
+/** Keeps paths that are relative to a module working, and bundles packages that are loaded lazily. */
 const places = {
   name: 'places',
   setup(context) {

@@ -94,7 +94,7 @@ static uint64_t object_count;
 static struct {
   const char *name;
   histogram delays;
-} kinds[16]; /* of paths: what their delays are told by */
+} kinds[16]; /* delays are reported by kind of path */
 static uint32_t kind_count;
 static const char *needle = MAGIC;
 static size_t needle_bytes = MAGIC_BYTES, mark_bytes = MARK_BYTES;

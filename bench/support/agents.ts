@@ -15,7 +15,7 @@ export interface Agents {
   readonly written: readonly BenchObject[]
   /** The changes; after the last comes the first. */
   readonly changes: readonly BenchObject[]
-  /** Of each change, who is owed it. */
+  /** For each change, the class of watchers that must receive it. */
   readonly classes: readonly number[]
   /** The watches of ten agents, one after the other. */
   paths(afterRevision: number): readonly WatchPath[]

@@ -20,7 +20,7 @@ export interface BadRequest {
   readonly name: string
   /** @param scale 1: as it is measured; below it, smaller in proportion. */
   readonly request: (scale: number) => HttpRequest
-  /** What the answer may be, at any scale. */
+  /** Allowed status codes, at any scale. */
   readonly answers: readonly number[]
   /** Made before it, once. */
   readonly before?: (scale: number) => readonly HttpRequest[]

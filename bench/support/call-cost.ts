@@ -1,4 +1,4 @@
-/** What calling a function of this process costs, in µs of CPU: other programs on the machine do not count. */
+/** Measures the CPU time of a function call in this process, in µs, so other programs on the machine do not count. */
 import type { Choice } from './choice.js'
 
 const SAMPLES = 40

@@ -19,12 +19,12 @@ export interface Choice {
   /** `name` or `name/wire`, or `distributary@RUNTIME`; empty for the question's own subjects. */
   readonly subjects: readonly string[]
   readonly watchers: readonly number[]
-  /** Of the imagined cluster. */
+  /** Nodes of the simulated cluster. */
   readonly nodes?: number | undefined
   /** Events per second, 0 for saturated. */
   readonly rates: readonly number[]
   readonly seconds?: number | undefined
-  /** What is written and watched. */
+  /** The resource that is written and watched. */
   readonly resource: BenchResource
   readonly apiServer?: string | undefined
   readonly nodeFlags: readonly string[]
@@ -38,7 +38,7 @@ export type Question = (choice: Choice) => Promise<void>
 export interface Target {
   readonly kind: SubjectKind
   readonly wire: string
-  /** What runs our own server; unset for the Node that runs the bench. */
+  /** The runtime of our own server; unset for the Node that runs the bench. */
   readonly runtime?: Runtime
 }
 

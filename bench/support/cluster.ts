@@ -24,7 +24,7 @@ export interface Cluster {
   readonly written: readonly BenchObject[]
   /** The changes, in whole rounds; after the last comes the first. */
   readonly changes: readonly BenchObject[]
-  /** Of each change, who is owed it. */
+  /** For each change, the class of watchers that must receive it. */
   readonly classes: readonly (number | null)[]
   readonly eventsOfRound: number
   /** Deliveries of a round: of what concerns one node, and of what all nodes watch. */
@@ -36,7 +36,7 @@ export interface Cluster {
   paths(afterRevision: number): readonly WatchPath[]
 }
 
-/** The kinds by which delays are told. */
+/** The kinds for which delays are reported separately. */
 export const clusterKinds = ['pods', 'node', 'config', 'custom', 'services', 'slices', 'policies'] as const
 type Kind = (typeof clusterKinds)[number]
 
@@ -173,7 +173,7 @@ function changesOf(
       }),
     )
   const [created, bound, started, ready] = podSteps(['created', 'bound', 'started', 'ready'], round)
-  // Of a pod that was made some rounds ago; both in one round, since a deletion repeats the mark of the change before it.
+  // A pod created some rounds ago. Both changes are in one round, since a deletion repeats the marker of the change before it.
   const [terminating, deleted] = podSteps(['terminating', 'deleted'], (round + rounds - OLD_ROUNDS) % rounds)
   const others = [
     ...times(COUNTS.slices, (i) => ({

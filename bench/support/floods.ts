@@ -137,13 +137,13 @@ export async function sendFlood(one: Flood, port: number, answeringMs = ANSWERIN
   return status
 }
 
-/** Until the server ends the connection, reads no more, or has had its time. @returns how its answer begins. */
+/** Sends until the server ends the connection, stops reading, or the time is up. @returns the beginning of its answer. */
 async function sendOnce({ pieces, isReading }: Flood, port: number, answeringMs: number): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port, localAddress: ADDRESS })
   const ended = new AbortController()
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   void closed.then(() => ended.abort())
-  // What the server ends, it may end with a reset.
+  // The server may end the connection with a reset.
   socket.on('error', () => undefined)
   let first = ''
   if (isReading) socket.on('data', (bytes: Buffer) => (first ||= bytes.subarray(0, 32).toString('latin1')))

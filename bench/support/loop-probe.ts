@@ -9,7 +9,7 @@ import { createServer } from 'node:http'
 
 const INTERVAL_MS = 1
 
-/** Of this thread: the first word is nanoseconds on a CPU. */
+/** Statistics of this thread: the first word is its CPU time in nanoseconds. */
 function cpuMs(): number {
   return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1e6
 }

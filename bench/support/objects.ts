@@ -18,9 +18,9 @@ export interface BenchResource {
   readonly name: string
   readonly apiVersion: string
   readonly kind: string
-  /** Of its keys in etcd, with the last slash. */
+  /** Prefix of its keys in etcd, with the trailing slash. */
   readonly prefix: string
-  /** Of all its objects, in the Kubernetes dialect. */
+  /** Path of the list of all objects, in the Kubernetes dialect. */
   readonly path: string
   /** The definition as an API server stores it; null for a resource that Kubernetes has itself. */
   readonly definition: { readonly key: string; readonly object: object } | null
@@ -90,7 +90,7 @@ export interface ObjectOptions {
   readonly count: number
   /** Distinct `spec.nodeName`s, given in turn: object i is on node `n{i % nodes}`. */
   readonly nodes: number
-  /** Of the value. */
+  /** Size of the value. */
   readonly bytes: number
 }
 

@@ -49,7 +49,7 @@ export interface Facts {
   readonly etcdBinary: string
   /** Where it is a peer. */
   readonly apiServerVersion?: string | undefined
-  /** What is written and watched. */
+  /** The resource that is written and watched. */
   readonly resource: string
 }
 

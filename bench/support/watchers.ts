@@ -13,7 +13,7 @@ export interface WatchRequest {
   /** `Name: value` */
   readonly headers?: readonly string[]
   readonly bodyFile?: string
-  /** What the head of an HTTP/1.1 answer must contain, lest one wire is taken for another. */
+  /** Must be in the head of an HTTP/1.1 answer, so that one wire is not mistaken for another. */
   readonly expect?: string
   readonly tls?: boolean
   readonly http2?: boolean
@@ -25,7 +25,7 @@ export interface WatchRequest {
 export interface WatchPath {
   readonly path: string
   readonly accept?: string
-  /** What its delays are told by. */
+  /** The kind under which its delays are reported. */
   readonly kind?: string
   /** Which events it is owed, by `WatchersOptions.classesFile`; nothing when unset. */
   readonly owed?: {
@@ -43,7 +43,7 @@ export interface WatchersOptions {
   readonly streams?: number
   /** The sequence of the first event that watcher 0 is owed. */
   readonly first?: number
-  /** What the streams of a connection, or of several, watch in turn, in place of the request's path. */
+  /** Paths that the streams of one or several connections watch in turn, instead of the request's path. */
   readonly paths?: readonly WatchPath[]
   /** A file that `writeClassesFile` wrote, in place of `stride`. */
   readonly classesFile?: string
@@ -205,7 +205,7 @@ export function startWatchers(
     retried = status.retried
     return watchers
   })
-  ready.catch(() => {}) // whoever awaits it hears of it; a storm looks at the report instead
+  ready.catch(() => {}) // its awaiter sees the error; a storm looks at the report instead
   return { watchers, ready }
 }
 
@@ -223,7 +223,7 @@ function pathFlags({ path, accept, kind, owed }: WatchPath): [string, string | n
   ]
 }
 
-/** Of each object that the writer writes in turn: the class of those that are owed its events; null for nobody. */
+/** For each object in the writer's order: the class of watchers that must receive its events; null for none. */
 export function writeClassesFile(path: string, classes: readonly (number | null)[]): void {
   writeFileSync(
     path,

@@ -24,7 +24,7 @@ sub vcl_recv {
 }
 
 sub vcl_backend_response {
-  # What is old must not be answered once more: a poll would see the same events again, or none at once.
+  # Never serve a stale answer: a poll would get the same events again, or an empty answer at once.
   if (bereq.url ~ "[?&]wait=") {
     set beresp.grace = 0s;
     set beresp.keep = 0s;

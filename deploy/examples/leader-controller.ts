@@ -29,7 +29,7 @@ const election = new LeaderElection({
 const outcome = await election.run(work, { signal: stop.signal })
 console.log(`ended: ${outcome}`)
 transport.close()
-process.exitCode = outcome === 'lost' ? 1 : 0 // whoever runs it starts it again, and it waits for its turn
+process.exitCode = outcome === 'lost' ? 1 : 0 // its supervisor restarts it, and it waits to be elected again
 
 async function work(signal: AbortSignal): Promise<void> {
   const queue = new WorkQueue()

@@ -160,7 +160,7 @@ async function issueToken(cluster: Party, { namespace, name }: NonNullable<Patie
   return token
 }
 
-/** What a pod that was moved trusts. @throws CommandError */
+/** The authority that a moved pod trusts. @throws CommandError */
 async function authorityOf(cluster: Party, agent: Patient['agent']): Promise<string> {
   const namespace = encodeURIComponent(agent?.namespace ?? 'default')
   for (const name of ['distributary-ca', 'kube-root-ca.crt']) {

@@ -31,7 +31,7 @@ export function agentFor(url: string, tls: TlsClientOptions, options: http.Agent
   })
 }
 
-/** Of a connection whose certificate must be valid for the name; TLS has no way to ask for an address (RFC 6066). */
+/** Options of a connection whose certificate must be valid for the name; SNI cannot carry an address (RFC 6066). */
 export function expecting(name: string): Pick<ConnectionOptions, 'servername' | 'checkServerIdentity'> {
   if (isIP(name) === 0) return { servername: name }
   return { servername: '', checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate) }

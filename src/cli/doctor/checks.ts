@@ -15,7 +15,7 @@ export interface Finding {
   readonly check: string
   readonly outcome: 'ok' | 'wrong' | 'skipped'
   readonly found: string
-  /** What to do about it; '' when there is nothing. */
+  /** Advice for the operator; '' if none. */
   readonly advice: string
 }
 
@@ -65,7 +65,7 @@ async function checkVersion({ here, there }: Patient): Promise<Verdict> {
   return own === version ? ok(version) : wrong(`${own} here, ${version} there`, 'set --passthrough to this API server')
 }
 
-/** What an agent's connection meets: the authority that its pod trusts, and the name that it calls. */
+/** Checks the certificate as an agent does: against the authority that its pod trusts, for the name that it calls. */
 export async function checkCertificate(server: string, ca: string, host: string): Promise<Verdict> {
   const { protocol, hostname, port } = new URL(server)
   if (protocol === 'http:') return wrong('plain HTTP', 'set --tls-cert-file: agents use https')

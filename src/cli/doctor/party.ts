@@ -11,7 +11,7 @@ export interface Reply {
   readonly body: Body
 }
 
-/** What is read of answers. */
+/** The parts of an answer that the checks read. */
 export interface Body {
   readonly message?: string
   readonly gitVersion?: string

@@ -55,7 +55,7 @@ export class SnapshotTaker {
   readonly #options: SnapshotTakerOptions
   readonly #store: SnapshotStore
   readonly #stopping = new AbortController()
-  /** What was written to the stream since the last snapshot. */
+  /** Bytes and messages written to the stream since the last snapshot. */
   #since = NOTHING
   #lastBytes = 0
   #sweptMs = Number.NEGATIVE_INFINITY

@@ -13,7 +13,7 @@ import { StatusError } from '../../engine/model/status.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 import { ToPrimary, ToWorker } from './messages.js'
 
-/** What the primary counts for all workers. */
+/** The limits that the primary counts for all workers. */
 export interface CountedLimits {
   readonly semaphores: IdentitySemaphores
   readonly rates: CountedRates

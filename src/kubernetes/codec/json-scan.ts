@@ -44,7 +44,7 @@ const CLOSE_BRACKET = 0x5d
 /** Instead of a bracket: a value of any type. */
 const ANY = 0
 
-/** What the scanner looks for next. */
+/** The token that the scanner expects next. */
 const VALUE = 0
 const VALUE_OR_END = 1
 const KEY = 2
@@ -277,7 +277,7 @@ function scan(value: Buffer, opening: number, scratch?: Scratch): ScannedObject 
   return { bytes: compact.bytes, metadataOffset: compact.offset, apiVersion, kind }
 }
 
-/** What is needed to serve a scanned object. */
+/** The facts of a scanned object that are needed to serve it. */
 export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
 
 /**

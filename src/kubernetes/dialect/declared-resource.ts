@@ -43,7 +43,7 @@ export interface ResourceDeclaration {
 
 export interface ResolvedResources {
   readonly resources: readonly ServedResource[]
-  /** Ids (`events`, `widgets.example.com`) of resources that are not served, whoever defines them. */
+  /** Ids (`events`, `widgets.example.com`) of resources never served, even if a definition declares them. */
   readonly leftOut: readonly string[]
   /** One sentence per problem. If there is any, nothing should be served. */
   readonly problems: readonly string[]

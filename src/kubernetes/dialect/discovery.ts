@@ -48,7 +48,7 @@ export interface Review {
 export interface DiscoveryOptions {
   /** Whether writes are enabled, so that their verbs are listed. Default false. */
   readonly writable?: boolean
-  /** What other servers serve through this one; listed if this server has nothing of that version itself. */
+  /** Versions that other servers serve through this one; listed unless this server has something of that version itself. */
   readonly remote?: RemoteGroups
   /** Access reviews: resources with only the verb `create`, for which nothing is stored. Default: none. */
   readonly reviews?: readonly Review[]

@@ -34,7 +34,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>
 
 const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
 const LIST_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta'
-/** What the API server adds to its own types beyond the names and types of their fields: gitops tools merge objects by it. */
+/** Extensions that the API server adds to the schemas of its own types: GitOps tools need them to merge objects. */
 const FACTS: Readonly<Record<string, { readonly itself?: JsonSchema; readonly fields?: Record<string, JsonSchema> }>> =
   {
     [OBJECT_META]: {

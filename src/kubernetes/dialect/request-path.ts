@@ -46,7 +46,7 @@ export interface ResourcePath {
   readonly hasEmptyNamespace: boolean
   /** '' for a collection. */
   readonly name: string
-  /** What follows the name, such as `status`, `log` or `proxy/a/b`; '' for the object itself. */
+  /** The path after the name, such as `status`, `log` or `proxy/a/b`; '' for the object itself. */
   readonly subresource: string
   /** On the old `/watch/` paths a name means `metadata.name=NAME`. */
   readonly legacyWatch: boolean

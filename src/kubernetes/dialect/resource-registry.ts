@@ -51,7 +51,7 @@ const NO_SUBRESOURCES: Subresources = { status: false, scale: null, eviction: fa
 /** The subresource for evicting pods, if writes are enabled. */
 export const EVICTION_NAME = 'eviction'
 
-/** What the versions of one definition have in common. */
+/** The part that the versions of one definition share. */
 export interface CustomDefinition {
   /** Changes with anything in the definition that affects its resource. */
   readonly fingerprint: string
@@ -157,7 +157,7 @@ export class ResourceRegistry implements ServedList<ServedResource> {
   #list: readonly ServedResource[] | undefined
   #generation = 0
 
-  /** @param leftOut ids of resources that are not served, whoever defines them. */
+  /** @param leftOut ids of resources never served, even if a definition declares them. */
   constructor(leftOut: Iterable<string> = []) {
     this.#leftOut = new Set(leftOut)
   }

@@ -1,4 +1,4 @@
-/** What selectors need from an object, and what indexes need from selectors. */
+/** The view of an object that selectors match, and of a selector that indexes use. */
 
 /**
  * An object as a selector sees it. `engine/facts/json-facts.ts` builds one from JSON text; the name and namespace come

@@ -27,7 +27,7 @@ export interface EncryptionAtRestOptions {
 }
 
 interface Provider {
-  /** What values begin with that it seals; '' for none. */
+  /** Prefix of the values that it seals; '' for none. */
   readonly prefix: string
   /** null: values are stored as they are. */
   readonly cipher: Cipher | KmsCipher | null

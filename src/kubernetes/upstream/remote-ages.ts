@@ -9,7 +9,7 @@ import type { SourceAge } from '../../engine/upstream/upstream.js'
 
 /** How often the ages are requested. */
 export const AGES_INTERVAL_MS = 1_000
-/** What the interval adds at most to the age of a healthy source. */
+/** The most that the interval adds to the age of a healthy source. */
 const STEP_MS = 1_200
 /** The valid time of a source that reports no age. */
 const WITHOUT_AGE_MS = 600

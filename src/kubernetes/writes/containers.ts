@@ -62,7 +62,7 @@ export class Containers {
       try {
         await this.#removeIfEmpty(holder, held)
       } catch (error) {
-        // What cannot be read is left in it, so it stays. The object is gone all the same.
+        // It still holds a value that cannot be read, so it stays. The object is gone all the same.
         if (!(error instanceof StorageReadError)) throw error
       }
     }

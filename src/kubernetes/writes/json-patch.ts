@@ -160,7 +160,7 @@ class PatchedDocument {
   }
 
   #placeOf(pointer: string): { readonly parent: Json[] | JsonRecord; readonly name: string } {
-    // What precedes the first slash is ignored.
+    // Text before the first slash is ignored.
     const [, ...names] = pointer.split('/')
     const last = names.pop()
     let parent: Json | undefined = this.#document

@@ -113,7 +113,7 @@ export function finalizersOf(metadata: JsonRecord): readonly string[] {
   return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : []
 }
 
-/** What garbage collectors and finalizer managers change. */
+/** The fields that garbage collectors and finalizer managers change. */
 const OWNERSHIP = ['ownerReferences', 'finalizers', 'selfLink', 'managedFields'] as const
 
 /** Whether two states of an object differ only in ownership and finalizers. */

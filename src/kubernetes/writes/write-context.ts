@@ -1,4 +1,4 @@
-/** What all verbs share, with the types of their requests and answers. */
+/** The context that all verbs share, and the types of their requests and answers. */
 import { equalTrees, type JsonRecord } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import type { ServedResource } from '../dialect/resource-registry.js'

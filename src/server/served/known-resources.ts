@@ -17,7 +17,7 @@ const SOURCES: readonly Source[] = [
 interface Source {
   readonly group: string
   readonly plural: string
-  /** What is not served when these objects cannot be read. */
+  /** Names, in messages, what stays unserved if these objects cannot be read. */
   readonly what: string
 }
 

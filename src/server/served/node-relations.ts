@@ -67,7 +67,7 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
   }
   const named = new WeakMap<StoredObject, ReadonlySet<string>>()
 
-  /** What the pods of a node name, each as `kind/namespace/name`. */
+  /** Yields the names in the pods of a node, each as `kind/namespace/name`. */
   async function* namesOf(node: string): AsyncGenerator<ReadonlySet<string>> {
     const pods = find('', 'pods')
     if (pods === null) return

@@ -1,4 +1,4 @@
-/** What every stage of the server needs. */
+/** The parts that every stage of the server needs. */
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { StatusError } from '../../engine/model/status.js'

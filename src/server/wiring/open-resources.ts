@@ -160,7 +160,7 @@ function chooseConfiguredFeeds(basis: Basis, upstream: Upstream, server: RemoteA
   return chooseFeeds({ ...basis, upstream, server, fleetMetrics: (resource) => metrics.forResource(resource).fleet })
 }
 
-/** What opens and seals the value of a key: that of the resource which it belongs to. */
+/** Finds the transform of a key's value: that of the resource to which the key belongs. */
 function byKey(
   registry: ResourceRegistry,
   transformOf: (resource: Resource) => ValueTransform | null,

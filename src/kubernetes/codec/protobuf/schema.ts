@@ -67,7 +67,7 @@ export interface Message {
 const META_PACKAGE = 'k8s.io.apimachinery.pkg.apis.meta.v1'
 const NO_FIELDS: readonly string[] = []
 
-/** What a descriptor set adds: whole messages, and the kinds among them. */
+/** A descriptor set's additions: whole messages, and the kinds among them. */
 export interface SchemaAdditions {
   readonly messages: Iterable<Message>
   /** Packages in which kinds are looked up by convention, before the built-in ones. @see isPackageOf */

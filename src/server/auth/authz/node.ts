@@ -197,7 +197,7 @@ const JUDGES: ReadonlyMap<string, Judge> = new Map<string, Judge>([
   ],
 ])
 
-/** What a node may do with the object that has its name. */
+/** The rights of a node on the object that has its name. */
 const OWN = 'get create update patch delete'
 
 function isOneOf(verb: string, verbs: string): boolean {

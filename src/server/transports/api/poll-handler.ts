@@ -60,7 +60,7 @@ export async function handlePoll(context: ApiContext, request: Poll, waitMs: num
   const caching = await publicCachingOf(context, request)
   const confirming = caller.confirm()
   if (confirming !== undefined) await confirming
-  // What was read has become another history meanwhile, or has to be shown otherwise.
+  // The history changed while the poll waited, so its events may not continue the caller's.
   if (cache.history !== history) throw new ExpiredError('the history has changed')
   const revision = polled.revision ?? String(after)
   const isEmpty = polled.events.length === 0

@@ -33,7 +33,7 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
     if (pipeline.isOver) return
     if (pipeline.waiting >= MAX_PIPELINED) {
       pipeline.isOver = true
-      // What has arrived is still parsed; nothing more is read.
+      // Bytes that have arrived are still parsed; no more are read.
       socket.pause()
       endWithoutTraces(socket)
       return onRejected()

@@ -152,7 +152,7 @@ export class RequestGate {
     return {
       identity,
       rights: identityKey(acting.user),
-      // What a URL with a ticket answers is nobody else's.
+      // The answer to a URL with a ticket is for its holder only.
       isAnybody: async () => asked.ticket === undefined && (await guard.letsAnybody(attributes).catch(() => false)),
       confirm,
       pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),

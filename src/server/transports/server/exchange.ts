@@ -156,7 +156,7 @@ export class Exchange {
     const { code, headers, body } = statusResponse(error, negotiateStatus(accept), { pretty })
     const { 'content-type': contentType = 'application/json', ...rest } = headers
     const kept = String(this.headers['cache-control'])
-    // No cache may answer others with what concerns this moment, or with what a ticket was told.
+    // No cache may keep a passing error, or an answer to a ticket.
     const noStore = kept.includes('no-store') ? kept : PASSING.has(code) ? 'no-store' : null
     this.send(code, contentType, body, noStore === null ? rest : { ...rest, 'cache-control': noStore })
   }

@@ -5,7 +5,7 @@
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { type Status, StatusError } from '../../../engine/model/status.js'
 
-/** What a poll found. */
+/** The result of a poll. */
 export interface Polled {
   /** One event each, in JSON. */
   readonly events: readonly Buffer[]
@@ -18,7 +18,7 @@ const ENOUGH_BYTES = 1024 * 1024
 const LINE_FEED = 0x0a
 const BRACE = 0x7b
 
-/** What ended the watch. */
+/** The Status that ended the watch. */
 class EndedError extends StatusError {
   readonly code: number
   readonly reason: string
@@ -69,7 +69,7 @@ export class PollOutput implements WatchOutput {
     this.#finish()
   }
 
-  /** What lies behind comes in several turns. */
+  /** A backlog arrives in several turns. */
   readonly #closeAtHead = (): void => {
     const isBehind = this.#cursor !== null && this.#cursor.state !== 'ended' && !this.#cursor.isAtHead
     if (isBehind && this.#bytes < ENOUGH_BYTES) setImmediate(this.#closeAtHead)
