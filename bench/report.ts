@@ -27,6 +27,7 @@ export async function report(isLocal: boolean): Promise<void> {
     fanoutSection,
     selectorsSection,
     prefixesSection,
+    shardsSection,
     oneEventSection,
     objectsSection,
     memorySection,
@@ -315,6 +316,12 @@ function prefixesSection(all: readonly Row[]): string {
   const rows = latest(all, 'prefixes')
   if (rows.length === 0) return ''
   return `## Parts of a declared prefix: an event costs what it delivers\n\nEach watcher has its own \`?prefix=\`; each event is for one watcher.\n\n${table(rows, selectorColumns('parts'))}`
+}
+
+function shardsSection(all: readonly Row[]): string {
+  const rows = latest(all, 'shards')
+  if (rows.length === 0) return ''
+  return `## Shards: an event costs what it delivers\n\nEach watcher has its own \`shardSelector\`; each event is for one watcher.\n\n${table(rows, selectorColumns('shards'))}`
 }
 
 async function selectorsSection(all: readonly Row[]): Promise<string> {

@@ -18,7 +18,7 @@ import { protobufDecode } from './protobuf-decode.js'
 import { recovery } from './recovery.js'
 import { report } from './report.js'
 import { restart } from './restart.js'
-import { prefixes, selectors } from './selectors.js'
+import { prefixes, selectors, shards } from './selectors.js'
 import { schemaRead } from './schema-read.js'
 import { slow } from './slow.js'
 import { storm } from './storm.js'
@@ -38,6 +38,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   },
   fanout: { ask: fanout, about: 'deliveries per CPU-second and delay, by watchers, rate and wire' },
   prefixes: { ask: prefixes, about: 'the same for watchers of distinct parts of a declared prefix' },
+  shards: { ask: shards, about: 'the same for one shard of everything, and for a hundred' },
   selectors: { ask: selectors, about: 'cost of an event for one of N watchers with selectors of their own' },
   'one-event': { ask: oneEvent, about: 'an event of 3.5 KB for one watcher, 300 a second: CPU and delay' },
   objects: { ask: objects, about: 'start with 200,000 objects: time until ready, memory of an object' },

@@ -1,12 +1,14 @@
 /**
  * Question: does the cost of an event depend on its deliveries, or on the number of watchers? N watchers each select their
- * own `spec.nodeName`, or their own sub-prefix of a declared prefix, and every event is for one of them. The cost of an event
- * must hardly grow from 100 to 10,000 selectors or sub-prefixes.
+ * own `spec.nodeName`, their own sub-prefix of a declared prefix, or their own shard, and every event is for one of them. The cost of an event
+ * must hardly grow from 100 to 10,000 selectors, sub-prefixes or shards.
  */
+import { createHash } from 'node:crypto'
 import type { WatchQuery } from './subjects/subject.js'
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
-import { type BenchObject, type BenchResource, EMPTY_MARK } from './support/objects.js'
+import { compareHashes, type Hash, hashOf } from '../src/engine/model/shard.js'
+import { type BenchObject, benchObjects, type BenchResource, EMPTY_MARK } from './support/objects.js'
 import { sleep, usage } from './support/processes.js'
 import { type SceneOptions, withScene } from './support/scene.js'
 
@@ -61,23 +63,68 @@ export const prefixes: Question = async (choice) => {
   }
 }
 
+/** The most that the load program takes different paths for. */
+const MAX_SHARDS = 100
+
+/** Watchers of distinct shards, which an API server filters one by one, if its gate is on. */
+export const shards: Question = async (choice) => {
+  for (const target of targets(choice, ['distributary/http1'])) {
+    for (const count of [1, MAX_SHARDS]) {
+      await attempt(choice, { question: 'shards', subject: target.kind.name, wire: target.wire }, () => {
+        // In the order of their hashes, so that the shards between them own one object each.
+        const objects = benchObjects(choice.resource, { count: MAX_SHARDS, nodes: 1, bytes: 1024 })
+          .map(withRandomUid)
+          .toSorted((a, b) => compareHashes(a.hash, b.hash))
+        const bounds = objects.map(({ hash }) => hexOf(hash)).filter((_, i) => i > 0 && count === MAX_SHARDS)
+        const starts = [`0x${'0'.repeat(16)}`, ...bounds]
+        const ends = [...bounds, `0x1${'0'.repeat(16)}`]
+        return one(choice, target, count, {
+          question: 'shards',
+          scene: {
+            objects: { written: objects.map(({ object }) => object), resources: [choice.resource] },
+          },
+          query: {},
+          shards: starts.map((start, i) => `shardRange(object.metadata.uid, '${start}', '${ends[i]}')`),
+        })
+      })
+    }
+  }
+}
+
+/** As in a cluster: the hashes of uids that differ in their last digits alone lie close together. */
+function withRandomUid(object: BenchObject, index: number): { readonly object: BenchObject; readonly hash: Hash } {
+  const text = String(object.value)
+  const uid = createHash('sha256').update(String(index)).digest('hex').slice(0, 36)
+  const { metadata } = JSON.parse(text) as { metadata: { uid: string } }
+  return { object: { ...object, value: Buffer.from(text.replace(metadata.uid, uid)) }, hash: hashOf(uid) }
+}
+
+function hexOf({ high, low }: Hash): string {
+  return `0x${[high, low].map((half) => half.toString(16).padStart(8, '0')).join('')}`
+}
+
 interface Asked {
   readonly question: string
   readonly scene: Pick<SceneOptions, 'objects'> & Partial<SceneOptions>
   readonly query: WatchQuery
+  /** The shard selector of each watcher; unset when all send the same query. */
+  readonly shards?: readonly string[]
 }
 
 async function one(
   choice: Choice,
   target: Target,
   count: number,
-  { question, scene: given, query }: Asked,
+  { question, scene: given, query, shards = [] }: Asked,
 ): Promise<void> {
   const rate = choice.rates[0] ?? (choice.quick ? 200 : 1_000)
   const seconds = choice.seconds ?? (choice.quick ? 2 : 10)
   await withScene({ ...choice, ...target, watchers: count, ...given }, async ({ subject, source, ...scene }) => {
     const request = subject.watch({ afterRevision: scene.revision, ...query })
-    const watchers = await scene.openWatchers({ stride: count }, request)
+    const paths = shards.map((shardSelector) => ({
+      path: subject.watch({ afterRevision: scene.revision, shardSelector }).path,
+    }))
+    const watchers = await scene.openWatchers({ stride: count, ...(paths.length > 0 && { paths }) }, request)
     const warm = await source.run({ rate, count: 1e9, ms: choice.quick ? 500 : 3_000 })
     await watchers.caughtUp(warm.next, 60_000)
     const idleBefore = usage(subject.pid).cpuSeconds

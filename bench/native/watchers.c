@@ -68,7 +68,7 @@ static struct {
   int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer, segment, retries;
   uint64_t first;
   const char *method, *authority, *progress, *expect;
-  watch_path path[64];
+  watch_path path[128];
   uint32_t paths;
   const char *header[32];
   int headers;
@@ -795,7 +795,7 @@ static void read_options(int argc, char **argv) {
     else if (!strcmp(name, "--expect")) option.expect = value; /* what an HTTP/1.1 answer's head must contain */
     else if (!strcmp(name, "--stride")) option.stride = atoi(value);
     else if (!strcmp(name, "--first")) option.first = strtoull(value, NULL, 10);
-    else if (!strcmp(name, "--path") && option.paths < 64) option.path[option.paths++] = (watch_path){.path = value};
+    else if (!strcmp(name, "--path") && option.paths < 128) option.path[option.paths++] = (watch_path){.path = value};
     else if (!strcmp(name, "--accept") && option.paths) option.path[option.paths - 1].accept = value;
     else if (!strcmp(name, "--kind") && option.paths) option.path[option.paths - 1].kind = kind_named(value);
     else if (!strcmp(name, "--class") && option.paths)

@@ -22,6 +22,7 @@ export function resourceWatch({ port, wire, resource, headers = [] }: Endpoint, 
   const parameters = ['watch=1', 'timeoutSeconds=3600']
   if (query.afterRevision !== undefined) parameters.push(`resourceVersion=${query.afterRevision}`)
   if (query.fieldSelector !== undefined) parameters.push(`fieldSelector=${query.fieldSelector.replaceAll('=', '%3D')}`)
+  if (query.shardSelector !== undefined) parameters.push(`shardSelector=${encodeURIComponent(query.shardSelector)}`)
   const [byWire, expect] = wire.startsWith('websocket')
     ? [upgrade, 'HTTP/1.1 101']
     : wire.startsWith('sse')

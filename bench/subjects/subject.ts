@@ -15,6 +15,8 @@ export interface WatchQuery {
   readonly afterRevision?: number
   /** Kubernetes' fieldSelector, only where the subject speaks that dialect. `{i}` is the watcher's number. */
   readonly fieldSelector?: string
+  /** A selector of KEP-5866, only where the subject takes it. */
+  readonly shardSelector?: string
   /** Only for our own server, of a declared prefix: what the keys begin with. */
   readonly prefix?: string
 }

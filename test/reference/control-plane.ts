@@ -61,8 +61,8 @@ export async function startApiServer(
     '--authorization-mode=Node,RBAC',
     '--allow-privileged=true',
     '--runtime-config=api/all=true',
-    // Whose resources api/all leaves out as long as their gates are off.
-    '--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true',
+    // Whose resources api/all leaves out as long as their gates are off; and the alpha that this server always has.
+    '--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true,ShardedListAndWatch=true',
     // There is no kubelet whose readiness would remove a node's taint.
     `--disable-admission-plugins=${hasServiceAccounts ? '' : 'ServiceAccount,'}TaintNodesByCondition`,
     // A run compacts explicitly; a recording keeps the whole history.

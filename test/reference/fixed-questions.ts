@@ -2,6 +2,7 @@
 import type { Question } from './ask.js'
 import type { Definition } from './definition.js'
 import { groupPath } from './discovered.js'
+import { oddShardQuestions, shardQuestions } from './shard-questions.js'
 import { asked, type Moment, PROTOBUF, root, type Shelf, TABLE, V1 } from './questions.js'
 
 const FORMS = ['application/json', 'application/yaml', `${PROTOBUF},application/json`, PROTOBUF, '*/*', '', 'text/html']
@@ -57,6 +58,7 @@ export function serverQuestions({ shelves }: Moment): readonly Question[] {
     '/api/v1/namespaces/default/bindings',
   ])
     questions.push(asked(path, 'application/json'))
+  questions.push(...oddShardQuestions())
   return questions
 }
 
@@ -142,5 +144,6 @@ export function shelfQuestions(shelf: Shelf): readonly Question[] {
     questions.push(asked(`${path}?fieldSelector=${field}%3Dx`, 'application/json'))
   for (const label of ['app=web', 'app!=web', 'app in (web,api),!x', 'app=a b', 'example.com/team'])
     questions.push(asked(`${path}?labelSelector=${encodeURIComponent(label)}`, 'application/json'))
+  questions.push(...shardQuestions(shelf))
   return questions
 }

@@ -22,7 +22,7 @@ function isUnserved({ path }: Question): boolean {
   return UNSERVED.some((one) => new RegExp(`/apis/${one}([/?]|$)`).test(plain))
 }
 
-const isDiscovery = ({ path }: Question): boolean => /^\/apis?(\/[^/]+){0,2}\/?$/.test(path)
+const isDiscovery = ({ path }: Question): boolean => /^\/(api(\/[^/?]+)?|apis(\/[^/?]+){0,2})\/?(\?.*)?$/.test(path)
 const isOpenApi = ({ path }: Question): boolean => path.startsWith('/openapi/')
 
 export const knownDifferences: readonly Row[] = [

@@ -10,6 +10,7 @@ import { compareBodies, isAge, isPassingBookmark, metadataOf, withColumnsOnce, w
 import { isArray, isObject, type LosslessJson } from './lossless.js'
 import { query, root, type Shelf } from './questions.js'
 import type { Report } from './report.js'
+import { SHARD_WATCHES } from './shard-questions.js'
 
 const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io'
 const METADATA = 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'
@@ -59,6 +60,7 @@ export class Streams {
         [['labelSelector', 'app=web']],
         [['labelSelector', 'app!=web,tier']],
         [['fieldSelector', `metadata.name=${shelf.objects[0]?.name ?? 'nobody'}`]],
+        ...SHARD_WATCHES,
         ...(field === undefined ? [] : ([[['fieldSelector', `${field}!=`]]] as [string, string][][])),
       ]
       const paths = [everywhere, ...(shelf.isNamespaced ? [root(shelf, 'team-a')] : [])]

@@ -29,6 +29,7 @@ export interface PodFields {
   readonly labels?: Readonly<Record<string, string>>
   readonly nodeName?: string
   readonly phase?: string
+  readonly uid?: string
   /** Padding in bytes. */
   readonly padding?: number
 }
@@ -42,7 +43,7 @@ export function podValue(namespace: string, name: string, fields: PodFields = {}
     JSON.stringify({
       apiVersion: 'v1',
       kind: 'Pod',
-      metadata: { name, namespace, labels: fields.labels ?? {} },
+      metadata: { name, namespace, uid: fields.uid, labels: fields.labels ?? {} },
       spec: { nodeName: fields.nodeName ?? '' },
       status: { phase: fields.phase ?? 'Running' },
       ...(fields.padding === undefined ? {} : { padding: 'x'.repeat(fields.padding) }),

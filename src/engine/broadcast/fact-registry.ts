@@ -19,6 +19,7 @@ import { type FactPlan, Facts, extractFacts, planFacts } from '../facts/json-fac
 import { labelKeyOfPath } from '../facts/field-path.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { ByteCache } from '../../support/byte-cache.js'
+import { ShardHashes } from './shard-hashes.js'
 
 /**
  * Returns the object as JSON; for an object not stored as JSON, only its metadata if `onlyMetadata` allows it. Returns
@@ -130,6 +131,7 @@ interface Column {
 }
 
 export class FactRegistry {
+  readonly shards: ShardHashes
   readonly #inUse = new Map<string, Column>()
   /** The number of columns counted for each identity. */
   readonly #shares = new Map<string, number>()
@@ -145,6 +147,7 @@ export class FactRegistry {
 
   constructor(jsonOf: JsonOf) {
     this.#jsonOf = jsonOf
+    this.shards = new ShardHashes((object) => jsonOf(object, true, ''))
   }
 
   /** The number of labels and fields in use whose facts are kept with objects. */

@@ -1,20 +1,81 @@
 /**
  * Finds the matchers an event may concern through maps, so that an event's cost depends on what it delivers and not on
- * the number of watchers: namespace or key prefix → field → value → matchers. The previous version is looked up too,
- * because a change can move an object out of a selector.
+ * the number of watchers: namespace or key prefix → field → value → shard → matchers. The previous version is looked up
+ * too, because a change can move an object out of a selector.
  */
 import type { CacheEvent } from '../cache/cache-batch.js'
 import { labelKeyOfPath } from '../facts/field-path.js'
+import type { ShardPath } from '../model/shard.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 import type { Matcher } from './matcher.js'
+import { ShardIndex } from './shard-index.js'
+
+/** Matchers that only their shards distinguish. */
+class Shelf<M extends Matcher> {
+  readonly #whole = new Set<M>()
+  readonly #sharded = new Set<M>()
+  readonly #shards = new Map<ShardPath, ShardIndex<M>>()
+
+  get isEmpty(): boolean {
+    return this.#whole.size === 0 && this.#sharded.size === 0
+  }
+
+  add(matcher: M): void {
+    const { shard } = matcher.selector
+    if (shard === null) {
+      this.#whole.add(matcher)
+      return
+    }
+    this.#sharded.add(matcher)
+    let index = this.#shards.get(shard.path)
+    if (index === undefined) this.#shards.set(shard.path, (index = new ShardIndex()))
+    index.add(shard, matcher)
+  }
+
+  remove(matcher: M): void {
+    const { shard } = matcher.selector
+    if (shard === null) {
+      this.#whole.delete(matcher)
+      return
+    }
+    this.#sharded.delete(matcher)
+    const index = this.#shards.get(shard.path)
+    index?.remove(shard, matcher)
+    if (index?.isEmpty === true) this.#shards.delete(shard.path)
+  }
+
+  *all(): Iterable<M> {
+    yield* this.#whole
+    yield* this.#sharded
+  }
+
+  /** Adds the matchers that the event may concern, each once. */
+  find({ object, previous }: CacheEvent, found: M[]): void {
+    for (const matcher of this.#whole) found.push(matcher)
+    for (const [path, index] of this.#shards) {
+      const { hashes } = firstOf(this.#sharded)
+      const head = object === null ? null : hashes.head(path, object)
+      const before = previous === null ? null : hashes.head(path, previous)
+      if (head === null || before === null || head === before) {
+        index.find((head ?? before)!, found)
+        continue
+      }
+      // Rare: a key was given to another object in one step.
+      const both: M[] = []
+      index.find(head, both)
+      index.find(before, both)
+      found.push(...new Set(both))
+    }
+  }
+}
 
 /** Matchers indexed by the value of one field in one version. */
-interface Field<M> {
+interface Field<M extends Matcher> {
   readonly path: string
   /** '' when the field is the same in every version. */
   readonly apiVersion: string
-  readonly byValue: Map<string, Set<M>>
+  readonly byValue: Map<string, Shelf<M>>
 }
 
 function fieldKey({ apiVersion }: Matcher, path: string): string {
@@ -24,11 +85,11 @@ function fieldKey({ apiVersion }: Matcher, path: string): string {
 /** The matchers of one namespace, of all namespaces, or of one key prefix. */
 class ScopeIndex<M extends Matcher> {
   /** Matchers without an equality term. */
-  readonly unindexed = new Set<M>()
+  readonly unindexed = new Shelf<M>()
   readonly fields = new Map<string, Field<M>>()
 
   get isEmpty(): boolean {
-    return this.unindexed.size === 0 && this.fields.size === 0
+    return this.unindexed.isEmpty && this.fields.size === 0
   }
 
   add(matcher: M): void {
@@ -43,22 +104,22 @@ class ScopeIndex<M extends Matcher> {
       field = { path: term.path, apiVersion: matcher.apiVersion, byValue: new Map() }
       this.fields.set(key, field)
     }
-    const matchers = field.byValue.get(term.value)
-    if (matchers === undefined) field.byValue.set(term.value, new Set([matcher]))
-    else matchers.add(matcher)
+    let shelf = field.byValue.get(term.value)
+    if (shelf === undefined) field.byValue.set(term.value, (shelf = new Shelf()))
+    shelf.add(matcher)
   }
 
   remove(matcher: M): void {
     const term = matcher.indexTerm
     if (term === null) {
-      this.unindexed.delete(matcher)
+      this.unindexed.remove(matcher)
       return
     }
     const key = fieldKey(matcher, term.path)
     const byValue = this.fields.get(key)?.byValue
-    const matchers = byValue?.get(term.value)
-    matchers?.delete(matcher)
-    if (matchers?.size === 0) byValue!.delete(term.value)
+    const shelf = byValue?.get(term.value)
+    shelf?.remove(matcher)
+    if (shelf?.isEmpty === true) byValue!.delete(term.value)
     if (byValue?.size === 0) this.fields.delete(key)
   }
 }
@@ -111,7 +172,7 @@ export class MatcherIndex<M extends Matcher> {
 
   #findIn(index: ScopeIndex<M> | undefined, event: CacheEvent): void {
     if (index === undefined) return
-    for (const matcher of index.unindexed) this.#found.push(matcher)
+    index.unindexed.find(event, this.#found)
     for (const field of index.fields.values()) {
       let value: string | undefined
       let before: string | undefined
@@ -120,17 +181,12 @@ export class MatcherIndex<M extends Matcher> {
         before = event.previous === null ? undefined : this.#valueOf(event.previous, field)
       } catch {
         // The object cannot be read in that version: each of these matchers will find out, and its watchers end.
-        for (const matchers of field.byValue.values()) for (const matcher of matchers) this.#found.push(matcher)
+        for (const shelf of field.byValue.values()) for (const matcher of shelf.all()) this.#found.push(matcher)
         continue
       }
-      if (value !== undefined) this.#take(field.byValue, value)
-      if (before !== undefined && before !== value) this.#take(field.byValue, before)
+      if (value !== undefined) field.byValue.get(value)?.find(event, this.#found)
+      if (before !== undefined && before !== value) field.byValue.get(before)?.find(event, this.#found)
     }
-  }
-
-  #take(byValue: Map<string, Set<M>>, value: string): void {
-    const matchers = byValue.get(value)
-    if (matchers !== undefined) for (const matcher of matchers) this.#found.push(matcher)
   }
 
   #valueOf(object: StoredObject, { path, apiVersion, byValue }: Field<M>): string | undefined {
@@ -143,7 +199,11 @@ export class MatcherIndex<M extends Matcher> {
 }
 
 /** Returns any matcher of a field, since all of them read it the same way. */
-function anyOf<M extends Matcher>(byValue: ReadonlyMap<string, ReadonlySet<M>>): M {
-  for (const matchers of byValue.values()) for (const matcher of matchers) return matcher
-  throw new RangeError('a field without matchers')
+function anyOf<M extends Matcher>(byValue: ReadonlyMap<string, Shelf<M>>): M {
+  return firstOf(firstOf(byValue.values()).all())
+}
+
+function firstOf<T>(all: Iterable<T>): T {
+  for (const one of all) return one
+  throw new RangeError('an index of nothing')
 }

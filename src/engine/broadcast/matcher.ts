@@ -7,7 +7,9 @@ import type { CacheEvent } from '../cache/cache-batch.js'
 import type { Facts } from '../facts/json-facts.js'
 import type { EqualityTerm } from '../model/equality-term.js'
 import type { Key } from '../model/event.js'
+import type { Shard } from '../model/shard.js'
 import type { StoredObject } from '../model/stored-object.js'
+import type { ShardHashes } from './shard-hashes.js'
 import { type FactRegistry, type FactUse, isSameInEveryVersion, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 
 /** The dialect's selectors have this shape. */
@@ -15,8 +17,13 @@ export interface WatchSelector {
   /** Equal selectors have equal text. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** The facts needed to match. */
+  /** Whether labels or fields are compared; false for a selector that is empty but for its shard. */
+  readonly hasTerms: boolean
+  /** Null for all objects. */
+  readonly shard: Shard | null
+  /** The facts needed by `matches`. */
   readonly paths: readonly string[]
+  /** Compares labels and fields, not the shard. */
   matches(subject: Facts): boolean
   /** The terms that every match satisfies. */
   equalityTerms(): readonly EqualityTerm[]
@@ -40,6 +47,8 @@ export class Matcher {
   readonly apiVersion: string
   /** The facts seen by the selector; the index reads the fact of `indexTerm` here. */
   readonly facts: FactUse
+  /** The index reads the hash of the selector's shard here. */
+  readonly hashes: ShardHashes
 
   /**
    * @param apiVersion the requested version.
@@ -58,6 +67,7 @@ export class Matcher {
     this.apiVersion = versionRead(selector, apiVersion)
     this.key = matcherKey(namespace, prefix, selector, apiVersion)
     this.facts = facts.use(selector.paths, identity)
+    this.hashes = facts.shards
     const terms = selector.equalityTerms()
     // Without kept facts, an index would read each event again for each such field.
     this.indexTerm = chooseTerm(this.facts.isKept ? terms : terms.filter(({ path }) => isNamePath(path)))
@@ -71,7 +81,9 @@ export class Matcher {
   matches(object: StoredObject): boolean {
     if (this.namespace !== '' && object.namespace !== this.namespace) return false
     if (this.prefix !== null && !object.key.startsWith(this.prefix)) return false
-    return this.selector.isEmpty || this.selector.matches(this.facts.subject(object, this.apiVersion))
+    const { shard, hasTerms } = this.selector
+    if (shard !== null && !this.hashes.has(shard, object)) return false
+    return !hasTerms || this.selector.matches(this.facts.subject(object, this.apiVersion))
   }
 
   /**

@@ -18,6 +18,8 @@ export class StoredObject {
    * `kubernetes/codec/object-views.ts`.
    */
   conformsTo: object | null = null
+  /** The first 31 bits of the uid's hash; -1 until `engine/broadcast/shard-hashes.ts` needs them. */
+  uidHead = -1
   /** The number of bytes. */
   readonly size: number
   /** The memory and offset of the bytes: a Buffer view per object would take as much memory as the rest of it. */

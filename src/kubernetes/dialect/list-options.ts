@@ -273,7 +273,7 @@ function readParameters(query: Query, { resource, namespace = '' }: Target): Par
     sendInitialEvents: flagParameter(query, 'sendInitialEvents'),
     limit: integerParameter(query, 'limit'),
     keyPrefix: parseKeyPrefix(query, resource, namespace),
-    selector: readSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector')),
+    selector: readSelector(query),
     projection: projection(query),
   }
 }
@@ -289,7 +289,8 @@ function selected({ selector }: Parameters, { name, resource, fieldLabels = ANY_
  * selector contradicts it.
  */
 export function selectName(selector: Selector, name: string): Selector {
-  if (selector.fields.isEmpty) return new Selector(selector.labels, nameSelector(name))
+  const { labels, fields, shard } = selector
+  if (fields.isEmpty) return new Selector({ labels, fields: nameSelector(name), shard })
   if (selector.requiredValue('metadata.name') === name) return selector
   throw new BadRequestError("fieldSelector metadata.name doesn't match requested name")
 }

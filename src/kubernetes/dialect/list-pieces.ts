@@ -22,6 +22,8 @@ export interface ListPage {
   readonly limit: number | null
   /** null for no selector. */
   readonly matches: ((object: StoredObject) => boolean) | null
+  /** The shard selector to repeat in the metadata; null for none. */
+  readonly shard: string | null
   readonly encoder: ObjectEncoder
 }
 
@@ -32,9 +34,9 @@ export function* listPieces(page: ListPage): Generator<Buffer | null, void, void
   if (page.limit !== null || page.encoder.list !== undefined) {
     return yield* gatheredPieces(page, page.limit ?? Number.POSITIVE_INFINITY)
   }
-  const { snapshot, prefix, startKey, matches, encoder } = page
+  const { snapshot, prefix, startKey, matches, shard, encoder } = page
   const pieces = new PieceWriter()
-  pieces.add(encoder.listHead({ resourceVersion: formatResourceVersion(snapshot.revision) }))
+  pieces.add(encoder.listHead({ resourceVersion: formatResourceVersion(snapshot.revision), ...shardInfo(shard) }))
   let isFirst = true
   for (const object of snapshot.objects(prefix, startKey)) {
     if (turns.isOver) yield null
@@ -52,7 +54,7 @@ export function* listPieces(page: ListPage): Generator<Buffer | null, void, void
 
 /** The head states whether more follows, or how long the list is, so references to the objects are collected first. */
 function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null, void, void> {
-  const { snapshot, prefix, startKey, matches, encoder } = page
+  const { snapshot, prefix, startKey, matches, shard, encoder } = page
   const objects: StoredObject[] = []
   let hasMore = false
   for (const object of snapshot.objects(prefix, startKey)) {
@@ -73,8 +75,13 @@ function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null
     ...(next === '' || matches !== null
       ? {}
       : { remainingItemCount: (yield* stepsInTurns(snapshot.count(prefix, startKey))) - objects.length }),
+    ...shardInfo(shard),
   }
   yield* piecesOf(encoder, metadata, objects)
+}
+
+function shardInfo(selector: string | null): Pick<ListMetadata, 'shardInfo'> {
+  return selector === null ? {} : { shardInfo: { selector } }
 }
 
 /** A null piece asks for another turn of the event loop. */

@@ -21,14 +21,16 @@ export interface ListMetadata {
   readonly resourceVersion: string
   readonly continue?: string
   readonly remainingItemCount?: number
+  readonly shardInfo?: { readonly selector: string }
 }
 
-/** Returns `{"resourceVersion":"…"[,"continue":"…"][,"remainingItemCount":n]}`. */
+/** Returns `{"resourceVersion":"…"[,"continue":"…"][,"remainingItemCount":n][,"shardInfo":{…}]}`. */
 export function listMetadataJson(metadata: ListMetadata): string {
   return JSON.stringify({
     resourceVersion: metadata.resourceVersion,
     continue: metadata.continue === '' ? undefined : metadata.continue,
     remainingItemCount: metadata.remainingItemCount,
+    shardInfo: metadata.shardInfo,
   })
 }
 

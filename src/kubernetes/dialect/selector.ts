@@ -1,4 +1,4 @@
-/** The selector of a list or watch: labels and fields, both of which must match. */
+/** The selector of a list or watch: labels, fields and a shard, all of which must match. */
 import type { Resource } from '../../engine/model/resource.js'
 import { ANY_FIELD, type FieldLabels } from './field-labels.js'
 import { EVERY_FIELD, type FieldSelector, type FieldTerm, parseFieldTerms, selectFields } from './field-selector.js'
@@ -6,33 +6,63 @@ import { EVERY_LABEL, type LabelSelector, parseLabelSelector } from './label-sel
 import { restOfName } from '../../engine/model/key-name.js'
 import { BadRequestError } from '../../engine/model/status.js'
 import type { EqualityTerm } from '../../engine/model/equality-term.js'
+import { type KeyParts, keyOf } from '../../support/key-of.js'
+import { hashOf, containHash } from '../../engine/model/shard.js'
+import { parseShardSelector, type ShardSelector } from './shard-selector.js'
 import type { Subject } from './subject.js'
+import { type Query, parameter } from './query.js'
 
 export type { EqualityTerm } from '../../engine/model/equality-term.js'
 export type { Subject } from './subject.js'
 
-export class Selector {
+/** Everything that determines what is selected. */
+interface SelectorParts {
+  readonly labels: LabelSelector
+  readonly fields: FieldSelector
+  /** Null for all objects. */
+  readonly shard: ShardSelector | null
+}
+
+const CANONICAL: KeyParts<SelectorParts> = {
+  labels: ({ canonical }) => canonical,
+  fields: ({ canonical }) => canonical,
+  shard: (shard) => shard?.text ?? null,
+}
+
+export class Selector implements SelectorParts {
+  readonly labels: LabelSelector
+  readonly fields: FieldSelector
+  readonly shard: ShardSelector | null
   /** Equal selectors have equal text, which is the key of groups and caches. '' selects everything. */
   readonly canonical: string
   readonly isEmpty: boolean
+  /** Whether there are labels or fields to compare. */
+  readonly hasTerms: boolean
   /** The facts used, for `planFacts`: field paths and `metadata.labels[KEY]`, without duplicates. */
   readonly paths: readonly string[]
   private readonly terms: readonly EqualityTerm[]
 
-  constructor(
-    readonly labels: LabelSelector,
-    readonly fields: FieldSelector,
-  ) {
-    this.isEmpty = labels.isEmpty && fields.isEmpty
-    // No label selector contains a ';', so the first one is the boundary.
-    this.canonical = this.isEmpty ? '' : `${labels.canonical};${fields.canonical}`
+  constructor(parts: SelectorParts) {
+    const { labels, fields, shard } = parts
+    this.labels = labels
+    this.fields = fields
+    this.shard = shard
+    this.hasTerms = !labels.isEmpty || !fields.isEmpty
+    this.isEmpty = !this.hasTerms && shard === null
+    this.canonical = this.isEmpty ? '' : keyOf(CANONICAL, parts)
     this.paths = [...fields.paths, ...labels.paths]
     this.terms = [...fields.equalityTerms(), ...labels.equalityTerms()]
   }
 
+  /** Compares labels and fields; `hasShardOf` compares the rest. */
   matches(subject: Subject): boolean {
     // Labels are compared first: they are the same in every version of the object, while fields belong to one version.
     return this.labels.matches(subject) && this.fields.matches(subject)
+  }
+
+  /** @param subject one that knows the path of the shard. Watches and lists read the hash kept with an object instead. */
+  hasShardOf(subject: Subject): boolean {
+    return this.shard === null || containHash(this.shard, hashOf(subject.field(this.shard.path)))
   }
 
   /**
@@ -57,12 +87,14 @@ function requireNames(fields: FieldSelector): void {
   throw new BadRequestError(`fieldSelector: no key has the name ${JSON.stringify(wrong.slice(0, 128))}${hint}`)
 }
 
-export const EVERYTHING = new Selector(EVERY_LABEL, EVERY_FIELD)
+export const EVERYTHING = new Selector({ labels: EVERY_LABEL, fields: EVERY_FIELD, shard: null })
 
-/** A selector with valid grammar. */
+/** A selector whose labels and fields have valid grammar. */
 export interface WrittenSelector {
   readonly labels: LabelSelector
   readonly fields: readonly FieldTerm[]
+  /** As written: the API server parses it after everything else. */
+  readonly shard: string
 }
 
 /**
@@ -77,24 +109,33 @@ export function parseSelector(
   fieldLabels: FieldLabels = ANY_FIELD,
   resource?: Pick<Resource, 'holds'>,
 ): Selector {
-  return selectorOf(readSelector(labelSelector, fieldSelector), fieldLabels, resource)
+  return selectorOf(read(labelSelector, fieldSelector, undefined), fieldLabels, resource)
 }
 
 /**
  * Parses the grammar alone: the API server checks other parameters before it looks at field labels. @throws
  * BadRequestError
  */
-export function readSelector(labelSelector: string | undefined, fieldSelector: string | undefined): WrittenSelector {
-  return { labels: parseLabelSelector(labelSelector ?? ''), fields: parseFieldTerms(fieldSelector ?? '') }
+export function readSelector(query: Query): WrittenSelector {
+  const [labels, fields, shard] = ['labelSelector', 'fieldSelector', 'shardSelector'].map((name) =>
+    parameter(query, name),
+  )
+  return read(labels, fields, shard)
 }
 
-/** @throws BadRequestError for a label that the resource does not have, or a name that no key has. */
+function read(labels: string | undefined, fields: string | undefined, shard: string | undefined): WrittenSelector {
+  return { labels: parseLabelSelector(labels ?? ''), fields: parseFieldTerms(fields ?? ''), shard: shard ?? '' }
+}
+
+/** @throws BadRequestError for a label that the resource does not have, a name that no key has, or a malformed shard. */
 export function selectorOf(
-  { labels, fields }: WrittenSelector,
+  { labels, fields, shard: written }: WrittenSelector,
   fieldLabels: FieldLabels,
   resource?: Pick<Resource, 'holds'>,
 ): Selector {
   const selected = selectFields(fields, fieldLabels)
   if (resource !== undefined && resource.holds !== 'kubernetes') requireNames(selected)
-  return labels.isEmpty && selected.isEmpty ? EVERYTHING : new Selector(labels, selected)
+  const shard = parseShardSelector(written)
+  const selector = new Selector({ labels, fields: selected, shard })
+  return selector.isEmpty ? EVERYTHING : selector
 }

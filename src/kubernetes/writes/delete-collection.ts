@@ -7,8 +7,7 @@ import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
 import { fieldLabelsOf } from '../dialect/field-labels.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
 import { parseKeyPrefix } from '../dialect/key-prefix.js'
-import { parameter } from '../dialect/query.js'
-import { parseSelector } from '../dialect/selector.js'
+import { readSelector, selectorOf } from '../dialect/selector.js'
 import { listedPrefix, type ObjectName, resourceId } from '../../engine/model/resource.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import { StatusError } from '../../engine/model/status.js'
@@ -89,17 +88,14 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
 async function select(context: WriteContext, { served, namespace, query, apart }: WriteRequest): Promise<Selected> {
   const { resource } = served
   const fieldLabels = fieldLabelsOf(served, context.isAnyFieldSelectable)
-  const selector = parseSelector(
-    parameter(query, 'labelSelector'),
-    parameter(query, 'fieldSelector'),
-    fieldLabels,
-    resource,
-  )
-  const plan = planFacts(selector.paths)
+  const selector = selectorOf(readSelector(query), fieldLabels, resource)
+  const plan = planFacts([...selector.paths, ...(selector.shard === null ? [] : [selector.shard.path])])
   const isSelected = (stored: StoredObject): boolean => {
     if (selector.isEmpty && stored.encoding === 'json') return true
     const json = context.store.json(served, stored)
-    return json !== null && (selector.isEmpty || selector.matches(extractFacts(json, plan, stored)))
+    if (json === null || selector.isEmpty) return json !== null
+    const facts = extractFacts(json, plan, stored)
+    return selector.hasShardOf(facts) && selector.matches(facts)
   }
   const prefix = listedPrefix(resource, namespace, parseKeyPrefix(query, resource, namespace))
   let revision = ZERO_REVISION

@@ -86,7 +86,8 @@ function notShown({ resource, convertsByWebhook }: ServedResource, object: Store
   )
 }
 
-/** Enough for label selectors, at a fraction of the cost of the whole object. */
+/** Enough for label selectors and shards, at a fraction of the cost of the whole object. */
 function metadataJson(object: StoredObject): Buffer {
-  return Buffer.from(JSON.stringify({ metadata: { labels: Object.fromEntries(readMetadata(object.bytes).labels) } }))
+  const { uid, labels } = readMetadata(object.bytes)
+  return Buffer.from(JSON.stringify({ metadata: { uid, labels: Object.fromEntries(labels) } }))
 }

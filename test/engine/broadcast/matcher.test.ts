@@ -11,10 +11,18 @@ import { Matcher } from '../../../src/engine/broadcast/matcher.js'
 import { MatcherIndex } from '../../../src/engine/broadcast/matcher-index.js'
 import { CacheEvent } from '../../../src/engine/cache/cache-batch.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
-import { EVERYTHING, parseSelector } from '../../../src/kubernetes/dialect/selector.js'
+import { ANY_FIELD } from '../../../src/kubernetes/dialect/field-labels.js'
+import {
+  EVERYTHING,
+  parseSelector,
+  readSelector,
+  type Selector,
+  selectorOf,
+} from '../../../src/kubernetes/dialect/selector.js'
 import type { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { type PodFields, podObject, rev } from '../../support/objects.js'
+import { rangesText, shardTexts, uidOf } from '../../support/shards.js'
 
 const facts = (): FactRegistry => new FactRegistry((object) => object.bytes)
 const event = (object: StoredObject | null, previous: StoredObject | null): CacheEvent =>
@@ -135,6 +143,70 @@ void t.test('an event costs as much with 10,000 sub-prefixes as with a hundred',
   t.end()
 })
 
+const sharded = (shardSelector: string, labelSelector = '', fieldSelector = ''): Selector =>
+  selectorOf(readSelector({ shardSelector, labelSelector, fieldSelector }), ANY_FIELD)
+
+void t.test('an event costs no more with a hundred shards than with one, whatever else they select', (t) => {
+  for (const labels of ['', 'app=web', 'app!=db']) {
+    for (const field of ['uid', 'namespace']) {
+      const tried = (count: number): number => {
+        const [index, registry] = [new MatcherIndex<Matcher>(), facts()]
+        for (const shard of shardTexts(count, field)) index.add(new Matcher('', sharded(shard, labels), registry, 'v1'))
+        let candidates = 0
+        let matches = 0
+        for (let i = 0; i < 200; i++) {
+          const pod = (revision: number) =>
+            podObject(uidOf(i), 'a', revision, { uid: uidOf(i), labels: { app: 'web' } })
+          const change = event(pod(6), pod(5))
+          for (const matcher of index.candidates(change)) {
+            candidates++
+            if (matcher.match(change)?.type === 'MODIFIED') matches++
+          }
+        }
+        t.equal(matches, 200, `each event is for one of ${count}`)
+        return candidates
+      }
+      t.equal(tried(1), 200)
+      t.ok(tried(100) < 220)
+    }
+  }
+  t.end()
+})
+
+void t.test('an object that another one replaces under its key leaves its shard', (t) => {
+  const [index, registry] = [new MatcherIndex<Matcher>(), facts()]
+  const [low, high] = shardTexts(2).map((shard) => new Matcher('', sharded(shard), registry, 'v1')) as [
+    Matcher,
+    Matcher,
+  ]
+  index.add(low)
+  index.add(high)
+  const first = podObject('x', 'a', 5, { uid: 'a' })
+  const second = Array.from({ length: 20 }, (_, i) => podObject('x', 'a', 6, { uid: uidOf(i) })).find(
+    (object) => low.matches(object) !== low.matches(first),
+  )!
+  const change = event(second, first)
+  t.same(new Set(index.candidates(change)), new Set([low, high]))
+  t.same(new Set([low, high].map((one) => one.match(change)?.type)), new Set(['ADDED', 'DELETED']))
+  t.end()
+})
+
+void t.test('the uid of an object is read once, and not at all for shards by namespace', (t) => {
+  let reads = 0
+  const registry = new FactRegistry((object) => {
+    reads++
+    return object.bytes
+  })
+  const pod = podObject('x', 'a', 5, { uid: 'a' })
+  const matches = (field: string): number =>
+    shardTexts(100, field).filter((shard) => new Matcher('', sharded(shard), registry, 'v1').matches(pod)).length
+  t.equal(matches('namespace'), 1)
+  t.equal(reads, 0)
+  t.equal(matches('uid'), 1)
+  t.equal(reads, 1)
+  t.end()
+})
+
 void t.test('with any mix of selectors the index misses no matcher and finds none twice', (t) => {
   const random = seededRandom(11)
   const oneOf = <T>(list: readonly T[]): T => list[randomInteger(random, 0, list.length - 1)]!
@@ -149,18 +221,33 @@ void t.test('with any mix of selectors the index misses no matcher and finds non
     'metadata.name=p1',
     'status.phase=Running',
   ]
+  const shards = [
+    '',
+    '',
+    ...shardTexts(3),
+    ...shardTexts(2, 'namespace'),
+    rangesText([
+      [5n, 2n ** 63n + 9n],
+      [2n ** 63n + 10n, 2n ** 64n - 7n],
+    ]),
+  ]
   const matchers = new Set<Matcher>()
   const pod = (): StoredObject | null => {
     if (random.next() < 0.2) return null
     const tags: PodFields['labels'] = oneOf([{}, { app: 'web' }, { app: 'db' }, { app: 'web', tier: 'a' }])
-    const options = { labels: tags, nodeName: oneOf(['', 'n1', 'n2']), phase: oneOf(['Running', 'Failed']) }
+    const options = {
+      labels: tags,
+      nodeName: oneOf(['', 'n1', 'n2']),
+      phase: oneOf(['Running', 'Failed']),
+      uid: uidOf(randomInteger(random, 1, 5)),
+    }
     return podObject(oneOf(['x', 'xy']), oneOf(['p1', 'p2']), 5, options)
   }
   for (let step = 0; step < 3_000; step++) {
     if (random.next() < 0.1) {
       const prefix = oneOf([null, null, '', 'x', 'x/', 'x/p1', 'xy/p', 'x/p1/longer'])
       const key = prefix === null ? null : keyFromText(`/registry/pods/${prefix}`)
-      const selector = parseSelector(oneOf(labels), oneOf(fields))
+      const selector = sharded(oneOf(shards), oneOf(labels), oneOf(fields))
       const matcher = new Matcher(oneOf(['', 'x', 'xy']), selector, registry, 'v1', '', key)
       if (![...matchers].some(({ key }) => key === matcher.key)) {
         matchers.add(matcher)
@@ -197,11 +284,11 @@ void t.test('with any mix of selectors the index misses no matcher and finds non
 
 function fieldsIn(object: StoredObject): string {
   const { metadata, spec, status } = JSON.parse(object.bytes.toString()) as {
-    metadata: { labels: object }
+    metadata: { labels: object; uid: string }
     spec: { nodeName: string }
     status: { phase: string }
   }
-  return JSON.stringify({ labels: metadata.labels, nodeName: spec.nodeName, phase: status.phase })
+  return JSON.stringify({ uid: metadata.uid, labels: metadata.labels, nodeName: spec.nodeName, phase: status.phase })
 }
 
 void t.test('facts', (t) => {

@@ -9,6 +9,7 @@ import {
   selectName,
 } from '../../../src/kubernetes/dialect/list-options.js'
 import { parseSelector } from '../../../src/kubernetes/dialect/selector.js'
+import { shardTexts } from '../../support/shards.js'
 import { wellKnownResources } from '../../../src/kubernetes/dialect/well-known-resources.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
@@ -204,7 +205,7 @@ void t.test('timeout, bookmarks and compression of a watch are parsed, and malfo
     compress: true,
     projection: { canonical: 'spec' },
     includeObject: 'None',
-    selector: { canonical: 'a;' },
+    selector: { canonical: parseSelector('a', '').canonical },
   })
   t.equal(parseWatchParameters(query('timeoutSeconds=0')).timeoutSeconds, null)
   t.equal(parseWatchParameters(query('timeoutSeconds=9007199254740991')).timeoutSeconds, 2_147_483, 'fits a timer')
@@ -226,8 +227,9 @@ void t.test('the Last-Event-ID of a watch takes precedence over the URL', async 
 })
 
 void t.test('a name in the path is a field selector, and must not contradict one', async (t) => {
-  t.equal(selectName(parseSelector('a', ''), 'x').canonical, 'a;metadata.name=x')
-  t.equal(selectName(parseSelector('', 'metadata.name=x,b=1'), 'x').canonical, ';b=1,metadata.name=x')
+  t.equal(selectName(parseSelector('a', ''), 'x').canonical, parseSelector('a', 'metadata.name=x').canonical)
+  const both = 'metadata.name=x,b=1'
+  t.equal(selectName(parseSelector('', both), 'x').canonical, parseSelector('', both).canonical)
   for (const text of ['metadata.name=y', 'metadata.name!=x', 'spec.nodeName=n']) {
     t.throws(() => selectName(parseSelector('', text), 'x'), {
       constructor: BadRequestError,
@@ -299,4 +301,15 @@ void t.test('for events a limit counts for 0 too: the API server has no watch ca
     const { limit } = parseListParameters(query('limit=2&resourceVersion=0'), { resource })
     t.equal(limit, resource.plural === 'events' ? 2 : null, `${resource.plural}.${resource.group}`)
   }
+})
+
+void t.test('a shard is a part of the selector, and stays one when a name is added', async (t) => {
+  const [low, high] = shardTexts(2) as [string, string]
+  const selectorOf = (more: string, shard = low) =>
+    parseListParameters(query(`${more}&shardSelector=${encodeURIComponent(shard)}`)).selector
+  t.match(selectorOf(''), { isEmpty: false, hasTerms: false, shard: { text: low } })
+  t.equal(new Set([selectorOf(''), selectorOf('', high), parseSelector('', '')].map((one) => one.canonical)).size, 3)
+  t.match(selectName(selectorOf(''), 'x'), { shard: { text: low } })
+  t.match(selectorOf('labelSelector=a'), { hasTerms: true, shard: { text: low } })
+  t.throws(() => selectorOf('fieldSelector=a', 'x'), { message: /^invalid field selector/ }, 'the shard comes last')
 })

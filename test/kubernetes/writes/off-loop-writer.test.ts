@@ -21,6 +21,7 @@ import { OffLoopWriter } from '../../../src/kubernetes/writes/off-loop-writer.js
 import type { WriteRequest } from '../../../src/kubernetes/writes/write-context.js'
 import type { WriteVerb } from '../../../src/kubernetes/writes/writer.js'
 import { bodyOf } from './writer-over.js'
+import { shardTexts } from '../../support/shards.js'
 
 const program = new URL('../../../src/kubernetes/writes/writer-thread.js', import.meta.url)
 const PATTERN = '^([a-z0-9]+-?)+$'
@@ -175,6 +176,20 @@ void t.test(
     t.match(await ask('deletecollection', 'configmaps', ''), { code: 200, body: { kind: 'ConfigMapList', items: [] } })
   },
 )
+
+void t.test('a deletecollection with a shard removes no object of another', async (t) => {
+  const { ask } = world(t)
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  for (const name of names) await ask('create', 'configmaps', map(name, 'small'))
+  const [low, high] = shardTexts(2) as [string, string]
+  const removed = async (query: Record<string, string>): Promise<readonly string[]> => {
+    const { body } = await ask('deletecollection', 'configmaps', '', { query: new URLSearchParams(query) })
+    return (body as { items: { metadata: { name: string } }[] }).items.map(({ metadata }) => metadata.name)
+  }
+  const others = await removed({ shardSelector: high, dryRun: 'All' })
+  t.same([...(await removed({ shardSelector: low })), ...others].toSorted(), names)
+  t.same(await removed({}), others)
+})
 
 void t.test('removing custom objects on the loop does not parse their schema there', async (t) => {
   const { ask } = world(t)

@@ -25,6 +25,7 @@ export interface ListMetadata {
   readonly resourceVersion: string
   readonly continue?: string
   readonly remainingItemCount?: number
+  readonly shardInfo?: { readonly selector: string }
 }
 
 /** One item of a list: its own message without an envelope, since items of a list have none. */
@@ -166,10 +167,16 @@ export function encodeStatus(status: Status): Buffer {
   return enveloped(status.apiVersion, status.kind, message.integer(6, status.code).finish())
 }
 
-function encodeListMeta({ resourceVersion, continue: token = '', remainingItemCount }: ListMetadata): Buffer {
+function encodeListMeta({
+  resourceVersion,
+  continue: token = '',
+  remainingItemCount,
+  shardInfo,
+}: ListMetadata): Buffer {
   // Field 1 is selfLink, which Go writes empty.
   const message = new MessageWriter().text(1, '').text(2, resourceVersion).text(3, token)
   if (remainingItemCount !== undefined) message.integer(4, remainingItemCount)
+  if (shardInfo !== undefined) message.message(5, new MessageWriter().text(1, shardInfo.selector))
   return message.finish()
 }
 

@@ -9,6 +9,7 @@ import {
   type ResourcePath,
   unknownResource,
 } from '../../../kubernetes/dialect/request-path.js'
+import { parameter } from '../../../kubernetes/dialect/query.js'
 import type { AnsweredRequest, RequestKind } from '../../../engine/model/request-metrics.js'
 import { InternalError, StatusError, UnshowableError } from '../../../engine/model/status.js'
 import type { Exchange } from '../server/exchange.js'
@@ -110,6 +111,8 @@ async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePat
   } catch (error) {
     const { passthrough } = options
     if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
+    // Its list or watch would be of everything if it ignores the shard.
+    if (verb !== 'get' && (parameter(exchange.query, 'shardSelector') ?? '') !== '') throw error
     // The body that belongs to the headers has been dropped.
     if (bodyOf(exchange.request) !== 'none') throw error
     begin(options, counted, 'passed')

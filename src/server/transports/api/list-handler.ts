@@ -29,7 +29,7 @@ const MAX_DEBT_WAIT_MS = 5_000
 type ListRequest = ReadRequest<ListParameters>
 
 /** Everything that determines the bytes of a list. */
-interface ListContents extends Omit<ListPage, 'matches'> {
+interface ListContents extends Omit<ListPage, 'matches' | 'shard'> {
   readonly snapshot: Snapshot
   readonly cache: Pick<WatchCache, 'name'>
   /** Determines how objects are shown, which may have changed since the list began. */
@@ -162,10 +162,11 @@ function* selectedPieces(
   identity: string,
 ): Generator<Buffer | null, void, void> {
   const { selector, encoder } = contents
-  if (selector.isEmpty) return yield* listPieces({ ...contents, matches: null })
+  if (selector.isEmpty) return yield* listPieces({ ...contents, matches: null, shard: null })
   const matcher = new Matcher('', selector, facts, encoder.apiVersion, identity)
   try {
-    yield* listPieces({ ...contents, matches: (object) => matcher.matches(object) })
+    const shard = selector.shard?.text ?? null
+    yield* listPieces({ ...contents, shard, matches: (object) => matcher.matches(object) })
   } finally {
     matcher.close()
   }

@@ -50,7 +50,8 @@ export async function checkObjects(
       isWhole = false
       const field = missingField(context, read, object)
       if (field === null || !matcher.matches(object)) continue
-      tell(context, read, object, field, isList)
+      // The API server might ignore the shard, and its list would then be of everything.
+      tell(context, read, object, field, isList && selector.shard === null)
       return
     }
   } finally {

@@ -7,6 +7,7 @@ import { startApiServer } from '../../../support/api-server-stand-in.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../../../support/app.js'
 import { lengthDelimited } from '../../../support/protobuf-sample.js'
 import { until } from '../../../support/until.js'
+import { shardTexts } from '../../../support/shards.js'
 
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 const JSON_TYPE = 'application/json'
@@ -113,4 +114,14 @@ void t.test('with --passthrough the API server answers gets and lists of such ob
   ] as const) {
     t.notOk(await ask(path, accept), `${path} as ${accept} is answered here`)
   }
+  const before = behind.seen.length
+  const [all] = shardTexts(1) as [string]
+  const shard = await fetch(`${app.url}${PODS}?shardSelector=${encodeURIComponent(all)}`)
+  t.match(
+    shard.headers.get('warning'),
+    'this answer lacks',
+    'a shard is never passed on, since it may be ignored there',
+  )
+  t.match(await shard.json(), { metadata: { shardInfo: { selector: all } } })
+  t.equal(behind.seen.length, before)
 })

@@ -1,0 +1,37 @@
+/**
+ * Decides whether an object is in a shard. Its namespace is in its key. Its uid is read once, and the first bits of its
+ * hash stay with the object: kept like other facts, uids would give every object a row of its own.
+ */
+import { extractFacts, planFacts } from '../facts/json-facts.js'
+import { containHash, containHead, type Hash, hashOf, headOf, type Shard, type ShardPath } from '../model/shard.js'
+import type { StoredObject } from '../model/stored-object.js'
+
+const UID = 'metadata.uid'
+const plan = planFacts([UID])
+
+export class ShardHashes {
+  readonly #metadataOf: (object: StoredObject) => Buffer | null
+
+  /** @param metadataOf returns JSON with at least the object's metadata; null when it cannot be read. */
+  constructor(metadataOf: (object: StoredObject) => Buffer | null) {
+    this.#metadataOf = metadataOf
+  }
+
+  has(shard: Shard, object: StoredObject): boolean {
+    return containHead(shard, this.head(shard.path, object)) ?? containHash(shard, this.#hash(shard.path, object))
+  }
+
+  /** Returns the first bits of the field's hash. */
+  head(path: ShardPath, object: StoredObject): number {
+    if (path !== UID) return headOf(this.#hash(path, object))
+    if (object.uidHead === -1) object.uidHead = headOf(this.#hash(path, object))
+    return object.uidHead
+  }
+
+  /** As in Kubernetes, an object without a uid or a namespace has the hash of ''. */
+  #hash(path: ShardPath, object: StoredObject): Hash {
+    if (path !== UID) return hashOf(object.namespace)
+    const json = this.#metadataOf(object)
+    return hashOf(json === null ? '' : extractFacts(json, plan).field(UID))
+  }
+}

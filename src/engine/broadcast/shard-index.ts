@@ -1,0 +1,68 @@
+/**
+ * Finds the shards that may contain a hash, in a time that does not depend on how many there are.
+ *
+ * The hash space is a binary tree of cells. A shard is entered at the fewest nodes that together cover it, so the nodes
+ * above a hash's cell name every shard around it. A shard that ends inside a cell is also found for the rest of that
+ * cell, and then rejects the object itself. A sorted list of all boundaries was rejected: with overlapping shards it
+ * grows with the square of their number.
+ */
+import { cellOfHead, cellsOf, type Shard } from '../model/shard.js'
+
+/** 4,096 cells: with a hundred shards, one object in forty is tried for two of them. */
+const BITS = 12
+/** A shard of many scattered ranges is entered with larger cells instead, and tried more often. */
+export const MAX_NODES = 512
+
+export class ShardIndex<M> {
+  /** By node: 1 is the root, and the children of n are 2n and 2n + 1. */
+  readonly #nodes = new Map<number, Set<M>>()
+
+  get isEmpty(): boolean {
+    return this.#nodes.size === 0
+  }
+
+  add(shard: Shard, matcher: M): void {
+    for (const node of nodesOf(shard)) {
+      const matchers = this.#nodes.get(node)
+      if (matchers === undefined) this.#nodes.set(node, new Set([matcher]))
+      else matchers.add(matcher)
+    }
+  }
+
+  remove(shard: Shard, matcher: M): void {
+    for (const node of nodesOf(shard)) {
+      const matchers = this.#nodes.get(node)
+      matchers?.delete(matcher)
+      if (matchers?.size === 0) this.#nodes.delete(node)
+    }
+  }
+
+  /** Adds each shard once. @param head the first bits of the hash. */
+  find(head: number, found: M[]): void {
+    for (let node = (1 << BITS) + cellOfHead(head, BITS); node > 0; node >>>= 1) {
+      const matchers = this.#nodes.get(node)
+      if (matchers !== undefined) for (const matcher of matchers) found.push(matcher)
+    }
+  }
+}
+
+/** Returns nodes of which none is below another. */
+export function nodesOf(shard: Shard): readonly number[] {
+  for (let bits = BITS; ; bits--) {
+    const nodes = cellsOf(shard, bits).flatMap(({ first, last }) => nodesAbove((1 << bits) + first, (1 << bits) + last))
+    if (nodes.length <= MAX_NODES) return nodes
+  }
+}
+
+/** Returns the fewest nodes that cover a row of leaves. */
+function nodesAbove(first: number, last: number): number[] {
+  const nodes: number[] = []
+  let [low, high] = [first, last]
+  while (low <= high) {
+    if (low % 2 === 1) nodes.push(low++)
+    if (high % 2 === 0) nodes.push(high--)
+    low >>>= 1
+    high >>>= 1
+  }
+  return nodes
+}
