@@ -5,6 +5,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { agents } from './agents.js'
 import { cluster } from './cluster.js'
+import { definitions } from './definitions.js'
 import { fanout } from './fanout.js'
 import { informer } from './informer.js'
 import { ingest } from './ingest.js'
@@ -42,6 +43,10 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   selectors: { ask: selectors, about: 'cost of an event for one of N watchers with selectors of their own' },
   'one-event': { ask: oneEvent, about: 'an event of 3.5 KB for one watcher, 300 a second: CPU and delay' },
   objects: { ask: objects, about: 'start with 200,000 objects: time until ready, memory of an object' },
+  definitions: {
+    ask: definitions,
+    about: 'a restart with 250 definitions and 300,000 objects: until ready, until gone',
+  },
   storm: { ask: storm, about: 'everybody reconnects at once while others list' },
   restart: { ask: restart, about: 'what reading history back at a start costs etcd: the delay of its puts' },
   recovery: { ask: recovery, about: 'a member freezes, etcd goes and comes back: until watchers and lists go on' },

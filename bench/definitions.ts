@@ -1,0 +1,246 @@
+/**
+ * Question: how does a cluster with 250 definitions and 300,000 objects get through a restart? Clients follow every resource
+ * and come back as soon as they can, while each resource is written to several times a minute.
+ *
+ * Measured from the start of the process: until one resource that a client asks for is listed, and until the server is ready;
+ * the answers that clients got before that; from SIGTERM to the end; and the latest event of the second start, from the time
+ * when it was written or the server was ready, whichever was later.
+ */
+import { get, type IncomingMessage } from 'node:http'
+import { bundlePrograms, programFile } from '../test/support/program.js'
+import { freePort } from '../test/support/free-port.js'
+import { startEtcd } from './subjects/etcd.js'
+import { attempt, type Choice, type Question } from './support/choice.js'
+import { benchObjects, customResource, type BenchResource, MAGIC, writeObjectsFile } from './support/objects.js'
+import { type Child, endAll, sleep, start, usage } from './support/processes.js'
+import { startWriter, writeAll } from './support/source.js'
+import { createWorkspace } from './support/workspace.js'
+
+const OBJECTS_EACH = 1_200
+const RATE = 50
+const READY_MS = 300_000
+const WRITE_MS = 600_000
+const AGAIN_MS = 100
+const SETTLE_MS = 10_000
+const EXIT_MS = 120_000
+
+export const definitions: Question = async (choice) => {
+  const count = choice.nodes ?? (choice.quick ? 25 : 250)
+  const row = { question: 'definitions', subject: 'distributary', wire: 'http1', definitions: count }
+  await attempt(choice, row, () => measure(choice, count, row))
+}
+
+async function measure(choice: Choice, count: number, row: Parameters<Choice['recorder']['row']>[0]): Promise<void> {
+  const workspace = createWorkspace()
+  try {
+    await bundlePrograms()
+    const etcd = await startEtcd(workspace, 'load')
+    const resources = Array.from({ length: count }, (_, i) => customResource(`kind${String(i).padStart(4, '0')}k`))
+    for (const { definition } of resources) await etcd.put(definition!.key, JSON.stringify(definition!.object))
+    const each = { count: OBJECTS_EACH, nodes: 100, bytes: 1024 }
+    const objects = resources.flatMap((resource) => benchObjects(resource, each))
+    writeObjectsFile(workspace.path('objects'), objects)
+    const filling = await startWriter(etcd.port, workspace.path('objects'), workspace.path('filling'))
+    await writeAll(filling, objects.length, WRITE_MS)
+    await filling.end()
+    // The first object of each resource, in turn.
+    writeObjectsFile(
+      workspace.path('changes'),
+      resources.map((_, i) => objects[i * OBJECTS_EACH]!),
+    )
+    const writer = await startWriter(etcd.port, workspace.path('changes'), workspace.path('progress'))
+    const port = await freePort()
+    const last = resources.at(-1)!
+
+    const first = await startServer(choice, etcd.port, port, last)
+    const followers = resources.map((resource) => new Follower(port, resource, count))
+    const writing = writer.run({ rate: RATE, count: 1e9, ms: choice.quick ? 20_000 : 60_000 })
+    await sleep(choice.quick ? 2_000 : SETTLE_MS)
+    const { residentBytes } = usage(first.child.pid)
+    const stopMs = await stop(first.child)
+    for (const follower of followers) follower.startOver()
+    const second = await startServer(choice, etcd.port, port, last)
+    for (const follower of followers) follower.readyAt = second.readyAt
+    const { next } = await writing
+    await sleep(SETTLE_MS)
+    for (const follower of followers) follower.close()
+    choice.recorder.row({
+      ...row,
+      objects: objects.length,
+      serverFlags: choice.serverFlags.join(' '),
+      listeningMs: first.listeningMs,
+      askedMs: first.askedMs,
+      readyMs: first.readyMs,
+      startCpuSeconds: first.cpuSeconds,
+      residentMb: residentBytes / 2 ** 20,
+      stopMs,
+      readyAgainMs: second.readyMs,
+      askedAgainMs: second.askedMs,
+      answersBefore: answersText(followers),
+      relists: followers.reduce((sum, { relists }) => sum + relists, 0),
+      events: next,
+      received: followers.reduce((sum, { received }) => sum + received, 0),
+      missing: followers.reduce((sum, { missing }) => sum + missing, 0),
+      latestMs: Math.max(...followers.map(({ latestMs }) => latestMs)),
+    })
+  } finally {
+    await endAll()
+    workspace.remove()
+  }
+}
+
+interface Started {
+  readonly child: Child
+  readonly listeningMs: number
+  readonly askedMs: number
+  readonly readyMs: number
+  /** Monotonic, in nanoseconds. */
+  readonly readyAt: number
+  readonly cpuSeconds: number
+}
+
+async function startServer(
+  { nodeFlags, serverFlags }: Choice,
+  etcdPort: number,
+  port: number,
+  asked: BenchResource,
+): Promise<Started> {
+  const begin = performance.now()
+  const flags = [`--etcd-servers=http://127.0.0.1:${etcdPort}`, `--port=${port}`, '--log-level=warn', ...serverFlags]
+  const child = start('distributary', 'server', [process.execPath, ...nodeFlags, programFile('main'), ...flags])
+  const until = async (path: string): Promise<number> => {
+    while ((await statusOf(port, path)) !== 200) {
+      if (child.hasEnded || performance.now() - begin > READY_MS) throw new Error(`${path} is not answered`)
+      await sleep(20)
+    }
+    return performance.now() - begin
+  }
+  const [listeningMs, askedMs, readyMs] = await Promise.all([
+    until('/livez'),
+    until(`${asked.path}?limit=1`),
+    until('/readyz'),
+  ])
+  return { child, listeningMs, askedMs, readyMs, readyAt: nowNanos(), cpuSeconds: usage(child.pid).cpuSeconds }
+}
+
+async function stop(child: Child): Promise<number> {
+  const begin = performance.now()
+  process.kill(child.pid, 'SIGTERM')
+  while (!child.hasEnded && performance.now() - begin < EXIT_MS) await sleep(10)
+  if (!child.hasEnded) throw new Error('the server did not end')
+  return performance.now() - begin
+}
+
+const nowNanos = (): number => Number(process.hrtime.bigint())
+
+async function statusOf(port: number, path: string): Promise<number> {
+  const answer = await answerOf(port, path).catch(() => null)
+  answer?.resume()
+  return answer?.statusCode ?? 0
+}
+
+function answerOf(port: number, path: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    get({ port, host: '127.0.0.1', path }, resolve).on('error', reject)
+  })
+}
+
+/** Lists once, and watches from there; after each end it comes back at once. */
+class Follower {
+  relists = 0
+  received = 0
+  latestMs = 0
+  readyAt = 0
+  /** The answers that were no watch, by status; 0 where nobody answered. */
+  readonly answers = new Map<number, number>()
+  missing = 0
+  #revision = ''
+  /** Of the last event; null after a list. */
+  #sequence: number | null = null
+  #isClosed = false
+  #answer: IncomingMessage | null = null
+
+  constructor(
+    private readonly port: number,
+    private readonly resource: BenchResource,
+    /** The resources are written to in turn, so this resource's sequences are so far apart. */
+    private readonly every: number,
+  ) {
+    void this.#follow()
+  }
+
+  /** Forgets what it has counted, since the server is going. */
+  startOver(): void {
+    this.answers.clear()
+    this.relists = 0
+    this.readyAt = Number.POSITIVE_INFINITY
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#answer?.destroy()
+  }
+
+  async #follow(): Promise<void> {
+    while (!this.#isClosed) {
+      const path =
+        this.#revision === ''
+          ? `${this.resource.path}?limit=1`
+          : `${this.resource.path}?watch=1&allowWatchBookmarks=true&resourceVersion=${this.#revision}`
+      const answer = await answerOf(this.port, path).catch(() => null)
+      this.#answer = answer
+      const status = answer?.statusCode ?? 0
+      if (status !== 200) this.answers.set(status, (this.answers.get(status) ?? 0) + 1)
+      else if (this.#revision === '') await this.#list(answer!).catch(() => {})
+      else await this.#watch(answer!).catch(() => {})
+      answer?.resume()
+      await sleep(AGAIN_MS)
+    }
+  }
+
+  async #list(answer: IncomingMessage): Promise<void> {
+    this.relists++
+    this.#sequence = null
+    const chunks: Buffer[] = []
+    for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk)
+    const list = JSON.parse(Buffer.concat(chunks).toString()) as { metadata: { resourceVersion: string } }
+    this.#revision = list.metadata.resourceVersion
+  }
+
+  async #watch(answer: IncomingMessage): Promise<void> {
+    let text = ''
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
+      text += chunk.toString('latin1')
+      for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n')) {
+        this.#event(text.slice(0, end))
+        text = text.slice(end + 1)
+      }
+    }
+  }
+
+  #event(line: string): void {
+    const { type, object } = JSON.parse(line) as { type: string; object: { metadata?: { resourceVersion: string } } }
+    if (type === 'ERROR') return void (this.#revision = '')
+    this.#revision = object.metadata!.resourceVersion
+    const at = line.indexOf(MAGIC)
+    if (at === -1) return
+    this.received++
+    const [sequence, writtenAt] = [numberAt(line, at + MAGIC.length, 12), numberAt(line, at + MAGIC.length + 12, 18)]
+    if (this.#sequence !== null && sequence !== this.#sequence + this.every) this.missing++
+    this.#sequence = sequence
+    if (this.readyAt === Number.POSITIVE_INFINITY) return
+    this.latestMs = Math.max(this.latestMs, (nowNanos() - Math.max(writtenAt, this.readyAt)) / 1e6)
+  }
+}
+
+function numberAt(text: string, at: number, digits: number): number {
+  return Number(text.slice(at, at + digits))
+}
+
+function answersText(followers: readonly Follower[]): string {
+  const sums = new Map<number, number>()
+  for (const { answers } of followers) {
+    for (const [status, count] of answers) sums.set(status, (sums.get(status) ?? 0) + count)
+  }
+  return [...sums].map(([status, count]) => `${status}: ${count}`).join(', ')
+}
