@@ -102,13 +102,6 @@ function loads(rows: readonly Row[]): string {
 
 /** From two sizes of the same state, so that the fixed cost of the process does not count. */
 function perObject(rows: readonly Row[]): string {
-  const sizes = new Map<number, Row>()
-  const lists = rows.filter((row) => row.question === 'list' && row.wire === 'http1')
-  for (const objects of new Set(lists.map((row) => Number(row['objects'])))) {
-    sizes.set(objects, newest(lists.filter((row) => Number(row['objects']) === objects))!)
-  }
-  const [small, large] = [Math.min(...sizes.keys()), Math.max(...sizes.keys())]
-  if (sizes.size < 2) return NOT_YET
-  const megabytes = Number(sizes.get(large)!['residentMb']) - Number(sizes.get(small)!['residentMb'])
-  return `${figure((megabytes * 1024) / (large - small))} KB`
+  const bytes = newest(rows.filter(({ question }) => question === 'objects'))?.['bytesPerObject']
+  return typeof bytes === 'number' ? `${figure(bytes / 1024)} KB` : NOT_YET
 }

@@ -31,8 +31,7 @@ void t.test('the capacity table shows the newest complete run, and marks what wa
     row({ run: '3', quick: true, kbPerIdleWatcher: 1 }),
     row({ run: '4', failed: 'no', kbPerIdleWatcher: 2 }),
     row({ run: '5', subject: 'etcd', kbPerIdleWatcher: 3 }),
-    row({ run: '1', question: 'list', objects: 10_000, residentMb: 150 }),
-    row({ run: '1', question: 'list', objects: 110_000, residentMb: 250 }),
+    row({ run: '1', question: 'objects', bytesPerObject: 1_040 }),
   ].join('\n')
   const page = withCapacity(readText('docs/operations.md'), rows)
   t.match(page, '| HTTP/1.1 | 11.3 | 12 | not measured yet |')
