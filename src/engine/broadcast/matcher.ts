@@ -24,7 +24,7 @@ export interface WatchSelector {
   /** The facts needed by `matches`. */
   readonly paths: readonly string[]
   /** Compares labels and fields, not the shard. */
-  matches(subject: Facts): boolean
+  matchesTerms(subject: Facts): boolean
   /** The terms that every match satisfies. */
   equalityTerms(): readonly EqualityTerm[]
 }
@@ -83,7 +83,7 @@ export class Matcher {
     if (this.prefix !== null && !object.key.startsWith(this.prefix)) return false
     const { shard, hasTerms } = this.selector
     if (shard !== null && !this.hashes.has(shard, object)) return false
-    return !hasTerms || this.selector.matches(this.facts.subject(object, this.apiVersion))
+    return !hasTerms || this.selector.matchesTerms(this.facts.subject(object, this.apiVersion))
   }
 
   /**

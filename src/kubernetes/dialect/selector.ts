@@ -55,7 +55,7 @@ export class Selector implements SelectorParts {
   }
 
   /** Compares labels and fields; `hasShardOf` compares the rest. */
-  matches(subject: Subject): boolean {
+  matchesTerms(subject: Subject): boolean {
     // Labels are compared first: they are the same in every version of the object, while fields belong to one version.
     return this.labels.matches(subject) && this.fields.matches(subject)
   }

@@ -95,7 +95,7 @@ async function select(context: WriteContext, { served, namespace, query, apart }
     const json = context.store.json(served, stored)
     if (json === null || selector.isEmpty) return json !== null
     const facts = extractFacts(json, plan, stored)
-    return selector.hasShardOf(facts) && selector.matches(facts)
+    return selector.hasShardOf(facts) && selector.matchesTerms(facts)
   }
   const prefix = listedPrefix(resource, namespace, parseKeyPrefix(query, resource, namespace))
   let revision = ZERO_REVISION

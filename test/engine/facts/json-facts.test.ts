@@ -110,10 +110,10 @@ void t.test('a selector matches by its facts', async (t) => {
   const plan = planFacts(selector.paths)
   const pod = (phase: string, labels: string): Buffer =>
     Buffer.from(`{"metadata":{"labels":${labels}},"spec":{"nodeName":"n1"},"status":{"phase":"${phase}"}}`)
-  t.ok(selector.matches(extractFacts(pod('Running', '{"app":"web"}'), plan)))
-  t.notOk(selector.matches(extractFacts(pod('Failed', '{"app":"web"}'), plan)))
-  t.notOk(selector.matches(extractFacts(pod('Running', '{"app":"web","old":""}'), plan)))
-  t.notOk(selector.matches(extractFacts(pod('Running', '{}'), plan)))
+  t.ok(selector.matchesTerms(extractFacts(pod('Running', '{"app":"web"}'), plan)))
+  t.notOk(selector.matchesTerms(extractFacts(pod('Failed', '{"app":"web"}'), plan)))
+  t.notOk(selector.matchesTerms(extractFacts(pod('Running', '{"app":"web","old":""}'), plan)))
+  t.notOk(selector.matchesTerms(extractFacts(pod('Running', '{}'), plan)))
 })
 
 void t.test('paths have one spelling', async (t) => {
