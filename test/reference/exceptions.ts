@@ -373,7 +373,7 @@ function isUnconverted({ where, theirs, ours }: Difference, { path, method }: Qu
   if (!fails && !isEmpty && !(isHead && /^(429|500)/.test(theirs))) return false
   // The only object is in the namespace default.
   const mayMissIt =
-    isWatch || /\/namespaces\/(?!default)|[?&](label|field)Selector=|resourceVersionMatch=Exact/.test(path)
+    isWatch || /\/namespaces\/(?!default)|[?&](label|field|shard)Selector=|resourceVersionMatch=Exact/.test(path)
   return (
     /^501 .*a webhook converts/.test(ours) ||
     /^(4\d\d|504)/.test(ours) ||
