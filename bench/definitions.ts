@@ -25,7 +25,7 @@ const SETTLE_MS = 10_000
 const EXIT_MS = 120_000
 
 export const definitions: Question = async (choice) => {
-  const count = choice.nodes ?? (choice.quick ? 25 : 250)
+  const count = choice.quick ? 25 : 250
   const row = { question: 'definitions', subject: 'distributary', wire: 'http1', definitions: count }
   await attempt(choice, row, () => measure(choice, count, row))
 }
@@ -64,6 +64,8 @@ async function measure(choice: Choice, count: number, row: Parameters<Choice['re
     const { next } = await writing
     await sleep(SETTLE_MS)
     for (const follower of followers) follower.close()
+    const missing = followers.reduce((sum, follower) => sum + follower.missing, 0)
+    if (missing > 0) throw new Error(`${missing} events are missing`)
     choice.recorder.row({
       ...row,
       objects: objects.length,
@@ -80,7 +82,6 @@ async function measure(choice: Choice, count: number, row: Parameters<Choice['re
       relists: followers.reduce((sum, { relists }) => sum + relists, 0),
       events: next,
       received: followers.reduce((sum, { received }) => sum + received, 0),
-      missing: followers.reduce((sum, { missing }) => sum + missing, 0),
       latestMs: Math.max(...followers.map(({ latestMs }) => latestMs)),
     })
   } finally {
@@ -145,17 +146,17 @@ function answerOf(port: number, path: string): Promise<IncomingMessage> {
   })
 }
 
-/** Lists once, and watches from there; after each end it comes back at once. */
+/** Lists once and watches from there. When a watch ends, it resumes after a tenth of a second. */
 class Follower {
   relists = 0
   received = 0
   latestMs = 0
   readyAt = 0
-  /** The answers that were no watch, by status; 0 where nobody answered. */
+  /** Refusals by status; 0 for a connection that failed. */
   readonly answers = new Map<number, number>()
   missing = 0
   #revision = ''
-  /** Of the last event; null after a list. */
+  /** Sequence of the last event; null after a list. */
   #sequence: number | null = null
   #isClosed = false
   #answer: IncomingMessage | null = null
@@ -169,7 +170,7 @@ class Follower {
     void this.#follow()
   }
 
-  /** Forgets what it has counted, since the server is going. */
+  /** Counts from zero again; events do not count as late until `readyAt` is set. */
   startOver(): void {
     this.answers.clear()
     this.relists = 0
