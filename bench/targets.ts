@@ -183,14 +183,14 @@ const targets: readonly Target[] = [
   }),
   atMost('storm: watchers that had to relist', 0, '', (of) => value(of('storm'), OURS, 'hadToRelist')),
   atMost(
-    'a member of three freezes: until every watcher is told of the next write',
+    'a member of three freezes: until every watcher has the next write',
     3_000,
     ' ms',
     (of) => longest(of('recovery'), /freezes/),
     'a member counts as silent after 1.3 to 2 s, since one that is merely busy is not left; the watches go on at another one at once after that, but a frozen leader has to be replaced first',
   ),
   atMost(
-    'etcd was away: until every watcher is told of the first write',
+    'etcd was away: until every watcher has the first write',
     1_000,
     ' ms',
     (of) => longest(of('recovery'), /away/),

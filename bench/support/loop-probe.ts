@@ -1,8 +1,8 @@
 /**
- * Loaded into a measured server with `--import`: the longest time for which its event loop did nothing else. Both the time
- * that passed and the CPU time of the thread are told: on a busy machine the first holds what others took.
+ * Loaded into a measured server with `--import`: measures the longest block of its event loop, as elapsed time and as CPU time
+ * of the thread. On a busy machine the elapsed time includes other programs' turns.
  *
- * A timer fires every millisecond; what lies between two of them is one block. `GET /` tells the longest and forgets it.
+ * A timer fires every millisecond; the time between two firings is one block. `GET /` returns the longest and resets it.
  */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'

@@ -31,9 +31,9 @@ function chart(rows: readonly Row[]): string {
         '![Deliveries per CPU-second, beside etcd, its proxy, its gateway and the limit](bench/charts/fanout-1000-20.svg)',
       ].join('\n')
     : [
-        `The chart shows the CPU time that the server spends on one delivery to one of 300 node agents: beside Kubernetes' API server ${String(agents['apiServer'])},`,
-        'in turn over one etcd. Each agent has one HTTP/2 connection over TLS with four watches in protobuf. Where one connection carries many watches of the same',
-        'resource, a delivery costs far less; [bench/RESULTS.md](bench/RESULTS.md) has every measurement.',
+        `The chart shows the server's CPU time per delivery to 300 node agents, for distributary and for Kubernetes' API server ${String(agents['apiServer'])}, which took turns over`,
+        'one etcd. Each agent has one HTTP/2 connection over TLS with four watches in protobuf. A delivery costs far less where one connection carries many watches of the',
+        'same resource. [bench/RESULTS.md](bench/RESULTS.md) has every measurement.',
         '',
         '![Server CPU of one delivery to a node agent, beside the API server](bench/charts/agents-300.svg)',
       ].join('\n')

@@ -25,7 +25,7 @@ export interface ApiServer {
 /** The administrator; the token is the same as the name. */
 export const ADMIN = 'system:admin'
 
-/** Of the tokens that it makes. */
+/** The issuer of its tokens. */
 export const ISSUER = 'https://kubernetes.default.svc'
 
 /**

@@ -293,7 +293,7 @@ export class RequestGate {
     return { ...(await guard.tickets.issue(user, token, path)), path }
   }
 
-  /** What the caller is known by. An answer to a ticket is for nobody's cache. */
+  /** Collects the caller's credentials. No cache may keep an answer to a ticket. */
   #askedOf(exchange: Exchange, address: string): AuthenticationRequest {
     const { request, path, query } = exchange
     const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request), address }

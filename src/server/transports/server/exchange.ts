@@ -17,7 +17,7 @@ const MAX_WARNING_CHARACTERS = 256
 /** Shared, because creating one captures a stack trace. */
 const CLOSED = new DOMException('the request is over', 'AbortError')
 
-/** What the gate has found out about a request, for the access log. */
+/** The gate's findings about a request, for the access log. */
 export interface Judgement {
   client: { readonly user: User; readonly impersonator: User | null } | null
   /** null if the request is rejected. */
