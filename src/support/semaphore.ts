@@ -1,7 +1,15 @@
-/** A counting semaphore, first come first served: it limits how many expensive operations run at once. */
+/**
+ * A counting semaphore: it limits how many expensive operations run at once. Urgent callers go first; the others are
+ * served in order.
+ */
+interface Waiting {
+  readonly onTurn: () => void
+  readonly isUrgent: () => boolean
+}
+
 export class Semaphore {
   #free: number
-  readonly #waiting: (() => void)[] = []
+  readonly #waiting: Waiting[] = []
 
   /** @param permits how many holders there may be at once, at least 1. */
   constructor(permits: number) {
@@ -16,8 +24,10 @@ export class Semaphore {
   /**
    * Resolves to a function that releases the permit; further calls of it do nothing. @throws the signal's reason when
    * it aborts first.
+   *
+   * @param isUrgent asked each time a permit is free: a caller may become urgent while it waits.
    */
-  acquire(signal?: AbortSignal): Promise<() => void> {
+  acquire(signal?: AbortSignal, isUrgent = (): boolean => false): Promise<() => void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason as Error)
       if (this.#free > 0) {
@@ -29,10 +39,11 @@ export class Semaphore {
         resolve(this.#releaser())
       }
       const onAbort = (): void => {
-        this.#waiting.splice(this.#waiting.indexOf(onTurn), 1)
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
         reject(signal?.reason as Error)
       }
-      this.#waiting.push(onTurn)
+      const waiting = { onTurn, isUrgent }
+      this.#waiting.push(waiting)
       signal?.addEventListener('abort', onAbort, { once: true })
     })
   }
@@ -42,9 +53,10 @@ export class Semaphore {
     return () => {
       if (!isHeld) return
       isHeld = false
-      const onTurn = this.#waiting.shift()
-      if (onTurn === undefined) this.#free++
-      else onTurn()
+      const urgent = this.#waiting.findIndex(({ isUrgent }) => isUrgent())
+      const [next] = this.#waiting.splice(Math.max(0, urgent), 1)
+      if (next === undefined) this.#free++
+      else next.onTurn()
     }
   }
 }

@@ -21,6 +21,22 @@ void t.test('a semaphore serves in order, and a permit released twice counts onc
   t.strictSame(order, ['second', 'third'])
 })
 
+void t.test('a caller that has become urgent goes before the others', async (t) => {
+  const semaphore = new Semaphore(1)
+  const order: string[] = []
+  const release = await semaphore.acquire()
+  let isUrgent = false
+  const done = [
+    semaphore.acquire().then((give) => (order.push('first'), give())),
+    semaphore.acquire(undefined, () => isUrgent).then((give) => (order.push('urgent'), give())),
+    semaphore.acquire().then((give) => (order.push('last'), give())),
+  ]
+  isUrgent = true
+  release()
+  await Promise.all(done)
+  t.strictSame(order, ['urgent', 'first', 'last'])
+})
+
 void t.test('a caller that gives up leaves the queue', async (t) => {
   const semaphore = new Semaphore(1)
   const release = await semaphore.acquire()

@@ -90,6 +90,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   /** The revision at which objects were last reread; null if never. */
   #rereadAt: Revision | null = null
   #readiness: Readiness = { kind: 'pending' }
+  #isAwaited = false
   readonly #pendingSinceMs: number
   readonly #listeners: CacheListener[] = []
 
@@ -137,6 +138,10 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     const reason = this.#readiness.kind === 'ready' ? this.held.withheldReason : null
     if (reason !== null) return { kind: 'refused', reason }
     return this.#readiness
+  }
+
+  get isAwaited(): boolean {
+    return this.#isAwaited
   }
 
   get size(): number {
@@ -223,6 +228,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     if (isReadable) throw this.#whileSealed()
     if (readiness.kind === 'refused')
       throw new NotImplementedError(`${this.name} cannot be served: ${readiness.reason}`)
+    this.#isAwaited = true
     const waitedSeconds = (this.#options.clock.monotonic() - this.#pendingSinceMs) / 1000
     const retryAfter = Math.max(1, Math.min(30, Math.round(waitedSeconds)))
     const { disconnectedReason } = this

@@ -66,9 +66,9 @@ export class Feed {
   #connectedSince: number | null = null
 
   constructor(options: FeedOptions) {
-    const { listSlots, clock } = options
+    const { listSlots, clock, sink } = options
     this.#options = options
-    this.#slot = new ListSlot(listSlots, clock)
+    this.#slot = new ListSlot(listSlots, clock, () => sink.isAwaited === true)
     this.#history = new HistoryReader(options, this.#slot, (input) => this.#send(input))
   }
 

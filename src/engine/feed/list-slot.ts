@@ -11,18 +11,21 @@ const REPLAY_MS = 30_000
 export class ListSlot {
   readonly #slots: Semaphore
   readonly #clock: Clock
+  readonly #isAwaited: () => boolean
   #giveBack: (() => void) | null = null
   #timer: Timer | null = null
 
-  constructor(slots: Semaphore, clock: Clock) {
+  /** @param isAwaited whether a client waits for the resource: its feed goes first. */
+  constructor(slots: Semaphore, clock: Clock, isAwaited: () => boolean) {
     this.#slots = slots
     this.#clock = clock
+    this.#isAwaited = isAwaited
   }
 
   /** Waits for a slot, unless the feed has one. @throws the reason of the signal. */
   async take(signal: AbortSignal): Promise<void> {
     if (this.#giveBack !== null) return
-    const giveBack = await this.#slots.acquire(signal)
+    const giveBack = await this.#slots.acquire(signal, this.#isAwaited)
     if (signal.aborted) {
       giveBack()
       throw signal.reason

@@ -54,6 +54,9 @@ function openedSink(sink: FeedSink, steps: InOrder, { transform, clock, onSealed
     })
   }
   return {
+    get isAwaited() {
+      return sink.isAwaited === true
+    },
     replace(revision, reason) {
       let replacement: ReturnType<FeedSink['replace']> | null = null
       let hasSealed = false

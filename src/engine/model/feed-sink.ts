@@ -26,6 +26,8 @@ export interface Replacement {
 }
 
 export interface FeedSink {
+  /** Whether a client has asked for the resource before its first state was there. */
+  readonly isAwaited?: boolean
   /** Replaces everything under the prefix by the state at `revision`. */
   replace(revision: Revision, reason: ReplaceReason): Replacement
   /** Batches are in ascending order, and above everything before. */

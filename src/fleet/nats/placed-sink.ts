@@ -15,6 +15,10 @@ export class PlacedSink implements FeedSink {
     this.#sink = sink
   }
 
+  get isAwaited(): boolean {
+    return this.#sink.isAwaited === true
+  }
+
   /** Returns the fingerprint by which a feed that continues here recognizes the history. */
   fingerprint(): HistoryFingerprint {
     return HistoryFingerprint.recalled(this.#fingerprint)

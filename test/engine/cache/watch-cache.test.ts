@@ -722,10 +722,12 @@ void t.test('a cache that is not listed yet gives a Retry-After, with growing de
     [10_000, 20],
     [100_000, 30],
   ]
+  t.notOk(cache.isAwaited)
   for (const [afterMs, seconds] of cases) {
     clock.advance(afterMs)
     t.equal(retryAfter(), seconds, `after ${clock.monotonic()} ms`)
   }
+  t.ok(cache.isAwaited, 'its feed may then go first')
   replace(10, 'initial')
   t.equal(retryAfter(), 30, 'the history after the list is still to come')
   cache.synced()

@@ -549,6 +549,22 @@ void t.test('only a few feeds list at once', async (t) => {
   t.ok(second.sink.isSynced)
 })
 
+void t.test('a resource that a client waits for is listed before the others', async (t) => {
+  const listSlots = new Semaphore(1)
+  const first = harness(t, { listSlots })
+  const second = harness(t, { listSlots })
+  const awaited = harness(t, { listSlots })
+  for (const { etcd } of [first, second, awaited]) etcd.setDelays({ readMs: 100 })
+  for (const { feed } of [first, second, awaited]) feed.start()
+  await awaited.settle()
+  awaited.sink.isAwaited = true
+  await first.pass(1_000)
+  await second.settle()
+  await awaited.pass(1_000)
+  t.ok(awaited.sink.isSynced)
+  t.notOk(second.sink.isSynced)
+})
+
 void t.test('the first sign of life after an outage wakes a feed from its back-off', async (t) => {
   for (const wakes of [true, false]) {
     const h = harness(t)

@@ -9,6 +9,7 @@ export class RecordingSink implements FeedSink {
   readonly state = new Map<Key, KeyValue>()
   /** Since the last replacement. */
   readonly batches: Batch[] = []
+  isAwaited = false
   /** Revision of the last replacement. */
   base = ZERO_REVISION
   revision = ZERO_REVISION
