@@ -34,6 +34,7 @@ export async function report(isLocal: boolean): Promise<void> {
     watchesSection,
     clusterSection,
     listSection,
+    definitionsSection,
     stormSection,
     recoverySection,
     natsSection,
@@ -515,6 +516,27 @@ async function listSection(all: readonly Row[]): Promise<string> {
     plain('memory + MB', 'peakAboveMb'),
   ]
   return `## Lists: many full lists at once\n\n${table(rows, columns)}`
+}
+
+function definitionsSection(all: readonly Row[]): string {
+  const rows = latest(all, 'definitions')
+  if (rows.length === 0) return ''
+  const columns = [
+    subjectColumn,
+    plain('definitions', 'definitions'),
+    plain('objects', 'objects'),
+    plain('a requested resource listed, ms', 'askedMs'),
+    plain('ready, ms', 'readyMs'),
+    plain('CPU s', 'startCpuSeconds'),
+    plain('resident MB', 'residentMb'),
+    plain('SIGTERM to exit, ms', 'stopMs'),
+    plain('ready again, ms', 'readyAgainMs'),
+    plain('relists', 'relists'),
+    plain('latest event after it was ready, ms', 'latestMs'),
+  ]
+  const about =
+    'At the first start one client requests one resource. At the second, a client for each resource comes back every tenth of a second, and 50 events a second are written.'
+  return `## A restart with many definitions\n\n${about}\n\n${table(rows, columns)}`
 }
 
 async function stormSection(all: readonly Row[]): Promise<string> {
