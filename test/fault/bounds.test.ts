@@ -8,7 +8,9 @@ import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { Matcher } from '../../src/engine/broadcast/matcher.js'
 import { FactRegistry, MAX_PATHS } from '../../src/engine/broadcast/fact-registry.js'
+import { EVERY_FIELD } from '../../src/kubernetes/dialect/field-selector.js'
 import { parseLabelSelector } from '../../src/kubernetes/dialect/label-selector.js'
+import { Selector } from '../../src/kubernetes/dialect/selector.js'
 import { pod } from '../support/pod.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
@@ -158,7 +160,8 @@ void t.test(`${selectors} distinct selectors, each with labels of its own, leave
   const heap = (): number => process.memoryUsage().heapUsed + process.memoryUsage().external
   const use = (from: number, count: number): void => {
     for (let i = from; i < from + count; i++) {
-      const matcher = new Matcher('', parseLabelSelector(`n!=${i},key${i} notin (a,b${i})`) as never, facts, 'v1')
+      const labels = parseLabelSelector(`n!=${i},key${i} notin (a,b${i})`)
+      const matcher = new Matcher('', new Selector({ labels, fields: EVERY_FIELD, shard: null }), facts, 'v1')
       matcher.matches(object)
       matcher.close()
     }
