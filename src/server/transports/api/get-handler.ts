@@ -12,7 +12,8 @@ import { type Layout, layOut } from '../bodies/layout.js'
 import type { ApiContext } from './api-context.js'
 import { cacheHeaders, publicCachingOf } from './cache-headers.js'
 import { readObject } from './read-state.js'
-import type { ReadRequest } from './request.js'
+import { encoderOf, type ReadRequest } from './request.js'
+import type { FormOptions } from './resource-forms.js'
 import { checkObject } from './unknown-fields.js'
 
 /** Everything that determines the bytes of one object's answer. */
@@ -36,7 +37,7 @@ const OBJECT_KEY: KeyParts<ObjectContents> = {
   second: (second) => second,
 }
 
-export async function handleGet(context: ApiContext, request: ReadRequest<GetParameters>): Promise<void> {
+export async function handleGet(context: ApiContext, request: ReadRequest<GetParameters & FormOptions>): Promise<void> {
   const { exchange, live, path, form, options, caller } = request
   const { cache, served } = live
   cache.assertReadable(false)
@@ -51,7 +52,7 @@ export async function handleGet(context: ApiContext, request: ReadRequest<GetPar
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)
   checkObject(context, request, object)
   const layout = layOut(exchange, form, caching === null)
-  const encoder = request.encoder()
+  const encoder = encoderOf(context, request)
   const second = form.transform === 'table' ? Math.floor(context.clock.now() / 1000) : null
   const contents = { object, served, encoder, layout, second }
   const headers = cacheHeaders(context, request, caching, keyOf(OBJECT_KEY, contents))

@@ -20,7 +20,7 @@ import type { ApiContext } from './api-context.js'
 import { cacheHeaders, publicCachingOf } from './cache-headers.js'
 import { HISTORY_HEADER } from './poll-handler.js'
 import { readListState } from './read-state.js'
-import type { ReadRequest } from './request.js'
+import { encoderOf, type ReadRequest } from './request.js'
 import { checkObjects } from './unknown-fields.js'
 
 /** A longer wait is left to the client, which holds no connection here meanwhile. */
@@ -110,12 +110,12 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
 }
 
 function contentsOf(
-  { clock }: ApiContext,
+  context: ApiContext,
   request: ListRequest,
   snapshot: Snapshot,
   byUserAgent: boolean,
 ): ListContents {
-  const { live, path, options, encoder, exchange, form } = request
+  const { live, path, options, exchange, form } = request
   const { cache, served } = live
   const prefix = listedPrefix(served.resource, path.namespace, options.keyPrefix)
   return {
@@ -127,9 +127,9 @@ function contentsOf(
     // A limit above the number of objects means the whole list.
     limit: options.limit !== null && options.limit < snapshot.size ? options.limit : null,
     selector: options.selector,
-    encoder: encoder(),
+    encoder: encoderOf(context, request),
     layout: layOut(exchange, form, byUserAgent),
-    second: form.transform === 'table' ? Math.floor(clock.now() / 1000) : null,
+    second: form.transform === 'table' ? Math.floor(context.clock.now() / 1000) : null,
   }
 }
 

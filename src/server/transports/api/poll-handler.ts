@@ -8,8 +8,6 @@
  */
 import { ExpiredError, BadRequestError, TooLargeResourceVersionError } from '../../../engine/model/status.js'
 import type { Revision } from '../../../engine/model/revision.js'
-import type { WatchParameters } from '../../../kubernetes/dialect/list-options.js'
-import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
 import { listedPrefix } from '../../../engine/model/resource.js'
 import { type Query, parameter } from '../../../kubernetes/dialect/query.js'
 import { pollLines } from '../framing/poll-lines.js'
@@ -17,9 +15,7 @@ import { wireOf } from '../framing/framings.js'
 import { type Polled, PollOutput } from '../watch/poll-output.js'
 import type { ApiContext } from './api-context.js'
 import { publicCachingOf } from './cache-headers.js'
-import type { ReadRequest } from './request.js'
-
-type Poll = Omit<ReadRequest<WatchParameters>, 'encoder'> & { readonly encoder: ObjectEncoder }
+import type { WatchRequest } from './request.js'
 
 /** Names the history on lists, polls and refusals. */
 export const HISTORY_HEADER = 'x-distributary-history'
@@ -41,7 +37,7 @@ export function waitMsOf(query: Query): number | null {
 }
 
 /** @throws StatusError before the answer. */
-export async function handlePoll(context: ApiContext, request: Poll, waitMs: number): Promise<void> {
+export async function handlePoll(context: ApiContext, request: WatchRequest, waitMs: number): Promise<void> {
   const { live, exchange, caller, options, form } = request
   const { cache } = live
   if (options.start.kind !== 'after') throw new BadRequestError('wait: needs the resourceVersion to go on after')
@@ -76,7 +72,7 @@ export async function handlePoll(context: ApiContext, request: Poll, waitMs: num
  * nginx lets requests that wait for an answer which it may not keep go on one by one, two a second. A refusal is the same for all of them,
  * so they share it for a second. The header has to come before Cache-Control, and no other cache knows it.
  */
-function shareRefusals({ headers }: ReadRequest<unknown>['exchange']): void {
+function shareRefusals({ headers }: WatchRequest['exchange']): void {
   const kept = headers['cache-control']
   if (String(kept).includes('no-store')) return
   delete headers['cache-control']
@@ -85,7 +81,7 @@ function shareRefusals({ headers }: ReadRequest<unknown>['exchange']): void {
 }
 
 /** Waits for events until the time is over. @throws StatusError that ended the watch. */
-async function follow(context: ApiContext, request: Poll, after: Revision, waitMs: number): Promise<Polled> {
+async function follow(context: ApiContext, request: WatchRequest, after: Revision, waitMs: number): Promise<Polled> {
   const { live, exchange, caller, options, path, encoder } = request
   const { dispatcher } = live
   const leave = await context.watchers.acquire(caller.identity, exchange.signal)

@@ -34,18 +34,24 @@ export interface Request {
 }
 
 /** The parsed options of a read, and the negotiated form. */
-export interface Understood<Options> {
-  readonly form: Negotiated
+export interface Understood<Options> extends NegotiatedForm {
   readonly options: Options
-  /**
-   * As in the API server, the form is checked after the read, so that errors of the read are reported first. @throws
-   * StatusError
-   */
-  readonly encoder: () => ObjectEncoder
+  /** What is shown in that form: the resource itself, or its scale. */
+  readonly shown: FormedResource
+}
+
+interface NegotiatedForm {
+  readonly form: Negotiated
+  /** Not null if only another verb has the form. As in the API server, errors of the read are reported first. */
+  readonly refusal: NotAcceptableError | null
 }
 
 export interface ReadRequest<Options> extends Request, Understood<Options> {
   readonly live: LiveResource
+}
+
+export interface WatchRequest extends ReadRequest<WatchParameters> {
+  readonly encoder: ObjectEncoder
 }
 
 /** @throws StatusError when the request is invalid. */
@@ -53,13 +59,14 @@ export function understandGet(
   context: ApiContext,
   request: Request,
   resource: FormedResource,
-): Understood<GetParameters> {
+): Understood<GetParameters & FormOptions> {
   const shown = request.path.subresource === 'scale' ? context.forms.scalesOf(resource) : resource
-  const form = negotiateRead(context, request, shown, 'get')
+  const negotiated = negotiateForm(context, request, shown, 'get')
   // The API server checks the name before the options of the read.
   checkName(request.path)
   // `fields=` is only for lists and watches.
-  return withEncoder(context, shown, form, { ...parseGetParameters(request.exchange.query), projection: null })
+  const options = { ...parseGetParameters(request.exchange.query), projection: null }
+  return { ...negotiated, shown, options }
 }
 
 /** @throws StatusError when the request is invalid. */
@@ -68,7 +75,7 @@ export function understandList(
   request: Request,
   resource: FormedResource,
 ): Understood<ListParameters> {
-  const form = negotiateRead(context, request, resource, 'list')
+  const negotiated = negotiateForm(context, request, resource, 'list')
   const name = nameOf(request)
   const options = parseListParameters(request.exchange.query, {
     resource: resource.served.resource,
@@ -76,7 +83,7 @@ export function understandList(
     namespace: request.path.namespace,
     ...(name === undefined ? {} : { name }),
   })
-  return withEncoder(context, resource, form, options)
+  return { ...negotiated, shown: resource, options }
 }
 
 /** @throws StatusError when the request is invalid. */
@@ -85,13 +92,12 @@ export function understandWatch(
   request: Request,
   resource: FormedResource,
 ): Understood<WatchParameters> {
-  const form = negotiateWatch(context, request, resource)
+  const { form, refusal } = negotiateForm(context, request, resource, 'watch')
   if (context.isDraining()) {
     throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
   }
   const name = nameOf(request)
-  const lastEventId =
-    !(form instanceof NotAcceptableError) && form.stream === 'sse' ? lastEventIdOf(request.exchange) : undefined
+  const lastEventId = refusal === null && form.stream === 'sse' ? lastEventIdOf(request.exchange) : undefined
   const options = parseWatchParameters(request.exchange.query, {
     resource: resource.served.resource,
     namespace: request.path.namespace,
@@ -100,76 +106,31 @@ export function understandWatch(
     ...(lastEventId === undefined ? {} : { lastEventId }),
     legacyWatch: request.path.legacyWatch,
   })
-  if (form instanceof NotAcceptableError) throw form
-  return withEncoder(context, resource, form, options)
+  if (refusal !== null) throw refusal
+  return { form, refusal, shown: resource, options }
 }
 
-/**
- * A form that only lists have is rejected after every other error, as in the API server. @throws NotAcceptableError,
- * BadRequestError
- */
-function negotiateWatch(
-  context: ApiContext,
-  request: Request,
-  resource: FormedResource,
-): Negotiated | NotAcceptableError {
-  try {
-    return negotiateForm(context, request, resource, 'watch')
-  } catch (error) {
-    if (!(error instanceof NotAcceptableError)) throw error
-    negotiateForm(context, request, resource, 'get')
-    return error
-  }
+/** Chooses how objects are encoded. @throws NotAcceptableError when that form is unavailable; BadRequestError */
+export function encoderOf({ forms }: ApiContext, { refusal, shown, form, options }: Understood<FormOptions>): ObjectEncoder {
+  if (refusal !== null) throw refusal
+  return forms.encoder(shown, form, options)
 }
 
-/** A form that is unavailable for what is read, and the error for it. */
-interface Misfit {
-  readonly form: Negotiated
-  readonly refusal: NotAcceptableError
-}
-
-/**
- * The metadata form of a list for one object, or the other way round, is rejected after the read, as in the API server.
- * @throws NotAcceptableError, BadRequestError
- */
-function negotiateRead(
-  context: ApiContext,
-  request: Request,
-  resource: FormedResource,
-  verb: 'get' | 'list',
-): Negotiated | Misfit {
-  try {
-    return negotiateForm(context, request, resource, verb)
-  } catch (error) {
-    if (!(error instanceof NotAcceptableError)) throw error
-    return { form: negotiateForm(context, request, resource, verb === 'get' ? 'list' : 'get'), refusal: error }
-  }
-}
-
+/** @throws NotAcceptableError when no verb has the form; BadRequestError */
 function negotiateForm(
   { forms }: ApiContext,
   { exchange }: Request,
   resource: FormedResource,
   verb: 'get' | 'list' | 'watch',
-): Negotiated {
-  return negotiate(exchange.requestHeaders.accept, verb, forms.servable(resource))
-}
-
-function withEncoder<Options extends FormOptions>(
-  { forms }: ApiContext,
-  resource: FormedResource,
-  found: Negotiated | Misfit,
-  options: Options,
-): Understood<Options> {
-  if ('refusal' in found) {
-    const { form, refusal } = found
-    const refuse = (): never => {
-      throw refusal
-    }
-    return { form, options, encoder: refuse }
+): NegotiatedForm {
+  const { accept } = exchange.requestHeaders
+  const servable = forms.servable(resource)
+  try {
+    return { form: negotiate(accept, verb, servable), refusal: null }
+  } catch (error) {
+    if (!(error instanceof NotAcceptableError)) throw error
+    return { form: negotiate(accept, verb === 'get' ? 'list' : 'get', servable), refusal: error }
   }
-  const form = found
-  return { form, options, encoder: () => forms.encoder(resource, form, options) }
 }
 
 /** The name in the path of a list or watch of one object. */

@@ -19,7 +19,7 @@ import type { ApiContext } from './api-context.js'
 import { handleGet } from './get-handler.js'
 import { handleList } from './list-handler.js'
 import { dropBody } from './read-body.js'
-import { type Request, understandGet, understandList, understandWatch } from './request.js'
+import { encoderOf, type Request, understandGet, understandList, understandWatch } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
 import { handlePoll, waitMsOf } from './poll-handler.js'
 import { compressionOf, handleWatch } from './watch-handler.js'
@@ -92,7 +92,7 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   }
   checkWebSocket(options, exchange)
   const understood = understandWatch(context, request, live)
-  const watch = { ...request, live, ...understood, encoder: understood.encoder() }
+  const watch = { ...request, live, ...understood, encoder: encoderOf(context, understood) }
   const waitMs = isWebSocket(exchange) ? null : waitMsOf(exchange.query)
   if (waitMs !== null) {
     // Its history is that of this request alone.
@@ -174,7 +174,7 @@ function answerHead(
   checkWebSocket(options, exchange)
   const cache = resource.kind === 'live' ? resource.cache : null
   const understood = understandWatch(context, request, { served: resource.served, cache })
-  understood.encoder()
+  encoderOf(context, understood)
   if (resource.kind === 'live') {
     exposeStaleness(exchange, resource)
     resource.cache.assertReadable()

@@ -8,7 +8,6 @@
 import type { CursorRequest, CursorStart } from '../../../engine/broadcast/dispatcher.js'
 import type { Cursor } from '../../../engine/broadcast/cursor.js'
 import { type Compression, errorUnit } from '../../../engine/broadcast/wire-format.js'
-import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
 import type { WatchParameters } from '../../../kubernetes/dialect/list-options.js'
 import { listedPrefix } from '../../../engine/model/resource.js'
 import { ZERO_REVISION } from '../../../engine/model/revision.js'
@@ -21,10 +20,8 @@ import {
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import type { ApiContext } from './api-context.js'
 import { readSnapshot } from './read-state.js'
-import type { ReadRequest } from './request.js'
+import type { WatchRequest } from './request.js'
 import { checkObjects } from './unknown-fields.js'
-
-type Watch = Omit<ReadRequest<WatchParameters>, 'encoder'> & { readonly encoder: ObjectEncoder }
 
 const nothing = (): void => {}
 
@@ -52,7 +49,7 @@ class Occupied {
 }
 
 /** @throws StatusError before `transport.open` only. */
-export async function handleWatch(context: ApiContext, request: Watch, transport: WatchTransport): Promise<void> {
+export async function handleWatch(context: ApiContext, request: WatchRequest, transport: WatchTransport): Promise<void> {
   const { live, exchange, caller, options } = request
   live.cache.assertReadable()
   context.memory.admit()
@@ -81,7 +78,7 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
 
 async function warnOfUnknown(
   context: ApiContext,
-  request: Watch,
+  request: WatchRequest,
   { snapshot }: Extract<CursorStart, { kind: 'initial' }>,
 ): Promise<void> {
   const { live, path, options, encoder } = request
@@ -95,14 +92,14 @@ function changedMeanwhile(): StatusError {
 }
 
 /** A separate function, because its closure lives as long as the watch and must not keep the request alive. */
-function keepChecking({ caller, live: { dispatcher } }: Watch, cursor: Cursor, held: Occupied): void {
+function keepChecking({ caller, live: { dispatcher } }: WatchRequest, cursor: Cursor, held: Occupied): void {
   held.checks = caller.keep((error) => dispatcher.fail(cursor, error, 'revoked'))
 }
 
 /** @param start an error is sent in the stream. @returns null if the watch has already ended with an error. */
 function begin(
   context: ApiContext,
-  request: Watch,
+  request: WatchRequest,
   transport: WatchTransport,
   start: CursorStart | StatusError,
   held: Occupied,
@@ -125,7 +122,7 @@ function begin(
  */
 function watchRequest(
   context: ApiContext,
-  { path, live, caller, options, encoder }: Watch,
+  { path, live, caller, options, encoder }: WatchRequest,
   { wire }: OpenStream,
   start: CursorStart,
   held: Occupied,
@@ -146,7 +143,7 @@ function watchRequest(
   }
 }
 
-function fail({ encoder, live }: Watch, { wire, output }: OpenStream, error: StatusError, held: Occupied): null {
+function fail({ encoder, live }: WatchRequest, { wire, output }: OpenStream, error: StatusError, held: Occupied): null {
   const status = error.toStatus()
   const { bytes, checksum } = errorUnit(wire, encoder.status(status), status)
   output.end(bytes, status, checksum)
@@ -155,7 +152,7 @@ function fail({ encoder, live }: Watch, { wire, output }: OpenStream, error: Sta
   return null
 }
 
-async function startOf({ live: { cache }, options, exchange }: Watch): Promise<CursorStart | StatusError> {
+async function startOf({ live: { cache }, options, exchange }: WatchRequest): Promise<CursorStart | StatusError> {
   const { start } = options
   const { signal } = exchange
   try {

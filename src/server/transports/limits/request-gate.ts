@@ -97,6 +97,17 @@ export interface ForwardedCaller {
   readonly address: string
 }
 
+type Asked = AuthenticationRequest & { readonly address: string }
+
+/** A caller that has been authenticated and counted. */
+interface Identified {
+  /** The caller itself, which may act as another user. */
+  readonly user: Authenticated
+  readonly acting: Acting
+  readonly asked: Asked
+  readonly found: Judgement
+}
+
 type Decided = 'allow' | 'forbid' | 'unauthenticated' | 'none'
 
 export class RequestGate {
@@ -110,40 +121,25 @@ export class RequestGate {
 
   /** @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError */
   check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller> {
-    const { guard, spendInitialBytes, audit } = this.#options
-    const address = this.addressOf(exchange)
-    if (guard === null) {
-      if (audit !== null) this.#judgementOf(exchange, attributes, address)
-      refuseImpersonation(exchange.request.rawHeaders)
-      const identity = identityOf(null, address)
-      return {
-        identity,
-        rights: '',
-        isAnybody: () => Promise.resolve(true),
-        confirm: nothing,
-        pace: (bytes) => spendInitialBytes(identity, bytes),
-        authorize: allowed,
-        confirmRights: allowed,
-        keep: () => nothing,
-      }
+    const { guard, spendInitialBytes } = this.#options
+    if (guard !== null) return this.#checkGuarded(guard, exchange, attributes)
+    this.#admitAnybody(exchange, attributes)
+    const identity = identityOf(null, this.addressOf(exchange))
+    return {
+      identity,
+      rights: '',
+      isAnybody: () => Promise.resolve(true),
+      confirm: nothing,
+      pace: (bytes) => spendInitialBytes(identity, bytes),
+      authorize: allowed,
+      confirmRights: allowed,
+      keep: () => nothing,
     }
-    return this.#checkGuarded(guard, exchange, attributes, address)
   }
 
-  async #checkGuarded(
-    guard: AccessGuard,
-    exchange: Exchange,
-    attributes: Attributes,
-    address: string,
-  ): Promise<Caller> {
-    const { request } = exchange
-    const asked = this.#askedOf(exchange, address)
-    const found = this.#judgementOf(exchange, attributes, address)
-    const user = await this.#authenticate(guard, asked, address, request)
-    found.client = { user, impersonator: null }
-    const acting = await this.#actingAs(guard, user, asked, address, found)
-    found.client = acting
-    const identity = identityOf(acting.user, address)
+  async #checkGuarded(guard: AccessGuard, exchange: Exchange, attributes: Attributes): Promise<Caller> {
+    const { acting, asked, found } = await this.#identify(guard, exchange, attributes)
+    const identity = identityOf(acting.user, this.addressOf(exchange))
     const grant = await guard.authorize(acting, attributes)
     found.rule = grant.decision.rule
     const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, attributes, grant)
@@ -162,6 +158,26 @@ export class RequestGate {
     }
   }
 
+  /** Lets a request in where nobody is authenticated. @throws ForbiddenError for one that names somebody else. */
+  #admitAnybody(exchange: Exchange, attributes: Attributes): void {
+    if (this.#options.audit !== null) this.#judgementOf(exchange, attributes)
+    refuseImpersonation(exchange.request.rawHeaders)
+  }
+
+  /**
+   * Finds out who is calling, and as whom, and waits for that user's turn.
+   * @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError
+   */
+  async #identify(guard: AccessGuard, exchange: Exchange, attributes: Attributes): Promise<Identified> {
+    const asked = this.#askedOf(exchange)
+    const found = this.#judgementOf(exchange, attributes)
+    const user = await this.#authenticate(guard, asked, exchange.request)
+    found.client = { user, impersonator: null }
+    const acting = await this.#actingAs(guard, user, asked, found)
+    found.client = acting
+    return { user, acting, asked, found }
+  }
+
   /** Whether anonymous callers may do this. @throws ServiceUnavailableError when that is unknown now. */
   async letsAnybody(attributes: Attributes): Promise<boolean> {
     return (await this.#options.guard?.letsAnybody(attributes)) ?? true
@@ -173,8 +189,7 @@ export class RequestGate {
    */
   async #authenticate(
     guard: AccessGuard,
-    asked: AuthenticationRequest,
-    address: string,
+    asked: Asked,
     request: IncomingMessage,
   ): Promise<Authenticated> {
     try {
@@ -182,7 +197,7 @@ export class RequestGate {
       if (!user.groups.includes(ALL_UNAUTHENTICATED)) noteIdentity(request, user.name)
       return user
     } catch (error) {
-      if (error instanceof UnauthorizedError) await this.#options.countRequest(networkOf(address))
+      if (error instanceof UnauthorizedError) await this.#options.countRequest(networkOf(asked.address))
       throw error
     }
   }
@@ -194,8 +209,7 @@ export class RequestGate {
   async #actingAs(
     guard: AccessGuard,
     caller: User,
-    asked: AuthenticationRequest,
-    address: string,
+    asked: Asked,
     found: Judgement,
   ): Promise<Acting> {
     let user = caller
@@ -204,14 +218,15 @@ export class RequestGate {
       user = acting.user
       return acting
     } finally {
-      await this.#count(found, identityOf(user, address), address)
+      await this.#count(found, user, asked.address)
     }
   }
 
   /** A request that is rerouted passes the gate again, but is counted only once. */
-  async #count(found: Judgement, identity: string, address: string): Promise<void> {
+  async #count(found: Judgement, user: User | null, address: string): Promise<void> {
     if (found.isCounted) return
     found.isCounted = true
+    const identity = identityOf(user, address)
     await this.#options.countRequest(identity)
     if (found.client !== null) await identityTurn(identity, address)
   }
@@ -223,20 +238,12 @@ export class RequestGate {
    * @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError
    */
   async checkReview(exchange: Exchange, attributes: Attributes, isSelf: boolean): Promise<Reviewer> {
-    const { guard, audit } = this.#options
-    const { request } = exchange
-    const address = this.addressOf(exchange)
+    const { guard } = this.#options
     if (guard === null) {
-      if (audit !== null) this.#judgementOf(exchange, attributes, address)
-      refuseImpersonation(request.rawHeaders)
+      this.#admitAnybody(exchange, attributes)
       return { user: ANONYMOUS, judge: EVERYTHING, confirm: nothing }
     }
-    const asked = this.#askedOf(exchange, address)
-    const found = this.#judgementOf(exchange, attributes, address)
-    const user = await this.#authenticate(guard, asked, address, request)
-    found.client = { user, impersonator: null }
-    const acting = await this.#actingAs(guard, user, asked, address, found)
-    found.client = acting
+    const { acting, asked, found } = await this.#identify(guard, exchange, attributes)
     const needsNoRight = isSelf && !acting.user.groups.includes(ALL_UNAUTHENTICATED)
     const needed = needsNoRight ? null : attributes
     found.rule = needed === null ? 'a review of its own rights' : (await guard.authorize(acting, needed)).decision.rule
@@ -249,15 +256,14 @@ export class RequestGate {
    */
   async checkForwarded(exchange: Exchange, attributes: Attributes): Promise<ForwardedCaller> {
     const { guard } = this.#options
-    const { request } = exchange
     const address = this.addressOf(exchange)
-    const asked = this.#askedOf(exchange, address)
-    const found = this.#judgementOf(exchange, attributes, address)
+    const asked = this.#askedOf(exchange)
+    const found = this.#judgementOf(exchange, attributes)
     // It would stand in the log of the other server.
     if (asked.ticket !== undefined) throw new UnauthorizedError('Unauthorized', { cause: 'a ticket is not forwarded' })
-    const user = guard === null ? null : await this.#authenticate(guard, asked, address, request)
+    const user = guard === null ? null : await this.#authenticate(guard, asked, exchange.request)
     if (user !== null) found.client = { user, impersonator: null }
-    await this.#count(found, identityOf(user, address), address)
+    await this.#count(found, user, address)
     found.rule = 'passed on'
     const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
     return { user, isAnonymous, byToken: user?.byToken === true, address }
@@ -273,16 +279,12 @@ export class RequestGate {
     readPath: () => Promise<string>,
   ): Promise<{ readonly ticket: string; readonly path: string; readonly expiresAt: number }> {
     const { guard } = this.#options
-    const { request } = exchange
-    const address = this.addressOf(exchange)
-    const found = this.#judgementOf(exchange, attributes, address)
+    // The access log has a line for every request, also for those that end here.
+    this.#judgementOf(exchange, attributes)
     if (guard?.tickets === null || guard === null) throw unknownResource()
     // It would outlive the right to act as somebody else.
-    refuseImpersonation(request.rawHeaders)
-    const asked = this.#askedOf(exchange, address)
-    const user = await this.#authenticate(guard, asked, address, request)
-    found.client = { user, impersonator: null }
-    const acting = await this.#actingAs(guard, user, asked, address, found)
+    refuseImpersonation(exchange.request.rawHeaders)
+    const { user, acting, asked, found } = await this.#identify(guard, exchange, attributes)
     if (user.groups.includes(ALL_UNAUTHENTICATED)) {
       throw new UnauthorizedError('Unauthorized', { cause: 'an anonymous caller cannot get a ticket' })
     }
@@ -294,8 +296,9 @@ export class RequestGate {
   }
 
   /** Collects the caller's credentials. No cache may keep an answer to a ticket. */
-  #askedOf(exchange: Exchange, address: string): AuthenticationRequest {
+  #askedOf(exchange: Exchange): Asked {
     const { request, path, query } = exchange
+    const address = this.addressOf(exchange)
     const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request), address }
     const shown = (this.#options.guard?.tickets ?? null) === null ? [] : query.getAll('ticket')
     if (shown.length === 0) return asked
@@ -307,19 +310,20 @@ export class RequestGate {
   }
 
   /** Returns the judgement of the request, which goes to the access log. */
-  #judgementOf(exchange: Exchange, attributes: Attributes, address: string): Judgement {
+  #judgementOf(exchange: Exchange, attributes: Attributes): Judgement {
     if (exchange.judgement === null) {
       exchange.judgement = { client: null, rule: null, isCounted: false }
-      this.#audit(exchange, attributes, address, exchange.judgement)
+      this.#audit(exchange, attributes, exchange.judgement)
     }
     return exchange.judgement
   }
 
   /** Writes the access log's line when the answer is complete, since its code and latency are known only then. */
-  #audit(exchange: Exchange, attributes: Attributes, address: string, found: Judgement): void {
+  #audit(exchange: Exchange, attributes: Attributes, found: Judgement): void {
     const { audit, guard } = this.#options
     if (audit === null) return
     const { startedMs, request } = exchange
+    const address = this.addressOf(exchange)
     const transport = transportOf(request)
     const userAgent = request.headers['user-agent'] ?? ''
     exchange.response.once('close', () => {
