@@ -65,7 +65,7 @@ function isSame(header: readonly string[], other: readonly string[] | null): boo
 }
 
 /** Returns the text on one line, without characters that would move the cursor. */
-export function cellText(value: unknown): string {
+function cellText(value: unknown): string {
   if (value === null || value === undefined) return '<none>'
   const text = typeof value === 'string' ? value : value instanceof JsonNumber ? value.text : JSON.stringify(value)
   // oxlint-disable-next-line no-control-regex -- that is what it is for

@@ -26,7 +26,7 @@ export const HEALTHY_MS = 10_000
  * After this many watches in a row that were silent throughout, on a server that does send bookmarks, the resource is
  * listed again.
  */
-export const SILENT_WATCHES = 2
+const SILENT_WATCHES = 2
 
 /** Known in every state, and carried along through all of them. */
 export interface Known {

@@ -7,13 +7,13 @@
  */
 
 /** The API server sends the last bookmark this long before it ends a watch. */
-export const FINAL_BOOKMARK_MS = 2_000
+const FINAL_BOOKMARK_MS = 2_000
 
 /**
  * The source is asked for its progress this long before a bookmark, enough for an answer over several hops. A quiet
  * resource moves on without events, and a bookmark that never advances is compacted sooner or later.
  */
-export const PROGRESS_LEAD_MS = 1_000
+const PROGRESS_LEAD_MS = 1_000
 
 export type Due = 'end' | 'bookmark' | 'progress' | 'mark' | 'nothing'
 

@@ -63,14 +63,12 @@ export interface WatchCacheOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics: WatchCacheMetrics
-  /** How long a read waits for a revision, milliseconds. The API server waits 3 s. */
-  readonly waitLimitMs?: number
 }
 
 /** Minimum time between two log lines about a resource whose history is too short for its write rate. */
 const CUT_LOG_GAP_MS = 3_600_000
 
-/** The API server lets a read wait equally long. */
+/** How long a read waits for a revision; the API server waits equally long. */
 const WAIT_LIMIT_MS = 3_000
 
 export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
@@ -96,13 +94,13 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   constructor(options: WatchCacheOptions) {
     super()
-    const { name, clock, logger, metrics, freshness, waitLimitMs: limitMs = WAIT_LIMIT_MS } = options
+    const { name, clock, logger, metrics, freshness } = options
     this.#options = options
     this.name = name
     this.prefix = options.prefix
     this.ingester = new Ingester(options.ingest, name, logger)
     this.held = new HeldObjects(this.ingester)
-    this.waiters = new Waiters({ position: () => this.#revision, freshness, clock, metrics, limitMs })
+    this.waiters = new Waiters({ position: () => this.#revision, freshness, clock, metrics, limitMs: WAIT_LIMIT_MS })
     this.#age = new SourceAge(clock)
     this.#ring = new RingBuffer(options.ring, ZERO_REVISION)
     this.#pendingSinceMs = clock.monotonic()

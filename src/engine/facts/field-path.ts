@@ -6,7 +6,7 @@
  */
 
 /** Nobody writes a longer path by hand. Matching costs one comparison per segment and object. */
-export const MAX_PATH_SEGMENTS = 32
+const MAX_PATH_SEGMENTS = 32
 
 /**
  * @returns the keys from the top, none empty; null if malformed (empty key, unescaped bracket, unknown escape, white

@@ -93,7 +93,7 @@ export function isEncrypted(value: Buffer): boolean {
 const MAX_KEY_NAME = 64
 
 /** `k8s:enc:PROVIDER:VERSION:KEY:` is how every encrypted value begins; a plugin's name takes the place of the key's. */
-export function encryptionKeyOf(value: Buffer): string {
+function encryptionKeyOf(value: Buffer): string {
   if (!isEncrypted(value)) return 'identity'
   const [provider = '', version = '', name = ''] = value.toString('latin1', ENCRYPTED_MAGIC.length, 256).split(':', 3)
   return [provider, version, name.replace(/[^\x20-\x7e]/g, '?')].map((part) => part.slice(0, MAX_KEY_NAME)).join(':')

@@ -18,8 +18,8 @@ export type Stream = 'none' | 'json-lines' | 'protobuf-frames' | 'sse'
 export const JSON_MEDIA_TYPE = 'application/json'
 export const YAML_MEDIA_TYPE = 'application/yaml'
 export const PROTOBUF_MEDIA_TYPE = 'application/vnd.kubernetes.protobuf'
-export const SSE_MEDIA_TYPE = 'text/event-stream'
-export const DISCOVERY_V2_MEDIA_TYPE = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
+const SSE_MEDIA_TYPE = 'text/event-stream'
+const DISCOVERY_V2_MEDIA_TYPE = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 
 /** The versions of Table and PartialObjectMetadata, which differ only in name. */
 export type MetaVersion = 'meta.k8s.io/v1' | 'meta.k8s.io/v1beta1'

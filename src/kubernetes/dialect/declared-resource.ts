@@ -49,7 +49,7 @@ export interface ResolvedResources {
   readonly problems: readonly string[]
 }
 
-export const DEFAULT_GROUP = 'distributary.io'
+const DEFAULT_GROUP = 'distributary.io'
 
 const LABEL = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/

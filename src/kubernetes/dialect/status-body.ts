@@ -44,7 +44,7 @@ export function statusResponse(
 const NEWLINE = Buffer.from('\n')
 
 /** Adds `retry-after` whenever the details contain a delay. */
-export function statusHeaders(error: StatusError, contentType: string): Record<string, string> {
+function statusHeaders(error: StatusError, contentType: string): Record<string, string> {
   // The message repeats the client's text, so nosniff keeps browsers from reading it as HTML.
   const headers: Record<string, string> = {
     'content-type': contentType,

@@ -6,7 +6,7 @@
 import { type JsonRecord, textMember } from '../codec/json-tree.js'
 import { type FieldProblem, invalid } from './field-errors.js'
 
-export const TTL_ANNOTATION = 'distributary.io/ttl'
+const TTL_ANNOTATION = 'distributary.io/ttl'
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3_600, d: 86_400 }
 /** A year. etcd would accept about 285, but a lease that nobody ends within a year is most likely a mistake. */

@@ -4,7 +4,7 @@ import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
 import { HotCounter, HotHistogram } from './hot-metrics.js'
 
 /** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
-export const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 /** The labels of all per-resource metrics. */
 export const RESOURCE = ['group', 'resource'] as const

@@ -43,7 +43,7 @@ export interface RemoteDiscoveryOptions {
 const INTERVAL_MS = 30_000
 const TIMEOUT_MS = 20_000
 const BACKOFF = { firstMs: 200, capMs: 5_000 }
-export const DISCOVERY_OWNER = 'upstream'
+const DISCOVERY_OWNER = 'upstream'
 
 export class RemoteDiscovery {
   readonly #options: RemoteDiscoveryOptions

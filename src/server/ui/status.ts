@@ -156,7 +156,7 @@ export async function statusFor(status: ServerStatus, reader: Reader): Promise<S
 }
 
 /** Nothing is served at this path: rules name it to allow seeing the clients. */
-export const CLIENTS_PATH = '/ui/clients'
+const CLIENTS_PATH = '/ui/clients'
 
 export interface Reader {
   readonly mayList: (resource: Pick<Resource, 'group' | 'version' | 'plural'>) => Promise<boolean>

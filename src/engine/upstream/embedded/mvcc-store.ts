@@ -228,7 +228,7 @@ export class MvccStore {
   }
 }
 
-export function compactedError(revision: Revision, compactRevision: Revision): UpstreamError {
+function compactedError(revision: Revision, compactRevision: Revision): UpstreamError {
   return new UpstreamError('compacted', `revision ${revision} has been compacted, the oldest is ${compactRevision}`, {
     compactRevision,
   })

@@ -79,11 +79,6 @@ export interface EtcdUpstreamOptions extends EtcdCredentials {
   readonly keepAliveTimeoutMs?: number
   /** The largest accepted message; a larger one is `too-large` and is never read into memory. Default 160 MiB. */
   readonly maxReceivedBytes?: number
-  /**
-   * A key that the user may read, used to read etcd's revision. Default: the last prefix read, so that a user with
-   * rights on one prefix needs no setting.
-   */
-  readonly probeKey?: Key
   readonly metrics?: EtcdRequestMetrics
   readonly clock?: Clock
   readonly logger?: Logger
@@ -137,14 +132,14 @@ class EtcdUpstream implements Upstream {
   readonly #silent: SilentMembers<GrpcEndpoint>
   readonly #pulse: MemberPulse<GrpcEndpoint>
   readonly #stopFollowing: () => void
-  #probeKey: Key | null
+  /** A key that the user may read, used to read etcd's revision: the first prefix read. null before. */
+  #probeKey: Key | null = null
   #trustsProgress = false
 
   constructor(options: EtcdUpstreamOptions) {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
-    this.#probeKey = options.probeKey ?? null
     const endpoints = options.endpoints.map(
       (url) =>
         new GrpcEndpoint({

@@ -12,7 +12,7 @@ import { CodecError } from './codec-error.js'
  * Empty messages take two bytes each on the wire and many in JSON. An object of 1.5 MiB (etcd's limit for a request)
  * that grows past this size is not a real one.
  */
-export const MAX_JSON_BYTES = 64 * 1024 * 1024
+const MAX_JSON_BYTES = 64 * 1024 * 1024
 const FIRST_SIZE = 64 * 1024
 /** A larger buffer is released after use: one huge object should not stay in memory. */
 const KEPT_SIZE = 2 * 1024 * 1024

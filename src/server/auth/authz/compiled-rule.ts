@@ -47,7 +47,7 @@ export function hasOrAll(allowed: ReadonlySet<string>, wanted: string): boolean 
 }
 
 /** Paths in which a trailing star matches any continuation; other stars have no special meaning. */
-export class PathPatterns {
+class PathPatterns {
   readonly #exact: ReadonlySet<string>
   /** Sorted, and none is a prefix of another: so only the last one that sorts before a path can be its prefix. */
   readonly #prefixes: readonly string[]

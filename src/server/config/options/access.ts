@@ -3,10 +3,10 @@ import { boolean, duration, file, list, pick, string } from '../option.js'
 import { headerName } from './values.js'
 import { SECOND, MINUTE } from './units.js'
 
-export const AUTHORIZATION_MODES = ['AlwaysAllow', 'Node', 'Policy', 'RBAC', 'Webhook'] as const
+const AUTHORIZATION_MODES = ['AlwaysAllow', 'Node', 'Policy', 'RBAC', 'Webhook'] as const
 
 /** Only asymmetric algorithms: with a symmetric one, anyone who can verify a token can create one. */
-export const SIGNING_ALGORITHMS = [
+const SIGNING_ALGORITHMS = [
   'RS256',
   'RS384',
   'RS512',
