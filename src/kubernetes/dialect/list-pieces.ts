@@ -35,21 +35,8 @@ export function* listPieces(page: ListPage): Generator<Buffer | null, void, void
     return yield* gatheredPieces(page, page.limit ?? Number.POSITIVE_INFINITY)
   }
   const { snapshot, prefix, startKey, matches, shard, encoder } = page
-  const pieces = new PieceWriter()
-  pieces.add(encoder.listHead({ resourceVersion: formatResourceVersion(snapshot.revision), ...shardInfo(shard) }))
-  let isFirst = true
-  for (const object of snapshot.objects(prefix, startKey)) {
-    if (turns.isOver) yield null
-    if (matches !== null && !matches(object)) continue
-    const item = encoder.listItem(object, pieces.scratch)
-    if (item === null) continue
-    if (!isFirst) pieces.add(encoder.separator)
-    isFirst = false
-    pieces.add(item)
-    if (pieces.isFull) yield pieces.take()
-  }
-  pieces.add(encoder.listTail)
-  yield pieces.take()
+  const metadata = { resourceVersion: formatResourceVersion(snapshot.revision), ...shardInfo(shard) }
+  yield* itemPieces(encoder, metadata, snapshot.objects(prefix, startKey), matches)
 }
 
 /** The head states whether more follows, or how long the list is, so references to the objects are collected first. */
@@ -91,11 +78,21 @@ export function* piecesOf(
   objects: readonly StoredObject[],
 ): Generator<Buffer | null, void, void> {
   if (encoder.list !== undefined) return yield* encoder.list(metadata, objects)
+  yield* itemPieces(encoder, metadata, objects, null)
+}
+
+function* itemPieces(
+  encoder: ObjectEncoder,
+  metadata: ListMetadata,
+  objects: Iterable<StoredObject>,
+  matches: ListPage['matches'],
+): Generator<Buffer | null, void, void> {
   const pieces = new PieceWriter()
   pieces.add(encoder.listHead(metadata))
   let isFirst = true
   for (const object of objects) {
     if (turns.isOver) yield null
+    if (matches !== null && !matches(object)) continue
     const item = encoder.listItem(object, pieces.scratch)
     if (item === null) continue
     if (!isFirst) pieces.add(encoder.separator)
