@@ -109,12 +109,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)
 }
 
-function contentsOf(
-  context: ApiContext,
-  request: ListRequest,
-  snapshot: Snapshot,
-  byUserAgent: boolean,
-): ListContents {
+function contentsOf(context: ApiContext, request: ListRequest, snapshot: Snapshot, byUserAgent: boolean): ListContents {
   const { live, path, options, exchange, form } = request
   const { cache, served } = live
   const prefix = listedPrefix(served.resource, path.namespace, options.keyPrefix)

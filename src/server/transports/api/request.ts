@@ -111,7 +111,10 @@ export function understandWatch(
 }
 
 /** Chooses how objects are encoded. @throws NotAcceptableError when that form is unavailable; BadRequestError */
-export function encoderOf({ forms }: ApiContext, { refusal, shown, form, options }: Understood<FormOptions>): ObjectEncoder {
+export function encoderOf(
+  { forms }: ApiContext,
+  { refusal, shown, form, options }: Understood<FormOptions>,
+): ObjectEncoder {
   if (refusal !== null) throw refusal
   return forms.encoder(shown, form, options)
 }

@@ -49,7 +49,11 @@ class Occupied {
 }
 
 /** @throws StatusError before `transport.open` only. */
-export async function handleWatch(context: ApiContext, request: WatchRequest, transport: WatchTransport): Promise<void> {
+export async function handleWatch(
+  context: ApiContext,
+  request: WatchRequest,
+  transport: WatchTransport,
+): Promise<void> {
   const { live, exchange, caller, options } = request
   live.cache.assertReadable()
   context.memory.admit()

@@ -187,11 +187,7 @@ export class RequestGate {
    * A rejected credential counts as a request of its address, since there is no other name: 401s are rate-limited.
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
-  async #authenticate(
-    guard: AccessGuard,
-    asked: Asked,
-    request: IncomingMessage,
-  ): Promise<Authenticated> {
+  async #authenticate(guard: AccessGuard, asked: Asked, request: IncomingMessage): Promise<Authenticated> {
     try {
       const user = await guard.authenticate(asked)
       if (!user.groups.includes(ALL_UNAUTHENTICATED)) noteIdentity(request, user.name)
@@ -206,12 +202,7 @@ export class RequestGate {
    * Counts the request for the user whose rights it uses, so that users behind a gateway do not share one limit, and
    * waits for that user's turn.
    */
-  async #actingAs(
-    guard: AccessGuard,
-    caller: User,
-    asked: Asked,
-    found: Judgement,
-  ): Promise<Acting> {
+  async #actingAs(guard: AccessGuard, caller: User, asked: Asked, found: Judgement): Promise<Acting> {
     let user = caller
     try {
       const acting = await guard.actingAs(caller, asked)
