@@ -4,10 +4,11 @@
  * same defaults. The rows of a message are applied in order, and the rows of an object before those of the objects in
  * it.
  *
- * Three defaults are omitted, because they need arithmetic or a clock and no client depends on them: quantities are not
- * rounded, the requests of a whole pod are not summed over its containers, and a device taint gets no time.
+ * Some defaults are omitted, because they need arithmetic or a clock and no client depends on them: quantities are not
+ * rounded, the requests of a whole pod are not summed over its containers, a negative grace period does not become 1,
+ * `podIP` and `podIPs` are not derived from each other, and a device taint gets no time.
  *
- * Source: the API reference of Kubernetes 1.34, and its `pkg/apis/<group>/<version>/defaults.go`. The tests compare
+ * Source: the API reference of Kubernetes 1.37, and its `pkg/apis/<group>/<version>/defaults.go`. The tests compare
  * every row with the answers of these functions (`test/data/kubernetes-defaults`).
  */
 
@@ -99,6 +100,10 @@ export const DEFAULT_FACTS: Readonly<Record<string, readonly DefaultRow[]>> = {
     ['securityContext', empty()],
     ['terminationGracePeriodSeconds', 30],
     ['schedulerName', 'default-scheduler'],
+    // The old name of the account is kept in step with the new one, which wins.
+    ['serviceAccountName', copyOf('serviceAccount')],
+    ['serviceAccount', { isRemoved: true }, has('serviceAccountName')],
+    ['serviceAccount', copyOf('serviceAccountName')],
   ],
   'core.v1.Container': CONTAINER,
   'core.v1.EphemeralContainerCommon': CONTAINER,
@@ -200,6 +205,12 @@ export const DEFAULT_FACTS: Readonly<Record<string, readonly DefaultRow[]>> = {
       is('updateStrategy.type', 'RollingUpdate'),
       has('updateStrategy.rollingUpdate'),
     ],
+    [
+      'updateStrategy.rollingUpdate.maxUnavailable',
+      1,
+      is('updateStrategy.type', 'RollingUpdate'),
+      has('updateStrategy.rollingUpdate'),
+    ],
     ['persistentVolumeClaimRetentionPolicy.whenDeleted', 'Retain'],
     ['persistentVolumeClaimRetentionPolicy.whenScaled', 'Retain'],
     ['replicas', 1],
@@ -273,6 +284,7 @@ export const DEFAULT_FACTS: Readonly<Record<string, readonly DefaultRow[]>> = {
     ['volumeLifecycleModes', literal(['Persistent'])],
     ['requiresRepublish', false],
     ['seLinuxMount', false],
+    ['preventPodSchedulingIfMissing', false],
   ],
   'scheduling.v1.PriorityClass': [['preemptionPolicy', 'PreemptLowerPriority']],
   'rbac.v1.ClusterRoleBinding': [['roleRef.apiGroup', RBAC]],
@@ -285,11 +297,13 @@ export const DEFAULT_FACTS: Readonly<Record<string, readonly DefaultRow[]>> = {
   'admissionregistration.v1.Rule': [['scope', '*']],
   'admissionregistration.v1.ServiceReference': [['port', 443]],
   'admissionregistration.v1.ValidatingAdmissionPolicySpec': [['failurePolicy', 'Fail']],
+  'admissionregistration.v1.MutatingAdmissionPolicySpec': [['failurePolicy', 'Fail']],
   'admissionregistration.v1.MatchResources': [
     ['matchPolicy', 'Equivalent'],
     ['namespaceSelector', empty()],
     ['objectSelector', empty()],
   ],
+  'certificates.v1.PodCertificateRequestSpec': [['maxExpirationSeconds', 86_400]],
   'flowcontrol.v1.FlowSchemaSpec': [['matchingPrecedence', 1000]],
   'flowcontrol.v1.ExemptPriorityLevelConfiguration': [
     ['nominalConcurrencyShares', 0],
