@@ -6,9 +6,11 @@
  * `settle` ends all faults and waits until every running watch has received the last write; `judge` checks what was
  * recorded against every guarantee. Waits are for conditions, never for a time.
  */
+import { Readable } from 'node:stream'
 import type { Test } from 'tap'
 import { type Config, load } from '../../src/server/config/load.js'
 import { nodeTransport } from '../../src/client/node/node-transport.js'
+import type { Transport } from '../../src/client/reflector/transport.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import type { Revision } from '../../src/engine/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
@@ -21,7 +23,7 @@ import { assertGuarantees, validate } from '../guarantees/validate.js'
 import type { Violation } from '../guarantees/violation.js'
 import { ControlBesideUs } from './control-beside-us.js'
 import { type AppHarness, startApp } from '../support/app.js'
-import { pod } from '../support/pod.js'
+import { type PodFields, pod } from '../support/pod.js'
 import { pause, until } from '../support/until.js'
 import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
 import type { RecordedHistory, ReferenceHistory, WatchRecord } from '../support/history.js'
@@ -37,6 +39,7 @@ import {
   type RecordedWatch,
   WatchRecorder,
 } from '../support/watch-recorder.js'
+import { wholeObject } from '../support/whole-object.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 /** One namespace is a prefix of another, whose events its watchers must not get. */
@@ -66,6 +69,8 @@ export const scopes: readonly RequestScope[] = [
   { target: pods, namespace: 'b', labelSelector: '!app', selects: (object) => appOf(object) === '' },
 ]
 
+export type Chain = 'sse' | 'protobuf' | 'json'
+
 export interface ScenarioOptions {
   readonly members?: 1 | 3
   /** Whether a plain watch of etcd goes through the same proxy. */
@@ -81,9 +86,10 @@ export interface ScenarioOptions {
   readonly times?: Partial<typeof KEEP_ALIVE>
   /**
    * Adds a server in between: it reads etcd, and feeds the watched server (`--upstream`) through one more proxy, over
-   * SSE, or in JSON lines as if it were a kube-apiserver, which writes one object per revision.
+   * SSE, or as if it were a kube-apiserver, which writes one object per revision: in protobuf, or in JSON lines as custom
+   * resources.
    */
-  readonly chain?: 'sse' | 'json'
+  readonly chain?: Chain
   /** The clock of the server and its connection to etcd. Default: real time. */
   readonly clock?: Clock
   /** Default: no log. */
@@ -205,6 +211,11 @@ export class Scenario {
     this.#record()
   }
 
+  /** Which writes one object per revision. */
+  get #isBehindApiServer(): boolean {
+    return this.#options.chain === 'protobuf' || this.#options.chain === 'json'
+  }
+
   #record(): void {
     this.recorder = new WatchRecorder({ url: this.h.url })
     const { recorder } = this
@@ -212,7 +223,7 @@ export class Scenario {
   }
 
   /** The watched server starts first and waits for the other. */
-  async #startChain(chain: 'sse' | 'json'): Promise<void> {
+  async #startChain(chain: Chain): Promise<void> {
     const port = await freePort()
     this.hop = await startFaultProxy({ targetPort: port })
     const { hop } = this
@@ -222,12 +233,12 @@ export class Scenario {
       flags: ['--upstream', url],
       config: { bookmarkInterval: 200, ...this.#options.config },
       server: new RemoteApiServer({
-        transport: nodeTransport({ server: url }),
+        transport: chain === 'json' ? withoutProtobuf(nodeTransport({ server: url })) : nodeTransport({ server: url }),
         url,
         clock: systemClock,
         heartbeatMs: 300,
         heartbeatTimeoutMs: 700,
-        ...(chain === 'json' ? { speaksSse: false } : {}),
+        ...(chain === 'sse' ? {} : { speaksSse: false }),
       }),
       ready: false,
     })
@@ -278,7 +289,7 @@ export class Scenario {
 
   randomChange(): Record<string, Written> {
     const { random } = this
-    const count = random.next() < 0.1 && this.#options.chain !== 'json' ? randomInteger(random, 2, 30) : 1
+    const count = random.next() < 0.1 && !this.#isBehindApiServer ? randomInteger(random, 2, 30) : 1
     const change: Record<string, Written> = {}
     for (let i = 0; i < count; i++) {
       const namespace = this.pick(namespaces)
@@ -287,10 +298,15 @@ export class Scenario {
         ...(random.next() < 0.8 ? { app: this.pick(apps) } : {}),
         note: String(randomInteger(random, 0, 1e9)),
       }
-      const object = pod(name, { namespace, labels, spec: { nodeName: this.pick(nodes) } })
+      const object = this.#pod(name, { namespace, labels, spec: { nodeName: this.pick(nodes) } })
       change[`/registry/pods/${namespace}/${name}`] = random.next() < 0.25 ? null : object
     }
     return change
+  }
+
+  #pod(name: string, fields: PodFields): object {
+    const object = pod(name, fields)
+    return this.#options.chain === 'protobuf' ? wholeObject(object) : object
   }
 
   pick<T>(from: readonly T[]): T {
@@ -415,11 +431,15 @@ export class Scenario {
         for (const app of [...apps, null]) {
           const name = `mark-${node}-${app}`
           const labels = { ...(app === null ? {} : { app }), note: String(randomInteger(this.random, 0, 1e9)) }
-          change[`/registry/pods/${namespace}/${name}`] = pod(name, { namespace, labels, spec: { nodeName: node } })
+          change[`/registry/pods/${namespace}/${name}`] = this.#pod(name, {
+            namespace,
+            labels,
+            spec: { nodeName: node },
+          })
         }
       }
     }
-    if (this.#options.chain !== 'json') return await this.#commit(change)
+    if (!this.#isBehindApiServer) return await this.#commit(change)
     let last: Revision | null = null
     for (const [key, object] of Object.entries(change)) last = await this.#commit({ [key]: object })
     // A watch without a last event learns of the last revision by a bookmark.
@@ -486,4 +506,14 @@ export async function whileCutOff(s: Scenario, meanwhile: () => Promise<void>): 
   await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed is away')
   await meanwhile()
   await s.proxy.accept()
+}
+
+/** As an API server answers for custom resources. */
+function withoutProtobuf(transport: Transport): Transport {
+  return {
+    send: (request) =>
+      request.accept.includes('protobuf')
+        ? Promise.resolve({ status: 406, header: () => null, body: Readable.from([]) })
+        : transport.send(request),
+  }
 }

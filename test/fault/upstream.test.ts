@@ -1,6 +1,6 @@
 /**
  * Tests a server that is fed by another (`--upstream`), with faults of the link between them and of the server in
- * front: over SSE, as from another distributary, and in JSON lines, as from a kube-apiserver.
+ * front: over SSE, as from another distributary, and in protobuf and JSON lines, as from a kube-apiserver.
  */
 import t from 'tap'
 import { pause, until } from '../support/until.js'
@@ -36,12 +36,10 @@ const harmless = {
 }
 
 /** The formats differ in where a stream may be resumed. */
-const faults = {
-  sse: Object.entries(harmless),
-  json: Object.entries(harmless).filter(([name]) => name !== 'one that stalls, and nothing closes'),
-} as const
+const ofApiServers = Object.entries(harmless).filter(([name]) => name !== 'one that stalls, and nothing closes')
+const faults = { sse: Object.entries(harmless), protobuf: ofApiServers, json: ofApiServers } as const
 
-for (const chain of ['sse', 'json'] as const) {
+for (const chain of ['sse', 'protobuf', 'json'] as const) {
   void t.test(`a server fed by another over ${chain} misses nothing, whatever happens between them`, async (t) => {
     const s = await startScenario(t, { chain })
     const watches = await s.watchAll()

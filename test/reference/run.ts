@@ -1,8 +1,8 @@
 /**
  * `npm run test:reference -- [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: compares
- * distributary with Kubernetes' own API server over one etcd. `--resource` limits the questions to some resources;
- * `--callers` asks only who callers are and what they may do, in a minute; `--controllers` runs the controllers
- * meanwhile; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the time
+ * distributary with Kubernetes' own API server over one etcd. With `--upstream`, distributary reads that API server instead
+ * of etcd. `--resource` limits the questions to some resources; `--callers` asks only who callers are and what they may
+ * do, in a minute; `--controllers` runs the controllers meanwhile; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the time
  * for the seed's questions, `--build-seconds` the time to build. `--build` only builds; `--grow` only grows the objects
  * of every kind, which takes minutes, and stores them as data.
  *
@@ -44,6 +44,7 @@ async function main(): Promise<number> {
       grow: { type: 'boolean', default: false },
       build: { type: 'boolean', default: false },
       callers: { type: 'boolean', default: false },
+      upstream: { type: 'boolean', default: false },
     },
   })
   const only = values.resource?.split(',') ?? []
@@ -63,11 +64,12 @@ async function main(): Promise<number> {
   }
   if (values.build) return 0
   if (values.grow) {
-    await withWorld(programs, async (world) => await growAgain(world, only))
+    await withWorld(programs, 'etcd', async (world) => await growAgain(world, only))
     return 0
   }
   const report = new Report()
-  await withWorld(programs, async (world) => await compare(world, report, settings))
+  const behind = values.upstream ? 'api-server' : 'etcd'
+  await withWorld(programs, behind, async (world) => await compare(world, report, settings))
   if (values.list !== undefined) report.writeList(values.list)
   report.print((line) => process.stdout.write(`${line}\n`))
   return report.failed === 0 ? 0 : 1
@@ -94,13 +96,17 @@ function buildAll(seconds: number): Programs | null {
 }
 
 /** Runs `use` with both servers over a fresh etcd, and stops them afterwards. */
-async function withWorld(programs: Programs, use: (world: World) => Promise<void>): Promise<void> {
+async function withWorld(
+  programs: Programs,
+  behind: 'etcd' | 'api-server',
+  use: (world: World) => Promise<void>,
+): Promise<void> {
   const teardowns: (() => unknown)[] = []
   // The processes use only `teardown` of a test.
   const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
   try {
     const { startEtcd } = await import('../support/etcd-process.js')
-    await use(await startWorld(t, await startEtcd(t), programs))
+    await use(await startWorld(t, await startEtcd(t), programs, behind))
   } finally {
     for (const done of teardowns.reverse()) await done()
   }

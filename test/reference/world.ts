@@ -27,18 +27,26 @@ export interface World {
   restartOurs(): Promise<void>
 }
 
-/** @param t used only for teardown. */
-export async function startWorld(t: Test, etcd: EtcdProcess, programs: Programs): Promise<World> {
+/** @param t used only for teardown. @param behind where distributary reads. */
+export async function startWorld(
+  t: Test,
+  etcd: EtcdProcess,
+  programs: Programs,
+  behind: 'etcd' | 'api-server' = 'etcd',
+): Promise<World> {
   const apiServer = await startApiServer(t, etcd.url, programs['kube-apiserver'])
   const port = await freePort()
+  const kubeconfig = writeKubeconfig(apiServer)
+  const source =
+    behind === 'etcd'
+      ? [`--etcd-servers=${etcd.url}`, '--backfill-revisions=100000', '--resource=secrets,api/all']
+      : [`--upstream=https://127.0.0.1:${apiServer.server.port}`, `--kubeconfig=${kubeconfig}`, '--resource=secrets']
   const flags = [
     `--port=${port}`,
-    `--etcd-servers=${etcd.url}`,
-    '--backfill-revisions=100000',
-    '--resource=secrets,api/all',
+    ...source,
     `--token-auth-file=${apiServer.tokenFile}`,
     `--service-account-issuer=${ISSUER}`,
-    `--authentication-kubeconfig=${writeKubeconfig(apiServer)}`,
+    `--authentication-kubeconfig=${kubeconfig}`,
     '--authorization-mode=Node,RBAC',
   ]
   let server = await startServer(t, { flags })

@@ -8,6 +8,9 @@
  *
  * When etcd has compacted the cache's revision, which a quiet resource rarely advances, the present is compared
  * instead. Keys written since then are ignored, and a missing key proves nothing, since it may have been deleted since.
+ *
+ * A source for which even a list of keys is expensive is asked for their number and a few values. Only if the number
+ * differs, or on request, are the keys listed there.
  */
 import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
 import type { Key, KeyValue } from '../model/event.js'
@@ -16,6 +19,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { type Random, randomInteger } from '../../support/random.js'
 import { SingleFlight } from '../../support/single-flight.js'
+import { turns } from '../../support/turns.js'
 import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
 import { readPages } from './read-pages.js'
 
@@ -52,12 +56,17 @@ export interface ConsistencyCheckOptions {
   readonly intervalMs: number
   /** How many values are compared as well. */
   readonly sampleValues: number
+  /** Whether a check from time to time only counts the keys, and comes less often. Default: false. */
+  readonly countsOnly?: () => boolean
   /** Called with every outcome, including those of checks on request. */
   readonly onOutcome: (outcome: CheckOutcome) => void
 }
 
 /** At most this many differences are named. */
 const EXAMPLES = 10
+/** How much less often keys are counted than they would be listed, and how many values are compared then. */
+const COUNT_INTERVALS = 4
+const COUNT_VALUES = 2
 
 export class ConsistencyCheck {
   readonly #options: ConsistencyCheckOptions
@@ -67,7 +76,7 @@ export class ConsistencyCheck {
 
   constructor(options: ConsistencyCheckOptions) {
     this.#options = options
-    this.#flight = new SingleFlight(() => this.#check())
+    this.#flight = new SingleFlight(() => this.#report(this.#compare(this.#stopping.signal)))
   }
 
   /** Checks every `intervalMs` or so from now on. */
@@ -89,26 +98,47 @@ export class ConsistencyCheck {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { clock, random, intervalMs } = this.#options
+    const { clock, random, intervalMs, countsOnly } = this.#options
     for (;;) {
-      await sleep(clock, intervalMs * (0.5 + random.next()), signal)
+      const meanMs = countsOnly?.() === true ? intervalMs * COUNT_INTERVALS : intervalMs
+      await sleep(clock, meanMs * (0.5 + random.next()), signal)
       if (signal.aborted) return
-      await this.run(signal).catch((error: unknown) => {
+      const check = countsOnly?.() === true ? this.#report(this.#count(signal)) : this.run(signal)
+      await check.catch((error: unknown) => {
         if (!signal.aborted) throw error
       })
     }
   }
 
-  async #check(): Promise<CheckOutcome> {
+  async #report(check: Promise<CheckOutcome>): Promise<CheckOutcome> {
     let outcome: CheckOutcome
     try {
-      outcome = await this.#compare(this.#stopping.signal)
+      outcome = await check
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error
       outcome = { kind: 'skipped', reason: `${error.code}: ${error.message}` }
     }
     if (!this.#stopping.signal.aborted) this.#options.onOutcome(outcome)
     return outcome
+  }
+
+  /** Compares the number of keys and a few values, at a revision that the cache has reached. */
+  async #count(signal: AbortSignal): Promise<CheckOutcome> {
+    const { cache, upstream, prefix } = this.#options
+    const { revision } = cache
+    const state = revision === null ? null : cache.stateAt(revision)
+    if (revision === null || state === null) return NO_STATE
+    const comparison = new Comparison(state, { ...this.#options, sampleValues: COUNT_VALUES, judgedUpTo: null })
+    await comparison.assumeEqual()
+    const { keys, sample } = comparison
+    const { count } = await this.#ask(signal, (inner) =>
+      upstream.read({ prefix, revision, limit: 1, keysOnly: true, signal: inner }),
+    )
+    if (count !== keys) return await this.#compare(signal)
+    await this.#compareValues(comparison, revision, signal)
+    const { differences, examples } = comparison
+    const compared = { revision, keys, values: sample.length }
+    return differences > 0 ? { kind: 'different', ...compared, differences, examples } : { kind: 'equal', ...compared }
   }
 
   /**
@@ -119,7 +149,7 @@ export class ConsistencyCheck {
     const { cache } = this.#options
     const { revision } = cache
     const state = revision === null ? null : cache.stateAt(revision)
-    if (revision === null || state === null) return { kind: 'skipped', reason: 'the cache holds no state' }
+    if (revision === null || state === null) return NO_STATE
 
     try {
       return await this.#compareWith(state, { revision, at: revision }, signal)
@@ -129,7 +159,7 @@ export class ConsistencyCheck {
     // Read again in the turn in which its revision was read, since it may have moved.
     const { revision: later } = cache
     const present = later === null ? null : cache.stateAt(later)
-    if (later === null || present === null) return { kind: 'skipped', reason: 'the cache holds no state' }
+    if (later === null || present === null) return NO_STATE
     return await this.#compareWith(present, { revision: later, at: null }, signal)
   }
 
@@ -162,12 +192,11 @@ export class ConsistencyCheck {
   }
 
   async #compareValues(comparison: Comparison, revision: Revision | null, signal: AbortSignal): Promise<void> {
-    const { upstream, cache, clock, pageTimeoutMs } = this.#options
+    const { upstream, cache } = this.#options
     const comparable = async (theirs: KeyValue): Promise<Buffer | null> =>
       cache.comparable === undefined ? theirs.value : await cache.comparable(theirs)
-    const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
     for (const { key, modRevision, value } of comparison.sample) {
-      const theirs = await withDeadline(clock, pageTimeoutMs, signal, late, (inner) =>
+      const theirs = await this.#ask(signal, (inner) =>
         upstream.readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
       )
       // This key was written or deleted after the state was taken, before the present was read.
@@ -177,7 +206,15 @@ export class ConsistencyCheck {
       }
     }
   }
+
+  #ask<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { clock, pageTimeoutMs } = this.#options
+    const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
+    return withDeadline(clock, pageTimeoutMs, signal, late, work)
+  }
 }
+
+const NO_STATE: CheckOutcome = { kind: 'skipped', reason: 'the cache holds no state' }
 
 /** Merges two sorted sequences: ours advances as etcd's keys arrive. */
 class Comparison {
@@ -226,6 +263,14 @@ class Comparison {
     if (ours.modRevision === modRevision) this.#consider(ours)
     else this.differs({ key, kind: 'other-revision', ours: ours.modRevision, theirs: modRevision })
     this.#next = this.#pull()
+  }
+
+  /** Takes every key of ours for one of etcd's, with the same revision. */
+  async assumeEqual(): Promise<void> {
+    for (let ours = this.#next; ours !== null; ours = this.#next) {
+      if (turns.isOver) await turns.take()
+      this.meet(ours.key, ours.modRevision)
+    }
   }
 
   /** Called when etcd has no more keys. */

@@ -12,6 +12,9 @@
  * because etcd reported progress that far without any event. An event at or below `settled` is therefore a repetition,
  * while one between the two contradicts etcd's report: the progress came too early, or the history is another one.
  *
+ * A watch that continues the answer from which the state was read needs no verifying, and goes from `listing` to
+ * `watching`.
+ *
  * Upstream trouble is state here, never an exception. Inputs of an effect that was given up never arrive (`feed.ts`
  * drops them); an input that has no meaning in a state leaves the state as it is.
  */
@@ -24,9 +27,8 @@ import type { ReplaceReason } from '../model/feed-sink.js'
 export const HEALTHY_MS = 10_000
 
 /**
- * How far back a resumed watch starts at most, in order to see that nothing lies between `settled` and `position`. etcd
- * reads every revision of every key in that range for us, so a longer range would cost more than listing the keys of an
- * idle prefix.
+ * How far back a resumed watch of etcd starts at most. etcd reads every revision of every key in that range for us, so a
+ * longer range would cost more than listing the keys of an idle prefix.
  */
 export const REPLAY_REVISIONS = 1_000
 
@@ -123,8 +125,16 @@ export type FeedInput =
   | { readonly kind: 'wake' }
   /** etcd has answered with a revision below ours: an older copy of it may have been restored. */
   | { readonly kind: 'doubted'; readonly why: string }
-  /** The state at `revision` is committed. `isPresent`: it was read without a revision, so etcd had nothing newer then. */
-  | { readonly kind: 'listed'; readonly revision: Revision; readonly isPresent: boolean }
+  /**
+   * The state at `revision` is committed. `isPresent`: it was read without a revision, so etcd had nothing newer then.
+   * `isContinued`: the watch continues the answer that the state came from, so there is nothing to verify.
+   */
+  | {
+      readonly kind: 'listed'
+      readonly revision: Revision
+      readonly isPresent: boolean
+      readonly isContinued: boolean
+    }
   | { readonly kind: 'list-compacted'; readonly compactRevision: Revision | null }
   | { readonly kind: 'list-failed'; readonly code: UpstreamErrorCode; readonly message: string }
   | { readonly kind: 'opened'; readonly at: number }
@@ -186,6 +196,10 @@ export interface Transition {
 
 export interface FeedRules {
   readonly onGap: 'expire' | 'coalesce'
+  /**
+   * How far back a resumed watch starts at most, in order to see that nothing lies between `settled` and `position`.
+   */
+  readonly replayRevisions: number
 }
 
 const NONE: readonly FeedEffect[] = []
@@ -195,9 +209,9 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
   switch (state.kind) {
     case 'idle':
       if (input.kind !== 'start') return stay(state)
-      return input.place === undefined ? list(FIRST_LIST, null, 0) : verify('loss', input.place, 0)
+      return input.place === undefined ? list(FIRST_LIST, null, 0) : verify('loss', input.place, 0, rules)
     case 'listing':
-      return fromListing(state, input)
+      return fromListing(state, input, rules)
     case 'catching-up':
     case 'watching':
       return fromOpen(state, input, rules)
@@ -207,7 +221,9 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
       if (input.kind === 'rebuild') return stay({ ...state, relist: wish('history-changed', null) })
       if (input.kind !== 'timer' && input.kind !== 'wake' && input.kind !== 'doubted') return stay(state)
       if (state.relist !== null) return list(state.relist, state.place, state.attempt)
-      return state.place === null ? list(FIRST_LIST, null, state.attempt) : verify('loss', state.place, state.attempt)
+      return state.place === null
+        ? list(FIRST_LIST, null, state.attempt)
+        : verify('loss', state.place, state.attempt, rules)
     case 'refused':
       return input.kind === 'timer' ? list(wish(state.reason, null), state.place, state.attempt) : stay(state)
     default:
@@ -217,11 +233,17 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
 
 export const IDLE: FeedState = { kind: 'idle' }
 
-function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: FeedInput): Transition {
+function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: FeedInput, rules: FeedRules): Transition {
   switch (input.kind) {
     case 'listed': {
       const place: FeedPlace = { settled: input.revision, position: input.revision }
-      return verify(input.isPresent ? 'list-of-present' : 'list', place, state.attempt)
+      if (input.isContinued) {
+        return {
+          state: { kind: 'watching', place, openedAt: null, attempt: state.attempt },
+          effects: [{ kind: 'watch', startRevision: nextRevision(place.position) }, { kind: 'synced' }],
+        }
+      }
+      return verify(input.isPresent ? 'list-of-present' : 'list', place, state.attempt, rules)
     }
     case 'list-compacted': {
       const floor = input.compactRevision ?? state.floor
@@ -285,7 +307,7 @@ function fromOpen(
       return relist(state.place, 1, wish('history-changed', null), input.why)
     case 'doubted':
     case 'watch-left':
-      return verifyAnew('loss', state.place, state.attempt, input.why)
+      return verifyAnew('loss', state.place, state.attempt, input.why, rules)
     case 'watch-compacted': {
       const { place, attempt } = state
       if (!isBehindUs(place, input)) return gap(place, attemptAfter(state, input.at), input.compactRevision, rules)
@@ -344,7 +366,7 @@ function fromVerifying(
     case 'watch-too-large':
       return tooLarge(place, attemptAfter(state, input.at), input.message, rules)
     case 'watch-left':
-      return verifyAnew(after, place, attempt, input.why)
+      return verifyAnew(after, place, attempt, input.why, rules)
     case 'watch-failed':
     case 'verify-failed':
       return backOff(place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
@@ -370,8 +392,8 @@ function list({ reason, floor, replay }: ListWish, place: FeedPlace | null, atte
   }
 }
 
-function verify(after: Cause, place: FeedPlace, attempt: number): Transition {
-  const isNear = place.position - place.settled <= REPLAY_REVISIONS
+function verify(after: Cause, place: FeedPlace, attempt: number, { replayRevisions }: FeedRules): Transition {
+  const isNear = place.position - place.settled <= replayRevisions
   return verifyFrom(nextRevision(isNear ? place.settled : place.position), after, place, attempt)
 }
 
@@ -383,8 +405,8 @@ function verifyFrom(startRevision: Revision, after: Cause, place: FeedPlace, att
 }
 
 /** Verifies again with another watch at once: the loss says nothing about the next attempt. */
-function verifyAnew(after: Cause, place: FeedPlace, attempt: number, why: string): Transition {
-  return disconnected(why, verify(after, place, attempt))
+function verifyAnew(after: Cause, place: FeedPlace, attempt: number, why: string, rules: FeedRules): Transition {
+  return disconnected(why, verify(after, place, attempt, rules))
 }
 
 function disconnected(reason: string, { state, effects }: Transition): Transition {

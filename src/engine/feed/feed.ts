@@ -148,7 +148,8 @@ export class Feed {
 
   #step(input: FeedInput): void {
     const before = this.#state
-    const { state, effects } = next(before, input, this.#options)
+    const { onGap } = this.#options
+    const { state, effects } = next(before, input, { onGap, replayRevisions: this.#history.replayRevisions })
     this.#state = state
     for (const effect of effects) this.#perform(effect)
     if (state.kind !== before.kind) this.#changed(before, state)
@@ -361,7 +362,7 @@ export class Feed {
       await sleep(clock, waitMs, signal)
       if (signal.aborted) return
       this.requestProgress()
-      if (this.#later !== null) continue
+      if (this.#later !== null || this.#history.fingerprint.keyCount === null) continue
       try {
         const at = { upstream, prefix, revision: null, pageKeys, pageTimeoutMs, clock, signal }
         this.#later = await summariseKeys(at)

@@ -9,7 +9,7 @@ import { UpstreamError, type UpstreamStatus } from '../upstream/upstream.js'
 import { addInTurns } from './add-in-turns.js'
 import type { FeedOptions } from './feed-options.js'
 import type { Replacement, ReplaceReason } from '../model/feed-sink.js'
-import type { FeedEffect, FeedInput, FeedPlace } from './feed-state.js'
+import { type FeedEffect, type FeedInput, type FeedPlace, REPLAY_REVISIONS } from './feed-state.js'
 import { HistoryFingerprint } from './history-fingerprint.js'
 import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from './list-plan.js'
 import type { ListSlot } from './list-slot.js'
@@ -32,6 +32,8 @@ export class HistoryReader {
   clusterId: string | null = null
   /** As etcd said when it was last compared or listed: see `UpstreamStatus`. */
   trustsProgress = false
+  /** As the source said then. */
+  #isHistoryDear = false
   /** The fingerprint of everything delivered. */
   fingerprint = new HistoryFingerprint()
 
@@ -44,6 +46,11 @@ export class HistoryReader {
   resume({ clusterId, fingerprint }: FeedResume): void {
     this.clusterId = clusterId
     this.fingerprint = fingerprint
+  }
+
+  /** As in `FeedRules`. A source whose past is expensive replays events from memory, or refuses to. */
+  get replayRevisions(): number {
+    return this.#isHistoryDear ? Number.POSITIVE_INFINITY : REPLAY_REVISIONS
   }
 
   /** Sends `listed`, or how the list failed; nothing once the signal has aborted. */
@@ -63,29 +70,38 @@ export class HistoryReader {
     try {
       await this.#slot.take(signal)
       const status = await this.#ask(signal, (inner) => upstream.status(inner))
-      // The probe reads this prefix, since the user may have no right to read anything else.
-      const probe = await this.#ask(signal, (inner) => upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }))
-      const now = probe.currentRevision
       const isSameCluster = this.clusterId === null || this.clusterId === status.clusterId
-      const affordable = effect.replay ?? affordableReplay(probe.keyValues)
-      const backfill = status.isHistoryDear === true ? 0 : Math.min(backfillRevisions, affordable)
-      const plan = planList({ ...effect, now, backfillRevisions: backfill, isSameCluster })
-      revision = plan.revision
-      const reason = await this.#confirm(effect, plan.reason, revision, signal)
-      span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
-
-      const fingerprint = new HistoryFingerprint()
+      let reason: ReplaceReason | null = null
       // The present is read without a revision: a source over HTTP has cheaper ways to read that than an exact
       // revision.
-      const at = plan.revision === now ? null : plan.revision
-      const from = { upstream, prefix, revision: at, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
+      let at: Revision | null = null
+      if (status.isHistoryDear !== true) {
+        // The probe reads this prefix, since the user may have no right to read anything else.
+        const probe = await this.#ask(signal, (inner) => upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }))
+        const now = probe.currentRevision
+        const affordable = effect.replay ?? affordableReplay(probe.keyValues)
+        const backfill = Math.min(backfillRevisions, affordable)
+        const plan = planList({ ...effect, now, backfillRevisions: backfill, isSameCluster })
+        revision = plan.revision
+        reason = await this.#confirm(effect, plan.reason, revision, signal)
+        if (plan.revision !== now) at = plan.revision
+      }
+
+      const fingerprint = new HistoryFingerprint()
+      let isContinued = false
+      const pageTimeoutMs = requestTimeoutMs
+      const from = { upstream, prefix, revision: at, willWatch: true, clock, signal, pageKeys, pageTimeoutMs }
       for await (const page of readPages(from)) {
         revision = page.revision
+        isContinued = page.isContinued === true
+        reason ??= planList({ ...effect, now: revision, backfillRevisions: 0, isSameCluster }).reason
         const state = (replacement ??= sink.replace(revision, reason))
         await addInTurns(page.keyValues, (part) => state.add(part), signal)
         fingerprint.listed(page.keyValues)
       }
       signal.throwIfAborted()
+      if (reason === null || revision === null) throw new UpstreamError('protocol', 'a list without a page')
+      span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
       // Learn this first, for a sink that passes the state on together with its origin.
       this.#learned(status)
       replacement?.commit()
@@ -95,7 +111,7 @@ export class HistoryReader {
         metrics.relisted(reason)
         logger.info({ resource: name, reason, revision }, 'relisted')
       }
-      this.#send({ kind: 'listed', revision, isPresent: at === null })
+      this.#send({ kind: 'listed', revision, isPresent: at === null, isContinued })
     } catch (cause) {
       replacement?.abort()
       const error = asUpstreamError(cause, this.#options)
@@ -130,15 +146,13 @@ export class HistoryReader {
 
   /** Compares etcd's history with ours, and sends the verdict; nothing once the signal has aborted. */
   async verify(effect: Extract<FeedEffect, { kind: 'verify' }>, signal: AbortSignal): Promise<void> {
-    const { after, place, startRevision } = effect
+    const { place, startRevision } = effect
     try {
-      if (startRevision > place.settled + 1) await this.#slot.take(signal)
-      const verdict = await compareHistory({
-        ...this.#comparison(place, signal),
-        startRevision,
-        isAfterList: after !== 'loss',
-      })
+      if (this.#isHistoryDear || startRevision > place.settled + 1) await this.#slot.take(signal)
+      const verdict = await compareHistory({ ...this.#comparison(place, signal), startRevision })
       if (signal.aborted) return
+      // There is no replay from such a source for which others would have to wait.
+      if (this.#isHistoryDear) this.#slot.release()
       if (verdict.kind === 'same') {
         this.#learned(verdict.status)
         this.#send({ kind: 'same-history', now: verdict.now })
@@ -165,6 +179,7 @@ export class HistoryReader {
   #learned(status: UpstreamStatus): void {
     this.clusterId = status.clusterId
     this.trustsProgress = status.trustsProgress
+    this.#isHistoryDear = status.isHistoryDear === true
   }
 
   #ask<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {

@@ -27,8 +27,6 @@ export interface SameHistoryOptions {
   readonly place: FeedPlace
   /** The start revision of the watch: what the watch replays need not be compared here. */
   readonly startRevision: Revision
-  /** Whether the state was listed just now. Then, where history is expensive to read, the newest put is compared alone. */
-  readonly isAfterList: boolean
   readonly fingerprint: HistoryFingerprint
   readonly pageKeys: number
   readonly timeoutMs: number
@@ -49,7 +47,10 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
 
   try {
-    const isBrief = options.isAfterList && status.isHistoryDear === true
+    // The watch replays everything after our newest event, which another history lacks unless it repeated that to the
+    // byte. The other puts only rule this out.
+    const isReplayed = options.startRevision <= nextRevision(place.settled)
+    const isBrief = status.isHistoryDear === true && isReplayed && fingerprint.puts.length > 0
     const puts = isBrief ? fingerprint.puts.slice(-1) : fingerprint.puts
     const { lastDelete, keyCount } = fingerprint
     const found = await readAtPosition(options, puts)
@@ -66,7 +67,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
     if (keyCount !== null && page.count !== keyCount) {
       return { kind: 'other', why: `${page.count} keys at revision ${revision} instead of ${keyCount}` }
     }
-    if (options.startRevision > nextRevision(place.settled)) {
+    if (!isReplayed) {
       const { pageKeys, timeoutMs: pageTimeoutMs, clock, signal } = options
       const keys = await summariseKeys({ upstream, prefix, revision, pageKeys, pageTimeoutMs, clock, signal })
       if (keys.maxModRevision > place.settled) {
@@ -85,7 +86,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
  * which has all keys, compares the others.
  */
 export async function canBridge(
-  options: Omit<SameHistoryOptions, 'startRevision' | 'isAfterList'>,
+  options: Omit<SameHistoryOptions, 'startRevision'>,
   revision: Revision,
 ): Promise<boolean> {
   const { newest } = options.fingerprint
@@ -122,7 +123,7 @@ async function isDeleted(options: SameHistoryOptions, key: Key, revision: Revisi
 }
 
 function readFingerprint(
-  options: Omit<SameHistoryOptions, 'startRevision' | 'isAfterList'>,
+  options: Omit<SameHistoryOptions, 'startRevision'>,
   key: Key,
   revision: Revision,
 ): Promise<KeyValue | null> {
@@ -130,7 +131,7 @@ function readFingerprint(
 }
 
 function ask<T>(
-  options: Omit<SameHistoryOptions, 'startRevision' | 'isAfterList'>,
+  options: Omit<SameHistoryOptions, 'startRevision'>,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const { clock, timeoutMs, signal } = options

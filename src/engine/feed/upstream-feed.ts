@@ -25,6 +25,8 @@ export interface UpstreamFeedOptions {
   readonly listSlots: Semaphore
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'
+  /** As in `ConsistencyCheckOptions`. */
+  readonly countsOnly?: () => boolean
 }
 
 /** The upper limit: etcd's upstream requests smaller pages for large values. */
@@ -100,6 +102,7 @@ export class UpstreamFeed implements ResourceFeed {
             pageTimeoutMs: REQUEST_TIMEOUT_MS,
             intervalMs: CHECK_INTERVAL_MS,
             sampleValues: CHECK_VALUES,
+            ...(options.countsOnly === undefined ? {} : { countsOnly: options.countsOnly }),
             onOutcome,
           })
     this.feed = feed

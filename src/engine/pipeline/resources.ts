@@ -106,8 +106,8 @@ export class Resources<S extends Served> {
     return this.#isUncached(served) ? this.#uncached.resource(served) : this.#share(served).live(served)
   }
 
-  #isUncached({ resource }: Served): boolean {
-    return this.#options.historySize(resource) === 0
+  #isUncached({ resource, isUncached = false }: Served): boolean {
+    return isUncached || this.#options.historySize(resource) === 0
   }
 
   #share({ resource }: Served): ResourcePipeline {

@@ -16,6 +16,8 @@ export interface ReadOptions {
   readonly limit?: number
   /** Whether to leave the values empty. */
   readonly keysOnly?: boolean
+  /** Whether a watch after this state follows at once. A source may then serve both with one answer: see `isContinued`. */
+  readonly willWatch?: boolean
   readonly signal?: AbortSignal
 }
 
@@ -30,49 +32,32 @@ export interface Page {
   readonly more: boolean
   /** The number of keys under [startKey, end of prefix) at that revision, including this page's. */
   readonly count: number
-}
-
-export interface StreamOptions {
-  readonly prefix: Key
-  /** Inclusive. */
-  readonly startKey: Key
-  readonly revision: Revision
-  readonly keysOnly?: boolean
-  readonly signal: AbortSignal
-}
-
-/** A piece of a streamed list. */
-export interface StreamPart {
-  /** Sorted by key, and following those of the part before. Values may be slices of the answer: copy one to keep it. */
-  readonly keyValues: readonly KeyValue[]
-  /** Whether another part follows. A stream that ends after a part that says so was cut off. */
-  readonly more: boolean
+  /**
+   * Whether a watch from the next revision continues the answer that this page came from, so that nothing can lie between
+   * the two. The watch fails if that answer has broken off meanwhile.
+   */
+  readonly isContinued?: boolean
 }
 
 export interface UpstreamStatus {
   /** Decimal text. A different id means a different etcd, whatever its revisions are. */
   readonly clusterId: string
-  readonly revision: Revision
   readonly serverVersions: readonly string[]
   /**
    * Whether an answer to `requestProgress` can be trusted: only from etcd 3.4.31 and 3.5.13 on (#15220, #17507), and
    * only if every endpoint is that new.
    */
   readonly trustsProgress: boolean
-  /** Whether reading a past state is so expensive that only the present should be read, whatever the backfill. */
+  /**
+   * Whether reading a past state is so expensive that only the present should be listed, whatever the backfill, and that
+   * histories should be compared in few places.
+   */
   readonly isHistoryDear?: boolean
 }
 
 export interface UpstreamReader {
   /** @throws UpstreamError */
   read(options: ReadOptions): Promise<Page>
-  /**
-   * Reads the keys of a prefix from `startKey` on, at one revision, in a single request. Null or absent if there are
-   * only pages. It is not repeated elsewhere when it breaks: continue after the last key.
-   *
-   * @throws UpstreamError from its iterator; `protocol` also if the source turns out not to have it.
-   */
-  stream?(options: StreamOptions): AsyncGenerator<StreamPart, void, undefined> | null
   /** Reads one key, linearizably or at a revision; null when it does not exist. @throws UpstreamError */
   readKey(key: Key, options?: { revision?: Revision; signal?: AbortSignal }): Promise<KeyValue | null>
   /** Linearizable: not older than any write that had completed before the call. @throws UpstreamError */

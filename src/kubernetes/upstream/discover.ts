@@ -16,31 +16,76 @@ export interface Discovered {
   readonly incomplete: ReadonlySet<string>
   /** `plural.group` of the resources defined by CustomResourceDefinitions; null if these cannot be read. */
   readonly customNames: ReadonlySet<string> | null
+  /** The ETags of the two documents, if both are aggregated and whole: while they stay, so does everything above. */
+  readonly etags: readonly [api: string, apis: string] | null
 }
 
 const AGGREGATED = ['v2', 'v2beta1']
   .map((version) => `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`)
   .join()
+const ACCEPTED = `${AGGREGATED},application/json`
 const NEEDED_VERBS = ['get', 'list', 'watch']
 
-/** @throws UpstreamError when the server does not answer. */
-export async function discover(server: RemoteApiServer, signal?: AbortSignal): Promise<Discovered> {
+const ROOTS = ['/api', '/apis'] as const
+
+/**
+ * @param before the last answer, which is returned as it is if nothing has changed. @throws UpstreamError when the server
+ * does not answer.
+ */
+export async function discover(
+  server: RemoteApiServer,
+  signal?: AbortSignal,
+  before: Discovered | null = null,
+): Promise<Discovered> {
+  if (before !== null && before.etags !== null && (await isUnchanged(server, before.etags, signal))) return before
+  const etags: string[] = []
   const resources: DiscoveredResource[] = []
   const incomplete = new Set<string>()
-  for (const path of ['/api', '/apis']) {
-    const accept = `${AGGREGATED},application/json`
-    const asking = server.document({ path, accept, ...(signal === undefined ? {} : { signal }) })
+  for (const path of ROOTS) {
+    const asking = server.taggedDocument({ path, accept: ACCEPTED, ...(signal === undefined ? {} : { signal }) })
     // An API server with only custom resources has no core group, and answers 404.
-    const document = path === '/api' ? await asking.catch(noneFor404) : await asking
-    if (textAt(document, 'kind') === 'APIGroupDiscoveryList') readAggregated(document, resources, incomplete)
-    else await readGroups(server, path, document, resources, incomplete, signal)
+    const { document, etag } = path === '/api' ? await asking.catch(noneFor404) : await asking
+    if (textAt(document, 'kind') === 'APIGroupDiscoveryList') {
+      readAggregated(document, resources, incomplete)
+      if (etag !== null) etags.push(etag)
+    } else await readGroups(server, path, document, resources, incomplete, signal)
   }
-  return { resources, incomplete, customNames: await readCustomNames(server, resources, signal) }
+  const [api, apis] = etags
+  const isWhole = api !== undefined && apis !== undefined && incomplete.size === 0
+  return {
+    resources,
+    incomplete,
+    customNames: await readCustomNames(server, resources, signal),
+    etags: isWhole ? [api, apis] : null,
+  }
 }
 
-function noneFor404(error: unknown): null {
+/** Names of custom resources change with `/apis`: each of them is in it. */
+async function isUnchanged(
+  server: RemoteApiServer,
+  etags: readonly [string, string],
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  for (const [i, path] of ROOTS.entries()) {
+    try {
+      await server.get({
+        path,
+        accept: ACCEPTED,
+        headers: { 'if-none-match': etags[i]! },
+        ...(signal === undefined ? {} : { signal }),
+      })
+      return false
+    } catch (error) {
+      const { cause } = asUpstreamError(error, path)
+      if (!(cause instanceof WatchFailure && cause.code === 304)) throw error
+    }
+  }
+  return true
+}
+
+function noneFor404(error: unknown): { readonly document: null; readonly etag: null } {
   const { cause } = asUpstreamError(error, '/api')
-  if (cause instanceof WatchFailure && cause.code === 404) return null
+  if (cause instanceof WatchFailure && cause.code === 404) return { document: null, etag: null }
   throw error
 }
 

@@ -1,12 +1,33 @@
 /** Translates a server's errors and connection failures into upstream errors. */
 import { WatchFailure } from '../../client/reflector/failure.js'
+import { readBody, type Transport, type TransportResponse } from '../../client/reflector/transport.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
+import { PROTOBUF_CONTENT_TYPE } from '../codec/protobuf/envelope.js'
+import { statusOf } from './protobuf-wire.js'
 
 /** @returns the error itself if it already is an UpstreamError. */
 export function asUpstreamError(error: unknown, where: string): UpstreamError {
   if (error instanceof UpstreamError) return error
   const failure = WatchFailure.from(error)
   return new UpstreamError(codeOf(failure), `${where}: ${failure.message}`, { cause: failure })
+}
+
+const MAX_STATUS_BYTES = 2 ** 20
+
+/** Wraps a transport so that refusals are in JSON: a server sends them in protobuf where that is all that was accepted. */
+export function withReadableRefusals(transport: Transport): Transport {
+  return {
+    async send(request) {
+      const response = await transport.send(request)
+      if (response.status === 200 || response.header('content-type') !== PROTOBUF_CONTENT_TYPE) return response
+      return { ...response, body: statusText(response) }
+    },
+  }
+}
+
+async function* statusText(response: TransportResponse): AsyncGenerator<Uint8Array> {
+  const body = await readBody(response, MAX_STATUS_BYTES)
+  yield Buffer.from(JSON.stringify(statusOf(Buffer.from(body))))
 }
 
 function codeOf({ kind, code }: WatchFailure): UpstreamErrorCode {

@@ -1,5 +1,6 @@
 /**
- * Turns an object from a server into what etcd would have: a key, its revision and a value.
+ * Turns an object from a server into what etcd would have: a key, its revision and a value. A value in protobuf has that
+ * form already (`protobuf-wire.ts`). JSON is put into one order.
  *
  * Lists leave `kind` and `apiVersion` out of their items and watches do not, and their position differs between
  * servers. Here they always come first, so that one version of an object has the same bytes however it arrived; the
@@ -12,6 +13,7 @@ import type { Key, KeyValue } from '../../engine/model/event.js'
 import { type Resource, apiVersion, hasKey, keyOfName } from '../../engine/model/resource.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
+import { isProtobuf } from '../codec/protobuf/envelope.js'
 
 const NO_BYTES = Buffer.alloc(0)
 
@@ -40,6 +42,7 @@ export class HttpKeyValues {
 
   #value(bytes: Uint8Array): Buffer {
     const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    if (isProtobuf(buffer)) return buffer
     const head = this.#head
     if (buffer.length > head.length && buffer.compare(head, 0, head.length, 0, head.length) === 0) return buffer
     let kind = quoted(this.#resource.kind)

@@ -1,18 +1,21 @@
 /**
  * One resource of another server, read and watched like a prefix of etcd: another distributary over SSE, or a
- * kube-apiserver in JSON lines. The feed that lists, watches, verifies and checks etcd therefore works here unchanged.
+ * kube-apiserver, in protobuf for built-in kinds and in JSON lines for others. The feed that lists, watches, verifies and
+ * checks etcd therefore works here unchanged.
  *
  * Reads are lists. Consistent lists ask the server for data as fresh as its own quorum read; exact ones name their
- * revision. A kube-apiserver's whole resource is streamed if the server supports it (WatchList), which costs that
- * server a fraction of the memory of a list.
+ * revision. The whole resource is streamed if the server supports it (WatchList), which costs that server a fraction of
+ * the memory of a list, and the watch goes on in the same answer (`state-stream.ts`).
  */
 import { bytesCodec, type BytesObject } from '../../client/reflector/bytes-codec.js'
 import { WatchFailure } from '../../client/reflector/failure.js'
-import { runWatch } from '../../client/reflector/watch-job.js'
+import type { EventWire } from '../../client/reflector/event-stream.js'
+import type { ObjectCodec } from '../../client/reflector/object-codec.js'
 import type { Key, KeyValue } from '../../engine/model/event.js'
-import { type Resource, nameOfKey, resourceId } from '../../engine/model/resource.js'
+import { type Resource, apiVersion, nameOfKey, resourceId } from '../../engine/model/resource.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
-import type { Revision } from '../../engine/model/revision.js'
+import { nextRevision, type Revision } from '../../engine/model/revision.js'
+import type { Timer } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import {
   type Page,
@@ -23,13 +26,18 @@ import {
   type UpstreamStatus,
   type UpstreamWatch,
   type UpstreamWatcher,
+  type WatchEnd,
   type WatchHandlers,
   type UpstreamWatchOptions,
 } from '../../engine/upstream/upstream.js'
 import { asUpstreamError } from './http-failure.js'
 import { HttpKeyValues, revisionOf } from './http-key-value.js'
-import type { RemoteApiServer } from './remote-api-server.js'
-import { RemoteWatch } from './remote-watch.js'
+import { kubernetesSchema } from '../codec/protobuf/schema.js'
+import { PROTOBUF_CONTENT_TYPE } from '../codec/protobuf/envelope.js'
+import { protobufCodec, protobufWire } from './protobuf-wire.js'
+import type { Product, RemoteApiServer } from './remote-api-server.js'
+import { RemoteWatch, watchSeconds } from './remote-watch.js'
+import { StateStream } from './state-stream.js'
 
 /** The most objects in a page, which is parsed in one step. */
 const PAGE_ITEMS = 1_000
@@ -47,9 +55,35 @@ const METADATA_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.
 const ASK_HEADER = 'x-distributary-ask'
 const TRUST_HEADER = 'x-distributary-trusts-progress'
 const SILENCE_MS = 150_000
-const STREAM_TIMEOUT_SECONDS = 120
 /** Enough for the pages of a few concurrent lists: a token is used by the next page. */
 const MAX_TOKENS = 64
+/**
+ * How long a kube-apiserver keeps a watch that asks for its progress: its bookmark comes two seconds before the end. A
+ * distributary sends one at once.
+ */
+const API_SERVER_PROOF_SECONDS = 3
+const PROOF_SECONDS = 1
+/** Up to this many objects, a kube-apiserver is asked for all of them sooner than for a bookmark, which takes a second or two. */
+const FEW_OBJECTS = 500
+/** How long the watch may take to follow its state, which has to be stored first. */
+const FOLLOW_MS = 60_000
+
+/** The groups of definitions. This server reads them itself, as JSON, which is also how API servers store them. */
+const READ_HERE: ReadonlySet<string> = new Set(['apiextensions.k8s.io', 'apiregistration.k8s.io'])
+
+/** How objects are requested and read. */
+interface Form {
+  readonly wire: EventWire
+  readonly codec: ObjectCodec<BytesObject>
+  readonly accept: string
+}
+
+/** The answer that a state came from, until a watch follows. */
+interface Continued {
+  readonly startRevision: Revision
+  readonly stream: StateStream
+  readonly timer: Timer
+}
 
 export class HttpResource implements UpstreamReader, UpstreamWatcher {
   readonly #options: HttpResourceOptions
@@ -58,19 +92,37 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   /** The server's own tokens, by revision and the first key of the page they lead to. */
   readonly #tokens = new Map<string, string>()
   #canStream = true
+  /** Of another distributary, as it said. */
   #trustsProgress = false
+  /** Of a kube-apiserver: false after a watch without the bookmark that it should have had. */
+  #sendsBookmarks = true
+  #objects = 0
+  /** null for kinds that are read as JSON. */
+  #protobuf: ObjectCodec<BytesObject> | null
+  #continued: Continued | null = null
 
   constructor(options: HttpResourceOptions) {
     this.#options = options
     this.#keyValues = new HttpKeyValues(options.resource)
     this.#path = pathOf(options.resource, '')
+    const { resource } = options
+    const hasMessage =
+      resource.holds === 'kubernetes' &&
+      kubernetesSchema().messageOfKind(apiVersion(resource), resource.kind) !== undefined
+    this.#protobuf = hasMessage && !READ_HERE.has(resource.group) ? protobufCodec(resource) : null
+  }
+
+  /** A kube-apiserver can always be asked, but for a few objects a read is faster. */
+  get trustsProgress(): boolean {
+    if (this.#options.server.knownProduct?.isDistributary !== false) return this.#trustsProgress
+    return this.#objects > FEW_OBJECTS && this.#sendsBookmarks
   }
 
   async read(options: ReadOptions): Promise<Page> {
-    const { startKey, revision, limit, keysOnly = false, signal } = options
+    const { startKey, revision, limit, keysOnly = false, willWatch = false, signal } = options
     const isWhole = startKey === undefined && revision === undefined && !keysOnly && limit !== 1
     if (isWhole) {
-      const streamed = await this.#stream(signal)
+      const streamed = await this.#stream(willWatch, signal)
       if (streamed !== null) return streamed
     }
     const page = await this.#list(options)
@@ -81,34 +133,32 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     const more = continueToken !== ''
     if (more && last !== undefined) this.#keepToken(at, (last.key + '\0') as Key, continueToken)
     const left = more ? (remainingItemCount ?? (await this.#countAfter(options, at, items.length))) : 0
+    if (startKey === undefined) this.#objects = items.length + left
     return { revision: at, currentRevision: at, keyValues, more, count: items.length + left }
   }
 
   async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
-    const { resource, server } = this.#options
+    const { resource } = this.#options
     const { revision, signal } = options
     const named = nameOfKey(resource, key)
     if (named === null) return null
     const collection = pathOf(resource, named.namespace)
     if (revision === undefined) return await this.#readNow(collection, named.name, signal)
-    const { body } = await server.get({
-      path: collection,
-      query: {
-        fieldSelector: `metadata.name=${escaped(named.name)}`,
-        resourceVersion: formatResourceVersion(revision),
-        resourceVersionMatch: 'Exact',
-      },
-      ...(signal === undefined ? {} : { signal }),
-    })
-    const [item] = this.#decode(body).items
+    const query = {
+      fieldSelector: `metadata.name=${escaped(named.name)}`,
+      resourceVersion: formatResourceVersion(revision),
+      resourceVersionMatch: 'Exact',
+    }
+    const { body, codec } = await this.#get(collection, query, signal)
+    const [item] = this.#decode(body, codec).items
     return item === undefined ? null : this.#keyValues.keyValue(item, false)
   }
 
   async #readNow(collection: string, name: string, signal: AbortSignal | undefined): Promise<KeyValue | null> {
     const path = `${collection}/${encodeURIComponent(name)}`
     try {
-      const { body } = await this.#options.server.get({ path, ...(signal === undefined ? {} : { signal }) })
-      const decoded = bytesCodec.decodeObject('ADDED', body)
+      const { body, codec } = await this.#get(path, {}, signal)
+      const decoded = codec.decodeObject('ADDED', body)
       if (!('object' in decoded)) throw new UpstreamError('protocol', `${path}: no object`)
       return this.#keyValues.keyValue(decoded.object, false)
     } catch (error) {
@@ -134,26 +184,38 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     const { server } = this.#options
     const { gitVersion, isDistributary } = await server.product(signal)
     const clusterId = await server.clusterId(signal)
-    const { response, body } = await server.get({
-      path: this.#path,
-      query: { limit: '1' },
-      accept: METADATA_ONLY,
-      headers: isDistributary ? { [ASK_HEADER]: 'progress' } : {},
-      ...(signal === undefined ? {} : { signal }),
-    })
-    this.#trustsProgress = isDistributary && response.header(TRUST_HEADER) === 'true'
-    const revision = revisionOf(this.#decode(body).resourceVersion)
-    const trustsProgress = this.#trustsProgress
+    if (isDistributary) {
+      const { response } = await server.get({
+        path: this.#path,
+        query: { limit: '1' },
+        accept: METADATA_ONLY,
+        headers: { [ASK_HEADER]: 'progress' },
+        ...(signal === undefined ? {} : { signal }),
+      })
+      this.#trustsProgress = response.header(TRUST_HEADER) === 'true'
+    }
+    const { trustsProgress } = this
     // A distributary has its history in memory; a kube-apiserver would read it from etcd.
-    return { clusterId, revision, serverVersions: [gitVersion], trustsProgress, isHistoryDear: !isDistributary }
+    return { clusterId, serverVersions: [gitVersion], trustsProgress, isHistoryDear: !isDistributary }
   }
 
   watch({ startRevision }: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
     const { server, resource, random, silenceMs = SILENCE_MS } = this.#options
-    const opening = new Opening(handlers, () => server.ageOf(resourceId(resource)))
+    const onEnd = (end: WatchEnd): void => {
+      if (end.kind !== 'compacted') this.#givesUpProtobuf(end.error)
+      handlers.onEnd(end)
+    }
+    const opening = new Opening({ ...handlers, onEnd }, () => server.ageOf(resourceId(resource)))
+    const continued = this.#continued
+    this.#continued = null
+    continued?.timer.cancel()
+    const stream = continued?.startRevision === startRevision ? continued.stream : null
+    if (stream === null) continued?.stream.close()
     const open = async (): Promise<void> => {
-      const { wire, isDistributary } = server.knownProduct ?? (await server.product())
-      if (opening.isClosed) return
+      const product = server.knownProduct ?? (await server.product())
+      if (opening.isClosed) return stream?.close()
+      const { isDistributary } = product
+      const { wire, codec } = this.#formOf(product)
       // resourceVersion 0 would mean "the present state", which the caller does not want.
       if (startRevision <= 1) throw new UpstreamError('protocol', 'there is no resourceVersion before the first')
       const { transport, clock } = server
@@ -161,6 +223,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
         new RemoteWatch({
           transport,
           wire,
+          codec,
           marksRevisions: isDistributary,
           path: this.#path,
           keyValues: this.#keyValues,
@@ -169,7 +232,9 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
           afterRevision: (startRevision - 1) as Revision,
           handlers: opening.handlers,
           silenceMs,
-          provesProgress: this.#trustsProgress,
+          proofSeconds: !isDistributary ? API_SERVER_PROOF_SECONDS : this.#trustsProgress ? PROOF_SECONDS : null,
+          onNoProof: () => (this.#sendsBookmarks = false),
+          stream,
         }),
         server.follow((error) => opening.fail(error)),
       )
@@ -179,79 +244,106 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   }
 
   /** Reads the whole state as initial events; null if the server does not support that. @throws UpstreamError */
-  async #stream(signal: AbortSignal | undefined): Promise<Page | null> {
-    const { server } = this.#options
-    const { wire } = server.knownProduct ?? (await server.product(signal))
+  async #stream(willWatch: boolean, signal: AbortSignal | undefined): Promise<Page | null> {
+    const { server, random, silenceMs = SILENCE_MS } = this.#options
+    const { wire, codec } = await this.#form(signal)
     if (!this.#canStream) return null
-    const done = new AbortController()
-    const onAbort = (): void => done.abort(signal?.reason)
-    signal?.addEventListener('abort', onAbort, { once: true })
-    let page: Page | null = null
+    const { transport, clock } = server
+    const timeoutSeconds = watchSeconds(random)
+    const stream = new StateStream({ transport, wire, codec, clock, path: this.#path, timeoutSeconds, silenceMs })
     try {
-      await runWatch<BytesObject>({
-        transport: server.transport,
-        wire,
-        codec: bytesCodec,
-        clock: server.clock,
-        path: this.#path,
-        query: {
-          watch: '1',
-          sendInitialEvents: 'true',
-          allowWatchBookmarks: 'true',
-          resourceVersionMatch: 'NotOlderThan',
-          timeoutSeconds: String(STREAM_TIMEOUT_SECONDS),
-        },
-        signal: done.signal,
-        openTimeoutMs: STREAM_TIMEOUT_SECONDS * 1_000,
-        initialSilenceMs: STREAM_SILENCE_MS,
-        silenceMs: STREAM_SILENCE_MS,
-        place: null,
-        onOpen: () => undefined,
-        onInitial: (items, resourceVersion) => {
-          page = this.#wholePage(items, resourceVersion)
-          done.abort()
-        },
-        onChange: () => undefined,
-        onBookmark: () => undefined,
-        onProgress: () => undefined,
-        settled: undefined,
-      })
+      const { items, resourceVersion } = await stream.state(signal)
+      const page = this.#wholePage(items, resourceVersion)
+      if (willWatch) this.#continueWith(stream, nextRevision(page.revision))
+      else stream.close()
+      return { ...page, isContinued: willWatch }
     } catch (error) {
-      if (page === null) {
+      stream.close()
+      if (signal?.aborted === true) {
         // If streaming takes too long, the next read uses pages.
-        if (signal?.aborted === true) this.#canStream = false
-        if (signal?.aborted === true || !isUnsupported(error))
-          throw asUpstreamError(signal?.reason ?? error, this.#path)
+        this.#canStream = false
+        throw asUpstreamError(signal.reason, this.#path)
       }
-    } finally {
-      signal?.removeEventListener('abort', onAbort)
+      if (this.#givesUpProtobuf(error)) return await this.#stream(willWatch, signal)
+      if (!isUnsupported(error)) throw asUpstreamError(error, this.#path)
+      this.#canStream = false
+      return null
     }
-    if (page === null) this.#canStream = false
-    return page
+  }
+
+  #continueWith(stream: StateStream, startRevision: Revision): void {
+    this.#continued?.timer.cancel()
+    this.#continued?.stream.close()
+    // A watch that comes later than that finds it broken off.
+    const timer = this.#options.server.clock.setTimer(FOLLOW_MS, () => stream.close())
+    this.#continued = { startRevision, stream, timer }
+  }
+
+  async #form(signal: AbortSignal | undefined): Promise<Form> {
+    const { server } = this.#options
+    return this.#formOf(server.knownProduct ?? (await server.product(signal)))
+  }
+
+  #formOf({ wire, isDistributary }: Product): Form {
+    if (isDistributary || this.#protobuf === null) return { wire, codec: bytesCodec, accept: 'application/json' }
+    return { wire: protobufWire, codec: this.#protobuf, accept: PROTOBUF_CONTENT_TYPE }
+  }
+
+  /** Whether the server has no protobuf for this resource. It is asked for JSON from then on. */
+  #givesUpProtobuf(error: unknown): boolean {
+    const { cause } = asUpstreamError(error, this.#path)
+    if (this.#protobuf === null || !(cause instanceof WatchFailure && cause.code === 406)) return false
+    this.#protobuf = null
+    return true
+  }
+
+  /** Gets objects in the form that the server has for them. */
+  async #get(
+    path: string,
+    query: Readonly<Record<string, string>>,
+    signal: AbortSignal | undefined,
+  ): Promise<{ readonly body: Uint8Array; readonly codec: ObjectCodec<BytesObject> }> {
+    const { accept, codec } = await this.#form(signal)
+    try {
+      const { body } = await this.#options.server.get({
+        path,
+        query,
+        accept,
+        ...(signal === undefined ? {} : { signal }),
+      })
+      return { body, codec }
+    } catch (error) {
+      if (!this.#givesUpProtobuf(error)) throw error
+      return await this.#get(path, query, signal)
+    }
   }
 
   #wholePage(items: readonly BytesObject[], resourceVersion: string): Page {
     const revision = revisionOf(resourceVersion)
     const keyValues = items.map((item) => this.#keyValues.keyValue(item, false))
+    this.#objects = keyValues.length
     keyValues.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
     return { revision, currentRevision: revision, keyValues, more: false, count: keyValues.length }
   }
 
   async #list({ startKey, revision, limit, keysOnly = false, signal }: ReadOptions) {
-    const { server } = this.#options
     const query: Record<string, string> = limit === undefined ? {} : { limit: String(Math.min(limit, PAGE_ITEMS)) }
     if (startKey !== undefined) query['continue'] = this.#token(revision, startKey)
     else if (revision !== undefined) {
       query['resourceVersion'] = formatResourceVersion(revision)
       query['resourceVersionMatch'] = 'Exact'
     }
-    const { body } = await server.get({
+    if (!keysOnly) {
+      const { body, codec } = await this.#get(this.#path, query, signal)
+      return this.#decode(body, codec)
+    }
+    const { body } = await this.#options.server.get({
       path: this.#path,
       query,
-      ...(keysOnly ? { accept: METADATA_ONLY } : {}),
+      accept: METADATA_ONLY,
       ...(signal === undefined ? {} : { signal }),
     })
-    return this.#decode(body)
+    return this.#decode(body, bytesCodec)
   }
 
   /** Counts the remaining objects if the server does not report their number. */
@@ -262,9 +354,9 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return items.length - known
   }
 
-  #decode(body: Uint8Array) {
+  #decode(body: Uint8Array, codec: ObjectCodec<BytesObject>) {
     try {
-      return bytesCodec.decodeList(body)
+      return codec.decodeList(body)
     } catch (error) {
       throw asUpstreamError(error, this.#path)
     }
@@ -282,8 +374,6 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return token
   }
 }
-
-const STREAM_SILENCE_MS = 10_000
 
 /** A watch that waits until the server's product is known. Ending it ends the watch behind it, and vice versa. */
 class Opening implements UpstreamWatch {

@@ -1,11 +1,12 @@
 /**
- * Asks a server for its progress with a second watch from the position of ours, which the server bookmarks at once
- * because its time is short. Before the bookmark, the server has sent every event after our position. A watch that has
- * received the last of these events has received all of them, and may adopt the bookmark. This works only with
- * distributary: a kube-apiserver sends bookmarks on its own schedule.
+ * Asks a server for its progress with a second watch from the position of ours, which the server bookmarks soon because
+ * its time is short: a distributary at once, a kube-apiserver two seconds before the end of that time. Before the
+ * bookmark, the server has sent every event after our position. A watch that has received the last of these events has
+ * received all of them, and may adopt the bookmark.
  */
-import { bytesCodec } from '../../client/reflector/bytes-codec.js'
-import { sseWire } from '../../client/reflector/event-stream.js'
+import type { BytesObject } from '../../client/reflector/bytes-codec.js'
+import type { EventWire } from '../../client/reflector/event-stream.js'
+import type { ObjectCodec } from '../../client/reflector/object-codec.js'
 import type { Transport } from '../../client/reflector/transport.js'
 import { runWatch } from '../../client/reflector/watch-job.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
@@ -20,17 +21,23 @@ export interface ProgressProof {
   readonly revision: Revision
 }
 
-const TIMEOUT_MS = 3_000
+/** How much longer than its time an answer may take. */
+const GRACE_MS = 2_000
 
 /** @returns null when the server sent no bookmark. @throws WatchFailure */
 export async function proveProgress(options: {
   readonly transport: Transport
+  readonly wire: EventWire
+  readonly codec: ObjectCodec<BytesObject>
+  /** The requested time of the watch. */
+  readonly timeoutSeconds: number
   readonly path: string
   readonly clock: Clock
   readonly after: Revision
   readonly signal: AbortSignal
 }): Promise<ProgressProof | null> {
-  const { transport, path, clock, after, signal } = options
+  const { transport, wire, codec, timeoutSeconds, path, clock, after, signal } = options
+  const timeoutMs = timeoutSeconds * 1_000 + GRACE_MS
   const done = new AbortController()
   const onAbort = (): void => done.abort(signal.reason)
   signal.addEventListener('abort', onAbort, { once: true })
@@ -38,17 +45,17 @@ export async function proveProgress(options: {
   let proof: ProgressProof | null = null
   const resourceVersion = formatResourceVersion(after)
   try {
-    await runWatch({
+    await runWatch<BytesObject>({
       transport,
-      wire: sseWire,
-      codec: bytesCodec,
+      wire,
+      codec,
       clock,
       path,
-      query: { watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: '1', resourceVersion },
+      query: { watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: String(timeoutSeconds), resourceVersion },
       signal: done.signal,
-      openTimeoutMs: TIMEOUT_MS,
-      initialSilenceMs: TIMEOUT_MS,
-      silenceMs: TIMEOUT_MS,
+      openTimeoutMs: timeoutMs,
+      initialSilenceMs: timeoutMs,
+      silenceMs: timeoutMs,
       place: { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: [] },
       onOpen: () => undefined,
       onInitial: () => undefined,

@@ -12,7 +12,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { type SourceAge, UpstreamError } from '../../engine/upstream/upstream.js'
-import { asUpstreamError } from './http-failure.js'
+import { asUpstreamError, withReadableRefusals } from './http-failure.js'
 import { AGES_INTERVAL_MS, RemoteAges } from './remote-ages.js'
 
 export interface RemoteApiServerOptions {
@@ -46,6 +46,8 @@ export interface AskOptions {
 const HEARTBEAT_MS = 5_000
 /** How long the product is remembered, since all resources ask at once when the server is back. */
 const PRODUCT_MS = 10_000
+/** At the start all resources ask within seconds; nobody replaces a cluster as fast. */
+const CLUSTER_MS = 250
 const LOST_HEARTBEATS = 2
 /** Enough for the ages of a few thousand resources. */
 const MAX_AGES_BYTES = 2 ** 20
@@ -54,23 +56,22 @@ const UNKNOWN_CLUSTER = 'unknown'
 
 export class RemoteApiServer {
   readonly #options: RemoteApiServerOptions
+  readonly transport: Transport
   readonly #product: SingleFlight<Product>
   readonly #cluster: SingleFlight<string>
   #known: Product | null = null
   #knownAtMs = 0
   #clusterId: string | null = null
+  #clusterAtMs = Number.NEGATIVE_INFINITY
   readonly #ages = new RemoteAges()
   readonly #watchers = new Set<(error: UpstreamError) => void>()
   #heart: AbortController | null = null
 
   constructor(options: RemoteApiServerOptions) {
     this.#options = options
+    this.transport = withReadableRefusals(options.transport)
     this.#product = new SingleFlight(() => this.#askProduct())
     this.#cluster = new SingleFlight(() => this.#askCluster())
-  }
-
-  get transport(): Transport {
-    return this.#options.transport
   }
 
   get clock(): Clock {
@@ -96,7 +97,8 @@ export class RemoteApiServer {
    * if that cannot be read; the feed also compares the history. @throws UpstreamError
    */
   async clusterId(signal?: AbortSignal): Promise<string> {
-    return await this.#cluster.join(signal)
+    const isRecent = this.clock.monotonic() - this.#clusterAtMs < CLUSTER_MS
+    return isRecent && this.#clusterId !== null ? this.#clusterId : await this.#cluster.join(signal)
   }
 
   /** Returns the answer to a GET, whatever its size. @throws UpstreamError for any status but 200. */
@@ -120,10 +122,16 @@ export class RemoteApiServer {
 
   /** Returns a small document as a tree. @throws UpstreamError */
   async document(options: AskOptions): Promise<unknown> {
-    const { body } = await this.get(options)
+    return (await this.taggedDocument(options)).document
+  }
+
+  /** Returns a small document with its ETag; null if it has none. @throws UpstreamError */
+  async taggedDocument(options: AskOptions): Promise<{ readonly document: unknown; readonly etag: string | null }> {
+    const { body, response } = await this.get(options)
     if (body.length > MAX_DOCUMENT_BYTES) throw new UpstreamError('too-large', `${options.path}: ${body.length} bytes`)
     try {
-      return JSON.parse(new TextDecoder().decode(body)) as unknown
+      const document = JSON.parse(new TextDecoder().decode(body)) as unknown
+      return { document, etag: response.header('etag') }
     } catch (cause) {
       throw new UpstreamError('protocol', `${options.path}: the answer is not JSON`, { cause })
     }
@@ -220,6 +228,7 @@ export class RemoteApiServer {
       if (code !== 401 && code !== 403 && code !== 404) throw error
       this.#clusterId ??= UNKNOWN_CLUSTER
     }
+    this.#clusterAtMs = this.clock.monotonic()
     return this.#clusterId
   }
 }

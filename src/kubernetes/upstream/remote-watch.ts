@@ -3,17 +3,16 @@
  *
  * Over SSE an id marks the last event of a revision. Events of a revision whose end has not arrived wait for the rest.
  * A connection that breaks inside a revision loses nothing, because the feed resumes after the last whole one. JSON
- * lines have no such mark: that format is for kube-apiservers, which write one object per revision, so each event is a
- * whole revision. If two events of one revision arrive separately anyway, the watch ends as after a compaction, which
+ * lines and protobuf have no such mark: these are for kube-apiservers, which write one object per revision, so each event
+ * is a whole revision. If two events of one revision arrive separately anyway, the watch ends as after a compaction, which
  * leads to a list and never to a hole.
  *
  * The server ends every watch after some minutes. That is no loss: the next watch begins where it ended.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
-import { bytesCodec } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import { WatchFailure } from '../../client/reflector/failure.js'
-import type { Change } from '../../client/reflector/object-codec.js'
+import type { Change, ObjectCodec } from '../../client/reflector/object-codec.js'
 import type { Transport } from '../../client/reflector/transport.js'
 import { type WatchPosition, runWatch, type WatchOutcome } from '../../client/reflector/watch-job.js'
 import type { Batch, KeyEvent } from '../../engine/model/event.js'
@@ -25,10 +24,12 @@ import type { UpstreamWatch, WatchHandlers } from '../../engine/upstream/upstrea
 import { asUpstreamError } from './http-failure.js'
 import { type HttpKeyValues, revisionOf } from './http-key-value.js'
 import { type ProgressProof, proveProgress } from './progress-proof.js'
+import type { StateStream } from './state-stream.js'
 
 export interface RemoteWatchOptions {
   readonly transport: Transport
   readonly wire: EventWire
+  readonly codec: ObjectCodec<BytesObject>
   /** Whether an id or a new revision marks a revision as whole. Otherwise every event is a whole revision. */
   readonly marksRevisions: boolean
   readonly path: string
@@ -39,12 +40,14 @@ export interface RemoteWatchOptions {
   readonly handlers: WatchHandlers
   /** The longest silence, bookmarks included. */
   readonly silenceMs: number
-  /** Whether the server can be asked for its progress; see `progress-proof.ts`. */
-  readonly provesProgress: boolean
+  /** The time of a watch that asks for progress (`progress-proof.ts`); null if the server cannot be asked. */
+  readonly proofSeconds: number | null
+  /** Called when the server had no bookmark for such a watch. */
+  readonly onNoProof?: () => void
+  /** The answer with which the watch begins: the state at `afterRevision` has been read from it. Default: a new one. */
+  readonly stream?: StateStream | null
 }
 
-/** The requested timeout: between this and twice this, as in client-go. */
-const MIN_TIMEOUT_SECONDS = 300
 const OPEN_TIMEOUT_MS = 15_000
 /** A server that ends a watch sooner without an event does not support watching. */
 const SHORT_MS = 1_000
@@ -63,20 +66,24 @@ export class RemoteWatch implements UpstreamWatch {
   #sendsBookmarks = false
   #proving: Promise<void> | null = null
   #proof: ProgressProof | null = null
+  #stream: StateStream | null
 
   constructor(options: RemoteWatchOptions) {
     this.#options = options
+    this.#stream = options.stream ?? null
     this.#place = positionAt(options.afterRevision)
     this.#handedOn = options.afterRevision
     void this.#run()
   }
 
   requestProgress(): void {
-    const { provesProgress, transport, path, clock } = this.#options
-    if (!provesProgress || this.#isEnded || !this.#isOpen || this.#proving !== null) return
+    const { proofSeconds: timeoutSeconds, transport, wire, codec, path, clock, onNoProof } = this.#options
+    if (timeoutSeconds === null || this.#isEnded || !this.#isOpen || this.#proving !== null) return
     const after = this.#handedOn
-    this.#proving = proveProgress({ transport, path, clock, after, signal: this.#abort.signal })
+    const { signal } = this.#abort
+    this.#proving = proveProgress({ transport, wire, codec, timeoutSeconds, path, clock, after, signal })
       .then((proof) => {
+        if (proof === null && !this.#isEnded) onNoProof?.()
         this.#proof = proof
         this.#tellProven()
       })
@@ -87,6 +94,7 @@ export class RemoteWatch implements UpstreamWatch {
   close(): void {
     this.#isEnded = true
     this.#abort.abort()
+    this.#stream?.close()
   }
 
   async #run(): Promise<void> {
@@ -113,18 +121,30 @@ export class RemoteWatch implements UpstreamWatch {
     }
   }
 
-  #watch(): Promise<WatchOutcome> {
-    const { transport, wire, path, clock, random, silenceMs, handlers } = this.#options
-    return runWatch<BytesObject>({
+  async #watch(): Promise<WatchOutcome> {
+    const { transport, wire, codec, path, clock, random, silenceMs } = this.#options
+    const follower = {
+      onChange: (change: Change<BytesObject>) => this.#changed(change),
+      onBookmark: (resourceVersion: string) => this.#bookmark(revisionOf(resourceVersion)),
+      onProgress: (place: WatchPosition) => this.#arrived(place),
+    }
+    if (this.#stream !== null) {
+      this.#opened()
+      const outcome = await this.#stream.follow(follower)
+      this.#stream = null
+      return outcome
+    }
+    return await runWatch<BytesObject>({
+      ...follower,
       transport,
       wire,
-      codec: bytesCodec,
+      codec,
       clock,
       path,
       query: {
         watch: '1',
         allowWatchBookmarks: 'true',
-        timeoutSeconds: String(randomInteger(random, MIN_TIMEOUT_SECONDS, 2 * MIN_TIMEOUT_SECONDS)),
+        timeoutSeconds: String(watchSeconds(random)),
         resourceVersion: this.#place.safePosition,
       },
       signal: this.#abort.signal,
@@ -132,17 +152,16 @@ export class RemoteWatch implements UpstreamWatch {
       initialSilenceMs: silenceMs,
       silenceMs,
       place: this.#place,
-      onOpen: () => {
-        if (this.#isOpen || this.#isEnded) return
-        this.#isOpen = true
-        handlers.onOpen()
-      },
+      onOpen: () => this.#opened(),
       onInitial: () => undefined,
-      onChange: (change) => this.#changed(change),
-      onBookmark: (resourceVersion) => this.#bookmark(revisionOf(resourceVersion)),
-      onProgress: (place) => this.#arrived(place),
       settled: undefined,
     })
+  }
+
+  #opened(): void {
+    if (this.#isOpen || this.#isEnded) return
+    this.#isOpen = true
+    this.#options.handlers.onOpen()
   }
 
   #changed({ type, object, resourceVersion }: Change<BytesObject>): void {
@@ -208,6 +227,11 @@ export class RemoteWatch implements UpstreamWatch {
     }
     handlers.onEnd({ kind: 'compacted', compactRevision: oldestIn(failure.message) ?? afterRevision })
   }
+}
+
+/** How long the server is asked to keep a watch open: as in client-go. */
+export function watchSeconds(random: Random): number {
+  return randomInteger(random, 300, 600)
 }
 
 class RevisionInParts extends Error {

@@ -57,7 +57,6 @@ export interface AuthenticationOptions {
   readonly requestheaderExtraHeadersPrefix: readonly string[]
   readonly anonymousAuth: boolean
   readonly ticketKeyFile: string | null
-  readonly natsCluster: string
 }
 
 export interface AuthorizationOptions {
@@ -149,7 +148,7 @@ export function buildAuthenticator(
   }
   if (authenticators.length === 0) return nobodyAsked
   const keys = options.ticketKeyFile === null ? null : watch(options.ticketKeyFile, parseTicketKeys)
-  const tickets = keys === null ? null : new Tickets({ keys, tokens, clock, cluster: options.natsCluster })
+  const tickets = keys === null ? null : new Tickets({ keys, tokens, clock })
   return unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock, tickets })
 }
 

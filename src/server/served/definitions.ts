@@ -38,6 +38,8 @@ export interface DefinitionsOptions {
   readonly jsonOf: (object: StoredObject) => Buffer | null
   /** Reads a definition in a thread; null if it took too much time or memory. */
   readonly readInThread: (object: StoredObject) => Promise<SharedReading | null>
+  /** Whether the objects come from a server that converts them to the version in which they are requested. */
+  readonly areConverted: boolean
   readonly logger: Logger
 }
 
@@ -49,6 +51,8 @@ export class Definitions implements ObjectFollower {
   /** The definition being read; null if none is, or if its result no longer counts. */
   #reading: StoredObject | null = null
   #isReading = false
+  /** By name of the definition: the version in which converted objects are requested. */
+  readonly #requested = new Map<string, string>()
 
   constructor(options: DefinitionsOptions) {
     this.#options = options
@@ -68,6 +72,7 @@ export class Definitions implements ObjectFollower {
 
   onAbsent(name: string): void {
     this.#forget(name)
+    this.#requested.delete(name)
     this.#options.registry.remove(ownerOfDefinition(name))
   }
 
@@ -109,6 +114,13 @@ export class Definitions implements ObjectFollower {
     else this.#refuse(object.name, reading?.reason ?? 'it is too much to read')
   }
 
+  /** A feed keeps the version that it began with, so that it has to end before another one is requested. */
+  #request(name: string, version = ''): void {
+    const before = this.#requested.get(name)
+    if (before !== undefined && before !== version) this.#options.registry.remove(ownerOfDefinition(name))
+    this.#requested.set(name, version)
+  }
+
   #refuse(name: string, reason: string): void {
     const { registry, logger } = this.#options
     logger.warn({ definition: name, reason }, 'custom resource is not served')
@@ -116,8 +128,10 @@ export class Definitions implements ObjectFollower {
   }
 
   #serve(name: string, defined: readonly ServedResource[]): void {
-    const { registry, logger, reservedFor } = this.#options
-    const resources = defined.filter(({ resource }) => {
+    const { registry, logger, reservedFor, areConverted } = this.#options
+    const all = areConverted ? storedFirst(defined) : defined
+    if (areConverted) this.#request(name, all[0]?.resource.version)
+    const resources = all.filter(({ resource }) => {
       const owner = reservedFor(resource.group, resource.version)
       if (owner === null) return true
       logger.warn(
@@ -133,6 +147,15 @@ export class Definitions implements ObjectFollower {
       )
     }
   }
+}
+
+/** The stored version has every field. What a webhook makes of it is requested for each client that asks for it. */
+function storedFirst(defined: readonly ServedResource[]): readonly ServedResource[] {
+  const source = defined.find(({ resource, storageVersion }) => resource.version === storageVersion) ?? defined[0]
+  const others = defined.filter((one) => one !== source)
+  return source === undefined
+    ? []
+    : [source, ...others.map((one) => (one.convertsByWebhook ? { ...one, isUncached: true } : one))]
 }
 
 function isSmall({ bytes }: StoredObject): boolean {

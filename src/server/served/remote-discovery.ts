@@ -3,9 +3,11 @@
  * can be listed and watched there. If the definitions of custom resources can be read, those are followed instead
  * (`definitions.ts`), with their columns.
  *
- * A resource is served in the version that the server prefers; other versions, and Secrets, are served by name
- * (`--resource`). Each has one watch; the same objects under a second group (`events.k8s.io`) are left out.
+ * A resource is served in every version, and Secrets by name (`--resource`). Its objects are read in the version that the
+ * server prefers among those known here, with one watch, and converted to the others, as are core events to those of
+ * `events.k8s.io`. A version to which nothing here converts is read from that server whenever a client asks for it.
  */
+import { canConvert } from '../../kubernetes/codec/versions/convert.js'
 import { wellKnown } from '../../kubernetes/dialect/declared-resource.js'
 import {
   type ServedResource,
@@ -18,7 +20,8 @@ import {
   type WellKnownResource,
   wellKnownResources,
 } from '../../kubernetes/dialect/well-known-resources.js'
-import { keyFromText } from '../../engine/model/event.js'
+import { type Key, keyFromText } from '../../engine/model/event.js'
+import { apiVersion } from '../../engine/model/resource.js'
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -48,15 +51,19 @@ const DISCOVERY_OWNER = 'upstream'
 export class RemoteDiscovery {
   readonly #options: RemoteDiscoveryOptions
   readonly #table: readonly WellKnownResource[]
+  /** Of the table. */
+  readonly #names: ReadonlySet<string>
   readonly #named: ReadonlySet<string>
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #problem: string | null = 'the upstream has not been asked yet'
   #served: readonly ServedResource[] = []
+  #discovered: Discovered | null = null
 
   constructor(options: RemoteDiscoveryOptions) {
     this.#options = options
     this.#table = wellKnownResources(options.etcdPrefix)
+    this.#names = new Set(this.#table.map(({ resource }) => qualifiedName(resource)))
     this.#named = new Set(options.named.map(({ resource }) => qualifiedName(resource)))
   }
 
@@ -80,7 +87,9 @@ export class RemoteDiscovery {
       try {
         const timeout = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])
         const { server } = this.#options
-        this.#take(await discover(server, timeout), await server.product(timeout))
+        const discovered = await discover(server, timeout, this.#discovered)
+        if (discovered !== this.#discovered) this.#take(discovered, await server.product(timeout))
+        this.#discovered = discovered
         attempt = 1
         await sleep(clock, INTERVAL_MS * (0.75 + random.next() / 2), signal)
       } catch (error) {
@@ -95,13 +104,17 @@ export class RemoteDiscovery {
 
   #take(discovered: Discovered, product: Product): void {
     const { registry, logger } = this.#options
-    const served = this.#choose(discovered, product)
-    // Groups without an answer this time stay unchanged.
-    for (const before of this.#served) {
-      const { group, version, plural } = before.resource
-      const isKnown = served.some(({ resource }) => resource.group === group && resource.plural === plural)
-      if (!isKnown && discovered.incomplete.has(groupVersion(group, version))) served.push(before)
-    }
+    // Group versions without an answer this time stay unchanged.
+    const silent = this.#served.filter(({ resource }) =>
+      discovered.incomplete.has(groupVersion(resource.group, resource.version)),
+    )
+    const chosen = this.#choose(discovered, product)
+    const served = [...silent, ...chosen.filter((one) => !silent.some((other) => isSamePath(one, other)))]
+    // A feed keeps the version that it began with, so that it has to end before another one is read.
+    const stay = this.#served.filter(({ resource: { etcdPrefix } }) =>
+      isSamePath(sourceOf(this.#served, etcdPrefix), sourceOf(served, etcdPrefix)),
+    )
+    registry.set(DISCOVERY_OWNER, stay)
     registry.set(DISCOVERY_OWNER, served)
     this.#served = served
     if (this.#problem !== null) logger.info({ resources: served.length }, 'discovered the resources of the upstream')
@@ -110,22 +123,22 @@ export class RemoteDiscovery {
 
   #choose({ resources, customNames }: Discovered, product: Product): ServedResource[] {
     const chosen: ServedResource[] = []
-    const taken = new Set<string>()
-    const has = (group: string, plural: string): boolean =>
-      resources.some((one) => one.group === group && one.plural === plural)
-    for (const one of resources) {
+    const isKnown = (one: DiscoveredResource): boolean => this.#names.has(qualifiedName(one))
+    for (const one of [...resources.filter(isKnown), ...resources.filter((other) => !isKnown(other))]) {
       const { group, plural } = one
-      const isNamed = this.#named.has(qualifiedName(one))
-      const id = `${plural}.${group}`
-      if (customNames?.has(id) === true) continue
+      if (customNames?.has(`${plural}.${group}`) === true) continue
       const rows = this.#table.filter(({ resource }) => resource.group === group && resource.plural === plural)
-      if (!isNamed) {
-        if (taken.has(id) || rows.some(({ served }) => served === 'by-name')) continue
-        if (group === 'events.k8s.io' && has('', 'events')) continue
-        if (group === 'extensions' && has('networking.k8s.io', plural)) continue
+      if (!this.#named.has(qualifiedName(one))) {
+        if (rows.some(({ served }) => served === 'by-name')) continue
+        const isOfAnotherGroup = (other: DiscoveredResource): boolean =>
+          other.group === 'networking.k8s.io' && other.plural === plural
+        if (group === 'extensions' && resources.some(isOfAnotherGroup)) continue
       }
-      taken.add(id)
-      chosen.push(this.#servedAs(one, rows, product))
+      const served = this.#servedAs(one, rows, product)
+      const source = sourceOf(chosen, served.resource.etcdPrefix)?.resource
+      const isShown =
+        source === undefined || canConvert(apiVersion(source), apiVersion(served.resource), served.resource.kind)
+      chosen.push(isShown ? served : { ...served, isUncached: true })
     }
     return chosen
   }
@@ -145,4 +158,13 @@ export class RemoteDiscovery {
     }
     return row === undefined ? servedResource(resource, 'custom') : wellKnown(resource)
   }
+}
+
+/** The resource as which the objects under a prefix are read. */
+function sourceOf(served: readonly ServedResource[], prefix: Key): ServedResource | undefined {
+  return served.find(({ resource }) => resource.etcdPrefix === prefix)
+}
+
+function isSamePath(one: ServedResource | undefined, other: ServedResource | undefined): boolean {
+  return one !== undefined && other !== undefined && qualifiedName(one.resource) === qualifiedName(other.resource)
 }

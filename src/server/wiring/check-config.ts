@@ -191,10 +191,11 @@ async function askEtcd(config: Config): Promise<string | null> {
   const upstream = openUpstream(config, logger, new Metrics('check'))
   try {
     const signal = AbortSignal.timeout(CONNECT_MS)
-    const { revision, serverVersions } = await upstream.status(signal)
+    const { serverVersions } = await upstream.status(signal)
     // Permission to read is what matters; the status alone needs none.
-    await upstream.read({ prefix: keyFromText(`${config.etcdPrefix}/`), limit: 1, keysOnly: true, signal })
-    return `etcd ${serverVersions.join(', ')} answers, at revision ${revision}`
+    const prefix = keyFromText(`${config.etcdPrefix}/`)
+    const { currentRevision } = await upstream.read({ prefix, limit: 1, keysOnly: true, signal })
+    return `etcd ${serverVersions.join(', ')} answers, at revision ${currentRevision}`
   } finally {
     await upstream.close()
   }

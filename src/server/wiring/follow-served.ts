@@ -33,6 +33,7 @@ export function followServed(
         registry,
         etcdPrefix,
         reservedFor,
+        areConverted: remote !== null,
         logger,
         jsonOf: (object) => views.json(served, object),
         readInThread: (object) => documents.readDefinition(object),

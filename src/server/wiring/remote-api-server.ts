@@ -48,8 +48,9 @@ function followingTransport(access: Watched<JsonServer>, server: string): NodeTr
 
 export function httpFeeds(server: RemoteApiServer, options: Omit<UpstreamFeedOptions, 'upstream'>): OpenFeed {
   const { random } = options
+  const countsOnly = (): boolean => server.knownProduct?.isDistributary === false
   return (request) => {
     const upstream = new HttpResource({ server, resource: request.resource, random })
-    return new UpstreamFeed(request, { ...options, upstream })
+    return new UpstreamFeed(request, { ...options, upstream, countsOnly })
   }
 }

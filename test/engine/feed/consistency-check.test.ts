@@ -173,6 +173,27 @@ void t.test('when the cache’s revision is compacted, only keys that were not w
   t.match(wrong, { kind: 'different', differences: 1, examples: [{ key: key('b'), kind: 'other-value' }] })
 })
 
+void t.test('an expensive source is only counted from time to time, and listed when the number differs', async (t) => {
+  const { clock, check, etcd, held, outcomes } = await harness(t, names, { countsOnly: () => true })
+  const read = t.capture(etcd, 'read', etcd.read.bind(etcd))
+  const listed = (): boolean => read().some(({ args: [{ limit }] }) => limit !== 1)
+  const next = async (): Promise<CheckOutcome> => {
+    const before = outcomes.length
+    for (let i = 0; i < 30 && outcomes.length === before; i++) {
+      clock.advance(60_000)
+      await nextTurn()
+    }
+    return outcomes.at(-1)!
+  }
+  check.start()
+  t.match(await next(), { kind: 'equal', keys: 5, values: 2 })
+  t.notOk(listed(), 'the keys were not')
+  held.pop()
+  t.match(await next(), { kind: 'different', keys: 5, examples: [{ key: key('e'), kind: 'missing' }] })
+  t.ok(listed())
+  t.match(await check.run(), { kind: 'different', keys: 5 }, 'a check on request lists them')
+})
+
 void t.test('checks run about once per interval, never two at once, until they are stopped', async (t) => {
   const { check, clock, outcomes, etcd } = await harness(t, names)
   check.start()

@@ -17,8 +17,8 @@ import { toRevision as rev } from '../../../src/engine/model/revision.js'
 
 const place: FeedPlace = { settled: rev(90), position: rev(100) }
 const batch: Batch = { revision: rev(101), events: [{ type: 'delete', key: '/p/a' as Key }] }
-const expire = { onGap: 'expire' } as const
-const coalesce = { onGap: 'coalesce' } as const
+const expire = { onGap: 'expire', replayRevisions: REPLAY_REVISIONS } as const
+const coalesce = { ...expire, onGap: 'coalesce' } as const
 
 const states: { [K in FeedState['kind']]: Extract<FeedState, { kind: K }> } = {
   idle: { kind: 'idle' },
@@ -34,7 +34,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   start: { kind: 'start' },
   stop: { kind: 'stop' },
   timer: { kind: 'timer' },
-  listed: { kind: 'listed', revision: rev(100), isPresent: false },
+  listed: { kind: 'listed', revision: rev(100), isPresent: false, isContinued: false },
   'list-compacted': { kind: 'list-compacted', compactRevision: rev(120) },
   'list-failed': { kind: 'list-failed', code: 'unavailable', message: 'no answer' },
   opened: { kind: 'opened', at: 5 },
@@ -275,6 +275,12 @@ void t.test(
   },
 )
 
+void t.test('a watch that continues the answer of the list is not verified', async (t) => {
+  const { state, effects } = next(states.listing, { ...inputs.listed, isPresent: true, isContinued: true }, expire)
+  t.match(state, { kind: 'watching', place: { settled: 100, position: 100 }, openedAt: null })
+  t.strictSame(effects, [{ kind: 'watch', startRevision: 101 }, { kind: 'synced' }])
+})
+
 void t.test('the feed is synced exactly when the target is reached', async (t) => {
   for (const [revision, kind] of [
     [199, 'catching-up'],
@@ -323,6 +329,8 @@ void t.test('a resumed watch replays what progress alone has covered, unless tha
     const from: FeedState = { ...states['backing-off'], place: { settled: rev(settled), position } }
     const { effects } = next(from, inputs.timer, expire)
     t.equal(effect(effects, 'watch').startRevision, expected, `settled ${settled}, position ${position}`)
+    const far = next(from, inputs.timer, { ...expire, replayRevisions: Number.POSITIVE_INFINITY })
+    t.equal(effect(far.effects, 'watch').startRevision, settled + 1, 'always, where a replay costs nothing')
   }
 })
 

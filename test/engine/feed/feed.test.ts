@@ -318,9 +318,12 @@ void t.test('a history restored from an older backup is detected', async (t) => 
 })
 
 void t.test('a restored history that differs only where progress had covered us is detected', async (t) => {
-  for (const distance of [10, 3_000]) {
+  const distances = [10, 3_000].flatMap((distance) => [false, true].map((isDear) => ({ distance, isDear })))
+  for (const { distance, isDear } of distances) {
     for (const change of [put('a', 'changed'), put('new'), remove('a')]) {
       const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
+      const status = etcd.status.bind(etcd)
+      etcd.status = async (signal) => ({ ...(await status(signal)), isHistoryDear: isDear })
       feed.start()
       await settle()
       write(put('a'))
@@ -334,7 +337,7 @@ void t.test('a restored history that differs only where progress had covered us 
       write(change)
       for (let i = 0; i < distance + 5; i++) write(elsewhere)
       await pass(5_000)
-      t.equal(metrics.of('relisted history-changed'), 1, `${distance} ${change.type}`)
+      t.equal(metrics.of('relisted history-changed'), 1, `${distance} ${change.type} ${isDear}`)
       t.equal(feed.status.state, 'watching')
       t.strictSame(
         [...sink.state.keys()].sort(),

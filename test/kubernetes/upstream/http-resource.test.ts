@@ -8,9 +8,11 @@ import { load } from '../../../src/server/config/load.js'
 import type { Transport, TransportRequest } from '../../../src/client/reflector/transport.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { RemoteApiServer } from '../../../src/kubernetes/upstream/remote-api-server.js'
+import type { ServedResource } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../../support/app.js'
 import { pod } from '../../support/pod.js'
 import { until } from '../../support/until.js'
+import { wholeObject } from '../../support/whole-object.js'
 
 interface EventWire {
   readonly metadata: { readonly name: string; readonly resourceVersion: string }
@@ -128,7 +130,7 @@ class Recorded {
   readonly requests: TransportRequest[] = []
   readonly server: RemoteApiServer
 
-  constructor(url: string, options: { readonly knowsAggregation: boolean }) {
+  constructor(url: string, options: { readonly knowsAggregation: boolean } = { knowsAggregation: true }) {
     const transport = nodeTransport({ server: url })
     const recording: Transport = {
       send: (request) => {
@@ -147,14 +149,14 @@ class Recorded {
 
 void t.test('an API server of any version is asked for its state as a stream', async (t) => {
   const front = await frontOf(t, {
-    objects: { 'pods/a/x': pod('x', { namespace: 'a' }), 'configmaps/a/c': configMap('c') },
+    objects: { 'pods/a/x': wholeObject(pod('x', { namespace: 'a' })), 'configmaps/a/c': configMap('c') },
   })
   for (const knowsAggregation of [true, false]) {
     const recorded = new Recorded(front.url, { knowsAggregation })
     const back = await behind(t, front, { server: recorded.server })
     t.same((await get(back, '/api/v1/pods')).items, (await get(front, '/api/v1/pods')).items)
     t.same((await get(back, '/api/v1/configmaps')).items, (await get(front, '/api/v1/configmaps')).items)
-    const written = front.put('pods/a/y', pod('y', { namespace: 'a' }))
+    const written = front.put('pods/a/y', wholeObject(pod('y', { namespace: 'a' })))
     await until(() => [...back.app.sources].some(({ cache }) => cache.revision >= written), 'the watch brings it')
     t.ok(
       recorded.of('/api/v1/pods').some(({ query }) => query['sendInitialEvents'] === 'true'),
@@ -199,3 +201,154 @@ void t.test(
     t.match(text, /upstream-discovery failed.*Unauthorized/)
   },
 )
+
+/** An API server's ConfigMap, Event and HorizontalPodAutoscaler. */
+const builtIn = {
+  'configmaps/a/c': configMap('c'),
+  'events/a/e': wholeObject({
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: { name: 'e', namespace: 'a' },
+    involvedObject: { kind: 'Pod', namespace: 'a', name: 'x' },
+    reason: 'Started',
+    message: 'started',
+    source: { component: 'kubelet' },
+    firstTimestamp: '2026-01-01T00:00:00Z',
+    lastTimestamp: '2026-01-01T00:00:00Z',
+    count: 1,
+    type: 'Normal',
+  }),
+  'horizontalpodautoscalers/a/h': wholeObject({
+    apiVersion: 'autoscaling/v2',
+    kind: 'HorizontalPodAutoscaler',
+    metadata: { name: 'h', namespace: 'a' },
+    spec: {
+      scaleTargetRef: { kind: 'Deployment', name: 'web', apiVersion: 'apps/v1' },
+      maxReplicas: 3,
+      metrics: [
+        { type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 80 } } },
+      ],
+    },
+  }),
+}
+
+const served = (group: string, ...plurals: readonly string[]): ServedResource[] => {
+  const loaded = load([], {}, () => '')
+  if (loaded.kind !== 'run') throw new Error('no resources')
+  return loaded.config.resources.filter(({ resource }) => resource.group === group && plurals.includes(resource.plural))
+}
+
+const isOpened = ({ query }: TransportRequest): boolean => query['watch'] === '1'
+
+void t.test('one request to an API server brings a resource and its watch, in protobuf', async (t) => {
+  const front = await startApp(t, { objects: builtIn, config: { resources: served('', 'configmaps', 'events') } })
+  const { requests, server } = new Recorded(front.url)
+  const back = await behind(t, front, { server })
+  const written = front.put('configmaps/a/d', configMap('d'))
+  await until(() => [...back.app.sources].some(({ cache }) => cache.revision >= written), 'the watch brings it')
+  const asked = requests.filter(({ path }) => path === '/api/v1/configmaps')
+  t.match(asked, [{ query: { watch: '1', sendInitialEvents: 'true' }, accept: /^application.vnd.kubernetes.protobuf/ }])
+  t.equal(asked.length, 1)
+  const path = '/api/v1/namespaces/a/configmaps/d'
+  t.same(await get(back, path), await get(front, path))
+  const protobuf = async ({ url }: AppHarness): Promise<Buffer> => {
+    const answer = await fetch(`${url}${path}`, { headers: { accept: 'application/vnd.kubernetes.protobuf' } })
+    return Buffer.from(await answer.arrayBuffer())
+  }
+  t.ok((await protobuf(back)).equals(await protobuf(front)), 'to the byte')
+})
+
+void t.test('every version is served with one watch, as the other server serves it', async (t) => {
+  const resources = [
+    ...served('', 'configmaps', 'events'),
+    ...served('events.k8s.io', 'events'),
+    ...served('autoscaling', 'horizontalpodautoscalers'),
+  ]
+  const front = await startApp(t, { objects: builtIn, config: { resources } })
+  const { requests, server } = new Recorded(front.url)
+  const back = await behind(t, front, { server })
+  for (const path of [
+    '/api/v1/events',
+    '/apis/events.k8s.io/v1/events',
+    '/apis/autoscaling/v1/horizontalpodautoscalers',
+    '/apis/autoscaling/v2/horizontalpodautoscalers',
+  ])
+    t.same(await get(back, path), await get(front, path), path)
+  const watched = new Set(requests.filter(isOpened).map(({ path }) => path))
+  t.ok(watched.has('/api/v1/events') && watched.has('/apis/autoscaling/v2/horizontalpodautoscalers'))
+  t.notOk(watched.has('/apis/events.k8s.io/v1/events') || watched.has('/apis/autoscaling/v1/horizontalpodautoscalers'))
+})
+
+const versioned = (stored: string, conversion: 'None' | 'Webhook'): object => ({
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'gadgets.example.com' },
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'gadgets', kind: 'Gadget' },
+    conversion: { strategy: conversion },
+    versions: ['v1', 'v2'].map((name) => ({ name, served: true, storage: name === stored })),
+  },
+})
+
+void t.test(
+  'custom resources are read in their stored version, and what a webhook makes of it when asked',
+  async (t) => {
+    const definition = 'apiextensions.k8s.io/customresourcedefinitions/gadgets.example.com'
+    const front = await startApp(t, {
+      objects: { [definition]: versioned('v2', 'None') },
+      config: { resources: served('apiextensions.k8s.io', 'customresourcedefinitions') },
+    })
+    const { requests, server } = new Recorded(front.url)
+    const back = await behind(t, front, { server })
+    const opened = (): string[] =>
+      requests.filter((one) => isOpened(one) && one.path.includes('gadgets')).map(({ path }) => path)
+    const versions = (): unknown =>
+      ['v1', 'v2'].map((version) => back.app.registry.find('example.com', version, 'gadgets')?.isUncached ?? false)
+    await until(() => opened().length > 0, 'it is read')
+    t.same(opened(), ['/apis/example.com/v2/gadgets'])
+    t.same(versions(), [false, false])
+
+    front.put(definition, versioned('v1', 'None'))
+    await until(() => opened().length > 1, 'it is read again')
+    t.same(opened().slice(1), ['/apis/example.com/v1/gadgets'])
+
+    front.put(definition, versioned('v1', 'Webhook'))
+    await until(() => JSON.stringify(versions()) === '[false,true]', 'the other version is not cached')
+    const before = requests.length
+    t.same((await get(back, '/apis/example.com/v2/gadgets')).items, [])
+    t.ok(
+      requests.slice(before).some(({ path }) => path === '/apis/example.com/v2/gadgets'),
+      'the server is asked for it',
+    )
+  },
+)
+
+void t.test('an answer that breaks off inside the initial state is not taken for it', async (t) => {
+  const objects = Object.fromEntries(
+    Array.from({ length: 60 }, (_, i) => [`pods/a/p${i}`, pod(`p${i}`, { namespace: 'a' })]),
+  )
+  const front = await startApp(t, { objects, config: { resources: served('', 'pods') } })
+  const transport = nodeTransport({ server: front.url })
+  let cuts = 0
+  const cutting: Transport = {
+    async send(request) {
+      const response = await transport.send(request)
+      if (!request.path.endsWith('/pods') || cuts >= 3) return response
+      cuts++
+      return { ...response, body: firstBytes(response.body, 500 * cuts) }
+    },
+  }
+  const server = new RemoteApiServer({ transport: cutting, url: front.url, clock: systemClock, speaksSse: false })
+  const back = await behind(t, front, { server })
+  t.equal(cuts, 3)
+  t.equal((await get(back, '/api/v1/pods?resourceVersion=0')).items.length, 60)
+})
+
+async function* firstBytes(body: AsyncIterable<Uint8Array>, count: number): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body) {
+    yield chunk.subarray(0, count)
+    throw new Error('the connection is reset')
+  }
+}

@@ -3,6 +3,7 @@ import http from 'node:http'
 import type net from 'node:net'
 import t, { type Test } from 'tap'
 import { nodeTransport } from '../../../src/client/node/node-transport.js'
+import { bytesCodec } from '../../../src/client/reflector/bytes-codec.js'
 import { jsonWire } from '../../../src/client/reflector/event-stream.js'
 import type { WatchEnd } from '../../../src/engine/upstream/upstream.js'
 import { HttpKeyValues } from '../../../src/kubernetes/upstream/http-key-value.js'
@@ -27,6 +28,7 @@ async function follow(t: Test, line: string): Promise<{ readonly asked: string[]
   const watch = new RemoteWatch({
     transport,
     wire: jsonWire,
+    codec: bytesCodec,
     marksRevisions: false,
     path: '/api/v1/pods',
     keyValues: new HttpKeyValues(PODS),
@@ -35,7 +37,7 @@ async function follow(t: Test, line: string): Promise<{ readonly asked: string[]
     afterRevision: rev(5),
     handlers: { onOpen() {}, onBatches() {}, onProgress() {}, onEnd: (end) => void ends.push(end) },
     silenceMs: 1_100,
-    provesProgress: false,
+    proofSeconds: null,
   })
   t.teardown(() => watch.close())
   return { asked, ends }

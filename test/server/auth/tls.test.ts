@@ -181,7 +181,6 @@ const NONE: AuthenticationOptions = {
   requestheaderExtraHeadersPrefix: [],
   anonymousAuth: false,
   ticketKeyFile: null,
-  natsCluster: 'default',
 }
 
 void t.test('callers are identified by certificate, header and token over real connections', async (t) => {

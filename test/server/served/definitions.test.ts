@@ -44,7 +44,7 @@ function stored(plural: string, properties: number): StoredObject {
 }
 
 /** Reads of large definitions wait until the test answers them. */
-function world() {
+function world({ areConverted = false } = {}) {
   const registry = new ResourceRegistry()
   const asked: { readonly object: StoredObject; readonly answer: (reading: SharedReading | null) => void }[] = []
   const warned: object[] = []
@@ -53,6 +53,7 @@ function world() {
     etcdPrefix: '/registry',
     reservedFor: () => null,
     jsonOf: (object) => object.bytes,
+    areConverted,
     readInThread: (object) => new Promise((answer) => asked.push({ object, answer })),
     logger: { ...silentLogger, warn: (fields) => void warned.push(fields) },
   })

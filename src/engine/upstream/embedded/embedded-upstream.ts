@@ -172,7 +172,6 @@ class EmbeddedUpstream implements Upstream, EmbeddedControls {
     await this.#answerable(this.#delays.readMs, signal)
     return {
       clusterId: this.#clusterId,
-      revision: this.#store.revision,
       serverVersions: ['embedded'],
       trustsProgress: this.#trustsProgress,
     }

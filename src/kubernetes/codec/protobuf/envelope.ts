@@ -11,7 +11,7 @@ import { CodecError } from './codec-error.js'
 import { LENGTH, WireReader } from './wire.js'
 
 export const MAGIC = Buffer.from('k8s\0', 'latin1')
-const PROTOBUF_CONTENT_TYPE = 'application/vnd.kubernetes.protobuf'
+export const PROTOBUF_CONTENT_TYPE = 'application/vnd.kubernetes.protobuf'
 
 export interface Envelope {
   readonly apiVersion: string

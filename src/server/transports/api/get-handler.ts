@@ -1,4 +1,5 @@
 /** Answers GET of one object. */
+import { createHash } from 'node:crypto'
 import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
 import type { GetParameters } from '../../../kubernetes/dialect/list-options.js'
 import { fingerprintOf, type ServedResource } from '../../../kubernetes/dialect/resource-registry.js'
@@ -9,7 +10,7 @@ import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { type KeyParts, keyOf } from '../../../support/key-of.js'
 import { type Layout, layOut } from '../bodies/layout.js'
 import type { ApiContext } from './api-context.js'
-import { cacheHeaders, contentOf, publicCachingOf } from './cache-headers.js'
+import { cacheHeaders, publicCachingOf } from './cache-headers.js'
 import { readObject } from './read-state.js'
 import { encoderOf, type ReadRequest } from './request.js'
 import type { FormOptions } from './resource-forms.js'
@@ -27,7 +28,9 @@ interface ObjectContents {
 }
 
 const OBJECT_KEY: KeyParts<ObjectContents> = {
-  object: contentOf,
+  // The bytes instead of the history, so that replicas agree.
+  object: ({ modRevision, encoding, apiVersion, kind, bytes }) =>
+    JSON.stringify([modRevision, encoding, apiVersion, kind, createHash('sha256').update(bytes).digest('base64url')]),
   served: fingerprintOf,
   encoder: ({ apiVersion, key }) => `${apiVersion} ${key}`,
   layout: ({ key }) => key,

@@ -1,0 +1,159 @@
+/**
+ * Reads what a kube-apiserver sends in Kubernetes' protobuf: frames of a watch, each with four bytes of length before it,
+ * lists and single objects. An object becomes what etcd would have: its message, byte for byte, in an envelope of its own.
+ * Its resourceVersion stays in it, and is replaced when the object is served.
+ */
+import type { BytesObject } from '../../client/reflector/bytes-codec.js'
+import type { EventWire } from '../../client/reflector/event-stream.js'
+import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
+import {
+  type DecodedEvent,
+  type DecodedList,
+  INITIAL_EVENTS_END,
+  type ObjectCodec,
+  objectKey,
+} from '../../client/reflector/object-codec.js'
+import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import { errorMessage } from '../../support/error-message.js'
+import { decodeObject } from '../codec/protobuf/decode.js'
+import { contentsAt } from '../codec/protobuf/edit.js'
+import { openEnvelope, PROTOBUF_CONTENT_TYPE, rawOf } from '../codec/protobuf/envelope.js'
+import { type ObjectMetadata, readMetadata } from '../codec/protobuf/metadata.js'
+import { encodeEnvelope } from '../codec/protobuf/resource-version.js'
+import { kubernetesSchema } from '../codec/protobuf/schema.js'
+import { WireReader } from '../codec/protobuf/wire.js'
+
+/** As for JSON lines. */
+const MAX_FRAME_BYTES = 64 * 2 ** 20
+const LENGTH_BYTES = 4
+
+export const protobufWire: EventWire = {
+  accept: `${PROTOBUF_CONTENT_TYPE};stream=watch`,
+  open(codec, onEvent) {
+    const frames = new FrameSplitter()
+    return {
+      push: (chunk) => frames.push(chunk, (frame) => onEvent(codec.decodeEvent(frame), null)),
+      get pendingBytes() {
+        return frames.pendingBytes
+      },
+    }
+  },
+}
+
+class FrameSplitter {
+  /** The chunks of an unfinished frame, which are joined once, when it ends. */
+  #partial: Uint8Array[] = []
+  pendingBytes = 0
+  /** Nothing can be read of that frame before this many bytes have arrived. */
+  #neededBytes = LENGTH_BYTES
+
+  push(chunk: Uint8Array, onFrame: (frame: Buffer) => void): void {
+    this.#partial.push(chunk)
+    this.pendingBytes += chunk.length
+    if (this.pendingBytes < this.#neededBytes) return
+    const bytes = bufferOf(this.#partial.length === 1 ? chunk : Buffer.concat(this.#partial))
+    let at = 0
+    for (;;) {
+      this.pendingBytes = bytes.length - at
+      this.#partial = this.pendingBytes === 0 ? [] : [bytes.subarray(at)]
+      this.#neededBytes = LENGTH_BYTES
+      if (this.pendingBytes >= LENGTH_BYTES) this.#neededBytes += bytes.readUInt32BE(at)
+      if (this.#neededBytes > MAX_FRAME_BYTES) {
+        throw new WatchFailure('malformed', `a watch event of ${this.#neededBytes} bytes`)
+      }
+      if (this.pendingBytes < this.#neededBytes) return
+      const start = at + LENGTH_BYTES
+      at += this.#neededBytes
+      onFrame(bytes.subarray(start, at))
+    }
+  }
+}
+
+/** Returns what reads the objects of a built-in resource. */
+export function protobufCodec(resource: Resource): ObjectCodec<BytesObject> {
+  const version = apiVersion(resource)
+  const { kind } = resource
+
+  const read = (message: Buffer): { readonly object: BytesObject; readonly metadata: ObjectMetadata } => {
+    const bytes = encodeEnvelope(version, kind, message.length, (out, at) => at + message.copy(out, at))
+    const metadata = readMetadata(bytes)
+    const { name, namespace, resourceVersion } = metadata
+    return { object: { bytes, name, namespace, resourceVersion }, metadata }
+  }
+
+  const eventOf = (type: string, enveloped: Buffer): DecodedEvent<BytesObject> => {
+    if (type === 'ERROR') return { type, status: statusOf(enveloped) }
+    const envelope = openEnvelope(enveloped)
+    if (envelope.apiVersion !== version || envelope.kind !== kind) {
+      throw new Error(`${envelope.kind} of ${envelope.apiVersion} instead of ${kind} of ${version}`)
+    }
+    const { object, metadata } = read(rawOf(envelope))
+    const { resourceVersion } = object
+    if (resourceVersion === '') throw new Error('no resourceVersion')
+    if (type === 'BOOKMARK') {
+      return { type, resourceVersion, endsInitialEvents: metadata.annotations.get(INITIAL_EVENTS_END) === 'true' }
+    }
+    if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED') throw new Error(`unknown type ${type}`)
+    return { type, object, key: objectKey(object.namespace, object.name), resourceVersion }
+  }
+
+  return {
+    keyOf: ({ namespace, name }) => objectKey(namespace, name),
+
+    decodeEvent: (frame) =>
+      orMalformed('a watch event', () => {
+        const message = bufferOf(frame)
+        const type = contentsAt(message, [1]).at(-1)?.toString('utf8') ?? ''
+        const object = contentsAt(message, [2, 1]).at(-1)
+        if (object === undefined) throw new Error('no object')
+        return eventOf(type, object)
+      }),
+
+    decodeObject: (type, object) => orMalformed('an object', () => eventOf(type, bufferOf(object))),
+
+    decodeList: (body) =>
+      orMalformed('a list', () => {
+        const list = rawOf(openEnvelope(bufferOf(body)))
+        const metadata = contentsAt(list, [1]).at(-1) ?? Buffer.alloc(0)
+        return { ...listMetadata(metadata), items: contentsAt(list, [2]).map((item) => read(item).object) }
+      }),
+  }
+}
+
+/** Returns a Status in its envelope as JSON has it. @throws CodecError */
+export function statusOf(enveloped: Buffer): StatusLike {
+  return JSON.parse(decodeObject(enveloped, kubernetesSchema()).bytes.toString('utf8')) as StatusLike
+}
+
+const reader = new WireReader()
+
+/** `ListMeta { 2 resourceVersion, 3 continue, 4 remainingItemCount }` */
+function listMetadata(message: Buffer): Omit<DecodedList<BytesObject>, 'items'> {
+  const textAt = (number: number): string => contentsAt(message, [number]).at(-1)?.toString('utf8') ?? ''
+  const resourceVersion = textAt(2)
+  if (resourceVersion === '') throw new Error('no resourceVersion')
+  const list = { resourceVersion, continueToken: textAt(3) }
+  reader.bytes = message
+  reader.pos = 0
+  while (reader.pos < message.length) {
+    const tag = reader.readTag(message.length)
+    if (tag >>> 3 === 4) {
+      const low = reader.readVarint(message.length)
+      return { ...list, remainingItemCount: reader.high * 2 ** 32 + low }
+    }
+    reader.skip(tag & 7, message.length)
+  }
+  return list
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+function orMalformed<R>(what: string, decode: () => R): R {
+  try {
+    return decode()
+  } catch (error) {
+    throw new WatchFailure('malformed', `${what}: ${errorMessage(error)}`, { cause: error })
+  }
+}
