@@ -362,6 +362,17 @@ overEveryUpstream(
         t.equal(other.code, 200)
         t.same(other.body, first.body)
       }
+      const tags = new Set<string>()
+      for (const type of ['application/json', 'application/yaml', 'application/vnd.kubernetes.protobuf']) {
+        const accept = V2.replace('application/json', type)
+        const { code, headers, text } = await w.ask('/apis', { headers: { accept } })
+        t.match([code, headers], [200, { 'content-type': accept, vary: 'Accept', etag: /^"[0-9A-F]+(-\w+)?"$/i }])
+        t.match(text, 'APIGroupDiscoveryList')
+        tags.add(headers.etag!)
+        const again = await w.ask('/apis', { headers: { accept, 'if-none-match': headers.etag! } })
+        t.equal(again.code, 304)
+      }
+      t.equal(tags.size, 3, 'each form has its own ETag')
       const { json } = await w.ask('/apis', { headers: { accept: V2 } })
       const custom = json.items.find(({ metadata }) => metadata.name === 'edge.example.com')
       t.match(custom, {

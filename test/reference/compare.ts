@@ -31,6 +31,7 @@ export const HEADERS: readonly string[] = [
   'content-encoding',
 ]
 
+/** Differences of one kind in one answer. */
 const MOST = 12
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
@@ -66,7 +67,7 @@ export function compareAnswers(
 
 /** Answers equal as JSON may differ in fields unknown to our schema, and in YAML formatting. */
 function compareBytes(type: string, theirs: Buffer, ours: Buffer): Difference[] {
-  if (type === PROTOBUF && isEnveloped(theirs) && isEnveloped(ours)) {
+  if (isObjectType(type) && isEnveloped(theirs) && isEnveloped(ours)) {
     // The page token of a list.
     const isSame = (where: string, a: Buffer, b: Buffer): boolean =>
       where === '.2.1.3' && token(a.toString()) === token(b.toString())
@@ -85,6 +86,11 @@ function keysOf(value: LosslessJson): string[] {
   if (isArray(value)) return value.flatMap(keysOf)
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([key, inner]) => [key, ...keysOf(inner as LosslessJson)])
+}
+
+/** Whether one object in protobuf has this type, which names more for aggregated discovery. */
+function isObjectType(type: string): boolean {
+  return type.startsWith(PROTOBUF) && !type.includes('stream=')
 }
 
 function isEnveloped(body: Buffer): boolean {
@@ -110,7 +116,7 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
       return readEvents(question, text)
     if (type.startsWith('application/json')) return parseLossless(text)
     if (type.includes('proto-openapi.spec.v3')) return decodeOpenApi(body)
-    if (type === PROTOBUF) return decoded(body)
+    if (isObjectType(type)) return decoded(body)
     if (code === 200 && type === `${PROTOBUF};stream=watch`)
       return orderedEvents(question, framesOf(body).map(readFrame))
   } catch {
@@ -127,7 +133,7 @@ function decoded(body: Buffer): LosslessJson {
 function readList(body: Buffer): LosslessJson | null {
   const unknown = new Map([...fieldsOf(body.subarray(4))].map(({ number, value }) => [number, value as Buffer]))
   const [apiVersion = '', kind = ''] = [...fieldsOf(unknown.get(1)!)].map(({ value }) => String(value))
-  if (!kind.endsWith('List') || /^(APIGroup|APIResource|Partial)/.test(kind)) return null
+  if (!kind.endsWith('List') || /^(APIGroupList|APIResource|Partial)/.test(kind)) return null
   const typeMeta = Buffer.concat([field(1, Buffer.from(apiVersion)), field(2, Buffer.from(kind.slice(0, -4)))])
   let metadata: LosslessJson = {}
   const items: LosslessJson[] = []
@@ -234,14 +240,17 @@ export function compareBodies(
   { areAgesCompared = true }: CompareOptions = {},
 ): Difference[] {
   const found: Difference[] = []
+  const counts = new Map<string, number>()
   const isStatus = isObject(theirs) && theirs['kind'] === 'Status'
   const add = (path: string, a: LosslessJson | undefined, b: LosslessJson | undefined): void => {
     const where = isStatus && /^\.(reason|message)$/.test(path) ? path.slice(1) : `body ${path}`
-    found.push({ where, theirs: show(a), ours: show(b) })
+    const count = (counts.get(where) ?? 0) + 1
+    counts.set(where, count)
+    if (count <= MOST) found.push({ where, theirs: show(a), ours: show(b) })
   }
   const walk = (path: string, one: LosslessJson | undefined, other: LosslessJson | undefined): void => {
-    const [a, b] = path === '.resources' ? [sorted(one), sorted(other)] : [one, other]
-    if (found.length >= MOST || a === b || (isAge(a) && isAge(b) && (!areAgesCompared || areClose(a, b)))) return
+    const [a, b] = /\.(sub)?resources$/.test(path) ? servedByBoth(path, one, other, add) : [one, other]
+    if (a === b || (isAge(a) && isAge(b) && (!areAgesCompared || areClose(a, b)))) return
     if (isArray(a) && isArray(b)) {
       if (a.length !== b.length) add(`${path}.length`, namesOf(a), namesOf(b))
       else if (identities(a) !== identities(b)) add(`${path} (others)`, namesOf(a), namesOf(b))
@@ -306,9 +315,31 @@ function columnsOf(a: Members, b: Members): readonly string[] | null {
   )
 }
 
-/** Discovery lists resources in the order of a Go map, which varies by process. */
-function sorted(resources: LosslessJson | undefined): LosslessJson | undefined {
-  return isArray(resources) ? [...resources].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)) : resources
+/**
+ * Discovery lists resources in the order of a Go map, which varies by process. One that only one server has is a
+ * difference by its name; the others are compared.
+ */
+function servedByBoth(
+  path: string,
+  one: LosslessJson | undefined,
+  other: LosslessJson | undefined,
+  add: (path: string, theirs: LosslessJson | undefined, ours: LosslessJson | undefined) => void,
+): readonly (LosslessJson | undefined)[] {
+  const [theirs, ours] = [one, other].map((list) => (isArray(list) ? list : [])) as [LosslessJson[], LosslessJson[]]
+  if ([...theirs, ...ours].some((item) => servedName(item) === null)) return [one, other]
+  const [there, here] = [theirs, ours].map((list) => new Set(list.map(servedName)))
+  for (const name of there!) if (!here!.has(name)) add(`${path} (served)`, name, undefined)
+  for (const name of here!) if (!there!.has(name)) add(`${path} (served)`, undefined, name)
+  const common = (list: readonly LosslessJson[], those: ReadonlySet<string | null>): LosslessJson[] =>
+    list.filter((item) => those.has(servedName(item))).sort((a, b) => (servedName(a)! < servedName(b)! ? -1 : 1))
+  return [common(theirs, here!), common(ours, there!)]
+}
+
+/** The name of a resource or subresource in discovery; null for anything else. */
+function servedName(item: LosslessJson): string | null {
+  if (!isObject(item)) return null
+  const name = item['subresource'] ?? item['resource'] ?? item['name']
+  return typeof name === 'string' && isArray(item['verbs']) ? name : null
 }
 
 /** The objects, groups, columns or paths of a list, so that only corresponding ones are compared. */

@@ -110,6 +110,15 @@ export class Comparison {
     step('asked for decisions and tokens')
   }
 
+  /** Only what the server says of itself: discovery, OpenAPI, health. */
+  async runServer(): Promise<void> {
+    const step = stepTimer()
+    await define(this.#world, this.#set)
+    step('filled with definitions')
+    await this.#askAll(serverQuestions(await this.#moment()))
+    step('asked about the server')
+  }
+
   async #askCallers(kinds: Parameters<typeof compareDecisions>[3]): Promise<void> {
     await fillDecisions(this.#world)
     await compareDecisions(this.#world, this.#report, this.#random, kinds, DECISIONS)
@@ -298,13 +307,17 @@ export async function write(world: World, set: DefinitionSet, random: Random, co
   }
 }
 
-/** Creates definitions, objects, and values that only an older definition explains. */
-export async function fill(world: World, set: DefinitionSet, random: Random, scale: number): Promise<void> {
-  for (const definition of set.definitions) await createDefinition(world, definition)
+async function define(world: World, { definitions }: DefinitionSet): Promise<void> {
+  for (const definition of definitions) await createDefinition(world, definition)
   await untilServed(
     world,
-    set.definitions.filter(({ isRefused = false }) => !isRefused),
+    definitions.filter(({ isRefused = false }) => !isRefused),
   )
+}
+
+/** Creates definitions, objects, and values that only an older definition explains. */
+export async function fill(world: World, set: DefinitionSet, random: Random, scale: number): Promise<void> {
+  await define(world, set)
   for (const object of postedObjects(set, random, scale)) await post(world, object)
   for (const object of set.stored) await store(world, object)
   await settle(world)

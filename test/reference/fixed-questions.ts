@@ -32,6 +32,7 @@ export function serverQuestions({ shelves }: Moment): readonly Question[] {
         asked(path, accept),
         asked(path, `${AGGREGATED.join(',')},application/json`),
         asked(path, accept.replace('json', 'yaml')),
+        asked(path, accept.replace('application/json', PROTOBUF)),
       )
   const versions = new Set(shelves.map(({ group, version }) => groupPath(group, version)))
   for (const path of [...versions, '/api/v9', '/api/V1', '/apis/apps/v9', '/apis/apps/V1'])

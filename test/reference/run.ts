@@ -1,8 +1,9 @@
 /**
  * `npm run test:reference -- [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: compares
- * distributary with Kubernetes' own API server over one etcd. With `--upstream`, distributary reads that API server instead
- * of etcd. `--resource` limits the questions to some resources; `--callers` asks only who callers are and what they may
- * do, in a minute; `--controllers` runs the controllers meanwhile; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the time
+ * distributary with Kubernetes' own API server over one etcd. With `--upstream`, distributary reads that API server
+ * instead of etcd. `--resource` limits the questions to some resources; `--callers` asks only who callers are and what
+ * they may do, in a minute, and `--server` only for discovery, OpenAPI and health; `--controllers` runs the controllers
+ * meanwhile; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the time
  * for the seed's questions, `--build-seconds` the time to build. `--build` only builds; `--grow` only grows the objects
  * of every kind, which takes minutes, and stores them as data.
  *
@@ -29,6 +30,7 @@ interface Settings extends ComparisonOptions {
   /** The time for the seed's questions. */
   readonly seconds: number
   readonly isOfCallers: boolean
+  readonly isOfServer: boolean
 }
 
 async function main(): Promise<number> {
@@ -45,6 +47,7 @@ async function main(): Promise<number> {
       build: { type: 'boolean', default: false },
       callers: { type: 'boolean', default: false },
       upstream: { type: 'boolean', default: false },
+      server: { type: 'boolean', default: false },
     },
   })
   const only = values.resource?.split(',') ?? []
@@ -56,6 +59,7 @@ async function main(): Promise<number> {
     only,
     isWithControllers: values.controllers,
     isOfCallers: values.callers,
+    isOfServer: values.server,
   }
   const programs = buildAll(numberOf('--build-seconds', values['build-seconds']))
   if (programs === null) {
@@ -128,6 +132,7 @@ async function compare(world: World, report: Report, settings: Settings): Promis
   try {
     const comparison = new Comparison(world, set, settings, report)
     if (settings.isOfCallers) await comparison.runCallers()
+    else if (settings.isOfServer) await comparison.runServer()
     else await comparison.run(settings.questions, settings.seconds * 1_000)
   } catch (error) {
     // The findings so far are still worth reading.

@@ -19,7 +19,8 @@ export const JSON_MEDIA_TYPE = 'application/json'
 export const YAML_MEDIA_TYPE = 'application/yaml'
 export const PROTOBUF_MEDIA_TYPE = 'application/vnd.kubernetes.protobuf'
 const SSE_MEDIA_TYPE = 'text/event-stream'
-const DISCOVERY_V2_MEDIA_TYPE = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
+/** The parameters of aggregated discovery, in every encoding. */
+const AGGREGATED_DISCOVERY = ';g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 
 /** The versions of Table and PartialObjectMetadata, which differ only in name. */
 export type MetaVersion = 'meta.k8s.io/v1' | 'meta.k8s.io/v1beta1'
@@ -140,30 +141,32 @@ export function negotiateStatus(accept: string | undefined): Encoding {
   }
 }
 
-export interface NegotiatedDiscovery {
-  readonly encoding: Encoding
+export interface NegotiatedDiscovery extends Negotiated {
   /** Whether all groups and resources come in one APIGroupDiscoveryList. */
   readonly aggregated: boolean
-  readonly contentType: string
 }
 
 /**
- * Negotiates `/api` and `/apis`. Aggregated discovery is served only as v2 in JSON; v2beta1 is skipped. @throws like
- * `negotiate`
+ * Negotiates `/api` and `/apis`. Aggregated discovery is served only as v2; v2beta1 is skipped. @throws like `negotiate`
  */
 export function negotiateDiscovery(accept: string | undefined): NegotiatedDiscovery {
-  const chosen = choose<NegotiatedDiscovery>(accept, WHOLE_FORMATS, (clause, { encoding, contentType }) => {
-    const kind = clause.parameters.get('as')
-    const group = clause.parameters.get('g')
-    const version = clause.parameters.get('v')
-    if (kind === undefined && group === undefined && version === undefined) {
-      return { encoding, aggregated: false, contentType }
+  const chosen = choose<NegotiatedDiscovery>(accept, WHOLE_FORMATS, ({ parameters }, { encoding, contentType }) => {
+    const [kind, group, version] = ['as', 'g', 'v'].map((name) => parameters.get(name))
+    const isPlain = kind === undefined && group === undefined && version === undefined
+    const isKnown = kind === 'APIGroupDiscoveryList' && group === 'apidiscovery.k8s.io' && version === 'v2'
+    if (!isPlain && !isKnown) return null
+    return {
+      encoding,
+      transform: 'none',
+      metaVersion: 'meta.k8s.io/v1',
+      stream: 'none',
+      contentType: isPlain ? contentType : contentType + AGGREGATED_DISCOVERY,
+      pretty: parameters.get('pretty') === '1',
+      aggregated: !isPlain,
     }
-    const known = kind === 'APIGroupDiscoveryList' && group === 'apidiscovery.k8s.io' && version === 'v2'
-    return known && encoding === 'json' ? { encoding, aggregated: true, contentType: DISCOVERY_V2_MEDIA_TYPE } : null
   })
   if (chosen !== null) return chosen
-  throw notAcceptable([JSON_MEDIA_TYPE, YAML_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, DISCOVERY_V2_MEDIA_TYPE])
+  throw notAcceptable([JSON_MEDIA_TYPE, YAML_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE])
 }
 
 export interface NegotiatedOpenApi {

@@ -105,9 +105,7 @@ export class Discovery {
     return this.#cached('/apis', () => ({
       kind: 'APIGroupList',
       apiVersion: 'v1',
-      groups: this.#groups()
-        .filter(({ name }) => name !== '')
-        .map(groupJson),
+      groups: inListOrder(this.#groups().filter(({ name }) => name !== '')).map(groupJson),
     }))!
   }
 
@@ -168,20 +166,23 @@ export class Discovery {
       items: this.#groups()
         .filter(({ name }) => (name === '') === (root === 'api'))
         .map(({ name, versions }) => ({
-          metadata: { ...(name === '' ? {} : { name }), creationTimestamp: null },
+          metadata: name === '' ? {} : { name },
           versions: versions.map((version) => ({
             version: version.name,
             resources:
               version.remote?.resources ??
-              version.resources.map(({ resource, ...served }) => ({
-                resource: resource.plural,
-                responseKind: { group: resource.group, version: resource.version, kind: resource.kind },
-                scope: resource.namespaced ? 'Namespaced' : 'Cluster',
-                singularResource: resource.singular,
-                verbs: this.#verbsOf(resource),
-                ...namesJson(resource),
-                ...this.#subresourcesJson({ resource, ...served }),
-              })),
+              version.resources.map((served) => {
+                const { resource } = served
+                return {
+                  resource: resource.plural,
+                  responseKind: responseKindOf(served, resource),
+                  scope: resource.namespaced ? 'Namespaced' : 'Cluster',
+                  singularResource: resource.singular,
+                  verbs: this.#verbsOf(resource),
+                  ...namesJson(resource),
+                  ...this.#subresourcesJson(served),
+                }
+              }),
             freshness: version.remote?.isCurrent === false ? 'Stale' : 'Current',
           })),
         })),
@@ -224,26 +225,19 @@ export class Discovery {
     const subresources = this.#subresourcesOf(served)
     if (subresources.length === 0) return {}
     return {
-      subresources: subresources.map(({ name, verbs, ...responseKind }) => ({
+      subresources: subresources.map(({ name, verbs, ...kind }) => ({
         subresource: name,
-        responseKind,
+        responseKind: responseKindOf(served, kind),
         verbs,
       })),
     }
   }
 
-  /**
-   * Omitted if it is unknown which of several versions a kind is stored in, and for definitions, for which the API
-   * server gives none.
-   */
+  /** Omitted if it is unknown which of several versions a kind is stored in. */
   #storageJson({ resource, origin, storageVersion }: ServedResource): object {
-    if (
-      origin === 'declared' ||
-      storageVersion === null ||
-      resource.etcdPrefix === NOWHERE ||
-      resource.group === 'apiextensions.k8s.io'
-    )
-      return {}
+    if (origin === 'declared' || storageVersion === null || resource.etcdPrefix === NOWHERE) return {}
+    const known = HASHED_AS[resource.group]
+    if (known !== undefined) return { storageVersionHash: storageVersionHash(...known, resource.kind) }
     const { group, version, kind, etcdPrefix } = resource
     const stored = storageVersion ?? version
     if (storageVersion === undefined) {
@@ -275,7 +269,10 @@ export class Discovery {
   }
 
   #groups(): readonly Group[] {
-    const here = groupsOf([...this.#registry.list(), ...this.#reviews])
+    const served = this.#registry.list()
+    const before = served.findIndex(({ resource }) => !BEFORE_REVIEWS.has(resource.group))
+    const at = before === -1 ? served.length : before
+    const here = groupsOf([...served.slice(0, at), ...this.#reviews, ...served.slice(at)])
     return this.#remote === null ? here : withRemote(here, this.#remote.list())
   }
 }
@@ -338,6 +335,19 @@ function withRemote(here: readonly Group[], remote: readonly RemoteGroupVersion[
 }
 
 /**
+ * Sorts the groups of definitions by the least name of their versions' APIServices, as in the API server's APIGroupList.
+ * In aggregated discovery it sorts them by name.
+ */
+function inListOrder(groups: readonly Group[]): readonly Group[] {
+  const isCustom = ({ versions }: Group): boolean =>
+    versions.some(({ resources }) => resources.some(({ origin }) => origin === 'custom'))
+  const leastName = ({ name, versions }: Group): string => versions.map((one) => `${one.name}.${name}`).sort()[0]!
+  const custom = groups.filter(isCustom).sort((a, b) => byName(leastName(a), leastName(b)))
+  let next = 0
+  return groups.map((group) => (isCustom(group) ? custom[next++]! : group))
+}
+
+/**
  * Compares versions in Kubernetes' order of preference: v10, v2, v1, v11beta2, v10beta3, v1alpha1, then anything else
  * by its letters.
  *
@@ -370,6 +380,23 @@ function storageVersionHash(group: string, version: string, kind: string): strin
   return createHash('sha256').update(`${group}/${version}/${kind}`).digest().subarray(0, 8).toString('base64')
 }
 
+/** The API server's order of groups, in which the reviews come after these. */
+const BEFORE_REVIEWS: ReadonlySet<string> = new Set(['', 'apiregistration.k8s.io', 'apps', 'events.k8s.io'])
+
+/** Groups for which the API server's hash is that of another group or version than the stored one. */
+const HASHED_AS: Readonly<Record<string, readonly [group: string, version: string]>> = {
+  'events.k8s.io': ['', 'v1'],
+  'apiextensions.k8s.io': ['apiextensions.k8s.io', 'v1beta1'],
+}
+
+type GroupVersionKind = Pick<Resource, 'group' | 'version' | 'kind'>
+
+/** Group and version are empty for a built-in kind of the resource's own version, as in the API server. */
+function responseKindOf({ origin, resource }: ServedResource, { group, version, kind }: GroupVersionKind): object {
+  const isOwn = group === resource.group && version === resource.version
+  return isOwn && origin === 'well-known' ? { group: '', version: '', kind } : { group, version, kind }
+}
+
 /** No object is stored under it. */
 const NOWHERE = keyFromText('')
 
@@ -398,6 +425,10 @@ function versionInfo(productVersion: string | undefined): object {
   return {
     major: MAJOR,
     minor: MINOR,
+    emulationMajor: MAJOR,
+    emulationMinor: MINOR,
+    minCompatibilityMajor: MAJOR,
+    minCompatibilityMinor: String(Number(MINOR) - 1),
     gitVersion: `v${KUBERNETES_RELEASE}+distributary${productVersion === undefined ? '' : `.${productVersion}`}`,
     gitCommit: '',
     gitTreeState: 'clean',

@@ -37,7 +37,9 @@ export interface OpenApiForm {
   readonly encoding: 'json' | 'protobuf'
 }
 
-const INFO = { title: 'distributary', version: `v${KUBERNETES_RELEASE}` }
+const INFO = { title: 'Kubernetes', version: KUBERNETES_RELEASE.replace(/\.\d+$/, '') }
+/** Every API server gives all definitions this title and version. */
+const CUSTOM_INFO = { title: 'Kubernetes CRD Swagger', version: 'v0.1.0' }
 
 export class OpenApi {
   readonly #registry: ResourceRegistry
@@ -131,7 +133,8 @@ export function makeOpenApi(
 ): Document {
   if (version === 'v3') {
     const { paths, schemas } = partOf(resources, source, writable)
-    const content = { openapi: '3.0.0', info: INFO, paths, components: { schemas } }
+    const isCustom = resources.length > 0 && resources.every(({ origin }) => origin === 'custom')
+    const content = { openapi: '3.0.0', info: isCustom ? CUSTOM_INFO : INFO, paths, components: { schemas } }
     return encoding === 'protobuf' ? documentOf(v3Protobuf(content)) : document(content)
   }
   const versions = groupsOf(resources).flatMap((group) => group.versions)

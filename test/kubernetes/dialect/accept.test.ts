@@ -157,7 +157,13 @@ void t.test('discovery is aggregated when requested as v2', async (t) => {
   t.match(negotiateDiscovery(undefined), { aggregated: false, encoding: 'json' })
   t.match(negotiateDiscovery(`${protobuf}, */*`), { encoding: 'protobuf', aggregated: false })
   t.match(negotiateDiscovery('application/yaml'), { encoding: 'yaml', aggregated: false })
-  t.throws(() => negotiateDiscovery(beta), { code: 406, name: 'NotAcceptableError' })
+  for (const type of ['application/yaml', protobuf]) {
+    const aggregated = v2.replace('application/json', type)
+    t.match(negotiateDiscovery(aggregated), { aggregated: true, contentType: aggregated })
+  }
+  const message =
+    'only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf'
+  t.throws(() => negotiateDiscovery(beta), { code: 406, name: 'NotAcceptableError', message })
 })
 
 void t.test('OpenAPI is sent as protobuf under both of its names, otherwise as JSON', async (t) => {

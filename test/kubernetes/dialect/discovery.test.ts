@@ -58,6 +58,8 @@ void t.test('discovery contains a hash of the version in which a kind is stored,
   // Every API server answers the same for these.
   t.equal(hashIn('', 'v1', 'pods'), 'xPOwRZ+Yhw8=')
   t.equal(hashIn('apps', 'v1', 'deployments'), '8aSe+NMegvE=')
+  t.equal(hashIn('events.k8s.io', 'v1', 'events'), 'r2yiGXH7wu8=')
+  t.equal(hashIn('apiextensions.k8s.io', 'v1', 'customresourcedefinitions'), 'jfWCUB31mvA=')
   registry.set(
     'two versions',
     ['v1', 'v2'].map((version) => servedResource(custom('two.example.com', version).resource, 'well-known')),
@@ -110,6 +112,22 @@ void t.test('the old documents list every group and resource', async (t) => {
   })
 })
 
+void t.test('groups have the API server’s order, reviews included', async (t) => {
+  const review = { plural: 'selfsubjectreviews', kind: 'SelfSubjectReview', namespaced: false }
+  const { registry, discovery } = start({ reviews: [{ group: 'authentication.k8s.io', ...review }] })
+  const versions = [custom('b.example', 'v2'), custom('b.example', 'v1'), custom('a.example', 'v1beta1')]
+  registry.set('crd', versions)
+  const { groups } = json(discovery.apiGroups()) as { groups: { name: string }[] }
+  const names = groups.map(({ name }) => name)
+  t.same(names.slice(0, 5), ['apiregistration.k8s.io', 'apps', 'events.k8s.io', 'authentication.k8s.io', 'autoscaling'])
+  t.same(names.slice(-3), ['distributary.io', 'b.example', 'a.example'], 'v1.b.example comes first')
+  const { items } = json(discovery.aggregated('apis')) as { items: { metadata: { name: string } }[] }
+  t.same(
+    items.slice(-3).map(({ metadata }) => metadata.name),
+    ['distributary.io', 'a.example', 'b.example'],
+  )
+})
+
 void t.test('resources that are not served are absent', async (t) => {
   const { discovery } = start()
   t.equal(discovery.apiGroup('nope'), null)
@@ -128,7 +146,7 @@ void t.test('the aggregated documents match', async (t) => {
     core.items[0]?.versions[0]?.resources.find(({ resource }) => resource === 'nodes'),
     {
       resource: 'nodes',
-      responseKind: { group: '', version: 'v1', kind: 'Node' },
+      responseKind: { group: '', version: '', kind: 'Node' },
       scope: 'Cluster',
       singularResource: 'node',
       verbs: ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'],
@@ -136,17 +154,25 @@ void t.test('the aggregated documents match', async (t) => {
       subresources: [
         {
           subresource: 'status',
-          responseKind: { group: '', version: 'v1', kind: 'Node' },
+          responseKind: { group: '', version: '', kind: 'Node' },
           verbs: ['get', 'patch', 'update'],
         },
       ],
     },
   )
+  t.same((core.items[0] as unknown as { metadata: object }).metadata, {}, 'the core group has no name')
   const others = json(discovery.aggregated('apis')) as { items: { metadata: { name?: string }; versions: object[] }[] }
+  t.same(others.items[0]?.metadata, { name: 'apiregistration.k8s.io' })
   t.ok(others.items.every(({ metadata }) => metadata.name))
   t.match(others.items.at(-1), {
     metadata: { name: 'distributary.io' },
-    versions: [{ version: 'v1', freshness: 'Current' }],
+    versions: [
+      {
+        version: 'v1',
+        freshness: 'Current',
+        resources: [{ responseKind: { group: 'distributary.io', version: 'v1' } }],
+      },
+    ],
   })
 })
 
@@ -189,6 +215,8 @@ void t.test('/version satisfies kubectl, and names this server', async (t) => {
   t.match(json(start({ productVersion: '0.1.0' }).discovery.version()), {
     major: '1',
     minor: '37',
+    emulationMinor: '37',
+    minCompatibilityMinor: '36',
     gitVersion: 'v1.37.2+distributary.0.1.0',
   })
   const modules = readFileSync(new URL(SCHEMA_MODULES, import.meta.url), 'utf8')

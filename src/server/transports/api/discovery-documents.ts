@@ -2,7 +2,14 @@
 import { indentJson } from '../../../kubernetes/codec/json-indent.js'
 import { encodePlain } from '../../../kubernetes/codec/protobuf/encode-plain.js'
 import { kubernetesSchema } from '../../../kubernetes/codec/protobuf/schema.js'
-import { JSON_MEDIA_TYPE, negotiate, negotiateDiscovery, negotiateOpenApi } from '../../../kubernetes/dialect/accept.js'
+import {
+  JSON_MEDIA_TYPE,
+  negotiate,
+  negotiateDiscovery,
+  negotiateOpenApi,
+  type Negotiated,
+  type Servable,
+} from '../../../kubernetes/dialect/accept.js'
 import type { Discovery, Document } from '../../../kubernetes/dialect/discovery.js'
 import type { OpenApi } from '../../../kubernetes/dialect/openapi.js'
 import { type RequestPath, type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
@@ -31,22 +38,18 @@ export async function answerDocument(options: DocumentOptions, exchange: Exchang
     case 'paths':
       return exchange.send(200, JSON_MEDIA_TYPE, indentJson(discovery.paths().body))
     case 'version':
-      return await sendDocument(exchange, discovery.version(), null)
+      return await sendDocument(exchange, discovery.version(), { protobufObjects: false })
     case 'api-versions':
     case 'api-groups': {
       const root = path.kind === 'api-versions' ? 'api' : 'apis'
       const form = negotiateDiscovery(exchange.requestHeaders.accept)
-      if (!form.aggregated)
-        return root === 'api'
-          ? await sendDocument(exchange, discovery.apiVersions(), 'APIVersions')
-          : await sendDocument(exchange, discovery.apiGroups(), 'APIGroupList')
-      const { body, etag } = discovery.aggregated(root)
-      return exchange.sendTagged(form.contentType, body, etag)
+      if (form.aggregated) return await sendAggregated(exchange, discovery.aggregated(root), form)
+      return await sendInForm(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups(), form)
     }
     case 'api-group':
-      return await sendDocument(exchange, discovery.apiGroup(path.group), 'APIGroup')
+      return await sendDocument(exchange, discovery.apiGroup(path.group))
     case 'api-resources':
-      return await sendDocument(exchange, discovery.apiResources(path.group, path.version), 'APIResourceList')
+      return await sendDocument(exchange, discovery.apiResources(path.group, path.version))
     case 'openapi-v2': {
       const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v2')
       const { body, etag } = await openApi.v2(encoding)
@@ -108,17 +111,35 @@ async function sendOpenApi(
   exchange.sendTagged(contentType, document.body, document.etag, forEver)
 }
 
-/** @param kind its kind in protobuf; null if it has none. */
-async function sendDocument(exchange: Exchange, document: Document | null, kind: string | null): Promise<void> {
+async function sendDocument(exchange: Exchange, document: Document | null, servable: Servable = {}): Promise<void> {
   if (document === null) throw unknownResource()
-  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: kind !== null, hasObjects: false })
-  const headers = { vary: 'Accept' }
-  if (form.encoding === 'protobuf' && kind !== null) {
-    const content = JSON.parse(document.body.toString()) as Readonly<Record<string, unknown>>
-    return exchange.send(200, form.contentType, encodePlain(kubernetesSchema(), 'v1', kind, content), headers)
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { ...servable, hasObjects: false })
+  await sendInForm(exchange, document, form)
+}
+
+async function sendInForm(exchange: Exchange, document: Document, form: Negotiated): Promise<void> {
+  const { bytes } = await inForm(exchange, document, form)
+  exchange.send(200, form.contentType, bytes, { vary: 'Accept' })
+}
+
+/** Each form of the document has its own ETag, since a cache may keep several under one URL. */
+async function sendAggregated(exchange: Exchange, document: Document, form: Negotiated): Promise<void> {
+  const { bytes, key } = await inForm(exchange, document, form)
+  const { etag } = document
+  exchange.sendTagged(form.contentType, bytes, key === 'compact' ? etag : `${etag.slice(0, -1)}-${key}"`)
+}
+
+async function inForm(
+  exchange: Exchange,
+  { body }: Document,
+  form: Negotiated,
+): Promise<{ readonly bytes: Buffer; readonly key: string }> {
+  if (form.encoding === 'protobuf') {
+    const content = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>
+    return { bytes: encodePlain(kubernetesSchema(), content), key: 'protobuf' }
   }
   const layout = layOut(exchange, form)
-  exchange.send(200, form.contentType, await layout.whole(document.body), headers)
+  return { bytes: await layout.whole(body), key: layout.key }
 }
 
 function requireRead({ request }: Exchange): void {

@@ -1,4 +1,6 @@
-/** The documents and bytes are the API server's own (k8s.io/apiserver 0.37.2). */
+/**
+ * The documents and bytes are the API server's own (k8s.io/apiserver 0.37.2); of aggregated discovery, the first group.
+ */
 import t from 'tap'
 import { encodePlain } from '../../../../src/kubernetes/codec/protobuf/encode-plain.js'
 import { kubernetesSchema } from '../../../../src/kubernetes/codec/protobuf/schema.js'
@@ -16,16 +18,30 @@ const documents = [
     base64:
       'azhzAAoVCgJ2MRIPQVBJUmVzb3VyY2VMaXN0EoMBChNjb252LmV4YW1wbGUuY29tL3YxEmwKBWhvb2tzEAEaBEhvb2siQwoGZGVsZXRlChBkZWxldGVjb2xsZWN0aW9uCgNnZXQKBGxpc3QKBXBhdGNoCgZjcmVhdGUKBnVwZGF0ZQoFd2F0Y2gyBGhvb2tCAEoAUgxTMXZNdzdpa0RDND0aACIA',
   },
+  {
+    kind: 'APIVersions',
+    json: '{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"192.0.2.2:23202"}]}',
+    base64: 'azhzAAoPCgASC0FQSVZlcnNpb25zEiIKAnYxEhwKCTAuMC4wLjAvMBIPMTkyLjAuMi4yOjIzMjAyGgAiAA==',
+  },
+  {
+    kind: 'APIGroupDiscoveryList',
+    json: '{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"apiregistration.k8s.io"},"versions":[{"version":"v1","resources":[{"resource":"apiservices","responseKind":{"group":"","version":"","kind":"APIService"},"scope":"Cluster","singularResource":"apiservice","verbs":["create","delete","deletecollection","get","list","patch","update","watch"],"categories":["api-extensions"],"subresources":[{"subresource":"status","responseKind":{"group":"","version":"","kind":"APIService"},"verbs":["get","patch","update"]}]}],"freshness":"Current"}]}]}',
+    base64:
+      'azhzAAovChZhcGlkaXNjb3ZlcnkuazhzLmlvL3YyEhVBUElHcm91cERpc2NvdmVyeUxpc3QS/QEKBgoAEgAaABLyAQomChZhcGlyZWdpc3RyYXRpb24uazhzLmlvEgAaACIAKgAyADgAQgASxwEKAnYxErcBCgthcGlzZXJ2aWNlcxIQCgASABoKQVBJU2VydmljZRoHQ2x1c3RlciIKYXBpc2VydmljZSoGY3JlYXRlKgZkZWxldGUqEGRlbGV0ZWNvbGxlY3Rpb24qA2dldCoEbGlzdCoFcGF0Y2gqBnVwZGF0ZSoFd2F0Y2g6DmFwaS1leHRlbnNpb25zQi4KBnN0YXR1cxIQCgASABoKQVBJU2VydmljZSIDZ2V0IgVwYXRjaCIGdXBkYXRlGgdDdXJyZW50GgAiAA==',
+  },
 ]
 
 void t.test('discovery documents are written as the API server writes them', async (t) => {
   for (const { kind, json, base64 } of documents) {
     const value = JSON.parse(json) as Record<string, unknown>
-    t.equal(encodePlain(kubernetesSchema(), 'v1', kind, value).toString('base64'), base64, kind)
+    t.equal(encodePlain(kubernetesSchema(), value).toString('base64'), base64, kind)
   }
 })
 
 void t.test('a kind without a message, and a field without a document, are errors', async (t) => {
-  t.throws(() => encodePlain(kubernetesSchema(), 'v1', 'Nothing', {}), RangeError)
-  t.throws(() => encodePlain(kubernetesSchema(), 'v1', 'Pod', {}), RangeError)
+  t.throws(() => encodePlain(kubernetesSchema(), { apiVersion: 'v1', kind: 'Nothing' }), RangeError)
+  t.throws(
+    () => encodePlain(kubernetesSchema(), { apiVersion: 'v1', kind: 'Pod', spec: { nodeSelector: {} } }),
+    RangeError,
+  )
 })
