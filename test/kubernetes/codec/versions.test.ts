@@ -456,6 +456,29 @@ void t.test('every metric that a controller writes is converted, whatever its ty
   t.end()
 })
 
+void t.test('shares of zero in flowcontrol v1beta3 are marked, as by the API server 1.37', (t) => {
+  const [beta, v1] = ['v1beta3', 'v1'].map((version) => `flowcontrol.apiserver.k8s.io/${version}`) as [string, string]
+  const mark = { 'flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares': '' }
+  const level = (annotations: object | null, shares: number): Record<string, unknown> => ({
+    metadata: { name: 'a', ...(annotations === null ? {} : { annotations }) },
+    spec: { type: 'Limited', limited: { nominalConcurrencyShares: shares, limitResponse: { type: 'Reject' } } },
+  })
+  const cases: readonly [from: Record<string, unknown>, to: Record<string, unknown>][] = [
+    [level(mark, 0), level(null, 0)],
+    [level({ ...mark, other: 'x' }, 0), level({ other: 'x' }, 0)],
+    [level(null, 5), level(null, 5)],
+  ]
+  for (const [older, newer] of cases) {
+    t.match(converted(older, beta, v1, 'PriorityLevelConfiguration'), newer)
+    const back = converted(newer, v1, beta, 'PriorityLevelConfiguration')
+    t.same(back?.['spec'], older['spec'])
+    t.same(back?.['metadata'], older['metadata'])
+  }
+  const shown = converted(cases[0]![0], beta, v1, 'PriorityLevelConfiguration')
+  t.same(shown?.['metadata'], { name: 'a' }, 'v1 has no mark')
+  t.end()
+})
+
 void t.test('members that were moved or renamed are found in both versions', (t) => {
   const flow = 'flowcontrol.apiserver.k8s.io'
   const level = converted(

@@ -60,14 +60,18 @@ for (const newer of ['v1', 'v1beta2']) {
   add('ResourceSlice', `${group}/v1beta1`, `${group}/${newer}`, devices.sliceFromV1beta1)
   add('ResourceSlice', `${group}/${newer}`, `${group}/v1beta1`, devices.sliceToV1beta1)
 }
-for (const older of ['v1beta1', 'v1beta2']) {
-  for (const newer of ['v1beta3', 'v1']) {
-    const group = 'flowcontrol.apiserver.k8s.io'
-    const shares = ['assuredConcurrencyShares', 'nominalConcurrencyShares'] as const
-    const kind = 'PriorityLevelConfiguration'
-    add(kind, `${group}/${older}`, `${group}/${newer}`, small.renameShares(shares[0], shares[1]))
-    add(kind, `${group}/${newer}`, `${group}/${older}`, small.renameShares(shares[1], shares[0]))
+{
+  const group = 'flowcontrol.apiserver.k8s.io'
+  const kind = 'PriorityLevelConfiguration'
+  const shares = ['assuredConcurrencyShares', 'nominalConcurrencyShares'] as const
+  for (const older of ['v1beta1', 'v1beta2']) {
+    for (const newer of ['v1beta3', 'v1']) {
+      add(kind, `${group}/${older}`, `${group}/${newer}`, small.renameShares(shares[0], shares[1]))
+      add(kind, `${group}/${newer}`, `${group}/${older}`, small.renameShares(shares[1], shares[0]))
+    }
   }
+  add(kind, `${group}/v1beta3`, `${group}/v1`, small.priorityLevelFromV1beta3)
+  add(kind, `${group}/v1`, `${group}/v1beta3`, small.priorityLevelToV1beta3)
 }
 
 /**

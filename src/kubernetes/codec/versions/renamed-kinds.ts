@@ -35,7 +35,6 @@ export const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions:
       'flowcontrol.apiserver.k8s.io/v1beta1',
     ],
   ],
-  [['PriorityLevelConfiguration'], ['flowcontrol.apiserver.k8s.io/v1', 'flowcontrol.apiserver.k8s.io/v1beta3']],
   [['PriorityLevelConfiguration'], ['flowcontrol.apiserver.k8s.io/v1beta2', 'flowcontrol.apiserver.k8s.io/v1beta1']],
   [
     ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration'],

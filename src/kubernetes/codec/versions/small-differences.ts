@@ -42,6 +42,28 @@ export function renameShares(from: string, to: string): (configuration: JsonObje
   }
 }
 
+/** In flowcontrol v1beta3, shares of 0 mean the default unless this annotation is present; v1 has no need of it. */
+const ZERO_SHARES = 'flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares'
+
+export function priorityLevelFromV1beta3(configuration: JsonObject): JsonObject {
+  const metadata = configuration.object('metadata')
+  const annotations = metadata?.object('annotations') ?? null
+  if (metadata === null || annotations === null || !annotations.has(ZERO_SHARES)) return configuration
+  const isLast = annotations.delete(ZERO_SHARES).names().length === 0
+  return configuration.set(
+    'metadata',
+    isLast ? metadata.delete('annotations') : metadata.set('annotations', annotations),
+  )
+}
+
+export function priorityLevelToV1beta3(configuration: JsonObject): JsonObject {
+  const shares = configuration.object('spec')?.object('limited')?.get('nominalConcurrencyShares')
+  if (shares?.toString() !== '0') return configuration
+  const metadata = configuration.object('metadata') ?? JsonObject.empty()
+  const annotations = metadata.object('annotations') ?? JsonObject.empty()
+  return configuration.set('metadata', metadata.set('annotations', annotations.set(ZERO_SHARES, '')))
+}
+
 /** Conditions of certificates.k8s.io/v1 must have a status; v1beta1 had none at first, which meant true. */
 export function signingRequestToV1(request: JsonObject): JsonObject {
   const status = request.object('status')
