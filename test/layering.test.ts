@@ -6,7 +6,7 @@
  *
  * Tests mirror the paths of their sources, so that each can be found from the other.
  */
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -36,7 +36,11 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'kubernetes/upstream': ['kubernetes/codec', 'client/reflector', 'engine/upstream'],
   // A write goes straight to the upstream, past the caches, which see its event like any other.
   'kubernetes/writes': ['kubernetes/dialect', 'kubernetes/codec', 'engine/upstream', 'engine/facts'],
-  fleet: ['engine/feed', 'engine/upstream', 'engine/cache'],
+  // The port to a message broker, and what both ways of feeding replicas share.
+  fleet: ['engine/feed', 'engine/upstream'],
+  'fleet/stream': ['fleet', 'engine/feed', 'engine/upstream'],
+  'fleet/nats': ['fleet'],
+  'fleet/workers': ['fleet', 'engine/feed', 'engine/upstream', 'engine/cache'],
   // Commands are clients of any server: they start without the server's code.
   cli: ['client', 'client/reflector', 'kubernetes/codec'],
   'server/auth': [],
@@ -136,6 +140,12 @@ void t.test('every import between stages points down', (t) => {
     upward.map(({ from, to }) => `${from} imports ${to}`),
     [],
   )
+  t.end()
+})
+
+void t.test('one folder knows which message broker a fleet uses', (t) => {
+  const users = files.filter((file) => /from 'nats'/.test(readFileSync(join(source, file), 'utf8')))
+  t.same([...new Set(users.map(stageOf))], ['fleet/nats'])
   t.end()
 })
 

@@ -5,7 +5,7 @@
  * every watch has received the last write, and `judge` checks all of it against every guarantee.
  */
 import type { Test } from 'tap'
-import { namesOf } from '../../src/fleet/nats/names.js'
+import { namesOf } from '../../src/fleet/stream/names.js'
 import { type Resource, resourceId } from '../../src/engine/model/resource.js'
 import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'

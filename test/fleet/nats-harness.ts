@@ -7,8 +7,9 @@ import type { CheckedCache } from '../../src/engine/model/checked-cache.js'
 import type { FleetMetrics } from '../../src/fleet/fleet-metrics.js'
 import type { FreshnessSource } from '../../src/engine/model/freshness-source.js'
 import type { ResourceFeed } from '../../src/engine/feed/resource-feed.js'
-import { Envelope, noSigningKeys } from '../../src/fleet/nats/envelope.js'
-import { NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/nats-feeds.js'
+import { Envelope, noSigningKeys } from '../../src/fleet/stream/envelope.js'
+import { SharedClient } from '../../src/fleet/nats/shared-client.js'
+import { StreamFeed, type StreamFeedOptions, streamFeeds } from '../../src/fleet/stream/stream-feeds.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import type { Resource } from '../../src/engine/model/resource.js'
 import { systemClock } from '../../src/support/clock.js'
@@ -43,7 +44,7 @@ export const unsigned = new Envelope({
   onRefused: () => {},
 })
 
-export interface ReplicaOptions extends Partial<Omit<NatsFeedOptions, 'connection'>> {
+export interface ReplicaOptions extends Partial<Omit<StreamFeedOptions, 'broker' | 'holder'>> {
   readonly servers: readonly string[]
   readonly upstream: Upstream
   readonly sink?: RecordingSink
@@ -130,8 +131,11 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
           }
           return { debug: log, info: log, warn: log, error: log }
         })()
-  const feeds = natsFeeds({
-    connection: { servers, name },
+  const random = seededRandom(names)
+  const handsOver = rest.role !== 'edge' && (rest.limits?.replicas ?? 1) > 1
+  const feeds = streamFeeds({
+    broker: new SharedClient({ connection: { servers, name }, handsOver, clock: systemClock, random, logger }),
+    holder: name,
     signingKeys: noSigningKeys,
     cluster: 'test',
     role: 'auto',
@@ -145,7 +149,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     refillMessages: 100_000,
     fleetMetrics: () => metrics,
     clock: systemClock,
-    random: seededRandom(names),
+    random,
     logger,
     listSlots: new Semaphore(8),
     backfillRevisions: 0,
@@ -159,7 +163,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     stateAt: (revision) =>
       revision === sink.revision ? [...sink.state.values()].sort((a, b) => (a.key < b.key ? -1 : 1)) : null,
   }
-  const feed = feeds({ resource: things, sink, metrics: new CountingMetrics(), checked }) as NatsFeed
+  const feed = feeds({ resource: things, sink, metrics: new CountingMetrics(), checked }) as StreamFeed
   feed.start()
   t.teardown(() => feed.stop())
   return {

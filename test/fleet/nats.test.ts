@@ -1,7 +1,7 @@
 /** A fleet over a real nats-server, with the in-process etcd where etcd's own behaviour does not matter. */
 import { connect, headers } from 'nats'
 import t from 'tap'
-import { namesOf } from '../../src/fleet/nats/names.js'
+import { namesOf } from '../../src/fleet/stream/names.js'
 import { NatsClient } from '../../src/fleet/nats/nats-client.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import { systemClock } from '../../src/support/clock.js'

@@ -3,9 +3,9 @@
  * covers both directions; what this release adds is JSON, whose unknown fields the last release ignores.
  */
 import t from 'tap'
-import { decodePart, encodeMessage, joinParts, type Message } from '../../src/fleet/nats/message.js'
-import { answerQuestions } from '../../src/fleet/nats/questions.js'
-import { SnapshotStore, SnapshotWriter } from '../../src/fleet/nats/snapshot-store.js'
+import { decodePart, encodeMessage, joinParts, type Message } from '../../src/fleet/stream/message.js'
+import { answerQuestions } from '../../src/fleet/stream/questions.js'
+import { SnapshotStore, SnapshotWriter } from '../../src/fleet/stream/snapshot-store.js'
 import { FrameReader, FrameWriter } from '../../src/fleet/workers/frames.js'
 import {
   Answer,
@@ -20,7 +20,7 @@ import { readFailure, readKeyValues, writeKeyValues } from '../../src/fleet/key-
 import type { Batch, Key, KeyValue } from '../../src/engine/model/event.js'
 import { toRevision } from '../../src/engine/model/revision.js'
 import type { Upstream } from '../../src/engine/upstream/upstream.js'
-import { namesOf } from '../../src/fleet/nats/names.js'
+import { namesOf } from '../../src/fleet/stream/names.js'
 import { things, unsigned } from '../fleet/nats-harness.js'
 import { written } from '../fleet/previous-release.js'
 

@@ -54,6 +54,7 @@ export const WAITING: readonly string[] = [
   'test/engine/feed/feed',
   'test/fleet/nats',
   'test/fleet/nats.test.ts',
+  'test/fleet/stream',
   'test/integration/credential-files.test.ts',
   'test/integration/rotation.test.ts',
   'test/integration/stopped-primary.test.ts',

@@ -8,7 +8,7 @@
  */
 import { ErrorCode, type Msg, type NatsConnection, NatsError, type QueuedIterator } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
-import { NO_LEADER } from './broker-error.js'
+import { NO_LEADER } from './nats-error.js'
 
 const API = '$JS.API.'
 const REQUEST_TIMEOUT_MS = 1_000

@@ -6,13 +6,9 @@
 import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, type ObjectStore } from 'nats'
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
-import { asBrokerError, BrokerError, isUnanswered } from './broker-error.js'
+import { type Blobs, BrokerError, type KvEntry, type Leases } from '../broker.js'
+import { asBrokerError, isUnanswered } from './nats-error.js'
 import { bufferOf } from './buffer-of.js'
-
-export interface KvEntry {
-  readonly value: Buffer
-  readonly revision: number
-}
 
 export interface BucketsOptions {
   readonly jetStream: JetStreamClient
@@ -37,7 +33,7 @@ const CHUNK_BYTES = 128 * 1024
  */
 const UNTAKEN_BYTES = 256 * 1024
 
-export class Buckets {
+export class Buckets implements Leases, Blobs {
   readonly #options: BucketsOptions
   readonly #kvs = new Map<string, Promise<KV>>()
   readonly #stores = new Map<string, Promise<ObjectStore>>()
@@ -48,7 +44,6 @@ export class Buckets {
 
   // Values
 
-  /** @throws BrokerError */
   async kvGet(bucket: string, key: string, replicas: number): Promise<KvEntry | null> {
     return this.#inBucket(this.#kvs, bucket, async () => {
       const entry = await (await this.#kv(bucket, replicas)).get(key)
@@ -57,9 +52,6 @@ export class Buckets {
     })
   }
 
-  /**
-   * Writes a value. @param expected the revision that it must have now; 0 if there must be none. @throws BrokerError
-   */
   async kvUpdate(bucket: string, key: string, value: Buffer, expected: number, replicas: number): Promise<number> {
     return this.#inBucket(this.#kvs, bucket, async () => {
       const kv = await this.#kv(bucket, replicas)
@@ -67,16 +59,13 @@ export class Buckets {
     })
   }
 
-  /**
-   * Called when a value was not read or written within its caller's deadline, which may be shorter than a request's.
-   */
   valueLate(bucket: string): void {
     this.#options.onUnanswered(`KV_${bucket}`)
   }
 
   // Objects
 
-  /** Writes an object. The library cuts it into chunks and adds a SHA-256 of the whole. @throws BrokerError */
+  /** The library cuts the object into chunks and adds a SHA-256 of the whole. */
   async putObject(bucket: string, name: string, chunks: Iterable<Buffer>, replicas: number): Promise<void> {
     await this.#inBucket(this.#stores, bucket, async () => {
       const store = await this.#store(bucket, replicas)
@@ -106,11 +95,6 @@ export class Buckets {
     })
   }
 
-  /**
-   * Reads a whole object and verifies its checksum; null if there is no such object.
-   *
-   * @throws BrokerError `corrupt` when the checksum is wrong or chunks are missing.
-   */
   async getObject(bucket: string, name: string, replicas: number): Promise<Buffer | null> {
     return this.#inBucket(this.#stores, bucket, async () => {
       const store = await this.#store(bucket, replicas)
@@ -138,19 +122,12 @@ export class Buckets {
     })
   }
 
-  /** @throws BrokerError */
   async deleteObject(bucket: string, name: string, replicas: number): Promise<void> {
     await this.#inBucket(this.#stores, bucket, async () => {
       await (await this.#store(bucket, replicas)).delete(name)
     })
   }
 
-  /**
-   * Deletes the objects for which `isOrphan` returns true, and chunks without an object, left behind by a process that
-   * died while writing. Nothing younger than `minAgeMs` is touched, because it may still be being written.
-   *
-   * @returns the number deleted. @throws BrokerError
-   */
   async sweepObjects(
     bucket: string,
     replicas: number,

@@ -1,7 +1,4 @@
-/**
- * A connection to NATS, and the few JetStream operations that a fleet needs. Only this file, `api-connection.ts`,
- * `stream-writer.ts`, `stream-follower.ts`, `buckets.ts` and `broker-error.ts` import the package `nats`.
- */
+/** A connection to NATS as the broker of a fleet. Only this folder imports the package `nats`. */
 import { isIP } from 'node:net'
 import {
   connect,
@@ -22,13 +19,20 @@ import {
 } from 'nats'
 import { type Clock, sleep, type Timer } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
+import {
+  type Broker,
+  BrokerError,
+  type Closable,
+  type FollowHandlers,
+  type StreamLimits,
+  type StreamState,
+} from '../broker.js'
 import { apiConnection } from './api-connection.js'
-import { asBrokerError, asConnectError, BrokerError, isUnanswered } from './broker-error.js'
+import { asBrokerError, asConnectError, isUnanswered } from './nats-error.js'
 import { Buckets } from './buckets.js'
 import { bufferOf } from './buffer-of.js'
-import type { Closable } from './closable.js'
 import type { StreamPlacement } from './server-reach.js'
-import { type FollowHandlers, StreamFollower } from './stream-follower.js'
+import { StreamFollower } from './stream-follower.js'
 import { StreamWriter } from './stream-writer.js'
 
 export interface NatsConnectOptions {
@@ -44,20 +48,6 @@ export interface NatsConnectOptions {
   readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string }
   /** Called when an established connection is in trouble and is being retried; `reason` is what the server said. */
   readonly onTrouble?: (reason: string) => void
-}
-
-export interface StreamLimits {
-  readonly replicas: number
-  readonly maxBytes: number
-  readonly maxAgeMs: number
-}
-
-export interface StreamState {
-  /** The first message still in the stream; one beyond `last` if there is none. */
-  readonly first: number
-  readonly last: number
-  /** When the stream was created. One recreated under the same name has another time, and counts from one again. */
-  readonly created: string
 }
 
 interface StreamInfoAnswer {
@@ -93,7 +83,7 @@ const NOTHING: Closable = { close: () => {} }
 /** The longest wait for a new connection after the old one was closed on purpose. */
 const RECONNECT_MS = 10_000
 
-export class NatsClient {
+export class NatsClient implements Broker {
   readonly #connection: NatsConnection
   readonly #api: NatsConnection
   readonly #clock: Clock
@@ -185,7 +175,6 @@ export class NatsClient {
     return this.#isConnected
   }
 
-  /** The most bytes of data in one message. */
   get maxPayloadBytes(): number {
     return (this.#connection.info?.max_payload ?? 2 ** 20) - ENVELOPE_BYTES
   }
@@ -254,7 +243,6 @@ export class NatsClient {
     this.#onDoubt = onDoubt
   }
 
-  /** Called when nothing arrives on a subject that should have messages. */
   doubtSubject(subject: string): void {
     this.#onDoubt?.(subject, (client) => {
       return new Promise((resolve) => {
@@ -304,7 +292,6 @@ export class NatsClient {
 
   // Streams
 
-  /** Creates the stream if it does not exist. It discards its oldest messages by bytes and age. @throws BrokerError */
   async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
     this.#usedStreams.add(name)
     // An existing stream can answer without the cluster's leader, which is needed to create streams.
@@ -329,7 +316,6 @@ export class NatsClient {
     }
   }
 
-  /** Returns the first and last message of a stream; null if there is no such stream. @throws BrokerError */
   async streamState(name: string): Promise<StreamState | null> {
     try {
       const { streams } = await this.#manager()
@@ -342,7 +328,6 @@ export class NatsClient {
     }
   }
 
-  /** Returns one message of a stream; null if it was discarded or never written. @throws BrokerError */
   async message(stream: string, sequence: number): Promise<Buffer | null> {
     try {
       const { streams } = await this.#manager()
@@ -355,7 +340,6 @@ export class NatsClient {
     }
   }
 
-  /** @param stream the stream that stores the subject's messages. */
   openWriter(stream: string, subject: string): StreamWriter {
     return new StreamWriter(this.#connection, subject, this.#clock, () => this.#doubtStream(stream))
   }
@@ -428,7 +412,6 @@ export class NatsClient {
     if (!this.#connection.isClosed()) this.#connection.publish(subject, data)
   }
 
-  /** A closed connection receives nothing. */
   subscribe(subject: string, onMessage: (data: Buffer) => void): Closable {
     if (this.#connection.isClosed()) return NOTHING
     const subscription = this.#connection.subscribe(subject, {
@@ -439,11 +422,7 @@ export class NatsClient {
     return { close: () => subscription.unsubscribe() }
   }
 
-  /**
-   * Answers the requests on a subject; an answer larger than a message is sent in parts.
-   *
-   * @param answer must never reject; null sends nothing.
-   */
+  /** An answer larger than a message is sent in parts. */
   respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable {
     if (this.#connection.isClosed()) return NOTHING
     const reply = async (message: Msg): Promise<void> => {
@@ -468,9 +447,6 @@ export class NatsClient {
     return { close: () => subscription.unsubscribe() }
   }
 
-  /**
-   * Sends a request on a subject, and resolves to the whole answer. @throws BrokerError when nobody answers in time.
-   */
   ask(subject: string, question: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer> {
     if (this.#connection.isClosed()) return Promise.reject(new BrokerError('unavailable', CLOSED))
     return new Promise((resolve, reject) => {

@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Clock, sleep } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
-import type { Closable } from './closable.js'
+import type { Closable } from '../broker.js'
 
 /** A connection to one server. */
 export interface ReachView {

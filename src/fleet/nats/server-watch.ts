@@ -7,7 +7,7 @@ import { backoffMs } from '../../support/backoff.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
-import type { Closable } from './closable.js'
+import type { Closable } from '../broker.js'
 import { openView, REACH_SUBJECT, type ReachView, ServerReach } from './server-reach.js'
 
 export interface WatchView extends ReachView {

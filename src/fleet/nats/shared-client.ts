@@ -8,7 +8,7 @@ import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
-import { BrokerError } from './broker-error.js'
+import { BrokerError, type SharedBroker } from '../broker.js'
 import type { NatsClient, NatsConnectOptions } from './nats-client.js'
 import { LeaderHandover } from './leader-handover.js'
 import { ServerChoice } from './server-choice.js'
@@ -24,7 +24,7 @@ export interface SharedClientOptions {
 
 const RETRY = { firstMs: 250, capMs: 5_000 }
 
-export class SharedClient {
+export class SharedClient implements SharedBroker {
   readonly #options: SharedClientOptions
   readonly #users = new Set<(reason: string) => void>()
   #opening: Promise<NatsClient | null> | null = null
@@ -35,11 +35,6 @@ export class SharedClient {
     this.#options = options
   }
 
-  /**
-   * Resolves at the first connection, or to null if every user has released it before.
-   *
-   * @param onTrouble called with the reason why there is no connection yet; at once, if a reason is already known.
-   */
   use(onTrouble: (reason: string) => void): Promise<NatsClient | null> {
     this.#users.add(onTrouble)
     if (this.#opening === null) {

@@ -16,22 +16,13 @@ import {
   type Subscription,
 } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
-import { asBrokerError } from './broker-error.js'
-import type { Closable } from './closable.js'
+import { asBrokerError } from './nats-error.js'
+import type { Closable, FollowHandlers } from '../broker.js'
 import { bufferOf } from './buffer-of.js'
 
 const HEARTBEAT_MS = 1_000
 /** The number of missing heartbeats after which the follower ends. */
 const MISSED_HEARTBEATS = 3
-
-export interface FollowHandlers {
-  /** Messages arrive in order; the sequence has no gap except where the stream has discarded messages. */
-  onMessage(sequence: number, data: Buffer): void
-  /** Called when the server is alive and has nothing new. */
-  onIdle(): void
-  /** Called once; no other call follows. */
-  onEnd(reason: string): void
-}
 
 interface FollowerHandlers extends FollowHandlers {
   /** Called before the end of a follower that has heard nothing for too long. */

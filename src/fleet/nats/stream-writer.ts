@@ -15,7 +15,8 @@
  */
 import { createInbox, headers as createHeaders, type Msg, type NatsConnection, type Subscription } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
-import { BrokerError, MESSAGE_IN_PROCESS, WRONG_LAST_MESSAGE, WRONG_LAST_SEQUENCE } from './broker-error.js'
+import { type Appender, BrokerError } from '../broker.js'
+import { MESSAGE_IN_PROCESS, WRONG_LAST_MESSAGE, WRONG_LAST_SEQUENCE } from './nats-error.js'
 
 /** A write that is not answered within this time has failed. */
 const WRITE_TIMEOUT_MS = 5_000
@@ -32,7 +33,7 @@ interface Write {
   readonly reject: (error: BrokerError) => void
 }
 
-export class StreamWriter {
+export class StreamWriter implements Appender {
   readonly #connection: NatsConnection
   readonly #subject: string
   readonly #clock: Clock
@@ -65,11 +66,6 @@ export class StreamWriter {
     })
   }
 
-  /**
-   * @returns the message's own sequence.
-   * @throws BrokerError; `unavailable` leaves open whether it was written. After the first failure every write fails in
-   * the same way.
-   */
   write(data: Buffer, expectedLastSequence: number): Promise<number> {
     if (this.#failure !== null) return Promise.reject(this.#failure)
     return new Promise((resolve, reject) => {

@@ -5,9 +5,10 @@ import { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import type { UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
-import { noSigningKeys, parseSigningKeys, type SigningKeys } from '../../fleet/nats/envelope.js'
+import { noSigningKeys, parseSigningKeys, type SigningKeys } from '../../fleet/stream/envelope.js'
 import type { NatsConnectOptions } from '../../fleet/nats/nats-client.js'
-import { natsFeeds } from '../../fleet/nats/nats-feeds.js'
+import { SharedClient } from '../../fleet/nats/shared-client.js'
+import { streamFeeds } from '../../fleet/stream/stream-feeds.js'
 import type { FleetMetrics } from '../../fleet/fleet-metrics.js'
 import type { Key } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
@@ -24,10 +25,14 @@ export function natsFleet(
   options: UpstreamFeedOptions & { readonly upstream: Upstream },
   fleetMetrics: (resource: Resource) => FleetMetrics,
 ): OpenFeed {
-  return natsFeeds({
+  const { clock, random, logger } = options
+  const connection = connectionOf(config)
+  const handsOver = config.natsRole !== 'edge' && config.natsReplicas > 1
+  return streamFeeds({
     ...options,
     fleetMetrics,
-    connection: connectionOf(config),
+    broker: new SharedClient({ connection, handsOver, clock, random, logger }),
+    holder: connection.name,
     signingKeys: signingKeysOf(config, options),
     cluster: config.natsCluster,
     role: config.natsRole,

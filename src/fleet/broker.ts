@@ -1,0 +1,160 @@
+/**
+ * What a fleet needs of a message broker, as five verbs: append to a stream, follow one, lease a value, keep a blob, and
+ * ask whoever listens. `stream/` uses nothing else of a broker; `nats/` implements it.
+ */
+
+/** A connection to the broker, which reconnects by itself. */
+export interface Broker extends Streams, Subjects {
+  readonly isConnected: boolean
+  /** The most bytes of data in one message. */
+  readonly maxPayloadBytes: number
+  readonly buckets: Leases & Blobs
+}
+
+/** The connection of a process, open while it has users. */
+export interface SharedBroker {
+  /**
+   * Resolves at the first connection, or to null if every user has released it before.
+   *
+   * @param onTrouble called with the reason why there is no connection yet; at once, if a reason is already known.
+   */
+  use(onTrouble: (reason: string) => void): Promise<Broker | null>
+  release(onTrouble: (reason: string) => void): void
+}
+
+// Append and follow
+
+export interface Streams {
+  /** Creates the stream if it does not exist. It discards its oldest messages by bytes and age. @throws BrokerError */
+  ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void>
+  /** @param subject whose messages the stream stores. */
+  openWriter(stream: string, subject: string): Appender
+  /** Returns the first and last message of a stream; null if there is no such stream. @throws BrokerError */
+  streamState(name: string): Promise<StreamState | null>
+  /** Returns one message of a stream; null if it was discarded or never written. @throws BrokerError */
+  message(stream: string, sequence: number): Promise<Buffer | null>
+  follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable
+}
+
+export interface StreamLimits {
+  readonly replicas: number
+  readonly maxBytes: number
+  readonly maxAgeMs: number
+}
+
+export interface StreamState {
+  /** The first message still in the stream; one beyond `last` if there is none. */
+  readonly first: number
+  readonly last: number
+  /** When the stream was created. One recreated under the same name has another time, and counts from one again. */
+  readonly created: string
+}
+
+export interface Appender extends Closable {
+  /**
+   * @param expectedLastSequence the last message of the stream; if another was written, the stream takes nothing.
+   * @returns the message's own sequence.
+   * @throws BrokerError; `unavailable` leaves open whether it was written. After the first failure every write fails in
+   * the same way.
+   */
+  write(data: Buffer, expectedLastSequence: number): Promise<number>
+}
+
+export interface FollowHandlers {
+  /** Messages arrive in order; the sequence has no gap except where the stream has discarded messages. */
+  onMessage(sequence: number, data: Buffer): void
+  /** Called when the server is alive and has nothing new. */
+  onIdle(): void
+  /** Called once; no other call follows. */
+  onEnd(reason: string): void
+}
+
+// Lease
+
+/** Values that are swapped by their revision. */
+export interface Leases {
+  /** @throws BrokerError */
+  kvGet(bucket: string, key: string, replicas: number): Promise<KvEntry | null>
+  /**
+   * Writes a value. @param expected the revision that it must have now; 0 if there must be none. @throws BrokerError
+   */
+  kvUpdate(bucket: string, key: string, value: Buffer, expected: number, replicas: number): Promise<number>
+  /**
+   * Called when a value was not read or written within its caller's deadline, which may be shorter than a request's.
+   */
+  valueLate(bucket: string): void
+}
+
+export interface KvEntry {
+  readonly value: Buffer
+  readonly revision: number
+}
+
+// Blob
+
+export interface Blobs {
+  /** @throws BrokerError */
+  putObject(bucket: string, name: string, chunks: Iterable<Buffer>, replicas: number): Promise<void>
+  /**
+   * Reads a whole object and verifies its checksum; null if there is no such object.
+   *
+   * @throws BrokerError `corrupt` when the checksum is wrong or chunks are missing.
+   */
+  getObject(bucket: string, name: string, replicas: number): Promise<Buffer | null>
+  /** @throws BrokerError */
+  deleteObject(bucket: string, name: string, replicas: number): Promise<void>
+  /**
+   * Deletes the objects for which `isOrphan` returns true, and chunks without an object, left behind by a process that
+   * died while writing. Nothing younger than `minAgeMs` is touched, because it may still be being written.
+   *
+   * @returns the number deleted. @throws BrokerError
+   */
+  sweepObjects(bucket: string, replicas: number, minAgeMs: number, isOrphan: (name: string) => boolean): Promise<number>
+}
+
+// Ask
+
+export interface Subjects {
+  publish(subject: string, data: Buffer): void
+  /** A closed connection receives nothing. */
+  subscribe(subject: string, onMessage: (data: Buffer) => void): Closable
+  /** Called when nothing arrives on a subject that should have messages. */
+  doubtSubject(subject: string): void
+  /**
+   * Answers the requests on a subject.
+   *
+   * @param answer must never reject; null sends nothing.
+   */
+  respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable
+  /**
+   * Sends a request on a subject, and resolves to the whole answer. @throws BrokerError when nobody answers in time.
+   */
+  ask(subject: string, question: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer>
+}
+
+export interface Closable {
+  close(): void
+}
+
+export type BrokerErrorCode =
+  /** Another writer was first. */
+  | 'conflict'
+  | 'not-found'
+  /** No answer arrived in time, so the request may or may not have been performed. */
+  | 'unavailable'
+  /** The server refuses us, or we refuse it (credentials, certificates): a retry alone does not help. */
+  | 'refused'
+  /** The bytes read are not the bytes written. */
+  | 'corrupt'
+
+export class BrokerError extends Error {
+  override readonly name = 'BrokerError'
+
+  constructor(
+    readonly code: BrokerErrorCode,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}

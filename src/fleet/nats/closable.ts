@@ -1,3 +1,0 @@
-export interface Closable {
-  close(): void
-}

@@ -1,0 +1,60 @@
+/** Converts the errors of the package `nats` into those that the fleet distinguishes. */
+import type { NatsError } from 'nats'
+import { BrokerError, type BrokerErrorCode } from '../broker.js'
+
+/** The server's error codes for a write that expected another sequence, or another message, before it. */
+export const WRONG_LAST_SEQUENCE = 10_071
+export const WRONG_LAST_MESSAGE = 10_070
+/** The error code for a message with the id of one that is still being written. */
+export const MESSAGE_IN_PROCESS = 10_158
+/** The error code of a server that sees no leader of the cluster or of a stream. */
+export const NO_LEADER = 10_008
+
+export function asBrokerError(error: unknown): BrokerError {
+  if (error instanceof BrokerError) return error
+  const cause = error instanceof Error ? error : new Error(String(error))
+  const api = isNatsError(cause) ? cause.api_error : undefined
+  const code: BrokerErrorCode =
+    api?.err_code === WRONG_LAST_SEQUENCE || cause.message.includes('wrong last sequence')
+      ? 'conflict'
+      : api?.code === 404 || cause.message === '404'
+        ? 'not-found'
+        : /digest|corrupt/.test(cause.message)
+          ? 'corrupt'
+          : 'unavailable'
+  return new BrokerError(code, cause.message, { cause })
+}
+
+/** Whether no server answered: another server of NATS may reach the one that can. */
+export function isUnanswered({ code, cause }: BrokerError): boolean {
+  if (code !== 'unavailable' || !(cause instanceof Error) || !isNatsError(cause)) return false
+  if (cause.api_error !== undefined) return cause.api_error.err_code === NO_LEADER
+  return cause.code === 'TIMEOUT' || cause.code === '503'
+}
+
+/** By name: importing the class would load the whole package, even in a server without NATS. */
+function isNatsError(error: Error): error is NatsError {
+  return error.name === 'NatsError'
+}
+
+/** Matches refusals: error codes of NATS and of TLS, and the messages of the parsers of credentials. */
+const REFUSALS =
+  /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPT|nkey|seed|credentials|certificate/i
+
+/** Explanations of codes that tell an operator too little. */
+const EXPLANATIONS: Readonly<Record<string, string>> = {
+  AUTHORIZATION_VIOLATION: 'the server does not accept these credentials, or wants some',
+  BAD_CREDS: 'the credentials file cannot be read as one',
+  SERVER_OPT_NA: 'TLS is asked for, and the server has none',
+}
+
+/** Converts a connection error into one that tells the operator what to fix. */
+export function asConnectError(error: unknown): BrokerError {
+  const cause = error instanceof Error ? error : new Error(String(error))
+  const { code } = cause as { readonly code?: unknown }
+  const word = typeof code === 'string' ? code : ''
+  const explanation = EXPLANATIONS[word]
+  const message = explanation === undefined ? cause.message : `${explanation} (${cause.message})`
+  const isRefusal = explanation !== undefined || REFUSALS.test(`${word} ${cause.message}`)
+  return new BrokerError(isRefusal ? 'refused' : 'unavailable', message, { cause })
+}

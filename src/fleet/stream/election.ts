@@ -1,0 +1,282 @@
+/**
+ * Elects the publisher of a resource, with a lease in a key-value bucket.
+ *
+ * A lease has expired when its revision has not changed for its whole length *by the candidate's own clock*, so that
+ * the clocks of two machines are never compared. It is taken by compare-and-swap on that revision. Only a higher
+ * revision is a renewal: a NATS replica that lags, or has lost its latest writes, answers with an older one.
+ *
+ * The holder counts its time from before it requested the renewal. After that time it does not know whether another has
+ * the lease, and holds it in doubt: NATS may be electing a leader for the bucket, and then nobody else could take it
+ * either. The fence in the stream, not the lease, makes a second publisher harmless. So a holder in doubt keeps writing
+ * until the stream rejects it, and takes over no other stream. Giving up at once was rejected: each election in NATS
+ * interrupted all other streams.
+ *
+ * An answer of NATS may be lost after a successful write. The lease then names a candidate that does not know it, so
+ * its value includes a mark that no other process has. A candidate that finds its own mark continues from there instead
+ * of waiting for its own lease to expire.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Clock, Timer } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import { BrokerError, type KvEntry, type Leases } from '../broker.js'
+import type { Names } from './names.js'
+
+export interface ElectionOptions {
+  /** Where the lease is read and swapped. */
+  readonly buckets: Leases
+  readonly names: Names
+  readonly replicas: number
+  /** The human-readable name of this process. */
+  readonly holder: string
+  readonly leaseMs: number
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly onElected: () => void
+  /** Called when another candidate publishes, or publishing was given up; publishing must stop before this returns. */
+  readonly onLost: (reason: string) => void
+}
+
+const RELEASED = ''
+/** The share of the lease within which NATS must answer, so that a lost request leaves time for others. */
+const ANSWER_SHARE = 1 / 4
+/** The lease is given up after this many leases in doubt: longer than an election in NATS takes. */
+const DOUBTED_LEASES = 6
+/**
+ * The share of a lease after which NATS counts as silent: the holder could not renew it either, and gets the same time
+ * again.
+ */
+const SILENT_SHARE = 3 / 4
+
+interface SeenRevision {
+  readonly revision: number
+  /** When it was first seen. */
+  readonly sinceMs: number
+}
+
+export class Election {
+  readonly #options: ElectionOptions
+  #timer: Timer | null = null
+  #expiry: Timer | null = null
+  #isStopped = true
+  #isLeader = false
+  #isCertain = false
+  /** Whether this process was elected before and could not publish. */
+  #hasResigned = false
+  /** The highest revision of the lease seen. */
+  #seen: SeenRevision | null = null
+  /** The highest revision below `#seen` that was seen since. */
+  #seenBelow: SeenRevision | null = null
+  /** When the lease was last read. */
+  #readMs = Number.NEGATIVE_INFINITY
+  #revision = 0
+  #working: Promise<void> = Promise.resolve()
+  /** The lease's value while this process holds it: its name, and a mark that makes the value unique. */
+  readonly #mine: string
+
+  constructor(options: ElectionOptions) {
+    this.#options = options
+    this.#mine = `${options.holder} ${randomBytes(8).toString('hex')}`
+  }
+
+  /** Whether this process holds the lease, as far as it knows. */
+  get isLeader(): boolean {
+    return this.#isLeader
+  }
+
+  /** Whether nobody else can hold the lease now. */
+  get isCertain(): boolean {
+    return this.#isLeader && this.#isCertain
+  }
+
+  start(): void {
+    this.#isStopped = false
+    this.#schedule(this.#options.leaseMs * 0.1 * this.#options.random.next())
+  }
+
+  /** Releases the lease, so that nobody needs to wait for its expiry. */
+  async stop(): Promise<void> {
+    if (this.#isStopped) return
+    this.#isStopped = true
+    this.#timer?.cancel()
+    this.#expiry?.cancel()
+    await this.#working
+    if (!this.#isLeader) return
+    this.#isLeader = false
+    await this.#write(RELEASED, this.#revision).catch(() => {})
+  }
+
+  /** Called when publishing has started successfully. */
+  succeeded(): void {
+    this.#hasResigned = false
+  }
+
+  /**
+   * Releases the lease, because this process cannot publish now and another may try. If NATS does not accept that,
+   * nobody else could take the lease either, and this process keeps trying.
+   */
+  resign(reason: string): void {
+    if (!this.#isLeader || this.#isStopped) return
+    this.#isCertain = false
+    this.#working = this.#working.then(async () => {
+      if (!this.#isLeader || this.#isStopped) return
+      try {
+        await this.#answered(this.#write(RELEASED, this.#revision))
+      } catch {
+        return
+      }
+      // The caller logs the reason, once for many attempts.
+      this.#hasResigned = true
+      this.#lose(reason)
+    })
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#isStopped) return
+    this.#timer?.cancel()
+    this.#timer = this.#options.clock.setTimer(delayMs, () => {
+      this.#working = this.#working.then(() => this.#round())
+    })
+  }
+
+  async #round(): Promise<void> {
+    if (this.#isStopped) return
+    const { leaseMs, random } = this.#options
+    let pauseMs = leaseMs / 4
+    // After a lost request there is little time left to renew the lease.
+    if (this.#isLeader) pauseMs = (await this.#renew()) ? pauseMs : pauseMs / 4
+    else await this.#tryToTake().catch(noop)
+    // Jitter, so that candidates do not ask in step.
+    this.#schedule(pauseMs * (0.75 + random.next() / 2))
+  }
+
+  /** @returns whether NATS answered. Without an answer the lease remains until it is in doubt, and is then given up. */
+  async #renew(): Promise<boolean> {
+    try {
+      await this.#renewAt(this.#revision)
+      return true
+    } catch (error) {
+      if (!(error instanceof BrokerError && error.code === 'conflict')) return false
+    }
+    return await this.#renewAgain().then(
+      () => true,
+      () => false,
+    )
+  }
+
+  async #renewAt(revision: number): Promise<void> {
+    const askedAtMs = this.#options.clock.monotonic()
+    const written = this.#write(this.#mine, revision)
+    // A late answer counts as well.
+    await this.#answered(written.then((renewed) => this.#renewed(renewed, askedAtMs)))
+  }
+
+  #renewed(revision: number, askedAtMs: number): void {
+    if (!this.#isLeader || revision <= this.#revision) return
+    this.#revision = revision
+    this.#holdUntil(askedAtMs)
+  }
+
+  /**
+   * The lease is at a revision that this process does not know: through its own unanswered renewal, or through another
+   * process.
+   */
+  async #renewAgain(): Promise<void> {
+    const found = await this.#read()
+    if (found?.value.toString('utf8') === this.#mine) {
+      // NATS has lost a write that it had acknowledged.
+      if (found.revision < this.#revision) this.#revision = found.revision
+      await this.#renewAt(found.revision)
+    } else this.#lose('the lease was taken by another')
+  }
+
+  async #tryToTake(): Promise<void> {
+    const { clock, leaseMs } = this.#options
+    const found = await this.#read()
+    const nowMs = clock.monotonic()
+    const revision = found?.revision ?? 0
+    const value = found?.value.toString('utf8') ?? RELEASED
+    // A process that could not publish lets others try first, before it takes a lease that it could not release.
+    const isFree = value === RELEASED || (value === this.#mine && !this.#hasResigned)
+    if (!isFree && nowMs - this.#unchangedSince(revision, nowMs) < leaseMs) return
+    const taken = await this.#answered(this.#write(this.#mine, revision))
+    this.#seen = this.#seenBelow = null
+    this.#revision = taken
+    if (this.#isStopped) {
+      await this.#write(RELEASED, taken).catch(noop)
+      return
+    }
+    this.#isLeader = true
+    this.#holdUntil(nowMs)
+    const { logger, names } = this.#options
+    logger[this.#hasResigned ? 'debug' : 'info']({ stream: names.stream, lease: taken }, 'elected to publish')
+    this.#options.onElected()
+  }
+
+  /**
+   * Returns when the lease was last renewed, as far as this process can know. A revision that alternates between two
+   * values is not a renewal. But NATS can lose an acknowledged write, and the next holder then renews the lease below
+   * the revision seen before: there, each higher revision counts too. While NATS is silent no time passes.
+   */
+  #unchangedSince(revision: number, nowMs: number): number {
+    const wasSilent = nowMs - this.#readMs > this.#options.leaseMs * SILENT_SHARE
+    this.#readMs = nowMs
+    if (this.#seen === null || revision > this.#seen.revision || wasSilent) {
+      this.#seen = { revision, sinceMs: nowMs }
+    } else if (revision < this.#seen.revision && revision > (this.#seenBelow?.revision ?? 0)) {
+      this.#seenBelow = { revision, sinceMs: nowMs }
+    }
+    return Math.max(this.#seen.sinceMs, this.#seenBelow?.sinceMs ?? 0)
+  }
+
+  #holdUntil(askedAtMs: number): void {
+    const { clock, leaseMs } = this.#options
+    this.#isCertain = true
+    this.#expireIn(askedAtMs + leaseMs * 0.8 - clock.monotonic(), () => this.#doubt())
+  }
+
+  #doubt(): void {
+    const { leaseMs, logger, names } = this.#options
+    this.#isCertain = false
+    logger.info({ stream: names.stream }, 'lease not renewed in time; publishing until another replica holds it')
+    this.#expireIn(leaseMs * DOUBTED_LEASES, () => this.#lose('the lease could not be renewed'))
+  }
+
+  #expireIn(leftMs: number, expire: () => void): void {
+    this.#expiry?.cancel()
+    this.#expiry = this.#options.clock.setTimer(Math.max(0, leftMs), expire)
+  }
+
+  #lose(reason: string): void {
+    if (!this.#isLeader) return
+    this.#isLeader = this.#isCertain = false
+    this.#expiry?.cancel()
+    const { logger, names } = this.#options
+    logger[this.#hasResigned ? 'debug' : 'warn']({ stream: names.stream, reason }, 'stopped publishing')
+    this.#options.onLost(reason)
+  }
+
+  #read(): Promise<KvEntry | null> {
+    const { buckets, names, replicas } = this.#options
+    return this.#answered(buckets.kvGet(names.bucket, names.leaseKey, replicas))
+  }
+
+  #write(value: string, expected: number): Promise<number> {
+    const { buckets, names, replicas } = this.#options
+    return buckets.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
+  }
+
+  /** @throws BrokerError `unavailable` when there is no answer in time; the request may still be performed. */
+  #answered<T>(asked: Promise<T>): Promise<T> {
+    const { buckets, names, clock, leaseMs } = this.#options
+    const late = (): Error => {
+      buckets.valueLate(names.bucket)
+      return new BrokerError('unavailable', 'NATS did not answer in time')
+    }
+    return withDeadline(clock, leaseMs * ANSWER_SHARE, undefined, late, () => asked)
+  }
+}
+
+function noop(): void {}

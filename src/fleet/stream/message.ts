@@ -1,0 +1,264 @@
+/**
+ * The messages of a stream, and their bytes.
+ *
+ * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. So a
+ * reader of the stream finds every hole, every repetition and every foreign message in the data itself, whatever the
+ * broker does. A batch is never split between messages: a message that is too large for NATS is sent in numbered parts,
+ * which mean nothing before the last has arrived. JSON was rejected, because most of a message is values, and values
+ * are bytes.
+ *
+ *     magic 'D' │ format │ kind │ flags │ part u16 │ parts u16 │ epoch f64 │ previous f64 │ revision f64 │ settled f64
+ *     │
+ *     sentAt f64 │ body … │ fingerprint, if a flag says so … │ crc32 u32
+ */
+import { crc32 } from 'node:zlib'
+import type { DigestedHistory, DigestedPut } from '../../engine/feed/history-fingerprint.js'
+import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
+import { type Revision, toRevision } from '../../engine/model/revision.js'
+import { ByteReader, ByteWriter } from '../byte-codec.js'
+import { BatchCodec, readKeyValue, writeKeyValue } from '../key-value-codec.js'
+import { BrokerError } from '../broker.js'
+import { isSealed } from './envelope.js'
+
+export interface Header {
+  /** The number of the publisher; each one that takes over the stream increments it. */
+  readonly epoch: number
+  /** The stream's revision before this message. */
+  readonly previous: Revision
+  /** The stream's revision after this message. */
+  readonly revision: Revision
+  /** The newest revision delivered as events or state; `revision` may be ahead of it through progress. */
+  readonly settled: Revision
+  /** When it was written: Unix milliseconds, by the publisher's clock. */
+  readonly sentAt: number
+  /**
+   * Whether the publisher has proven that it reached the revision that etcd had when it began: edges may answer reads.
+   */
+  readonly isSynced: boolean
+  /** Whether this etcd's answers to progress requests can be trusted. */
+  readonly trustsProgress: boolean
+}
+
+/**
+ * A part of the history's fingerprint, by which a publisher recognizes the history if the stream has discarded the last
+ * fingerprint.
+ */
+export interface Testimony {
+  /** The newest value that still exists, unless it is too large to repeat. */
+  readonly newest: KeyValue | null
+  readonly lastDelete: { readonly key: Key; readonly revision: Revision } | null
+}
+
+export type Body =
+  | { readonly kind: 'batches'; readonly batches: readonly Batch[] }
+  /** Nothing changed up to `revision`. */
+  | { readonly kind: 'progress'; readonly testimony: Testimony }
+  /** A publisher takes over, and continues from the end of the stream. */
+  | { readonly kind: 'claim'; readonly testimony: Testimony }
+  /** A whole state replaces everything before; its snapshot is in the object store. */
+  | {
+      readonly kind: 'state'
+      readonly reason: StateReason
+      readonly snapshot: string
+      readonly testimony: Testimony
+    }
+
+export type StateReason = 'gap' | 'coalesce' | 'history-changed'
+
+export interface Origin {
+  /** Names the etcd that was read. */
+  readonly clusterId: string
+  /**
+   * The history's fingerprint after this message, by which the next publisher recognizes it. Not every message has one.
+   */
+  readonly fingerprint?: DigestedHistory
+}
+
+export type Message = Header & Body & Origin
+
+/** One piece of a message, as written. */
+export interface Part {
+  readonly index: number
+  readonly count: number
+  readonly header: Header
+  readonly kind: Body['kind']
+  readonly hasFingerprint: boolean
+  readonly bytes: Buffer
+}
+
+const SYNCED = 1
+const TRUSTS_PROGRESS = 2
+const HAS_FINGERPRINT = 4
+const KINDS: readonly Body['kind'][] = ['batches', 'progress', 'claim', 'state']
+const MAGIC = 0x44
+const FORMAT = 1
+const HEADER_BYTES = 8 + 5 * 8
+const CRC_BYTES = 4
+const BATCHES = new BatchCodec({ put: 1, delete: 0 })
+/** A larger value is not repeated in marks, only its digest. */
+const TESTIMONY_BYTES = 64 * 1024
+
+/** @param maxBytes the size of one part, including its header. @returns at least one part, in writing order. */
+export function encodeMessage(message: Message, maxBytes: number): Buffer[] {
+  const body = encodeBody(message)
+  const room = maxBytes - HEADER_BYTES - CRC_BYTES
+  const count = Math.max(1, Math.ceil(body.length / room))
+  const parts: Buffer[] = []
+  for (let index = 0; index < count; index++) {
+    const piece = body.subarray(index * room, (index + 1) * room)
+    const part = Buffer.allocUnsafe(HEADER_BYTES + piece.length + CRC_BYTES)
+    part[0] = MAGIC
+    part[1] = FORMAT
+    part[2] = KINDS.indexOf(message.kind)
+    part[3] = flagsOf(message)
+    part.writeUInt16BE(index, 4)
+    part.writeUInt16BE(count, 6)
+    part.writeDoubleBE(message.epoch, 8)
+    part.writeDoubleBE(message.previous, 16)
+    part.writeDoubleBE(message.revision, 24)
+    part.writeDoubleBE(message.settled, 32)
+    part.writeDoubleBE(message.sentAt, 40)
+    piece.copy(part, HEADER_BYTES)
+    part.writeUInt32BE(crc32(part.subarray(0, part.length - CRC_BYTES)), part.length - CRC_BYTES)
+    parts.push(part)
+  }
+  return parts
+}
+
+/** @throws BrokerError `corrupt` */
+export function decodePart(data: Buffer): Part {
+  if (isSealed(data)) throw corrupt('is signed, and this replica has no --nats-signing-key-file')
+  if (data.length < HEADER_BYTES + CRC_BYTES || data[0] !== MAGIC) throw corrupt('is none of ours')
+  if (data[1] !== FORMAT) throw corrupt(`has format ${data[1]}, written by another version`)
+  const end = data.length - CRC_BYTES
+  if (crc32(data.subarray(0, end)) !== data.readUInt32BE(end)) throw corrupt('does not match its checksum')
+  const kind = KINDS[data[2] ?? 255]
+  if (kind === undefined) throw corrupt(`is of unknown kind ${data[2]}`)
+  const flags = data[3] ?? 0
+  const header = {
+    epoch: data.readDoubleBE(8),
+    previous: toRevision(data.readDoubleBE(16)),
+    revision: toRevision(data.readDoubleBE(24)),
+    settled: toRevision(data.readDoubleBE(32)),
+    sentAt: data.readDoubleBE(40),
+    isSynced: (flags & SYNCED) !== 0,
+    trustsProgress: (flags & TRUSTS_PROGRESS) !== 0,
+  }
+  const bytes = data.subarray(HEADER_BYTES, end)
+  const hasFingerprint = (flags & HAS_FINGERPRINT) !== 0
+  return { index: data.readUInt16BE(4), count: data.readUInt16BE(6), header, kind, hasFingerprint, bytes }
+}
+
+/** Reads a message from all its parts, in order. @throws BrokerError `corrupt` */
+export function joinParts(parts: readonly Part[]): Message {
+  const [first] = parts
+  if (first === undefined) throw corrupt('has no part')
+  const bytes = parts.length === 1 ? first.bytes : Buffer.concat(parts.map((part) => part.bytes))
+  try {
+    const reader = new ByteReader(bytes, 'big', 'copied')
+    const clusterId = reader.text()
+    const message = { ...first.header, clusterId, ...decodeBody(first.kind, reader) }
+    return first.hasFingerprint ? { ...message, fingerprint: readFingerprint(reader) } : message
+  } catch (error) {
+    if (error instanceof BrokerError) throw error
+    throw new BrokerError('corrupt', 'a message of the stream cannot be read', { cause: error })
+  }
+}
+
+function corrupt(what: string): BrokerError {
+  return new BrokerError('corrupt', `a message of the stream ${what}`)
+}
+
+const REASONS: readonly StateReason[] = ['gap', 'coalesce', 'history-changed']
+
+function flagsOf({ isSynced, trustsProgress, fingerprint }: Header & Origin): number {
+  const flags = (isSynced ? SYNCED : 0) | (trustsProgress ? TRUSTS_PROGRESS : 0)
+  return flags | (fingerprint === undefined ? 0 : HAS_FINGERPRINT)
+}
+
+/** The body, after its origin's cluster and before its fingerprint. */
+function encodeBody(body: Body & Origin): Buffer {
+  const writer = new ByteWriter('big')
+  writer.text(body.clusterId)
+  switch (body.kind) {
+    case 'batches':
+      writer.count(body.batches.length)
+      for (const batch of body.batches) BATCHES.write(writer, batch)
+      break
+    case 'progress':
+    case 'claim':
+      writeTestimony(writer, body.testimony)
+      break
+    case 'state':
+      writer.byte(REASONS.indexOf(body.reason))
+      writer.text(body.snapshot)
+      writeTestimony(writer, body.testimony)
+      break
+    default:
+      body satisfies never
+  }
+  if (body.fingerprint !== undefined) writeFingerprint(writer, body.fingerprint)
+  return writer.done()
+}
+
+function decodeBody(kind: Body['kind'], reader: ByteReader): Body {
+  switch (kind) {
+    case 'batches': {
+      const batches: Batch[] = []
+      for (let left = reader.count(); left > 0; left--) batches.push(BATCHES.read(reader))
+      return { kind, batches }
+    }
+    case 'progress':
+    case 'claim':
+      return { kind, testimony: readTestimony(reader) }
+    case 'state': {
+      const reason = REASONS[reader.byte()]
+      if (reason === undefined) throw corrupt('gives an unknown reason')
+      return { kind, reason, snapshot: reader.text(), testimony: readTestimony(reader) }
+    }
+    default:
+      return kind satisfies never
+  }
+}
+
+function writeTestimony(writer: ByteWriter, { newest, lastDelete }: Testimony): void {
+  const repeated = newest !== null && newest.value.length <= TESTIMONY_BYTES ? newest : null
+  writer.byte((repeated === null ? 0 : 1) | (lastDelete === null ? 0 : 2))
+  if (repeated !== null) writeKeyValue(writer, repeated)
+  if (lastDelete !== null) writer.key(lastDelete.key).number(lastDelete.revision)
+}
+
+function readTestimony(reader: ByteReader): Testimony {
+  const flags = reader.byte()
+  const newest = (flags & 1) === 0 ? null : readKeyValue(reader)
+  const lastDelete = (flags & 2) === 0 ? null : { key: reader.key(), revision: toRevision(reader.number()) }
+  return { newest, lastDelete }
+}
+
+function writeFingerprint(writer: ByteWriter, fingerprint: DigestedHistory): void {
+  const { puts, lastDelete, keyCount } = fingerprint
+  writer.byte((keyCount === null ? 0 : 1) | (lastDelete === null ? 0 : 2))
+  if (keyCount !== null) writer.number(keyCount)
+  if (lastDelete !== null) writer.key(lastDelete.key).number(lastDelete.revision)
+  writer.count(puts.length)
+  for (const { key, createRevision, modRevision, version, digest } of puts) {
+    writer.key(key).number(createRevision).number(modRevision).number(version).bytes(digest)
+  }
+}
+
+function readFingerprint(reader: ByteReader): DigestedHistory {
+  const flags = reader.byte()
+  const keyCount = (flags & 1) === 0 ? null : reader.number()
+  const lastDelete = (flags & 2) === 0 ? null : { key: reader.key(), revision: toRevision(reader.number()) }
+  const puts: DigestedPut[] = []
+  for (let left = reader.count(); left > 0; left--) {
+    puts.push({
+      key: reader.key(),
+      createRevision: toRevision(reader.number()),
+      modRevision: toRevision(reader.number()),
+      version: reader.number(),
+      digest: reader.bytes(),
+    })
+  }
+  return { puts, lastDelete, keyCount }
+}

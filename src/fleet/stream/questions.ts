@@ -1,0 +1,276 @@
+/**
+ * Reads of etcd through the publisher, for edges that have no route to etcd and whose cache cannot answer.
+ *
+ * Each request is for one page, one key or one revision, so the publisher keeps no state between two requests. It reads
+ * only keys of its resource, and few pages at a time: other requests wait until their edges give up.
+ *
+ * A signed answer belongs to one request, and no two requests are the same.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import type { Key, KeyValue } from '../../engine/model/event.js'
+import { type Revision, toRevision } from '../../engine/model/revision.js'
+import {
+  type Page,
+  type ReadOptions,
+  UpstreamError,
+  type UpstreamReader,
+  type UpstreamStatus,
+} from '../../engine/upstream/upstream.js'
+import { Semaphore } from '../../support/semaphore.js'
+import { ByteReader, ByteWriter } from '../byte-codec.js'
+import {
+  readFailure,
+  readKeyValue,
+  readKeyValues,
+  writeFailure,
+  writeKeyValue,
+  writeKeyValues,
+} from '../key-value-codec.js'
+import { type Broker, BrokerError } from '../broker.js'
+import type { Envelope } from './envelope.js'
+
+type Question =
+  | {
+      readonly kind: 'page'
+      readonly startKey: string | null
+      readonly revision: number | null
+      readonly limit: number | null
+      readonly keysOnly: boolean
+    }
+  | { readonly kind: 'key'; readonly key: string; readonly revision: number | null }
+  | { readonly kind: 'revision' }
+  | { readonly kind: 'status' }
+  | { readonly kind: 'progress' }
+  | { readonly kind: 'snapshot' }
+  | { readonly kind: 'word' }
+
+export interface AnswerOptions {
+  readonly upstream: UpstreamReader
+  readonly prefix: Key
+  readonly envelope: Envelope
+  /** The most bytes in one message; an answer may take several messages. */
+  readonly maxBytes: number
+  /** Called when an edge requests etcd's progress, a snapshot, or a status. */
+  readonly onProgressWanted: () => void
+  readonly onSnapshotWanted: () => void
+  readonly onStatusWanted: () => void
+}
+
+const OK = 1
+const FAILED = 0
+const ANSWER_TIMEOUT_MS = 10_000
+/** The largest page that a publisher holds for an edge. */
+const MOST_KEYS = 1_000
+const MOST_PAGE_BYTES = 8 * 2 ** 20
+/** The number of pages that a publisher reads and encodes at once, which limits the memory for many edges. */
+const PAGES_AT_ONCE = 8
+/** The values of one answer take at most this many messages: the client rejects answers with many more. */
+const MOST_PARTS = 200
+
+/** @returns a function that answers a request; null for one that this fleet has not signed. */
+export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer | null> {
+  const { envelope } = options
+  const pages = new Semaphore(PAGES_AT_ONCE)
+  return async (asked) => {
+    const question = envelope.open('question', '', asked)
+    if (question === null) return null
+    return envelope.seal('answer', placeOf(asked), await answerBytes(question, options, pages))
+  }
+}
+
+/** An answer is signed for this one request. */
+function placeOf(question: Buffer): string {
+  return createHash('sha256').update(question).digest('hex')
+}
+
+async function answerBytes(question: Buffer, options: AnswerOptions, pages: Semaphore): Promise<Buffer> {
+  const writer = new ByteWriter('big')
+  try {
+    const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options, pages)
+    writer.byte(OK)
+    answer(writer)
+    return writer.done()
+  } catch (error) {
+    const failed = new ByteWriter('big').byte(FAILED)
+    writeFailure(failed, error instanceof UpstreamError ? error : new UpstreamError('protocol', String(error)))
+    return failed.done()
+  }
+}
+
+async function answerTo(
+  question: Question,
+  options: AnswerOptions,
+  pages: Semaphore,
+): Promise<(writer: ByteWriter) => void> {
+  const { upstream, prefix } = options
+  const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS)
+  switch (question.kind) {
+    case 'page': {
+      if (question.startKey !== null && !question.startKey.startsWith(prefix)) {
+        throw new UpstreamError('protocol', 'not of this resource')
+      }
+      const release = await pages.acquire(signal)
+      try {
+        const page = await readPage(question, options, signal)
+        return (writer) => writePage(writer, page)
+      } finally {
+        release()
+      }
+    }
+    case 'key': {
+      const { key, revision } = question
+      if (!key.startsWith(prefix)) throw new UpstreamError('protocol', 'not of this resource')
+      const at = revision === null ? {} : { revision: toRevision(revision) }
+      const found = await upstream.readKey(key as Key, { signal, ...at })
+      return (writer) => {
+        writer.byte(found === null ? 0 : 1)
+        if (found !== null) writeKeyValue(writer, found)
+      }
+    }
+    case 'revision': {
+      const revision = await upstream.currentRevision(signal)
+      return (writer) => writer.number(revision)
+    }
+    case 'status': {
+      const status = await upstream.status(signal)
+      return (writer) => writer.text(JSON.stringify(status))
+    }
+    case 'progress':
+      options.onProgressWanted()
+      return () => {}
+    case 'snapshot':
+      options.onSnapshotWanted()
+      return () => {}
+    case 'word':
+      options.onStatusWanted()
+      return () => {}
+    default:
+      throw new UpstreamError('protocol', 'an unknown question')
+  }
+}
+
+async function readPage(
+  { startKey, revision, limit, keysOnly }: Extract<Question, { kind: 'page' }>,
+  { upstream, prefix, maxBytes }: AnswerOptions,
+  signal: AbortSignal,
+): Promise<Page> {
+  const page = await upstream.read({
+    prefix,
+    limit: Math.min(limit ?? MOST_KEYS, MOST_KEYS),
+    keysOnly,
+    signal,
+    ...(startKey === null ? {} : { startKey: startKey as Key }),
+    ...(revision === null ? {} : { revision: toRevision(revision) }),
+  })
+  return cutPage(page, Math.min(MOST_PAGE_BYTES, maxBytes * MOST_PARTS))
+}
+
+/** Cuts a page that is too large, to at least one key-value; the caller continues after its last key. */
+function cutPage(page: Page, maxBytes: number): Page {
+  let bytes = 0
+  const most = page.keyValues.findIndex(({ key, value }, i) => {
+    bytes += key.length + value.length
+    return i > 0 && bytes > maxBytes
+  })
+  return most === -1 ? page : { ...page, keyValues: page.keyValues.slice(0, most), more: true }
+}
+
+function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, more, count }: Page): void {
+  writer.number(revision)
+  writer.number(currentRevision)
+  writer.byte(more ? 1 : 0)
+  writer.number(count)
+  writeKeyValues(writer, keyValues)
+}
+
+/** Reads etcd through the publisher. */
+export class RemoteReader implements UpstreamReader {
+  readonly #client: () => Broker | null
+  readonly #subject: string
+  readonly #envelope: Envelope
+  readonly #timeoutMs: number
+
+  /** @param client returns the connection; null while there is none. */
+  constructor(client: () => Broker | null, subject: string, envelope: Envelope, timeoutMs: number) {
+    this.#client = client
+    this.#subject = subject
+    this.#envelope = envelope
+    this.#timeoutMs = timeoutMs
+  }
+
+  async read({ startKey, revision, limit, keysOnly, signal }: ReadOptions): Promise<Page> {
+    const question: Question = {
+      kind: 'page',
+      startKey: startKey ?? null,
+      revision: revision ?? null,
+      limit: limit ?? null,
+      keysOnly: keysOnly ?? false,
+    }
+    const reader = await this.#ask(question, signal)
+    const page = {
+      revision: toRevision(reader.number()),
+      currentRevision: toRevision(reader.number()),
+      more: reader.byte() === 1,
+      count: reader.number(),
+    }
+    return { ...page, keyValues: readKeyValues(reader) }
+  }
+
+  async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
+    const reader = await this.#ask({ kind: 'key', key, revision: options.revision ?? null }, options.signal)
+    return reader.byte() === 0 ? null : readKeyValue(reader)
+  }
+
+  async currentRevision(signal?: AbortSignal): Promise<Revision> {
+    return toRevision((await this.#ask({ kind: 'revision' }, signal)).number())
+  }
+
+  async status(signal?: AbortSignal): Promise<UpstreamStatus> {
+    return JSON.parse((await this.#ask({ kind: 'status' }, signal)).text()) as UpstreamStatus
+  }
+
+  /** Asks the publisher to write etcd's progress to the stream. The request may be lost, so the caller repeats it. */
+  requestProgress(): void {
+    this.#tell({ kind: 'progress' })
+  }
+
+  /** Asks the publisher for a snapshot soon. */
+  requestSnapshot(): void {
+    this.#tell({ kind: 'snapshot' })
+  }
+
+  /** Asks the publisher for its status now, instead of at the next second. */
+  requestStatus(): void {
+    this.#tell({ kind: 'word' })
+  }
+
+  #tell(question: Question): void {
+    this.#client()?.publish(this.#subject, this.#bytesOf(question))
+  }
+
+  #bytesOf(question: Question): Buffer {
+    const asked = this.#envelope.isSigning ? { ...question, nonce: randomBytes(12).toString('base64') } : question
+    return this.#envelope.seal('question', '', Buffer.from(JSON.stringify(asked)))
+  }
+
+  async #ask(question: Question, signal: AbortSignal | undefined): Promise<ByteReader> {
+    const client = this.#client()
+    if (client === null) throw new UpstreamError('unavailable', 'not connected to NATS')
+    const asked = this.#bytesOf(question)
+    let answer: Buffer | null
+    try {
+      answer = this.#envelope.open(
+        'answer',
+        placeOf(asked),
+        await client.ask(this.#subject, asked, this.#timeoutMs, signal),
+      )
+    } catch (error) {
+      if (!(error instanceof BrokerError)) throw error
+      throw new UpstreamError('unavailable', `the publisher: ${error.message}`, { cause: error })
+    }
+    if (answer === null) throw new UpstreamError('unavailable', 'the publisher: its answer is not signed by this fleet')
+    const reader = new ByteReader(answer, 'big', 'copied')
+    if (reader.byte() === OK) return reader
+    throw readFailure(reader)
+  }
+}

@@ -1,0 +1,190 @@
+/**
+ * Keeps whole states in the object store, and an index that lists them with the place of each in the stream.
+ *
+ * The index is one value beside the leases, so that a new edge reads it with one request. It has the order of the
+ * stream. The oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as
+ * there is.
+ */
+import type { KeyValue } from '../../engine/model/event.js'
+import { type Revision, toRevision } from '../../engine/model/revision.js'
+import { ByteReader, ByteWriter } from '../byte-codec.js'
+import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
+import { type Blobs, BrokerError, type Leases } from '../broker.js'
+import type { Names } from './names.js'
+import type { Envelope } from './envelope.js'
+
+export interface SnapshotEntry {
+  readonly name: string
+  readonly revision: Revision
+  readonly settled: Revision
+  /** The snapshot holds everything up to this message of the stream. */
+  readonly sequence: number
+  readonly epoch: number
+  readonly clusterId: string
+  /** null if the number is unknown. */
+  readonly keys: number | null
+  readonly isSynced: boolean
+  readonly trustsProgress: boolean
+  /**
+   * When etcd had its content, as far as the publisher knows, by its clock. Absent for a state read from the stream,
+   * which is not in the index.
+   */
+  readonly takenAt?: number
+}
+
+/**
+ * Returns when etcd had the content of a snapshot, by its publisher's clock: from the index, else from the time in its
+ * name; null if neither says.
+ */
+export function takenAtOf({ name, takenAt }: Pick<SnapshotEntry, 'name' | 'takenAt'>): number | null {
+  if (takenAt !== undefined) return takenAt
+  const madeAt = Number.parseInt(name.match(/\/\d+-\d+-([0-9a-z]+)$/)?.[1] ?? '', 36)
+  return Number.isSafeInteger(madeAt) ? madeAt : null
+}
+
+/** The number of snapshots to keep: the oldest useful one and the newest ones. */
+const KEPT = 4
+const PAGE_KEYS = 1_000
+const CHUNK_BYTES = 128 * 1024
+const INDEX_ATTEMPTS = 5
+
+/** Encodes a state page by page, so that only its bytes are held. */
+export class SnapshotWriter {
+  readonly chunks: Buffer[] = []
+  #writer = new ByteWriter('big')
+  keys = 0
+  bytes = 0
+
+  add(keyValues: readonly KeyValue[]): void {
+    for (const keyValue of keyValues) {
+      writeKeyValue(this.#writer, keyValue)
+      this.keys++
+      if (this.#writer.length >= CHUNK_BYTES) this.#cut()
+    }
+  }
+
+  finish(): readonly Buffer[] {
+    if (this.#writer.length > 0) this.#cut()
+    return this.chunks
+  }
+
+  #cut(): void {
+    const chunk = this.#writer.done()
+    this.chunks.push(chunk)
+    this.bytes += chunk.length
+    this.#writer = new ByteWriter('big')
+  }
+}
+
+export class SnapshotStore {
+  readonly #buckets: Leases & Blobs
+  readonly #names: Names
+  readonly #replicas: number
+  readonly #envelope: Envelope
+
+  constructor(buckets: Leases & Blobs, names: Names, replicas: number, envelope: Envelope) {
+    this.#buckets = buckets
+    this.#names = names
+    this.#replicas = replicas
+    this.#envelope = envelope
+  }
+
+  /** @throws BrokerError */
+  async put(name: string, snapshot: SnapshotWriter): Promise<void> {
+    const chunks = this.#envelope.sealChunks('snapshot', name, snapshot.finish())
+    await this.#buckets.putObject(this.#names.snapshotBucket, name, chunks, this.#replicas)
+  }
+
+  /**
+   * Yields the pages of a snapshot after verifying its checksum. @throws BrokerError, also `corrupt` or `not-found`.
+   */
+  async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
+    const object = await this.#buckets.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
+    if (object === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
+    const blob = this.#envelope.open('snapshot', entry.name, object)
+    if (blob === null) throw new BrokerError('corrupt', `snapshot ${entry.name} was not signed by this fleet`)
+    const reader = new ByteReader(blob, 'big', 'copied')
+    let page: KeyValue[] = []
+    let keys = 0
+    try {
+      while (!reader.isAtEnd) {
+        page.push(readKeyValue(reader))
+        keys++
+        if (page.length < PAGE_KEYS) continue
+        yield page
+        page = []
+      }
+    } catch (error) {
+      throw error instanceof RangeError ? new BrokerError('corrupt', `snapshot ${entry.name} ends too early`) : error
+    }
+    if (entry.keys !== null && keys !== entry.keys) {
+      throw new BrokerError('corrupt', `snapshot ${entry.name} holds ${keys} keys instead of ${entry.keys}`)
+    }
+    yield page
+  }
+
+  /** Returns all snapshots, in ascending order of sequence. @throws BrokerError */
+  async index(): Promise<readonly SnapshotEntry[]> {
+    return (await this.#readIndex()).entries
+  }
+
+  /**
+   * Adds a snapshot to the index, and deletes obsolete ones.
+   *
+   * @param replacesAll whether the snapshot is a whole state, which makes all earlier ones useless.
+   * @throws BrokerError
+   */
+  async add(entry: SnapshotEntry, firstSequence: number, replacesAll: boolean): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const { entries, revision } = await this.#readIndex()
+      const others = entries.filter(({ name }) => name !== entry.name)
+      const useful = replacesAll ? [] : others.filter(({ sequence }) => sequence + 1 >= firstSequence)
+      const sorted = [...useful, entry].sort((a, b) => a.sequence - b.sequence)
+      const kept = sorted.length <= KEPT ? sorted : [...sorted.slice(0, 1), ...sorted.slice(1 - KEPT)]
+      try {
+        const { bucket, indexKey, snapshotBucket } = this.#names
+        const value = this.#envelope.seal('index', indexKey, Buffer.from(JSON.stringify(kept)))
+        await this.#buckets.kvUpdate(bucket, indexKey, value, revision, this.#replicas)
+        for (const { name } of others) {
+          if (kept.some((other) => other.name === name)) continue
+          await this.#buckets.deleteObject(snapshotBucket, name, this.#replicas).catch(() => {})
+        }
+        return
+      } catch (error) {
+        if (!(error instanceof BrokerError) || error.code !== 'conflict' || attempt === INDEX_ATTEMPTS) throw error
+      }
+    }
+  }
+
+  /**
+   * Deletes what dead processes left behind: snapshots missing from the index, and stray chunks. @throws BrokerError
+   */
+  async sweep(minAgeMs: number): Promise<number> {
+    const { snapshotBucket, snapshotPrefix } = this.#names
+    const known = new Set((await this.index()).map(({ name }) => name))
+    const isOrphan = (name: string): boolean => name.startsWith(snapshotPrefix) && !known.has(name)
+    return await this.#buckets.sweepObjects(snapshotBucket, this.#replicas, minAgeMs, isOrphan)
+  }
+
+  async #readIndex(): Promise<{ readonly entries: readonly SnapshotEntry[]; readonly revision: number }> {
+    const { bucket, indexKey } = this.#names
+    const found = await this.#buckets.kvGet(bucket, indexKey, this.#replicas)
+    if (found === null) return { entries: [], revision: 0 }
+    const index = this.#envelope.open('index', indexKey, found.value)
+    return { entries: index === null ? [] : readEntries(index), revision: found.revision }
+  }
+}
+
+/** Returns no entries for an unreadable index: the next snapshot writes a new one. */
+function readEntries(index: Buffer): readonly SnapshotEntry[] {
+  try {
+    const entries = JSON.parse(index.toString('utf8')) as SnapshotEntry[]
+    for (const { revision, settled } of entries) {
+      toRevision(revision)
+      toRevision(settled)
+    }
+    return entries
+  } catch {
+    return []
+  }
+}

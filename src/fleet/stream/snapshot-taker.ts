@@ -1,0 +1,214 @@
+/**
+ * Decides when a publisher's next snapshot is due, and takes it.
+ *
+ * A snapshot is read from etcd at a revision whose message is acknowledged, instead of from a copy kept here: that
+ * costs etcd one paged read for each stretch of stream at least as long as the state itself, and no memory.
+ */
+import { readPages } from '../../engine/feed/read-pages.js'
+import type { Key } from '../../engine/model/event.js'
+import { type Clock, sleep, type Timer } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { UpstreamReader } from '../../engine/upstream/upstream.js'
+import { type Broker, BrokerError, type StreamLimits } from '../broker.js'
+import type { Envelope } from './envelope.js'
+import type { Names } from './names.js'
+import { type SnapshotEntry, SnapshotStore, SnapshotWriter } from './snapshot-store.js'
+import { errorMessage } from '../../support/error-message.js'
+
+export interface SnapshotTakerOptions {
+  readonly client: Broker
+  readonly names: Names
+  readonly envelope: Envelope
+  readonly limits: StreamLimits
+  readonly prefix: Key
+  readonly upstream: UpstreamReader
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly metrics: { snapshot(seconds: number, bytes: number): void }
+  /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
+  readonly snapshotMessages: number
+  readonly snapshotBytes: number
+  /** Returns the certain end of the stream; null while no snapshot may be taken there. */
+  readonly place: () => SnapshotPlace | null
+}
+
+export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys'>
+
+const PAGE_KEYS = 1_000
+const PAGE_TIMEOUT_MS = 15_000
+const RETRY_MS = 2_000
+/**
+ * The interval between two searches for orphans, the first of which follows the first snapshot; a bucket lists all
+ * resources.
+ */
+const SWEEP_INTERVAL_MS = 3_600_000
+/** The age from which an unlisted snapshot is an orphan: no upload takes that long, and no two clocks differ by that much. */
+const ORPHAN_AGE_MS = 3_600_000
+/**
+ * A snapshot is due after this share of the stream's bytes, long before the stream discards the place of the last one.
+ */
+const STREAM_SHARE = 0.5
+const NOTHING = { messages: 0, bytes: 0, allBytes: 0 }
+
+export class SnapshotTaker {
+  readonly #options: SnapshotTakerOptions
+  readonly #store: SnapshotStore
+  readonly #stopping = new AbortController()
+  /** Bytes and messages written to the stream since the last snapshot. */
+  #since = NOTHING
+  #lastBytes = 0
+  #sweptMs = Number.NEGATIVE_INFINITY
+  #isDue = false
+  /** A subscriber found no helpful snapshot; whatever is listed next will help. */
+  #isWanted = false
+  /** The number of whole states being listed. */
+  #listing = 0
+  #taking: Promise<void> | null = null
+  #retryTimer: Timer | null = null
+
+  constructor(options: SnapshotTakerOptions) {
+    this.#options = options
+    this.#store = new SnapshotStore(options.client.buckets, options.names, options.limits.replicas, options.envelope)
+  }
+
+  /** Resolves when nothing is running any more. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.#retryTimer?.cancel()
+    await this.#taking
+  }
+
+  /** Takes a snapshot as soon as there is a place for it. */
+  request(): void {
+    this.#isDue = true
+    this.consider()
+  }
+
+  /**
+   * Called when a subscriber finds no helpful snapshot. One that is about to be listed serves it as well: at the start
+   * of a fleet every replica asks, and would make etcd read once for each.
+   */
+  requestForSubscriber(): void {
+    this.#isWanted = true
+    this.consider()
+  }
+
+  /**
+   * Makes a snapshot due if no edge could begin with the existing ones. Nobody waits for it: while the bucket of the
+   * index has no leader, the stream may have one.
+   */
+  async requestUnlessUsable(firstSequence: number, lastSequence: number): Promise<void> {
+    const { clock, logger, names } = this.#options
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      try {
+        const entries = await this.#store.index()
+        if (!entries.some(({ sequence }) => sequence + 1 >= firstSequence && sequence <= lastSequence)) this.request()
+        return
+      } catch (error) {
+        const level = error instanceof BrokerError ? 'debug' : 'error'
+        logger[level]({ stream: names.stream, err: error }, 'snapshot index cannot be read; retrying')
+        await sleep(clock, RETRY_MS, signal)
+      }
+    }
+  }
+
+  /**
+   * Counts what was written to the stream. @param isHistory false for progress, whose replay a snapshot does not save.
+   */
+  written(messages: number, bytes: number, isHistory: boolean): void {
+    const { messages: before, bytes: bytesBefore, allBytes } = this.#since
+    this.#since = {
+      messages: before + (isHistory ? messages : 0),
+      bytes: bytesBefore + (isHistory ? bytes : 0),
+      allBytes: allBytes + bytes,
+    }
+    this.consider()
+  }
+
+  /**
+   * Stores a whole state that the feed has read. `publishState` lists it once the stream has it. @throws BrokerError
+   */
+  async put(name: string, snapshot: SnapshotWriter): Promise<void> {
+    await this.#store.put(name, snapshot)
+  }
+
+  /** Lists a stored state in the index, and drops all earlier snapshots, which are now useless. @throws BrokerError */
+  async publishState(name: string, snapshot: SnapshotWriter, place: SnapshotPlace): Promise<void> {
+    this.#lastBytes = snapshot.bytes
+    this.#listing++
+    try {
+      await this.#publish(name, snapshot, place, true)
+      this.#isWanted = false
+    } finally {
+      this.#listing--
+    }
+    this.consider()
+  }
+
+  /** Takes a snapshot if one is due and there is a place for it. */
+  consider(): void {
+    const { snapshotMessages, snapshotBytes, limits, place } = this.#options
+    const { messages, bytes, allBytes } = this.#since
+    if (bytes >= Math.max(snapshotBytes, this.#lastBytes) || messages >= snapshotMessages) this.#isDue = true
+    if (allBytes >= limits.maxBytes * STREAM_SHARE) this.#isDue = true
+    if (!this.#isDue && !this.#isWanted) return
+    if (this.#listing > 0 || this.#retryTimer !== null || this.#taking !== null || this.#stopping.signal.aborted) return
+    const at = place()
+    if (at === null) return
+    this.#isDue = this.#isWanted = false
+    this.#taking = this.#take(at).finally(() => {
+      this.#taking = null
+      this.consider()
+    })
+  }
+
+  async #take(place: SnapshotPlace): Promise<void> {
+    const { names, clock, prefix, upstream, logger, metrics } = this.#options
+    const startedMs = clock.monotonic()
+    this.#since = NOTHING
+    const { signal } = this.#stopping
+    try {
+      const snapshot = new SnapshotWriter()
+      const { revision, epoch } = place
+      const pages = { upstream, prefix, revision, pageKeys: PAGE_KEYS, pageTimeoutMs: PAGE_TIMEOUT_MS, clock, signal }
+      for await (const page of readPages(pages)) snapshot.add(page.keyValues)
+      const name = names.snapshot(epoch, revision, clock.now())
+      await this.#store.put(name, snapshot)
+      await this.#publish(name, snapshot, place, false)
+      this.#isWanted = false
+      this.#lastBytes = snapshot.bytes
+      metrics.snapshot((clock.monotonic() - startedMs) / 1_000, snapshot.bytes)
+      await this.#sweep()
+    } catch (error) {
+      if (signal.aborted) return
+      const reason = errorMessage(error)
+      logger.warn({ stream: names.stream, reason }, 'snapshot failed; retrying')
+      this.#retryTimer = clock.setTimer(RETRY_MS, () => {
+        this.#retryTimer = null
+        this.request()
+      })
+    }
+  }
+
+  /** Deletes leftover snapshots from time to time. A failure is logged, and the next sweep tries again. */
+  async #sweep(): Promise<void> {
+    const { clock, logger, names } = this.#options
+    if (clock.monotonic() - this.#sweptMs < SWEEP_INTERVAL_MS) return
+    this.#sweptMs = clock.monotonic()
+    const bucket = names.snapshotBucket
+    try {
+      const swept = await this.#store.sweep(ORPHAN_AGE_MS)
+      if (swept > 0) logger.info({ bucket, swept }, 'orphaned snapshots deleted')
+    } catch (error) {
+      const reason = errorMessage(error)
+      logger.warn({ bucket, reason }, 'orphaned snapshots could not be deleted')
+    }
+  }
+
+  async #publish(name: string, snapshot: SnapshotWriter, place: SnapshotPlace, replacesAll: boolean): Promise<void> {
+    const { client, names } = this.#options
+    const entry: SnapshotEntry = { ...place, name, keys: snapshot.keys }
+    await this.#store.add(entry, (await client.streamState(names.stream))?.first ?? 1, replacesAll)
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * Listens to the publisher's statuses. Reports to the subscriber's sink how old its content is, when reads may be
+ * answered (`synced`), and what is unreachable.
+ *
+ * Heartbeats of NATS say nothing about etcd: only the publisher's statuses count. A consumer may be alive and deliver
+ * nothing (its server has lost touch with the others), so the end of the stream in each status is compared with what
+ * has arrived.
+ */
+import type { FeedSink } from '../../engine/model/feed-sink.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Broker, Closable } from '../broker.js'
+import { Confirmations } from './confirmations.js'
+import type { Envelope } from './envelope.js'
+import { type PublisherStatus, readPublisherStatus } from './publisher-status.js'
+
+interface StreamPosition {
+  readonly sequence: number
+  readonly epoch: number
+}
+
+export interface StatusListenerOptions {
+  readonly client: Pick<Broker, 'subscribe' | 'doubtSubject'>
+  readonly subject: string
+  readonly envelope: Envelope
+  readonly sink: FeedSink
+  readonly clock: Clock
+  /** Returns how far the stream has brought the sink; null before it has. */
+  readonly position: () => StreamPosition | null
+  readonly isFollowing: () => boolean
+  /** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
+  readonly isCurrent: () => boolean
+  /** Called when messages were written but do not arrive. */
+  readonly onStuck: (reason: string) => void
+}
+
+/** A source is silent after this long without a status that counts: three of the publisher's statuses. */
+const SILENT_MS = 3_500
+const CHECK_MS = 500
+/** A confirmation of the age is valid for this long, which is less than two of the publisher's statuses. */
+export const CONFIRMED_FOR_MS = 1_800
+
+/** The last state reported to the sink. */
+type Told =
+  | 'nothing'
+  /** Reads may be answered, with the age of the content. */
+  | 'stale'
+  | 'fresh'
+
+export class StatusListener {
+  readonly #options: StatusListenerOptions
+  readonly #confirmations = new Confirmations()
+  /** When the last status of the current publisher arrived. */
+  #heardMs: number
+  /** The epoch in that status. */
+  #heardEpoch = 0
+  #trouble: PublisherStatus['trouble'] = null
+  #followingMs = 0
+  /** When the newest message or snapshot held was written, by its publisher's clock. */
+  #writtenAt: number | null = null
+  #told: Told = 'nothing'
+  /** The message after which nothing has arrived although the stream has more; null while nothing is missing. */
+  #behind: { readonly at: number; readonly sinceMs: number } | null = null
+  #subscription: Closable | null = null
+  #timer: Timer | null = null
+
+  constructor(options: StatusListenerOptions) {
+    this.#options = options
+    this.#heardMs = options.clock.monotonic()
+  }
+
+  /**
+   * The milliseconds for which etcd may have had more than the sink holds; null before the publisher has reported it.
+   */
+  get ageMs(): number | null {
+    const { confirmedMs } = this.#confirmations
+    return confirmedMs === null ? null : this.#options.clock.monotonic() - confirmedMs
+  }
+
+  start(): void {
+    const { client, subject, clock } = this.#options
+    this.#subscription = client.subscribe(subject, (data) => this.#heard(data))
+    this.#heardMs = clock.monotonic()
+    this.#check()
+  }
+
+  stop(): void {
+    this.#subscription?.close()
+    this.#timer?.cancel()
+  }
+
+  /** The stream was recreated: statuses about messages of the old one no longer count. */
+  forget(): void {
+    this.#confirmations.forget()
+  }
+
+  /** Called when following the stream begins. */
+  following(): void {
+    this.#followingMs = this.#options.clock.monotonic()
+    this.consider()
+  }
+
+  /** Called when the stream is no longer followed. */
+  away(): void {
+    if (this.#told === 'fresh') this.#told = 'stale'
+  }
+
+  /**
+   * Called when the stream has brought the sink there. @param writtenAt when that was written; absent if the sink was
+   * there before.
+   */
+  moved({ sequence, epoch }: StreamPosition, writtenAt?: number | null): void {
+    if (writtenAt !== undefined) this.#writtenAt = writtenAt
+    if (this.#confirmations.reached(sequence, epoch)) this.#tellAge()
+  }
+
+  /** Reports to the sink that reads may be answered, as soon as that is so. */
+  consider(): void {
+    const { sink, clock, isFollowing, isCurrent } = this.#options
+    if (this.#told === 'fresh' || !isFollowing() || !isCurrent()) return
+    if (this.#trouble === null && this.#isConfirmed) {
+      this.#told = 'fresh'
+      return sink.synced()
+    }
+    if (this.#told === 'stale') return
+    // There may be no publisher for a long time. Serve the content with its age, by the clocks of two machines if need
+    // be.
+    if (this.#trouble === null && clock.monotonic() - this.#followingMs <= SILENT_MS) return
+    this.#told = 'stale'
+    // If that is unknown too, the sink keeps counting from its last confirmation.
+    if (this.ageMs === null && this.#writtenAt !== null) {
+      sink.confirmed?.(Math.max(0, clock.now() - this.#writtenAt), CONFIRMED_FOR_MS)
+    }
+    sink.synced()
+    this.#tellTrouble()
+  }
+
+  #heard(data: Buffer): void {
+    const { clock, position, envelope } = this.#options
+    const said = envelope.open('status', '', data)
+    const status = said === null ? null : readPublisherStatus(said)
+    if (status === null) return
+    const { trouble, epoch, sequence } = status
+    const place = position()
+    const nowMs = clock.monotonic()
+    // Another publisher has taken over from the sender. One that has fallen silent may have been lost with its epoch.
+    const isNextHeard = epoch < this.#heardEpoch && nowMs - this.#heardMs <= SILENT_MS
+    if (isNextHeard || epoch < (place?.epoch ?? 0)) return
+    if (!this.#confirmations.heard(status, nowMs)) return
+    this.#heardEpoch = epoch
+    this.#heardMs = nowMs
+    this.#trouble = trouble
+    this.#compare(place, epoch, sequence)
+    if (place !== null && this.#confirmations.reached(place.sequence, place.epoch)) this.#tellAge()
+    if (trouble === null || this.#told === 'nothing') return this.consider()
+    this.#told = 'stale'
+    this.#tellTrouble()
+  }
+
+  /** Messages that were written a while ago and have not arrived must be requested again. */
+  #compare(place: StreamPosition | null, epoch: number, sequence: number): void {
+    if (place === null || epoch < place.epoch || place.sequence >= sequence) {
+      this.#behind = null
+      return
+    }
+    const nowMs = this.#options.clock.monotonic()
+    if (this.#behind?.at !== place.sequence) this.#behind = { at: place.sequence, sinceMs: nowMs }
+    if (nowMs - this.#behind.sinceMs < SILENT_MS) return
+    this.#behind = null
+    this.#options.onStuck(`message ${sequence} was written, and ${place.sequence} is the last to come`)
+  }
+
+  #check(): void {
+    const { client, subject, clock, isFollowing } = this.#options
+    // The stream is reachable but its writer is not: perhaps this NATS server does not hear the publisher.
+    if (isFollowing() && clock.monotonic() - this.#heardMs > SILENT_MS) client.doubtSubject(subject)
+    if (this.#told === 'fresh' && isFollowing() && !this.#isConfirmed) {
+      this.#told = 'stale'
+      this.#tellTrouble()
+    } else {
+      this.consider()
+    }
+    this.#timer = clock.setTimer(CHECK_MS, () => this.#check())
+  }
+
+  get #isConfirmed(): boolean {
+    const { ageMs } = this
+    return ageMs !== null && ageMs <= SILENT_MS
+  }
+
+  #tellAge(): void {
+    const { ageMs } = this
+    if (ageMs !== null) this.#options.sink.confirmed?.(ageMs, CONFIRMED_FOR_MS)
+  }
+
+  #tellTrouble(): void {
+    const { sink, clock } = this.#options
+    if (this.#trouble !== null) {
+      const { reason, isRefusal } = this.#trouble
+      if (isRefusal) sink.refused(reason)
+      else sink.disconnected(`etcd: ${reason}`)
+    } else if (clock.monotonic() - this.#heardMs > SILENT_MS) {
+      sink.disconnected('no publisher is heard')
+    } else {
+      sink.disconnected('what the publisher has of etcd has not come yet')
+    }
+  }
+}

@@ -1,0 +1,402 @@
+/**
+ * The source of a replica's resources in a fleet: NATS streams feed all of them, and candidates also stand for election
+ * to publish.
+ *
+ *     candidates     etcd ─▶ feed ─▶ publisher ─▶ stream          (the elected candidate of each resource)
+ *     all replicas                                stream ─▶ subscriber ─▶ cache
+ *
+ * The publisher's own cache is fed from the stream as well: no replica can serve what was never published, and only one
+ * path has to be tested. That costs this replica one hop.
+ */
+import { resourceId } from '../../engine/model/resource.js'
+import { ConsistencyCheck, type CheckOutcome } from '../../engine/feed/consistency-check.js'
+import { type ProgressSource, UpstreamFreshness } from '../../engine/feed/upstream-freshness.js'
+import type { FeedStatus } from '../../engine/feed/feed-options.js'
+import type { FreshnessSource } from '../../engine/model/freshness-source.js'
+import type { FleetMetrics } from '../fleet-metrics.js'
+import type { FeedRequest, OpenFeed, ResourceFeed } from '../../engine/feed/resource-feed.js'
+import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
+import { backoffMs } from '../../support/backoff.js'
+import type { Timer } from '../../support/clock.js'
+import type { Upstream, UpstreamReader } from '../../engine/upstream/upstream.js'
+import type { Broker, SharedBroker, StreamLimits } from '../broker.js'
+import { Envelope, type SigningKeys } from './envelope.js'
+import { EtcdPulse } from './etcd-pulse.js'
+import { Election } from './election.js'
+import { type Names, namesOf } from './names.js'
+import { PlacedSink } from './placed-sink.js'
+import { Publisher } from './publisher.js'
+import { RemoteReader } from './questions.js'
+import { CONFIRMED_FOR_MS } from './status-listener.js'
+import { Subscriber, type SubscriberMetrics } from './subscriber.js'
+
+export type FleetRole = 'auto' | 'edge' | 'origin'
+
+export interface StreamFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
+  readonly broker: SharedBroker
+  /** The human-readable name of this process. */
+  readonly holder: string
+  readonly signingKeys: SigningKeys
+  /** The name of the etcd behind the fleet, since the fleets of several etcds may share one NATS. */
+  readonly cluster: string
+  readonly role: FleetRole
+  /** Unused if the role is `edge`. */
+  readonly upstream: Upstream
+  /** With `etcd`, a candidate that has lost NATS feeds itself from etcd. */
+  readonly fallback: 'none' | 'etcd'
+  readonly fallbackAfterMs: number
+  readonly leaseMs: number
+  readonly limits: StreamLimits
+  readonly snapshotMessages: number
+  readonly snapshotBytes: number
+  readonly refillMessages: number
+  readonly fleetMetrics: (resource: FeedRequest['resource']) => FleetMetrics
+}
+
+const PAGE_KEYS = 1_000
+const REVISION_TIMEOUT_MS = 3_000
+const STATE_TIMEOUT_MS = 30_000
+const EXACT_READS = 2
+const ASK_TIMEOUT_MS = 5_000
+/**
+ * Every replica reads all keys through the publisher, so it checks less often than a process that watches etcd alone.
+ */
+const CHECK_INTERVAL_MS = 30 * 60_000
+const CHECK_VALUES = 20
+const CHECK_PAGE_TIMEOUT_MS = 15_000
+const RETRY = { firstMs: 200, capMs: 2_000 }
+/** After this many consecutive failures the publisher resigns, and another candidate may try. */
+const FAILURES_BEFORE_RESIGNING = 3
+/**
+ * A publisher that has run this long is healthy. One that repeatedly starts and soon ends (NATS has room for the
+ * stream, but none for its snapshots) is retried with back-off, and its reason is logged once.
+ */
+const WELL_AFTER_MS = 10_000
+
+export function streamFeeds(options: StreamFeedOptions): OpenFeed {
+  const pulse = new EtcdPulse({ upstream: options.upstream, clock: options.clock })
+  return (request) => new StreamFeed(request, options, pulse)
+}
+
+export class StreamFeed implements ResourceFeed {
+  readonly #remoteFreshness: FreshnessSource
+  readonly #request: FeedRequest
+  readonly #options: StreamFeedOptions
+  readonly #pulse: EtcdPulse
+  readonly #names: Names
+  readonly #envelope: Envelope
+  readonly #sink: PlacedSink
+  readonly #reader: RemoteReader
+  readonly #check: ConsistencyCheck | null
+  readonly #metrics: FleetMetrics
+  readonly #subscriberMetrics: SubscriberMetrics
+  #client: Broker | null = null
+  #isStarted = false
+  #isStopped = false
+  #subscriber: Subscriber | null = null
+  #election: Election | null = null
+  #publisher: Publisher | null = null
+  #failures = 0
+  #wellTimer: Timer | null = null
+  #saidInterruption: string | null = null
+  #retryTimer: Timer | null = null
+  #direct: UpstreamFeed | null = null
+  #directTimer: Timer | null = null
+  readonly #ending = new Set<Promise<void>>()
+  #reason: string | null = 'not connected to NATS yet'
+  #followingSince: number | null = null
+
+  constructor(request: FeedRequest, options: StreamFeedOptions, pulse: EtcdPulse) {
+    const { resource, sink } = request
+    this.#request = request
+    this.#options = options
+    this.#pulse = pulse
+    this.#names = namesOf(options.cluster, resource)
+    this.#sink = new PlacedSink(sink)
+    const fleet = options.fleetMetrics(resource)
+    this.#metrics = fleet
+    this.#envelope = new Envelope({
+      keys: options.signingKeys,
+      subject: this.#names.log,
+      clock: options.clock,
+      logger: options.logger,
+      onRefused: () => fleet.refused(),
+    })
+    this.#subscriberMetrics = {
+      hop: (seconds) => fleet.hop(seconds),
+      received: (messages, events) => fleet.received(messages, events),
+      broken: () => fleet.broken(),
+      snapshotUnusable: () => fleet.snapshotUnusable(),
+      snapshotLoaded: (reason) => {
+        fleet.snapshotLoaded(reason)
+        if (reason !== 'initial') request.metrics.relisted(reason)
+      },
+    }
+    this.#reader = new RemoteReader(() => this.#client, this.#names.ask, this.#envelope, ASK_TIMEOUT_MS)
+    const reader = this.#reader
+    this.#remoteFreshness = new UpstreamFreshness({
+      upstream: reader,
+      prefix: resource.etcdPrefix,
+      feed: this.#remoteProgress(reader),
+      clock: options.clock,
+      pageKeys: PAGE_KEYS,
+      revisionTimeoutMs: REVISION_TIMEOUT_MS,
+      stateTimeoutMs: STATE_TIMEOUT_MS,
+      exactReads: EXACT_READS,
+    })
+    this.#check = this.#openCheck()
+  }
+
+  /** Asks etcd while this replica is fed from etcd itself, otherwise the publisher. */
+  get freshness(): FreshnessSource {
+    return this.#direct?.freshness ?? this.#remoteFreshness
+  }
+
+  get status(): FeedStatus {
+    const revision = this.#sink.place?.position ?? null
+    if (this.#direct !== null) return { ...this.#direct.status, part: 'direct' }
+    const part = this.isPublishing ? 'publishes' : 'follows'
+    const state = this.#subscriber?.isFollowing === true ? 'watching' : this.#isStarted ? 'backing-off' : 'idle'
+    return { state, revision, connectedSince: this.#followingSince, reason: this.#reason, part }
+  }
+
+  get isPublishing(): boolean {
+    return this.#publisher !== null
+  }
+
+  start(): void {
+    if (this.#isStarted) return
+    this.#isStarted = true
+    if (this.#options.role === 'origin') this.#sink.refused('this replica is an origin: it publishes and serves nobody')
+    this.#check?.start()
+    this.#noteAway('not connected yet')
+    void this.#connect()
+  }
+
+  async stop(): Promise<void> {
+    if (!this.#isStarted || this.#isStopped) return
+    this.#isStopped = true
+    this.#retryTimer?.cancel()
+    this.#directTimer?.cancel()
+    const publisher = this.#publisher
+    if (publisher !== null) this.#metrics.publishing(false)
+    this.#publisher = null
+    const direct = this.#direct
+    this.#direct = null
+    // The writer is closed before the lease is released.
+    await Promise.all([
+      this.#check?.stop(),
+      publisher?.stop(),
+      direct?.stop(),
+      this.#subscriber?.stop(),
+      ...this.#ending,
+    ])
+    await this.#election?.stop()
+    this.#options.broker.release(this.#onTrouble)
+  }
+
+  /**
+   * Compares what this replica holds with etcd, through the publisher, because the stream itself may have been wrong.
+   */
+  async checkConsistency(): Promise<CheckOutcome> {
+    return this.#check === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#check.run()
+  }
+
+  #openCheck(): ConsistencyCheck | null {
+    const { checked, resource, metrics } = this.#request
+    const { clock, random, logger, role, upstream } = this.#options
+    if (checked === undefined || role === 'origin') return null
+    const source = (): UpstreamReader => (this.#direct === null ? this.#reader : upstream)
+    return new ConsistencyCheck({
+      upstream: {
+        read: (options) => source().read(options),
+        readKey: (key, options) => source().readKey(key, options),
+        currentRevision: (signal) => source().currentRevision(signal),
+        status: (signal) => source().status(signal),
+      },
+      prefix: resource.etcdPrefix,
+      cache: checked,
+      clock,
+      random,
+      pageKeys: PAGE_KEYS,
+      pageTimeoutMs: CHECK_PAGE_TIMEOUT_MS,
+      intervalMs: CHECK_INTERVAL_MS,
+      sampleValues: CHECK_VALUES,
+      onOutcome: (outcome) => {
+        metrics.checked(outcome.kind)
+        const fields = { resource: resourceId(resource), ...outcome }
+        if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
+        logger.error(fields, 'cache differs from etcd; loading a snapshot')
+        const reason = `a consistency check found ${outcome.differences} differences`
+        if (this.#direct === null) this.#subscriber?.rebuild(reason)
+        else this.#direct.feed.rebuild(reason)
+      },
+    })
+  }
+
+  /** Progress as reported by the publisher, which also says whether it can be trusted. */
+  #remoteProgress(reader: RemoteReader): ProgressSource {
+    const isTrusted = (): boolean => this.#subscriber?.trustsProgress ?? false
+    return {
+      get trustsProgress() {
+        return isTrusted()
+      },
+      requestProgress: () => reader.requestProgress(),
+      // The publisher's feed compares etcd's answers with its own position.
+      position: null,
+      doubtHistory: () => {},
+    }
+  }
+
+  async #connect(): Promise<void> {
+    const client = await this.#options.broker.use(this.#onTrouble)
+    if (this.#isStopped || client === null) return
+    this.#client = client
+    const { role, clock, random, logger, limits } = this.#options
+    if (role !== 'origin') {
+      this.#subscriber = new Subscriber({
+        client,
+        names: this.#names,
+        envelope: this.#envelope,
+        replicas: limits.replicas,
+        sink: this.#sink,
+        requestSnapshot: () => this.#reader.requestSnapshot(),
+        requestStatus: () => this.#reader.requestStatus(),
+        onFollowing: () => this.#back(),
+        onAway: (reason) => this.#noteAway(reason),
+        clock,
+        random,
+        logger,
+        metrics: this.#subscriberMetrics,
+        refillMessages: this.#options.refillMessages,
+        onGap: this.#options.onGap,
+        directClusterId: () => this.#direct?.feed.clusterId ?? null,
+      })
+      this.#subscriber.start()
+    }
+    if (role === 'edge') return
+    this.#metrics.publishing(false)
+    this.#election = new Election({
+      buckets: client.buckets,
+      names: this.#names,
+      replicas: limits.replicas,
+      holder: this.#options.holder,
+      leaseMs: this.#options.leaseMs,
+      clock,
+      random,
+      logger,
+      onElected: () => this.#publish(client),
+      onLost: () => this.#unpublish(),
+    })
+    this.#election.start()
+  }
+
+  // Publishing
+
+  #publish(client: Broker): void {
+    if (this.#isStopped || this.#election?.isLeader !== true) return
+    const { clock, logger, random, upstream, limits, snapshotBytes, snapshotMessages } = this.#options
+    // Another may hold the lease by now, and must not lose the stream to us.
+    if (!this.#election.isCertain) {
+      this.#retryTimer = clock.setTimer(RETRY.firstMs, () => this.#publish(client))
+      return
+    }
+    const { resource, metrics } = this.#request
+    const publisher = new Publisher({
+      client,
+      names: this.#names,
+      envelope: this.#envelope,
+      prefix: resource.etcdPrefix,
+      upstream,
+      pulse: this.#pulse,
+      openFeed: (sink) => new UpstreamFeed({ resource, sink, metrics }, this.#options).feed,
+      limits,
+      clock,
+      logger,
+      metrics: this.#metrics,
+      snapshotMessages,
+      snapshotBytes,
+      onEnd: (reason) => {
+        if (this.#publisher !== publisher) return
+        this.#unpublish()
+        // Publishing is retried indefinitely; each reason is logged once.
+        const isNews = reason !== this.#saidInterruption
+        this.#saidInterruption = reason
+        logger[isNews ? 'warn' : 'debug']({ stream: this.#names.stream, reason }, 'publishing was interrupted')
+        if (++this.#failures % FAILURES_BEFORE_RESIGNING === 0) this.#election?.resign(reason)
+        const delayMs = backoffMs(RETRY, this.#failures, random)
+        this.#retryTimer = clock.setTimer(delayMs, () => this.#publish(client))
+      },
+    })
+    this.#publisher = publisher
+    this.#metrics.publishing(true)
+    void publisher.start().then(() => {
+      if (this.#publisher !== publisher) return
+      this.#election?.succeeded()
+      this.#wellTimer = clock.setTimer(WELL_AFTER_MS, () => {
+        this.#failures = 0
+        this.#saidInterruption = null
+      })
+    })
+  }
+
+  #unpublish(): void {
+    this.#retryTimer?.cancel()
+    this.#wellTimer?.cancel()
+    const publisher = this.#publisher
+    this.#publisher = null
+    if (publisher === null) return
+    this.#metrics.publishing(false)
+    const ended = publisher.stop().finally(() => this.#ending.delete(ended))
+    this.#ending.add(ended)
+  }
+
+  // Without NATS
+
+  /** NATS refuses the connection or is unreachable: the sink is notified at once, even if it holds nothing yet. */
+  readonly #onTrouble = (reason: string): void => {
+    this.#noteAway(reason)
+    if (this.#direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
+  }
+
+  #noteAway(reason: string): void {
+    this.#reason = reason
+    this.#followingSince = null
+    if (this.#options.role === 'origin') return
+    if (this.#direct === null && this.#sink.place !== null) this.#sink.disconnected(reason)
+    const { fallback, role, clock, fallbackAfterMs } = this.#options
+    if (fallback !== 'etcd' || role !== 'auto' || this.#direct !== null) return
+    this.#directTimer ??= clock.setTimer(fallbackAfterMs, () => this.#goDirect())
+  }
+
+  #goDirect(): void {
+    if (this.#isStopped) return
+    const { resource, metrics } = this.#request
+    const { logger } = this.#options
+    const { place } = this.#sink
+    logger.warn({ resource: resourceId(resource) }, 'NATS is away; reading from etcd directly')
+    // The direct feed itself reports the loss of etcd, so the age needs no further confirmation.
+    this.#sink.confirmed(this.#subscriber?.ageMs ?? 0, Number.POSITIVE_INFINITY)
+    const direct = new UpstreamFeed({ resource, sink: this.#sink, metrics }, this.#options)
+    this.#direct = direct
+    const { feed } = direct
+    const clusterId = this.#subscriber?.clusterId ?? null
+    if (place === null || clusterId === null) feed.start()
+    else feed.start({ place, clusterId, fingerprint: this.#sink.fingerprint() })
+  }
+
+  /** The stream is being followed again. */
+  #back(): void {
+    this.#directTimer?.cancel()
+    this.#directTimer = null
+    this.#reason = null
+    this.#followingSince ??= this.#options.clock.now()
+    const direct = this.#direct
+    if (direct === null) return
+    this.#direct = null
+    if (direct.status.state === 'watching') this.#sink.confirmed(0, CONFIRMED_FOR_MS)
+    const ended = direct.stop().finally(() => this.#ending.delete(ended))
+    this.#ending.add(ended)
+    this.#options.logger.info({ resource: resourceId(this.#request.resource) }, 'NATS is back')
+  }
+}

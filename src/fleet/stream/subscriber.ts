@@ -1,0 +1,337 @@
+/**
+ * Brings one replica's sink up to a resource's stream: a snapshot, then every message after it, with one consumer.
+ *
+ * `message-chain.ts` checks that nothing is missing between two messages. If it finds a hole, the sink takes a newer
+ * snapshot as a gap, so the sink itself never has a hole. A new replica begins at the oldest snapshot that the stream
+ * still reaches, so that its ring is filled with history from before the replica started.
+ *
+ * A sink that is ahead of the snapshots keeps its content: the chain begins behind it, at a snapshot from which the
+ * stream leads up to it. `subscriber-state.ts` decides which of these it is.
+ */
+import { addInTurns } from '../../engine/feed/add-in-turns.js'
+import type { KeyValue } from '../../engine/model/event.js'
+import type { ReplaceReason } from '../../engine/model/feed-sink.js'
+import type { FleetMetrics } from '../fleet-metrics.js'
+import { backoffMs } from '../../support/backoff.js'
+import { type Clock, sleep } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import { type Broker, BrokerError } from '../broker.js'
+import { type ChainEnd, MessageChain, type StateMessage } from './message-chain.js'
+import type { Envelope } from './envelope.js'
+import type { Names } from './names.js'
+import type { PlacedSink } from './placed-sink.js'
+import { SnapshotReader } from './snapshot-reader.js'
+import { type SnapshotEntry, SnapshotStore, takenAtOf } from './snapshot-store.js'
+import { StatusListener } from './status-listener.js'
+import {
+  chainBroke,
+  chooseStart,
+  type Held,
+  NOTHING_READ,
+  type Start,
+  startAtState,
+  type StartOptions,
+  type SubscriberState,
+} from './subscriber-state.js'
+import { errorMessage } from '../../support/error-message.js'
+
+export type SubscriberMetrics = Pick<
+  FleetMetrics,
+  'hop' | 'received' | 'broken' | 'snapshotLoaded' | 'snapshotUnusable'
+>
+
+export interface SubscriberOptions extends StartOptions {
+  readonly client: Broker
+  readonly names: Names
+  readonly envelope: Envelope
+  readonly replicas: number
+  readonly sink: PlacedSink
+  /** Asks the publisher for a snapshot, because no existing one helps. */
+  readonly requestSnapshot: () => void
+  /** Asks the publisher for its status. */
+  readonly requestStatus: () => void
+  /** The stream is followed again: whatever fed the sink meanwhile must stop before this returns. */
+  readonly onFollowing: () => void
+  /** The stream is not followed, for this reason. */
+  readonly onAway: (reason: string) => void
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: SubscriberMetrics
+  /** The cluster id of the etcd that currently feeds the sink directly; null if none does. */
+  readonly directClusterId: () => string | null
+}
+
+type Outcome = ChainEnd | { readonly kind: 'ended'; readonly reason: string }
+
+interface Following {
+  /** Whether the server has sent anything yet. */
+  isHeard: boolean
+  readonly end: (outcome: Outcome) => void
+}
+
+const BACKOFF = { firstMs: 100, capMs: 2_000 }
+
+export class Subscriber {
+  readonly #options: SubscriberOptions
+  readonly #snapshots: SnapshotReader
+  readonly #status: StatusListener
+  readonly #stopping = new AbortController()
+  #running: Promise<void> | null = null
+  readonly #chain: MessageChain
+  #state: SubscriberState = NOTHING_READ
+  /** The last message in the stream when the follower started. */
+  #target = 0
+  /**
+   * The newest message of the stream that this fleet has not signed. It is skipped: the chain shows whether one is
+   * missing.
+   */
+  #refused = 0
+  /** The consumer that reads the stream; null if there is none. */
+  #following: Following | null = null
+
+  constructor(options: SubscriberOptions) {
+    this.#options = options
+    const { client, names, envelope, replicas, sink, clock, metrics } = options
+    const store = new SnapshotStore(client.buckets, names, replicas, envelope)
+    this.#snapshots = new SnapshotReader(store, (name, reason) => this.#unusable(name, reason))
+    this.#status = new StatusListener({
+      client,
+      subject: names.status,
+      envelope,
+      sink,
+      clock,
+      position: () => this.#chain.place,
+      isFollowing: () => this.isFollowing,
+      isCurrent: () => this.#chain.isSynced && Math.max(this.#sequence, this.#refused) >= this.#target,
+      onStuck: (reason) => this.#following?.end({ kind: 'ended', reason }),
+    })
+    this.#chain = new MessageChain({
+      sink,
+      clock,
+      metrics,
+      onMoved: (place, writtenAt) => this.#status.moved(place, writtenAt),
+    })
+  }
+
+  start(): void {
+    this.#status.start()
+    this.#running ??= this.#run(this.#stopping.signal)
+  }
+
+  /** The sink is not called after this call; resolves when nothing is running any more. */
+  async stop(): Promise<void> {
+    this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
+    this.#status.stop()
+    await this.#running
+  }
+
+  /**
+   * The milliseconds for which etcd may have had more than the sink holds; null before the publisher has reported it.
+   */
+  get ageMs(): number | null {
+    return this.#status.ageMs
+  }
+
+  get trustsProgress(): boolean {
+    return this.#chain.trustsProgress
+  }
+
+  /** The cluster id of the etcd behind the stream; null before anything was read. */
+  get clusterId(): string | null {
+    return this.#chain.place?.clusterId ?? this.#state.clusterId
+  }
+
+  /** The content of the sink is wrong, so it takes the next snapshot. */
+  rebuild(reason: string): void {
+    this.#following?.end({ kind: 'broken', reason, sequence: this.#sequence })
+    this.#options.requestSnapshot()
+  }
+
+  get isFollowing(): boolean {
+    return this.#following?.isHeard === true
+  }
+
+  /** The last message delivered to the sink; 0 before the first. */
+  get #sequence(): number {
+    return this.#chain.place?.sequence ?? 0
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { clock, random, logger, names } = this.#options
+    for (let attempt = 1; !signal.aborted;) {
+      let outcome: Outcome | null
+      try {
+        await this.#findPlace()
+        if (signal.aborted) return
+        const before = this.#sequence
+        outcome = await this.#follow(signal)
+        if (this.#sequence > before) attempt = 1
+        if (outcome.kind === 'state' && !signal.aborted) {
+          outcome = await this.#tryState(outcome.message, outcome.sequence)
+          if (outcome === null) continue
+        }
+      } catch (error) {
+        if (!(error instanceof BrokerError)) {
+          logger.error({ stream: names.stream, err: error }, 'unexpected error in a subscriber')
+        }
+        outcome = { kind: 'ended', reason: errorMessage(error) }
+      }
+      if (signal.aborted) return
+      if (outcome?.kind === 'broken') this.#broke(outcome)
+      else if (outcome?.kind === 'ended') this.#away(outcome.reason)
+      await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)
+    }
+  }
+
+  #broke(end: Extract<Outcome, { kind: 'broken' }>): void {
+    const { logger, metrics, names } = this.#options
+    const { kind, state } = chainBroke(this.#state, end)
+    this.#state = state
+    this.#chain.forget()
+    const fields = { stream: names.stream, reason: end.reason, sequence: end.sequence }
+    if (kind === 'doubted') return logger.info(fields, 'rereading the stream')
+    logger.warn(fields, 'the chain is broken')
+    metrics.broken()
+  }
+
+  // Where to begin
+
+  /** Begins the chain, unless the stream still has what follows its place. @throws BrokerError */
+  async #findPlace(): Promise<void> {
+    const { client, names } = this.#options
+    const stream = await client.streamState(names.stream)
+    if (stream === null) throw new BrokerError('not-found', 'nothing has been published yet')
+    this.#target = stream.last
+    if (stream.created !== this.#state.created) {
+      this.#state = { ...this.#state, created: stream.created, brokenAt: 0, doubtedAt: 0 }
+      this.#status.forget()
+      this.#chain.forget()
+      this.#refused = 0
+    }
+    const { place } = this.#chain
+    if (place !== null && place.sequence <= stream.last && place.sequence + 1 >= stream.first) return
+    await this.#begin(chooseStart(this.#state, stream, await this.#snapshots.index(), this.#held, this.#options))
+  }
+
+  /** @throws BrokerError */
+  async #begin(start: Start): Promise<void> {
+    switch (start.kind) {
+      case 'load':
+        return await this.#load(start.entry, start.reason)
+      case 'bridge':
+        return await this.#bridge(start.entry)
+      case 'wait':
+        this.#options.requestSnapshot()
+        throw new BrokerError('not-found', start.reason)
+      default:
+        start satisfies never
+    }
+  }
+
+  get #held(): Held | null {
+    const place = this.#options.sink.place
+    if (place === null) return null
+    return { position: place.position, clusterId: this.#options.directClusterId() ?? this.#state.clusterId }
+  }
+
+  async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
+    const { sink, metrics, logger, names } = this.#options
+    const { sequence, revision } = entry
+    const pages: (readonly KeyValue[])[] = []
+    for await (const page of this.#snapshots.pages(entry)) pages.push(page)
+    if (this.#stopping.signal.aborted) return
+    this.#options.onFollowing()
+    const replacement = sink.replace(revision, reason)
+    try {
+      for (const page of pages) await addInTurns(page, (part) => replacement.add(part), this.#stopping.signal)
+    } catch (error) {
+      replacement.abort()
+      throw error
+    }
+    replacement.commit()
+    metrics.snapshotLoaded(reason)
+    logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot loaded')
+    this.#chain.beginAt(entry, takenAtOf(entry))
+    this.#state = { ...this.#state, brokenAt: 0, isOtherHistory: false, clusterId: entry.clusterId }
+  }
+
+  /** Begins behind the sink, which keeps its content; the stream must repeat the same history. @throws BrokerError */
+  async #bridge(entry: SnapshotEntry): Promise<void> {
+    const last = this.#options.sink.lastBatch
+    const isAhead = last !== null && last.revision > entry.revision
+    if (!isAhead && last !== null && !(await this.#snapshots.canFollow(entry, last))) {
+      return await this.#load(entry, 'history-changed')
+    }
+    this.#chain.beginBehind(entry, isAhead ? last : null)
+    this.#state = { ...this.#state, clusterId: entry.clusterId }
+  }
+
+  /** Loads a state; if its snapshot is unreadable, the chain is broken there and a later snapshot is needed. */
+  async #tryState(message: StateMessage, sequence: number): Promise<Outcome | null> {
+    try {
+      await this.#begin(startAtState(message, sequence, this.#held))
+      return null
+    } catch (error) {
+      if (this.#snapshots.isUsable(message.snapshot)) throw error
+      const broken = { kind: 'broken', reason: 'the state of the stream cannot be read', sequence } as const
+      return message.reason === 'history-changed' ? { ...broken, isOtherHistory: true } : broken
+    }
+  }
+
+  // Following
+
+  #follow(signal: AbortSignal): Promise<Outcome> {
+    const { client, names, envelope } = this.#options
+    const { place } = this.#chain
+    if (place === null) return Promise.resolve({ kind: 'ended', reason: 'no place' })
+    this.#chain.resume()
+    return new Promise((resolve) => {
+      const finish = (outcome: Outcome): void => {
+        signal.removeEventListener('abort', onAbort)
+        consumer.close()
+        this.#following = null
+        resolve(outcome)
+      }
+      const following: Following = { isHeard: false, end: finish }
+      this.#following = following
+      const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
+      // NATS is alive. Only the publisher's status can say whether the publisher and etcd are.
+      const onHeard = (): void => {
+        if (following.isHeard) return
+        following.isHeard = true
+        this.#options.onFollowing()
+        this.#options.requestStatus()
+        this.#status.following()
+      }
+      const consumer = client.follow(names.stream, place.sequence + 1, {
+        onMessage: (sequence, data) => {
+          onHeard()
+          const message = envelope.open('message', sequence, data)
+          if (message === null) this.#refused = sequence
+          const end = message === null ? null : this.#chain.receive(sequence, message)
+          if (end === null) this.#status.consider()
+          else finish(end)
+        },
+        onIdle: onHeard,
+        onEnd: (reason) => finish({ kind: 'ended', reason }),
+      })
+      signal.addEventListener('abort', onAbort, { once: true })
+      // Nothing is missing, so do not wait for the first heartbeat.
+      if (place.sequence >= this.#target && client.isConnected) onHeard()
+    })
+  }
+
+  #unusable(name: string, reason: string): void {
+    const { logger, metrics, names, requestSnapshot } = this.#options
+    logger.error({ stream: names.stream, snapshot: name, reason }, 'a snapshot cannot be read')
+    metrics.snapshotUnusable()
+    requestSnapshot()
+  }
+
+  #away(reason: string): void {
+    this.#status.away()
+    this.#options.onAway(`NATS: ${reason}`)
+  }
+}

@@ -1,0 +1,201 @@
+/** Tests a publisher whose NATS answers late or never, as when its object store hangs. */
+import t, { type Test } from 'tap'
+import type { FeedSink } from '../../../src/engine/model/feed-sink.js'
+import { Envelope } from '../../../src/fleet/stream/envelope.js'
+import { EtcdPulse } from '../../../src/fleet/stream/etcd-pulse.js'
+import { namesOf } from '../../../src/fleet/stream/names.js'
+import { encodeMessage } from '../../../src/fleet/stream/message.js'
+import type { Broker } from '../../../src/fleet/broker.js'
+import { Publisher, type PublisherOptions } from '../../../src/fleet/stream/publisher.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { FleetCounts, things, unsigned } from '../nats-harness.js'
+
+const MIB = 2 ** 20
+
+/** A client whose writes and uploads are never answered. */
+function silentNats(): Broker {
+  const never = (): Promise<never> => new Promise(() => {})
+  const client = {
+    maxPayloadBytes: MIB,
+    ensureStream: async () => {},
+    streamState: async () => null,
+    openWriter: () => ({ write: never, close: () => {} }),
+    respond: () => ({ close: () => {} }),
+    publish: () => {},
+    buckets: { putObject: never, kvGet: async () => null },
+  }
+  return client as unknown as Broker
+}
+
+/** A feed that watches, and delivers nothing. */
+const feed = {
+  status: { state: 'watching', revision: null, connectedSince: null, reason: null },
+  clusterId: '1',
+  trustsProgress: true,
+  start: () => {},
+  stop: async () => {},
+  requestProgress: () => {},
+} as const
+
+function publisherOf(
+  t: Test,
+  client: Broker,
+  options: Pick<PublisherOptions, 'onEnd'> & Partial<PublisherOptions>,
+): Publisher {
+  const clock = new VirtualClock()
+  const upstream = createEmbeddedUpstream()
+  t.teardown(() => upstream.close())
+  return new Publisher({
+    client,
+    names: namesOf('test', things),
+    envelope: unsigned,
+    prefix: things.etcdPrefix,
+    upstream,
+    openFeed: () => feed,
+    pulse: new EtcdPulse({ upstream, clock }),
+    limits: { replicas: 1, maxBytes: MIB, maxAgeMs: 60_000 },
+    clock,
+    logger: silentLogger,
+    metrics: new FleetCounts(),
+    snapshotMessages: 1_000,
+    snapshotBytes: MIB,
+    ...options,
+  })
+}
+
+void t.test('a publisher whose NATS accepts nothing ends its session at 64 MiB, and keeps no byte', async (t) => {
+  const metrics = new FleetCounts()
+  const ends: string[] = []
+  let sink!: FeedSink
+  const publisher = publisherOf(t, silentNats(), {
+    openFeed: (opened) => {
+      sink = opened
+      return feed
+    },
+    metrics,
+    onEnd: (reason) => ends.push(reason),
+  })
+  await publisher.start()
+  sink.replace(toRevision(1), 'initial').commit()
+  const value = Buffer.alloc(MIB)
+  const batch = (at: number) => {
+    const revision = toRevision(at)
+    const key = keyFromText('/registry/things/a')
+    const keyValue = { key, value, createRevision: toRevision(2), modRevision: revision, version: at, leaseId: '0' }
+    return { revision, events: [{ type: 'put' as const, keyValue }] }
+  }
+  for (let i = 0; i < 63; i++) sink.apply([batch(2 + i)])
+  t.same(ends, [])
+  t.ok(metrics.queuedBytes > 63 * MIB && metrics.queuedBytes <= 64 * MIB, `${metrics.queuedBytes} bytes wait`)
+  sink.apply([batch(65)])
+  t.match(ends, [/^more than 67108864 bytes wait to be published$/])
+  t.equal(metrics.queuedBytes, 0)
+  await publisher.stop()
+})
+
+void t.test('a publisher that is stopped while it starts answers no request afterwards', async (t) => {
+  const revision = toRevision(5)
+  const header = { epoch: 1, previous: revision, revision, settled: revision, sentAt: 0 }
+  const testimony = { newest: null, lastDelete: null }
+  const [end] = encodeMessage(
+    { ...header, kind: 'progress', testimony, isSynced: true, trustsProgress: true, clusterId: '1' },
+    MIB,
+  )
+  let acknowledge!: () => void
+  let claims!: () => void
+  const claimed = new Promise<void>((resolve) => (claims = resolve))
+  let responders = 0
+  const client = {
+    maxPayloadBytes: MIB,
+    ensureStream: async () => {},
+    publish: () => {},
+    streamState: async () => ({ first: 1, last: 1 }),
+    message: async () => end,
+    openWriter: () => ({
+      write: (_part: Buffer, expected: number) => {
+        claims()
+        return new Promise((resolve) => (acknowledge = () => resolve(expected + 1)))
+      },
+      close: () => {},
+    }),
+    respond: () => {
+      responders++
+      return { close: () => responders-- }
+    },
+    buckets: { kvGet: async () => null },
+  } as unknown as Broker
+  const publisher = publisherOf(t, client, { onEnd: (reason) => t.fail(reason) })
+  const starting = publisher.start()
+  await claimed
+  const stopping = publisher.stop()
+  acknowledge()
+  await Promise.all([starting, stopping])
+  t.equal(responders, 0)
+})
+
+void t.test('a snapshot is as old as the previous publisher’s last message, until etcd has answered', async (t) => {
+  const clock = new VirtualClock()
+  const upstream = createEmbeddedUpstream({ clock })
+  t.teardown(() => upstream.close())
+  upstream.commit([{ type: 'put', key: keyFromText('/registry/things/a'), value: Buffer.from('a') }])
+  const revision = toRevision(upstream.revision)
+  const sentAt = clock.now() - 30_000
+  const testimony = { newest: null, lastDelete: null }
+  const stamp = { previous: revision, revision, settled: revision, isSynced: true, trustsProgress: true }
+  const [end] = encodeMessage({ ...stamp, kind: 'progress', epoch: 1, sentAt, testimony, clusterId: '1' }, MIB)
+  const taken: (number | undefined)[] = []
+  const client = {
+    maxPayloadBytes: MIB,
+    ensureStream: async () => {},
+    publish: () => {},
+    streamState: async () => ({ first: 1, last: 1 }),
+    message: async () => end,
+    openWriter: () => ({ write: async (_part: Buffer, expected: number) => expected + 1, close: () => {} }),
+    respond: () => ({ close: () => {} }),
+    buckets: {
+      kvGet: async () => null,
+      putObject: async () => {},
+      sweepObjects: async () => 0,
+      kvUpdate: async (_bucket: string, key: string, value: Buffer) => {
+        const entries = JSON.parse(unsigned.open('index', key, value)!.toString()) as { takenAt?: number }[]
+        taken.push(entries.at(-1)?.takenAt)
+      },
+    },
+  } as unknown as Broker
+  let sink!: FeedSink
+  let keysChanged = (): void => {}
+  const keys = {
+    value: [],
+    onChange: (listener: () => void) => {
+      keysChanged = listener
+      return () => {}
+    },
+  }
+  const envelope = new Envelope({ keys, subject: 'log', clock, logger: silentLogger, onRefused: () => {} })
+  const publisher = publisherOf(t, client, {
+    clock,
+    upstream,
+    envelope,
+    pulse: new EtcdPulse({ upstream, clock }),
+    openFeed: (opened) => {
+      sink = opened
+      return feed
+    },
+    onEnd: (reason) => t.fail(reason),
+  })
+  await publisher.start()
+  await clock.advanceInTurns(2_000, 20)
+  t.same(taken, [sentAt], 'etcd answers, and yet the feed has not caught up')
+  sink.synced()
+  await clock.advanceInTurns(3_000, 20)
+  const heardMs = clock.now()
+  keysChanged()
+  await clock.advanceInTurns(100, 20)
+  t.equal(taken.length, 2)
+  t.ok(taken[1]! <= heardMs && taken[1]! > heardMs - 1_500, `${heardMs - taken[1]!} ms before`)
+  await publisher.stop()
+})

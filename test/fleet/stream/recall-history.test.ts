@@ -1,0 +1,88 @@
+/** Tests that the end of a stream tells a publisher as much about the history as its predecessor knew. */
+import t from 'tap'
+import { HistoryFingerprint } from '../../../src/engine/feed/history-fingerprint.js'
+import { decodePart, encodeMessage, joinParts, type Body, type Message } from '../../../src/fleet/stream/message.js'
+import { recallHistory } from '../../../src/fleet/stream/recall-history.js'
+import type { Batch, Key, KeyEvent, KeyValue } from '../../../src/engine/model/event.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
+import { randomInteger, seededRandom } from '../../../src/support/random.js'
+import { testSeeds } from '../../support/test-seeds.js'
+
+const key = (name: string): Key => `/registry/things/${name}` as Key
+
+function keyValue(name: string, revision: number, version: number): KeyValue {
+  const [createRevision, modRevision] = [toRevision(revision - version + 1), toRevision(revision)]
+  return {
+    key: key(name),
+    value: Buffer.from(`${name}${revision}`),
+    createRevision,
+    modRevision,
+    version,
+    leaseId: '0',
+  }
+}
+
+/** A message as the next publisher reads it. */
+function sent(body: Body, fingerprint: HistoryFingerprint | null, revision = 40): Message {
+  const at = toRevision(revision)
+  const header = { epoch: 1, previous: at, revision: at, settled: at, sentAt: 0, isSynced: true, trustsProgress: true }
+  const origin = { clusterId: '1', ...(fingerprint === null ? {} : { fingerprint: fingerprint.digested() }) }
+  return joinParts(encodeMessage({ ...header, ...origin, ...body }, 100).map(decodePart))
+}
+
+const mark = (newest: KeyValue | null): Body => ({ kind: 'progress', testimony: { newest, lastDelete: null } })
+
+for (const seed of testSeeds(3)) {
+  void t.test(`a random history loses nothing in transit (seed ${seed})`, async (t) => {
+    const random = seededRandom(seed)
+    const versions = new Map<string, number>()
+    const batchAt = (revision: number): Batch => {
+      const events: KeyEvent[] = []
+      for (const name of new Set(Array.from({ length: 3 }, () => `k${randomInteger(random, 0, 30)}`))) {
+        if (versions.has(name) && random.next() < 0.3) {
+          versions.delete(name)
+          events.push({ type: 'delete', key: key(name) })
+          continue
+        }
+        const version = (versions.get(name) ?? 0) + 1
+        versions.set(name, version)
+        events.push({ type: 'put', keyValue: keyValue(name, revision, version) })
+      }
+      return { revision: toRevision(revision), events }
+    }
+    const fingerprint = new HistoryFingerprint()
+    fingerprint.listed([])
+    for (let revision = 50; revision < 100; revision++) fingerprint.applied([batchAt(revision)])
+    for (const carrier of ['batches', 'mark'] as const) {
+      const first: Body = carrier === 'mark' ? mark(null) : { kind: 'batches', batches: [batchAt(100)] }
+      if (first.kind === 'batches') fingerprint.applied(first.batches)
+      const messages = [sent(first, fingerprint)]
+      for (let revision = 101; revision < 106; revision++) {
+        const batches = [batchAt(revision)]
+        fingerprint.applied(batches)
+        messages.push(sent({ kind: 'batches', batches }, null, revision), sent(mark(null), null, revision))
+      }
+      const recalled = recallHistory(messages)
+      t.same(recalled.digested(), fingerprint.digested())
+      t.equal(recalled.keyCount, versions.size)
+    }
+  })
+}
+
+void t.test('a repeated value in a message is kept, for the next publisher’s mark', async (t) => {
+  const newest = keyValue('a', 40, 1)
+  const fingerprint = new HistoryFingerprint()
+  fingerprint.listed([keyValue('b', 39, 1), newest])
+  t.same(recallHistory([sent(mark(newest), fingerprint)]).newest, newest)
+  t.notOk('value' in recallHistory([sent(mark(null), fingerprint)]).newest!, 'and is known by its digest otherwise')
+})
+
+void t.test('a stream that has discarded its last fingerprint yields what it can', async (t) => {
+  const newest = keyValue('a', 40, 1)
+  const lastDelete = { key: key('b'), revision: toRevision(41) }
+  const claim = sent({ kind: 'claim', testimony: { newest, lastDelete } }, null)
+  t.match(recallHistory([claim]), { puts: [newest], lastDelete, keyCount: null })
+  const later: Batch = { revision: toRevision(42), events: [{ type: 'put', keyValue: keyValue('c', 42, 1) }] }
+  const both = [newest, keyValue('c', 42, 1)]
+  t.match(recallHistory([claim, sent({ kind: 'batches', batches: [later] }, null)]), { puts: both, keyCount: null })
+})

@@ -1,0 +1,125 @@
+/** Tests what a sink is told when the publisher's statuses arrive, or something else does. */
+import t, { type Test } from 'tap'
+import { StatusListener } from '../../../src/fleet/stream/status-listener.js'
+import { namesOf } from '../../../src/fleet/stream/names.js'
+import { takenAtOf } from '../../../src/fleet/stream/snapshot-store.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { things, unsigned } from '../nats-harness.js'
+import { RecordingSink } from '../../engine/feed/recording-sink.js'
+
+/** A listener at message 7 of epoch 1; the test supplies its messages. */
+function listen(t: Test): {
+  readonly clock: VirtualClock
+  readonly sink: RecordingSink
+  readonly listener: StatusListener
+  /** The confirmed ages in milliseconds, in order. */
+  readonly ages: readonly number[]
+  /** The times from which they are counted. */
+  readonly asOf: readonly number[]
+  readonly hear: (data: Buffer) => void
+  /** A status with the current time. */
+  readonly status: (epoch: number, sequence: number, ageMs?: number | null) => Buffer
+} {
+  const clock = new VirtualClock()
+  const ages: number[] = []
+  const asOf: number[] = []
+  const confirmed = (ageMs: number): void => {
+    ages.push(ageMs)
+    asOf.push(clock.monotonic() - ageMs)
+  }
+  const sink = Object.assign(new RecordingSink(), { confirmed })
+  let hear: (data: Buffer) => void = () => {}
+  const listener = new StatusListener({
+    client: {
+      subscribe: (_subject, onMessage) => {
+        hear = onMessage
+        return { close: () => {} }
+      },
+      doubtSubject: () => {},
+    },
+    subject: 'status',
+    envelope: unsigned,
+    sink,
+    clock,
+    position: () => ({ sequence: 7, epoch: 1 }),
+    isFollowing: () => true,
+    isCurrent: () => true,
+    onStuck: () => {},
+  })
+  t.teardown(() => listener.stop())
+  listener.start()
+  const status = (epoch: number, sequence: number, ageMs: number | null = 0): Buffer =>
+    Buffer.from(JSON.stringify({ epoch, session: 1, sequence, at: clock.monotonic(), ageMs, trouble: null }))
+  return { clock, sink, listener, ages, asOf, hear: (data) => hear(data), status }
+}
+
+void t.test('anything but a status is ignored, and the next status counts', async (t) => {
+  const { sink, hear, status } = listen(t)
+  const others = ['hello', '', 'null', '3', '[]', '{}', '{"epoch":"1","sequence":7,"trouble":null}']
+  others.push('{"epoch":1,"sequence":7,"at":{},"trouble":null}', '{"epoch":1,"sequence":7,"trouble":"gone"}')
+  for (const other of others) {
+    t.doesNotThrow(() => hear(Buffer.from(other)), other)
+    t.equal(sink.isSynced, false, other)
+  }
+  hear(status(1, 7))
+  t.equal(sink.isSynced, true)
+  await Promise.resolve()
+})
+
+for (const { what, writtenAgoMs, told } of [
+  { what: 'what was written an hour ago is served as an hour old', writtenAgoMs: 3_600_000, told: [3_604_000] },
+  { what: 'content of an unknown age is never called fresh', writtenAgoMs: null, told: [] },
+]) {
+  void t.test(`without a publisher, ${what}`, (t) => {
+    const { clock, listener, ages } = listen(t)
+    listener.moved({ sequence: 7, epoch: 1 }, writtenAgoMs === null ? null : clock.now() - writtenAgoMs)
+    listener.following()
+    for (let i = 0; i < 8; i++) clock.advance(500)
+    t.strictSame(ages, told)
+    t.end()
+  })
+}
+
+void t.test('once the next publisher is heard, the previous one is ignored', (t) => {
+  const { clock, ages, hear, status } = listen(t)
+  const say = (epoch: number, sequence: number, ageMs: number | null = 0): void => hear(status(epoch, sequence, ageMs))
+  say(1, 7)
+  t.same(ages, [0])
+  clock.advance(400)
+  say(2, 8, null)
+  say(1, 7)
+  t.same(ages, [0], 'what message 8 brings has not come, and the stream refuses what the first publisher writes')
+  for (let i = 0; i < 8; i++) clock.advance(500)
+  say(1, 7)
+  t.same(ages, [0, 0], 'the epoch of one that has fallen silent may be gone, with the end of the stream')
+  t.end()
+})
+
+void t.test('a broker that withholds the stream and replays the last statuses of two epochs hides no age', (t) => {
+  const { clock, sink, listener, asOf, hear, status } = listen(t)
+  const startedMs = clock.monotonic()
+  hear(status(1, 7))
+  t.equal(sink.isSynced, true)
+  clock.advance(1_000)
+  const last = status(1, 7)
+  hear(last)
+  clock.advance(2_000)
+  const next = status(2, 7, null)
+  hear(next)
+  for (let i = 0; i < 150; i++) {
+    clock.advance(4_000)
+    hear(i % 2 === 0 ? last : next)
+  }
+  t.equal(Math.max(...asOf) - startedMs, 1_000, 'nothing younger than the last true status was ever reported')
+  t.equal(listener.ageMs, clock.monotonic() - startedMs - 1_000, 'ten minutes later the age is ten minutes')
+  t.ok(listener.ageMs! > 600_000)
+  t.end()
+})
+
+void t.test('a snapshot without an age in the index has the age of its name', (t) => {
+  const name = namesOf('default', things).snapshot(3, 77, 1_700_000_000_000)
+  t.equal(takenAtOf({ name, takenAt: 5 }), 5)
+  t.equal(takenAtOf({ name }), 1_700_000_000_000)
+  t.equal(takenAtOf({ name: 'something else' }), null)
+  t.end()
+})

@@ -1,0 +1,114 @@
+/** Tests the age that a publisher reports for its stream. */
+import t, { type Test } from 'tap'
+import { readPublisherStatus } from '../../../src/fleet/stream/publisher-status.js'
+import { EtcdPulse } from '../../../src/fleet/stream/etcd-pulse.js'
+import { StatusSender } from '../../../src/fleet/stream/status-sender.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { unsigned } from '../nats-harness.js'
+
+/** A sender whose etcd answers at once, or not at all. */
+function sender(t: Test) {
+  const clock = new VirtualClock()
+  const etcd = { answers: true, asked: 0 }
+  const ages: (number | null | undefined)[] = []
+  const page = { revision: toRevision(1), currentRevision: toRevision(1), keyValues: [], more: false, count: 0 }
+  const never = new Promise<never>(() => {})
+  const upstream = {
+    read: async () => {
+      etcd.asked++
+      return etcd.answers ? await Promise.resolve(page) : await never
+    },
+  }
+  const status = new StatusSender({
+    client: {
+      publish: (_subject, data) => void ages.push(readPublisherStatus(unsigned.open('status', '', data)!)!.ageMs),
+    },
+    subject: 'status',
+    envelope: unsigned,
+    prefix: keyFromText('/registry/pods/'),
+    pulse: new EtcdPulse({ upstream: upstream as never, clock }),
+    clock,
+    position: () => ({ epoch: 1, sequence: 7 }),
+    onTold: () => {},
+  })
+  t.teardown(() => status.stop())
+  return { clock, etcd, ages, status }
+}
+
+void t.test('the age counts from the last request to etcd, once the feed has caught up', async (t) => {
+  const { clock, ages, status } = sender(t)
+  status.start()
+  await clock.advanceInTurns(3_000, 50)
+  t.strictSame(new Set(ages), new Set([null]), 'it has not caught up')
+  status.caughtUp()
+  await clock.advanceInTurns(4_000, 50)
+  t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
+})
+
+void t.test('a late event does not make the stream fresher than its last proof', async (t) => {
+  const { clock, etcd, ages, status } = sender(t)
+  status.start()
+  status.caughtUp()
+  await clock.advanceInTurns(3_000, 50)
+  // As after SIGSTOP: nothing is asked or received for a while, then the event is there, and the stream has it later.
+  etcd.answers = false
+  await clock.advanceInTurns(6_000, 50)
+  etcd.answers = true
+  const late = {}
+  status.received(late)
+  await clock.advanceInTurns(5_000, 50)
+  t.ok(ages.at(-1)! >= 10_000, `the stream lacks what etcd had all the time, and is ${ages.at(-1)} ms old`)
+  status.published(late)
+  await clock.advanceInTurns(2_000, 50)
+  t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
+})
+
+void t.test('a status waits briefly for events before the answer, and not for later ones', async (t) => {
+  const { clock, ages, status } = sender(t)
+  status.start()
+  status.caughtUp()
+  await clock.advanceInTurns(3_000, 50)
+  const before = {}
+  status.received(before)
+  const told = ages.length
+  await clock.advanceInTurns(1_000, 50)
+  const after = {}
+  status.received(after)
+  status.published(before)
+  t.ok(ages.length > told)
+  t.ok(ages.at(-1)! <= 1_000, `${ages.at(-1)}`)
+  await clock.advanceInTurns(60_000, 50)
+  t.ok(ages.at(-1)! >= 58_000, 'what came after was never written')
+})
+
+void t.test('a request from before the feed had caught up proves nothing', async (t) => {
+  const { clock, etcd, ages, status } = sender(t)
+  status.start()
+  await clock.advanceInTurns(50, 50)
+  t.equal(etcd.asked, 1)
+  status.caughtUp()
+  await clock.advanceInTurns(50, 50)
+  t.equal(ages.at(-1), null)
+  await clock.advanceInTurns(600, 50)
+  t.equal(etcd.asked, 2)
+  t.ok(ages.at(-1)! <= 100, `${ages.at(-1)}`)
+})
+
+void t.test('events that reach the stream after the regular status are reported at once', async (t) => {
+  const { clock, ages, status } = sender(t)
+  status.start()
+  status.caughtUp()
+  await clock.advanceInTurns(3_000, 50)
+  const far = {}
+  status.received(far)
+  // The question asked meanwhile waits for the message in flight; the regular status does not.
+  const toldBefore = ages.length
+  while (ages.length === toldBefore) await clock.advanceInTurns(50, 50)
+  t.ok(ages.at(-1)! > 500, `${ages.at(-1)}: as old as the proof before`)
+  const regular = ages.length
+  status.published(far)
+  t.equal(ages.length, regular + 1)
+  t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
+})

@@ -1,0 +1,92 @@
+import t from 'tap'
+import { toRevision } from '../../../src/engine/model/revision.js'
+import {
+  chainBroke,
+  chooseStart,
+  NOTHING_READ,
+  type Start,
+  startAtState,
+  type SubscriberState,
+} from '../../../src/fleet/stream/subscriber-state.js'
+import type { SnapshotEntry } from '../../../src/fleet/stream/snapshot-store.js'
+
+const OPTIONS = { refillMessages: 10, onGap: 'expire' } as const
+
+/** A snapshot at this message, at ten times that revision. */
+function at(sequence: number): SnapshotEntry {
+  const revision = toRevision(sequence * 10)
+  const rest = { epoch: 1, clusterId: 'c', keys: 0, isSynced: true, trustsProgress: true }
+  return { name: `s${sequence}`, sequence, revision, settled: revision, ...rest }
+}
+
+function textOf(start: Start): string {
+  return start.kind === 'wait'
+    ? 'wait'
+    : `${start.kind} ${start.entry.name}${start.kind === 'load' ? ` ${start.reason}` : ''}`
+}
+
+const held = (position: number, clusterId: string | null = 'c') => ({ position: toRevision(position), clusterId })
+
+void t.test('a sink never skips history without notice, and keeps a state that the stream continues', async (t) => {
+  const stream = { first: 11, last: 40 }
+  const rows: readonly [string, Partial<SubscriberState>, readonly number[], ReturnType<typeof held> | null, string][] =
+    [
+      ['nothing is held: as much history as is kept', {}, [10, 32, 39], null, 'load s32 initial'],
+      ['nothing is held, and all snapshots are old', {}, [10, 20], null, 'load s20 initial'],
+      ['the stream has discarded what follows the snapshot', {}, [9], null, 'wait'],
+      ['the snapshot is of a later stream', {}, [41], null, 'wait'],
+      ['held before the first snapshot', {}, [20, 30], held(150), 'load s30 gap'],
+      ['held between two snapshots', {}, [20, 30], held(250), 'bridge s20'],
+      ['held beyond all snapshots', {}, [20, 30], held(999), 'bridge s30'],
+      ['from another etcd', {}, [20, 30], held(250, 'other'), 'load s30 history-changed'],
+      ['from an etcd that is not known', {}, [20, 30], held(250, null), 'bridge s20'],
+      ['the chain broke before the newest', { brokenAt: 25 }, [20, 30], held(250), 'load s30 gap'],
+      ['the chain broke, and the newest is older than what is held', { brokenAt: 25 }, [20, 30], held(999), 'wait'],
+      ['the chain broke after every snapshot', { brokenAt: 35 }, [20, 30], held(250), 'wait'],
+      [
+        'the stream told another history',
+        { brokenAt: 25, isOtherHistory: true },
+        [30],
+        held(999),
+        'load s30 history-changed',
+      ],
+    ]
+  for (const [name, state, snapshots, holds, expected] of rows) {
+    t.equal(
+      textOf(chooseStart({ ...NOTHING_READ, ...state }, stream, snapshots.map(at), holds, OPTIONS)),
+      expected,
+      name,
+    )
+  }
+  const coalescing = chooseStart(NOTHING_READ, stream, [at(30)], held(150), { ...OPTIONS, onGap: 'coalesce' })
+  t.equal(textOf(coalescing), 'load s30 coalesce')
+})
+
+void t.test('a state in the stream is a gap only for a sink that has not reached it', async (t) => {
+  const { name: snapshot, keys: _, sequence, ...entry } = at(20)
+  const header = { previous: toRevision(150), sentAt: 0, testimony: { newest: null, lastDelete: null } }
+  const rows = [
+    ['gap', null, 'load s20 initial'],
+    ['gap', held(150), 'load s20 gap'],
+    ['gap', held(200), 'bridge s20'],
+    ['gap', held(200, 'other'), 'load s20 history-changed'],
+    ['coalesce', held(150), 'load s20 coalesce'],
+    ['history-changed', held(150), 'load s20 history-changed'],
+    ['history-changed', held(250), 'load s20 history-changed'],
+  ] as const
+  for (const [reason, holds, expected] of rows) {
+    const start = startAtState({ kind: 'state', snapshot, reason, ...header, ...entry }, sequence, holds)
+    t.equal(textOf(start), expected, `${reason}, held: ${JSON.stringify(holds)}`)
+  }
+})
+
+void t.test('a message that does not follow is reread once, and then the chain is broken there', async (t) => {
+  const end = { kind: 'broken', reason: 'follows another', sequence: 7, isMisplaced: true } as const
+  const first = chainBroke(NOTHING_READ, end)
+  t.equal(first.kind, 'doubted')
+  const second = chainBroke(first.state, end)
+  t.match(second, { kind: 'broken', state: { brokenAt: 7, isOtherHistory: false } })
+  t.equal(chainBroke(second.state, { ...end, sequence: 9 }).kind, 'broken', 'until a snapshot is loaded')
+  const other = chainBroke(NOTHING_READ, { ...end, isOtherHistory: true })
+  t.match(other, { kind: 'broken', state: { isOtherHistory: true } }, 'another history is not read again')
+})
