@@ -161,6 +161,7 @@ void t.test('nothing else is opened by a ticket', async (t) => {
   const name = ticket.split('.')
   const forged = await new SignJWT({ uid: '', groups: ['readers'], extra: {}, until: null, seal: null })
     .setProtectedHeader({ alg: 'HS256', typ: 'distributary-ticket' })
+    .setIssuer('default')
     .setSubject('ann')
     .setAudience(FLAGS)
     .setExpirationTime('60s')
@@ -189,6 +190,19 @@ void t.test('nothing else is opened by a ticket', async (t) => {
     '{"path":"/api/v1/po ds"}',
   ]) {
     t.equal((await post(app, '/tickets', bearer('ann'), body)).status, 400, body)
+  }
+})
+
+void t.test('a ticket is valid only in the cluster that issued it, even if another one has the same key', async (t) => {
+  const { app, start } = await startWorld(t)
+  const other = await start(['--nats-cluster', 'other'])
+  for (const [issuer, elsewhere] of [
+    [app, other],
+    [other, app],
+  ] as const) {
+    const path = `${FLAGS}?ticket=${await ticketOf(issuer, 'bob')}`
+    t.equal(await codeOf(issuer, path), 200)
+    t.equal(await codeOf(elsewhere, path), 401)
   }
 })
 

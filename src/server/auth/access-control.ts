@@ -57,6 +57,7 @@ export interface AuthenticationOptions {
   readonly requestheaderExtraHeadersPrefix: readonly string[]
   readonly anonymousAuth: boolean
   readonly ticketKeyFile: string | null
+  readonly natsCluster: string
 }
 
 export interface AuthorizationOptions {
@@ -148,7 +149,7 @@ export function buildAuthenticator(
   }
   if (authenticators.length === 0) return nobodyAsked
   const keys = options.ticketKeyFile === null ? null : watch(options.ticketKeyFile, parseTicketKeys)
-  const tickets = keys === null ? null : new Tickets({ keys, tokens, clock })
+  const tickets = keys === null ? null : new Tickets({ keys, tokens, clock, cluster: options.natsCluster })
   return unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock, tickets })
 }
 

@@ -181,6 +181,7 @@ const NONE: AuthenticationOptions = {
   requestheaderExtraHeadersPrefix: [],
   anonymousAuth: false,
   ticketKeyFile: null,
+  natsCluster: 'default',
 }
 
 void t.test('callers are identified by certificate, header and token over real connections', async (t) => {

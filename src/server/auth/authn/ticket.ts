@@ -30,9 +30,11 @@ export interface TicketOptions {
   /** `--token-auth-file`; null if not configured. */
   readonly tokens: Pick<Watched<TokenTable>, 'value' | 'onChange'> | null
   readonly clock: Pick<Clock, 'now'>
+  /** `--nats-cluster`: a ticket is valid only in the cluster that issued it, even if another one has the same key file. */
+  readonly cluster: string
 }
 
-/** The JWT's own claims are sub, aud and exp. */
+/** The JWT's own claims are iss (the cluster), sub, aud (the path) and exp. */
 interface Claims {
   readonly uid: string
   readonly groups: readonly string[]
@@ -84,7 +86,7 @@ export class Tickets {
    * @throws BadRequestError for a user with too many groups.
    */
   async issue(user: User, token: string | null, path: string): Promise<{ readonly ticket: string; expiresAt: number }> {
-    const { keys, tokens, clock } = this.#options
+    const { keys, tokens, clock, cluster } = this.#options
     const { SignJWT } = await jose()
     const [key] = keys.value as readonly [Buffer]
     const known = token === null || tokens?.value.has(digest(token)) !== true ? null : token
@@ -99,6 +101,7 @@ export class Tickets {
     const seconds = Math.floor(Math.min(nowMs / 1_000 + LIFE_SECONDS, (claims.until ?? Infinity) / 1_000))
     const ticket = await new SignJWT({ ...claims })
       .setProtectedHeader({ alg: 'HS256', typ: TYPE })
+      .setIssuer(cluster)
       .setSubject(user.name)
       .setAudience(path)
       .setExpirationTime(seconds)
@@ -129,8 +132,9 @@ export class Tickets {
   /** @throws UnauthorizedError, TicketExpiredError */
   async #userOf({ text, path, isRead, atMs }: ShownTicket): Promise<User> {
     if (!isRead) throw refused('a ticket only reads')
-    for (const key of this.#options.keys.value) {
-      const claims = await verify(text, key, path, atMs)
+    const { keys, cluster } = this.#options
+    for (const key of keys.value) {
+      const claims = await verify(text, key, { issuer: cluster, audience: path, currentDate: new Date(atMs) })
       if (claims === null) continue
       const { sub, uid, groups, extra, until, seal } = claims
       const user = {
@@ -158,11 +162,14 @@ export class Tickets {
 }
 
 /** @returns null if another key made the signature. @throws UnauthorizedError, TicketExpiredError */
-async function verify(text: string, key: Buffer, path: string, atMs: number): Promise<Record<string, unknown> | null> {
+async function verify(
+  text: string,
+  key: Buffer,
+  expected: { readonly issuer: string; readonly audience: string; readonly currentDate: Date },
+): Promise<Record<string, unknown> | null> {
   const { errors, jwtVerify } = await jose()
   try {
-    const currentDate = new Date(atMs)
-    const { payload } = await jwtVerify(text, key, { algorithms: ['HS256'], typ: TYPE, audience: path, currentDate })
+    const { payload } = await jwtVerify(text, key, { algorithms: ['HS256'], typ: TYPE, ...expected })
     return payload
   } catch (error) {
     if (error instanceof errors.JWSSignatureVerificationFailed) return null

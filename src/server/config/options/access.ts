@@ -158,7 +158,7 @@ export const accessOptions = {
   ticketKeyFile: file({
     flag: '--ticket-key-file',
     group: 'Authentication',
-    doc: 'File with the key for tickets, with which browsers log in when they cannot send a token. At least 32 characters, and the same file on every replica. The server reloads it when it changes. It may have several keys, one per line: the first signs, and all are accepted.',
+    doc: 'File with the key for tickets, with which browsers log in when they cannot send a token. At least 32 characters, and the same file on every replica. The server reloads it when it changes. It may have several keys, one per line: the first signs, and all are accepted. A ticket is valid only on servers with the same --nats-cluster.',
   }),
   anonymousAuth: boolean({
     flag: '--anonymous-auth',

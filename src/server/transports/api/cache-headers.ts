@@ -6,10 +6,14 @@
  * Vary gets a full answer and nothing else. The tag is weak, because it is the same with and without compression.
  *
  * A list's parts include the history of its state, which is random for each process: after a restart, and from another
- * replica, a client gets a full answer once.
+ * replica, a client gets a full answer once. The state of an uncached resource has no history, and is named by its content.
  */
 import { createHash } from 'node:crypto'
+import type { Key } from '../../../engine/model/event.js'
+import type { ObjectState } from '../../../engine/model/object-state.js'
+import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { isLaidOutByUserAgent } from '../../../kubernetes/dialect/accept.js'
+import { turns } from '../../../support/turns.js'
 import type { ReadRequest } from './request.js'
 import type { ApiContext, PublicCaching } from './api-context.js'
 
@@ -29,6 +33,22 @@ type Asked = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'form' | 'live'>
 export async function publicCachingOf(context: ApiContext, { caller, live }: Asked): Promise<PublicCaching | null> {
   const caching = context.publicCachingOf(live.served.resource)
   return caching !== null && (await caller.isAnybody()) ? caching : null
+}
+
+/** Names an object by its content, so that replicas agree. */
+export function contentOf({ modRevision, encoding, apiVersion, kind, bytes }: StoredObject): string {
+  const digest = createHash('sha256').update(bytes).digest('base64url')
+  return JSON.stringify([modRevision, encoding, apiVersion, kind, digest])
+}
+
+/** Names all objects under the prefix by their content, in turns of the event loop. */
+export async function contentUnder(prefix: Key, state: Pick<ObjectState, 'objects'>): Promise<string> {
+  const hash = createHash('sha256')
+  for (const object of state.objects(prefix)) {
+    if (turns.isOver) await turns.take()
+    hash.update(`${object.key} ${contentOf(object)}\n`)
+  }
+  return hash.digest('base64url')
 }
 
 /** @param body everything that determines the bytes of the body, except our release. */

@@ -1,5 +1,4 @@
 /** Answers GET of one object. */
-import { createHash } from 'node:crypto'
 import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
 import type { GetParameters } from '../../../kubernetes/dialect/list-options.js'
 import { fingerprintOf, type ServedResource } from '../../../kubernetes/dialect/resource-registry.js'
@@ -10,7 +9,7 @@ import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { type KeyParts, keyOf } from '../../../support/key-of.js'
 import { type Layout, layOut } from '../bodies/layout.js'
 import type { ApiContext } from './api-context.js'
-import { cacheHeaders, publicCachingOf } from './cache-headers.js'
+import { cacheHeaders, contentOf, publicCachingOf } from './cache-headers.js'
 import { readObject } from './read-state.js'
 import { encoderOf, type ReadRequest } from './request.js'
 import type { FormOptions } from './resource-forms.js'
@@ -28,9 +27,7 @@ interface ObjectContents {
 }
 
 const OBJECT_KEY: KeyParts<ObjectContents> = {
-  // The bytes instead of the history, so that replicas agree.
-  object: ({ modRevision, encoding, apiVersion, kind, bytes }) =>
-    JSON.stringify([modRevision, encoding, apiVersion, kind, createHash('sha256').update(bytes).digest('base64url')]),
+  object: contentOf,
   served: fingerprintOf,
   encoder: ({ apiVersion, key }) => `${apiVersion} ${key}`,
   layout: ({ key }) => key,

@@ -17,7 +17,7 @@ import type { BodyUse } from '../bodies/body-cache.js'
 import { type Layout, layOut } from '../bodies/layout.js'
 import { sendBody } from '../bodies/send-body.js'
 import type { ApiContext } from './api-context.js'
-import { cacheHeaders, publicCachingOf } from './cache-headers.js'
+import { cacheHeaders, contentUnder, publicCachingOf } from './cache-headers.js'
 import { HISTORY_HEADER } from './poll-handler.js'
 import { readListState } from './read-state.js'
 import { encoderOf, type ReadRequest } from './request.js'
@@ -26,11 +26,16 @@ import { checkObjects } from './unknown-fields.js'
 /** A longer wait is left to the client, which holds no connection here meanwhile. */
 const MAX_DEBT_WAIT_MS = 5_000
 
-type ListRequest = ReadRequest<ListParameters>
+interface ListRequest extends ReadRequest<ListParameters> {
+  /** Otherwise the cache is that of this request alone, and its history has a name that nobody else will see. */
+  readonly isCached: boolean
+}
 
 /** Everything that determines the bytes of a list. */
 interface ListContents extends Omit<ListPage, 'matches' | 'shard'> {
   readonly snapshot: Snapshot
+  /** The history of the snapshot's revision; its content where the resource is not cached. */
+  readonly history: string
   readonly cache: Pick<WatchCache, 'name'>
   /** Determines how objects are shown, which may have changed since the list began. */
   readonly served: ServedResource
@@ -43,7 +48,8 @@ interface ListContents extends Omit<ListPage, 'matches' | 'shard'> {
 const BODY_KEY: KeyParts<ListContents> = {
   cache: ({ name }) => name,
   served: fingerprintOf,
-  snapshot: ({ history, revision }) => `${history} ${revision}`,
+  snapshot: ({ revision }) => revision,
+  history: (history) => history,
   prefix: (prefix) => prefix,
   startKey: (key) => key,
   limit: (limit) => limit,
@@ -65,7 +71,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   const caching = await publicCachingOf(context, request)
   // The read may have waited for the very value that is unreadable.
   cache.assertReadable(false)
-  const contents = contentsOf(context, request, snapshot, caching === null)
+  const contents = await contentsOf(context, request, snapshot, caching === null)
   const { prefix, selector, encoder } = contents
   cache.assertListOpen(snapshot, prefix)
   await checkObjects(context, request, snapshot, { prefix, selector, apiVersion: encoder.apiVersion }, true)
@@ -76,11 +82,11 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   const unservable = snapshot.unservableCount
   if (unservable > 0) exchange.warn(`${unservable} objects of ${cache.name} are stored and cannot be served`)
   const headers = cacheHeaders(context, request, caching, key)
-  exchange.headers[HISTORY_HEADER] = snapshot.history
+  if (request.isCached) exchange.headers[HISTORY_HEADER] = snapshot.history
   const vary = `${headers.vary}, Accept-Encoding`
   // A watch must be able to start where the list ends: a client whose watch has just been rejected gets a list, not a
-  // 304.
-  if (exchange.keeps(headers.etag) && cache.isResumable(snapshot.revision)) {
+  // 304. Where the resource is not cached, etcd has just read that revision.
+  if (exchange.keeps(headers.etag) && (!request.isCached || cache.isResumable(snapshot.revision))) {
     exchange.sendNotModified({ ...headers, vary })
     live.metrics.list((performance.now() - exchange.startedMs) / 1000, 0)
     return
@@ -109,7 +115,12 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)
 }
 
-function contentsOf(context: ApiContext, request: ListRequest, snapshot: Snapshot, byUserAgent: boolean): ListContents {
+async function contentsOf(
+  context: ApiContext,
+  request: ListRequest,
+  snapshot: Snapshot,
+  byUserAgent: boolean,
+): Promise<ListContents> {
   const { live, path, options, exchange, form } = request
   const { cache, served } = live
   const prefix = listedPrefix(served.resource, path.namespace, options.keyPrefix)
@@ -117,6 +128,7 @@ function contentsOf(context: ApiContext, request: ListRequest, snapshot: Snapsho
     cache,
     served,
     snapshot,
+    history: request.isCached ? snapshot.history : await contentUnder(prefix, snapshot),
     prefix,
     startKey: options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix,
     // A limit above the number of objects means the whole list.

@@ -16,6 +16,7 @@ import { type Polled, PollOutput } from '../watch/poll-output.js'
 import type { ApiContext } from './api-context.js'
 import { publicCachingOf } from './cache-headers.js'
 import type { WatchRequest } from './request.js'
+import { assertHistory } from './watch-handler.js'
 
 /** Names the history on lists, polls and refusals. */
 export const HISTORY_HEADER = 'x-distributary-history'
@@ -49,8 +50,7 @@ export async function handlePoll(context: ApiContext, request: WatchRequest, wai
   exchange.headers[HISTORY_HEADER] = history
   const isForCaches = context.publicCachingOf(live.served.resource) !== null
   if (isForCaches) shareRefusals(exchange)
-  const asked = parameter(exchange.query, 'history') ?? ''
-  if (asked !== history) throw new ExpiredError(`history ${JSON.stringify(asked.slice(0, 64))} is not the present one`)
+  assertHistory(parameter(exchange.query, 'history') ?? '', history)
   const polled = await follow(context, request, after, waitMs)
   if (exchange.isGone) return
   const caching = await publicCachingOf(context, request)

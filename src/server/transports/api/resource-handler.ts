@@ -21,7 +21,7 @@ import { handleList } from './list-handler.js'
 import { dropBody } from './read-body.js'
 import { encoderOf, type Request, understandGet, understandList, understandWatch } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
-import { handlePoll, waitMsOf } from './poll-handler.js'
+import { handlePoll, HISTORY_HEADER, waitMsOf } from './poll-handler.js'
 import { compressionOf, handleWatch } from './watch-handler.js'
 import { handleWrite, type Writes } from './write-handler.js'
 
@@ -87,7 +87,7 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   // Understand, and answer.
   if (verb === 'get') return await handleGet(context, { ...request, live, ...understandGet(context, request, live) })
   if (verb === 'list') {
-    const list = { ...request, live, ...understandList(context, request, live) }
+    const list = { ...request, live, isCached: found.kind === 'live', ...understandList(context, request, live) }
     return await withinRequestTimeout(context, exchange, () => handleList(context, list))
   }
   checkWebSocket(options, exchange)
@@ -99,6 +99,7 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
     if (found.kind !== 'live') throw new BadRequestError('wait: the resource is not cached here')
     return await handlePoll(context, watch, waitMs)
   }
+  if (found.kind === 'live') exchange.headers[HISTORY_HEADER] = live.cache.history
   const open = isWebSocket(exchange) ? webSocketWatch : httpWatch
   await handleWatch(context, watch, open(exchange, understood.form))
 }
@@ -178,6 +179,7 @@ function answerHead(
   if (resource.kind === 'live') {
     exposeStaleness(exchange, resource)
     resource.cache.assertReadable()
+    exchange.headers[HISTORY_HEADER] = resource.cache.history
   }
   answerHeadOfWatch(exchange, understood.form, compressionOf(context, understood.options))
 }

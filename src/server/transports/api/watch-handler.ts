@@ -9,6 +9,7 @@ import type { CursorRequest, CursorStart } from '../../../engine/broadcast/dispa
 import type { Cursor } from '../../../engine/broadcast/cursor.js'
 import { type Compression, errorUnit } from '../../../engine/broadcast/wire-format.js'
 import type { WatchParameters } from '../../../kubernetes/dialect/list-options.js'
+import { parameter } from '../../../kubernetes/dialect/query.js'
 import { listedPrefix } from '../../../engine/model/resource.js'
 import { ZERO_REVISION } from '../../../engine/model/revision.js'
 import {
@@ -162,6 +163,7 @@ async function startOf({ live: { cache }, options, exchange }: WatchRequest): Pr
   try {
     switch (start.kind) {
       case 'after':
+        assertHistory(parameter(exchange.query, 'history'), cache.history)
         cache.assertResumable(start.revision)
         return { kind: 'after', revision: start.revision }
       case 'now':
@@ -182,6 +184,14 @@ async function startOf({ live: { cache }, options, exchange }: WatchRequest): Pr
     if (error instanceof ExpiredError || error instanceof TooLargeResourceVersionError) return error
     throw error
   }
+}
+
+/**
+ * For a client that was away for long: the revision of its saved state means nothing in another history. @throws ExpiredError
+ */
+export function assertHistory(asked: string | undefined, history: string): void {
+  if (asked === undefined || asked === history) return
+  throw new ExpiredError(`history ${JSON.stringify(asked.slice(0, 64))} is not the present one`)
 }
 
 /** The API server compresses only watches with an initial list, for clients that accept gzip. */

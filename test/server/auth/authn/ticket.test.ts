@@ -19,7 +19,7 @@ function open(tokenFile: string | null = null) {
   const clock = new VirtualClock()
   const keys = changeable((text) => [Buffer.from(text)], 'k'.repeat(32)).files
   const tokens = tokenFile === null ? null : changeable(parseTokenFile, tokenFile)
-  const tickets = new Tickets({ keys, tokens: tokens?.files ?? null, clock })
+  const tickets = new Tickets({ keys, tokens: tokens?.files ?? null, clock, cluster: 'default' })
   const union = unionAuthenticator({ authenticators: [], anonymous: true, clock, tickets })
   const show = async (text: string, atMs = clock.now()) =>
     await union.authenticate({ ...request([]), ticket: { text, path: PATH, isRead: true, atMs } })

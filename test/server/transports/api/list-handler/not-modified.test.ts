@@ -70,3 +70,75 @@ void t.test('pages of allowed origins may read the ETag, and send it', async (t)
   })
   t.match(preflight.headers.get('access-control-allow-headers'), /\bIf-None-Match\b/)
 })
+
+void t.test(
+  'a list of a resource that is not cached is compared by its content, before its body is built',
+  async (t) => {
+    const app = await startApp(t, {
+      flags: ['--watch-cache-sizes', 'pods#0'],
+      objects: {
+        'pods/default/a': pod('a', { labels: { app: 'x' } }),
+        'pods/default/b': pod('b'),
+        'pods/other/a': pod('a', { namespace: 'other' }),
+      },
+    })
+    const ask = async (path: string, headers: Record<string, string>): Promise<Response> =>
+      await fetch(app.url + path, { headers })
+    const { metadata } = (await (await ask(PODS, {})).json()) as { metadata: { resourceVersion: string } }
+    const paths = [
+      PODS,
+      '/api/v1/namespaces/default/pods',
+      `${PODS}?limit=1`,
+      `${PODS}?labelSelector=app%3Dx`,
+      `${PODS}?resourceVersion=0`,
+      `${PODS}?resourceVersion=${metadata.resourceVersion}&resourceVersionMatch=Exact`,
+      '/api/v1/namespaces/default/pods/a',
+    ]
+    const forms = [
+      'application/json',
+      'application/vnd.kubernetes.protobuf, application/json',
+      'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json',
+    ]
+    const kept: { readonly path: string; readonly accept: string; readonly etag: string }[] = []
+    for (const path of paths) {
+      for (const accept of forms) {
+        const first = await ask(path, { accept })
+        const etag = first.headers.get('etag') ?? ''
+        t.match([first.status, etag], [200, /^W\/"/], `${path} ${accept}`)
+        t.equal(first.headers.get('x-distributary-history'), null, 'its history is known to nobody else')
+        const again = await ask(path, { accept, 'if-none-match': etag })
+        t.match([again.status, await again.text()], [304, ''], `${path} ${accept}`)
+        kept.push({ path, accept, etag })
+      }
+    }
+    app.put('pods/default/b', pod('b', { labels: { app: 'x' } }))
+    for (const { path, accept, etag } of kept) {
+      const isSame = path.includes('Exact') || path.endsWith('/a')
+      t.equal((await ask(path, { accept, 'if-none-match': etag })).status, isSame ? 304 : 200, `${path} ${accept}`)
+    }
+  },
+)
+
+void t.test(
+  'a watch that names another history ends with a 410, and one that names the list’s continues',
+  async (t) => {
+    const app = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+    const list = await fetch(app.url + PODS)
+    const history = list.headers.get('x-distributary-history') ?? ''
+    const { metadata } = (await list.json()) as { metadata: { resourceVersion: string } }
+    const watch = `${app.url}${PODS}?watch=1&timeoutSeconds=1&resourceVersion=${metadata.resourceVersion}`
+    for (const [named, isKnown] of [
+      ['', true],
+      [`&history=${history}`, true],
+      ['&history=other', false],
+      ['&history=', false],
+    ] as const) {
+      const answer = await fetch(watch + named)
+      t.match([answer.status, answer.headers.get('x-distributary-history')], [200, history], named)
+      const text = await answer.text()
+      t.equal(text === '' || !text.includes('"code":410'), isKnown, text)
+    }
+    const head = await fetch(watch, { method: 'HEAD' })
+    t.equal(head.headers.get('x-distributary-history'), history)
+  },
+)
