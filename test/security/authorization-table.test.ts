@@ -4,6 +4,7 @@ import t from 'tap'
 import { AccessGuard } from '../../src/server/auth/access-guard.js'
 import { type Attributes, pathAttributes } from '../../src/server/auth/authz/authorizer.js'
 import { EscalationCheck } from '../../src/server/auth/authz/escalation.js'
+import { unionAuthorizer } from '../../src/server/auth/authz/union-authorizer.js'
 import { rbac, RbacRules } from '../../src/server/auth/authz/rbac.js'
 import type { RbacObjects } from '../../src/server/auth/authz/rbac-index.js'
 import { nobodyAsked } from '../../src/server/auth/authn/union-authenticator.js'
@@ -29,10 +30,16 @@ interface RightsObject {
 }
 
 interface World extends RbacObjects {
-  readonly callers: readonly { readonly caller: string; readonly user: string; readonly groups: readonly string[] }[]
+  readonly callers: readonly {
+    readonly caller: string
+    readonly user: string
+    readonly groups: readonly string[]
+    readonly extra?: User['extra']
+  }[]
   readonly questions: readonly Question[]
   readonly writes: readonly { readonly verb: 'create' | 'update'; readonly object: RightsObject }[]
   readonly impersonations: readonly (readonly string[])[]
+  readonly impersonationsOn: readonly { readonly question: number; readonly headers: readonly string[] }[]
 }
 
 interface Answer {
@@ -40,6 +47,7 @@ interface Answer {
   readonly question?: number
   readonly write?: number
   readonly impersonation?: number
+  readonly impersonationOn?: number
   readonly allowed: boolean
   readonly reason?: string
   readonly code?: number
@@ -62,13 +70,12 @@ const rules = new RbacRules(
   { unread: null, list: () => Promise.resolve(world), onChange: () => () => {} },
   { isAggregating: true },
 )
-const authorizer = rbac(rules)
+const authorizer = unionAuthorizer([{ name: 'rbac', authorizer: rbac(rules) }])
 const escalation = new EscalationCheck({ authorizer, rules, refresh: () => Promise.resolve() })
-const guard = new AccessGuard({ authenticator: nobodyAsked, authorizer, clock: systemClock })
 
 function userOf(caller: string): User {
-  const { user, groups } = world.callers.find((one) => one.caller === caller)!
-  return { name: user, uid: '', groups, extra: {}, expiresAt: null }
+  const { user, groups, extra = {} } = world.callers.find((one) => one.caller === caller)!
+  return { name: user, uid: '', groups, extra, expiresAt: null }
 }
 
 function attributesOf(q: Question): Attributes {
@@ -114,16 +121,22 @@ void t.test(
   },
 )
 
-void t.test('a caller may impersonate the same users as in Kubernetes', async (t) => {
-  const asked = answers.filter(({ impersonation }) => impersonation !== undefined)
-  t.equal(asked.length, world.callers.length * world.impersonations.length)
+void t.test('a caller may impersonate the same users for the same requests as in Kubernetes', async (t) => {
+  const { callers, impersonations, impersonationsOn, questions } = world
+  const asked = answers.filter((one) => one.impersonation !== undefined || one.impersonationOn !== undefined)
+  t.equal(asked.length, callers.length * (impersonations.length + impersonationsOn.length))
   for (const answer of asked) {
-    const rawHeaders = world.impersonations[answer.impersonation!]!
+    const on = impersonationsOn[answer.impersonationOn ?? -1]
+    const rawHeaders = on?.headers ?? impersonations[answer.impersonation!]!
+    const attributes = on === undefined ? pathAttributes('get', '/api') : attributesOf(questions[on.question]!)
+    // The guard is new for each request, since it tries the mode first that was last successful.
+    const guard = new AccessGuard({ authenticator: nobodyAsked, authorizer, clock: systemClock })
+    t.teardown(() => guard.close())
     let user: User | null = null
     const { code, message } = await outcome(async () => {
-      user = (await guard.actingAs(userOf(answer.caller), { rawHeaders, tlsPeerCertificate: null })).user
+      user = (await guard.actingAs(userOf(answer.caller), { rawHeaders, tlsPeerCertificate: null }, attributes)).user
     })
-    const what = `${answer.caller}: ${rawHeaders.join(' ')}`
+    const what = `${answer.caller}: ${attributes.verb} ${attributes.resource}${attributes.path} ${rawHeaders.join(' ')}`
     // A caller without a proven identity is refused before any lookup, with our own message.
     if (answer.caller === 'anonymous') t.equal(code, 403, what)
     else if (!answer.allowed) t.same({ code, message }, { code: answer.code, message: answer.message }, what)
@@ -136,7 +149,7 @@ void t.test('a caller may impersonate the same users as in Kubernetes', async (t
 
 void t.test('the table is large, and its answers are mixed', async (t) => {
   t.ok(answers.length > 900)
-  for (const kind of ['question', 'write', 'impersonation'] as const) {
+  for (const kind of ['question', 'write', 'impersonation', 'impersonationOn'] as const) {
     const some = answers.filter((answer) => answer[kind] !== undefined)
     const allowed = some.filter((answer) => answer.allowed).length
     t.ok(allowed > some.length / 20 && allowed < some.length / 2, `${kind}: ${allowed} of ${some.length} allowed`)

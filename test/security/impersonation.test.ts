@@ -39,7 +39,10 @@ function folder(t: Test): string {
 
 function tokenFlags(t: Test): string[] {
   const tokens = join(folder(t), 'tokens.csv')
-  writeFileSync(tokens, 'root-token,root,1,"system:masters"\nann-token,ann,2\nbob-token,bob,3\n')
+  writeFileSync(
+    tokens,
+    'root-token,root,1,"system:masters"\nann-token,ann,2\nbob-token,bob,3\npod-token,pod-lister,4\n',
+  )
   return ['--token-auth-file', tokens]
 }
 
@@ -101,10 +104,22 @@ const RIGHTS = {
     ],
     { kind: 'User', name: 'ann' },
   ),
+  ...role(
+    'pod-lister',
+    [
+      { ...may('users', 'bob', AUTHENTICATION), verbs: ['impersonate:user-info'] },
+      {
+        verbs: ['impersonate-on:user-info:list', 'impersonate-on:user-info:watch'],
+        apiGroups: [''],
+        resources: ['pods'],
+      },
+    ],
+    { kind: 'User', name: 'pod-lister' },
+  ),
 }
 
 const account = (name: string): string => `system:serviceaccount:default:${name}`
-const IMPERSONATE = /cannot impersonate resource \\"(\w+)/
+const IMPERSONATE = /cannot impersonate(?:-on:\S+|:\S+)? resource \\"(\w+)/
 
 /** The code of a GET of the pods and, where impersonation itself is refused, the resource that the refusal names. */
 const CASES: readonly (readonly [token: string, headers: Record<string, string>, code: number, refused?: string])[] = [
@@ -116,7 +131,11 @@ const CASES: readonly (readonly [token: string, headers: Record<string, string>,
   ['root', { user: 'zoe', group: 'web' }, 200],
   ['ann', { user: 'zoe', group: 'web' }, 200],
   ['ann', { user: 'eve' }, 403, 'users'],
-  ['bob', { user: 'ann' }, 403, 'users'],
+  // Refused for this request, before anything is said about the user.
+  ['bob', { user: 'ann' }, 403, 'pods'],
+  ['pod', { user: 'bob' }, 200],
+  ['pod', { user: 'zoe' }, 403, 'users'],
+  ['pod', { user: 'bob', group: 'web' }, 403, 'groups'],
   ['ann', { user: 'bob', group: 'system:masters' }, 403, 'groups'],
   ['ann', { user: 'bob', uid: '7' }, 200],
   ['ann', { user: 'bob', uid: '8' }, 403, 'uids'],
@@ -161,6 +180,22 @@ void t.test(
     await assertRefused(t, app, null)
   },
 )
+
+void t.test('a right to impersonate for some requests holds for no other request', async (t) => {
+  const app = await startApp(t, {
+    objects: { ...OBJECTS, ...RIGHTS },
+    flags: [...tokenFlags(t), '--authorization-mode', 'RBAC', '--enable-writes'],
+  })
+  const headers = { authorization: 'Bearer pod-token', 'impersonate-user': 'bob' }
+  const code = async (path: string, method = 'GET'): Promise<number> =>
+    (await fetch(`${app.url}${path}`, { method, headers })).status
+  t.equal(await code('/api/v1/pods'), 200)
+  t.equal(await code('/api/v1/namespaces/a/pods'), 200)
+  for (const path of ['/api/v1/namespaces/a/pods/x', '/api/v1/nodes', '/api', '/version'])
+    t.equal(await code(path), 403, path)
+  t.equal(await code('/apis/authentication.k8s.io/v1/selfsubjectreviews', 'POST'), 403)
+  t.equal(await code('/api/v1/pods'), 200, 'and the others stay allowed')
+})
 
 void t.test('the watch of an impersonator ends when the right to impersonate is revoked', async (t) => {
   const log = join(folder(t), 'audit.log')

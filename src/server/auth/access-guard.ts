@@ -9,9 +9,10 @@
  * server must not end ten thousand watches, so an entry survives a bounded time without an answer.
  */
 import type { AccessMetrics } from '../../engine/model/request-metrics.js'
-import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'
+import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
+import { recentEntries } from '../../support/recent-entries.js'
 import { turns } from '../../support/turns.js'
 import type { AuthenticationRequest, Concerns } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
@@ -19,7 +20,13 @@ import type { Tickets } from './authn/ticket.js'
 import { type Authenticated, requireCurrent, type UnionAuthenticator } from './authn/union-authenticator.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision, type UserRules } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
-import { impersonatedUser, impersonationAttributes, refuseImpersonation, wantedUser } from './impersonation.js'
+import {
+  type ImpersonationMode,
+  impersonationModes,
+  refuseImpersonation,
+  type WantedUser,
+  wantedUser,
+} from './impersonation.js'
 import { reasonsOf } from './judge-health.js'
 import { ALL_UNAUTHENTICATED, ANONYMOUS, digest, identityKey, type User } from './user.js'
 
@@ -39,6 +46,8 @@ export interface AccessGuardOptions {
 
 /** The user whose rights are used, and the user who asked to use them. */
 export interface Acting {
+  /** The request for which the caller may act as the user. */
+  readonly on: Attributes
   readonly user: User
   /** The caller that impersonates the user; null when the user is the caller. */
   readonly impersonator: User | null
@@ -70,11 +79,14 @@ const SETTLE_MS = 100
 const CONCURRENT = 16
 /** With more changes than this pending, a pass judges all entries. */
 const MAX_PENDING = 1_000
+const MAX_IMPERSONATORS = 10_000
 const ALL = (): boolean => true
 
 export class AccessGuard {
   readonly #options: AccessGuardOptions
   readonly #entries = new Map<string, Entry>()
+  /** The names of callers whose last impersonation was allowed by the plain verb. */
+  readonly #plainImpersonators = recentEntries<string, true>(MAX_IMPERSONATORS)
   readonly #ends: readonly (() => void)[]
   #generation = 0
   #tick: Timer | null = null
@@ -124,25 +136,54 @@ export class AccessGuard {
 
   /**
    * Finds the user whose rights are used: the caller, or the user that it impersonates.
+   * @param on the request: some rights to impersonate are for some requests only.
    * @throws BadRequestError, ForbiddenError, ServiceUnavailableError
    */
-  async actingAs(caller: User, request: AuthenticationRequest): Promise<Acting> {
+  async actingAs(caller: User, request: AuthenticationRequest, on: Attributes): Promise<Acting> {
     const startedMs = performance.now()
     try {
-      return await this.#actingAs(caller, request)
+      return await this.#actingAs(caller, request, on)
     } catch (error) {
       this.#options.metrics?.authorized(refusalOf(error), secondsSince(startedMs))
       throw error
     }
   }
 
-  async #actingAs(caller: User, { rawHeaders }: AuthenticationRequest): Promise<Acting> {
-    const since = { generation: this.#generation, sinceMs: this.#options.clock.monotonic() }
+  async #actingAs(caller: User, { rawHeaders }: AuthenticationRequest, on: Attributes): Promise<Acting> {
+    const since = { on, generation: this.#generation, sinceMs: this.#options.clock.monotonic() }
     if (caller.groups.includes(ALL_UNAUTHENTICATED)) refuseImpersonation(rawHeaders)
     const wanted = wantedUser(rawHeaders)
     if (wanted === null) return { user: caller, impersonator: null, ...since }
-    for (const attributes of impersonationAttributes(wanted)) await this.#require(caller, attributes)
-    return { user: impersonatedUser(wanted, caller), impersonator: caller, ...since }
+    return { user: await this.#impersonate(wanted, caller, on), impersonator: caller, ...since }
+  }
+
+  /** Each mode may allow it. @throws ForbiddenError of the first one; ServiceUnavailableError when one cannot decide now. */
+  async #impersonate(wanted: WantedUser, caller: User, on: Attributes): Promise<User> {
+    let refused: unknown = null
+    for (const mode of this.#inOrder(impersonationModes(wanted, caller), caller)) {
+      try {
+        for (const { needed, enough } of mode.checks(on)) {
+          if (enough !== undefined && (await this.decide(mode.caller, enough)).allowed) continue
+          for (const attributes of needed) await this.#require(mode.caller, attributes)
+        }
+        if (mode.name === 'plain') this.#plainImpersonators.set(caller.name, true)
+        else this.#plainImpersonators.delete(caller.name)
+        return mode.user
+      } catch (error) {
+        if (refused === null || (refused instanceof ForbiddenError && !(error instanceof ForbiddenError)))
+          refused = error
+      }
+    }
+    throw refused
+  }
+
+  /**
+   * Most callers that impersonate have the plain verb, and would otherwise cost one more decision each time. All modes give
+   * the same identity, except for nodes.
+   */
+  #inOrder(modes: readonly ImpersonationMode[], { name }: User): readonly ImpersonationMode[] {
+    const isNode = modes.some((mode) => mode.name === 'arbitrary-node')
+    return !isNode && this.#plainImpersonators.has(name) ? modes.toReversed() : modes
   }
 
   /** @throws ForbiddenError in the API server's words; ServiceUnavailableError when no authorizer can decide now. */
@@ -193,16 +234,17 @@ export class AccessGuard {
     const changesSilently = authenticator.changesSilently || authorizer.changesSilently
     const isFresh = !changesSilently || clock.monotonic() - acting.sinceMs < this.#recheckMs
     if (acting.generation === this.#generation && isFresh) return undefined
-    return this.#requireAgain(request, attributes, actingKey(acting)).then(() => undefined)
+    return this.#requireAgain(request, attributes, acting.on, actingKey(acting)).then(() => undefined)
   }
 
   /** @param identity who the caller was, by `actingKey`. @throws UnauthorizedError, ForbiddenError, ServiceUnavailableError */
   async #requireAgain(
     request: AuthenticationRequest,
     attributes: Attributes | null,
+    on: Attributes,
     identity: string,
   ): Promise<Acting> {
-    const acting = await this.#actingAs(await this.#options.authenticator.authenticate(request), request)
+    const acting = await this.#actingAs(await this.#options.authenticator.authenticate(request), request, on)
     // The credential now belongs to another user or other groups, and the request was allowed for the old identity.
     if (actingKey(acting) !== identity) {
       throw new UnauthorizedError('Unauthorized', { cause: 'the identity has changed' })
@@ -317,7 +359,7 @@ export class AccessGuard {
     if (entry.revoke.size === 0) return
     const { clock, unjudgedMs = 300_000 } = this.#options
     try {
-      const { user } = await this.#requireAgain(entry.request, entry.attributes, entry.identity)
+      const { user } = await this.#requireAgain(entry.request, entry.attributes, entry.attributes, entry.identity)
       entry.expiresAt = user.expiresAt
       entry.unjudgedSince = null
     } catch (caught) {

@@ -1,18 +1,22 @@
 /**
- * `Impersonate-*` headers: the caller asks to act as another user. As in the API server, it needs the verb
- * `impersonate` on each part of the identity it asks for: `users` or `serviceaccounts`, `groups`, and in
- * `authentication.k8s.io` `uids` and `userextras/KEY`. The headers are never ignored, because a sender such as a
- * gateway that speaks for its users would then act with its own rights.
+ * `Impersonate-*` headers: the caller asks to act as another user. The headers are never ignored, because a sender such
+ * as a gateway that speaks for its users would then act with its own rights.
+ *
+ * As in the API server, a mode allows it if the caller has the mode's verb on each part of the identity: `users` (or
+ * `serviceaccounts`, `nodes`), `groups`, `uids` and `userextras/KEY`. The plain verb `impersonate` allows it for every
+ * request. A constrained mode (KEP-5284) needs `impersonate:MODE` on each part and, for the request itself,
+ * `impersonate-on:MODE:VERB`. Each mode but `user-info` gives one kind of identity, of which only the name is asked
+ * for.
  *
  * This server refuses more than the API server does: an empty or repeated user or uid and unknown header names are
- * errors, and an anonymous caller cannot impersonate. Kubernetes' narrower verbs (`impersonate:MODE`) grant nothing
- * here.
+ * errors, and an anonymous caller cannot impersonate.
  *
- * Source: the impersonation filter of kubernetes/apiserver, in the mode of the plain verb.
+ * Source: the constrained impersonation filter of kubernetes/apiserver.
  */
 import { BadRequestError, ForbiddenError } from '../../engine/model/status.js'
 import { type Attributes, resourceAttributes } from './authz/authorizer.js'
-import { ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, type User } from './user.js'
+import { forbidden } from './authz/forbidden.js'
+import { ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, PRIVILEGED_GROUP, type User } from './user.js'
 
 /** The user that the headers ask for. */
 export interface WantedUser {
@@ -64,25 +68,121 @@ export function refuseImpersonation(rawHeaders: readonly string[]): void {
   throw new ForbiddenError('an anonymous caller cannot impersonate anybody', { details: {} })
 }
 
-/**
- * Returns every part of the identity that the caller needs the right to, in the order in which the rights are checked.
- */
-export function impersonationAttributes(wanted: WantedUser): readonly Attributes[] {
-  const account = serviceAccountOf(wanted.name)
-  return [
-    account === null
-      ? thing('', 'users', wanted.name)
-      : thing('', 'serviceaccounts', account.name, { namespace: account.namespace }),
-    ...(wanted.uid === '' ? [] : [thing(AUTHENTICATION, 'uids', wanted.uid)]),
-    ...wanted.groups.map((group) => thing('', 'groups', group)),
-    ...[...wanted.extra].flatMap(([key, values]) =>
-      values.map((value) => thing(AUTHENTICATION, 'userextras', value, { subresource: key })),
-    ),
-  ]
+/** What a mode needs: all of `needed`, or `enough`, which allows them at once. */
+export interface ImpersonationCheck {
+  readonly needed: readonly Attributes[]
+  readonly enough?: Attributes
 }
 
-/** @param caller the owner of the credential: the impersonated user expires with it. */
-export function impersonatedUser(wanted: WantedUser, caller: User): User {
+export interface ImpersonationMode {
+  readonly name: ModeName
+  /** The caller as authorizers see it. */
+  readonly caller: User
+  /** The identity that the mode gives. It expires with the caller's credential. */
+  readonly user: User
+  /**
+   * In order. @param on the request.
+   * @throws ForbiddenError, between two checks, for a part that the mode gives nobody.
+   */
+  checks(on: Attributes): Iterable<ImpersonationCheck>
+}
+
+type ModeName = 'associated-node' | 'arbitrary-node' | 'serviceaccount' | 'user-info' | 'plain'
+
+/** Returns the modes that could give the identity, in the order in which they are tried. */
+export function impersonationModes(wanted: WantedUser, caller: User): readonly ImpersonationMode[] {
+  const node = nodeOf(wanted.name)
+  const account = serviceAccountOf(wanted.name)
+  const isNameOnly = wanted.uid === '' && wanted.groups.length === 0 && wanted.extra.size === 0
+  const constrained = (name: ModeName, asking: User, askedName?: string): ImpersonationMode => ({
+    name,
+    caller: asking,
+    user: impersonatedUser(node === null ? wanted : { ...wanted, groups: [NODES_GROUP] }, caller),
+    checks: (on) => constrainedChecks(name, wanted, asking, on, askedName),
+  })
+  const modes: ImpersonationMode[] = []
+  if (node !== null && isNameOnly) {
+    if (node === nodeOfAccount(caller)) modes.push(constrained('associated-node', onSomeNode(caller), '*'))
+    modes.push(constrained('arbitrary-node', caller))
+  } else if (account !== null && isNameOnly) modes.push(constrained('serviceaccount', caller))
+  else if (node === null && account === null) modes.push(constrained('user-info', caller))
+  const needed = [...parts(wanted, 'impersonate', '')].flatMap((check) => check.needed)
+  modes.push({ name: 'plain', caller, user: impersonatedUser(wanted, caller), checks: () => [{ needed }] })
+  return modes
+}
+
+/** @param askedName the name that rights are asked for, if not that of the identity. */
+function* constrainedChecks(
+  mode: ModeName,
+  wanted: WantedUser,
+  asking: User,
+  on: Attributes,
+  askedName?: string,
+): Generator<ImpersonationCheck> {
+  yield { needed: [{ ...on, verb: `impersonate-on:${mode}:${on.verb}` }] }
+  const verb = `impersonate:${mode}`
+  for (const check of parts(wanted, verb, AUTHENTICATION)) {
+    const first = check.needed[0]!
+    if (first.resource === 'groups' && wanted.groups.includes(PRIVILEGED_GROUP)) {
+      const reason = `impersonating the ${PRIVILEGED_GROUP} group is not allowed`
+      throw forbidden(asking, { ...first, name: PRIVILEGED_GROUP }, { reason })
+    }
+    const reason = first.resource === 'userextras' ? problemOfExtra(wanted.extra) : null
+    if (reason !== null) throw forbidden(asking, { ...first, subresource: '', name: '' }, { reason })
+    yield askedName === undefined ? check : { needed: [{ ...first, name: askedName }] }
+  }
+}
+
+/** From this number of groups or values on, the right to all of them is asked for first. */
+const MANY = 4
+
+/** Yields the rights for each part of the identity. @param group the API group of users, accounts, nodes and groups. */
+function* parts(wanted: WantedUser, verb: string, group: string): Generator<ImpersonationCheck> {
+  const isConstrained = group === AUTHENTICATION
+  const account = serviceAccountOf(wanted.name)
+  const node = isConstrained ? nodeOf(wanted.name) : null
+  if (node !== null) yield { needed: [thing(group, 'nodes', node, { verb })] }
+  else if (account === null) yield { needed: [thing(group, 'users', wanted.name, { verb })] }
+  else {
+    const { name, namespace } = account
+    yield { needed: [thing(group, 'serviceaccounts', name, { verb, namespace })] }
+  }
+  if (wanted.uid !== '') yield { needed: [thing(AUTHENTICATION, 'uids', wanted.uid, { verb })] }
+  if (wanted.groups.length > 0) {
+    const needed = wanted.groups.map((name) => thing(group, 'groups', name, { verb }))
+    const all = thing(group, 'groups', '*', { verb })
+    yield isConstrained && needed.length >= MANY ? { needed, enough: all } : { needed }
+  }
+  if (wanted.extra.size > 0) {
+    const needed = [...wanted.extra].flatMap(([subresource, values]) =>
+      values.map((value) => thing(AUTHENTICATION, 'userextras', value, { verb, subresource })),
+    )
+    const all = thing(AUTHENTICATION, 'userextras', '*', { verb, subresource: '*' })
+    yield isConstrained && needed.length >= MANY ? { needed, enough: all } : { needed }
+  }
+}
+
+/** Says why no constrained mode gives these values; null if one may. */
+function problemOfExtra(extra: WantedUser['extra']): string | null {
+  for (const [key, values] of extra) {
+    const [host = '', ...rest] = key.split('/')
+    const path = rest.join('/')
+    const isPath = host !== '' && path !== ''
+    const invalid = (value: string, detail: string): string =>
+      `impersonating an invalid key in extra is not allowed: extra.key: Invalid value: ${JSON.stringify(value)}: ${detail}`
+    if (!isPath) return invalid(key, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    if (!isSubdomain(host)) return invalid(host, 'must be a lowercase RFC 1123 subdomain')
+    if (!HTTP_PATH.test(path)) return invalid(path, 'Invalid path')
+    if (key !== key.toLowerCase())
+      return `impersonating a non-lowercase key in extra is not allowed: ${JSON.stringify(key)}`
+    if (values.includes('')) return 'impersonating the empty string value in extra is not allowed'
+  }
+  return null
+}
+
+const HTTP_PATH = /^[A-Za-z0-9/\-._~%!$&'()*+,;=:]+$/
+
+function impersonatedUser(wanted: WantedUser, caller: User): User {
   const account = serviceAccountOf(wanted.name)
   const groups =
     account !== null && wanted.groups.length === 0
@@ -96,16 +196,48 @@ export function impersonatedUser(wanted: WantedUser, caller: User): User {
   return { name: wanted.name, uid: wanted.uid, groups, extra, expiresAt: caller.expiresAt }
 }
 
+const NODES_GROUP = 'system:nodes'
+const NODE_NAME = 'authentication.kubernetes.io/node-name'
+
+/** The name of the node that the token of a service account is bound to; null for everybody else. */
+function nodeOfAccount({ name, extra }: User): string | null {
+  const nodes = serviceAccountOf(name) === null ? undefined : extra[NODE_NAME]
+  return nodes?.length === 1 ? nodes[0]! : null
+}
+
+/** Its rights do not depend on the node, so authorizers see of its extra only which keys there are. */
+function onSomeNode(caller: User): User {
+  const keys = Object.keys(caller.extra).sort()
+  return { ...caller, extra: { 'authentication.kubernetes.io/associated-node-keys': keys } }
+}
+
+/** Returns null when the name is not that of a node. */
+function nodeOf(userName: string): string | null {
+  const prefix = 'system:node:'
+  const name = userName.slice(prefix.length)
+  return userName.startsWith(prefix) && isSubdomain(name) ? name : null
+}
+
+function isSubdomain(text: string): boolean {
+  return text.length <= 253 && SUBDOMAIN.test(text)
+}
+
+const SUBDOMAIN = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/
+
 const AUTHENTICATION = 'authentication.k8s.io'
 
 function thing(
   group: string,
   plural: string,
   name: string,
-  { namespace = '', subresource = '' }: { readonly namespace?: string; readonly subresource?: string } = {},
+  {
+    verb,
+    namespace = '',
+    subresource = '',
+  }: { readonly verb: string; readonly namespace?: string; readonly subresource?: string },
 ): Attributes {
   const resource = { group, version: 'v1', plural }
-  return resourceAttributes({ verb: 'impersonate', resource, subresource, namespace, name, path: '' })
+  return resourceAttributes({ verb, resource, subresource, namespace, name, path: '' })
 }
 
 const ACCOUNT =

@@ -25,7 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/union"
-	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/apis/rbac"
@@ -39,12 +39,15 @@ import (
 )
 
 type caller struct {
-	Caller string   `json:"caller"`
-	User   string   `json:"user"`
-	Groups []string `json:"groups"`
+	Caller string              `json:"caller"`
+	User   string              `json:"user"`
+	Groups []string            `json:"groups"`
+	Extra  map[string][]string `json:"extra"`
 }
 
-func (c caller) info() user.Info { return &user.DefaultInfo{Name: c.User, Groups: c.Groups} }
+func (c caller) info() user.Info {
+	return &user.DefaultInfo{Name: c.User, Groups: c.Groups, Extra: c.Extra}
+}
 
 type question struct {
 	Verb        string `json:"verb"`
@@ -72,6 +75,13 @@ type world struct {
 	Writes              []write                      `json:"writes"`
 	// Header names and values in turn.
 	Impersonations [][]string `json:"impersonations"`
+	// For other requests than /api, by the index of the question.
+	ImpersonationsOn []impersonationOn `json:"impersonationsOn"`
+}
+
+type impersonationOn struct {
+	Question int      `json:"question"`
+	Headers  []string `json:"headers"`
 }
 
 // What the authorizer and the storage find objects by. The two name a missing role differently.
@@ -164,6 +174,7 @@ type answer struct {
 	Question      *int                `json:"question,omitempty"`
 	Write         *int                `json:"write,omitempty"`
 	Impersonation *int                `json:"impersonation,omitempty"`
+	On            *int                `json:"impersonationOn,omitempty"`
 	Allowed       bool                `json:"allowed"`
 	Reason        string              `json:"reason,omitempty"`
 	Code          int32               `json:"code,omitempty"`
@@ -181,10 +192,14 @@ func main() {
 	must(json.Unmarshal(text, w))
 	w.aggregate()
 	judge := finder{w, "role", "clusterrole"}
-	decider := union.New(
-		authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup),
-		rbacauthorizer.New(judge, judge, judge, judge),
+	decider, err := union.New(
+		union.NamedAuthorizer{
+			AuthorizerName: "kubernetes.io/system-privileged-group",
+			Authorizer:     authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup),
+		},
+		union.NamedAuthorizer{AuthorizerName: "rbac", Authorizer: rbacauthorizer.New(judge, judge, judge, judge)},
 	)
+	must(err)
 	keeper := finder{w, "roles", "clusterroles"}
 	rules := validation.NewDefaultRuleResolver(keeper, keeper, keeper, keeper)
 	out := json.NewEncoder(os.Stdout)
@@ -204,7 +219,12 @@ func main() {
 			must(out.Encode(w.answerWrite(c, i, one, decider, rules)))
 		}
 		for i, headers := range w.Impersonations {
-			must(out.Encode(answerImpersonation(c, i, headers, decider)))
+			info := &request.RequestInfo{Path: "/api", Verb: "get"}
+			must(out.Encode(answerImpersonation(c, answer{Caller: c.Caller, Impersonation: &i}, headers, info, decider)))
+		}
+		for i, asked := range w.ImpersonationsOn {
+			info := infoOf(w.Questions[asked.Question])
+			must(out.Encode(answerImpersonation(c, answer{Caller: c.Caller, On: &i}, asked.Headers, info, decider)))
 		}
 	}
 }
@@ -276,12 +296,22 @@ func (w *world) answerWrite(c caller, i int, asked write, decider authorizer.Aut
 	return answer{Caller: c.Caller, Write: &i, Code: status.ErrStatus.Code, Message: status.ErrStatus.Message}
 }
 
-func answerImpersonation(c caller, i int, headers []string, decider authorizer.Authorizer) answer {
+func infoOf(q question) *request.RequestInfo {
+	if q.Path != "" {
+		return &request.RequestInfo{Path: q.Path, Verb: q.Verb}
+	}
+	return &request.RequestInfo{
+		IsResourceRequest: true, Verb: q.Verb, APIGroup: q.Group, APIVersion: "v1",
+		Resource: q.Resource, Subresource: q.Subresource, Namespace: q.Namespace, Name: q.Name,
+	}
+}
+
+// The filter is new for each request, since it tries the mode first that was last successful.
+func answerImpersonation(c caller, said answer, headers []string, info *request.RequestInfo, decider authorizer.Authorizer) answer {
 	asked := httptest.NewRequest(http.MethodGet, "/api", nil)
 	for k := 0; k < len(headers); k += 2 {
 		asked.Header.Add(headers[k], headers[k+1])
 	}
-	said := answer{Caller: c.Caller, Impersonation: &i}
 	inner := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		as, _ := request.UserFrom(r.Context())
 		said.Allowed, said.User, said.UID, said.Groups, said.Extra = true, as.GetName(), as.GetUID(), as.GetGroups(), as.GetExtra()
@@ -289,9 +319,9 @@ func answerImpersonation(c caller, i int, headers []string, decider authorizer.A
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
-	ctx := request.WithRequestInfo(request.WithUser(asked.Context(), c.info()), &request.RequestInfo{Path: "/api", Verb: "get"})
+	ctx := request.WithRequestInfo(request.WithUser(asked.Context(), c.info()), info)
 	written := httptest.NewRecorder()
-	filters.WithImpersonation(inner, decider, codecs).ServeHTTP(written, asked.WithContext(ctx))
+	impersonation.WithConstrainedImpersonation(inner, decider, codecs).ServeHTTP(written, asked.WithContext(ctx))
 	if !said.Allowed {
 		status := metav1.Status{}
 		_ = json.Unmarshal(written.Body.Bytes(), &status)

@@ -36,7 +36,7 @@ interface Watch {
 
 async function start(guard: AccessGuard, request: AuthenticationRequest, attributes: Attributes): Promise<Watch> {
   const user = await guard.authenticate(request)
-  const access = await guard.authorize(await guard.actingAs(user, request), attributes)
+  const access = await guard.authorize(await guard.actingAs(user, request, attributes), attributes)
   const watch: Watch = { ended: null, stop: () => {} }
   watch.stop = guard.keep(request, attributes, access, (error) => {
     if (watch.ended !== null) throw new Error('revoked twice')
@@ -165,7 +165,7 @@ void t.test('a stopped watch is not notified, and its entry goes with the last o
 void t.test('a permission revoked between the decision and the start of the watch is detected', async (t) => {
   const { guard, rules, settle } = setup(t)
   const user = await guard.authenticate(bearer('t1'))
-  const access = await guard.authorize(await guard.actingAs(user, bearer('t1')), watchPods('web'))
+  const access = await guard.authorize(await guard.actingAs(user, bearer('t1'), watchPods('web')), watchPods('web'))
   rules.change(policyFor())
   await settle()
   let ended: StatusError | null = null
@@ -180,7 +180,10 @@ void t.test('a request that waited is confirmed without a check if nothing can h
   const { guard, rules, tokens, clock, settle } = setup(t)
   const asked = bearer('t1')
   const allow = async () =>
-    await guard.authorize(await guard.actingAs(await guard.authenticate(asked), asked), watchPods('web'))
+    await guard.authorize(
+      await guard.actingAs(await guard.authenticate(asked), asked, watchPods('web')),
+      watchPods('web'),
+    )
   const grant = await allow()
   clock.advance(3_600_000)
   t.equal(guard.confirm(asked, watchPods('web'), grant), undefined)
@@ -207,7 +210,10 @@ void t.test(
     const guard = new AccessGuard({ ...silent(clock, state), clock })
     t.teardown(() => guard.close())
     const asked = request([['Authorization', 'ann']])
-    const grant = await guard.authorize(await guard.actingAs(await guard.authenticate(asked), asked), watchPods('web'))
+    const grant = await guard.authorize(
+      await guard.actingAs(await guard.authenticate(asked), asked, watchPods('web')),
+      watchPods('web'),
+    )
     const confirm = async (): Promise<void> => await guard.confirm(asked, watchPods('web'), grant)
     clock.advance(4_999)
     t.equal(guard.confirm(asked, watchPods('web'), grant), undefined)

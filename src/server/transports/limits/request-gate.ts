@@ -173,7 +173,7 @@ export class RequestGate {
     const found = this.#judgementOf(exchange, attributes)
     const user = await this.#authenticate(guard, asked, exchange.request)
     found.client = { user, impersonator: null }
-    const acting = await this.#actingAs(guard, user, asked, found)
+    const acting = await this.#actingAs(guard, user, asked, attributes, found)
     found.client = acting
     return { user, acting, asked, found }
   }
@@ -202,10 +202,10 @@ export class RequestGate {
    * Counts the request for the user whose rights it uses, so that users behind a gateway do not share one limit, and
    * waits for that user's turn.
    */
-  async #actingAs(guard: AccessGuard, caller: User, asked: Asked, found: Judgement): Promise<Acting> {
+  async #actingAs(guard: AccessGuard, caller: User, asked: Asked, on: Attributes, found: Judgement): Promise<Acting> {
     let user = caller
     try {
-      const acting = await guard.actingAs(caller, asked)
+      const acting = await guard.actingAs(caller, asked, on)
       user = acting.user
       return acting
     } finally {
