@@ -275,3 +275,28 @@ void t.test(
     t.equal(await ask(next), 200)
   },
 )
+
+void t.test('a token review judges a token for the audiences of the review, and says for which', async (t) => {
+  const { server, ask } = await start(t, ['--service-account-key-file=KEYS', '--enable-writes'])
+  const caller = await sign(claims(forPod('p')))
+  const review = async (token: string, audiences?: readonly string[]): Promise<unknown> => {
+    const headers = { authorization: `Bearer ${caller}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ spec: { token, ...(audiences && { audiences }) } })
+    const path = '/apis/authentication.k8s.io/v1/tokenreviews'
+    const response = await fetch(`${server.url}${path}`, { method: 'POST', headers, body })
+    return ((await response.json()) as { status: unknown }).status
+  }
+  const forVault = await sign(claims(forPod('p'), { aud: ['vault', 'other'] }))
+  t.equal(await ask(forVault), 401, 'it opens nothing here')
+  const refused = { user: {}, error: 'invalid bearer token' }
+  t.strictSame(await review(forVault), refused)
+  t.strictSame(await review(forVault, [ISSUER]), refused)
+  t.match(await review(forVault, ['vault', ISSUER]), {
+    authenticated: true,
+    audiences: ['vault'],
+    user: { username: 'system:serviceaccount:default:agent', uid: 'uid-of-agent' },
+  })
+  t.strictSame(await review(caller, ['vault']), refused, 'not even after it was accepted for another')
+  t.match(await review(caller), { authenticated: true, audiences: [ISSUER] })
+  t.equal(await ask(forVault), 401, 'nor after the review')
+})

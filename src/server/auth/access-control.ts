@@ -150,7 +150,12 @@ export function buildAuthenticator(
   if (authenticators.length === 0) return nobodyAsked
   const keys = options.ticketKeyFile === null ? null : watch(options.ticketKeyFile, parseTicketKeys)
   const tickets = keys === null ? null : new Tickets({ keys, tokens, clock, cluster: options.natsCluster })
-  return unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock, tickets })
+  const apiAudiences = apiAudiencesOf(options)
+  return unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock, tickets, apiAudiences })
+}
+
+function apiAudiencesOf({ apiAudiences, serviceAccountIssuer }: AuthenticationOptions): readonly string[] {
+  return apiAudiences.length === 0 ? serviceAccountIssuer : apiAudiences
 }
 
 /** Keys come from files, from the API server that reviews tokens, or from the issuers themselves. */
@@ -161,7 +166,7 @@ function openServiceAccounts(
   const issuers = options.serviceAccountIssuer
   const paths = options.serviceAccountKeyFile
   const kubeconfig = options.authenticationKubeconfig
-  const audiences = options.apiAudiences.length === 0 ? issuers : options.apiAudiences
+  const audiences = apiAudiencesOf(options)
   const isReviewed = kubeconfig !== null
   if (paths.length > 0) {
     const files = new WatchedFiles({ paths, clock, logger }, (...contents) =>

@@ -17,7 +17,12 @@ import { turns } from '../../support/turns.js'
 import type { AuthenticationRequest, Concerns } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
 import type { Tickets } from './authn/ticket.js'
-import { type Authenticated, requireCurrent, type UnionAuthenticator } from './authn/union-authenticator.js'
+import {
+  type Authenticated,
+  requireCurrent,
+  type ReviewedToken,
+  type UnionAuthenticator,
+} from './authn/union-authenticator.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision, type UserRules } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
 import {
@@ -209,6 +214,11 @@ export class AccessGuard {
   async letsAnybody(attributes: Attributes): Promise<boolean> {
     const { authenticator, authorizer } = this.#options
     return authenticator.admitsAnonymous && (await authorizer.authorize(ANONYMOUS, attributes)).allowed
+  }
+
+  /** As `UnionAuthenticator.review`; not counted, since the token is not the client's. @throws ServiceUnavailableError */
+  reviewToken(...token: Parameters<UnionAuthenticator['review']>): Promise<ReviewedToken | null> {
+    return this.#options.authenticator.review(...token)
   }
 
   rulesFor(user: User, namespace: string): Promise<UserRules> {

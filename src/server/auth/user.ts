@@ -12,6 +12,8 @@ export interface User {
   readonly extra: Readonly<Record<string, readonly string[]>>
   /** The time after which the credential is invalid, in milliseconds since the epoch; null when it never expires. */
   readonly expiresAt: number | null
+  /** The requested audiences that the token is issued for; absent if the authenticator does not compare audiences. */
+  readonly audiences?: readonly string[]
 }
 
 export const ALL_AUTHENTICATED = 'system:authenticated'

@@ -45,7 +45,7 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     passthrough,
     apiServices,
     schema: stage.schema,
-    discovery: new Discovery(stage.registry, { productVersion, writable, reviews: reviewKinds, ...remote }),
+    discovery: new Discovery(stage.registry, { productVersion, writable, reviews: reviewKinds(writable), ...remote }),
     openApi: new OpenApi(stage.registry, {
       productVersion,
       writable,

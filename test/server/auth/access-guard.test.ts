@@ -112,6 +112,7 @@ void t.test('a change that concerns one user is judged at once, for that user al
       tell = listener
       return () => {}
     },
+    review: () => Promise.resolve(null),
     changesSilently: true,
     tickets: null,
     close() {},
@@ -247,6 +248,7 @@ function silent(clock: VirtualClock, state: Fake): { authenticator: UnionAuthent
       ...rest,
       admitsAnonymous: false,
       tickets: null,
+      review: () => Promise.resolve(null),
       authenticate: async (request) => ({
         name: request.rawHeaders[1] ?? '',
         uid: '',

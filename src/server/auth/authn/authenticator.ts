@@ -16,6 +16,8 @@ export interface AuthenticationRequest {
   readonly address?: string
   /** Also absent when tickets are disabled. */
   readonly ticket?: ShownTicket
+  /** A token must be issued for one of these, which a TokenReview names. Default: this server's own audiences. */
+  readonly audiences?: readonly string[]
 }
 
 /** A ticket, and the request that it came with. */
@@ -42,6 +44,8 @@ export interface Authenticator {
   onChange(listener: (concerns?: Concerns) => void): () => void
   /** Whether the credential is a bearer token, which could also be sent to another server. */
   readonly readsTokens: boolean
+  /** Whether it compares the audiences of tokens. Tokens of the others are meant for this server alone. */
+  readonly comparesAudiences?: boolean
   /** Whether answers can change without `onChange`: running watches are then judged again periodically. */
   readonly changesSilently: boolean
   /** Stops watching files. Nothing keeps running. */

@@ -7,7 +7,7 @@
 import { UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { digest, type User } from '../user.js'
-import type { Authenticator } from './authenticator.js'
+import type { AuthenticationRequest, Authenticator } from './authenticator.js'
 import { bearerToken } from './bearer-token.js'
 import { recentEntries } from '../../../support/recent-entries.js'
 
@@ -19,6 +19,8 @@ export interface CachedTokensOptions {
   /** Returns null for a token of another kind, which the union then passes on. @throws UnauthorizedError */
   readonly judge: (token: string, asker: Asker) => Promise<User | null>
   readonly changesSilently: boolean
+  /** As in `Authenticator`. Default: false. */
+  readonly comparesAudiences?: boolean
   readonly close: () => void
 }
 
@@ -27,6 +29,8 @@ export interface Asker {
   readonly address: string
   /** Whether the token was accepted before, however long ago, and so is not a guess. */
   readonly isKnownToken: boolean
+  /** As in `AuthenticationRequest`. */
+  readonly audiences: readonly string[] | undefined
 }
 
 type Verdict = { readonly user: User | null } | { readonly error: UnauthorizedError }
@@ -46,10 +50,10 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
   const refused = recentEntries<string, Kept>(MAX_TOKENS)
   const running = new Map<string, Promise<Verdict>>()
 
-  async function ask(key: string, token: string, address: string): Promise<Verdict> {
+  async function ask(key: string, token: string, { address = '', audiences }: AuthenticationRequest): Promise<Verdict> {
     let verdict: Verdict
     try {
-      verdict = { user: await judge(token, { address, isKnownToken: accepted.has(key) }) }
+      verdict = { user: await judge(token, { address, audiences, isKnownToken: accepted.has(key) }) }
     } catch (error) {
       if (!(error instanceof UnauthorizedError)) throw error
       verdict = { error }
@@ -70,16 +74,18 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
   return {
     readsTokens: true,
     changesSilently: options.changesSilently,
+    comparesAudiences: options.comparesAudiences === true,
     onChange: () => () => {},
     async authenticate(request) {
       const token = bearerToken(request)
       if (token === null) return null
-      const key = digest(token)
+      const { audiences } = request
+      const key = digest(audiences === undefined ? token : JSON.stringify([token, audiences]))
       const kept = accepted.get(key) ?? refused.get(key)
       let verdict = kept !== undefined && clock.now() < kept.until ? kept.verdict : undefined
       if (verdict === undefined) {
         // A thousand simultaneous connections with one token share one review.
-        const asking = running.get(key) ?? ask(key, token, request.address ?? '').finally(() => running.delete(key))
+        const asking = running.get(key) ?? ask(key, token, request).finally(() => running.delete(key))
         running.set(key, asking)
         verdict = await asking
       }

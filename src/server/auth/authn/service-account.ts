@@ -80,13 +80,12 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
   /** Users whose bound objects are gone. UIDs are never reused, so this holds for as long as the verified token is cached. */
   let gone = new WeakSet<User>()
 
-  async function identify(token: string, issuer: string): Promise<User> {
-    const rules = { issuers, audiences: options.audiences, algorithms: ALGORITHMS, claims: ['exp'], skewMs: SKEW_MS }
-    const { user, objects } = verifiedOf(
-      await verifyJwt(token, await options.keys(issuer), { ...rules, clock }),
-      clock.now(),
-    )
-    bound.set(user, objects)
+  async function identify(token: string, issuer: string, audiences: readonly string[]): Promise<User> {
+    const rules = { issuers, audiences, algorithms: ALGORITHMS, claims: ['exp'], skewMs: SKEW_MS }
+    const claims = await verifyJwt(token, await options.keys(issuer), { ...rules, clock })
+    const verified = verifiedOf(claims, clock.now())
+    const user = { ...verified.user, audiences: audiences.filter((one) => [claims.aud].flat().includes(one)) }
+    bound.set(user, verified.objects)
     return user
   }
 
@@ -97,12 +96,12 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
       negativeMs: NEGATIVE_MS,
       changesSilently: true,
       close: () => {},
-      async judge(token) {
+      async judge(token, { audiences = options.audiences }) {
         const claims = await statedClaims(token)
         // Tokens from Secrets have no expiry, and do not say what they are bound to.
         const isBound = claims?.exp !== undefined && claims.aud !== undefined && isObject(claims['kubernetes.io'])
         if (!isBound || !issuers.includes(claims.iss ?? '') || isOfWebhook(claims)) return null
-        const verifying = identify(token, claims.iss!)
+        const verifying = identify(token, claims.iss!, audiences)
         try {
           return await (options.health?.note(verifying) ?? verifying)
         } catch (error) {
@@ -141,6 +140,7 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
     readsTokens: true,
     // Answers also change without an event: a pod's grace period ends, or a fetched key is withdrawn.
     changesSilently: true,
+    comparesAudiences: true,
     async authenticate(request) {
       const user = await tokens.authenticate(request)
       if (user === null) return null

@@ -73,10 +73,11 @@ export function tokenReview({
     positiveMs: cacheMs,
     negativeMs: cacheMs,
     changesSilently: true,
+    comparesAudiences: true,
     close: () => client.close(),
-    async judge(token, { address, isKnownToken }) {
+    async judge(token, { address, isKnownToken, audiences: wanted = audiences }) {
       const leave = await (isKnownToken ? known.acquire('') : unknown.acquire(networkOf(address)))
-      const reviewing = review(client, token, audiences).finally(leave)
+      const reviewing = review(client, token, wanted).finally(leave)
       return await (health?.note(reviewing) ?? reviewing)
     },
   })
@@ -100,14 +101,15 @@ async function review(
     throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
   }
   // A server that does not support audiences has not compared them.
-  const isMeantForUs = textsOf(member(status, 'audiences')).some((one) => audiences.includes(one))
-  if (audiences.length > 0 && !isMeantForUs) {
-    throw new UnauthorizedError('Unauthorized', { cause: 'the token is not meant for --api-audiences' })
+  const compared = textsOf(member(status, 'audiences'))
+  const found = audiences.length === 0 ? compared : compared.filter((one) => audiences.includes(one))
+  if (audiences.length > 0 && found.length === 0) {
+    throw new UnauthorizedError('Unauthorized', { cause: `the token is not meant for ${audiences.join(', ')}` })
   }
-  return userOf(member(status, 'user'))
+  return userOf(member(status, 'user'), found)
 }
 
-function userOf(user: unknown): User {
+function userOf(user: unknown, audiences: readonly string[]): User {
   const name = textOf(member(user, 'username'))
   if (name === '') throw unavailable(new Error('TokenReview answered a user without a name'))
   const extra = member(user, 'extra')
@@ -123,6 +125,7 @@ function userOf(user: unknown): User {
     ),
     // The review does not say when the token expires; the time in the cache bounds how long the answer is trusted.
     expiresAt: null,
+    ...(audiences.length === 0 ? {} : { audiences }),
   }
 }
 

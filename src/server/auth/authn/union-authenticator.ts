@@ -5,7 +5,7 @@
 import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { ANONYMOUS, type User, withAuthenticatedGroup } from '../user.js'
-import { type Authenticator, RefusedCredentialError } from './authenticator.js'
+import { type AuthenticationRequest, type Authenticator, RefusedCredentialError } from './authenticator.js'
 import { bearerToken } from './bearer-token.js'
 import type { Tickets } from './ticket.js'
 import { unknownToken } from './token-file.js'
@@ -18,6 +18,15 @@ export interface UnionOptions {
   readonly clock: Pick<Clock, 'now'>
   /** Asked before the authenticators. Default: tickets are disabled. */
   readonly tickets?: Tickets | null
+  /** The audiences that this server belongs to. Default: none. */
+  readonly apiAudiences?: readonly string[]
+}
+
+/** A token's user. */
+export interface ReviewedToken {
+  readonly user: User
+  /** The requested audiences that the token is meant for. */
+  readonly audiences: readonly string[]
 }
 
 /** A user, and whether the bearer token identified it: a caller may send a token and be identified by something else. */
@@ -35,7 +44,16 @@ export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
    * @throws UnauthorizedError, always with the message "Unauthorized": the reason (`cause`) is for our log, not for
    * the caller.
    */
-  authenticate(request: Parameters<Authenticator['authenticate']>[0]): Promise<Authenticated>
+  authenticate(request: AuthenticationRequest): Promise<Authenticated>
+  /**
+   * Judges a token that somebody else has presented, by the token alone.
+   *
+   * @param audiences the token must be meant for one of them; if empty, for this server.
+   * @param address the client's, for a fair share of the reviews.
+   * @returns null for a token that is not valid.
+   * @throws ServiceUnavailableError when it cannot be judged now.
+   */
+  review(token: string, audiences: readonly string[], address: string): Promise<ReviewedToken | null>
 }
 
 export function unionAuthenticator({
@@ -43,15 +61,19 @@ export function unionAuthenticator({
   anonymous,
   clock,
   tickets = null,
+  apiAudiences = [],
 }: UnionOptions): UnionAuthenticator {
   const authenticators = tickets === null ? others : [tickets.authenticator, ...others]
-  return {
+  const isForUs = ({ audiences }: AuthenticationRequest): boolean =>
+    audiences === undefined || audiences.some((one) => apiAudiences.includes(one))
+  const union: UnionAuthenticator = {
     admitsAnonymous: anonymous,
     tickets,
     async authenticate(request) {
       const token = bearerToken(request)
       const errors: unknown[] = []
       for (const authenticator of authenticators) {
+        if (authenticator.comparesAudiences !== true && !isForUs(request)) continue
         try {
           const user = await authenticator.authenticate(request)
           if (user === null) continue
@@ -74,6 +96,20 @@ export function unionAuthenticator({
       if (anonymous) return NOBODY
       throw new UnauthorizedError('Unauthorized', { cause: 'no credentials' })
     },
+    async review(token, wanted, address) {
+      const rawHeaders = ['authorization', `Bearer ${token}`]
+      const audiences = wanted.length === 0 ? {} : { audiences: wanted }
+      try {
+        const user = await union.authenticate({ rawHeaders, tlsPeerCertificate: null, address, ...audiences })
+        // A text that is no token at all would be the anonymous user.
+        if (!user.byToken) return null
+        const asked = wanted.length === 0 ? apiAudiences : wanted
+        return { user, audiences: user.audiences ?? asked.filter((one) => apiAudiences.includes(one)) }
+      } catch (error) {
+        if (error instanceof UnauthorizedError) return null
+        throw error
+      }
+    },
     changesSilently: authenticators.some((authenticator) => authenticator.changesSilently),
     onChange(listener) {
       const ends = authenticators.map((authenticator) => authenticator.onChange(listener))
@@ -81,6 +117,7 @@ export function unionAuthenticator({
     },
     close: () => authenticators.forEach((authenticator) => authenticator.close()),
   }
+  return union
 }
 
 const NOBODY: Authenticated = { ...ANONYMOUS, byToken: false }
@@ -90,6 +127,7 @@ export const nobodyAsked: UnionAuthenticator = {
   admitsAnonymous: true,
   tickets: null,
   authenticate: async () => NOBODY,
+  review: async () => null,
   changesSilently: false,
   onChange: () => () => {},
   close() {},

@@ -15,6 +15,14 @@ export interface ReviewJudge {
   /** @throws StatusError when no decision is possible now. */
   decide(user: User, attributes: Attributes): Promise<Decision>
   rulesFor(user: User, namespace: string): Promise<UserRules>
+  /** @returns null for a token that is not valid. @throws StatusError when it cannot be judged now. */
+  reviewToken(token: string, audiences: readonly string[], address: string): Promise<TokenOwner | null>
+}
+
+export interface TokenOwner {
+  readonly user: User
+  /** The requested audiences that the token is meant for. */
+  readonly audiences: readonly string[]
 }
 
 export interface ReviewKind {
@@ -28,7 +36,20 @@ export interface ReviewKind {
 
 const AUTHORIZATION = 'authorization.k8s.io'
 
-export const reviewKinds: readonly ReviewKind[] = [
+const TOKEN_REVIEW: ReviewKind = {
+  group: 'authentication.k8s.io',
+  plural: 'tokenreviews',
+  kind: 'TokenReview',
+  namespaced: false,
+  isSelf: false,
+}
+
+/** @param isAlone whether there is no API server beside this one, so that tokens are reviewed here. */
+export function reviewKinds(isAlone: boolean): readonly ReviewKind[] {
+  return isAlone ? ALL_KINDS : ALL_KINDS.filter((kind) => kind !== TOKEN_REVIEW)
+}
+
+const ALL_KINDS: readonly ReviewKind[] = [
   {
     group: 'authentication.k8s.io',
     plural: 'selfsubjectreviews',
@@ -36,6 +57,7 @@ export const reviewKinds: readonly ReviewKind[] = [
     namespaced: false,
     isSelf: true,
   },
+  TOKEN_REVIEW,
   {
     group: AUTHORIZATION,
     plural: 'localsubjectaccessreviews',
@@ -68,15 +90,21 @@ export const reviewKinds: readonly ReviewKind[] = [
 
 /** Whether the group version contains only reviews. */
 export function isOfReviews(group: string, version: string): boolean {
-  return version === 'v1' && reviewKinds.some((kind) => kind.group === group)
+  return version === 'v1' && ALL_KINDS.some((kind) => kind.group === group)
 }
 
-export function findReview(group: string, version: string, plural: string): ReviewKind | undefined {
-  return version === 'v1' ? reviewKinds.find((kind) => kind.group === group && kind.plural === plural) : undefined
+/** @param isAlone as for `reviewKinds`. */
+export function findReview(
+  { group, version, plural }: { readonly group: string; readonly version: string; readonly plural: string },
+  isAlone: boolean,
+): ReviewKind | undefined {
+  if (version !== 'v1') return undefined
+  return reviewKinds(isAlone).find((kind) => kind.group === group && kind.plural === plural)
 }
 
 export interface Review {
   readonly caller: User
+  readonly address: string
   /** '' for a cluster-scoped review. */
   readonly namespace: string
   /** The parsed body. */
@@ -106,6 +134,8 @@ export async function answerReview(judge: ReviewJudge, { kind, group }: ReviewKi
       if (wanted === '') throw new BadRequestError('no namespace on request')
       return { ...type, metadata, spec: {}, status: await judge.rulesFor(caller, wanted) }
     }
+    case 'TokenReview':
+      return { ...type, metadata, spec, status: await reviewToken(judge, spec, review.address) }
     default: {
       const isSelf = kind === 'SelfSubjectAccessReview'
       check(kind, spec, namespace, isSelf)
@@ -235,6 +265,16 @@ function subjectOf(spec: unknown): User {
     extra: Object.fromEntries(entries.map(([key, values]) => [key, textsOf(values)])),
     expiresAt: null,
   }
+}
+
+/** @throws BadRequestError; StatusError when the token cannot be judged now, since "not valid" would be a decision. */
+async function reviewToken(judge: ReviewJudge, spec: unknown, address: string): Promise<object> {
+  const token = textOf(member(spec, 'token'))
+  if (token === '') throw new BadRequestError('token is required for TokenReview in authentication')
+  const owner = await judge.reviewToken(token, textsOf(member(spec, 'audiences')), address)
+  if (owner === null) return { user: {}, error: 'invalid bearer token' }
+  const { user, audiences } = owner
+  return { authenticated: true, user: userInfo(user), ...(audiences.length === 0 ? {} : { audiences }) }
 }
 
 /** If an authorizer cannot decide now, the answer says so; the review itself has not failed. */

@@ -80,7 +80,7 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
   }
   if (path.kind === 'other') throw unknownResource()
   if (path.kind === 'resource') {
-    const review = reviewOf(path)
+    const review = reviewOf(path, options)
     if (review === undefined) return await answer(options, exchange, path, counted)
     // A review stores nothing, so it does not count as a write.
     begin(options, counted, 'other')

@@ -11,19 +11,23 @@ import type { Exchange } from '../server/exchange.js'
 import type { ApiContext } from './api-context.js'
 import { readBody } from './read-body.js'
 import { attributesOf, fieldRequirements, verbOf } from './request-attributes.js'
+import type { Writes } from './write-handler.js'
 
 export interface ReviewOptions {
   readonly context: Pick<ApiContext, 'clock' | 'requestTimeoutMs'>
   readonly gate: RequestGate
   /** Decodes protobuf bodies. */
   readonly schema: Schema
+  /** null if writes are disabled. */
+  readonly writes: Writes | null
 }
 
 /** A review contains a few names; the largest list of groups is far below this. */
 const MAX_REVIEW_BYTES = 64 * 1024
 
-export function reviewOf(path: ResourcePath): ReviewKind | undefined {
-  return findReview(path.group, path.version, path.plural)
+/** Whoever may write has no API server beside this one. */
+export function reviewOf(path: ResourcePath, { writes }: Pick<ReviewOptions, 'writes'>): ReviewKind | undefined {
+  return findReview(path, writes !== null)
 }
 
 /** @throws StatusError before the answer. */
@@ -48,6 +52,7 @@ export async function handleReview(
   const body = parseReviewBody(exchange.requestHeaders['content-type'], bytes, schema, kind)
   const answer = await answerReview(reviewer.judge, kind, {
     caller: reviewer.user,
+    address: reviewer.address,
     namespace: path.namespace,
     body,
     nowMs: context.clock.now(),

@@ -81,6 +81,7 @@ export interface Caller extends Confirmable {
 /** The client of an access review, and the judge that answers it. */
 export interface Reviewer extends Confirmable {
   readonly user: User
+  readonly address: string
   readonly judge: ReviewJudge
 }
 
@@ -232,13 +233,14 @@ export class RequestGate {
     const { guard } = this.#options
     if (guard === null) {
       this.#admitAnybody(exchange, attributes)
-      return { user: ANONYMOUS, judge: EVERYTHING, confirm: nothing }
+      return { user: ANONYMOUS, address: this.addressOf(exchange), judge: EVERYTHING, confirm: nothing }
     }
     const { acting, asked, found } = await this.#identify(guard, exchange, attributes)
     const needsNoRight = isSelf && !acting.user.groups.includes(ALL_UNAUTHENTICATED)
     const needed = needsNoRight ? null : attributes
     found.rule = needed === null ? 'a review of its own rights' : (await guard.authorize(acting, needed)).decision.rule
-    return { user: acting.user, judge: guard, confirm: () => confirmed(guard, found, asked, needed, acting) }
+    const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, needed, acting)
+    return { user: acting.user, address: asked.address, judge: guard, confirm }
   }
 
   /**
@@ -377,6 +379,7 @@ export class RequestGate {
 const EVERYTHING: ReviewJudge = {
   decide: (user, attributes) => alwaysAllow.authorize(user, attributes),
   rulesFor: (user, namespace) => alwaysAllow.rulesFor(user, namespace),
+  reviewToken: () => Promise.resolve(null),
 }
 
 /** Returns the name under which a request is counted; an anonymous client counts for its whole IPv6 network. */
