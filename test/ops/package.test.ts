@@ -38,6 +38,7 @@ void t.test(
       'src/server/ui/page/index.html',
       'src/engine/upstream/embedded/sample-cluster.json',
       'src/kubernetes/codec/protobuf/kubernetes-schema.txt',
+      'src/server/auth/authz/bootstrap-roles.json',
       'LICENSE',
       'NOTICE',
       'THIRD-PARTY-LICENSES.txt',
@@ -49,7 +50,7 @@ void t.test(
     t.same(
       files.filter(
         (path) =>
-          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/kubernetes\/codec\/protobuf\/kubernetes-schema\.txt|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/kubernetes\/codec\/protobuf\/kubernetes-schema\.txt|src\/server\/auth\/authz\/bootstrap-roles\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
             path,
           ),
       ),

@@ -37,7 +37,8 @@ import {
   type WriteMessage,
 } from './thread-messages.js'
 import type { OneAnswer, WriteAnswer, WriteRequest } from './write-context.js'
-import { type OneVerb, Writer, type WriterOptions, type WriteVerb } from './writer.js'
+import type { ObjectLocation } from './object-store.js'
+import { type OneVerb, type OwnDecision, Writer, type WriterOptions, type WriteVerb } from './writer.js'
 
 export interface OffLoopWriterOptions extends WriterOptions {
   readonly threads: Pick<ThreadPool, 'run'>
@@ -77,6 +78,11 @@ export class OffLoopWriter {
   hasProtobuf({ resource, origin }: ServedResource): boolean {
     if (origin !== 'well-known') return false
     return this.#options.schema.messageOfKind(apiVersion(resource), resource.kind) !== undefined
+  }
+
+  /** As `Writer.ensure`; on the event loop, since the server's own objects are few and small. @throws StatusError */
+  async ensure(place: ObjectLocation, decide: OwnDecision): Promise<boolean> {
+    return await this.#unbounded.ensure(place, decide)
   }
 
   /** @param identity the caller, for a fair share of the threads. @throws StatusError */

@@ -2,10 +2,12 @@
  * The entry point for writes: passes each verb to its function. It knows nothing of HTTP except the terms of a request.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
+import { encodeJsonTree, type JsonRecord, textMember } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { EVICTION_NAME, hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
+import { AlreadyExistsError, ConflictError, NotFoundError } from '../../engine/model/status.js'
 import type { Clock } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import { BuiltInDefaults } from './built-in-defaults.js'
@@ -43,6 +45,11 @@ export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fil
   /** Default: this writer finds objects that contain others, and empties them. */
   readonly containers?: WriteContext['containers']
 }
+
+/** Returns what to write for one of the server's own objects, and whether to delete and recreate it; null leaves it. */
+export type OwnDecision = (
+  held: JsonRecord | null,
+) => Promise<{ readonly object: JsonRecord; readonly recreates: boolean } | null>
 
 /** The verbs of requests. */
 export type WriteVerb = 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
@@ -107,6 +114,33 @@ export class Writer {
     await this.#context.containers.afterGone(place)
   }
 
+  /**
+   * Writes one of the server's own objects, and tries again if another writer changes it meanwhile.
+   *
+   * @param decide gets the current object, or null.
+   * @returns whether something was written.
+   * @throws StatusError
+   */
+  async ensure(place: ObjectLocation, decide: OwnDecision): Promise<boolean> {
+    const context = this.#context
+    const request = { ...NO_REQUEST, ...place }
+    for (let attempt = 1; ; attempt++) {
+      const held = await context.store.read(place)
+      const decided = await decide(held?.object ?? null)
+      if (decided === null) return false
+      const { object, recreates } = decided
+      try {
+        if (held !== null && recreates) await remove(context, place, { ...UNCONDITIONAL, uid: uidOf(held.object) })
+        if (held === null || recreates) await makeObject(context, request, object, BY_ITSELF, new Warnings())
+        else await updateObject(context, { ...request, contentType: 'application/json', body: encodeJsonTree(object) })
+        return true
+      } catch (error) {
+        const isRace = error instanceof AlreadyExistsError || error instanceof ConflictError
+        if (attempt === MAX_ATTEMPTS || !(isRace || error instanceof NotFoundError)) throw error
+      }
+    }
+  }
+
   /** @throws StatusError */
   perform(verb: OneVerb, request: WriteRequest): Promise<OneAnswer>
   perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer>
@@ -146,6 +180,10 @@ export class Writer {
     }
   }
 }
+
+const MAX_ATTEMPTS = 3
+
+const uidOf = (object: JsonRecord): string => textMember(object, 'metadata', 'uid')
 
 /** The options of the server's own writes. */
 const BY_ITSELF = {

@@ -12,12 +12,15 @@ const DEADLINE_MS = 10_000
 /** A thread's heap: a body of 3 MB with its copies takes a third of it. */
 const MAX_HEAP_MEGABYTES = 256
 
+/** Also writes the server's own objects. */
+export interface OpenedWrites extends Writes, Pick<OffLoopWriter, 'ensure'> {}
+
 export function openWrites(
   { config, clock, random, metrics, logger, closing }: Basis,
   { registry, views, schema }: ResourceStage,
   upstream: Upstream,
   limits: Limits,
-): Writes {
+): OpenedWrites {
   const threads = new ThreadPool({
     program: new URL('../../kubernetes/writes/writer-thread.js', import.meta.url),
     deadlineMs: DEADLINE_MS,
@@ -49,6 +52,7 @@ export function openWrites(
   return {
     perform: (verb, request, identity, signal) => writer.perform(verb, request, identity, signal),
     hasProtobuf: (served) => writer.hasProtobuf(served),
+    ensure: (place, decide) => writer.ensure(place, decide),
     semaphore: limits.writes,
   }
 }

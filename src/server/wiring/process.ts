@@ -18,6 +18,7 @@ import type { ServerStatus } from '../ui/page/figures.js'
 import { feedFigures, type ProcessStatus, processStatus, serverStatus } from '../ui/status.js'
 import { registerUi } from '../ui/ui-routes.js'
 import type { Basis } from './basis.js'
+import { BootstrapRoles } from './bootstrap-roles.js'
 import { Cluster } from './cluster.js'
 import { followCertificateExpiry } from './certificate-expiry.js'
 import { drainWatches } from './drain-watches.js'
@@ -76,6 +77,8 @@ export class Process {
   readonly #gate: GateStage
   readonly #readiness: Readiness
   readonly #ports: Ports
+  /** null unless this server stands alone and decides by RBAC. */
+  readonly #bootstrapRoles: BootstrapRoles | null
   #starting: Promise<PortNumbers> | null = null
   #isShuttingDown = false
   #isDraining = false
@@ -107,6 +110,10 @@ export class Process {
     this.#gate = openGate(basis, stage, clients)
     const passthrough = openPassthrough({ ...basis, semaphore: passthroughSlots })
     const writes = config.enableWrites ? openWrites(basis, stage, stage.upstream, this.#limits) : null
+    this.#bootstrapRoles =
+      writes !== null && config.authorizationMode.includes('RBAC')
+        ? new BootstrapRoles(basis, { writer: writes, registry: stage.registry, signal: this.#stopping.signal })
+        : null
     const api = openApi(basis, {
       version,
       writes,
@@ -125,7 +132,7 @@ export class Process {
       ...basis,
       cluster,
       maxStalenessMs: config.maxStaleness,
-      access: () => this.#gate.checks(),
+      access: () => [...this.#gate.checks(), ...(this.#bootstrapRoles === null ? [] : [this.#bootstrapRoles.check])],
       isShuttingDown: () => this.#isShuttingDown,
     })
     closing.add(() => this.#readiness.stop())
@@ -175,6 +182,7 @@ export class Process {
     const startedMs = clock.monotonic()
     // Started after the ports were added, so watches end before the ports close.
     this.#cluster.start()
+    void this.#bootstrapRoles?.keep()
     closing.add(() => this.#limits.memory.stop())
     this.#limits.memory.start()
     this.#readiness.logWhenReady(startedMs)

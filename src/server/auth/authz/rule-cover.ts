@@ -14,7 +14,7 @@ import { goQuoted, goQuotedList } from './go-quoted.js'
 import type { PolicyRule } from './rbac-types.js'
 
 /** One verb on one resource, one named object, or one path. */
-interface Permission {
+export interface Permission {
   readonly verb: string
   readonly group: string
   readonly resource: string
@@ -37,6 +37,16 @@ export type Coverage =
   | { readonly kind: 'too-many' }
 
 export async function coverage(held: readonly CompiledRule[], wanted: readonly PolicyRule[]): Promise<Coverage> {
+  const missing = await missingPermissions(held, wanted)
+  if (missing === null) return { kind: 'too-many' }
+  return missing.length === 0 ? { kind: 'covered' } : { kind: 'missing', lines: describe(missing) }
+}
+
+/** @returns null if there is too much to compare. Ends soon after `MAX_MISSING`. */
+export async function missingPermissions(
+  held: readonly CompiledRule[],
+  wanted: readonly PolicyRule[],
+): Promise<readonly Permission[] | null> {
   const missing: Permission[] = []
   const budget = new Budget()
   const allResources = held.some(coversAllResources)
@@ -52,10 +62,10 @@ export async function coverage(held: readonly CompiledRule[], wanted: readonly P
         if (budget.isSpent || missing.length > MAX_MISSING) break
       }
     }
-    if (budget.isSpent) return { kind: 'too-many' }
+    if (budget.isSpent) return null
     if (missing.length > MAX_MISSING) break
   }
-  return missing.length === 0 ? { kind: 'covered' } : { kind: 'missing', lines: describe(missing) }
+  return missing
 }
 
 /** Yields null now and then, so that its caller can let other work run. */

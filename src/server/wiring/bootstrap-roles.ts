@@ -1,0 +1,102 @@
+/**
+ * Keeps Kubernetes' own Roles and bindings in etcd where this server stands alone, as the API server does at its start:
+ * until they are there, callers bound to them would be refused, so the server is not ready.
+ */
+import { type PlainObject, reconcile } from '../auth/authz/bootstrap-roles.js'
+import { isRecord, plainCopy, treeFrom } from '../../kubernetes/codec/json-tree.js'
+import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
+import { NotImplementedError, StatusError } from '../../engine/model/status.js'
+import type { OffLoopWriter } from '../../kubernetes/writes/off-loop-writer.js'
+import { sleep } from '../../support/clock.js'
+import { readPackageFile } from '../../support/package-file.js'
+import type { HealthCheck } from '../transports/server/health.js'
+import type { Basis } from './basis.js'
+
+/** The data is a file of its own, which the compiler does not copy. `npm run generate:roles` makes it. */
+const FILE = 'src/server/auth/authz/bootstrap-roles.json'
+const GROUP = 'rbac.authorization.k8s.io'
+const AT_ONCE = 16
+const RETRY_MS = 1_000
+
+export interface BootstrapRolesParts {
+  readonly writer: Pick<OffLoopWriter, 'ensure'>
+  readonly registry: Pick<ResourceRegistry, 'find'>
+  /** Aborted when the server stops. */
+  readonly signal: AbortSignal
+}
+
+export class BootstrapRoles {
+  readonly #basis: Pick<Basis, 'clock' | 'logger'>
+  readonly #parts: BootstrapRolesParts
+  #isDone = false
+
+  constructor(basis: Pick<Basis, 'clock' | 'logger'>, parts: BootstrapRolesParts) {
+    this.#basis = basis
+    this.#parts = parts
+  }
+
+  readonly check: HealthCheck = {
+    name: 'bootstrap-roles',
+    problem: () => (this.#isDone ? null : "Kubernetes' own roles are not stored yet"),
+  }
+
+  /** Returns when all are stored, or the server stops. Never rejects. */
+  async keep(): Promise<void> {
+    const { clock, logger } = this.#basis
+    const { signal } = this.#parts
+    let left = readObjects()
+    const total = left.length
+    let changed = 0
+    for (let attempt = 1; !signal.aborted; attempt++) {
+      const failed: PlainObject[] = []
+      let problem: unknown
+      const queue = left.values()
+      const work = async (): Promise<void> => {
+        for (const object of queue) {
+          if (signal.aborted) return
+          try {
+            if (await this.#keepOne(object)) changed++
+          } catch (error) {
+            problem = error
+            failed.push(object)
+          }
+        }
+      }
+      await Promise.all(Array.from({ length: AT_ONCE }, work))
+      if (signal.aborted) return
+      left = failed
+      if (left.length === 0) break
+      if (attempt === 1)
+        logger.warn({ err: problem, objects: left.length }, "cannot store Kubernetes' own roles; retrying")
+      await sleep(clock, RETRY_MS, signal)
+    }
+    this.#isDone = !signal.aborted
+    if (changed > 0) logger.info({ objects: total, changed }, "stored Kubernetes' own roles and bindings")
+  }
+
+  /** @returns whether something was written. @throws StatusError */
+  async #keepOne(expected: PlainObject): Promise<boolean> {
+    const { name, namespace } = expected['metadata'] as { readonly name: string; readonly namespace?: string }
+    const plural = `${String(expected['kind']).toLowerCase()}s`
+    const served = this.#parts.registry.find(GROUP, 'v1', plural)
+    if (served === undefined) return false
+    try {
+      return await this.#parts.writer.ensure({ served, namespace: namespace ?? '', name }, async (held) => {
+        const wanted = await reconcile(expected, held === null ? null : (plainCopy(held) as PlainObject))
+        if (wanted.kind === 'keep') return null
+        const object = treeFrom(wanted.object)
+        return isRecord(object) ? { object, recreates: wanted.kind === 'recreate' } : null
+      })
+    } catch (error) {
+      const status = StatusError.from(error)
+      // It will not help to try again: an API server has stored it, or its finalizers keep a replaced binding.
+      if (status.code >= 500 && !(status instanceof NotImplementedError)) throw status
+      this.#basis.logger.warn({ err: status, kind: plural, name }, 'a role or binding of Kubernetes is not up to date')
+      return false
+    }
+  }
+}
+
+function readObjects(): readonly PlainObject[] {
+  return JSON.parse(readPackageFile(FILE).toString('utf8')) as readonly PlainObject[]
+}

@@ -1,0 +1,123 @@
+/** Kubernetes' own Roles and bindings in the store of a server that stands alone. */
+import t, { type Test } from 'tap'
+import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+
+const RBAC = '/apis/rbac.authorization.k8s.io/v1'
+const TOKENS = 'root-token,root,1,"system:masters"\nweb-token,web,2\nadmin-token,admin,3\n'
+
+type Store = ReturnType<typeof createEmbeddedUpstream>
+
+const newStore = (objects: Readonly<Record<string, object>> = {}): Store => {
+  const store = createEmbeddedUpstream({})
+  for (const [key, object] of Object.entries(objects)) {
+    const value = Buffer.from(JSON.stringify(object))
+    store.commit([{ type: 'put', key: keyFromText(`/registry/${key}`), value }])
+  }
+  return store
+}
+
+async function start(t: Test, upstream: Store, ...flags: readonly string[]): Promise<AppHarness> {
+  const folder = t.testdir({ 'tokens.csv': TOKENS })
+  return await startApp(t, {
+    upstream,
+    flags: [`--token-auth-file=${folder}/tokens.csv`, '--authorization-mode=RBAC', ...flags],
+  })
+}
+
+interface Body {
+  readonly metadata: { readonly name: string; readonly uid: string }
+  readonly items: readonly Body[]
+  readonly rules: unknown
+}
+
+async function ask(url: string, path: string, token = 'root-token', method = 'GET', body?: object) {
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  const answer = await fetch(`${url}${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) })
+  return { code: answer.status, body: (await answer.json()) as Body }
+}
+
+const namesOf = async (url: string, path: string): Promise<readonly string[]> =>
+  (await ask(url, `${RBAC}${path}`)).body.items.map(({ metadata }) => metadata.name)
+
+void t.test('a server with writes and RBAC has the roles of Kubernetes when it is ready', async (t) => {
+  const { url } = await start(t, newStore(), '--enable-writes')
+  const roles = await namesOf(url, '/clusterroles')
+  for (const name of ['admin', 'edit', 'view', 'cluster-admin', 'system:node', 'system:controller:job-controller'])
+    t.ok(roles.includes(name), name)
+  t.ok((await namesOf(url, '/clusterrolebindings')).includes('system:discovery'))
+  t.ok((await namesOf(url, '/namespaces/kube-system/roles')).includes('extension-apiserver-authentication-reader'))
+  t.ok((await namesOf(url, '/namespaces/kube-public/rolebindings')).includes('system:controller:bootstrap-signer'))
+
+  t.equal((await ask(url, '/apis', 'web-token')).code, 200, 'discovery is open to those with a name')
+  t.equal((await ask(url, '/api/v1/namespaces/web/configmaps', 'admin-token')).code, 403)
+  await ask(url, '/api/v1/namespaces', 'root-token', 'POST', { metadata: { name: 'web' } })
+  const binding = {
+    metadata: { name: 'admins' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'admin' },
+    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'admin' }],
+  }
+  t.equal((await ask(url, `${RBAC}/namespaces/web/rolebindings`, 'root-token', 'POST', binding)).code, 201)
+  const created = { metadata: { name: 'x' } }
+  t.equal((await ask(url, '/api/v1/namespaces/web/configmaps', 'admin-token', 'POST', created)).code, 201)
+  t.equal((await ask(url, `${RBAC}/clusterroles`, 'admin-token')).code, 403)
+})
+
+void t.test('without writes, or without RBAC, nothing is stored', async (t) => {
+  const store = newStore()
+  const before = store.revision
+  await start(t, store)
+  await startApp(t, { upstream: store, flags: ['--enable-writes'] })
+  t.equal(store.revision, before)
+})
+
+const discovery = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'system:discovery' }
+const role = (name: string, more: object, metadata: object = {}): object => ({
+  apiVersion: 'rbac.authorization.k8s.io/v1',
+  kind: 'ClusterRole',
+  metadata: { name, uid: `uid-of-${name}`, ...metadata },
+  ...more,
+})
+const binding = (name: string, more: object, metadata: object = {}): object => ({
+  ...role(name, more, metadata),
+  kind: 'ClusterRoleBinding',
+})
+
+void t.test('what is stored gets what it lacks, and keeps what it has, unless it is protected', async (t) => {
+  const own = { verbs: ['get'], apiGroups: ['own'], resources: ['own'] }
+  const reviews = { verbs: ['create'], apiGroups: ['authorization.k8s.io'], resources: ['*'] }
+  const isProtected = { annotations: { 'rbac.authorization.kubernetes.io/autoupdate': 'false' } }
+  const store = newStore({
+    'clusterroles/system:basic-user': role('system:basic-user', { rules: [own, reviews] }, { labels: { a: 'b' } }),
+    'clusterroles/system:discovery': role('system:discovery', { rules: [] }, isProtected),
+    'clusterrolebindings/system:basic-user': binding('system:basic-user', { roleRef: discovery, subjects: [] }),
+    'clusterrolebindings/system:discovery': binding('system:discovery', { roleRef: discovery }),
+  })
+  const { url } = await start(t, store, '--enable-writes')
+  const get = async (path: string): Promise<Body> => (await ask(url, `${RBAC}${path}`)).body
+
+  const basic = await get('/clusterroles/system:basic-user')
+  t.strictSame(basic.rules, [
+    own,
+    reviews,
+    { verbs: ['create'], apiGroups: ['authentication.k8s.io'], resources: ['selfsubjectreviews'] },
+  ])
+  t.match(basic.metadata, {
+    uid: 'uid-of-system:basic-user',
+    labels: { a: 'b', 'kubernetes.io/bootstrapping': 'rbac-defaults' },
+    annotations: { 'rbac.authorization.kubernetes.io/autoupdate': 'true' },
+  })
+  t.strictSame((await get('/clusterroles/system:discovery')).rules, [])
+  const replaced = await get('/clusterrolebindings/system:basic-user')
+  t.match(replaced, { roleRef: { name: 'system:basic-user' }, subjects: [{ name: 'system:authenticated' }] })
+  t.not(replaced.metadata.uid, 'uid-of-system:basic-user', 'a binding cannot change its role')
+  t.match(await get('/clusterrolebindings/system:discovery'), {
+    metadata: { uid: 'uid-of-system:discovery' },
+    subjects: [{ kind: 'Group', name: 'system:authenticated' }],
+  })
+
+  const before = store.revision
+  await start(t, store, '--enable-writes')
+  t.equal(store.revision, before, 'the next start writes nothing')
+})
