@@ -78,12 +78,17 @@ void t.test(
     const shared = ['--resource=secrets', `--encryption-provider-config=${file}`]
     const overNats = [`--nats-servers=${nats.url}`, '--nats-cluster=sealed', '--nats-stream-bytes=8MiB']
     const fromEtcd = `--etcd-servers=${etcd.url}`
+    const inOther = ['/secrets', '/configmaps', 'apps/deployments', 'coordination.k8s.io/leases']
+    const overrides = inOther.map((name) => `--etcd-servers-overrides=${name}#${etcd.url}`)
+    const fromOther = [`--etcd-servers=${(await startEtcd(t)).url}`, ...overrides]
     const servers = {
       'one process': await startServer(t, { flags: [...shared, fromEtcd] }),
       workers: await startServer(t, { flags: [...shared, fromEtcd, '--workers=2'] }),
       'a candidate of a fleet': await startServer(t, { flags: [...shared, fromEtcd, ...overNats] }),
       'an edge of a fleet': await startServer(t, { flags: [...shared, ...overNats, '--nats-role=edge'] }),
       'nothing cached': await startServer(t, { flags: [...shared, fromEtcd, '--watch-cache=false'] }),
+      'another etcd': await startServer(t, { flags: [...shared, ...fromOther] }),
+      'another etcd, nothing cached': await startServer(t, { flags: [...shared, ...fromOther, '--watch-cache=false'] }),
     }
     for (const [name, server] of Object.entries(servers)) {
       for (const [path, list] of Object.entries(recorded.lists)) {

@@ -23,8 +23,8 @@ import {
   deleteDefinition,
   get,
   post,
+  revisionFor,
   send,
-  settle,
   store,
   untilServed,
   type World,
@@ -196,7 +196,7 @@ export class Comparison {
   async #watchAndWrite(moment: Moment, writes: number): Promise<void> {
     const streams = new Streams(this.#world.theirs, this.#world.ours, this.#report)
     try {
-      await streams.open(moment.shelves, await settle(this.#world))
+      await streams.open(moment.shelves, (plural) => revisionFor(this.#world, plural))
       await write(this.#world, this.#set, this.#random, writes)
       await streams.compare()
     } finally {
@@ -216,7 +216,7 @@ export class Comparison {
     const streams = new Streams(this.#world.theirs, this.#world.ours, this.#report)
     const kubelet = new Kubelet(this.#world)
     try {
-      await streams.open(shelves, await settle(this.#world))
+      await streams.open(shelves, (plural) => revisionFor(this.#world, plural))
       this.#world.startControllers()
       await kubelet.start()
       await churn(this.#world, 'churn-one', async () => {
@@ -229,15 +229,12 @@ export class Comparison {
       streams.close()
       kubelet.stop()
     }
-    const revision = await settle(this.#world)
-    const exact = `resourceVersion=${revision}&resourceVersionMatch=Exact`
-    await this.#askAll(
-      shelves.map((shelf) => ({
-        method: 'GET',
-        path: `${root(shelf, null)}?${exact}`,
-        headers: { accept: 'application/json' },
-      })),
-    )
+    const questions: Question[] = []
+    for (const shelf of shelves) {
+      const exact = `resourceVersion=${await revisionFor(this.#world, shelf.plural)}&resourceVersionMatch=Exact`
+      questions.push({ method: 'GET', path: `${root(shelf, null)}?${exact}`, headers: { accept: 'application/json' } })
+    }
+    await this.#askAll(questions)
   }
 
   async #change({ definition, isDeleted = false }: Change): Promise<void> {
@@ -320,7 +317,6 @@ export async function fill(world: World, set: DefinitionSet, random: Random, sca
   await define(world, set)
   for (const object of postedObjects(set, random, scale)) await post(world, object)
   for (const object of set.stored) await store(world, object)
-  await settle(world)
 }
 
 /** A resource that is no longer served; its paths are still requested. */

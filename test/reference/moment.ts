@@ -1,10 +1,10 @@
 /**
- * The resources and objects that exist at one revision, read from the API server while nothing is written. Questions
+ * The resources and objects that exist at one moment, read from the API server while nothing is written. Questions
  * are generated from them.
  */
 import { discover, groupPath, type Served } from './discovered.js'
 import type { Moment, Shelf } from './questions.js'
-import { get, settle, type World } from './world.js'
+import { get, revisionFor, type World } from './world.js'
 
 interface Listed {
   readonly metadata: { readonly name: string; readonly namespace?: string; readonly resourceVersion: string }
@@ -47,9 +47,10 @@ export async function readMoment(
         namespace: metadata.namespace ?? '',
         revision: Number(metadata.resourceVersion),
       })),
+      revision: await revisionFor(world, plural),
     })
   }
-  return { shelves, values: all, revision: await settle(world) }
+  return { shelves, values: all }
 }
 
 /** Also GET requests, but answered by the node or service behind the object. */

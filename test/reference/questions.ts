@@ -16,14 +16,14 @@ export interface Shelf {
   /** Selectable field labels besides name and namespace. */
   readonly fields: readonly string[]
   readonly objects: readonly { readonly namespace: string; readonly name: string; readonly revision: number }[]
+  /** The revision of its etcd while nothing is written. */
+  readonly revision: number
 }
 
 export interface Moment {
   readonly shelves: readonly Shelf[]
   /** Values worth selecting by, by field label. */
   readonly values: Readonly<Record<string, readonly string[]>>
-  /** etcd's revision while nothing is written. */
-  readonly revision: number
 }
 
 export const V1 = 'v=v1;g=meta.k8s.io'
@@ -118,12 +118,12 @@ const ODD_REVISIONS = [
   '+5',
 ] as const
 
-function revision(random: Random, moment: Moment, shelf: Shelf): string {
-  const own = shelf.objects.length > 0 ? random.pick(shelf.objects).revision : moment.revision
-  const usual = ['0', '0', String(moment.revision), String(own), String(own), String(1 + random.below(moment.revision))]
+function revision(random: Random, { objects, revision: newest }: Shelf): string {
+  const own = objects.length > 0 ? random.pick(objects).revision : newest
+  const usual = ['0', '0', String(newest), String(own), String(own), String(1 + random.below(newest))]
   if (random.chance(0.06)) return random.pick(ODD_REVISIONS)
   // Takes three seconds, so it is rare.
-  if (random.chance(0.008)) return String(moment.revision + 1_000 + random.below(1_000))
+  if (random.chance(0.008)) return String(newest + 1_000 + random.below(1_000))
   return random.pick(usual)
 }
 
@@ -139,7 +139,7 @@ function listParameters(random: Random, moment: Moment, shelf: Shelf): Parameter
       random.pick(['1', '2', '5', '50', '500', '0', '1', '3', '-1', 'abc', '1.5', '99999999999999999999']),
     ])
   if (random.chance(0.4)) {
-    if (random.chance(0.9)) parameters.push(['resourceVersion', revision(random, moment, shelf)])
+    if (random.chance(0.9)) parameters.push(['resourceVersion', revision(random, shelf)])
     if (random.chance(0.45))
       parameters.push([
         'resourceVersionMatch',
@@ -206,7 +206,7 @@ export function getQuestion(random: Random, moment: Moment): Question {
     ? `/${random.pick([...shelf.subresources, ...shelf.subresources, 'status', 'scale', 'nothing'])}`
     : ''
   const parameters: Parameters = []
-  if (random.chance(0.3)) parameters.push(['resourceVersion', revision(random, moment, shelf)])
+  if (random.chance(0.3)) parameters.push(['resourceVersion', revision(random, shelf)])
   if (random.chance(0.05)) parameters.push(['pretty', random.pick(['true', 'false', '1'])])
   if (random.chance(0.05)) parameters.push(['includeObject', random.pick(['None', 'Metadata', 'Object', 'Other'])])
   if (random.chance(0.03)) parameters.push(['resourceVersionMatch', random.pick(['Exact', 'NotOlderThan'])])
@@ -224,7 +224,7 @@ export function watchQuestion(random: Random, moment: Moment): Question {
   ]
   if (random.chance(0.3)) parameters.push(['labelSelector', random.pick(LABELS)])
   if (random.chance(0.25)) parameters.push(['fieldSelector', fieldSelector(random, moment, shelf)])
-  if (random.chance(0.75)) parameters.push(['resourceVersion', revision(random, moment, shelf)])
+  if (random.chance(0.75)) parameters.push(['resourceVersion', revision(random, shelf)])
   if (random.chance(0.3))
     parameters.push(
       ['sendInitialEvents', random.pick(['true', 'true', 'false'])],

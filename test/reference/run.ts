@@ -1,11 +1,12 @@
 /**
  * `npm run test:reference -- [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: compares
  * distributary with Kubernetes' own API server over one etcd. With `--upstream`, distributary reads that API server
- * instead of etcd. `--resource` limits the questions to some resources; `--callers` asks only who callers are and what
- * they may do, in a minute, and `--server` only for discovery, OpenAPI and health; `--controllers` runs the controllers
- * meanwhile; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the time
- * for the seed's questions, `--build-seconds` the time to build. `--build` only builds; `--grow` only grows the objects
- * of every kind, which takes minutes, and stores them as data.
+ * instead of etcd; with `--other-etcd`, events, leases and pods are in a second etcd. `--resource` limits the questions
+ * to some resources; `--callers` asks only who callers are and what they may do, in a minute, and `--server` only for
+ * discovery, OpenAPI and health; `--controllers` runs the controllers meanwhile; `--list` writes every difference that
+ * is not excepted to a file, by resource; `--seconds` bounds the time for the seed's questions, `--build-seconds` the
+ * time to build. `--build` only builds; `--grow` only grows the objects of every kind, which takes minutes, and stores
+ * them as data.
  *
  * First all questions are asked while nothing is written; then whole watches run under random writes, with definitions
  * changing between and under them, and questions are asked about the changed definitions. Ends with `N passed, N
@@ -48,6 +49,7 @@ async function main(): Promise<number> {
       callers: { type: 'boolean', default: false },
       upstream: { type: 'boolean', default: false },
       server: { type: 'boolean', default: false },
+      'other-etcd': { type: 'boolean', default: false },
     },
   })
   const only = values.resource?.split(',') ?? []
@@ -68,12 +70,12 @@ async function main(): Promise<number> {
   }
   if (values.build) return 0
   if (values.grow) {
-    await withWorld(programs, 'etcd', async (world) => await growAgain(world, only))
+    await withWorld(programs, {}, async (world) => await growAgain(world, only))
     return 0
   }
   const report = new Report()
-  const behind = values.upstream ? 'api-server' : 'etcd'
-  await withWorld(programs, behind, async (world) => await compare(world, report, settings))
+  const arrangement = { behind: values.upstream ? 'api-server' : 'etcd', hasOther: values['other-etcd'] } as const
+  await withWorld(programs, arrangement, async (world) => await compare(world, report, settings))
   if (values.list !== undefined) report.writeList(values.list)
   report.print((line) => process.stdout.write(`${line}\n`))
   return report.failed === 0 ? 0 : 1
@@ -102,7 +104,7 @@ function buildAll(seconds: number): Programs | null {
 /** Runs `use` with both servers over a fresh etcd, and stops them afterwards. */
 async function withWorld(
   programs: Programs,
-  behind: 'etcd' | 'api-server',
+  { behind = 'etcd', hasOther = false }: { readonly behind?: 'etcd' | 'api-server'; readonly hasOther?: boolean },
   use: (world: World) => Promise<void>,
 ): Promise<void> {
   const teardowns: (() => unknown)[] = []
@@ -110,7 +112,8 @@ async function withWorld(
   const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
   try {
     const { startEtcd } = await import('../support/etcd-process.js')
-    await use(await startWorld(t, await startEtcd(t), programs, behind))
+    const other = hasOther ? await startEtcd(t) : null
+    await use(await startWorld(t, { etcd: await startEtcd(t), other, programs, behind }))
   } finally {
     for (const done of teardowns.reverse()) await done()
   }

@@ -49,11 +49,16 @@ export class Streams {
     return this.#pairs.length
   }
 
-  /** Opens watches of every resource, whole and selected, in three forms. @param revision after which events are wanted. */
-  async open(shelves: readonly Shelf[], revision: number): Promise<void> {
+  /**
+   * Opens watches of every resource, whole and selected, in three forms.
+   *
+   * @param revisionOf after which a resource's events are wanted.
+   */
+  async open(shelves: readonly Shelf[], revisionOf: (plural: string) => Promise<number>): Promise<void> {
     const pairs: Pair[] = []
     for (const shelf of shelves) {
       const everywhere = root(shelf, null)
+      const revision = await revisionOf(shelf.plural)
       const field = shelf.fields[0]
       const selected: [name: string, value: string][][] = [
         [],

@@ -17,6 +17,8 @@ import type { Posted } from './objects.js'
 
 export interface World {
   readonly etcd: EtcdProcess
+  /** The etcd of the resources in `IN_OTHER_ETCD`; null if they are in the same one. */
+  readonly other: EtcdProcess | null
   readonly ours: Server
   readonly theirs: Server
   /** Starts the controllers and the scheduler. */
@@ -27,19 +29,25 @@ export interface World {
   restartOurs(): Promise<void>
 }
 
-/** @param t used only for teardown. @param behind where distributary reads. */
-export async function startWorld(
-  t: Test,
-  etcd: EtcdProcess,
-  programs: Programs,
-  behind: 'etcd' | 'api-server' = 'etcd',
-): Promise<World> {
-  const apiServer = await startApiServer(t, etcd.url, programs['kube-apiserver'])
+/** With `--other-etcd`, as operators split their clusters. */
+const IN_OTHER_ETCD: Readonly<Record<string, string>> = { events: '', leases: 'coordination.k8s.io', pods: '' }
+
+export interface WorldOptions extends Pick<World, 'etcd' | 'other'> {
+  readonly programs: Programs
+  /** Where distributary reads. */
+  readonly behind: 'etcd' | 'api-server'
+}
+
+/** @param t used only for teardown. */
+export async function startWorld(t: Test, { etcd, other, programs, behind }: WorldOptions): Promise<World> {
+  const overrides = Object.entries(IN_OTHER_ETCD).map(([plural, group]) => `${group}/${plural}#${other?.url}`)
+  const others = other === null ? [] : [`--etcd-servers-overrides=${overrides.join()}`]
+  const apiServer = await startApiServer(t, etcd.url, programs['kube-apiserver'], others)
   const port = await freePort()
   const kubeconfig = writeKubeconfig(apiServer)
   const source =
     behind === 'etcd'
-      ? [`--etcd-servers=${etcd.url}`, '--backfill-revisions=100000', '--resource=secrets,api/all']
+      ? [`--etcd-servers=${etcd.url}`, ...others, '--backfill-revisions=100000', '--resource=secrets,api/all']
       : [`--upstream=https://127.0.0.1:${apiServer.server.port}`, `--kubeconfig=${kubeconfig}`, '--resource=secrets']
   const flags = [
     `--port=${port}`,
@@ -53,6 +61,7 @@ export async function startWorld(
   let controllers: readonly Running[] = []
   return {
     etcd,
+    other,
     theirs: apiServer.server,
     ours: serverAt('ours', server.url, ADMIN),
     startControllers() {
@@ -151,8 +160,9 @@ export async function store(world: World, { key, value }: Stored): Promise<numbe
   return Number((answer as { header: { revision: string } }).header.revision)
 }
 
-/** Writes a record and waits until both servers show it, so that both have applied all earlier changes. */
-export async function settle(world: World): Promise<number> {
-  const { header } = (await world.etcd.call('kv/range', { key: 'AA==' })) as { header: { revision: string } }
+/** @returns the revision of the etcd that has the resource. */
+export async function revisionFor({ etcd, other }: World, plural: string): Promise<number> {
+  const owner = other !== null && plural in IN_OTHER_ETCD ? other : etcd
+  const { header } = (await owner.call('kv/range', { key: 'AA==' })) as { header: { revision: string } }
   return Number(header.revision)
 }

@@ -277,7 +277,10 @@ async function compareLists(here: Party, there: Party, { group, version, plural 
       await delay(200)
       continue
     }
-    if (own.size === 0) return { differs: 'is empty here (in another etcd?)', count: 0, what: leaveOut }
+    if (own.size === 0) {
+      const what = `give it the API server’s --etcd-servers-overrides, or ${leaveOut}`
+      return { differs: 'is empty here (in another etcd?)', count: 0, what }
+    }
     return { differs: `differs at ${odd}`, count: 0, what: 'run distributary consistency-check' }
   }
 }

@@ -6,6 +6,7 @@
  * file system are parameters, so that tests and `main.ts` do the same.
  */
 import { resolveResources } from '../../kubernetes/dialect/declared-resource.js'
+import { type OtherEtcd, resolveOtherEtcds } from '../../kubernetes/dialect/other-etcds.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import { parseCommandLine } from './command-line.js'
 import { ConfigError } from './config-error.js'
@@ -17,11 +18,13 @@ import { parseYamlFile, type YamlFile } from './yaml-file.js'
 import { errorMessage } from '../../support/error-message.js'
 
 /** Durations are in milliseconds, sizes in bytes; null means not given. */
-export interface Config extends Omit<Completed, 'resource'> {
+export interface Config extends Omit<Completed, 'resource' | 'etcdServersOverrides'> {
   /** The resources served at the start: the table's defaults, the file's `resources:` and `--resource`. */
   readonly resources: readonly ServedResource[]
   /** Ids of resources that are never served, even if a definition names them: `--resource=-events`. */
   readonly leftOut: readonly string[]
+  /** The etcds of `--etcd-servers-overrides`, with their resources. */
+  readonly otherEtcds: readonly OtherEtcd[]
   /** Whether Kubernetes' resources are served only once something is stored there. */
   readonly awaitsKubernetes: boolean
 }
@@ -77,14 +80,15 @@ export function load(args: readonly string[], environment: Environment, readFile
     const instead = 'set --tls-cert-file and --tls-private-key-file'
     problems.push(`${securePort.place}: there is no certificate: ${instead}`)
   }
-  const { resource, ...rest } = completed
+  const { resource, etcdServersOverrides, ...rest } = completed
   const resolved = resolveResources({
     etcdPrefix: rest.etcdPrefix,
     names: [...yaml.resourceNames, ...resource],
     declarations: yaml.declarations,
   })
   const { problems: wrong, ...served } = resolved
-  problems.push(...wrong)
+  const others = resolveOtherEtcds(rest.etcdPrefix, etcdServersOverrides)
+  problems.push(...wrong, ...others.problems)
   const declared = served.resources.filter(({ origin }) => origin === 'declared')
   const isOnlyDeclared = rest.kubernetesResources === 'never' && rest.upstream === null
   if (isOnlyDeclared && declared.length === 0) {
@@ -108,6 +112,7 @@ export function load(args: readonly string[], environment: Environment, readFile
     etcdPassword: etcdPassword(completed, readFile),
     ...served,
     resources,
+    otherEtcds: others.etcds,
     awaitsKubernetes,
   }
   return { kind: 'run', config: deepFreeze(config), sources: sourcesOf(given) }

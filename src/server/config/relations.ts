@@ -90,6 +90,18 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['etcdServersOverrides', 'etcdServers', 'natsServers', 'kubernetesResources', 'enableWrites'],
+    check: (c) => {
+      if (c.etcdServersOverrides.length === 0) return null
+      if (c.etcdServers.length === 0) return '--etcd-servers-overrides needs --etcd-servers'
+      if (c.natsServers.length > 0) return '--etcd-servers-overrides excludes --nats-servers: a fleet reads one etcd'
+      if (c.enableWrites) return '--etcd-servers-overrides excludes --enable-writes: one etcd has what is written here'
+      return c.kubernetesResources === 'never'
+        ? '--etcd-servers-overrides names resources of Kubernetes, which --kubernetes-resources=never leaves out'
+        : null
+    },
+  },
+  {
     reads: ['encryptionProviderConfig', 'etcdServers', 'natsServers', 'upstream'],
     check: (c) =>
       c.encryptionProviderConfig !== null && c.etcdServers.length === 0 && c.natsServers.length === 0
@@ -172,11 +184,17 @@ export const relations: readonly Relation[] = [
     check: (c) => together('--etcd-certfile', c.etcdCertfile, '--etcd-keyfile', c.etcdKeyfile),
   },
   {
-    reads: ['etcdServers', 'etcdCafile', 'etcdCertfile'],
-    check: (c) =>
-      (c.etcdCafile !== null || c.etcdCertfile !== null) && c.etcdServers.some((server) => server.startsWith('http:'))
-        ? '--etcd-cafile and --etcd-certfile need every one of --etcd-servers to be https'
-        : null,
+    reads: ['etcdServers', 'etcdServersOverrides', 'etcdCafile', 'etcdCertfile'],
+    check: (c) => {
+      if (c.etcdCafile === null && c.etcdCertfile === null) return null
+      const isPlain = (server: string): boolean => server.startsWith('http:')
+      const plain = c.etcdServers.some(isPlain)
+        ? '--etcd-servers'
+        : c.etcdServersOverrides.some(({ servers }) => servers.some(isPlain))
+          ? '--etcd-servers-overrides'
+          : null
+      return plain && `--etcd-cafile and --etcd-certfile need every one of ${plain} to be https`
+    },
   },
   {
     reads: ['etcdUsername', 'etcdPassword', 'etcdPasswordFile'],

@@ -14,7 +14,9 @@ import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { optionNames, options } from '../config/options.js'
 import { parseSigningKeys } from '../../fleet/stream/envelope.js'
-import { keyFromText } from '../../engine/model/event.js'
+import { type Key, keyFromText } from '../../engine/model/event.js'
+import { ZERO_REVISION } from '../../engine/model/revision.js'
+import type { Upstream } from '../../engine/upstream/upstream.js'
 import { systemClock as clock } from '../../support/clock.js'
 import { silentLogger as logger } from '../../support/log.js'
 import { Metrics } from '../metrics/metrics.js'
@@ -23,7 +25,7 @@ import { explainDecision } from './explain-decision.js'
 import { connectionOf } from './nats-fleet.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 import { openEncryption } from './open-encryption.js'
-import { openUpstream } from './open-upstream.js'
+import { closeAll, openUpstreams } from './open-upstream.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface CheckOptions {
@@ -84,10 +86,9 @@ export async function checkConfig({ argv, environment, connects, explains }: Che
     }
   }
   if (!connects) return { outcome: 'valid', lines, problems }
-  for (const ask of [askEtcd, askNats, askUpstream]) {
+  for (const ask of [askEtcds, askNats, askUpstream]) {
     try {
-      const line = await ask(config)
-      if (line !== null) lines.push(line)
+      for await (const line of ask(config)) lines.push(line)
     } catch (error) {
       problems.push(errorMessage(error))
     }
@@ -186,35 +187,48 @@ function described({ config, sources }: Run): string[] {
   ]
 }
 
-async function askEtcd(config: Config): Promise<string | null> {
-  if (config.etcdServers.length === 0) return null
-  const upstream = openUpstream(config, logger, new Metrics('check'))
+async function* askEtcds(config: Config): AsyncGenerator<string> {
+  if (config.etcdServers.length === 0) return
+  const { upstream: main, others } = openUpstreams(config, logger, new Metrics('check'))
   try {
-    const signal = AbortSignal.timeout(CONNECT_MS)
-    const { serverVersions } = await upstream.status(signal)
-    // Permission to read is what matters; the status alone needs none.
-    const prefix = keyFromText(`${config.etcdPrefix}/`)
-    const { currentRevision } = await upstream.read({ prefix, limit: 1, keysOnly: true, signal })
-    return `etcd ${serverVersions.join(', ')} answers, at revision ${currentRevision}`
+    yield `etcd ${await askEtcd(main, [keyFromText(`${config.etcdPrefix}/`)])}`
+    for (const { resources, prefixes, upstream } of others) {
+      const name = `the etcd of ${resources.join(', ')}`
+      try {
+        yield `${name}: ${await askEtcd(upstream, prefixes)}`
+      } catch (error) {
+        throw new Error(`${name}: ${errorMessage(error)}`, { cause: error })
+      }
+    }
   } finally {
-    await upstream.close()
+    await closeAll({ upstream: main, others })
   }
 }
 
-async function askNats(config: Config): Promise<string | null> {
-  if (config.natsServers.length === 0) return null
+async function askEtcd(upstream: Upstream, prefixes: readonly Key[]): Promise<string> {
+  const signal = AbortSignal.timeout(CONNECT_MS)
+  const { serverVersions } = await upstream.status(signal)
+  let revision = ZERO_REVISION
+  // Permission to read is what matters; the status alone needs none.
+  for (const prefix of prefixes)
+    revision = (await upstream.read({ prefix, limit: 1, keysOnly: true, signal })).currentRevision
+  return `${serverVersions.join(', ')} answers, at revision ${revision}`
+}
+
+async function* askNats(config: Config): AsyncGenerator<string> {
+  if (config.natsServers.length === 0) return
   try {
     const { NatsClient } = await import('../../fleet/nats/nats-client.js')
     const client = await NatsClient.connect(connectionOf(config), clock)
     await client.close()
-    return 'NATS answers'
+    yield 'NATS answers'
   } catch (error) {
     throw new Error(`NATS ${config.natsServers.join(', ')}: ${errorMessage(error)}`, { cause: error })
   }
 }
 
-async function askUpstream(config: Config): Promise<string | null> {
-  if (config.upstream === null) return null
+async function* askUpstream(config: Config): AsyncGenerator<string> {
+  if (config.upstream === null) return
   const server = openRemoteApiServer(config, { clock, logger })
   try {
     const { status } = await server.transport.send({
@@ -224,7 +238,7 @@ async function askUpstream(config: Config): Promise<string | null> {
       signal: AbortSignal.timeout(CONNECT_MS),
     })
     if (status !== 200) throw new Error(`/version was answered with ${status}`)
-    return `${config.upstream} answers`
+    yield `${config.upstream} answers`
   } catch (error) {
     throw new Error(`--upstream ${config.upstream}: ${errorMessage(error)}`, { cause: error })
   } finally {

@@ -12,6 +12,8 @@ import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
+import { otherOf } from '../../kubernetes/dialect/other-etcds.js'
+import type { OtherUpstream } from './open-upstream.js'
 
 /** A deep replay is expensive for etcd, so only this many resources list at once. The in-process store can take all. */
 const FEEDS_AT_ONCE = 8
@@ -22,6 +24,8 @@ const HTTP_FEEDS_AT_ONCE = 16
 export interface FeedParts {
   readonly config: Config
   readonly upstream: Upstream
+  /** The etcds of the resources that are not in that one. */
+  readonly others: readonly OtherUpstream[]
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -31,7 +35,7 @@ export interface FeedParts {
   readonly server?: RemoteApiServer | null
 }
 
-export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): OpenFeed {
+export function chooseFeeds({ config, fleetMetrics, others, ...parts }: FeedParts): OpenFeed {
   const options = {
     ...parts,
     listSlots: new Semaphore(feedsAtOnce(config)),
@@ -39,7 +43,14 @@ export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): Open
     onGap: config.onGap,
   }
   if (config.upstream !== null) return httpFeeds(parts.server ?? openRemoteApiServer(config, parts), options)
-  return config.natsServers.length === 0 ? upstreamFeeds(options) : natsFleet(config, options, fleetMetrics)
+  if (config.natsServers.length > 0) return natsFleet(config, options, fleetMetrics)
+  const main = upstreamFeeds(options)
+  // Nothing is shared between two etcds: neither the slots for lists nor the news that one is back.
+  const opened = others.map((other) => {
+    const listSlots = new Semaphore(feedsAtOnce(config))
+    return { ...other, openFeed: upstreamFeeds({ ...options, upstream: other.upstream, listSlots }) }
+  })
+  return (request) => (otherOf(opened, request.resource)?.openFeed ?? main)(request)
 }
 
 function feedsAtOnce({ embedded, upstream }: Config): number {

@@ -1,6 +1,7 @@
 /**
- * One source with everything read from it: its resources and their registry, what its objects define, how fresh it is
- * and whether it can answer. A process serves a cluster; ports, limits and the gate belong to the process.
+ * One cluster with everything read from it: its etcd, or several of them, its resources and their registry, what its
+ * objects define, how fresh it is and whether it can answer. A process serves a cluster; ports, limits and the gate
+ * belong to the process.
  */
 import type { Pump } from '../../engine/broadcast/pump.js'
 import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
@@ -15,8 +16,8 @@ import type { Basis } from './basis.js'
 import { followServed } from './follow-served.js'
 import { openApiServices } from './open-passthrough.js'
 import { openResources, type ResourceStage, type Sources } from './open-resources.js'
-import { OutageLog } from './outage-log.js'
-import { cacheChecks, type ReadyParts } from './readiness.js'
+import { OutageLog, type OutageSource } from './outage-log.js'
+import { cacheChecks, otherEtcdChecks, type ReadyParts } from './readiness.js'
 
 export interface ClusterOptions extends Sources {
   /** false if another process logs outages of the source. */
@@ -38,15 +39,17 @@ export class Cluster implements ReadyParts {
   readonly #consistency: ConsistencyOnRequest
 
   constructor(basis: Basis, options: ClusterOptions) {
-    const { clock, logger, closing } = basis
+    const { config, clock, logger, closing } = basis
+    const { others = [] } = options
     this.#basis = basis
     this.upstream = options.upstream
-    closing.add(() => options.upstream.close())
+    for (const { upstream } of [options, ...others]) closing.add(() => upstream.close())
     this.stage = openResources(basis, options.pump, options)
     this.apiServices = openApiServices({ ...basis, semaphore: options.passthroughSlots })
     this.known = followServed(basis, this.stage, this.apiServices, options.documents)
-    const reasons = (): string[] => [...this.pipelines()].flatMap(({ cache }) => cache.disconnectedReason ?? [])
-    this.#outages = options.logsOutages ? new OutageLog({ reasons, clock, logger }) : null
+    const sources = (): OutageSource[] =>
+      [...this.pipelines()].map(({ resource, cache }) => ({ resource, disconnectedReason: cache.disconnectedReason }))
+    this.#outages = options.logsOutages ? new OutageLog({ sources, others: config.otherEtcds, clock, logger }) : null
     this.#consistency = new ConsistencyOnRequest(() => this.pipelines())
   }
 
@@ -81,7 +84,9 @@ export class Cluster implements ReadyParts {
     ]
     if (remote !== null) checks.push({ name: 'upstream-discovery', problem: () => remote.problem })
     if (kubernetes !== null) checks.push({ name: 'stored-kubernetes', problem: () => kubernetes.problem })
-    checks.push(...cacheChecks(this.pipelines(), wasReady))
+    const { otherEtcds } = this.#basis.config
+    checks.push(...otherEtcdChecks(this.pipelines(), otherEtcds))
+    checks.push(...cacheChecks(this.pipelines(), wasReady, otherEtcds))
     return checks
   }
 

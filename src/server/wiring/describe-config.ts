@@ -7,8 +7,10 @@ import { resourceId } from '../../engine/model/resource.js'
 import type { Logger } from '../../support/log.js'
 
 /** Returns where objects come from: `http://127.0.0.1:2379`, … */
-export function describeSource({ embedded, upstream, etcdServers, natsServers }: Config): string {
-  return embedded ? 'the in-process store' : (upstream ?? [...etcdServers, ...natsServers].join(', '))
+export function describeSource({ embedded, upstream, etcdServers, natsServers, otherEtcds }: Config): string {
+  if (embedded) return 'the in-process store'
+  const others = otherEtcds.map(({ servers, resources }) => `, ${servers.join(', ')} (${resources.join(', ')})`)
+  return (upstream ?? [...etcdServers, ...natsServers].join(', ')) + others.join('')
 }
 
 /**

@@ -22,8 +22,10 @@ import { OpenedUpstream } from '../../engine/upstream/opened-upstream.js'
 import type { ValueTransform } from '../../engine/model/value-transform.js'
 import type { RingBounds } from '../../engine/cache/ring-buffer.js'
 import type { Basis } from './basis.js'
-import { chooseFeeds } from './choose-feeds.js'
+import { chooseFeeds, type FeedParts } from './choose-feeds.js'
 import { openEncryption } from './open-encryption.js'
+import { otherOf } from '../../kubernetes/dialect/other-etcds.js'
+import type { OtherUpstream } from './open-upstream.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 
 /** etcd refuses larger requests by default; even with a raised limit there, values are limited here. */
@@ -31,6 +33,8 @@ export const MAX_VALUE_BYTES = 8 * 1024 * 1024
 
 export interface Sources {
   readonly upstream: Upstream
+  /** The etcds of the resources that are not in that one. Default: none. */
+  readonly others?: readonly OtherUpstream[]
   /** Where the resources are fed from. Default: as configured. */
   readonly openFeed?: OpenFeed
   /** The server behind `--upstream`. Default: as configured. */
@@ -64,13 +68,16 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
   const encryption = openEncryption(config, basis)
   const transformOf = (resource: Resource): ValueTransform | null =>
     encryption === null || resource.holds !== 'kubernetes' ? null : encryption.atRest.transformOf(resource)
-  const upstream =
-    encryption === null ? sources.upstream : new OpenedUpstream(sources.upstream, byKey(registry, transformOf))
+  const open = (upstream: Upstream): Upstream =>
+    encryption === null ? upstream : new OpenedUpstream(upstream, byKey(registry, transformOf))
+  const upstream = open(sources.upstream)
+  const { others = [] } = sources
+  const othersOpened = others.map((other) => ({ ...other, upstream: open(other.upstream) }))
   const remote = server === null ? null : new RemoteDiscovery({ ...basis, server, registry, etcdPrefix, named })
   const resources = new Resources(registry, {
     ...basis,
     pump,
-    openFeed: sources.openFeed ?? chooseConfiguredFeeds(basis, sources.upstream, server),
+    openFeed: sources.openFeed ?? chooseConfiguredFeeds(basis, { upstream: sources.upstream, others, server }),
     jsonOf: (...what) => views.forSelectors(...what),
     ring: ringBounds(config),
     bookmarkIntervalMs: config.bookmarkInterval,
@@ -78,7 +85,9 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
     historySize: historySizes(config),
     transformOf,
     directUpstream: (resource) =>
-      server === null ? upstream : new HttpResource({ server, resource, random: basis.random }),
+      server === null
+        ? (otherOf(othersOpened, resource)?.upstream ?? upstream)
+        : new HttpResource({ server, resource, random: basis.random }),
   })
   live.onChange((changed) => {
     objectViews.resize(changed.listCacheBytes)
@@ -155,9 +164,9 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
   })
 }
 
-function chooseConfiguredFeeds(basis: Basis, upstream: Upstream, server: RemoteApiServer | null): OpenFeed {
+function chooseConfiguredFeeds(basis: Basis, sources: Pick<FeedParts, 'upstream' | 'others' | 'server'>): OpenFeed {
   const { metrics } = basis
-  return chooseFeeds({ ...basis, upstream, server, fleetMetrics: (resource) => metrics.forResource(resource).fleet })
+  return chooseFeeds({ ...basis, ...sources, fleetMetrics: (resource) => metrics.forResource(resource).fleet })
 }
 
 /** Finds the transform of a key's value: that of the resource to which the key belongs. */

@@ -1,4 +1,4 @@
-/** Opens etcd or the in-process store, as configured. */
+/** Opens the etcds or the in-process store, as configured. */
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { systemClock } from '../../support/clock.js'
@@ -7,20 +7,40 @@ import { startSampleCluster } from '../../engine/upstream/embedded/sample-cluste
 import { createEmbeddedUpstream } from '../../engine/upstream/embedded/embedded-upstream.js'
 import { connectEtcd } from '../../engine/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
+import type { OtherEtcd } from '../../kubernetes/dialect/other-etcds.js'
 import { watchEtcdCredentials } from './etcd-credentials.js'
 import { noUpstream } from './nats-fleet.js'
 
+export interface OtherUpstream extends OtherEtcd {
+  readonly upstream: Upstream
+}
+
+export interface Upstreams {
+  readonly upstream: Upstream
+  /** The etcds of the resources that are not in that one. */
+  readonly others: readonly OtherUpstream[]
+}
+
 /** @throws Error for an unusable file. */
-export function openUpstream(config: Config, logger: Logger, metrics: Metrics): Upstream {
+export function openUpstreams(config: Config, logger: Logger, metrics: Metrics): Upstreams {
   if (config.embedded) {
     const upstream = createEmbeddedUpstream()
     startSampleCluster(upstream)
-    return upstream
+    return { upstream, others: [] }
   }
-  if (config.upstream !== null) return noUpstream('resources of --upstream are only read')
-  if (config.etcdServers.length === 0) return noUpstream('an edge has no route to etcd (--nats-role=edge)')
+  if (config.upstream !== null) return { upstream: noUpstream('resources of --upstream are only read'), others: [] }
+  if (config.etcdServers.length === 0)
+    return { upstream: noUpstream('an edge has no route to etcd (--nats-role=edge)'), others: [] }
   const credentials = watchEtcdCredentials(config, systemClock, logger)
   const followCredentials = credentials.onChange.bind(credentials)
-  const shared = { followCredentials, logger, metrics: metrics.requests }
-  return connectEtcd({ endpoints: config.etcdServers, ...credentials.value, ...shared })
+  const connect = (endpoints: readonly string[]): Upstream =>
+    connectEtcd({ endpoints, ...credentials.value, followCredentials, logger, metrics: metrics.requests })
+  return {
+    upstream: connect(config.etcdServers),
+    others: config.otherEtcds.map((etcd) => ({ ...etcd, upstream: connect(etcd.servers) })),
+  }
+}
+
+export async function closeAll({ upstream, others }: Upstreams): Promise<void> {
+  await Promise.all([upstream.close(), ...others.map((other) => other.upstream.close())])
 }

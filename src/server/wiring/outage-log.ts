@@ -1,10 +1,19 @@
-/** Logs one line when the upstream goes down and one when it is back, however many resources come from it. */
+/** Logs one line when an upstream goes down and one when it is back, however many resources come from it. */
+import type { Resource } from '../../engine/model/resource.js'
+import { type OtherEtcd, otherOf } from '../../kubernetes/dialect/other-etcds.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 
+export interface OutageSource {
+  readonly resource: Resource
+  /** null while it is connected. */
+  readonly disconnectedReason: string | null
+}
+
 export interface OutageLogOptions {
-  /** The reasons of all disconnected resources. */
-  readonly reasons: () => readonly string[]
+  readonly sources: () => Iterable<OutageSource>
+  /** The etcds that go down and come back on their own. */
+  readonly others: readonly OtherEtcd[]
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -13,8 +22,9 @@ const LOOK_MS = 500
 
 export class OutageLog {
   readonly #options: OutageLogOptions
+  /** Since when each upstream is away; undefined is the main one. */
+  readonly #sinceMs = new Map<OtherEtcd | undefined, number>()
   #timer: Timer | null = null
-  #sinceMs: number | null = null
 
   constructor(options: OutageLogOptions) {
     this.#options = options
@@ -32,14 +42,25 @@ export class OutageLog {
   }
 
   #look(): void {
-    const { clock, logger, reasons } = this.#options
-    const away = reasons()
-    if (away.length > 0 && this.#sinceMs === null) {
-      this.#sinceMs = clock.monotonic()
-      logger.warn({ resources: away.length, reason: away[0] }, 'upstream is away; serving from the cache')
-    } else if (away.length === 0 && this.#sinceMs !== null) {
-      logger.info({ seconds: (clock.monotonic() - this.#sinceMs) / 1000 }, 'upstream is back')
-      this.#sinceMs = null
+    const { clock, logger, sources, others } = this.#options
+    const reasons = new Map<OtherEtcd | undefined, string[]>()
+    for (const { resource, disconnectedReason: reason } of sources()) {
+      if (reason === null) continue
+      const upstream = otherOf(others, resource)
+      reasons.set(upstream, [...(reasons.get(upstream) ?? []), reason])
+    }
+    for (const upstream of [undefined, ...others]) {
+      const fields = upstream === undefined ? {} : { etcd: upstream.servers.join() }
+      const away = reasons.get(upstream)
+      const sinceMs = this.#sinceMs.get(upstream)
+      if (away !== undefined && sinceMs === undefined) {
+        this.#sinceMs.set(upstream, clock.monotonic())
+        const told = { ...fields, resources: away.length, reason: away[0] }
+        logger.warn(told, 'upstream is away; serving from the cache')
+      } else if (away === undefined && sinceMs !== undefined) {
+        this.#sinceMs.delete(upstream)
+        logger.info({ ...fields, seconds: (clock.monotonic() - sinceMs) / 1000 }, 'upstream is back')
+      }
     }
   }
 }

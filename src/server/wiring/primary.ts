@@ -24,12 +24,11 @@ import type { Logger } from '../../support/log.js'
 import { systemRandom as random } from '../../support/random.js'
 import type { FeedFigures } from '../ui/page/figures.js'
 import { feedFigures, primaryStatus } from '../ui/status.js'
-import type { Upstream } from '../../engine/upstream/upstream.js'
+import { closeAll, type Upstreams } from './open-upstream.js'
 
-export interface PrimaryParts {
+export interface PrimaryParts extends Upstreams {
   readonly config: Config
   readonly live: LiveConfig
-  readonly upstream: Upstream
   readonly logger: Logger
   readonly version: string
   readonly metrics: Metrics
@@ -41,7 +40,7 @@ export interface PrimaryParts {
 const GRACE_MS = 1_000
 
 export async function runPrimary(parts: PrimaryParts): Promise<void> {
-  const { config, live, upstream, logger, version, metrics, print, traces } = parts
+  const { config, live, upstream, others, logger, version, metrics, print, traces } = parts
   const { bindAddress: address } = config
   // Workers that picked their own port would pick another one after all of them had died.
   const { metricsBindAddress } = config
@@ -58,6 +57,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     openFeed: chooseFeeds({
       config,
       upstream,
+      others,
       clock,
       random,
       logger,
@@ -105,8 +105,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     supervisor.hangUp()
   })
   process.on('SIGUSR2', () => void primary.checkConsistency())
-  const reasons = (): string[] => [...primary.relays()].flatMap((relay) => relay.disconnectedReason ?? [])
-  const outages = new OutageLog({ reasons, clock, logger })
+  const outages = new OutageLog({ sources: () => primary.relays(), others: config.otherEtcds, clock, logger })
   outages.start()
   const delay = config.shutdownDelayDuration + config.shutdownGracePeriod + 2 * GRACE_MS
   const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
@@ -117,7 +116,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     outages.stop()
     await supervisor.stop()
     await primary.stop()
-    await upstream.close()
+    await closeAll(parts)
     await traces.stop()
     logger.info({}, 'stopped')
   })
@@ -137,7 +136,10 @@ async function portOf(host: string, port: number | null): Promise<number | null>
 }
 
 /** The workers find out for themselves; this is for the greeting. */
-async function servesKubernetes({ awaitsKubernetes, etcdPrefix }: Config, upstream: Upstream): Promise<boolean> {
+async function servesKubernetes(
+  { awaitsKubernetes, etcdPrefix }: Config,
+  upstream: Upstreams['upstream'],
+): Promise<boolean> {
   if (!awaitsKubernetes) return true
   return await isAnythingStored(upstream, keyFromText(`${etcdPrefix}/`)).catch(() => false)
 }

@@ -20,6 +20,7 @@ import { registerUi } from '../ui/ui-routes.js'
 import type { Basis } from './basis.js'
 import { BootstrapRoles } from './bootstrap-roles.js'
 import { Cluster } from './cluster.js'
+import { describeSource } from './describe-config.js'
 import { followCertificateExpiry } from './certificate-expiry.js'
 import { drainWatches } from './drain-watches.js'
 import { type CurrentConfig, fixedConfig } from './live-config.js'
@@ -250,7 +251,7 @@ export class Process {
   async #serverStatus(): Promise<ServerStatus> {
     const { config, version, statuses } = this.#options
     const { natsServers, natsRole: role, natsCluster: cluster } = config
-    const named = config.upstream ?? config.etcdServers.join(', ')
+    const named = describeSource({ ...config, natsServers: [] })
     const upstream = config.embedded ? 'in-process store' : named || 'none: fed by the fleet'
     const fleet = natsServers.length === 0 ? null : { servers: natsServers.join(', '), role, cluster }
     const processes = statuses === undefined ? [await this.status()] : await statuses()

@@ -4,6 +4,7 @@ import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.j
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { HealthCheck } from '../transports/server/health.js'
+import { type OtherEtcd, otherOf } from '../../kubernetes/dialect/other-etcds.js'
 
 /** The parts that must be ready before the server is. */
 export interface ReadyParts {
@@ -85,17 +86,46 @@ export class Readiness {
   }
 }
 
-/** @param wasReady as in `ReadyParts`. */
+type Pipeline = Pick<ResourcePipeline, 'resource' | 'cache'>
+
+/**
+ * @param wasReady as in `ReadyParts`.
+ * @param others the etcds without which a server becomes ready: a few resources that cannot be read must not keep all
+ * the others away from clients.
+ */
 export function* cacheChecks(
-  pipelines: Iterable<Pick<ResourcePipeline, 'resource' | 'cache'>>,
+  pipelines: Iterable<Pipeline>,
   wasReady: boolean,
+  others: readonly OtherEtcd[],
 ): Generator<HealthCheck, void, void> {
   for (const { resource, cache } of pipelines) {
-    const { readiness } = cache
+    const { readiness, disconnectedReason } = cache
+    const isAway = disconnectedReason !== null && otherOf(others, resource) !== undefined
     yield {
       name: `cache-${resourceId(resource)}`,
       problem: () => problemOf(readiness),
-      isInformational: readiness.kind === 'refused' || wasReady,
+      isInformational: readiness.kind === 'refused' || wasReady || isAway,
+    }
+  }
+}
+
+/** One check for each of the other etcds, named as in the API server: whether it feeds the resources it has. */
+export function* otherEtcdChecks(
+  pipelines: Iterable<Pipeline>,
+  others: readonly OtherEtcd[],
+): Generator<HealthCheck, void, void> {
+  const all = [...pipelines]
+  for (const [i, other] of others.entries()) {
+    const { servers, resources } = other
+    const fed = all.filter(({ resource }) => otherOf(others, resource) === other)
+    // What is not cached here says nothing about its etcd.
+    if (fed.length === 0) continue
+    const reasons = fed.flatMap(({ cache }) => cache.disconnectedReason ?? [])
+    yield {
+      name: `etcd-override-${i}`,
+      problem: () => (reasons.length === 0 ? null : `${servers.join(', ')} (${resources.join(', ')}): ${reasons[0]}`),
+      isInformational: true,
+      informs: 'is away',
     }
   }
 }

@@ -13,6 +13,7 @@ import { exportTraces, type TraceExport } from './export-traces.js'
 import { tellAccess } from './describe-config.js'
 import { greeting } from './greeting.js'
 import { setHeapFlags } from './heap-flags.js'
+import type { Upstreams } from './open-upstream.js'
 import { checkRuntime } from './runtime.js'
 import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
@@ -21,7 +22,6 @@ import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
 import { systemClock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import type { Upstream } from '../../engine/upstream/upstream.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface ServeOptions {
@@ -56,23 +56,23 @@ export async function serve(options: ServeOptions): Promise<void> {
     const { runWorker } = await import('./worker.js')
     return await runWorker({ config, live, logger, version, metrics, schema, traces })
   }
-  let upstream: Upstream
+  let upstreams: Upstreams
   try {
-    const { openUpstream } = await import('./open-upstream.js')
-    upstream = openUpstream(config, logger, metrics)
+    const { openUpstreams } = await import('./open-upstream.js')
+    upstreams = openUpstreams(config, logger, metrics)
   } catch (error) {
     process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
     process.exit(2)
   }
   if (config.workers > 1) {
     const { runPrimary } = await import('./primary.js')
-    return await runPrimary({ config, live, upstream, logger, version, metrics, print, traces })
+    return await runPrimary({ config, live, ...upstreams, logger, version, metrics, print, traces })
   }
   let ports: PortNumbers
   let app: Process
   try {
     const { Process } = await import('./process.js')
-    app = new Process({ config, live, upstream, logger, version, metrics, schema })
+    app = new Process({ config, live, ...upstreams, logger, version, metrics, schema })
     takeSignals({ app, config, live, logger, traces })
     ports = await app.start()
   } catch (error) {

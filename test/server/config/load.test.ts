@@ -15,6 +15,7 @@ const FILES: Readonly<Record<string, string>> = {
 /** An example item for each list that does not accept every text. */
 const LIST_ITEMS: Readonly<Record<string, string>> = {
   etcdServers: 'http://127.0.0.1:2379',
+  etcdServersOverrides: '/events#http://127.0.0.1:2381;http://127.0.0.1:2382',
   apiservice: 'metrics.k8s.io/v1beta1=https://10.0.0.9:443',
   natsServers: 'nats://127.0.0.1:4222',
   corsAllowedOrigins: 'https://app.example.org',

@@ -9,7 +9,7 @@ const SOURCE = fileURLToPath(new URL('../../../../src', import.meta.url))
 /** Options that only matter in relation to others. */
 const RULES_ONLY = ['requireUpstream', 'insecureBindAny']
 /** Options that the loader reads itself. */
-const LOADER_ONLY = ['config', 'resource']
+const LOADER_ONLY = ['config', 'etcdServersOverrides', 'resource']
 
 /** All sources except the option table. */
 function readSources(): string {

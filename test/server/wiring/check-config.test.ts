@@ -84,11 +84,17 @@ void t.test('with --connect etcd is contacted, and a server that does not answer
   const reached = await check(['--etcd-servers', etcd.url], true)
   t.same(reached.problems, [])
   t.match(reached.lines.at(-1), /^etcd \d.* answers, at revision \d+$/)
+  const other = await startEtcd(t)
+  const both = await check(['--etcd-servers', etcd.url, `--etcd-servers-overrides=/events#${other.url}`], true)
+  t.same(both.problems, [])
+  t.match(both.lines.at(-2), /^etcd \d.* answers/)
+  t.match(both.lines.at(-1), /^the etcd of events: \d.* answers, at revision \d+$/)
   const away = `127.0.0.1:${await freePort()}`
   for (const argv of [
     ['--etcd-servers', `http://${away}`],
     ['--etcd-servers', etcd.url, '--nats-servers', `nats://${away}`],
     ['--upstream', `http://${away}`],
+    ['--etcd-servers', etcd.url, `--etcd-servers-overrides=/events#http://${away}`],
   ]) {
     const { outcome, problems } = await check(argv, true)
     t.equal(outcome, 'unreachable', argv.join(' '))

@@ -1,6 +1,6 @@
 /** Options for the source of the objects: etcd, another server, and the API server behind this one. */
 import { boolean, duration, file, integer, list, secret, string } from '../option.js'
-import { apiServiceAddress, headerPattern, problemOfUrl, url } from './values.js'
+import { apiServiceAddress, etcdServersOverride, headerPattern, problemOfUrl, url } from './values.js'
 import { SECOND, MINUTE, HOUR } from './units.js'
 
 export const upstreamOptions = {
@@ -10,6 +10,14 @@ export const upstreamOptions = {
     default: [],
     parseItem: (text) => url(text, ['http:', 'https:']),
     doc: 'Endpoints of one etcd cluster. Without any upstream the server runs on an in-process store filled with sample objects.',
+  }),
+  etcdServersOverrides: list({
+    flag: '--etcd-servers-overrides',
+    group: 'Upstream',
+    default: [],
+    parseItem: etcdServersOverride,
+    formatItem: ({ group, plural, servers }) => `${group}/${plural}#${servers.join(';')}`,
+    doc: 'Resources in other etcds: the value of the API server\'s option of this name, such as "/events#https://10.0.0.8:2379;https://10.0.0.9:2379". Prefix, certificates and user are those of --etcd-servers. Custom resources cannot be in another etcd.',
   }),
   etcdPrefix: string({
     flag: '--etcd-prefix',

@@ -40,6 +40,21 @@ export function publicResource(text: string): PublicResource {
   return { resource, maxAgeSeconds, staleSeconds }
 }
 
+export interface EtcdServersOverride {
+  /** '' for the core group. */
+  readonly group: string
+  readonly plural: string
+  readonly servers: readonly string[]
+}
+
+export function etcdServersOverride(text: string): EtcdServersOverride {
+  const [, group, plural, servers] = /^([^/#]*)\/([^/#]+)#([^#]+)$/.exec(text) ?? []
+  if (group === undefined || plural === undefined || servers === undefined) {
+    throw new OptionValueError(`${quote(text)} is not like "/events#https://10.0.0.8:2379;https://10.0.0.9:2379"`)
+  }
+  return { group, plural, servers: servers.split(';').map((server) => url(server, ['http:', 'https:'])) }
+}
+
 export interface ApiServiceAddress {
   readonly group: string
   readonly version: string

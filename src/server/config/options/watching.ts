@@ -10,7 +10,7 @@ export const watchingOptions = {
     group: 'Resources',
     default: [],
     parseItem: (text) => text,
-    doc: '"secrets" adds a known resource that is off by default; "resource.k8s.io/v1beta1" adds an alpha or beta version, and "api/all", "api/beta" or "api/alpha" every such version, as in the API server\'s --runtime-config; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource whose objects are in another etcd, or too many. With --passthrough the API server then answers for it; otherwise it is unknown here. Separate items with commas, or repeat the flag. Use the YAML key resources for more detail, or for a prefix that contains a comma.',
+    doc: '"secrets" adds a known resource that is off by default; "resource.k8s.io/v1beta1" adds an alpha or beta version, and "api/all", "api/beta" or "api/alpha" every such version, as in the API server\'s --runtime-config; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource that has too many objects, or cannot be read here. With --passthrough the API server then answers for it; otherwise it is unknown here. Separate items with commas, or repeat the flag. Use the YAML key resources for more detail, or for a prefix that contains a comma.',
   }),
   kubernetesResources: choice({
     flag: '--kubernetes-resources',
