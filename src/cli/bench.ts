@@ -18,7 +18,7 @@ const benchFlags = {
     max: 100_000,
     doc: 'Watches to open. Default: 100. Check `ulimit -n` on both sides.',
   },
-  duration: { kind: 'duration', min: 100, max: 86_400_000, doc: 'How long to count. Default: 10s.' },
+  duration: { kind: 'duration', min: 100, max: 86_400_000, doc: 'How long to measure. Default: 10s.' },
   http: {
     kind: 'choice',
     choices: ['1', '2'],
@@ -158,11 +158,11 @@ function reportLines(report: LoadReport, cpuShare: number): string[] {
     `watchers      ${count(watchers)} on ${count(connections)} connections, opened in ${count(openedMs)} ms`,
     `deliveries    ${count(deliveries)} in ${seconds.toFixed(1)} s: ${count(report.deliveriesPerSecond)}/s, ${bytes(report.bytes / seconds)}/s`,
     `per watcher   ${count(least)} to ${count(most)} events`,
-    `spread        ${quantilesText(report.spreadMs, 'no event came to two observed watchers')}`,
-    `latency       ${quantilesText(report.latencyMs, 'not known: no event says when it was written')}`,
+    `spread        ${quantilesText(report.spreadMs, 'no event reached two observed watchers')}`,
+    `latency       ${quantilesText(report.latencyMs, 'unknown: no event says when it was written')}`,
     ...(endedEarly === 0 ? [] : [`ended early   ${count(endedEarly)}`]),
     ...Object.entries(failures).map(([reason, times]) => `failed        ${count(times)} × ${reason}`),
-    `load program  ${(cpuShare * 100).toFixed(0)} % of a core${cpuShare > 0.8 ? ': it, not the server, may be the limit' : ''}`,
+    `load program  ${(cpuShare * 100).toFixed(0)} % of a core${cpuShare > 0.8 ? ': it may be the limit, not the server' : ''}`,
   ]
 }
 

@@ -47,7 +47,7 @@ function addParser(program: Parser, command: Command, run: Run): Parser {
   ]
   parser
     .description([summary, description].filter((text) => text !== '').join('\n\n'))
-    .showHelpAfterError(`distributary ${name} --help says more`)
+    .showHelpAfterError(`See distributary ${name} --help.`)
     .addHelpText('after', `\n${help.map((lines) => lines.join('\n')).join('\n\n')}`)
     .action(async () => await run(command, valuesOf(flags, parser), parser.args))
   for (const word of positionals.split(' ')) if (word !== '') parser.addArgument(new Argument(word))
@@ -89,11 +89,11 @@ function valueOf(flag: Flag, text: string): string | number {
   const { kind, choices = [] } = flag
   switch (kind) {
     case 'integer':
-      if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It is not a whole number.')
+      if (!/^\d+$/.test(text)) throw new InvalidArgumentError('Expected a whole number.')
       return within(flag, Number(text), String)
     case 'duration': {
       const duration = durationMs(text)
-      if (duration === null) throw new InvalidArgumentError('It is not a duration such as 30s or 1h30m.')
+      if (duration === null) throw new InvalidArgumentError('Expected a duration such as 30s or 1h30m.')
       return within(flag, duration, (ms) => `${ms / 1_000}s`)
     }
     case 'choice':
@@ -105,8 +105,8 @@ function valueOf(flag: Flag, text: string): string | number {
 }
 
 function within({ min = 0, max }: Flag, value: number, show: (value: number) => string): number {
-  if (value < min) throw new InvalidArgumentError(`It is at least ${show(min)}.`)
-  if (max !== undefined && value > max) throw new InvalidArgumentError(`It is at most ${show(max)}.`)
+  if (value < min) throw new InvalidArgumentError(`Must be at least ${show(min)}.`)
+  if (max !== undefined && value > max) throw new InvalidArgumentError(`Must be at most ${show(max)}.`)
   return value
 }
 

@@ -30,7 +30,7 @@ export function createConfigCheckCommand(check: ConfigCheck): Command {
       explain: {
         kind: 'string',
         placeholder: 'QUESTION',
-        doc: 'Say instead what the policy decides about "USER VERB PATH [GROUP...]", and by which rule, or what is missing in each rule for that user.',
+        doc: 'Explain instead what the policy decides about "USER VERB PATH [GROUP...]", and which rule decides, or what each rule for that user lacks.',
       },
     },
     examples: [
@@ -47,7 +47,7 @@ export function createConfigCheckCommand(check: ConfigCheck): Command {
     async run({ args, flags, out, err, environment }) {
       const { connect: connects, explain } = flags
       if (connects && explain !== null)
-        throw new UsageError('--explain contacts nobody, so it does not go with --connect')
+        throw new UsageError('--explain makes no connection, so it cannot be combined with --connect')
       const explains = explain === null ? {} : { explains: explain }
       const { outcome, lines, problems } = await check({ argv: args, environment, connects, ...explains })
       for (const line of lines) await out.line(line)

@@ -22,7 +22,7 @@ export const connectionFlags = {
   token: {
     kind: 'string',
     group,
-    doc: 'Bearer token. Prefer --token-file or DISTRIBUTARY_TOKEN: everybody on the machine can read a command line.',
+    doc: 'Bearer token. Prefer --token-file or DISTRIBUTARY_TOKEN: every user of the machine can read a command line.',
   },
   'token-file': {
     kind: 'string',
@@ -40,13 +40,13 @@ export const connectionFlags = {
     kind: 'string',
     placeholder: 'NAME',
     group,
-    doc: 'Context of the kubeconfig. Without --kubeconfig: of the files in KUBECONFIG, merged as kubectl does, else of ~/.kube/config.',
+    doc: 'Context to use. Without --kubeconfig it comes from the files in KUBECONFIG, merged as kubectl does, else from ~/.kube/config.',
   },
   'certificate-authority': {
     kind: 'string',
     placeholder: 'FILE',
     group,
-    doc: 'PEM file of the authorities to trust instead of the system’s.',
+    doc: 'PEM file of the CAs to trust instead of the system’s.',
   },
   'client-certificate': { kind: 'string', placeholder: 'FILE', group, doc: 'PEM file of the client certificate.' },
   'client-key': { kind: 'string', placeholder: 'FILE', group, doc: 'PEM file of its key.' },
@@ -59,7 +59,7 @@ export const connectionFlags = {
   'insecure-skip-tls-verify': {
     kind: 'boolean',
     group,
-    doc: 'Accept any certificate. Anyone in between can then read everything.',
+    doc: 'Accept any certificate. Anyone on the way can then read everything.',
   },
   as: { kind: 'string', placeholder: 'USER', group, doc: 'Impersonate this user, if the server lets you.' },
   'as-group': { kind: 'list', placeholder: 'GROUP', group, doc: 'Group of that user. Repeatable.' },
@@ -86,13 +86,13 @@ export async function connect(
   const { namespace = '', ...fromFile } = await readKubeconfig(flags, environment)
   const server = flags.server ?? fromFile.server ?? environment['DISTRIBUTARY_SERVER'] ?? 'http://127.0.0.1:8001'
   if (!/^https?:\/\/[^\s/]+/.test(server))
-    throw new UsageError(`--server is a URL with http:// or https://, not "${server}"`)
+    throw new UsageError(`--server must be a URL with http:// or https://, not "${server}"`)
   if (flags.token !== null && flags['token-file'] !== null)
-    throw new UsageError('--token and --token-file are both given')
+    throw new UsageError('--token and --token-file cannot be combined')
   const cert = readPem(flags, 'client-certificate')
   const key = readPem(flags, 'client-key')
   if ((cert === undefined) !== (key === undefined)) {
-    throw new UsageError('--client-certificate and --client-key go together')
+    throw new UsageError('--client-certificate and --client-key must be given together')
   }
   const ca = readPem(flags, 'certificate-authority')
   const authorization = authorizationOf(flags, environment)
@@ -119,7 +119,7 @@ export async function connect(
 function impersonationOf(flags: FlagValues<typeof connectionFlags>): Pick<NodeTransportOptions, 'impersonate'> {
   const { as: user, 'as-group': groups, 'as-uid': uid } = flags
   if (user === null) {
-    if (groups.length > 0 || uid !== null) throw new UsageError('--as-group and --as-uid need --as')
+    if (groups.length > 0 || uid !== null) throw new UsageError('--as-group and --as-uid require --as')
     return {}
   }
   return { impersonate: { user, groups, ...(uid === null ? {} : { uid }) } }

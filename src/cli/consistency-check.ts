@@ -57,7 +57,7 @@ export const consistencyCheckCommand = defineCommand<typeof checkFlags>({
 
 async function checkConsistency({ flags, args, environment, out, signal }: Context): Promise<ExitCode> {
   const url = args[0] ?? null
-  if (url !== null && flags.server !== null) throw new UsageError('URL and --server are both given')
+  if (url !== null && flags.server !== null) throw new UsageError('URL and --server cannot be combined')
   const server = url ?? flags.server
   const connection = await connect({ ...(flags as FlagValues<typeof connectionFlags>), server }, environment)
   const deadline = flags.timeout === null ? null : AbortSignal.timeout(flags.timeout)

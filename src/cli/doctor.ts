@@ -16,11 +16,11 @@ const doctorFlags = {
   context,
   server: {
     ...server,
-    doc: 'Address of distributary from here. Default: DISTRIBUTARY_SERVER, else https://127.0.0.1:8001.',
+    doc: 'Address of distributary, as seen from this machine. Default: DISTRIBUTARY_SERVER, else https://127.0.0.1:8001.',
   },
   'certificate-authority': {
     ...authority,
-    doc: 'PEM file of the authority of distributary. Default: the ConfigMap that pods of the agent mount, distributary-ca or kube-root-ca.crt.',
+    doc: 'PEM file of distributary’s CA. Default: the ConfigMap that the agent’s pods mount, distributary-ca or kube-root-ca.crt.',
   },
   'from-pod': {
     kind: 'string',
@@ -60,7 +60,7 @@ export const doctorCommand = defineCommand<typeof doctorFlags>({
 })
 
 async function diagnose({ flags, environment, out, signal }: Context): Promise<ExitCode> {
-  if (flags.kubeconfig === null) throw new UsageError('--kubeconfig is needed: that of the API server')
+  if (flags.kubeconfig === null) throw new UsageError('--kubeconfig is required: the API server’s')
   const agent = accountOf('from-pod', flags['from-pod'])
   const reviewer = accountOf('reviewer', flags.reviewer) ?? { namespace: 'distributary', name: 'distributary' }
   const url = flags.server ?? environment['DISTRIBUTARY_SERVER'] ?? 'https://127.0.0.1:8001'
@@ -130,7 +130,8 @@ function compact<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K],
 function accountOf(flag: string, text: string | null): Patient['agent'] {
   if (text === null) return null
   const [, namespace, name] = /^([^/]+)\/([^/]+)$/.exec(text) ?? []
-  if (namespace === undefined || name === undefined) throw new UsageError(`--${flag} is NAMESPACE/NAME, not "${text}"`)
+  if (namespace === undefined || name === undefined)
+    throw new UsageError(`--${flag} must be NAMESPACE/NAME, not "${text}"`)
   return { namespace, name }
 }
 

@@ -37,12 +37,10 @@ export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<Watc
       // It is normal for the server to end a watch whose time is up.
       if (reason !== null && !reason.startsWith('the watch was short')) {
         isInTrouble = true
-        onTrouble(`${reason}; trying again`)
+        onTrouble(`${reason}; retrying`)
       } else if (isInTrouble && state === 'watching') {
         isInTrouble = false
-        onTrouble(
-          `connected again${resourceVersion === null ? '' : `, going on after resourceVersion ${resourceVersion}`}`,
-        )
+        onTrouble(`reconnected${resourceVersion === null ? '' : `, resuming after resourceVersion ${resourceVersion}`}`)
       }
     },
   })

@@ -70,20 +70,22 @@ export const getCommand = defineCommand<typeof getFlags>({
     const { 'resource-version': revision } = flags
     if (flags.watch && revision !== null) {
       throw new UsageError(
-        '--watch does not go with --resource-version here: distributary watch takes one to go on after',
+        '--watch and --resource-version cannot be combined: to resume after a resourceVersion, use distributary watch',
       )
     }
     if (revision !== null && !/^[1-9]\d*$/.test(revision)) {
-      throw new UsageError(`--resource-version is that of a list or an event, not "${revision}"`)
+      throw new UsageError(`--resource-version must come from a list or an event, not "${revision}"`)
     }
     const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
     try {
       const chosen = await chooseSeveral(connection, args, flags, signal)
       if (flags.output === 'name' && chosen.some(({ resource }) => resource === null)) {
-        throw new UsageError('-o name wants a resource, not a path')
+        throw new UsageError('-o name needs a resource, not a path')
       }
       if (revision !== null && chosen.some(({ names }) => names.length > 0)) {
-        throw new UsageError('--resource-version is for lists: choose by --field-selector metadata.name=NAME')
+        throw new UsageError(
+          '--resource-version is for lists: use --field-selector metadata.name=NAME instead of a name',
+        )
       }
       const get: Get = { context, connection, chosen }
       if (flags.watch) {

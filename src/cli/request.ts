@@ -78,11 +78,9 @@ export function refusal(failure: WatchFailure): CommandError {
 
 /** Explains the likely cause when one side speaks TLS and the other plain HTTP; OpenSSL's own message helps nobody. */
 function hinted(reason: string, server: string): string {
-  if (/wrong version number|packet length too long/.test(reason)) return 'it does not speak TLS: give it as http://'
+  if (/wrong version number|packet length too long/.test(reason)) return 'it does not speak TLS: use http://'
   const isPlain = server.startsWith('http:')
-  return isPlain && /socket hang up|ECONNRESET/.test(reason)
-    ? `${reason}: if it speaks TLS, give it as https://`
-    : reason
+  return isPlain && /socket hang up|ECONNRESET/.test(reason) ? `${reason}: if it speaks TLS, use https://` : reason
 }
 
 /** If several addresses of a name were tried, node's error has no message, only their errors. */

@@ -53,6 +53,6 @@ async function report(error: unknown, { name }: Command, err: Output): Promise<E
     return EXIT.failed
   }
   await err.line(`distributary ${name}: ${error.message}`)
-  if (error.exitCode === EXIT.usage) await err.line(`distributary ${name} --help says more`)
+  if (error.exitCode === EXIT.usage) await err.line(`See distributary ${name} --help.`)
   return error.exitCode
 }

@@ -35,7 +35,7 @@ export const selectionFlags = {
     kind: 'string',
     placeholder: 'TEXT',
     group,
-    doc: 'On a declared prefix: only keys that continue with this text, such as eu/.',
+    doc: 'On a declared prefix: only keys that start with this text after the prefix, such as eu/.',
   },
 } as const satisfies Flags
 
@@ -84,18 +84,18 @@ export async function chooseSeveral(
     ...(flags.prefix === null ? {} : { prefix: flags.prefix }),
   }
   if (word.startsWith('/')) {
-    if (more.length > 0) throw new UsageError('a path stands alone: the name belongs to it')
+    if (more.length > 0) throw new UsageError('give no name after a path: make it a part of the path')
     if (word.includes('?'))
-      throw new UsageError('a path has no query here: choose by --selector, --field-selector and --prefix')
+      throw new UsageError('a path must not have a query: use --selector, --field-selector or --prefix')
     const selection = { path: word.replace(/\/+$/, ''), ...selectors }
     return [{ resource: null, selection, names: [], isAcross: !word.includes('/namespaces/'), place: '' }]
   }
   const wanted = wantedOf(args)
   if (wanted.some(({ names }) => names.length > 0)) {
-    if (flags.selector !== null) throw new UsageError('names and --selector do not go together')
-    if (flags.prefix !== null) throw new UsageError('names and --prefix do not go together')
+    if (flags.selector !== null) throw new UsageError('names and --selector cannot be combined')
+    if (flags.prefix !== null) throw new UsageError('names and --prefix cannot be combined')
     if (flags['all-namespaces']) {
-      throw new UsageError('an object is got by name from one namespace, not from all: leave -A or the name away')
+      throw new UsageError('a name needs one namespace: drop -A or the name')
     }
   }
   const served = await discover(connection, signal)
@@ -128,15 +128,14 @@ function wantedOf([word = '', ...more]: readonly string[]): readonly Wanted[] {
     const slashed = more.find((name) => name.includes('/'))
     if (slashed !== undefined) {
       const hint = `if it is a key of etcd, its name is ${keyName(slashed)}`
-      throw new UsageError(`"${slashed}" names a resource as well, and "${word}" does already; ${hint}`)
+      throw new UsageError(`"${slashed}" names a resource, but "${word}" already does; ${hint}`)
     }
     return [...new Set(typeNames)].map((typeName) => ({ typeName, names: more }))
   }
   return [word, ...more].map((one) => {
     const [typeName = '', name, ...more] = one.split('/')
     if (name === '') throw new UsageError(`"${one}" has no name after the slash`)
-    if (name === undefined)
-      throw new UsageError(`"${word}" names one object already: "${one}" is to be RESOURCE/NAME too`)
+    if (name === undefined) throw new UsageError(`"${word}" is RESOURCE/NAME, so "${one}" must be too`)
     if (typeName === '' || typeName.includes(',')) throw new UsageError(`"${one}" is not RESOURCE/NAME`)
     if (more.length > 0) {
       const hint = `if it is a key of etcd, write ${typeName}/${keyName([name, ...more].join('/'))}`

@@ -62,7 +62,7 @@ async function scrape(connection: Connection, signal: AbortSignal): Promise<Scra
   const text = await askBytes(connection, { path: '/metrics', accept: 'text/plain', signal })
   const scraped = Scrape.parse(text.toString('utf8'), at)
   if (scraped.samples('distributary_build_info').length === 0) {
-    throw new CommandError(`${connection.server}/metrics is not that of a distributary`)
+    throw new CommandError(`${connection.server}/metrics does not come from a distributary`)
   }
   return scraped
 }

@@ -16,7 +16,7 @@ const watchFlags = {
   'resource-version': {
     kind: 'string',
     placeholder: 'RESOURCEVERSION',
-    doc: 'Print only what happened after it, without the existing objects. Fails if the server no longer has that history.',
+    doc: 'Print only what happened after this resourceVersion, without the existing objects. Fails if the server no longer has that history.',
   },
   since: {
     kind: 'duration',
@@ -69,12 +69,12 @@ export const watchCommand = defineCommand<typeof watchFlags>({
     const goal = flags.for === null ? null : parseGoal(flags.for)
     const { 'resource-version': after, since } = flags
     if (after !== null && !/^[1-9]\d*$/.test(after)) {
-      throw new UsageError(`--resource-version is that of a list or an event, not "${after}"`)
+      throw new UsageError(`--resource-version must come from a list or an event, not "${after}"`)
     }
     if (goal !== null && after !== null) {
-      throw new UsageError('--for needs to know what is there: it does not go with --resource-version')
+      throw new UsageError('--for needs the existing objects, so it cannot be combined with --resource-version')
     }
-    if (since !== null && after !== null) throw new UsageError('--since and --resource-version are both given')
+    if (since !== null && after !== null) throw new UsageError('--since and --resource-version cannot be combined')
     const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
     try {
       return await run(context, connection, goal)
@@ -120,7 +120,7 @@ async function run(context: Context, connection: Connection, goal: Goal | null):
       }
       if (item.type === 'STATE') {
         if (after !== null && !hasState) {
-          throw new CommandError(`the server has no history after resourceVersion ${after} any more (410 Expired)`)
+          throw new CommandError(`the server no longer has the history after resourceVersion ${after} (410 Expired)`)
         }
         const differ = known.replace(new Map(item.items.map((object) => [bytesCodec.keyOf(object), object])))
         // With --resource-version, objects unchanged since then are not reported, unless the server's history is
@@ -148,7 +148,7 @@ async function run(context: Context, connection: Connection, goal: Goal | null):
     timer?.cancel()
   }
   if (goal === null || !isTimeOut) return EXIT.done
-  throw new CommandError(`not within ${flags.timeout! / 1_000} s: ${flags.for!}`, EXIT.timedOut)
+  throw new CommandError(`timed out after ${flags.timeout! / 1_000} s waiting for ${flags.for!}`, EXIT.timedOut)
 }
 
 /**

@@ -48,7 +48,10 @@ void t.test('unreachable servers are reported', async (t) => {
   const app = await startApp(t)
   const closed = await runCli(t, ['consistency-check', 'http://127.0.0.1:9'])
   t.match(closed, { code: EXIT.failed, stderr: /cannot reach http:\/\/127.0.0.1:9/ })
-  t.match(await runCli(t, ['consistency-check', app.url, '-s', app.url]), { code: EXIT.usage, stderr: /both given/ })
+  t.match(await runCli(t, ['consistency-check', app.url, '-s', app.url]), {
+    code: EXIT.usage,
+    stderr: /cannot be combined/,
+  })
   t.match(await runCli(t, ['consistency-check', 'not-a-url']), { code: EXIT.usage })
 
   const other = createServer((request, response) => {

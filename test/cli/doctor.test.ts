@@ -199,7 +199,7 @@ void t.test('doctor says what is wrong, and what to do', async (t) => {
 })
 
 void t.test('doctor refuses what it cannot use', async (t) => {
-  t.match(await runCli(t, ['doctor']), { code: EXIT.usage, stderr: /--kubeconfig is needed/ })
+  t.match(await runCli(t, ['doctor']), { code: EXIT.usage, stderr: /--kubeconfig is required/ })
   const { kubeconfig } = await setScene(t)
   const of = (...args: string[]) => runCli(t, ['doctor', '--kubeconfig', kubeconfig, ...args])
   t.match(await of('--from-pod', 'x'), { code: EXIT.usage, stderr: /NAMESPACE\/NAME/ })

@@ -299,9 +299,9 @@ void t.test('the command line accepts the same credentials from flags, files and
     ['an exec plugin that is not there', 1, ['--kubeconfig', missing], {}, /nowhere-to-be-found.*ENOENT[^]*install it/],
     ['another user', 0, ['--kubeconfig', asRoot, '--as', 'ann', '--as-group', 'web'], {}, /^pod\/a\n$/],
     ['another user by the file', 0, ['--kubeconfig', asAnn], {}, /^pod\/a\n$/],
-    ['a group of nobody', 2, ['-s', url, '--as-group', 'web'], {}, /need --as/],
-    ['half a certificate', 2, ['-s', url, '--client-certificate', jane.cert], {}, /go together/],
-    ['two tokens', 2, ['-s', url, '--token', 'x', '--token-file', tokenFile], {}, /both given/],
+    ['a group of nobody', 2, ['-s', url, '--as-group', 'web'], {}, /require --as/],
+    ['half a certificate', 2, ['-s', url, '--client-certificate', jane.cert], {}, /must be given together/],
+    ['two tokens', 2, ['-s', url, '--token', 'x', '--token-file', tokenFile], {}, /cannot be combined/],
     ['no such file', 1, ['-s', url, '--token-file', '/nowhere'], {}, /\/nowhere/],
   ]
   await eachAtOnce(cases, async ([what, code, flags, environment, expected]) => {

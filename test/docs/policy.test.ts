@@ -101,7 +101,7 @@ void t.test(
     const said = await runCli(t, ['config', 'check', '--explain', question, ...flags])
     t.match(said, { code: 0, stdout: shown }, 'as on the page')
     const connecting = await runCli(t, ['config', 'check', '--connect', '--explain', question, ...flags])
-    t.match(connecting, { code: 2, stderr: /--explain contacts nobody/ })
+    t.match(connecting, { code: 2, stderr: /--explain makes no connection/ })
     const explain = async (explains: string, argv: readonly string[] = flags) =>
       await checkConfig({ argv, environment: {}, connects: false, explains })
     t.same((await explain('ann get /api/v1/namespaces/web/pods/x web')).lines, [

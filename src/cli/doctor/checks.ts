@@ -59,7 +59,7 @@ async function checkVersion({ here, there }: Patient): Promise<Verdict> {
   if (!(minor >= OLDEST_MINOR && minor <= NEWEST_MINOR)) {
     return wrong(
       `the API server is ${version}`,
-      `use a distributary that knows it: 1.${OLDEST_MINOR} to 1.${NEWEST_MINOR}`,
+      `use a release of distributary that supports it: this one supports 1.${OLDEST_MINOR} to 1.${NEWEST_MINOR}`,
     )
   }
   return own === version ? ok(version) : wrong(`${own} here, ${version} there`, 'set --passthrough to this API server')
@@ -80,14 +80,12 @@ export async function checkCertificate(server: string, ca: string, host: string)
   })
   if (fault === null) return ok(`valid for ${host}`)
   if (fault.code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
-    return wrong(`not valid for ${host}`, 'make the certificate again, with certificate.sh --names')
+    return wrong(`not valid for ${host}`, 'recreate the certificate with certificate.sh --names')
   }
   const isUntrusted = /UNABLE_TO|SELF_SIGNED|CERT_/.test(fault.code ?? '')
   return wrong(
     errorMessage(fault),
-    isUntrusted
-      ? 'put the authority of the certificate into the ConfigMap distributary-ca'
-      : 'check --server, and the Service',
+    isUntrusted ? 'add the CA of the certificate to the ConfigMap distributary-ca' : 'check --server, and the Service',
   )
 }
 
@@ -121,7 +119,7 @@ async function checkToken({ here, there, agent }: Patient): Promise<Verdict> {
   })
   return own === other
     ? ok(theirs.body.status?.userInfo?.username ?? '')
-    : wrong(`${own} here, ${other} there`, 'check the authenticators: the API server’s names must come out')
+    : wrong(`${own} here, ${other} there`, 'check the authenticators: they must give the API server’s names')
 }
 
 async function checkDiscovery({ here, there }: Patient): Promise<Verdict> {
@@ -174,8 +172,8 @@ async function checkPermissions(patient: Patient): Promise<Verdict> {
       },
     }
     const [ours, theirs] = await Promise.all([decide(here, decision), decide(there, decision)])
-    if (theirs.status >= 300) return skipped(`the API server does not say: ${refusalOf(theirs)}`, 'use --from-pod')
-    if (ours.status >= 300) return wrong(`distributary does not say: ${refusalOf(ours)}`, adviceOn(ours.status))
+    if (theirs.status >= 300) return skipped(`the API server gave no decision: ${refusalOf(theirs)}`, 'use --from-pod')
+    if (ours.status >= 300) return wrong(`distributary gave no decision: ${refusalOf(ours)}`, adviceOn(ours.status))
     const isAllowed = theirs.body.status?.allowed === true
     if (isAllowed) tally.allowed++
     if ((ours.body.status?.allowed === true) !== isAllowed) differing.push(textOf(decision, isAllowed))
@@ -353,7 +351,7 @@ function adviceOn(status: number): string {
     case 401:
       return 'set --authentication-kubeconfig, or --service-account-issuer'
     case 403:
-      return 'check --authorization-mode: RBAC lets callers read what they may read there'
+      return 'check --authorization-mode: with RBAC, callers may read what the API server lets them read'
     case 404:
       return 'set --passthrough'
     case 503:

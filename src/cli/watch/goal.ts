@@ -14,7 +14,7 @@ export function parseGoal(text: string): Goal {
   if (text === 'create') return { isAbsence: false, isMetBy: () => true }
   const condition = /^condition=([^]+)$/.exec(text)?.[1]
   if (condition !== undefined) return conditionGoal(condition)
-  throw new UsageError(`--for is condition=TYPE[=STATUS], create or delete, not "${text}"`)
+  throw new UsageError(`--for must be condition=TYPE[=STATUS], create or delete, not "${text}"`)
 }
 
 function conditionGoal(text: string): Goal {

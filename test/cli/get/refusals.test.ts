@@ -16,13 +16,13 @@ void t.test('each failure is reported in one line', async (t) => {
     [['get', 'pods,cm', '-w'], /only one resource can be watched/],
     [['watch', 'pods,cm'], /only one resource can be watched/],
     [['get', 'pods,'], /a comma without a resource/],
-    [['get', 'pods', 'cm/a'], /"cm\/a" names a resource as well/],
-    [['get', 'pod/a', 'b'], /names one object already: "b" is to be RESOURCE\/NAME too/],
+    [['get', 'pods', 'cm/a'], /"cm\/a" names a resource, but "pods" already does/],
+    [['get', 'pod/a', 'b'], /"pod\/a" is RESOURCE\/NAME, so "b" must be too/],
     [['get', 'pod/a/b'], /is not RESOURCE\/NAME/],
-    [['get', 'pods', '--resource-version', 'x'], /--resource-version is that of a list/],
+    [['get', 'pods', '--resource-version', 'x'], /--resource-version must come from a list/],
     [['get', 'pod/a', '--resource-version', '5'], /--resource-version is for lists/],
-    [['get', 'pods', '-w', '--resource-version', '5'], /distributary watch takes one/],
-    [['get', '/api/v1/pods?limit=2'], /a path has no query here/],
+    [['get', 'pods', '-w', '--resource-version', '5'], /use distributary watch/],
+    [['get', '/api/v1/pods?limit=2'], /a path must not have a query/],
   ] // prettier-ignore
   await eachAtOnce(cases, async ([args, expected]) => {
     const { code, stdout, stderr } = await cli(...args)
@@ -36,8 +36,8 @@ void t.test('a server of the wrong kind and a missing file are reported clearly'
   const plainUrl = app.url.replace('http:', 'https:')
   const tlsUrl = secure.secureUrl.replace('https:', 'http:')
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
-    [['get', 'pods', '-s', plainUrl], /cannot reach https:.*: it does not speak TLS: give it as http:\/\/\n$/],
-    [['get', 'pods', '-s', tlsUrl], /cannot reach http:.*: if it speaks TLS, give it as https:\/\/\n$/],
+    [['get', 'pods', '-s', plainUrl], /cannot reach https:.*: it does not speak TLS: use http:\/\/\n$/],
+    [['get', 'pods', '-s', tlsUrl], /cannot reach http:.*: if it speaks TLS, use https:\/\/\n$/],
     [['get', 'pods', '--token-file', '/nowhere'], /--token-file: ENOENT.*\/nowhere/],
     [['get', 'pods', '--certificate-authority', '/nowhere'], /--certificate-authority: ENOENT/],
     [['get', 'pods', '--client-certificate', '/nowhere'], /--client-certificate: ENOENT/],
