@@ -3,7 +3,7 @@
  * and once an etcd that was away takes writes again?
  *
  * A process of ours with watchers of three resources is fed by three members, or by one. Each round makes one fault, and
- * writes a revision of all three resources as soon as etcd takes it. A round ends when every watcher was told of it.
+ * writes a revision of all three resources as soon as etcd takes it. A round ends when every watcher has received it.
  */
 import type { EtcdProcess } from '../test/support/etcd-process.js'
 import { EtcdWriter } from '../test/support/etcd-writer.js'
@@ -109,7 +109,7 @@ function summaryOf(rounds: readonly Round[]): Figures {
 interface Scene {
   /** The revision of a change of all resources, once one of the members has taken it. */
   write(members: readonly EtcdProcess[]): Promise<number>
-  /** Resolves when every watcher was told of the revision. @throws Error when a watch ends. */
+  /** Resolves when every watcher has received the revision. @throws Error when a watch ends. */
   told(revision: number): Promise<void>
   /** The member that has most of our watches. */
   watchedMember(): Promise<EtcdProcess>

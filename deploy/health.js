@@ -1,5 +1,5 @@
 /**
- * The container's health check: asks the server beside it whether it lives, at the port and by the scheme that it was told
+ * The container's health check: asks the server beside it whether it lives, at the port and by the scheme that are configured
  * to serve. Its command line, environment and configuration file are read as the server reads them.
  *
  *   node health.js [FILE]     the server's command line, NUL-separated; default: of process 1

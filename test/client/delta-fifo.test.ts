@@ -44,7 +44,7 @@ void t.test('the changes of one object are compressed to at most three deltas', 
       'Added:1 Deleted:2',
     ],
     [
-      'made anew',
+      'created again',
       [
         ['ADDED', 'a', 1],
         ['DELETED', 'a', 2],

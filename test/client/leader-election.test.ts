@@ -111,11 +111,11 @@ void t.test('an onLeader that throws does not cost the leadership, and its error
   // With a retry only after minutes the first attempt has to succeed.
   const times = { leaseDurationMs: 1_000_000, renewDeadlineMs: 900_000, retryPeriodMs: 600_000 }
   const onLeader = (leader: string): never => {
-    throw new Error(`cannot tell of ${leader}`)
+    throw new Error(`cannot report ${leader}`)
   }
   const { election } = candidate(t, app.url, 'a', { ...times, logger, onLeader })
   t.equal(await election.run(() => undefined, { signal: AbortSignal.timeout(20_000) }), 'done')
-  t.match(errors, [{ lease: 'controller', error: 'cannot tell of a' }])
+  t.match(errors, [{ lease: 'controller', error: 'cannot report a' }])
 })
 
 void t.test('a leader that lost its lease stops at once, and does not release another’s lease', async (t) => {

@@ -99,7 +99,7 @@ void t.test(
     await Promise.all([1, 2].map(() => t.rejects(mapper.refresh(), /away/)))
     await t.rejects(mapper.find('pods'), /away/)
     isAway = false
-    t.match(await mapper.find('pods'), { kind: 'Pod' }, 'two failures at once are not for ever')
+    t.match(await mapper.find('pods'), { kind: 'Pod' }, 'two simultaneous failures are not remembered')
     t.equal(counter.asked, 1)
     await Promise.all([1, 2, 3].map(() => mapper.refresh()))
     t.equal(counter.asked, 2, 'one request for three callers')

@@ -49,7 +49,7 @@ void t.test('parts that share an informer have the same options, from the factor
   t.throws(
     () => factory.informer({ plural: 'nodes' }, { labelSelector: 'a=b' }),
     /transform is not what the first caller/,
-    'whoever says nothing of a transform expects whole objects',
+    'without a transform, a caller expects whole objects',
   )
   t.end()
 })

@@ -86,7 +86,7 @@ void t.test('the shell loop resumes after a cut and relists after a 410', async 
   faults.cut()
   await until(() => errors.includes('410') && watches() > before, 'it is refused', 20_000)
   faults.fault = () => null
-  await until(() => app.watchers === 1 && seen().at(-1) === 'RELIST ', 'it begins anew', 20_000)
+  await until(() => app.watchers === 1 && seen().at(-1) === 'RELIST ', 'it lists and watches again', 20_000)
   app.delete('pods/default/c')
   await until(() => seen().length === 5, 'and goes on')
   t.same(seen(), ['RELIST ', 'ADDED b', 'ADDED c', 'RELIST ', 'DELETED c'])

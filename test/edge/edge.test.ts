@@ -205,7 +205,7 @@ for (const name of ['nginx', 'varnish'] as const) {
     for (let i = 0; i < 3; i++) await reach(await write())
     t.ok(
       pollers.every(({ lists }) => lists === 1),
-      'a cache that starts anew costs nobody a list',
+      'no client lists again after a restart of the cache',
     )
 
     await server.kill('SIGKILL')
@@ -214,7 +214,7 @@ for (const name of ['nginx', 'varnish'] as const) {
     await reach(await write())
     t.ok(
       pollers.every(({ lists }) => lists === 2),
-      'a server that starts anew has another history',
+      'a restarted server has a new history',
     )
     const after = origin.requests.length
     await reach(await write())

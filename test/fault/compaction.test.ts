@@ -45,7 +45,7 @@ void t.test(
       t.ok(
         watches.every(({ end, items }) => end !== 'open' || items.some((item) => item.type === 'DELETED')) ||
           ends(watches).join() === `error 410 ×${watches.length}`,
-        'told of the delete, or told to start afresh',
+        'each watch receives the deletion or ends with 410',
       )
       await s.judge(t, last)
     }

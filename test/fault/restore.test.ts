@@ -37,7 +37,7 @@ for (const { name, overtakes, isSameCluster } of restores) {
       if (overtakes) while ((await s.write()) < settled + 20);
     })
     await Promise.all(watches.map((watch) => watch.ended))
-    t.same(ends(watches), [`error 410 ×${watches.length}`], 'everybody is told to start afresh')
+    t.same(ends(watches), [`error 410 ×${watches.length}`], 'every watch ends with 410')
     assertGuarantees(t, s.recorder.history(), oldHistory)
 
     await s.forget()

@@ -10,7 +10,7 @@ import { withWatch } from '../support/with-watch.js'
 import { ends, pods, scopes, startScenario } from './scenario.js'
 
 for (const compacts of [false, true]) {
-  const what = compacts ? ', and etcd compacts what it has not been told' : ''
+  const what = compacts ? ', and etcd compacts events that it has not received' : ''
   void t.test(`events for a starved watch are not lost (etcd #17529)${what}`, async (t) => {
     const s = await startScenario(t, { hasControlBesideUs: true })
     const watches = await s.watchAll()
@@ -25,7 +25,7 @@ for (const compacts of [false, true]) {
       last = await s.writer.commit({ [`/registry/pods/a/starve${i % 9}`]: object }, 20_000)
       if (compacts && i % 30 === 29) await s.etcd.compact(last)
     }
-    t.ok(s.cacheRevision < last, 'it has not been told')
+    t.ok(s.cacheRevision < last, 'it has not received the last event')
     s.proxy.release()
     await s.reached(last)
     const settled = await s.settle()
@@ -35,7 +35,7 @@ for (const compacts of [false, true]) {
     const told = ends(watches)
     t.ok(
       told.every((end) => /^(open|error 410) /.test(end)),
-      `everything, or told to start afresh: ${told.join()}`,
+      `every event, or 410: ${told.join()}`,
     )
     if (!compacts) t.same(told, [`open ×${watches.length}`])
     const list = await s.recorder.list({ target: pods, resourceVersion: '0' })

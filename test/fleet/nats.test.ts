@@ -102,7 +102,7 @@ for (const [name, marks] of Object.entries(streamEnds)) {
     await write('2')
     const second = startReplica(t, options)
     await until(() => second.isPublishing && second.sink.isSynced, 'the second publishes')
-    await until(() => edge.sink.of('replace').length === 2, 'the edge is told')
+    await until(() => edge.sink.of('replace').length === 2, 'the edge receives a new state')
     t.match(edge.sink.of('replace')[1], /history-changed/)
     await caughtUp(etcd, [second, edge])
     t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
@@ -128,7 +128,7 @@ void t.test(
     etcd.put('a', '2')
     etcd.put('b', '1')
     // On a busy machine a lease may have been lost before, which does not matter here.
-    await until(() => /history-changed/.test(bypass.sink.of('replace').at(-1) ?? ''), 'it lists anew')
+    await until(() => /history-changed/.test(bypass.sink.of('replace').at(-1) ?? ''), 'it lists again')
     t.same(stateOf(bypass.sink), await stateOfUpstream(etcd.upstream))
   },
 )

@@ -122,7 +122,7 @@ for (const [name, breakHandlers] of Object.entries(faults)) {
 void t.test('no watcher silently loses an event that follows progress covering it (etcd #15220)', async (t) => {
   const { violations, ends } = await judged(t, earlyProgress)
   t.same(violations.map(String), [])
-  t.same(ends, ['error 410', 'error 410'], 'everybody is told to start afresh')
+  t.same(ends, ['error 410', 'error 410'], 'every watch ends with 410')
 })
 
 /** Two watches of a server whose watch of the pods is broken, during 150 revisions. */

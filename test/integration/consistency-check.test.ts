@@ -179,7 +179,7 @@ void t.test('POST /consistency-check compares now, and answers with the result o
   const podsRow = first.rows.find(({ resource }) => resource === 'pods')!
   t.match(podsRow, { group: '', outcome: 'different', differences: 1, rebuilt: true, reason: null })
   t.ok(podsRow.revision! >= revision && podsRow.objects > 0 && podsRow.sampled > 0)
-  t.notOk(JSON.stringify(first).includes('odd'), 'no key is told')
+  t.notOk(JSON.stringify(first).includes('odd'), 'no key is revealed')
   t.match(
     first.rows.find(({ resource }) => resource === 'nodes'),
     { outcome: 'equal', differences: 0, rebuilt: false },
@@ -192,7 +192,7 @@ void t.test('POST /consistency-check compares now, and answers with the result o
     ['equal', 'equal', 'equal', 'equal'],
   )
   const checks = await s.count('consistency_checks_total', 'resource="nodes"')
-  t.ok(checks <= 1 + together.length - 1, `${checks} comparisons: who asks while one runs is given that one`)
+  t.ok(checks <= 1 + together.length - 1, `${checks} comparisons: a request during a comparison shares it`)
 
   const got = await fetch(`${url}/consistency-check`)
   t.equal(got.status, 405)

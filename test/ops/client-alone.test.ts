@@ -105,7 +105,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
   })
   const created = await fetch(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
   t.equal(created.status, 201, await created.text())
-  await until(() => out.includes('added new'), 'it is told of a change', 30_000)
+  await until(() => out.includes('added new'), 'it reports a change', 30_000)
   const ended = once(child, 'exit')
   child.stdin.end()
   t.same(await ended, [0, null])

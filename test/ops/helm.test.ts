@@ -390,7 +390,7 @@ void t.test('a server without authentication gets the names of its Service, Ingr
     networkPolicy: { enabled: false },
   }
   t.match((hostsOf(routed) as string[]).slice(4), ['a.example', '.b.example'])
-  t.same(hostsOf({ config: { ...open, allowedHosts: ['*'] } }), ['*'], 'unless it is told others')
+  t.same(hostsOf({ config: { ...open, allowedHosts: ['*'] } }), ['*'], 'unless others are configured')
   t.equal(hostsOf({ config: judged, tls }), undefined, 'with an authenticator any name will do')
 })
 

@@ -310,8 +310,7 @@ export const exceptions: readonly Row[] = [
   },
   {
     name: 'history that the API server no longer holds',
-    reason:
-      'Its cache begins where it was filled, and older watches are told to list again; ours still has the events.',
+    reason: 'Its cache begins where it was filled, and older watches end with 410; ours still has the events.',
     matches: ({ where, theirs, ours }, { path }) =>
       /^body ( \(others\)|\.length)$/.test(where) &&
       /[?&]resourceVersion=0*[1-9]/.test(path) &&
@@ -339,13 +338,13 @@ export const exceptions: readonly Row[] = [
       /[?&]resourceVersion=\d/.test(path),
   },
   {
-    name: 'a member of system:masters is told why',
+    name: 'a decision for a member of system:masters has a reason',
     reason: 'The API server allows these callers before it asks any authorizer, and gives no reason.',
     matches: ({ where, theirs, ours }) =>
       where === 'reason of a decision' && theirs === '' && ours === 'RBAC: member of system:masters',
   },
   {
-    name: 'a node is told which mode allows it',
+    name: 'a decision for a node names the mode that allows it',
     reason: 'The API server gives no reason; the access log needs one.',
     matches: ({ where, theirs, ours }) => where === 'reason of a decision' && theirs === '' && ours === 'Node',
   },

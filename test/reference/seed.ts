@@ -138,7 +138,7 @@ async function writeAgain(world: World, { method, path, body }: Write): Promise<
     if (object !== null) return
     // One of the server's own controllers may have written in between.
     if (!message.includes('the object has been modified') || tries === 5)
-      throw new Error(`${method} ${path} is refused, so grow the objects anew: ${message}`)
+      throw new Error(`${method} ${path} is refused, so run --grow again: ${message}`)
   }
 }
 

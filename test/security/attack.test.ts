@@ -53,7 +53,7 @@ class Judge {
 
   hearsBytes(name: string, bytes: Buffer): void {
     for (const secret of [LOOT, BAIT, ...Object.values(TOKENS)]) {
-      if (bytes.includes(secret)) this.#t.fail(`${name}: was told ${secret}`)
+      if (bytes.includes(secret)) this.#t.fail(`${name}: received ${secret}`)
     }
   }
 
@@ -236,5 +236,5 @@ void t.test(`a server under attack continues to serve its clients (seed ${seed})
     t.notOk(output.includes(Buffer.from(secret).toString('base64url')), 'nor in base64')
   }
   t.notMatch(server.log(), /internal error|"level":(50|60)/, 'nothing went wrong inside')
-  t.equal(await server.kill('SIGTERM'), 0, 'it lives, and ends when it is told to')
+  t.equal(await server.kill('SIGTERM'), 0, 'it is alive, and exits on SIGTERM')
 })

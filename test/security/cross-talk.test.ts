@@ -103,7 +103,7 @@ void t.test(
               const held = await hold(app.url, transport, path, { token: `t-${user}`, headers })
               await held.ended
               if (held.status !== 403) t.fail(`${form}: ${user} was answered ${held.status} for what is ${of}'s`)
-              if (/MARK-OF/.test(held.text)) t.fail(`${form}: ${user} was told something in a refusal`)
+              if (/MARK-OF/.test(held.text)) t.fail(`${form}: ${user} received the mark in a refusal`)
             }
           }
         }

@@ -83,7 +83,7 @@ void t.test('requests of one identity are counted over all workers', async (t) =
   const seconds = (performance.now() - startedMs) / 1_000
   const passed = answers.filter(({ statusCode }) => statusCode === 200).length
   t.ok(passed <= 20 + Math.ceil(2 * seconds), `${passed} passed in ${seconds} s`)
-  t.ok(passed >= 20 - WORKERS, `${passed} passed: a worker that is slow keeps hardly any for requests to come`)
+  t.ok(passed >= 20 - WORKERS, `${passed} passed: a slow worker reserves almost none for later requests`)
   t.equal((await ask(t, server, '/api/v1/pods?limit=1', 't-bob')).statusCode, 200, 'another identity has its own')
 })
 

@@ -149,7 +149,7 @@ async function round(totals: Totals, { seed, members, watchers, durationMs }: Ro
     const schedule = new Schedule(s, { watchersAtOnce: watchers })
     await schedule.run(durationMs)
     const { reference, history, ours, throughUs, straight, besideUs } = await s.verdict(await schedule.settle())
-    // An armed cut may still happen: check once more.
+    // An armed cut may still happen: check again.
     let check = await s.h.app.checkConsistency()
     if (check.outcome === 'incomplete') check = await s.h.app.checkConsistency()
     if (check.outcome === 'equal') totals.checks++

@@ -7,7 +7,7 @@
  * A session continues exactly after the stream's last message: the feed compares the history and watches etcd from
  * there. The first write of a session (a claim, or a whole state) raises the epoch; from then on every write of an
  * earlier publisher expects a sequence that is gone, and is rejected. The first failed write ends the session, because
- * all later ones fail too: the next session reads the tail again, whoever wrote it. Retrying single messages was
+ * all later ones fail too: the next session reads the tail again, no matter who wrote it. Retrying single messages was
  * rejected, because a retry can only guess whether the first attempt was written.
  *
  * `snapshot-taker.ts` decides when snapshots are taken; `status-sender.ts` reports how old the stream is.

@@ -3,7 +3,7 @@
  * once for each key and not for each value. Decrypted keys are kept in memory only.
  *
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the limits and when
- * a key for writes is made anew.
+ * a key for writes is created.
  */
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { createHash, randomBytes } from 'node:crypto'

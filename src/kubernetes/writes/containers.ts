@@ -62,7 +62,7 @@ export class Containers {
       try {
         await this.#removeIfEmpty(holder, held)
       } catch (error) {
-        // It still holds a value that cannot be read, so it stays. The object is gone all the same.
+        // It still holds a value that cannot be read, so it stays. The object is gone anyway.
         if (!(error instanceof StorageReadError)) throw error
       }
     }

@@ -172,8 +172,8 @@ void t.test('output that is not a credential is reported, but never printed', as
   const source = execCredentials(plugin())
   print('broken')
   await t.rejects(source.current())
-  print(credential({ token: 'mended' }))
-  t.same(await source.current(), { authorization: 'Bearer mended' }, 'a failure is not remembered')
+  print(credential({ token: 'renewed' }))
+  t.same(await source.current(), { authorization: 'Bearer renewed' }, 'a failure is not remembered')
 })
 
 void t.test('a token that a server refuses is fetched again, and a certificate is presented', async (t) => {

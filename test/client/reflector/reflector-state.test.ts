@@ -55,7 +55,7 @@ void t.test('a watch continues at the right resourceVersion', async (t) => {
   const cases: readonly [string, ReflectorInput, object][] = [
     ['a break goes on from the last safe point', ended('network'), { effects: [{ kind: 'wait', attempt: 1 }] }],
     [
-      '410 streams anew, not older than what is known',
+      '410 starts a new stream, no older than the known revision',
       ended('expired'),
       { effects: [{ kind: 'stream', resourceVersion: '12' }] },
     ],

@@ -211,7 +211,7 @@ void t.test('an informer waits as long as a storm of 429 demands', async (t) => 
   const gaps = times.slice(1).map((at, i) => at - (times[i] ?? 0))
   t.ok(
     gaps.every((gap) => gap >= 990),
-    `never sooner than it was told: ${gaps.join(', ')}`,
+    `never sooner than Retry-After allows: ${gaps.join(', ')}`,
   )
   isStorm = false
   await informer.whenSynced()

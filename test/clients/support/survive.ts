@@ -22,7 +22,7 @@ export interface Following {
 
 /** The time limit for a client; some wait half a minute before they reconnect. */
 const WITHIN_MS = 90_000
-/** client-go relists after a watch that ends in its first second, whoever ends it. */
+/** client-go relists after a watch that ends in its first second, no matter which side ends it. */
 const SETTLED_MS = 1_500
 
 export async function surviveDisruptions(t: Test, stage: Stage, client: Following): Promise<void> {

@@ -273,7 +273,7 @@ void t.test('a watch from a state', (t) => {
       t.not(fresh.cursor.initial, first.cursor.initial)
       clock.advance(2_000)
       const later = watch({ start: { kind: 'initial', snapshot, minRevision: rev(0), marksEnd: true }, encoder })
-      t.not(later.cursor.initial, first.cursor.initial, 'but not for ever')
+      t.not(later.cursor.initial, first.cursor.initial, 'but not forever')
       await settle()
       for (const { seen } of [any, fresh, later]) t.equal(seen.filter((text) => text.startsWith('ADDED')).length, 100)
     },

@@ -372,8 +372,8 @@ void t.test('a Kubernetes resource with unreadable values is refused as a whole,
         batch(11, { type: 'put', keyValue: unread('a', 11, 5) }),
         batch(12, { type: 'put', keyValue: unread('b', 12) }),
       ])
-      t.same(ended, ['501'], 'the watches are told once')
-      t.same(h.told.batches, [], 'and not that anything was deleted')
+      t.same(ended, ['501'], 'the watches are ended once')
+      t.same(h.told.batches, [], 'and no deletion is sent')
       t.match(cache.readiness, { kind: 'refused', reason })
       t.throws(() => cache.assertReadable(), { code: 501, message: reason })
       t.equal(cache.encrypted.get('aescbc:v1:key') ?? 0, encrypted)
@@ -451,7 +451,7 @@ void t.test('waiting for a revision', (t) => {
       const more = Array.from({ length: 100 }, () => watched(cache.waitUntil(rev(15))))
       t.equal(asked.progress, 1)
       clock.advance(5)
-      t.equal(asked.progress, 2, 'and once more for all who came right after it')
+      t.equal(asked.progress, 2, 'and one more request serves all callers that came right after it')
       clock.advance(245)
       t.ok(asked.progress <= 6, `and every 100 ms: ${asked.progress} times in all`)
       cache.apply([batch(12, put('x', 'a', 12))])
@@ -857,7 +857,7 @@ void t.test(
     const { history } = cache
     cache.assertResumable(rev(10))
     cache.reread()
-    t.not(cache.history, history, 'bodies of lists are made anew')
+    t.not(cache.history, history, 'list bodies are rebuilt')
     for (const revision of [10, 11]) t.throws(() => cache.assertResumable(rev(revision)), ExpiredError, `${revision}`)
     t.equal(cache.size, 2)
     cache.apply([batch(12, put('x', 'c', 12))])

@@ -55,7 +55,7 @@ async function readContract(t: Test, { upstream }: ContractSubject): Promise<voi
       page = await upstream.read({ prefix, startKey, revision: first.revision, limit: 3 })
       t.equal(page.revision, first.revision)
       t.equal(page.count, remaining, 'count is what remains from the start key on')
-      t.ok(page.currentRevision >= removed, 'the newest revision is told beside the one asked for')
+      t.ok(page.currentRevision >= removed, 'the answer names the current revision besides the requested one')
       seen.push(...page.keyValues)
     }
     t.same(

@@ -46,7 +46,7 @@ void t.test('a client moves when its server has lost the one with the publisher 
 
   for (const link of [routes.get(at)?.get(other), routes.get(other)?.get(at)]) link?.stall()
   const { serverId } = client
-  // As a component that waits in vain does, repeatedly.
+  // As a component does repeatedly while it waits without an answer.
   const doubting = setInterval(() => client.doubtSubject('status'), 500)
   t.teardown(() => clearInterval(doubting))
   await until(async () => client.serverId !== serverId, 'the client has moved', 60_000)

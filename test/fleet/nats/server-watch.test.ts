@@ -107,7 +107,7 @@ void t.test('connections stay while no addresses are known, as during a reconnec
   Object.assign(addresses, ADDRESSES)
   await beats(3_000)
   t.equal(network.open.length, 3)
-  t.ok(tried.length <= 6, 'each address at most once more')
+  t.ok(tried.length <= 6, 'each address is tried at most one more time')
 })
 
 void t.test('a user without permission for the subject is logged once, and retried seldom', async (t) => {

@@ -105,7 +105,7 @@ void t.test('a write that is never answered fails after five seconds, whatever w
   for (let i = 0; i < 5; i++) clock.advance(1_000)
   await failed
   t.equal(sent.length, 3, 'after one second and after three')
-  t.same(unanswered, [1_000, 3_000, 5_000], 'each wait in vain is told')
+  t.same(unanswered, [1_000, 3_000, 5_000], 'each wait without an answer is reported')
   writer.close()
 })
 

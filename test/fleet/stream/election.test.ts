@@ -255,7 +255,7 @@ void t.test('an unanswered request to NATS costs a part of a lease, not all of i
   w.register.hangs = 1
   await w.pass(LEASE_MS)
   t.equal(w.register.hangs, 0, 'one was lost')
-  t.equal(w.register.late, 1, 'which is told, long before NATS itself gives up')
+  t.equal(w.register.late, 1, 'which is reported long before NATS itself gives up')
   t.same(w.leaders(), [0])
   t.same(only!.told, ['elected'])
 })

@@ -14,7 +14,7 @@ void t.test('of a thousand progresses at once two are passed on: the first, and 
   clock.advance(10_000)
   progress.offer(toRevision(1_000))
   progress.offer(toRevision(999))
-  t.same(told, [1, 1_000], 'what was told is not told again')
+  t.same(told, [1, 1_000], 'progress that was already sent is not sent again')
   progress.offer(toRevision(1_001))
   t.same(told, [1, 1_000, 1_001], 'after a pause nothing waits')
 })

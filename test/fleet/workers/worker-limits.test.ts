@@ -183,9 +183,9 @@ void t.test('reset requests are counted over all workers, and all suspect the ne
   const tell = first.channel.limits.resets(own('first'))
   second.channel.limits.resets(own('second'))
   for (let i = 0; i < 5; i++) tell('192.0.2.1', 1)
-  await until(() => limits.resetsOf.get('192.0.2.1') === 5, 'the primary is told')
+  await until(() => limits.resetsOf.get('192.0.2.1') === 5, 'the primary counts them')
   h.primary.suspect('192.0.2.1')
-  await until(() => refused.length === 2, 'both are told')
+  await until(() => refused.length === 2, 'both workers receive it')
   t.same(refused.sort(), ['first 192.0.2.1', 'second 192.0.2.1'])
 })
 

@@ -70,7 +70,7 @@ void t.test('a worker that starts later has the same history, so its clients can
   await until(() => early.sink.revision === 30, 'the first worker')
   const late = await h.worker()
   await until(() => late.sink.isSynced, 'the second worker')
-  t.equal(late.sink.base, 10, 'what the bound of three leaves is told as a state')
+  t.equal(late.sink.base, 10, 'batches before the last three arrive as a state')
   t.same(late.sink.of('apply'), ['11,12,13'])
   t.same(late.sink.of('progress'), ['30'])
   t.same(view(late.sink.state), view(early.sink.state))

@@ -84,7 +84,7 @@ void t.test('no line is longer than what a pipe shared with other processes keep
   for (const chunk of chunks) t.ok(Buffer.byteLength(chunk) <= 4_096, `${Buffer.byteLength(chunk)} bytes`)
   const [first] = lines(chunks.join(''))
   const { groups: kept = [], groupsLeftOut } = first as { groups?: string[]; groupsLeftOut?: number }
-  t.equal(kept.length + Number(groupsLeftOut), 500, 'what is left out is told')
+  t.equal(kept.length + Number(groupsLeftOut), 500, 'the line says how many groups it leaves out')
   t.equal(first?.['user'], 'ann')
 })
 

@@ -50,7 +50,7 @@ void t.test('the table is consistent: names, flags and groups', async (t) => {
   t.equal(new Set(rows.map((row) => row.environment)).size, rows.length)
   const groups = rows.map((row) => row.group)
   const runs = groups.filter((group, i) => group !== groups[i - 1])
-  t.equal(runs.length, new Set(groups).size, 'a group is told in one piece')
+  t.equal(runs.length, new Set(groups).size, 'the options of a group are together')
   for (const row of rows) t.match(row.doc, /^[^]{20,}\.$/, `${row.environment} is explained in whole sentences`)
 })
 

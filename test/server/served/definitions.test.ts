@@ -128,7 +128,7 @@ void t.test('a server with a large definition: read in a thread, and served like
       },
     },
   })
-  // Ready means that it has been read: no client is told that its resource does not exist.
+  // Ready means that it has been read: no client gets 404 for its resource.
   const path = `${h.url}/apis/${GROUP}/v1/namespaces/a/gadgets/g`
   const answer = await fetch(path)
   t.equal(answer.status, 200)

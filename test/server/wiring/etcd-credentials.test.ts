@@ -75,7 +75,7 @@ void t.test('a renewed certificate is presented at the next connection, and watc
   clock.advance(LOOK_MS)
   t.same(lines, ['a changed file was read'])
   const written = await upstream.write([], [{ type: 'put', key, value: Buffer.from('1') }])
-  await until(() => seen.includes(written.revision), 'the watch that was there tells of it')
+  await until(() => seen.includes(written.revision), 'the watch that was already open sends the event')
   t.same(ends, [])
 
   // From here on the first certificate would be rejected.

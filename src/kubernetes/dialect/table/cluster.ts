@@ -240,7 +240,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
       column(
         'DistinguisherMethod',
         'string',
-        'How its requests are told apart.',
+        'How its requests are distinguished.',
         (object) => textAt(object, 'spec', 'distinguisherMethod', 'type') || '<none>',
       ),
       AGE,

@@ -102,8 +102,11 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
       'Whether volumes must be attached.',
       (object) => field(object, 'spec', 'attachRequired') !== false,
     ),
-    column('PodInfoOnMount', 'boolean', 'Whether mounting is told about the pod.', (object) =>
-      isTrue(object, 'spec', 'podInfoOnMount'),
+    column(
+      'PodInfoOnMount',
+      'boolean',
+      'Whether the driver receives information about the pod when it mounts a volume.',
+      (object) => isTrue(object, 'spec', 'podInfoOnMount'),
     ),
     column('StorageCapacity', 'boolean', 'Whether it reports its capacity.', (object) =>
       isTrue(object, 'spec', 'storageCapacity'),

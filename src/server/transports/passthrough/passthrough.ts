@@ -64,7 +64,7 @@ export interface PassthroughOptions {
   /** The time limit from the request to the head of the answer. A stream may then last indefinitely. */
   readonly responseTimeoutMs: number
   readonly clock: Clock
-  /** Called when the other server's answer begins, or when the client is told that there is none. */
+  /** Called when the other server's answer begins, or when the client gets an error instead. */
   readonly onAnswered?: (code: number, seconds: number) => void
 }
 
@@ -192,7 +192,7 @@ export class Passthrough {
     if (byToken && (proxy === null || this.#options.keepsTokens !== true)) return null
     if (proxy !== null) return user
     throw new ForbiddenError(
-      `${this.#options.name} cannot be told who asks: a client certificate cannot be handed on, and there is no --proxy-client-cert-file`,
+      `${this.#options.name} cannot learn who is calling: a client certificate cannot be forwarded, and --proxy-client-cert-file is not set`,
     )
   }
 

@@ -76,7 +76,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return again(r.Status().Update(ctx, widget))
 }
 
-// again lets the work begin anew when another writer was quicker.
+// again restarts the work when another writer was quicker.
 func again(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: 1}, nil

@@ -47,7 +47,7 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
       }
     })
   },
-  'a revision is told twice': (harness) => {
+  'a revision is sent twice': (harness) => {
     const isTime = everyNth(10)
     groupsOf(harness, (group) => {
       const append = group.append.bind(group)
@@ -113,7 +113,7 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
       }
     })
   },
-  'whoever is slow is ended although the ring has everything': (harness) => {
+  'a slow watcher is ended although the ring still has every event': (harness) => {
     const { dispatcher, pump } = harness
     const isTime = everyNth(50)
     const enqueue = pump.enqueueCursor.bind(pump)

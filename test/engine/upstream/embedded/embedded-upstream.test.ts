@@ -256,7 +256,7 @@ void t.test('progress follows everything it covers, and only where it may be req
     await upstream.delivered()
     clock.advance(5_000)
     await upstream.delivered()
-    t.equal(log.at(-1), 'progress 4', 'a quiet watch is told without asking')
+    t.equal(log.at(-1), 'progress 4', 'a quiet watch receives progress without asking')
     t.equal((await upstream.status()).trustsProgress, trustsProgress)
     await upstream.close()
   }

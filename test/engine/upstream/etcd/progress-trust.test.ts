@@ -1,5 +1,5 @@
 /**
- * Tests whose progress is trusted, with stand-in servers that claim other versions than the etcd at hand and answer
+ * Tests whose progress is trusted, with stand-in servers that claim other versions than the installed etcd and answer
  * progress requests too early, as old versions did.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
@@ -65,7 +65,7 @@ void t.test('progress on demand is requested and trusted only when every endpoin
   await Promise.all([settled(recorder, one), settled(barrier, one)])
   barrier.watch.close()
   t.equal(one.progressRequests, 0, 'not even asked, before the versions are known and after')
-  t.same(recorder.progress, [7], 'periodic progress is told of any version')
+  t.same(recorder.progress, [7], 'periodic progress of any version is passed on')
 
   other.version = '3.5.14'
   t.equal((await upstream.status()).trustsProgress, true)

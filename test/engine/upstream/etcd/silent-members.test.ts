@@ -54,7 +54,7 @@ void t.test('a member that misses the deadline is silent, and no other is', asyn
   await h.pass(50)
   t.same(h.silent, [`a at ${startedAt + EVERY_MS + DEADLINE_MS}`])
   await h.pass(EVERY_MS + DEADLINE_MS)
-  t.equal(h.silent.length, 2, 'it is told for as long as it lasts')
+  t.equal(h.silent.length, 2, 'the silence is reported as long as it lasts')
   t.ok(h.watch.isSilent('a'))
   t.notOk(h.watch.isSilent('b'))
   h.states.a.mode = 'answers'

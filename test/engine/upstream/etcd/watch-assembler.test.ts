@@ -26,7 +26,7 @@ void t.test('events at or before the position are dropped and counted', async (t
   t.equal(assembler.droppedEvents, 5)
   t.same(assembler.add(message([4])), [])
   t.equal(assembler.advance(9 as Revision), true)
-  t.same(assembler.add(message([8, 9, 10])).map(revisionsOf), [[10]], 'before what was told as progress')
+  t.same(assembler.add(message([8, 9, 10])).map(revisionsOf), [[10]], 'older than the reported progress')
   t.equal(assembler.droppedEvents, 8)
 })
 
@@ -37,7 +37,7 @@ void t.test('progress never goes back', async (t) => {
   assembler.add(message([5, 6]))
   t.equal(assembler.advance(5 as Revision), false)
   t.equal(assembler.advance(6 as Revision), true)
-  t.equal(assembler.advance(6 as Revision), true, 'once more the same')
+  t.equal(assembler.advance(6 as Revision), true, 'the same revision again')
 })
 
 function message(revisions: readonly number[]): WatchMessage {

@@ -241,7 +241,7 @@ void t.test('a resourceVersion is inserted without changing anything else', (t) 
       t.equal(readMetadata(served).resourceVersion, version, name)
       t.equal(decodeObject(served, schema).bytes.toString(), decodeObject(value, schema).bytes.toString(), name)
       t.equal(decodeObject(served, schema).unknownFields, decodeObject(value, schema).unknownFields, name)
-      t.equal(withResourceVersion(served, version).compare(served), 0, `${name}: once more changes nothing`)
+      t.equal(withResourceVersion(served, version).compare(served), 0, `${name}: a second time changes nothing`)
     }
   }
   t.equal(openEnvelope(withResourceVersion(storedPod, '1', 'v2')).apiVersion, 'v2')

@@ -72,7 +72,7 @@ void t.test('a lease that belongs to another client is left alone', async (t) =>
   const leaseId = await h.upstream.grantLease(60)
   await h.upstream.write([], [{ type: 'put', key, value, leaseId }])
   t.equal((await h.ask({ verb: 'update', name: 'a', query: 'ttl=0', body: configMap('a') })).code, 200)
-  t.same(dropped, [leaseId], 'an own lease is asked to end')
+  t.same(dropped, [leaseId], 'the lease of the object is revoked')
   t.ok(isOwnLease(newLeaseId()))
   t.ok(BigInt(newLeaseId()) < 2n ** 63n)
   for (const foreign of ['0', '1', '7587862094709768000', '9223372036854775807']) t.notOk(isOwnLease(foreign), foreign)

@@ -222,7 +222,7 @@ void t.test('a webhook reviews access', async (t) => {
     { ...ANN, name: 'a', groups: ['nnweb'] },
   ]
   for (const user of others) await ask(user)
-  t.equal(asked.length, others.length, 'no identity is answered from what another was told')
+  t.equal(asked.length, others.length, 'no identity gets an answer meant for another')
 
   asked.length = 0
   await authorizer.authorize(ANN, pathAttributes('GET', '/metrics'))

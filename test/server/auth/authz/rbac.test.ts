@@ -307,7 +307,7 @@ void t.test(`${Object.keys(CALLERS).length * QUESTIONS.length} decisions equal t
     }
   }
   t.ok(cases >= 200, 'enough of them')
-  t.ok(allowed > cases / 10 && allowed < cases / 2, 'neither all the same')
+  t.ok(allowed > cases / 10 && allowed < cases / 2, 'some requests are allowed and some are not')
 })
 
 void t.test('code and reference agree with the manual decisions', async (t) => {
@@ -484,7 +484,7 @@ void t.test('a change takes effect with the next request and is reported', async
   await t.rejects(
     ask(),
     { code: 503, message: /not been read yet/, details: { retryAfterSeconds: 1 } },
-    'nobody has any right before the roles are read, and nobody is told that there is none',
+    'before the roles are read, nobody has a right, and nobody is refused for lacking one',
   )
   source.set(WORLD)
   t.match(await ask(), { allowed: true })

@@ -329,5 +329,5 @@ void t.test('the ages in a Table are computed at the time of the request', async
     return table.rows[0]!.cells[table.columnDefinitions.findIndex(({ name }) => name === 'Age')]!
   }
   const first = await age()
-  await until(async () => (await age()) !== first, 'the age that is told has grown')
+  await until(async () => (await age()) !== first, 'the reported age has grown')
 })

@@ -68,7 +68,7 @@ void t.test('a body that no client needs any more is dropped halfway', async (t)
   t.ok(made.isLetGo)
   t.equal(semaphore.running, 0)
   const again = source()
-  t.equal(await readAll((await bodies.use('a', asker(), again.pieces)).body), 30, 'and made anew for the next')
+  t.equal(await readAll((await bodies.use('a', asker(), again.pieces)).body), 30, 'and rebuilt for the next')
 })
 
 void t.test('a body derived from another one needs no slot', async (t) => {
@@ -152,7 +152,7 @@ void t.test(
     fast.release()
     slow.release()
     const again = await bodies.use('a', asker(), other.pieces)
-    t.equal(await readAll(again.body), 50, 'it is made anew')
+    t.equal(await readAll(again.body), 50, 'it is rebuilt')
   },
 )
 

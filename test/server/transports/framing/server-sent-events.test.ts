@@ -135,7 +135,7 @@ void t.test('a position that is gone is answered with an ERROR, and cleared by a
 void t.test(
   'an error that a retry can fix is an ERROR event with the time to wait; any other is an ordinary answer',
   async (t) => {
-    void t.test('too many watchers are told to wait', async (t) => {
+    void t.test('watchers beyond the limit get 429', async (t) => {
       const h = await startApp(t, { flags: ['--max-watchers', '1'] })
       const first = await open(h, '&resourceVersion=1')
       const second = await open(h, '&resourceVersion=1')

@@ -71,7 +71,7 @@ void t.test('counts from other processes are added, and a suspicion is reported 
   for (let i = 1; i <= 60; i++) resets.count(A, null, i)
   t.ok(resets.count(A, null, 5))
   t.same(suspected, [A])
-  t.equal(counted.length, 61, 'its own are told')
+  t.equal(counted.length, 61, 'it counts its own resets')
   resets.suspect('192.0.2.9')
   t.ok(resets.count('192.0.2.9', null, 5), 'as another process says')
   t.end()

@@ -363,7 +363,7 @@ void t.test(
       const bearer = { ...forged, authorization: 'Bearer sesame' }
       t.equal(await send(things, { authorization: 'Bearer wrong' }, false), 401)
       t.equal(await send(things, forged, false), 401, 'nobody gets no further')
-      t.equal(await send('/apis/absent.io/v1', {}, false), 401, 'nor is told what there is')
+      t.equal(await send('/apis/absent.io/v1', {}, false), 401, 'nor learns which groups exist')
       t.equal(passed().length, 0)
 
       t.equal(await send(things, forged, true), hasProxyCertificate ? 200 : 403)
