@@ -47,15 +47,26 @@ export async function startWorld(t: Test, { etcd, other, programs, behind }: Wor
   const kubeconfig = writeKubeconfig(apiServer)
   const source =
     behind === 'etcd'
-      ? [`--etcd-servers=${etcd.url}`, ...others, '--backfill-revisions=100000', '--resource=secrets,api/all']
-      : [`--upstream=https://127.0.0.1:${apiServer.server.port}`, `--kubeconfig=${kubeconfig}`, '--resource=secrets']
+      ? [
+          `--etcd-servers=${etcd.url}`,
+          ...others,
+          '--backfill-revisions=100000',
+          '--resource=secrets,api/all',
+          '--authorization-mode=Node,RBAC',
+        ]
+      : [
+          `--upstream=https://127.0.0.1:${apiServer.server.port}`,
+          `--kubeconfig=${kubeconfig}`,
+          '--resource=secrets',
+          '--authorization-mode=Webhook',
+          `--authorization-kubeconfig=${kubeconfig}`,
+        ]
   const flags = [
     `--port=${port}`,
     ...source,
     `--token-auth-file=${apiServer.tokenFile}`,
     `--service-account-issuer=${ISSUER}`,
     `--authentication-kubeconfig=${kubeconfig}`,
-    '--authorization-mode=Node,RBAC',
   ]
   let server = await startServer(t, { flags })
   let controllers: readonly Running[] = []

@@ -238,6 +238,8 @@ const served = (group: string, ...plurals: readonly string[]): ServedResource[] 
   return loaded.config.resources.filter(({ resource }) => resource.group === group && plurals.includes(resource.plural))
 }
 
+const PLURALS = ['configmaps', 'events', 'pods', 'services', 'nodes', 'deployments', 'daemonsets', 'jobs', 'cronjobs']
+
 const isOpened = ({ query }: TransportRequest): boolean => query['watch'] === '1'
 
 void t.test('one request to an API server brings a resource and its watch, in protobuf', async (t) => {
@@ -256,6 +258,23 @@ void t.test('one request to an API server brings a resource and its watch, in pr
     return Buffer.from(await answer.arrayBuffer())
   }
   t.ok((await protobuf(back)).equals(await protobuf(front)), 'to the byte')
+})
+
+void t.test('a restart asks an API server once for each resource, and lists none', async (t) => {
+  const resources = ['', 'apps', 'batch'].flatMap((group) => served(group, ...PLURALS))
+  t.ok(resources.length > 8)
+  const front = await startApp(t, { objects: builtIn, config: { resources } })
+  for (const start of ['the first start', 'a restart']) {
+    const { requests, server } = new Recorded(front.url)
+    const back = await behind(t, front, { server })
+    const asked = requests.filter(({ path }) => PLURALS.includes(path.slice(path.lastIndexOf('/') + 1)))
+    t.ok(
+      asked.every(({ query }) => query['sendInitialEvents'] === 'true'),
+      start,
+    )
+    t.equal(asked.length, resources.length, start)
+    await back.app.stop()
+  }
 })
 
 void t.test('every version is served with one watch, as the other server serves it', async (t) => {
