@@ -9,7 +9,7 @@ import { makeObject, postedObjects } from './objects.js'
 import { serverQuestions, shelfQuestions, unservedQuestions } from './fixed-questions.js'
 import { getQuestion, listQuestion, type Moment, root, watchQuestion } from './questions.js'
 import { Random } from './random.js'
-import { isExplained, type Report } from './report.js'
+import type { Report } from './report.js'
 import { compareDecisions, fillDecisions } from './decisions.js'
 import { discover } from './discovered.js'
 import { churn, Kubelet, letNamespacesEnd } from './churn.js'
@@ -148,7 +148,7 @@ export class Comparison {
         look === 1 ? question : { ...question, path: question.path.replace('timeoutSeconds=1', 'timeoutSeconds=6') }
       const [theirs, ours] = await Promise.all([tryAsk(this.#world.theirs, asked), tryAsk(this.#world.ours, asked)])
       found = compareAnswers(question, theirs, ours)
-      const differs = found.some((difference) => !isExplained(difference, question))
+      const differs = found.some((difference) => !this.#report.isExplained(difference, question))
       if (!differs && look > 1) this.#report.addSecondLook()
       // A difference caused by timing disappears on a second attempt; such attempts are counted.
       const isLate = [theirs, ours].some(({ code }) => code === 0 || code === 504)

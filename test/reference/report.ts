@@ -26,12 +26,23 @@ export class Report {
   /** The differences that are not excepted, by resource and kind. */
   readonly #byResource = new Map<string, Map<string, Kind>>()
   readonly #failures = new Map<string, Kind>()
+  readonly #exceptions: readonly Row[]
+
+  /** @param more exceptions of this run. */
+  constructor(more: readonly Row[] = []) {
+    this.#exceptions = [...exceptions, ...more]
+  }
+
+  /** Whether a row of one of the tables covers the difference. */
+  isExplained(difference: Difference, question: Question): boolean {
+    return [this.#exceptions, knownDifferences].some((rows) => rowOf(rows, difference, question) !== undefined)
+  }
 
   /** Adds one comparison, which passes when each of its differences has a row. */
   add(question: Question, differences: readonly Difference[]): void {
     let isFine = true
     for (const difference of differences) {
-      const exception = rowOf(exceptions, difference, question)
+      const exception = rowOf(this.#exceptions, difference, question)
       const known = rowOf(knownDifferences, difference, question)
       if (exception !== undefined) {
         count(this.#excepted, exception.name, question, difference)
@@ -107,7 +118,7 @@ export class Report {
     table('Differences:', this.#failures)
     const sum = (kinds: ReadonlyMap<string, Kind>): number =>
       [...kinds.values()].reduce((all, { count }) => all + count, 0)
-    const unused = exceptions.map(({ name }) => name).filter((name) => !this.#excepted.has(name))
+    const unused = this.#exceptions.map(({ name }) => name).filter((name) => !this.#excepted.has(name))
     write('')
     if (unused.length > 0) write(`exceptions that nothing needed: ${unused.join(', ')}`)
     write(`${this.#events} events of whole streams; ${this.#secondLooks} comparisons agreed when asked again`)
@@ -163,11 +174,6 @@ function shape(text: string): string {
     .replaceAll(/\d+/g, 'N')
     .replaceAll(/[a-z]+\.example\.com(\/\w+)?/g, 'GROUP')
     .slice(0, 90)
-}
-
-/** Whether a row of one of the tables covers the difference. */
-export function isExplained(difference: Difference, question: Question): boolean {
-  return [exceptions, knownDifferences].some((rows) => rowOf(rows, difference, question) !== undefined)
 }
 
 function rowOf(rows: readonly Row[], difference: Difference, question: Question): Row | undefined {

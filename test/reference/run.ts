@@ -21,6 +21,7 @@ import { Comparison, type ComparisonOptions, printGrown } from './comparison.js'
 import { discover } from './discovered.js'
 import { isNamed } from './moment.js'
 import { buildControlPlane, type Programs } from './programs.js'
+import { upstreamExceptions } from './exceptions.js'
 import { Report } from './report.js'
 import { keep, seed } from './seed.js'
 import { everySet, onlyOf } from './sets.js'
@@ -73,7 +74,7 @@ async function main(): Promise<number> {
     await withWorld(programs, {}, async (world) => await growAgain(world, only))
     return 0
   }
-  const report = new Report()
+  const report = new Report(values.upstream ? upstreamExceptions : [])
   const arrangement = { behind: values.upstream ? 'api-server' : 'etcd', hasOther: values['other-etcd'] } as const
   await withWorld(programs, arrangement, async (world) => await compare(world, report, settings))
   if (values.list !== undefined) report.writeList(values.list)
