@@ -35,6 +35,27 @@ const ROWS: readonly Row[] = [
     code: 404,
     has: missing,
   },
+  // Only the API server has these.
+  ...['/apis/authentication.k8s.io/v1/tokenreviews', '/api/v1/namespaces/default/bindings'].map((path) => ({
+    promise: `a resource that can only be created is 405 by GET: ${path}`,
+    path,
+    code: 405,
+    has: refused,
+  })),
+  ...['/apis/authentication.k8s.io/v1/tokenreviews/x', '/api/v1/bindings'].map((path) => ({
+    promise: `a path that no method has is 404: ${path}`,
+    path,
+    code: 404,
+    has: missing,
+  })),
+  {
+    promise: 'a binding cannot be created here',
+    path: '/api/v1/namespaces/default/bindings',
+    method: 'POST',
+    body,
+    code: 404,
+    has: missing,
+  },
   {
     promise: 'a write in an unsupported format is 405 unread',
     path: PODS,

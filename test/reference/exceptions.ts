@@ -217,12 +217,6 @@ export const exceptions: readonly Row[] = [
       ),
   },
   {
-    name: 'a resource that only the API server has is 404 by GET, not 405',
-    reason: 'It can only be created, and not here; no client reads it.',
-    matches: ({ where, theirs, ours }, { path }) =>
-      where === 'code' && theirs.startsWith('405') && ours.startsWith('404') && /\/(bindings|tokenreviews)$/.test(path),
-  },
-  {
     name: 'aggregated discovery is not for shared caches',
     reason:
       'In front of this server stand caches that do not ask who is calling and keep what is public without asking again; client-go asks again by ETag either way.',

@@ -2,7 +2,7 @@
  * Answers a request for a resource. `serve` lists the steps in order: identify and authorize the caller, find the
  * resource, understand the request, answer. Each step throws a StatusError when the request ends there.
  */
-import { unknownResource } from '../../../kubernetes/dialect/request-path.js'
+import { type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import { canReadSubresource, EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
 import { unservedSubresourceError } from '../../../kubernetes/dialect/unserved-subresources.js'
@@ -108,7 +108,10 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
 function find(context: ApiContext, request: Request): LiveResource | UncachedResource {
   const { exchange, path } = request
   const found = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
-  if (found === undefined) throw context.whyUnknown(path.group) ?? unknownResource()
+  if (found === undefined) {
+    if (request.verb !== 'create' && isOnlyCreated(context, path)) throw methodNotAllowed()
+    throw context.whyUnknown(path.group) ?? unknownResource()
+  }
   const { deprecation, origin } = found.served
   // Kubernetes' own kinds warn by the route: there is none to an unknown subresource, and a scale is of another kind.
   const warn = (): void => void (deprecation !== null && exchange.warn(deprecation))
@@ -118,14 +121,27 @@ function find(context: ApiContext, request: Request): LiveResource | UncachedRes
   return found
 }
 
+/** Resources of the API server that can only be created, and nowhere but there. It refuses other methods with 405. */
+function isOnlyCreated(
+  context: ApiContext,
+  { group, version, plural, namespace, name, subresource }: ResourcePath,
+): boolean {
+  if (name !== '' || subresource !== '' || !context.hasGroup(group, version)) return false
+  return namespace === ''
+    ? plural === 'tokenreviews' && group === 'authentication.k8s.io'
+    : plural === 'bindings' && group === ''
+}
+
+function methodNotAllowed(): MethodNotAllowedError {
+  return new MethodNotAllowedError('the server does not allow this method on the requested resource')
+}
+
 /** @throws StatusError where it is not served, or not for this verb. */
 function checkSubresource(request: Request, found: LiveResource | UncachedResource): void {
   const { path, verb } = request
   const has = verb === 'get' ? canReadSubresource : hasSubresource
   if (!has(found.served, path.subresource)) throw unservedError(request, found)
-  if (path.subresource === EVICTION_NAME && verb !== 'create') {
-    throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
-  }
+  if (path.subresource === EVICTION_NAME && verb !== 'create') throw methodNotAllowed()
   if (isRead(verb) && verb !== 'get') throw unknownResource()
 }
 
