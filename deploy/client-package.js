@@ -3,10 +3,10 @@
  * The client as a package of its own, `distributary-client`, from the server's build: `npm run pack:client`, then
  * `npm publish dist-client`.
  *
- * What it holds is what `client/index.js` and `client/browser.js` import, file for file, so that nothing of the server can
- * get in unseen, and its dependencies are those that these files name, at the server's versions. Optional and peer
- * dependencies of one package were the other way; the first installs the server's packages for everybody who does not know
- * the flag, the second breaks `npx distributary`.
+ * What it holds is what `client/index.js`, `client/browser.js` and `client/react.js` import, file for file, so that nothing of
+ * the server can get in unseen, and its dependencies are those that these files name, at the server's versions; React is the
+ * application's. Optional and peer dependencies of one package were the other way; the first installs the server's packages
+ * for everybody who does not know the flag, the second breaks `npx distributary`.
  */
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -21,11 +21,13 @@ if (target === undefined || more.length > 0) {
 }
 
 const { files, packages } = importsOf(
-  ['index', 'browser'].flatMap((entry) => ['js', 'd.ts'].map((end) => join(dist, `client/${entry}.${end}`))),
+  ['index', 'browser', 'react'].flatMap((entry) => ['js', 'd.ts'].map((end) => join(dist, `client/${entry}.${end}`))),
 )
 
 const server = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-const unknown = [...packages].filter((name) => server.dependencies[name] === undefined)
+const peers = server.peerDependencies
+const needed = [...packages].filter((name) => peers[name] === undefined)
+const unknown = needed.filter((name) => server.dependencies[name] === undefined)
 if (unknown.length > 0) {
   process.stderr.write(`client package: ${unknown.join(', ')} is imported, and no dependency of the server\n`)
   process.exit(1)
@@ -43,11 +45,14 @@ const manifest = {
   sideEffects: false,
   exports: {
     '.': { types: entries('index').types, browser: entries('browser'), default: entries('index').default },
+    './react': entries('react'),
     './package.json': './package.json',
   },
   engines: server.engines,
   keywords: ['kubernetes', 'informer', 'watch', 'list-watch', 'controller', 'etcd'],
-  dependencies: Object.fromEntries([...packages].sort().map((name) => [name, server.dependencies[name]])),
+  dependencies: Object.fromEntries(needed.sort().map((name) => [name, server.dependencies[name]])),
+  peerDependencies: peers,
+  peerDependenciesMeta: server.peerDependenciesMeta,
 }
 
 rmSync(target, { recursive: true, force: true })
@@ -60,4 +65,4 @@ for (const file of files) {
 writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
 for (const file of ['LICENSE', 'NOTICE']) copyFileSync(join(root, file), join(target, file))
 copyFileSync(join(root, 'deploy/README-client.md'), join(target, 'README.md'))
-process.stdout.write(`client package: ${files.size} files, ${[...packages].join(', ')} beside them\n`)
+process.stdout.write(`client package: ${files.size} files, ${needed.join(', ')} beside them\n`)

@@ -70,13 +70,24 @@ for (const [name, platform] of [
   ['browser', 'browser'],
 ])
   await build({ ...common(platform), entryPoints: [join(dist, `client/${name}.js`)], outdir: join(out, 'client') })
-const types = importsOf(['index', 'browser'].map((name) => join(dist, `client/${name}.d.ts`)))
+const peers = Object.keys(server.peerDependencies)
+await build({
+  ...common('browser'),
+  entryPoints: [join(dist, 'client/react.js')],
+  outdir: join(out, 'client'),
+  external: peers,
+})
+const types = importsOf(['index', 'browser', 'react'].map((name) => join(dist, `client/${name}.d.ts`)))
 for (const file of types.files) copy(file, join(out, relative(dist, file)))
 for (const [to, from] of Object.entries(READ)) copy(join(root, from), join(target, to))
 for (const file of BESIDE) copy(join(root, file), join(target, file))
 
 const { name, version, description, license, repository, homepage, bugs, type, bin, exports, engines, keywords } = server
-const manifest = { name, version, description, license, repository, homepage, bugs, type, bin, exports, engines, keywords }
+const { peerDependencies, peerDependenciesMeta } = server
+const manifest = {
+  ...{ name, version, description, license, repository, homepage, bugs, type, bin, exports, engines, keywords },
+  ...{ peerDependencies, peerDependenciesMeta },
+}
 writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
 process.stdout.write(`server package: ${filesOf(out, /\.js$/).length} modules, and no dependencies\n`)
 

@@ -54,7 +54,8 @@ export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOp
       }
       const poll = async (resourceVersion: string): Promise<TransportResponse> => {
         const { allowWatchBookmarks: _bookmarks, timeoutSeconds: _timeout, ...rest } = query
-        const history = histories.get(path) ?? ''
+        // A saved state names its own history, before any list.
+        const history = histories.get(path) ?? query['history'] ?? ''
         const asked = { ...rest, resourceVersion, wait: `${waitSeconds}s`, history }
         const response = await transport.send({ ...request, query: asked })
         note(path, response)

@@ -7,7 +7,10 @@ import { type ResourceName, resourcePath } from './resource-path.js'
 import { type InformerOptions, SharedInformer } from './shared-informer.js'
 
 /** Options shared by all informers of a factory. */
-export type FactoryOptions = Omit<InformerOptions, 'path' | 'indexes' | 'transform' | 'afterResourceVersion'>
+export type FactoryOptions = Omit<
+  InformerOptions,
+  'path' | 'indexes' | 'transform' | 'validate' | 'afterResourceVersion'
+>
 
 /** Options of one informer; they override the factory's. */
 export type FactoryInformerOptions<T extends ObjectLike = KubeObject> = Partial<Omit<InformerOptions<T>, 'path'>>

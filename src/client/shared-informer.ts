@@ -7,18 +7,21 @@
  * its notification. Handlers may be added and removed at any time; one added late is first notified of all present
  * objects. Objects are shared and must not be changed.
  */
-import { Reflector, type ReflectorOptions, type ReflectorStatus } from './reflector/reflector.js'
+import { Reflector, type ReflectorOptions, type ReflectorStatus, type ReflectorStore } from './reflector/reflector.js'
 import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-codec.js'
 import type { Timer } from '../support/clock.js'
 import { activeClock } from './reflector/active-clock.js'
 import { objectKey } from './reflector/object-codec.js'
 import { AsyncQueue } from './async-queue.js'
 import { deferred } from './deferred.js'
-import { type Delta, DeltaFifo } from './delta-fifo.js'
+import { type Delta, DeltaFifo, type KnownObjects } from './delta-fifo.js'
+import { Connection } from './connection.js'
 import { type Handler, type HandlerOptions, HandlerRegistration } from './handler-registration.js'
 import type { Notification } from './handler-queue.js'
 import { Indexer, type IndexFunction } from './indexer.js'
 import { Lister, NAMESPACE_INDEX } from './lister.js'
+import { SavedState, type SavedStateOptions, type StateContents } from './saved-state.js'
+import type { InvalidObject } from './values.js'
 
 /** The resource that an informer follows, and how; the rest is as in `ReflectorOptions`. */
 export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit<
@@ -32,11 +35,32 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
    * metadata.name, namespace and resourceVersion.
    */
   readonly transform?: (object: T) => T
+  /**
+   * Makes a T of each object that the server sends, or throws: the parse function of any validator. `withValue` makes one
+   * of a validator of values. It runs before `transform` and must keep the metadata. An object that it rejects is not in
+   * the store but in `invalid`.
+   */
+  readonly validate?: (object: unknown) => T
+  /** Keeps the last state, to start with it while the server is out of reach. */
+  readonly saved?: SavedStateOptions
+  /**
+   * Called when `validate` rejects an object, and with null when the object is valid again or gone. Default: an error is
+   * logged, to the console if there is no logger.
+   */
+  onInvalid?(key: string, invalid: InvalidObject | null): void
   /** How often every handler is renotified of every object, as an update. Default: never. */
   readonly resyncMs?: number
   /** Default: the error is logged. */
   onHandlerError?(error: unknown): void
-  onStatus?(status: ReflectorStatus): void
+  onStatus?(status: InformerStatus): void
+}
+
+/** The progress of an informer. */
+export interface InformerStatus extends ReflectorStatus {
+  /** Whether the store is the server's present state, and changes arrive. */
+  readonly isLive: boolean
+  /** Whether the server's last answer was that this caller may not read the resource (401, 403). The store stays as it is. */
+  readonly isRefused: boolean
 }
 
 /** As in `events()`; `key` is `namespace/name`. */
@@ -52,8 +76,17 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   readonly store: Indexer<T>
   readonly lister: Lister<T>
   readonly #options: InformerOptions<T>
+  readonly #codec = treeCodec<T>({ sharesStrings: true })
+  /** Objects that `validate` rejects now, by key. They are not in the store. */
+  readonly invalid: ReadonlyMap<string, InvalidObject>
   readonly #fifo: DeltaFifo<T>
-  readonly #reflector: Reflector<T>
+  readonly #connection: Connection
+  readonly #saved: SavedState | null
+  readonly #invalid = new Map<string, InvalidObject>()
+  /** Objects as the server sent them, where the store has something else and they are saved; else null. */
+  readonly #received: Map<string, T> | null
+  #reflector: Reflector<T>
+  #state: ReflectorStatus['state'] = 'idle'
   readonly #handlers = new Set<HandlerRegistration<T>>()
   /** The functions that end each `events()`. */
   readonly #streams = new Set<() => void>()
@@ -66,13 +99,16 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 
   constructor(options: InformerOptions<T>) {
     this.#options = options
-    const codec = treeCodec<T>({ sharesStrings: true })
     this.store = new Indexer({ indexes: options.indexes ?? {} })
     this.store.addIndex(NAMESPACE_INDEX, ({ metadata }) => [metadata?.namespace ?? ''])
     this.lister = new Lister(this.store)
-    this.#fifo = new DeltaFifo({ keyOf: (object) => codec.keyOf(object), known: this.store })
+    this.invalid = this.#invalid
+    this.#fifo = new DeltaFifo({ keyOf: (object) => this.#codec.keyOf(object), known: this.#known() })
     this.#fifo.onItem(() => this.#schedule())
-    this.#reflector = new Reflector({ ...options, codec, store: this.#fifo })
+    this.#saved = this.#savedState()
+    this.#received = this.#saved === null || options.validate === undefined ? null : new Map()
+    this.#connection = new Connection(() => this.#connectionChanged())
+    this.#reflector = this.#makeReflector(options.afterResourceVersion)
     // Callers need not await it.
     this.#synced.promise.catch(() => undefined)
   }
@@ -81,7 +117,8 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   start(): void {
     if (this.#isStarted) return
     this.#isStarted = true
-    this.#reflector.start()
+    if (this.#saved === null) this.#reflector.start()
+    else void this.#startAfter(this.#saved)
     this.#armResync()
   }
 
@@ -92,7 +129,10 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     this.#synced.reject(new Error('the informer was stopped before it had synced'))
     for (const handler of this.#handlers) handler.remove()
     for (const end of this.#streams) end()
+    // The last state is taken now, while the position is known.
+    const saving = this.#saved?.close()
     await this.#reflector.stop()
+    await saving
   }
 
   /** Starts, and stops when the signal aborts. */
@@ -104,7 +144,10 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     await this.stop()
   }
 
-  /** Whether the first state is in the store. Handlers may still be working on it: see their own `hasSynced`. */
+  /**
+   * Whether the first state is in the store: the server's, or a saved one (see `status.isLive`). Handlers may still be
+   * working on it: see their own `hasSynced`.
+   */
   get hasSynced(): boolean {
     return this.#isSynced
   }
@@ -123,8 +166,9 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     }
   }
 
-  get status(): ReflectorStatus {
-    return this.#reflector.status
+  get status(): InformerStatus {
+    const { isLive, isRefused } = this.#connection
+    return { ...this.#reflector.status, isLive, isRefused }
   }
 
   addHandler(handler: Handler<T>, options: HandlerOptions = {}): HandlerRegistration<T> {
@@ -184,6 +228,90 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     return this.events()
   }
 
+  #makeReflector(after: string | undefined): Reflector<T> {
+    const { afterResourceVersion: _, ...options } = this.#options
+    const fifo = this.#fifo
+    const saved = this.#saved
+    const store: ReflectorStore<T> =
+      saved === null
+        ? fifo
+        : {
+            replace: (items) => {
+              fifo.replace(items)
+              saved.replaced()
+            },
+            change: (change) => {
+              fifo.change(change)
+              saved.touch()
+            },
+            bookmark: () => saved.touch(),
+          }
+    const { transport } = options
+    return new Reflector({
+      ...options,
+      transport: this.#connection.transport(saved === null ? transport : saved.transport(transport)),
+      codec: this.#codec,
+      store,
+      ...(after === undefined ? {} : { afterResourceVersion: after }),
+      onStatus: ({ state }) => {
+        const before = this.#state
+        this.#state = state
+        this.#connection.moved(before, state)
+        options.onStatus?.(this.status)
+      },
+    })
+  }
+
+  #connectionChanged(): void {
+    if (this.#connection.isRefused) this.#saved?.forget()
+    else if (this.#connection.isLive) this.#saved?.touch()
+    this.#options.onStatus?.(this.status)
+  }
+
+  #savedState(): SavedState | null {
+    const { saved, path, logger = console, clock = activeClock } = this.#options
+    if (saved === undefined) return null
+    if (this.#options.afterResourceVersion !== undefined) {
+      throw new Error('afterResourceVersion: a saved state has its own')
+    }
+    const onError = (err: unknown): void => {
+      if (saved.onError === undefined) logger.error({ path, err }, 'the state cannot be kept')
+      else saved.onError(err)
+    }
+    return new SavedState({ ...saved, onError }, this.#options, clock, () => this.#contents())
+  }
+
+  async #startAfter(saved: SavedState): Promise<void> {
+    const state = await saved.load()
+    if (this.#isStopped) return
+    if (state !== null) {
+      this.#fifo.replace(state.items as T[])
+      if (state.continues) this.#reflector = this.#makeReflector(state.resourceVersion)
+    }
+    this.#reflector.start()
+  }
+
+  /** The state to save; null while changes are on their way to the store. */
+  #contents(): StateContents | null {
+    const { resumePosition } = this.#reflector
+    if (resumePosition === null || this.#fifo.length > 0) return null
+    const items = this.#received ?? this.store
+    return { resourceVersion: resumePosition, items: [...items.values()] }
+  }
+
+  /** What the queue must compare a whole state with: rejected objects, too, can be gone. */
+  #known(): KnownObjects<T> {
+    const { store } = this
+    const invalid = this.#invalid
+    return {
+      get: (key) => store.get(key) ?? (invalid.get(key)?.object as T | undefined),
+      *keys() {
+        yield* store.keys()
+        yield* invalid.keys()
+      },
+    }
+  }
+
   #schedule(): void {
     if (this.#isDraining) return
     this.#isDraining = true
@@ -211,21 +339,64 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   }
 
   #apply(key: string, delta: Delta<T>, isNew: boolean): void {
+    const rejected = this.#invalid.get(key)
     if (delta.type === 'Deleted') {
+      this.#received?.delete(key)
+      if (rejected !== undefined) this.#accept(key)
       const previous = this.store.delete(key)
       if (previous === undefined) return
-      // Stored objects are already transformed; a deletion's last state from the server is not.
+      // Stored objects are already made; a deletion's last state from the server is not.
       const { isFinalStateUnknown } = delta
-      const object = isFinalStateUnknown ? previous : this.#transformed(delta.object)
+      const object = isFinalStateUnknown ? previous : (this.#made(delta.object, null) ?? previous)
       return this.#notify({ type: 'deleted', key, object, isFinalStateUnknown })
     }
-    // A relist delivers mostly known objects. (A resync reports them anyway.)
-    const held = isNew || delta.type === 'Sync' ? undefined : this.store.get(key)
+    // A resync reports what is in the store anyway.
+    if (delta.type === 'Sync') {
+      if (rejected === undefined) this.#put(key, delta.object)
+      return
+    }
+    // A relist delivers mostly known objects.
+    const held = isNew ? undefined : (this.store.get(key) ?? (rejected?.object as T | undefined))
     if (held !== undefined && isSame(held, delta.object)) return
-    const object = delta.type === 'Sync' ? delta.object : this.#transformed(delta.object)
+    this.#received?.set(key, delta.object)
+    const object = this.#made(delta.object, (error) => this.#reject({ key, object: delta.object, error }))
+    if (object === undefined) return
+    if (rejected !== undefined) this.#accept(key)
+    this.#put(key, object)
+  }
+
+  #put(key: string, object: T): void {
     const previous = this.store.set(key, object)
     if (previous === undefined) this.#notify({ type: 'added', key, object, isInitial: !this.#isSynced })
     else this.#notify({ type: 'updated', key, object, previous })
+  }
+
+  /** The object as the store holds it; undefined when `validate` rejects it. */
+  #made(sent: T, onError: ((error: unknown) => void) | null): T | undefined {
+    const { validate } = this.#options
+    if (validate === undefined) return this.#transformed(sent)
+    try {
+      return this.#transformed(validate(sent))
+    } catch (error) {
+      onError?.(error)
+      return undefined
+    }
+  }
+
+  /** The last valid version is no longer the object: it leaves the store. */
+  #reject(invalid: InvalidObject): void {
+    const { key, error } = invalid
+    const { path, logger = console } = this.#options
+    this.#invalid.set(key, invalid)
+    if (this.#options.onInvalid !== undefined) this.#options.onInvalid(key, invalid)
+    else logger.error({ path, key, err: error }, 'an object is invalid')
+    const previous = this.store.delete(key)
+    if (previous !== undefined) this.#notify({ type: 'deleted', key, object: previous, isFinalStateUnknown: true })
+  }
+
+  #accept(key: string): void {
+    this.#invalid.delete(key)
+    this.#options.onInvalid?.(key, null)
   }
 
   #transformed(object: T): T {

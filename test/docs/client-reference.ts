@@ -12,8 +12,8 @@ const client = fileURLToPath(new URL('../../../src/client/', import.meta.url))
 export interface Exported {
   readonly name: string
   readonly kind: 'class' | 'function' | 'constant' | 'type'
-  /** false for exports that work only in Node. */
-  readonly inBrowsers: boolean
+  /** Where it is exported, unless from `distributary/client` for both Node and browsers. */
+  readonly only: '' | 'Node' | '`distributary/react`'
   /** The text of its docstring; '' without one. */
   readonly doc: string
   /** Without bodies and private members. */
@@ -22,11 +22,14 @@ export interface Exported {
 
 /** Sorted by name. */
 export function clientExports(): readonly Exported[] {
-  const browser = namesIn(join(client, 'browser.ts'))
-  const node = namesIn(join(client, 'index.ts'))
-  return [...browser, ...node]
-    .map(({ name, file }, i) => ({ name, inBrowsers: i < browser.length, ...declared(name, file) }))
-    .toSorted((a, b) => a.name.toLowerCase().localeCompare(b.name.toLowerCase()))
+  const from = (only: Exported['only'], names: readonly Name[]): readonly Exported[] =>
+    names.map(({ name, file }) => ({ name, only, ...declared(name, file) }))
+  const hooks = ['useList', 'useObject'].map((name) => ({ name, file: join(client, 'react.ts') }))
+  return [
+    ...from('', namesIn(join(client, 'browser.ts'))),
+    ...from('Node', namesIn(join(client, 'index.ts'))),
+    ...from('`distributary/react`', hooks),
+  ].toSorted((a, b) => a.name.toLowerCase().localeCompare(b.name.toLowerCase()))
 }
 
 export function clientReferencePage(): string {
@@ -35,14 +38,14 @@ export function clientReferencePage(): string {
     [`## ${title}`, ...all.filter((one) => one.kind === kind).map(section)].join('\n\n')
   return `# Reference of the client
 
-Every name of \`distributary/client\`, made from the sources by \`npm run generate\`; [the client](client.md) tells what to use when.
+Every name of \`distributary/client\` and \`distributary/react\`, made from the sources by \`npm run generate\`; [the client](client.md) tells what to use when.
 
 ${[of('class', 'Classes'), of('function', 'Functions'), of('constant', 'Constants'), of('type', 'Types')].join('\n\n')}
 `
 }
 
-function section({ name, doc, declaration, inBrowsers }: Exported): string {
-  const where = inBrowsers ? '' : ' (Node)'
+function section({ name, doc, declaration, only }: Exported): string {
+  const where = only === '' ? '' : ` (${only})`
   return `### \`${name}\`${where}\n\n${doc === '' ? 'Not documented.' : doc}\n\n\`\`\`ts\n${declaration}\n\`\`\``
 }
 

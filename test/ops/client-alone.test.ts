@@ -52,7 +52,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
         incremental: false,
         tsBuildInfoFile: null,
       },
-      files: ['index', 'browser'].map((name) => join(root, `src/client/${name}.ts`)),
+      files: ['index.ts', 'browser.ts', 'react.ts', 'react-module.d.ts'].map((name) => join(root, 'src/client', name)),
       include: [],
       references: [],
     }),
@@ -77,7 +77,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
     'nothing of the server is in it',
   )
   const manifest = JSON.parse(readFileSync(join(made, 'package.json'), 'utf8')) as { dependencies: object }
-  t.same(Object.keys(manifest.dependencies), ['yaml'])
+  t.same(Object.keys(manifest.dependencies), ['yaml'], 'React is the applicationâ€™s')
 
   // First without any package at all, as in a page or a container that copies files.
   const bare = join(folder, 'bare/node_modules/distributary-client')
@@ -122,4 +122,16 @@ void t.test('the client installs alone, and follows a server without the serverâ
   const reads = `import { loadKubeconfig } from 'distributary-client'; console.log((await loadKubeconfig('config')).server)`
   writeFileSync(join(folder, 'reads.mjs'), reads)
   t.equal(run('reads.mjs'), 'https://a\n')
+
+  // With the newest React; the other tests have the oldest that is supported.
+  npm(folder, 'install', '--prefer-offline', '--no-audit', '--no-fund', 'react@19', 'react-dom@19')
+  const renders = `import { createElement } from 'react'
+import { renderToString } from 'react-dom/server'
+import { LiveList } from 'distributary-client'
+import { useList, useObject } from 'distributary-client/react'
+const list = new LiveList({ path: '/api/v1/pods', transport: { send: () => process.exit(1) } })
+const Page = () => createElement('p', null, String(useList(list).isLoaded), String(useObject(list, 'a').object))
+console.log(renderToString(createElement(Page)))`
+  writeFileSync(join(folder, 'renders.mjs'), renders)
+  t.match(run('renders.mjs'), /^<p>false.*undefined<\/p>\n$/)
 })

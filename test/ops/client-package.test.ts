@@ -38,6 +38,20 @@ void t.test('the client imports nothing of the server', async (t) => {
   )
 })
 
+void t.test('the hooks need React and nothing else, and React is the application’s', async (t) => {
+  t.same(importsOf('src/client/react.ts').packages, ['react'])
+  const { exports, dependencies, peerDependenciesMeta } = JSON.parse(
+    readFileSync(join(root, 'package.json'), 'utf8'),
+  ) as {
+    exports: { './react': object }
+    dependencies: object
+    peerDependenciesMeta: object
+  }
+  t.match(exports['./react'], { types: './dist/client/react.d.ts', default: './dist/client/react.js' })
+  t.notOk('react' in dependencies)
+  t.match(peerDependenciesMeta, { react: { optional: true } })
+})
+
 void t.test('the package offers both, with their types', async (t) => {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     exports: { './client': { types: string; default: string; browser: { types: string; default: string } } }

@@ -35,6 +35,8 @@ void t.test(
       'dist/server/ui/page/uPlot.iife.min.js',
       'dist/client/index.js',
       'dist/client/index.d.ts',
+      'dist/client/react.js',
+      'dist/client/react.d.ts',
       'src/server/ui/page/index.html',
       'src/engine/upstream/embedded/sample-cluster.json',
       'src/kubernetes/codec/protobuf/kubernetes-schema.txt',

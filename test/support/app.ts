@@ -41,7 +41,7 @@ export interface AppHarness {
   readonly app: Process
   readonly config: Config
   /** The controls of the embedded upstream; they have no effect when the test supplies its own upstream. */
-  readonly upstream: EmbeddedControls
+  readonly upstream: EmbeddedControls & Pick<Upstream, 'status'>
   readonly port: number
   /** `http://127.0.0.1:PORT` */
   readonly url: string

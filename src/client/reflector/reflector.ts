@@ -139,6 +139,11 @@ export class Reflector<T> {
     }
   }
 
+  /** A resourceVersion to continue after, at or before which everything has been delivered; null if there is none. */
+  get resumePosition(): string | null {
+    return this.#state.known.safePosition
+  }
+
   #send(input: ReflectorInput): void {
     this.#inputs.push(input)
     if (this.#isPerforming) return

@@ -23,6 +23,7 @@ export interface SeenRequest {
   readonly isWatch: boolean
   readonly isStream: boolean
   readonly query: URLSearchParams
+  readonly headers: http.IncomingHttpHeaders
   readonly atMs: number
 }
 
@@ -54,6 +55,7 @@ export async function startHttpFaults(t: Test, targetPort: number): Promise<Http
       isWatch: query.get('watch') === '1',
       isStream: query.get('sendInitialEvents') === 'true',
       query,
+      headers: request.headers,
       atMs: performance.now(),
     }
     faults.requests.push(seen)

@@ -1,0 +1,52 @@
+/**
+ * Whether an informer's state is the server's present one, as far as its answers say: a page shows that, and must show nothing to a
+ * reader whom the server has refused.
+ */
+import type { ReflectorStatus } from './reflector/reflector.js'
+import type { Transport } from './reflector/transport.js'
+
+export class Connection {
+  readonly #onChange: () => void
+  #isLive = false
+  #isRefused = false
+
+  constructor(onChange: () => void) {
+    this.#onChange = onChange
+  }
+
+  /** Whether changes arrive now. */
+  get isLive(): boolean {
+    return this.#isLive
+  }
+
+  /** Whether the last answer was 401 or 403. An error inside a stream is none: the next request may bring a newer token. */
+  get isRefused(): boolean {
+    return this.#isRefused
+  }
+
+  transport(transport: Transport): Transport {
+    return {
+      send: async (request) => {
+        const response = await transport.send(request)
+        const { status } = response
+        const isWatch = request.query['watch'] !== undefined && request.query['sendInitialEvents'] === undefined
+        if (status === 401 || status === 403) this.#set(false, true)
+        else if (status === 200) this.#set(this.#isLive || isWatch, false)
+        return response
+      },
+    }
+  }
+
+  /** @param before the previous state of the reflector. */
+  moved(before: ReflectorStatus['state'], state: ReflectorStatus['state']): void {
+    if (state !== 'watching') this.#set(false, this.#isRefused)
+    else if (before === 'listing' || before === 'streaming') this.#set(true, this.#isRefused)
+  }
+
+  #set(isLive: boolean, isRefused: boolean): void {
+    if (isLive === this.#isLive && isRefused === this.#isRefused) return
+    this.#isLive = isLive
+    this.#isRefused = isRefused
+    this.#onChange()
+  }
+}

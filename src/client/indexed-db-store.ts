@@ -1,0 +1,144 @@
+/**
+ * Saved states in a browser's IndexedDB. The browser keeps them by origin, for all tabs: each write is one transaction, so the last one
+ * wins as a whole.
+ */
+import type { StateStore } from './saved-state.js'
+
+/** How much `indexedDbStore` keeps, and where. */
+export interface IndexedDbStoreOptions {
+  /** The name of the database. Default: distributary. */
+  readonly name?: string
+  /** The limit for all states: beyond it, those saved longest ago are removed. Default: 64 MiB. */
+  readonly maxBytes?: number
+}
+
+/** The sizes lie beside the states, so that finding the oldest does not read them all. */
+interface Size {
+  readonly key: string
+  readonly bytes: number
+  readonly savedMs: number
+}
+
+// The part of IndexedDB in use, since Node's types have none of it.
+interface Asked<R> {
+  readonly result: R
+  readonly error: unknown
+  onsuccess: (() => void) | null
+  onerror: (() => void) | null
+}
+interface Opening extends Asked<Database> {
+  onupgradeneeded: (() => void) | null
+}
+interface Database {
+  createObjectStore(name: string): void
+  transaction(names: readonly string[], mode: 'readonly' | 'readwrite'): Transaction
+  close(): void
+  onversionchange: (() => void) | null
+  onclose: (() => void) | null
+}
+interface Transaction {
+  objectStore(name: string): ObjectStore
+  readonly error: unknown
+  oncomplete: (() => void) | null
+  onabort: (() => void) | null
+}
+interface ObjectStore {
+  get(key: string): Asked<unknown>
+  getAll(): Asked<unknown>
+  put(value: unknown, key: string): void
+  delete(key: string): void
+  clear(): void
+}
+interface Factory {
+  open(name: string, version: number): Opening
+}
+
+const STATES = 'states'
+const SIZES = 'sizes'
+
+/** Keeps states in the browser. */
+export function indexedDbStore({
+  name = 'distributary',
+  maxBytes = 64 * 2 ** 20,
+}: IndexedDbStoreOptions = {}): StateStore {
+  let opened: Promise<Database> | null = null
+  const database = (): Promise<Database> => {
+    opened ??= openDatabase(name, () => (opened = null))
+    opened.catch(() => (opened = null))
+    return opened
+  }
+  const write = async (work: (states: ObjectStore, sizes: ObjectStore) => void): Promise<void> => {
+    const transaction = (await database()).transaction([STATES, SIZES], 'readwrite')
+    await new Promise<void>((resolve, reject) => {
+      transaction.oncomplete = () => resolve()
+      transaction.onabort = () => reject(transaction.error)
+      work(transaction.objectStore(STATES), transaction.objectStore(SIZES))
+    })
+  }
+  const remove = (key: string): Promise<void> =>
+    write((states, sizes) => {
+      states.delete(key)
+      sizes.delete(key)
+    })
+  return {
+    remove,
+    async load(key) {
+      const asked = (await database()).transaction([STATES], 'readonly').objectStore(STATES).get(key)
+      const bytes = await resultOf(asked)
+      return bytes instanceof Uint8Array ? new TextDecoder().decode(bytes) : null
+    },
+    async save(key, text) {
+      const bytes = new TextEncoder().encode(text)
+      if (bytes.length > maxBytes) {
+        // An old state would only be further behind each time.
+        await remove(key)
+        throw new Error(`a state of ${bytes.length} bytes is larger than the limit of ${maxBytes}`)
+      }
+      await write((states, sizes) => {
+        states.put(bytes, key)
+        const asked = sizes.getAll()
+        asked.onsuccess = () => {
+          const others = (asked.result as Size[]).filter((size) => size.key !== key)
+          let total = others.reduce((sum, size) => sum + size.bytes, bytes.length)
+          for (const old of others.toSorted((a, b) => a.savedMs - b.savedMs)) {
+            if (total <= maxBytes) break
+            states.delete(old.key)
+            sizes.delete(old.key)
+            total -= old.bytes
+          }
+        }
+        sizes.put({ key, bytes: bytes.length, savedMs: Date.now() } satisfies Size, key)
+      })
+    },
+    clear: () =>
+      write((states, sizes) => {
+        states.clear()
+        sizes.clear()
+      }),
+  }
+}
+
+/** @param onGone called when the connection ends: the browser deletes the data, or a later release opens it. */
+async function openDatabase(name: string, onGone: () => void): Promise<Database> {
+  const { indexedDB } = globalThis as { readonly indexedDB?: Factory }
+  if (indexedDB === undefined) throw new Error('there is no IndexedDB here')
+  const opening = indexedDB.open(name, 1)
+  opening.onupgradeneeded = () => {
+    opening.result.createObjectStore(STATES)
+    opening.result.createObjectStore(SIZES)
+  }
+  const database = await resultOf(opening)
+  database.onclose = onGone
+  database.onversionchange = () => {
+    database.close()
+    onGone()
+  }
+  return database
+}
+
+function resultOf<R>(asked: Asked<R>): Promise<R> {
+  return new Promise((resolve, reject) => {
+    asked.onsuccess = () => resolve(asked.result)
+    asked.onerror = () => reject(asked.error)
+  })
+}

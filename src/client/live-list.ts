@@ -1,0 +1,173 @@
+/**
+ * A resource as a page shows it: one informer while anybody looks, and a snapshot that changes only when what is shown changes. The
+ * hooks of `distributary/react` are made for it; other frameworks use `subscribe` and `read` the same way.
+ *
+ * The informer starts with the first subscriber and stops a moment after the last one has left, so that a component that is mounted
+ * again at once (React's StrictMode, another page) finds it running.
+ */
+import type { Timer } from '../support/clock.js'
+import { type ListSnapshot, NOTHING, type ObjectSnapshot } from './live-snapshot.js'
+import { activeClock } from './reflector/active-clock.js'
+import { objectKey } from './reflector/object-codec.js'
+import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
+import { type InformerOptions, SharedInformer } from './shared-informer.js'
+import type { InvalidObject } from './values.js'
+
+/** What a `LiveList` follows, and how: the options of an informer. */
+export interface LiveListOptions<T extends ObjectLike = KubeObject> extends InformerOptions<T> {
+  /** How long the resource is still followed after the last subscriber has left. Default: 5 s. */
+  readonly lingerMs?: number
+}
+
+/** A resource as a page shows it. */
+export class LiveList<T extends ObjectLike = KubeObject> {
+  readonly #options: LiveListOptions<T>
+  readonly #listeners = new Set<() => void>()
+  #informer: SharedInformer<T> | null = null
+  #linger: Timer | null = null
+  #flush: Timer | null = null
+  #snapshot: ListSnapshot<T> = NOTHING
+  /** What the snapshot holds, by key. */
+  #objects: ReadonlyMap<string, T> = new Map()
+  #isClosed = false
+
+  constructor(options: LiveListOptions<T>) {
+    this.#options = options
+  }
+
+  /** Returns what is to be shown now: the same object until that changes. */
+  readonly read = (): ListSnapshot<T> => this.#snapshot
+
+  /**
+   * Calls back whenever `read` returns something else. @returns a function that ends that; the informer runs as long as anybody
+   * subscribes.
+   */
+  readonly subscribe = (listener: () => void): (() => void) => {
+    // The same function may subscribe twice.
+    const own = (): void => listener()
+    this.#listeners.add(own)
+    this.#linger?.cancel()
+    this.#linger = null
+    if (this.#informer === null && !this.#isClosed) this.#start()
+    return () => {
+      if (!this.#listeners.delete(own) || this.#listeners.size > 0) return
+      this.#linger = (this.#options.clock ?? activeClock).setTimer(this.#options.lingerMs ?? 5_000, () => {
+        this.#linger = null
+        void this.#stop()
+      })
+    }
+  }
+
+  /** Returns a function like `read` for one object: what it returns is the same until that object changes. */
+  reader(name: string, namespace?: string): () => ObjectSnapshot<T> {
+    const key = objectKey(namespace, name)
+    let last: ObjectSnapshot<T> | null = null
+    return () => {
+      const { isLoaded, isLive, isRefused, reason } = this.#snapshot
+      const invalid = this.#snapshot.invalid.find((one) => one.key === key)
+      const object = this.#objects.get(key)
+      const isSame =
+        last !== null &&
+        last.object === object &&
+        last.invalid === invalid &&
+        last.isLoaded === isLoaded &&
+        last.isLive === isLive &&
+        last.isRefused === isRefused &&
+        last.reason === reason
+      if (!isSame) last = { object, invalid, isLoaded, isLive, isRefused, reason }
+      return last as ObjectSnapshot<T>
+    }
+  }
+
+  /** Ends it for good, and shows nothing any more: the user has logged out. Resolves when nothing is running. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#linger?.cancel()
+    const stopping = this.#stop()
+    this.#objects = new Map()
+    this.#show(NOTHING)
+    await stopping
+  }
+
+  #start(): void {
+    const changed = (): void => this.#changed()
+    const options = this.#options
+    const informer: SharedInformer<T> = new SharedInformer<T>({
+      ...options,
+      onStatus: (status) => {
+        changed()
+        options.onStatus?.(status)
+      },
+      onInvalid: (key, invalid) => {
+        changed()
+        options.onInvalid?.(key, invalid)
+      },
+    })
+    this.#informer = informer
+    informer.addHandler({ added: changed, updated: changed, deleted: changed })
+    informer.whenSynced().then(changed, () => undefined)
+    informer.start()
+  }
+
+  async #stop(): Promise<void> {
+    const informer = this.#informer
+    this.#informer = null
+    this.#flush?.cancel()
+    this.#flush = null
+    if (this.#snapshot.isLive) this.#show({ ...this.#snapshot, isLive: false })
+    await informer?.stop()
+  }
+
+  /** All changes of one turn of the event loop are shown together. */
+  #changed(): void {
+    if (this.#informer === null) return
+    // A reader who is refused must not see more until then.
+    if (this.#informer.status.isRefused) return this.#take()
+    this.#flush ??= (this.#options.clock ?? activeClock).setTimer(0, () => this.#take())
+  }
+
+  #take(): void {
+    this.#flush?.cancel()
+    this.#flush = null
+    const informer = this.#informer
+    if (informer === null) return
+    const { isLive, isRefused, reason } = informer.status
+    if (isRefused) {
+      this.#objects = new Map()
+      return this.#show({ ...NOTHING, isRefused, reason })
+    }
+    // Until this informer has a state, the one of an earlier subscriber remains.
+    if (!informer.hasSynced) return this.#show({ ...this.#snapshot, isLive: false, isRefused, reason })
+    const entries = [...informer.store.entries()].toSorted(byKey)
+    const invalid = [...informer.invalid.values()].toSorted((a, b) => (a.key < b.key ? -1 : 1))
+    this.#objects = new Map(entries)
+    this.#show({
+      items: sameOr(
+        this.#snapshot.items,
+        entries.map(([, object]) => object),
+      ),
+      invalid: sameOr<InvalidObject>(this.#snapshot.invalid, invalid),
+      isLoaded: true,
+      isLive,
+      isRefused,
+      reason,
+    })
+  }
+
+  #show(snapshot: ListSnapshot<T>): void {
+    const before = this.#snapshot
+    const names = Object.keys(snapshot) as (keyof ListSnapshot<T>)[]
+    if (names.every((name) => snapshot[name] === before[name])) return
+    this.#snapshot = snapshot
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+function byKey([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : 1
+}
+
+/** Keeps the array where its elements are the same, so that what depends on it is not computed again. */
+function sameOr<E>(before: readonly E[], now: readonly E[]): readonly E[] {
+  return before.length === now.length && now.every((one, i) => one === before[i]) ? before : now
+}

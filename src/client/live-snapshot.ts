@@ -1,0 +1,48 @@
+/** What a `LiveList` shows, for frameworks that compare one snapshot with the next. */
+import type { InvalidObject } from './values.js'
+
+/** How far what is shown can be relied on. */
+export interface Shown {
+  /** Whether there is a state: the server's, or a saved one. */
+  readonly isLoaded: boolean
+  /** Whether it is the server's present state, and changes arrive. Otherwise it is the last known one. */
+  readonly isLive: boolean
+  /** Whether the server answered that this caller may not read it (401, 403). Then nothing is shown. */
+  readonly isRefused: boolean
+  /** Why there is no connection; null while there is one, and before the first attempt has failed. */
+  readonly reason: string | null
+}
+
+/** All objects, ordered by namespace and name. */
+export interface ListSnapshot<T> extends Shown {
+  readonly items: readonly T[]
+  /** Objects that `validate` rejected, which are not among the items. */
+  readonly invalid: readonly InvalidObject[]
+}
+
+/** One object. */
+export interface ObjectSnapshot<T> extends Shown {
+  /** undefined: there is none. */
+  readonly object: T | undefined
+  /** Set when `validate` rejected it. */
+  readonly invalid: InvalidObject | undefined
+}
+
+/** What is shown before anything is known, and by a server that renders a page. */
+export const NOTHING: ListSnapshot<never> = Object.freeze({
+  items: [],
+  invalid: [],
+  isLoaded: false,
+  isLive: false,
+  isRefused: false,
+  reason: null,
+})
+
+export const NO_OBJECT: ObjectSnapshot<never> = Object.freeze({
+  object: undefined,
+  invalid: undefined,
+  isLoaded: false,
+  isLive: false,
+  isRefused: false,
+  reason: null,
+})

@@ -1,0 +1,34 @@
+/**
+ * `distributary/react`: a `LiveList` in components. The resource is followed while a component that shows it is mounted. A server that
+ * renders pages makes no request: it renders the state before anything is loaded, and so does the browser's first pass.
+ */
+import { useMemo, useSyncExternalStore } from 'react'
+import type { LiveList } from './live-list.js'
+import { type ListSnapshot, NO_OBJECT, NOTHING, type ObjectSnapshot } from './live-snapshot.js'
+import type { ObjectLike } from './reflector/tree-codec.js'
+
+export type { ListSnapshot, ObjectSnapshot, Shown } from './live-snapshot.js'
+
+/** Returns all objects; the component renders again when any of them changes. @param list the same in each rendering. */
+export function useList<T extends ObjectLike>(list: LiveList<T>): ListSnapshot<T> {
+  return useSyncExternalStore(list.subscribe, list.read, nothing)
+}
+
+/**
+ * Returns one object; the component renders again only when that one changes.
+ *
+ * @param list the same in each rendering.
+ * @param name the object's name: for a key of a declared prefix `keyName('eu/checkout')`.
+ * @param namespace omit where there are none.
+ */
+export function useObject<T extends ObjectLike>(
+  list: LiveList<T>,
+  name: string,
+  namespace?: string,
+): ObjectSnapshot<T> {
+  const read = useMemo(() => list.reader(name, namespace), [list, name, namespace])
+  return useSyncExternalStore(list.subscribe, read, noObject)
+}
+
+const nothing = (): ListSnapshot<never> => NOTHING
+const noObject = (): ObjectSnapshot<never> => NO_OBJECT

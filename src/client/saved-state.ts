@@ -1,0 +1,223 @@
+/**
+ * An informer's last state, kept beside the program, so that the program starts with it while the server is out of reach, and then
+ * continues after it instead of listing again.
+ *
+ *     start ─▶ load ─▶ show it ─▶ watch after its revision, naming its history ─┬─ same history ──▶ continue
+ *                                                                               └─ any other answer ─▶ list again
+ *
+ * A revision means something only inside one history: an etcd restored from a backup repeats revisions with other contents. So the
+ * watch continues only if the server names the same history (`X-Distributary-History`), and the state of a server that names none
+ * is shown until a list replaces it. A state is kept by server, user and selection, and is removed when the server refuses its
+ * reader: nobody is shown what they may no longer read.
+ */
+import type { Clock, Timer } from '../support/clock.js'
+import { selectionQuery, type Selection } from './reflector/requests.js'
+import type { Transport, TransportRequest, TransportResponse } from './reflector/transport.js'
+import type { KubeObject } from './reflector/tree-codec.js'
+
+/** Keeps texts by key: in files (`fileStore`), in a browser (`indexedDbStore`), or wherever you like. */
+export interface StateStore {
+  /** Returns null if there is none. */
+  load(key: string): Promise<string | null>
+  /** Replaces the text of the key in one step: a crash leaves the old or the new one. @throws Error when it is too large. */
+  save(key: string, text: string): Promise<void>
+  remove(key: string): Promise<void>
+  /** Removes everything, for a user who logs out. */
+  clear(): Promise<void>
+}
+
+/** Where an informer keeps its last state, and whose it is. */
+export interface SavedStateOptions {
+  readonly store: StateStore
+  /** The URL of the server. Another server's state is never loaded. */
+  readonly server: string
+  /** A name for whoever reads: the account that is logged in. Another user's state is never loaded. */
+  readonly user: string
+  /** Called when the store fails; the informer continues without it. Default: logs it. */
+  onError?(error: unknown): void
+}
+
+/** The content of a saved state. */
+export interface StateContents {
+  readonly resourceVersion: string
+  /** Objects as the server sent them. */
+  readonly items: readonly unknown[]
+}
+
+interface SavedDocument extends StateContents {
+  readonly format: typeof FORMAT
+  /** The whole key, since a store may shorten it. */
+  readonly key: string
+  /** null: unknown, so nothing can continue after it. */
+  readonly history: string | null
+}
+
+const FORMAT = 1
+const HISTORY = 'x-distributary-history'
+/** Longer than it takes to collect the changes of a burst, and short enough to lose little in a crash. */
+const FIRST_DELAY_MS = 1_000
+/** Writing takes at most this part of the time, however large the state is. */
+const SHARE = 1 / 20
+
+export class SavedState {
+  readonly #options: SavedStateOptions
+  readonly #key: string
+  readonly #clock: Clock
+  readonly #contents: () => StateContents | null
+  /** The history of the informer's state; null while it is not certain. */
+  #history: string | null = null
+  /** The history of the list that is arriving. */
+  #arriving: string | null = null
+  /** The history of the loaded state, until the server has confirmed or refuted it. */
+  #unproven: string | null = null
+  #timer: Timer | null = null
+  #lastMs = 0
+  #isClosed = false
+  /** Writes follow each other. */
+  #work: Promise<void> = Promise.resolve()
+
+  /** @param contents returns the informer's present state; null: not now. */
+  constructor(options: SavedStateOptions, selection: Selection, clock: Clock, contents: () => StateContents | null) {
+    this.#options = options
+    this.#key = stateKey(options, selection)
+    this.#clock = clock
+    this.#contents = contents
+  }
+
+  /** Loads what was saved; null if there is nothing. @returns `continues`: whether a watch may begin after it. */
+  async load(): Promise<(StateContents & { readonly continues: boolean }) | null> {
+    let saved: SavedDocument | null = null
+    await this.#do(async (store) => {
+      const text = await store.load(this.#key)
+      saved = text === null ? null : parsed(text, this.#key)
+    })
+    if (saved === null) return null
+    const { resourceVersion, items, history } = saved as SavedDocument
+    this.#history = history
+    this.#unproven = history
+    return { resourceVersion, items, continues: history !== null }
+  }
+
+  /** Follows the histories of the answers, and names the loaded state's history to the server. */
+  transport(transport: Transport): Transport {
+    return {
+      send: async (request) => {
+        const { watch, sendInitialEvents } = request.query
+        if ((request.method ?? 'GET') !== 'GET') return await transport.send(request)
+        if (watch !== undefined && sendInitialEvents === undefined) return await this.#resume(transport, request)
+        const response = await transport.send(request)
+        const history = response.status === 200 ? response.header(HISTORY) : null
+        const isFirst = request.query['continue'] === undefined
+        this.#arriving = isFirst || history === this.#arriving ? history : null
+        return response
+      },
+    }
+  }
+
+  async #resume(transport: Transport, request: TransportRequest): Promise<TransportResponse> {
+    const history = this.#unproven
+    if (history === null) {
+      const response = await transport.send(request)
+      if (response.status === 200 && response.header(HISTORY) !== this.#history) this.#history = null
+      return response
+    }
+    const response = await transport.send({ ...request, query: { ...request.query, history } })
+    if (response.status === 200) {
+      if (response.header(HISTORY) !== history) return unknownHistory(history)
+      this.#unproven = null
+    }
+    return response
+  }
+
+  /** A whole state of the server has replaced the informer's. */
+  replaced(): void {
+    this.#history = this.#arriving
+    this.#unproven = null
+    this.touch()
+  }
+
+  /** Something has changed, and is saved soon. */
+  touch(): void {
+    if (this.#timer !== null || this.#isClosed) return
+    this.#timer = this.#clock.setTimer(Math.max(FIRST_DELAY_MS, this.#lastMs / SHARE), () => {
+      this.#timer = null
+      if (!this.#save()) this.touch()
+    })
+  }
+
+  /** Removes the state: its reader may not read it. */
+  forget(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    void this.#do((store) => store.remove(this.#key))
+  }
+
+  /** Saves what has not been saved yet. To be called while the reflector still knows its position. */
+  close(): Promise<void> {
+    this.#isClosed = true
+    if (this.#timer !== null) {
+      this.#timer.cancel()
+      this.#timer = null
+      this.#save()
+    }
+    return this.#work
+  }
+
+  /** @returns false if it cannot be saved now. */
+  #save(): boolean {
+    const contents = this.#contents()
+    if (contents === null) return false
+    const startedMs = this.#clock.monotonic()
+    const document: SavedDocument = { format: FORMAT, key: this.#key, history: this.#history, ...contents }
+    const text = JSON.stringify(document)
+    void this.#do(async (store) => {
+      await store.save(this.#key, text)
+      this.#lastMs = this.#clock.monotonic() - startedMs
+    })
+    return true
+  }
+
+  #do(work: (store: StateStore) => Promise<void>): Promise<void> {
+    this.#work = this.#work.then(async () => {
+      try {
+        await work(this.#options.store)
+      } catch (error) {
+        this.#options.onError?.(error)
+      }
+    })
+    return this.#work
+  }
+}
+
+function stateKey({ server, user }: SavedStateOptions, selection: Selection): string {
+  const asked = Object.entries(selectionQuery(selection)).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return JSON.stringify([server.replace(/\/+$/, ''), user, selection.path, asked])
+}
+
+/** @returns null for a text that is none of ours: a later release's, or a damaged one. */
+function parsed(text: string, key: string): SavedDocument | null {
+  let saved: Partial<SavedDocument> | null = null
+  try {
+    saved = JSON.parse(text) as Partial<SavedDocument> | null
+  } catch {
+    // As if there were none.
+  }
+  if (saved?.format !== FORMAT || saved.key !== key || typeof saved.resourceVersion !== 'string') return null
+  const { items, history } = saved
+  const isWhole =
+    Array.isArray(items) && items.every((item: KubeObject | null) => typeof item?.metadata?.name === 'string')
+  return isWhole && (history === null || typeof history === 'string') ? (saved as SavedDocument) : null
+}
+
+/** Makes the reflector list again. */
+function unknownHistory(history: string): TransportResponse {
+  const message = `the server does not confirm the history ${JSON.stringify(history)} of the saved state`
+  const body = new TextEncoder().encode(JSON.stringify({ kind: 'Status', code: 410, reason: 'Expired', message }))
+  return {
+    status: 410,
+    header: () => null,
+    body: (async function* () {
+      yield body
+    })(),
+  }
+}
