@@ -208,7 +208,10 @@ void t.test(
       return { status: 410, body: JSON.stringify({ kind: 'Status', code: 410, reason: 'Expired', message: 'too old' }) }
     }
     await until(() => /# relisted at resourceVersion \d+: 2 differ\n/.test(running.stderr()), 'it lists', 20_000)
-    await until(() => /DELETED +\d+ +f\/y\n[^]*MODIFIED +\d+ +f\/x\n/.test(running.stdout()), 'and tells what differs')
+    await until(
+      () => /DELETED +\d+ +f\/y\n[^]*MODIFIED +\d+ +f\/x\n/.test(running.stdout()),
+      'and prints the difference',
+    )
     t.match(running.stderr(), /# reconnected/)
     running.child.kill('SIGINT')
     t.equal((await running.ended).code, EXIT.interrupted)

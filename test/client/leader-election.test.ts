@@ -160,7 +160,7 @@ void t.test('a leader tolerates failures up to the renewal deadline, and no long
   let failed = 0
   faults.fault = () => (++failed <= 3 ? { status: 500, body: '{}' } : null)
   const renewals = faults.requests.length
-  await until(() => faults.requests.length > renewals + 8, 'it goes on')
+  await until(() => faults.requests.length > renewals + 8, 'it keeps renewing')
   t.ok(isLeading && election.isLeader, 'after three failures')
   faults.fault = () => ({ status: 500, body: '{}' })
   t.equal(await running, 'lost')
@@ -194,7 +194,7 @@ void t.test('one of several candidate processes leads, although leaders are kill
   paused.kill('SIGCONT')
   t.equal(String((await told)[0]).trim(), 'lost', 'the paused one finds out')
   const { length } = order()
-  await until(() => order().length > length + 20, 'the third goes on')
+  await until(() => order().length > length + 20, 'the third keeps working')
   const turns = order().filter((identity, i, all) => identity !== all[i - 1])
   t.same(turns, [first, second, third], 'nobody acted after its time')
   const exited = once(children.get(third)!, 'exit')

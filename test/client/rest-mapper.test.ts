@@ -106,7 +106,7 @@ void t.test(
     isAway = true
     clock.advance(10_000)
     await Promise.all([t.rejects(mapper.refresh(), /away/), t.rejects(mapper.find('gadgets'), /away/)])
-    t.match(await mapper.find('pods'), { kind: 'Pod' }, 'while the server is away')
+    t.match(await mapper.find('pods'), { kind: 'Pod' }, 'while the server is unreachable')
   },
 )
 

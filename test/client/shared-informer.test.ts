@@ -38,7 +38,7 @@ void t.test('a slow handler delays neither the store nor other handlers, and its
     // The writes are awaited one by one, because simultaneous events would be compressed into one.
     await until(() => fast === n, 'the other handler received every event')
   }
-  t.equal(informer.lister.get('a', 'default')?.metadata.labels?.['n'], '20', 'the store went on')
+  t.equal(informer.lister.get('a', 'default')?.metadata.labels?.['n'], '20', 'the store stays current')
   t.ok(registration.coalesced > 0)
   t.ok(registration.queued <= 5, `${registration.queued} wait`)
   t.notOk(registration.hasSynced)
@@ -76,7 +76,7 @@ void t.test(
     t.equal(errors.length, 2)
     registration.remove()
     app.put('pods/default/c', pod('c'))
-    await until(() => informer.store.has('default/c'), 'the store went on')
+    await until(() => informer.store.has('default/c'), 'the store stays current')
     t.equal(late.length, 2)
   },
 )

@@ -195,6 +195,6 @@ void t.test('a second server behind the first has the same objects, in the same 
     { outcome: 'equal' },
   )
   put(h, keyFromText(`${PREFIX}a//b`), 'changed')
-  await until(async () => isDeepStrictEqual(await list(second), await list(h)), 'a change goes on')
+  await until(async () => isDeepStrictEqual(await list(second), await list(h)), 'a change reaches the second replica')
   t.ok((await list(second)).some(({ key, text }) => key === `${PREFIX}a//b` && text === 'changed'))
 })

@@ -343,7 +343,7 @@ overEveryUpstream(t, 'continue', { seeds: SEEDS }, async (t, w) => {
 
 overEveryUpstream(
   t,
-  'a list in pages is one state, while thousands of writes go on',
+  'a list in pages shows one state during thousands of writes',
   {
     seeds: [
       Object.fromEntries(

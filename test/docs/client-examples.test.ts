@@ -88,7 +88,7 @@ void t.test('the shell loop resumes after a cut and relists after a 410', async 
   faults.fault = () => null
   await until(() => app.watchers === 1 && seen().at(-1) === 'RELIST ', 'it lists and watches again', 20_000)
   app.delete('pods/default/c')
-  await until(() => seen().length === 5, 'and goes on')
+  await until(() => seen().length === 5, 'and continues')
   t.same(seen(), ['RELIST ', 'ADDED b', 'ADDED c', 'RELIST ', 'DELETED c'])
   t.ok(watches() < 20, `${watches()} watches: no hot loop`)
 })

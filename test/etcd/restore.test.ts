@@ -125,7 +125,7 @@ for (const [name, way] of Object.entries(ways)) {
       const kinds = ends(watches).map((end) => end.replace(/ ×\d+$/, ''))
       t.ok(
         kinds.every((end) => end === 'error 410' || end === 'error 504'),
-        `every watcher is told to list again: ${kinds.join()}`,
+        `every watcher must list again: ${kinds.join()}`,
       )
       assertGuarantees(t, s.recorder.history(), before)
 

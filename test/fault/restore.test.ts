@@ -132,7 +132,7 @@ void t.test(
       () => `every informer has what is left: ${informers.map(({ stored }) => stored().length).join()}`,
     )
     await writer.put('/registry/pods/default/new', pod('new'))
-    await until(holdPods(2), 'and they go on from there')
+    await until(holdPods(2), 'and continue from there')
     for (const { name, alive, stored } of informers) {
       t.same(
         [stored().toSorted(), [...alive].toSorted()],

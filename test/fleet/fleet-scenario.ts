@@ -433,7 +433,7 @@ export class FleetScenario {
     if ((await streams()) >= consistent!) return await streams()
     // The progress of such an etcd cannot be trusted: only events advance a stream.
     const written = await this.#writeToAll('marked')
-    await this.eventually(async () => (await streams()) >= written, `every stream comes to revision ${written}`)
+    await this.eventually(async () => (await streams()) >= written, `every stream reaches revision ${written}`)
     return await streams()
   }
 
@@ -471,7 +471,7 @@ export class FleetScenario {
       }
       await pause(20)
       return this.#running.every(isThere)
-    }, `every watch comes to revision ${last}`)
+    }, `every watch reaches revision ${last}`)
     await this.#oneWatchEach()
     return last
   }

@@ -253,7 +253,7 @@ void t.test('workers do not outlive a primary that is killed', async (t) => {
 void t.test('the embedded store is the primary\u2019s, and every worker shows it', async (t) => {
   const server = await startServer(t, { flags: ['--workers', '3'], ready: false })
   // Nothing reserves it before the workers listen and after all of them have died.
-  t.ok(server.port < 30_000, 'its port is none that the system gives to others')
+  t.ok(server.port < 30_000, 'its port is outside the system’s ephemeral range')
   await until(async () => total(await server.metrics(), 'distributary_workers') === 3, 'three workers')
   const revisionOf = async (): Promise<number> => {
     const answer = await fetch(`${server.url}/api/v1/nodes?limit=1`, { headers: { connection: 'close' } })

@@ -56,7 +56,7 @@ for (const seed of testSeeds(1)) {
     await Promise.all(Array.from({ length: 16 }, lane))
     t.ok((codes.get(200) ?? 0) > 20 && codes.size > 4, [...codes].map(([code, n]) => `${code} ×${n}`).join(', '))
     const after = await fetch(`${h.url}/api/v1/pods`)
-    t.equal(((await after.json()) as { items: unknown[] }).items.length, 20, 'the server goes on')
+    t.equal(((await after.json()) as { items: unknown[] }).items.length, 20, 'the server still answers')
   })
 }
 

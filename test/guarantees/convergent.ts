@@ -27,7 +27,7 @@ export function convergent(
     if (watch.end !== 'open') continue
     const { live, afterRevision, isInitialComplete } = streamOf(watch, reference)
     if (!isInitialComplete || afterRevision === null) {
-      violations.push(new Violation('convergent', watch.name, 'its initial state never came to an end'))
+      violations.push(new Violation('convergent', watch.name, 'its initial state never ended'))
       continue
     }
     const received = new Set(live.filter(isObject).map((item) => `${item.id}@${item.revision}`))

@@ -16,7 +16,7 @@ export function resumable(history: RecordedHistory, reference: ReferenceHistory)
       const had = history.writes.find(
         ({ revision, returnedAtMs }) => revision >= start.revision && returnedAtMs <= requestedAtMs,
       )
-      if (had !== undefined) report(`told that ${start.revision} has never been, after a write at ${had.revision}`)
+      if (had !== undefined) report(`was refused ${start.revision} as unknown, after a write at ${had.revision}`)
     }
     for (const item of items) {
       const isOld = isObject(item) ? item.revision <= start.revision : item.revision < start.revision

@@ -167,7 +167,7 @@ void t.test(
       await assertDenied(t, [candidate, edge, behind], etcd.revision + 1_000)
       put(etcd, 'after')
       etcd.releaseDelivery(prefix)
-      await until(() => watches.every(({ text }) => text.includes('"name":"after"')), 'all go on')
+      await until(() => watches.every(({ text }) => text.includes('"name":"after"')), 'all watches continue')
       for (const { text } of watches) t.notMatch(text, /ERROR|"name":"held"/)
     })
 

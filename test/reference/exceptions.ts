@@ -150,7 +150,7 @@ export const exceptions: readonly Row[] = [
     matches: ({ where, theirs, ours }) => where === 'body .details' && theirs === '{}' && ours === '(absent)',
   },
   {
-    name: 'a token that is none is refused in our words',
+    name: 'a malformed page token is refused in our words',
     reason: 'Code and reason are the same; the text of a JSON parser is not part of the dialect.',
     matches: ({ where, theirs, ours }) =>
       where === 'message' && theirs.includes('continue') && ours.includes('continue'),

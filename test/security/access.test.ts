@@ -330,7 +330,7 @@ for (const [name, takeAway] of [
     takeAway(app)
     await until(() => web.ended, 'the watch of web ends', 15_000)
     t.match(web.text, /"type":"ERROR".*"code":40[13]/)
-    t.notOk(admin.ended, 'the other goes on')
+    t.notOk(admin.ended, 'the other watch continues')
     app.put('pods/web/two', pod('two', { namespace: 'web' }))
     await until(() => admin.text.includes('"two"'), 'the other is sent what comes')
     t.notMatch(web.text, /"two"/)

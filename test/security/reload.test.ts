@@ -118,7 +118,7 @@ void t.test('two workers under load adopt a renewed certificate and a moved audi
   )
   t.ok(
     watches.every(({ events }, i) => events > seen[i]!),
-    'and every one goes on',
+    'and every watch continues',
   )
   for (const file of files) {
     if (existsSync(file)) t.notMatch(readFileSync(file, 'utf8'), 'PLANTED-TOKEN')

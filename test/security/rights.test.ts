@@ -241,7 +241,7 @@ for (const seed of testSeeds(1)) {
         30_000,
       )
       for (const { cell, held } of forbidden) {
-        if (!/"code":403/.test(held.text)) t.fail(`${said(cell)} ended without being told why`)
+        if (!/"code":403/.test(held.text)) t.fail(`${said(cell)} ended without a reason`)
       }
       // A watch whose permission was briefly gone may have ended then; nothing else ends a watch.
       const cut = watches.filter(({ held }) => held.hasEnded && !/"code":403/.test(held.text))

@@ -247,7 +247,7 @@ void t.test('keys are changed while tickets are in use', async (t) => {
 })
 
 void t.test(
-  'an expired ticket opens nothing, tells an EventSource so, and the streams that it opened continue',
+  'an expired ticket opens nothing, an EventSource gets an error event, and streams that it opened continue',
   async (t) => {
     const { start } = await startWorld(t)
     const clock = movable()
@@ -268,7 +268,7 @@ void t.test(
     t.match(late.text, /event: ERROR\ndata: \{.*"message":"the ticket has expired: ask for another".*"code":401\}/)
     t.match(late.text, /^retry: 60000$/m)
     put(app, 'banner', '"new"')
-    await until(() => stream.text.includes('banner'), 'the stream goes on')
+    await until(() => stream.text.includes('banner'), 'the stream continues')
     t.notOk(stream.hasEnded)
   },
 )

@@ -22,7 +22,7 @@ void t.test('tests that mostly wait have a separate lane, and long ones begin fi
     { groups: [[feeds, store, state]], jobs: 3 },
     { groups: [[age, etcd, nats]], jobs: 3 },
   ])
-  t.strictSame(schedule([store], 4), [{ groups: [[store]], jobs: 5 }], 'a lane without files is none')
+  t.strictSame(schedule([store], 4), [{ groups: [[store]], jobs: 5 }], 'a lane without files is left out')
   t.strictSame(schedule([age], 1), [{ groups: [[age]], jobs: 2 }])
   t.strictSame(schedule([], 1), [])
   t.end()

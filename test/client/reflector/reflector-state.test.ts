@@ -62,7 +62,7 @@ void t.test('a watch continues at the right resourceVersion', async (t) => {
     ['too large asks for the most recent', ended('too-large'), { effects: [{ kind: 'stream', resourceVersion: '' }] }],
     ['silence goes on at once', { kind: 'silent', at: 1 }, { effects: [{ kind: 'watch', resourceVersion: '11' }] }],
     [
-      'a proper end of a healthy watch goes on at once',
+      'after the regular end of a healthy watch, the next one starts at once',
       ended(null, HEALTHY_MS),
       { effects: [{ kind: 'watch', resourceVersion: '12' }] },
     ],

@@ -175,7 +175,7 @@ void t.test('a chart is installed, upgraded, rolled back and uninstalled, each t
       // client-go lists again after a watch that ends in its first second.
       await delay(1_500)
       await disruption.disrupt(stage)
-      t.equal(ended, null, 'it goes on waiting')
+      t.equal(ended, null, 'it keeps waiting')
       await makeReady(t, stage)
       const { code, text } = await running
       t.equal(code, 0, text)

@@ -516,7 +516,7 @@ void t.test('a read as fresh as a linearizable one', (t) => {
     t.equal(snapshot.revision, 15)
     t.same(namesIn(snapshot), ['a@5', 'b@12'])
     t.equal(snapshot.get(podKey('x', 'a')), cache.snapshot().get(podKey('x', 'a')), 'what is held is shared')
-    t.equal(cache.revision, 10, 'never a revision that no event or progress has told')
+    t.equal(cache.revision, 10, 'never a revision beyond every event and progress')
     t.same(namesIn(cache.snapshot()), ['a@5'])
     t.same(told.advances, [])
   })

@@ -206,7 +206,7 @@ void t.test('a plan grows: facts extracted earlier report that they lack the new
   t.same(after.values, ['web', 'n1', '1', 'h'])
   t.equal(after.field('spec.host'), 'h')
   t.throws(() => plan.add('a..b'), RangeError)
-  t.equal(plan.paths.length, 4, 'a path that is none changes nothing')
+  t.equal(plan.paths.length, 4, 'an invalid path changes nothing')
   t.ok(planFacts(['metadata.labels[app]']).onlyLabels)
   t.end()
 })

@@ -68,7 +68,7 @@ void t.test('every watcher has one watch on etcd, keeps every guarantee, and is 
     watches.slice(1).map(({ end, code }) => `${end} ${code}`),
     ['error 503', 'error 503', 'error 503', 'error 503'],
   )
-  t.equal((await fetch(`${h.url}/api/v1/nodes?resourceVersion=0`)).status, 200, 'what is cached goes on')
+  t.equal((await fetch(`${h.url}/api/v1/nodes?resourceVersion=0`)).status, 200, 'cached resources are still served')
   await etcd.restart()
   const reference = await control.finish()
   assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })

@@ -66,7 +66,7 @@ void t.test('it is soon known who hears whom, and a cut within a second and a ha
   t.equal((await beats(1_000)).isSplit, false)
   t.equal((await beats(500)).isSplit, true)
   network.join('one', 'two')
-  t.equal((await beats(250)).isSplit, false, 'the first beat that passes tells')
+  t.equal((await beats(250)).isSplit, false, 'the first beat that arrives ends the suspicion')
 })
 
 void t.test('a server with several addresses has one connection, without repeated attempts', async (t) => {

@@ -138,7 +138,7 @@ for (const { name, config, flags, says, scheme = 'nats', attempts = 3 } of [
     says: /authorization violation/i,
   },
   {
-    name: 'a credentials file that is none',
+    name: 'a malformed credentials file',
     config: jwt.config,
     flags: ['--nats-creds-file', file('hello')],
     says: /credentials/i,
@@ -169,7 +169,7 @@ for (const { name, config, flags, says, scheme = 'nats', attempts = 3 } of [
   void t.test(`${name}: the refusal is logged once for fifty resources, and retried`, async (t) => {
     const nats = await startNats(t, { config })
     const opened = open(t, ['--nats-servers', `${scheme}://127.0.0.1:${nats.port}`, ...flags], 50)
-    await until(() => opened.told.length >= 50 * attempts, 'tried so often, told to all')
+    await until(() => opened.told.length >= 50 * attempts, 'every attempt is reported to every user')
     t.equal(opened.isConnected, false)
     t.equal(opened.lines.length, 1, opened.lines.join('\n'))
     t.match(opened.lines[0], says)

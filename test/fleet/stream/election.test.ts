@@ -167,7 +167,7 @@ for (const state of ['down', 'deaf'] as const) {
     holder.link.state = state
     await w.pass(LEASE_MS)
     t.notOk(holder.election.isCertain)
-    t.same(holder.told, ['elected'], 'it goes on')
+    t.same(holder.told, ['elected'], 'it stays elected')
     await w.pass(1.5 * LEASE_MS)
     const [second] = w.leaders().filter((leader) => leader !== first)
     t.equal(w.leaders().length, 2, 'another was elected')

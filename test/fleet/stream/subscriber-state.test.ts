@@ -44,7 +44,7 @@ void t.test('a sink never skips history without notice, and keeps a state that t
       ['the chain broke, and the newest is older than what is held', { brokenAt: 25 }, [20, 30], held(999), 'wait'],
       ['the chain broke after every snapshot', { brokenAt: 35 }, [20, 30], held(250), 'wait'],
       [
-        'the stream told another history',
+        'the stream has another history',
         { brokenAt: 25, isOtherHistory: true },
         [30],
         held(999),

@@ -91,7 +91,7 @@ const cases: readonly Case[] = [
   { name: 'NATS crashes, and is started again', harm: (_admin, nats) => process.kill(nats.pid, 'SIGKILL') },
   { name: 'NATS comes back with nothing of what it held', harm: (_admin, nats) => nats.restartEmpty() },
   {
-    name: 'a message that is none of ours',
+    name: 'a message in another format',
     harm: (admin) => admin.write(names.log, Buffer.from('hello')),
     isMet: ({ metrics }) => metrics.broke > 0,
   },

@@ -89,7 +89,7 @@ void t.test('a worker that joins while the source is refused or unreachable lear
   h.feeds[0]!.sink.synced()
   h.feeds[0]!.sink.disconnected('gone')
   const reasons = (): (string | null)[] => [...h.primary.relays()].map((relay) => relay.disconnectedReason)
-  t.same(reasons(), ['gone'], 'which the primary tells, once for all workers')
+  t.same(reasons(), ['gone'], 'which the primary reports once for all workers')
   await until(() => second.sink.reason === 'gone', 'the loss')
   const third = await h.worker()
   await until(() => third.sink.reason === 'gone', 'state and loss')
@@ -237,7 +237,7 @@ void t.test('a worker gets nothing of a resource it has unsubscribed from, and c
   own.start()
   await until(() => sink.revision === 6, 'the state again')
   t.same(sink.calls, ['replace 5 initial', 'replace 5 initial', 'apply 6'])
-  t.equal(h.feeds.length, 1, 'the source went on meanwhile')
+  t.equal(h.feeds.length, 1, 'the source kept running')
 })
 
 for (const seed of testSeeds(3)) {

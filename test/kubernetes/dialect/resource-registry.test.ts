@@ -53,7 +53,7 @@ void t.test('an owner’s entries appear, change and disappear together, and eac
   t.equal(registry.find('edge.example.com', 'v2', 'caches'), undefined)
 
   registry.set('crd/caches', [servedResource(cache('v1'), 'custom')])
-  t.equal(changes.length, 2, 'a definition written again as it was tells nobody')
+  t.equal(changes.length, 2, 'rewriting an equal definition notifies nobody')
 
   registry.set('crd/caches', [servedResource(cache('v1', { shortNames: ['ca'] }), 'custom')])
   t.equal(changes[2]?.removed[0], v1)
@@ -62,7 +62,7 @@ void t.test('an owner’s entries appear, change and disappear together, and eac
   registry.remove('crd/caches')
   t.equal(registry.hasGroup('edge.example.com'), false)
   registry.remove('crd/caches')
-  t.equal(changes.length, 4, 'removing what is not there tells nobody')
+  t.equal(changes.length, 4, 'removing an absent definition notifies nobody')
 })
 
 void t.test('no owner can take the path of another', async (t) => {

@@ -126,7 +126,7 @@ const REFUSED: readonly Row[] = [
   ],
   ['a time to live that is none', 422, 'Invalid', 'POST', `${CONFIG_MAPS}?ttl=soon`, configMap('a')],
   [
-    'an annotated time to live that is none',
+    'an invalid time to live in an annotation',
     422,
     'Invalid',
     'POST',

@@ -31,7 +31,7 @@ function complaints(page: Page, isExpected: (text: string) => boolean = () => fa
 async function pageShows(page: Page, expression: string): Promise<void> {
   const end = performance.now() + 60_000
   while (!(await page.evaluate(expression))) {
-    if (performance.now() > end) throw new Error(`the page never came to show ${expression}`)
+    if (performance.now() > end) throw new Error(`the page never showed ${expression}`)
     await setTimeout(20)
   }
 }

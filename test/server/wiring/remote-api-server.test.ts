@@ -68,7 +68,7 @@ void t.test(
     clock.advance(LOOK_MS)
     t.equal(await text(await send('/')), 'second')
     goOn()
-    t.equal(await text(watch), 'watch of first', 'what ran went on')
+    t.equal(await text(watch), 'watch of first', 'the running watch continues')
     writeFileSync(path('kubeconfig'), '{')
     clock.advance(LOOK_MS)
     t.equal(await text(await send('/')), 'second', 'a broken file leaves the last one in force')

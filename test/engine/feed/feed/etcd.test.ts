@@ -144,6 +144,6 @@ void t.test('after a short cut an idle prefix is resumed at its own position', a
   await h.converged()
   t.equal(h.metrics.of('reconnected'), 1)
   t.equal(h.sink.of('replace').length, 1)
-  if (h.feed.trustsProgress) t.ok(h.feed.status.revision! >= now, 'told by progress')
+  if (h.feed.trustsProgress) t.ok(h.feed.status.revision! >= now, 'learned from progress')
   else t.equal(h.feed.status.revision, h.revisions.at(-1))
 })

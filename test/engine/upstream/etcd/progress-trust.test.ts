@@ -100,7 +100,7 @@ void t.test('a member that reports its version later is trusted without a furthe
   other.version = '3.5.14'
   clock.advance(2_000)
   for (const end = Date.now() + 10_000; !upstream.trustsProgress && Date.now() < end;) await nextTurn()
-  t.equal(upstream.trustsProgress, true, 'the look at who lags behind has told')
+  t.equal(upstream.trustsProgress, true, 'the check for lagging members has answered')
   recorder.watch.requestProgress()
   await recorder.until('progress', (r) => r.progress.includes(42 as Revision))
   recorder.watch.close()

@@ -181,7 +181,7 @@ void t.test('forged statuses do not make content fresh, and forged answers are n
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
   await until(() => edge.metrics.refusals >= before + 20, 'each is refused')
-  t.equal(edge.sink.of('synced').length, seen, 'the edge is not told that all is well')
+  t.equal(edge.sink.of('synced').length, seen, 'the edge does not become synced')
 
   const subscription = admin.connection.subscribe(names.ask, {
     callback: (_error, message) => {

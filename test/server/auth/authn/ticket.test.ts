@@ -35,7 +35,7 @@ void t.test('a ticket carries the user, and ends with the credential behind it',
   const openedMs = clock.now()
   clock.advance(30_000)
   t.ok((await show(ticket).catch((error: unknown) => error)) instanceof TicketExpiredError)
-  t.match(await show(ticket, openedMs), { name: 'bob' }, 'what it opened in time goes on')
+  t.match(await show(ticket, openedMs), { name: 'bob' }, 'a stream that it opened in time continues')
   clock.advance(600)
   await t.rejects(show(ticket, openedMs), { message: 'Unauthorized' }, 'until the credential ends')
 })

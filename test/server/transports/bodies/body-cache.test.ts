@@ -174,5 +174,5 @@ void t.test('while too many bytes are being sent, a new body waits, and is then 
   const next = bodies.use('b', asker('carol'), source().pieces)
   use.release()
   slow.release()
-  t.equal(await readAll((await next).body), 30, 'it goes on as soon as there is room')
+  t.equal(await readAll((await next).body), 30, 'it continues as soon as there is room')
 })

@@ -159,7 +159,7 @@ void t.test('periodic progress of any etcd is trusted, and never comes before th
     recorder.progress,
     [...recorder.progress].sort((a, b) => a - b),
   )
-  t.same(future.progress, [], 'a watch from the future is not told of progress before its start')
+  t.same(future.progress, [], 'a watch from the future gets no progress before its start')
   future.watch.close()
 })
 
