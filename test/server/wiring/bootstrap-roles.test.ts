@@ -1,11 +1,18 @@
 /** Kubernetes' own Roles and bindings in the store of a server that stands alone. */
+import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
+import { KUBERNETES_RELEASE } from '../../../src/kubernetes/dialect/discovery.js'
+import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
+import type { Upstream } from '../../../src/engine/upstream/upstream.js'
+import { startEtcd } from '../../support/etcd-process.js'
 import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { type AppHarness, startApp } from '../../support/app.js'
 
 const RBAC = '/apis/rbac.authorization.k8s.io/v1'
 const TOKENS = 'root-token,root,1,"system:masters"\nweb-token,web,2\nadmin-token,admin,3\n'
+
+const BUILT_IN = JSON.parse(readFileSync('src/server/auth/authz/bootstrap-roles.json', 'utf8')) as readonly object[]
 
 type Store = ReturnType<typeof createEmbeddedUpstream>
 
@@ -18,7 +25,7 @@ const newStore = (objects: Readonly<Record<string, object>> = {}): Store => {
   return store
 }
 
-async function start(t: Test, upstream: Store, ...flags: readonly string[]): Promise<AppHarness> {
+async function start(t: Test, upstream: Upstream, ...flags: readonly string[]): Promise<AppHarness> {
   const folder = t.testdir({ 'tokens.csv': TOKENS })
   return await startApp(t, {
     upstream,
@@ -62,6 +69,34 @@ void t.test('a server with writes and RBAC has the roles of Kubernetes when it i
   const created = { metadata: { name: 'x' } }
   t.equal((await ask(url, '/api/v1/namespaces/web/configmaps', 'admin-token', 'POST', created)).code, 201)
   t.equal((await ask(url, `${RBAC}/clusterroles`, 'admin-token')).code, 403)
+})
+
+void t.test('replicas that start at once on one etcd store each role once', async (t) => {
+  const etcd = await startEtcd(t)
+  const replica = async (): Promise<AppHarness> => {
+    const upstream = connectEtcd({ endpoints: [etcd.url] })
+    t.teardown(() => upstream.close())
+    return await start(t, upstream, '--enable-writes')
+  }
+  const replicas = await Promise.all([replica(), replica()])
+  const names = ['/clusterroles', '/clusterrolebindings', '/roles', '/rolebindings']
+  for (const { url } of replicas) {
+    const found = await Promise.all(names.map(async (path) => (await namesOf(url, path)).length))
+    t.equal(
+      found.reduce((sum, count) => sum + count),
+      BUILT_IN.length,
+    )
+  }
+  const versions = await Promise.all(
+    replicas.map(async ({ url }) => (await ask(url, `${RBAC}/clusterroles/cluster-admin`)).body),
+  )
+  t.strictSame(versions[0], versions[1])
+})
+
+void t.test('the roles are those of the release that /version names', (t) => {
+  const modules = readFileSync('test/reference/built-in/go.mod', 'utf8')
+  t.match(modules, `k8s.io/kubernetes v${KUBERNETES_RELEASE}\n`)
+  t.end()
 })
 
 void t.test('without writes, or without RBAC, nothing is stored', async (t) => {
