@@ -35,8 +35,8 @@ void t.test('batches that the limits evict from the history are folded into the 
   t.same([state.replay().revision, state.replay().batches.length], [12, 2], 'one that is too old')
   t.same(textOf(state.newest()), ['a@11', 'c@13', 'd@14'])
   state.reset(toRevision(20), [keyValue('z', 20)])
-  const anew = state.replay()
-  t.same([anew.revision, textOf(anew.keyValues), anew.batches], [20, ['z@20'], []])
+  const replayed = state.replay()
+  t.same([replayed.revision, textOf(replayed.keyValues), replayed.batches], [20, ['z@20'], []])
   t.end()
 })
 
