@@ -73,21 +73,18 @@ export class Cluster implements ReadyParts {
     this.#outages?.start()
   }
 
-  checks(wasReady: boolean): HealthCheck[] {
+  *checks(wasReady: boolean): Generator<HealthCheck, void, void> {
     const { remote, kubernetes } = this.stage
-    const checks: HealthCheck[] = [
-      {
-        name: 'definitions',
-        problem: () => (this.known.hasReadDefinitions ? null : 'not all have been read yet'),
-        isInformational: wasReady,
-      },
-    ]
-    if (remote !== null) checks.push({ name: 'upstream-discovery', problem: () => remote.problem })
-    if (kubernetes !== null) checks.push({ name: 'stored-kubernetes', problem: () => kubernetes.problem })
+    yield {
+      name: 'definitions',
+      problem: () => (this.known.hasReadDefinitions ? null : 'not all have been read yet'),
+      isInformational: wasReady,
+    }
+    if (remote !== null) yield { name: 'upstream-discovery', problem: () => remote.problem }
+    if (kubernetes !== null) yield { name: 'stored-kubernetes', problem: () => kubernetes.problem }
     const { otherEtcds } = this.#basis.config
-    checks.push(...otherEtcdChecks(this.pipelines(), otherEtcds))
-    checks.push(...cacheChecks(this.pipelines(), wasReady, otherEtcds))
-    return checks
+    yield* otherEtcdChecks(this.pipelines(), otherEtcds)
+    yield* cacheChecks(this.pipelines(), wasReady, otherEtcds)
   }
 
   /** Compares every cache with the source; only one comparison runs at a time. */

@@ -267,7 +267,7 @@ export class Process {
       gate,
       health: {
         livez: () => [{ name: 'ping', problem: () => null }],
-        readyz: () => this.#readiness.checks(),
+        readyz: () => [...this.#readiness.checks()],
         ages: () => this.#readiness.ages(),
       },
       metrics: exposeMetrics ?? (() => metrics.expose()),

@@ -13,7 +13,7 @@ export interface ReadyParts {
    * @param wasReady whether the server has been ready: a resource that appears later answers 429 until it is listed,
    * and does not make the server unready.
    */
-  checks(wasReady: boolean): readonly HealthCheck[]
+  checks(wasReady: boolean): Iterable<HealthCheck>
 }
 
 export interface ReadinessOptions {
@@ -41,24 +41,24 @@ export class Readiness {
     this.#options = options
   }
 
+  /** Asked often during a start with thousands of resources, so it stops at the first check that fails. */
   get isReady(): boolean {
-    return this.checks().every((check) => check.isInformational === true || check.problem() === null)
+    for (const check of this.checks()) if (check.isInformational !== true && check.problem() !== null) return false
+    return true
   }
 
-  checks(): readonly HealthCheck[] {
+  *checks(): Generator<HealthCheck, void, void> {
     const { cluster, maxStalenessMs, isShuttingDown, access } = this.#options
-    return [
-      { name: 'ping', problem: () => null },
-      { name: 'shutdown', problem: () => (isShuttingDown() ? 'the server is shutting down' : null) },
-      {
-        name: 'staleness',
-        problem: () => staleness(cluster.pipelines(), maxStalenessMs ?? 0),
-        isInformational: maxStalenessMs === null,
-        informs: 'served from the cache',
-      },
-      ...access(),
-      ...cluster.checks(this.#wasReady),
-    ]
+    yield { name: 'ping', problem: () => null }
+    yield { name: 'shutdown', problem: () => (isShuttingDown() ? 'the server is shutting down' : null) }
+    yield {
+      name: 'staleness',
+      problem: () => staleness(cluster.pipelines(), maxStalenessMs ?? 0),
+      isInformational: maxStalenessMs === null,
+      informs: 'served from the cache',
+    }
+    yield* access()
+    yield* cluster.checks(this.#wasReady)
   }
 
   /** The age of each resource, by its id. */
@@ -98,14 +98,26 @@ export function* cacheChecks(
   wasReady: boolean,
   others: readonly OtherEtcd[],
 ): Generator<HealthCheck, void, void> {
-  for (const { resource, cache } of pipelines) {
-    const { readiness, disconnectedReason } = cache
-    const isAway = disconnectedReason !== null && otherOf(others, resource) !== undefined
-    yield {
-      name: `cache-${resourceId(resource)}`,
-      problem: () => problemOf(readiness),
-      isInformational: readiness.kind === 'refused' || wasReady || isAway,
-    }
+  for (const pipeline of pipelines) {
+    const { readiness, disconnectedReason } = pipeline.cache
+    const isAway = disconnectedReason !== null && otherOf(others, pipeline.resource) !== undefined
+    yield new CacheCheck(pipeline, wasReady || isAway || readiness.kind === 'refused')
+  }
+}
+
+/** Its name is joined only when somebody reads it. */
+class CacheCheck implements HealthCheck {
+  constructor(
+    private readonly pipeline: Pipeline,
+    readonly isInformational: boolean,
+  ) {}
+
+  get name(): string {
+    return `cache-${resourceId(this.pipeline.resource)}`
+  }
+
+  problem(): string | null {
+    return problemOf(this.pipeline.cache.readiness)
   }
 }
 

@@ -1,6 +1,8 @@
 /** When a replica without its source stops being ready, and what it reports. */
 import t from 'tap'
-import { staleness } from '../../../src/server/wiring/readiness.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { Readiness, staleness } from '../../../src/server/wiring/readiness.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
 
 const LIMIT_MS = 60_000
 type Cache = Parameters<typeof staleness>[0] extends Iterable<{ cache: infer C }> ? C : never
@@ -25,3 +27,30 @@ for (const [name, sources, expected] of [
     t.equal(staleness(sources, LIMIT_MS), expected)
   })
 }
+
+void t.test('a server with thousands of resources looks no further than the first that is not ready', (t) => {
+  let asked = 0
+  const problems = Array.from({ length: 2_000 }, (_, i) => (i === 3 ? 'not listed yet' : null))
+  const readiness = new Readiness({
+    cluster: {
+      pipelines: () => [],
+      *checks() {
+        for (const [i, problem] of problems.entries()) {
+          asked++
+          yield { name: `cache-${i}`, problem: () => problem }
+        }
+      },
+    },
+    maxStalenessMs: null,
+    isShuttingDown: () => false,
+    access: () => [],
+    clock: new VirtualClock(),
+    logger: silentLogger,
+  })
+  t.equal(readiness.isReady, false)
+  t.equal(asked, 4)
+  t.equal([...readiness.checks()].length, 2_003, 'and a report names all')
+  problems[3] = null
+  t.equal(readiness.isReady, true)
+  t.end()
+})

@@ -254,7 +254,9 @@ class GrpcCall implements GrpcStream {
       this.#status ??= statusOfTrailers(trailers)
     })
     // It closes only when both sides have ended.
-    stream.once('end', () => stream.end())
+    stream.once('end', () => {
+      if (!stream.writableEnded) stream.end()
+    })
     stream.on('error', noop) // `close` follows, and says the same
     stream.once('close', () => {
       this.#end(this.#status === undefined ? statusOfReset(stream.rstCode, session.destroyed) : this.#status)

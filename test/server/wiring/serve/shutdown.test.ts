@@ -41,7 +41,7 @@ void t.test(
         logger: silentLogger,
       })
       t.equal(readiness.isReady, isReady, `limit ${maxStalenessMs}`)
-      const check = readiness.checks().find(({ name }) => name === 'staleness')!
+      const check = [...readiness.checks()].find(({ name }) => name === 'staleness')!
       if (maxStalenessMs !== 3_600_000) t.match(check.problem(), /pods was last confirmed 3600 s ago: etcd: away/)
     }
     t.end()
