@@ -1,10 +1,13 @@
-/** Reads a whole prefix at one revision, page by page: for lists, comparisons and consistency checks. */
-import { type Key, keyToText, type KeyValue } from '../model/event.js'
+/**
+ * Reads a whole prefix at one revision: for lists, comparisons and consistency checks. After the first page the rest
+ * comes as one stream where the source has that (etcd from 3.7 on): for every page etcd counts all remaining keys.
+ */
+import { type Key, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { beginSpan } from '../../support/tracing.js'
-import { UpstreamError, type Page, type UpstreamReader } from '../upstream/upstream.js'
+import { UpstreamError, type Page, type StreamPart, type UpstreamReader } from '../upstream/upstream.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface PagesOptions {
@@ -38,12 +41,12 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
   const span = beginSpan('upstream list', { kind: 'client', attributes: about })
   const done = new AbortController()
   const signal = options.signal === undefined ? done.signal : AbortSignal.any([options.signal, done.signal])
+  const reader = new PageReader(options, signal)
   try {
-    let ahead: Promise<Page> | null = readPage(options, { revision, startKey: null, signal })
+    let ahead: Promise<Page> | null = reader.first(revision)
     while (ahead !== null) {
       const page: Page = await ahead
-      const last: KeyValue | undefined = page.keyValues.at(-1)
-      if ((revision !== null && page.revision !== revision) || (page.more && last === undefined)) {
+      if ((revision !== null && page.revision !== revision) || (page.more && page.keyValues.length === 0)) {
         throw new UpstreamError(
           'protocol',
           `a page at revision ${page.revision}, ${page.count} keys to come, is not as asked`,
@@ -52,11 +55,8 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
       pages++
       keys += page.keyValues.length
       revision = page.revision
-      ahead = null
-      if (page.more && last !== undefined) {
-        ahead = readPage(options, { revision, startKey: (last.key + '\0') as Key, signal })
-        ahead.catch(noop) // thrown when this page's turn comes
-      }
+      ahead = page.more ? reader.after(page) : null
+      ahead?.catch(noop) // thrown when this page's turn comes
       yield page
     }
   } catch (error) {
@@ -74,27 +74,69 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
   }
 }
 
-/** Where a page begins; null for the first key at the present revision. */
-interface PagePlace {
-  readonly revision: Revision | null
-  readonly startKey: Key | null
-  readonly signal: AbortSignal
+/** A stream that breaks is continued by a page, and then by another stream, so often in one list. */
+const MAX_STREAMS = 3
+
+interface OpenStream {
+  readonly parts: AsyncIterator<StreamPart, void>
+  readonly abort: AbortController
 }
 
-function readPage(options: PagesOptions, { revision, startKey, signal: given }: PagePlace): Promise<Page> {
-  const { upstream, prefix, clock, pageTimeoutMs, pageKeys: limit, keysOnly, willWatch } = options
-  const onTimeout = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
-  return withDeadline(clock, pageTimeoutMs, given, onTimeout, (signal) =>
-    upstream.read({
-      prefix,
-      limit,
-      signal,
-      ...(startKey === null ? {} : { startKey }),
-      ...(revision === null ? {} : { revision }),
-      ...(keysOnly === true ? { keysOnly: true } : {}),
-      ...(willWatch === true ? { willWatch: true } : {}),
-    }),
-  )
+class PageReader {
+  readonly #options: PagesOptions
+  readonly #signal: AbortSignal
+  #stream: OpenStream | null = null
+  #streamsLeft = MAX_STREAMS
+
+  constructor(options: PagesOptions, signal: AbortSignal) {
+    this.#options = options
+    this.#signal = signal
+  }
+
+  /** @param revision null for the present. */
+  first(revision: Revision | null): Promise<Page> {
+    return this.#page(revision === null ? {} : { revision })
+  }
+
+  /** Continues after a page that has keys. */
+  async after(page: Page): Promise<Page> {
+    const { revision } = page
+    const startKey = (page.keyValues.at(-1)!.key + '\0') as Key
+    const stream = (this.#stream ??= this.#open(startKey, revision))
+    if (stream === null) return this.#page({ startKey, revision })
+    try {
+      const { value: part } = await this.#inTime(() => stream.parts.next())
+      if (!part) throw new UpstreamError('protocol', 'a stream ended before its last part')
+      return { ...page, keyValues: part.keyValues, more: part.more, count: page.count - page.keyValues.length }
+    } catch (error) {
+      this.#signal.throwIfAborted()
+      stream.abort.abort(error)
+      this.#stream = null
+      return this.#page({ startKey, revision })
+    }
+  }
+
+  #open(startKey: Key, revision: Revision): OpenStream | null {
+    const { upstream, prefix, keysOnly = false } = this.#options
+    if (this.#streamsLeft === 0) return null
+    const abort = new AbortController()
+    const signal = AbortSignal.any([this.#signal, abort.signal])
+    const parts = upstream.stream?.({ prefix, startKey, revision, keysOnly, signal }) ?? null
+    if (parts === null) return null
+    this.#streamsLeft--
+    return { parts, abort }
+  }
+
+  #page(place: { readonly startKey?: Key; readonly revision?: Revision }): Promise<Page> {
+    const { upstream, prefix, pageKeys: limit, keysOnly = false, willWatch = false } = this.#options
+    return this.#inTime((signal) => upstream.read({ prefix, limit, keysOnly, willWatch, signal, ...place }))
+  }
+
+  #inTime<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { clock, pageTimeoutMs } = this.#options
+    const onTimeout = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
+    return withDeadline(clock, pageTimeoutMs, this.#signal, onTimeout, work)
+  }
 }
 
 function noop(): void {}

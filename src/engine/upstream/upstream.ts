@@ -39,6 +39,23 @@ export interface Page {
   readonly isContinued?: boolean
 }
 
+export interface StreamOptions {
+  readonly prefix: Key
+  /** Inclusive. */
+  readonly startKey: Key
+  readonly revision: Revision
+  readonly keysOnly?: boolean
+  readonly signal: AbortSignal
+}
+
+/** A piece of a streamed list. */
+export interface StreamPart {
+  /** Sorted by key, and following those of the part before. Values may be slices of the answer: copy one to keep it. */
+  readonly keyValues: readonly KeyValue[]
+  /** Whether another part follows. A stream that ends after a part that says so was cut off. */
+  readonly more: boolean
+}
+
 export interface UpstreamStatus {
   /** Decimal text. A different id means a different etcd, whatever its revisions are. */
   readonly clusterId: string
@@ -58,6 +75,13 @@ export interface UpstreamStatus {
 export interface UpstreamReader {
   /** @throws UpstreamError */
   read(options: ReadOptions): Promise<Page>
+  /**
+   * Reads the keys of a prefix from `startKey` on, at one revision, in a single request. Null or absent if there are
+   * only pages. It is not repeated elsewhere when it breaks: continue after the last key.
+   *
+   * @throws UpstreamError from its iterator; `protocol` also if the source turns out not to have it.
+   */
+  stream?(options: StreamOptions): AsyncGenerator<StreamPart, void, undefined> | null
   /** Reads one key, linearizably or at a revision; null when it does not exist. @throws UpstreamError */
   readKey(key: Key, options?: { revision?: Revision; signal?: AbortSignal }): Promise<KeyValue | null>
   /** Linearizable: not older than any write that had completed before the call. @throws UpstreamError */

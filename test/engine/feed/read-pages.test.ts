@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readPages } from '../../../src/engine/feed/read-pages.js'
+import { readPages, type PagesOptions } from '../../../src/engine/feed/read-pages.js'
 import { keyFromText, type KeyValue } from '../../../src/engine/model/event.js'
 import type { Revision } from '../../../src/engine/model/revision.js'
 import { systemClock } from '../../../src/support/clock.js'
@@ -7,6 +7,8 @@ import {
   UpstreamError,
   type Page,
   type ReadOptions,
+  type StreamOptions,
+  type StreamPart,
   type UpstreamReader,
 } from '../../../src/engine/upstream/upstream.js'
 
@@ -77,4 +79,94 @@ void t.test("the caller's signal ends it with its reason", async (t) => {
   }
   await t.rejects(read(), { message: 'enough' })
   t.equal(asked[1]!.signal?.aborted, true)
+})
+
+/** A source of ten keys, two in each page or part; stream number i ends as `ends[i]` says, after its second part. */
+function streaming(ends: readonly ('breaks' | 'is cut off' | 'hangs' | 'goes on')[]) {
+  const asked: string[] = []
+  const keys = Array.from({ length: 10 }, (_, i) => keyFromText(`/p/${i}`))
+  const from = (start: string): { keyValues: KeyValue[]; more: boolean; count: number } => {
+    const rest = keys.filter((key) => key >= start)
+    const keyValues = rest.slice(0, 2).map((key) => ({ key, modRevision: revision }) as unknown as KeyValue)
+    return { keyValues, more: rest.length > 2, count: rest.length }
+  }
+  const upstream = {
+    read: ({ startKey = prefix }: ReadOptions): Promise<Page> => {
+      asked.push(`page from ${startKey.replace('\0', '+')}`)
+      return Promise.resolve({ revision, currentRevision: revision, ...from(startKey) })
+    },
+    stream: async function* ({ startKey, signal }: StreamOptions): AsyncGenerator<StreamPart> {
+      asked.push(`stream from ${startKey.replace('\0', '+')}`)
+      const end = ends[asked.filter((each) => each.startsWith('stream')).length - 1] ?? 'goes on'
+      let start: string = startKey
+      for (let i = 0; ; i++) {
+        if (i === 2 && end === 'is cut off') return
+        if (i === 2 && end === 'breaks') throw new UpstreamError('unavailable', 'the connection was lost')
+        if (i === 2 && end === 'hangs') {
+          // Deadlines do not keep a process alive; a socket does.
+          const socket = setInterval(() => {}, 1_000)
+          await new Promise((resolve) => signal.addEventListener('abort', resolve))
+          clearInterval(socket)
+          asked.push('abandoned')
+          signal.throwIfAborted()
+        }
+        const part = from(start)
+        yield part
+        if (!part.more) return
+        start = `${part.keyValues.at(-1)!.key}\0`
+      }
+    },
+  } as unknown as UpstreamReader
+  const options = { upstream, prefix, revision: null, pageKeys: 2, pageTimeoutMs: 50, clock: systemClock }
+  return { asked, options, keys }
+}
+
+async function keysOf(options: PagesOptions): Promise<string[]> {
+  const seen: string[] = []
+  for await (const { keyValues } of readPages(options)) seen.push(...keyValues.map(({ key }) => key))
+  return seen
+}
+
+void t.test('after the first page everything else is one stream', async (t) => {
+  const { asked, options, keys } = streaming([])
+  t.same(await keysOf(options), keys)
+  t.same(asked, ['page from /p/', 'stream from /p/1+'])
+})
+
+for (const end of ['breaks', 'is cut off', 'hangs'] as const) {
+  void t.test(`a stream that ${end} is continued after its last key, by a page and another stream`, async (t) => {
+    const { asked, options, keys } = streaming([end])
+    t.same(await keysOf(options), keys)
+    t.same(
+      asked.filter((each) => each !== 'abandoned'),
+      ['page from /p/', 'stream from /p/1+', 'page from /p/5+', 'stream from /p/7+'],
+    )
+    t.equal(asked.includes('abandoned'), end === 'hangs')
+  })
+}
+
+void t.test('after three streams that broke, the rest of the list is pages', async (t) => {
+  const { asked, options, keys } = streaming([])
+  const reasons: string[] = []
+  const upstream = {
+    ...options.upstream,
+    // eslint-disable-next-line require-yield
+    stream: async function* (): AsyncGenerator<StreamPart> {
+      reasons.push('asked')
+      throw new UpstreamError('protocol', 'unknown method RangeStream')
+    },
+  }
+  t.same(await keysOf({ ...options, upstream }), keys)
+  t.equal(reasons.length, 3)
+  t.equal(asked.length, 5)
+})
+
+void t.test('a caller that leaves ends the stream', async (t) => {
+  const { asked, options } = streaming(['hangs'])
+  let pages = 0
+  for await (const _ of readPages({ ...options, pageTimeoutMs: 60_000 })) {
+    if (++pages === 3) break
+  }
+  await new Promise(setImmediate)
+  t.equal(asked.at(-1), 'abandoned')
 })

@@ -12,6 +12,7 @@ import { decodeRangeAnswer } from './data-messages.js'
 
 export const paths = {
   range: '/etcdserverpb.KV/Range',
+  rangeStream: '/etcdserverpb.KV/RangeStream',
   txn: '/etcdserverpb.KV/Txn',
   watch: '/etcdserverpb.Watch/Watch',
   leaseGrant: '/etcdserverpb.Lease/LeaseGrant',

@@ -41,6 +41,8 @@ const RANGE_KVS = field(2, BYTES)
 const RANGE_MORE = field(3, VARINT)
 const RANGE_COUNT = field(4, VARINT)
 
+const STREAM_RANGE = field(1, BYTES)
+
 const WATCH_HEADER = field(1, BYTES)
 const WATCH_ID = field(2, VARINT)
 const WATCH_CREATED = field(3, VARINT)
@@ -114,6 +116,21 @@ export class RangeDecoding {
       count: this.#count,
     }
   }
+}
+
+/** Returns the RangeResponse in a RangeStreamResponse. @throws UpstreamError 'protocol' */
+export function rangeOfStream(message: Buffer): Buffer {
+  const cursor = new WireCursor(message)
+  while (cursor.at < message.length) {
+    const tag = cursor.tag()
+    if (tag !== STREAM_RANGE) {
+      cursor.skip(tag)
+      continue
+    }
+    const length = cursor.length()
+    return message.subarray(cursor.at, cursor.at + length)
+  }
+  return message.subarray(message.length)
 }
 
 /** @throws UpstreamError 'protocol' */

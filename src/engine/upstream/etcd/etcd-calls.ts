@@ -2,6 +2,7 @@
  * Calls to etcd with one answer each: at the endpoint in use or the next one, with the user's token, and counted. Every
  * kind of failure becomes an `UpstreamError`.
  */
+import { Readable } from 'node:stream'
 import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
 import { UpstreamError } from '../upstream.js'
 import { AuthToken, type EtcdUser } from './auth-token.js'
@@ -59,6 +60,34 @@ export class EtcdCalls {
       if (options.signal?.aborted !== true) {
         this.#options.metrics?.etcdAnswered(operationOf(path), outcome, (performance.now() - startedMs) / 1000)
       }
+    }
+  }
+
+  /**
+   * Yields the messages of a call with many answers, from the endpoint in use; at most `MESSAGES_AHEAD` wait here. The
+   * time reported is the time spent waiting for etcd. It is not repeated when it fails.
+   *
+   * @throws UpstreamError
+   */
+  async *stream(path: string, request: Uint8Array, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
+    const endpoint = await this.#pool.pick(signal)
+    const metadata = await this.token.metadata()
+    let outcome = 'ok'
+    let waitedMs = 0
+    let sinceMs = performance.now()
+    try {
+      for await (const message of messagesOf(endpoint, { path, metadata, request, signal })) {
+        waitedMs += performance.now() - sinceMs
+        yield message
+        sinceMs = performance.now()
+      }
+    } catch (error) {
+      const upstreamError = toUpstreamError(error, endpoint.url)
+      outcome = upstreamError.code
+      if (outcome === 'unavailable' && !signal.aborted) this.#pool.suspect(endpoint)
+      throw upstreamError
+    } finally {
+      if (!signal.aborted) this.#options.metrics?.etcdAnswered(operationOf(path), outcome, waitedMs / 1000)
     }
   }
 
@@ -160,6 +189,42 @@ export class EtcdCalls {
       throw upstreamError
     }
   }
+}
+
+/** Messages that arrived before anybody asked for them; etcd waits when there are more. */
+const MESSAGES_AHEAD = 2
+
+interface StreamCall {
+  readonly path: string
+  readonly metadata: Readonly<Record<string, string>>
+  readonly request: Uint8Array
+  readonly signal: AbortSignal
+}
+
+function messagesOf(endpoint: GrpcEndpoint, { path, metadata, request, signal }: StreamCall): Readable {
+  signal.throwIfAborted()
+  const messages = new Readable({
+    objectMode: true,
+    highWaterMark: MESSAGES_AHEAD,
+    signal,
+    read: () => call.resume(),
+    destroy: (error, done) => {
+      call.cancel()
+      done(error)
+    },
+  })
+  const call = endpoint.stream(path, metadata, {
+    onMessage: (message) => {
+      if (!messages.push(message)) call.pause()
+    },
+    onEnd: (error) => {
+      if (error === null) messages.push(null)
+      else messages.destroy(error)
+    },
+  })
+  call.send(request)
+  call.finish()
+  return messages
 }
 
 /** Returns `range` for `/etcdserverpb.KV/Range`. */

@@ -17,6 +17,8 @@ import {
   type Compare,
   type Page,
   type ReadOptions,
+  type StreamOptions,
+  type StreamPart,
   type Upstream,
   type UpstreamStatus,
   type UpstreamWatch,
@@ -39,7 +41,7 @@ import {
   type RangeRequest,
   type StatusAnswer,
 } from './control-messages.js'
-import { type RangeAnswer, RangeDecoding } from './data-messages.js'
+import { type RangeAnswer, RangeDecoding, rangeOfStream } from './data-messages.js'
 import { EndpointPool } from './endpoint-pool.js'
 import { EtcdCalls } from './etcd-calls.js'
 import { EtcdWatch } from './etcd-watch.js'
@@ -49,7 +51,7 @@ import { newLeaseId } from '../lease-id.js'
 import { LaggingMembers } from './lagging-members.js'
 import { MemberPulse } from './member-pulse.js'
 import { MAX_KEYS, PageSizes } from './page-sizes.js'
-import { isProgressTrusted } from './progress-trust.js'
+import { hasRangeStream, isProgressTrusted } from './member-versions.js'
 import { SilentMembers } from './silent-members.js'
 
 export interface EtcdCredentials {
@@ -225,6 +227,10 @@ class EtcdUpstream implements Upstream {
     }
   }
 
+  stream(options: StreamOptions): AsyncGenerator<StreamPart, void, undefined> | null {
+    return this.#everyMember(hasRangeStream) ? this.#stream(options) : null
+  }
+
   async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
     const { revision, signal } = options
     const [answer] = await this.#range({ key, ...(revision === undefined ? {} : { revision }) }, signal)
@@ -358,12 +364,21 @@ class EtcdUpstream implements Upstream {
       ...(attemptMs === undefined ? {} : { attemptMs }),
       ...(signal === undefined ? {} : { signal }),
     })
-    const decoding = new RangeDecoding(message, request.rangeEnd !== undefined)
-    while (decoding.part()) {
-      if (sourceTurns.isOver) await sourceTurns.take()
-      signal?.throwIfAborted()
+    return [await decodedInTurns(message, signal, request.rangeEnd !== undefined), message.length]
+  }
+
+  async *#stream(options: StreamOptions): AsyncGenerator<StreamPart, void, undefined> {
+    const { prefix, startKey, revision, keysOnly = false, signal } = options
+    const request = encodeRangeRequest({ key: startKey, rangeEnd: prefixEnd(prefix), revision, keysOnly })
+    let last: StreamPart | null = null
+    for await (const message of this.#calls.stream(paths.rangeStream, request, signal)) {
+      const { headerRevision, keyValues } = await decodedInTurns(rangeOfStream(message), signal)
+      // Only the last part has a header; etcd's status follows it.
+      const more = headerRevision === 0
+      if (more) yield { keyValues, more }
+      else last = { keyValues, more }
     }
-    return [decoding.answer, message.length]
+    if (last !== null) yield last
   }
 
   #statusOfAll(
@@ -390,6 +405,19 @@ class EtcdUpstream implements Upstream {
    */
   #learnVersion(endpoint: GrpcEndpoint, version: string): void {
     this.#versions.set(endpoint, version)
-    this.#trustsProgress = this.#pool.endpoints.every((each) => isProgressTrusted(this.#versions.get(each) ?? ''))
+    this.#trustsProgress = this.#everyMember(isProgressTrusted)
   }
+
+  #everyMember(has: (version: string) => boolean): boolean {
+    return this.#pool.endpoints.every((each) => has(this.#versions.get(each) ?? ''))
+  }
+}
+
+async function decodedInTurns(message: Buffer, signal?: AbortSignal, isPage = true): Promise<RangeAnswer> {
+  const decoding = new RangeDecoding(message, isPage)
+  while (decoding.part()) {
+    if (sourceTurns.isOver) await sourceTurns.take()
+    signal?.throwIfAborted()
+  }
+  return decoding.answer
 }

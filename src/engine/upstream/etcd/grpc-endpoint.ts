@@ -38,6 +38,8 @@ export class AbandonedError extends RpcError {
 
 export interface GrpcStream {
   send(message: Uint8Array): void
+  /** Sends nothing more. */
+  finish(): void
   /**
    * Stops reading until `resume`, so that the server waits. What has been read still arrives: messages in the same
    * chunk, and the end of the stream.
@@ -202,7 +204,6 @@ class GrpcCall implements GrpcStream {
     this.#stream?.resume()
   }
 
-  /** Sends nothing more. */
   finish(): void {
     this.#stream?.end()
   }

@@ -1,5 +1,5 @@
 /**
- * Tests whose progress is trusted, with stand-in servers that claim other versions than the installed etcd and answer
+ * Tests what is expected of which version, with stand-in servers that claim other versions than the installed etcd and answer
  * progress requests too early, as old versions did.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import type { Revision } from '../../../../src/engine/model/revision.js'
 import { connectEtcd } from '../../../../src/engine/upstream/etcd/etcd-upstream.js'
-import { isProgressTrusted } from '../../../../src/engine/upstream/etcd/progress-trust.js'
+import { hasRangeStream, isProgressTrusted } from '../../../../src/engine/upstream/etcd/member-versions.js'
 import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
 import { nextTurn, VirtualClock } from '../../../support/virtual-clock.js'
 import { recordWatch, type WatchRecorder } from '../watch-recorder.js'
@@ -49,6 +49,11 @@ void t.test('progress on demand is trusted from 3.4.31 and 3.5.13 on', async (t)
   ] as const) {
     t.equal(isProgressTrusted(version), isTrusted, version)
   }
+})
+
+void t.test('lists are streamed from 3.7 on', async (t) => {
+  for (const version of ['3.7.0', '3.7.3', '3.8.0-alpha.0', '4.0.0']) t.equal(hasRangeStream(version), true, version)
+  for (const version of ['3.4.31', '3.6.9', '3.7.0-rc.1', '']) t.equal(hasRangeStream(version), false, version)
 })
 
 void t.test('progress on demand is requested and trusted only when every endpoint is new enough', async (t) => {

@@ -1,0 +1,30 @@
+/**
+ * What a member of an etcd cluster can do, by its version. After a failover a single old member is enough for a wrong
+ * answer, so every member counts, and the version of an absent member is remembered.
+ */
+
+/**
+ * Whether the answers to progress requests can be trusted. Before 3.4.31 and 3.5.13 an answer could overtake the events
+ * it covers (etcd #15220, #17507).
+ */
+export function isProgressTrusted(version: string): boolean {
+  return isAtLeast(version, { 4: 31, 5: 13, 6: 0 })
+}
+
+/** Whether there is `KV.RangeStream`. A proxy may lack it nevertheless. */
+export function hasRangeStream(version: string): boolean {
+  return isAtLeast(version, { 7: 0 })
+}
+
+/** @param since the first patch with it, by minor release of etcd 3; every release above the last has it. */
+function isAtLeast(version: string, since: Readonly<Record<number, number>>): boolean {
+  const match = /^(\d+)\.(\d+)\.(\d+)(-?)/.exec(version)
+  if (!match) return false
+  const [major, minor, patch] = match.slice(1, 4).map(Number) as [number, number, number]
+  if (major !== 3) return major > 3
+  const needed = since[minor]
+  if (needed === undefined) return minor > Math.max(...Object.keys(since).map(Number))
+  // A pre-release precedes its release, and may lack it.
+  const isPreRelease = match[4] === '-'
+  return patch > needed || (patch === needed && !isPreRelease)
+}
