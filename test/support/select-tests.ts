@@ -33,10 +33,17 @@ export function systemTests(): string[] {
   return selectTests(SYSTEM)
 }
 
-/** The sources of the tests in `names`, which are files or folders, relative to the root. */
+/**
+ * The sources of the tests in `names`, which are files or folders, relative to the root.
+ *
+ * @throws Error for a name without a test, so that none is left out unnoticed.
+ */
 export function selectTests(names: readonly string[]): string[] {
   const wanted = names.map((name) => relative(root, resolve(root, name)))
-  return allTests().filter((file) => isUnder(file, wanted))
+  const files = allTests()
+  const unknown = names.filter((_, i) => !files.some((file) => isUnder(file, [wanted[i]!])))
+  if (unknown.length > 0) throw new Error(`no test is called ${unknown.join(' ')}`)
+  return files.filter((file) => isUnder(file, wanted))
 }
 
 function allTests(): string[] {
