@@ -148,17 +148,18 @@ void t.test(
     app.put('pods/s/x', pod('x', { namespace: 's', labels: { n: '1' }, status: { phase: 'Failed' } }))
     app.delete('pods/s/x')
     const line = (type: string): string => `\\d\\d:\\d\\d:\\d\\d\\.\\d{3}  ${type} +\\d+ +s/x\\n`
-    const [plain, coloured, json, none] = await Promise.all([
-      cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '2s'),
-      cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '2s', '--color', 'always'),
-      cli('watch', 'pods', '-n', 'shop', '-o', 'json', '--timeout', '2s'),
-      cli('watch', 'pods', '-n', 'shop', '--only-changes', '--timeout', '2s'),
-    ])
-    t.match(plain, fine(plain.stdout))
-    t.match(plain.stdout, new RegExp(`^${line('MODIFIED')}${line('DELETED')}$`))
-    for (const part of ['\u001b[33mMODIFIED\u001b[0m', '\u001b[31mDELETED']) t.ok(coloured.stdout.includes(part))
-    t.match(JSON.parse(json.stdout), { type: 'ADDED', object: { kind: 'Pod', metadata: { name: 'c' } } })
-    t.same(none, fine(''))
+    const past = ['-n', 's', '--resource-version', String(since)]
+    const [plain, coloured, json] = [past, [...past, '--color', 'always'], ['-n', 'shop', '-o', 'json']].map((args) =>
+      startCli(t, ['watch', 'pods', ...args], { environment }),
+    )
+    await until(() => plain!.stdout().includes('DELETED'), 'both events')
+    t.match(plain!.stdout(), new RegExp(`^${line('MODIFIED')}${line('DELETED')}$`))
+    await until(() => coloured!.stdout().includes('\u001b[31mDELETED'), 'both events, coloured')
+    t.ok(coloured!.stdout().includes('\u001b[33mMODIFIED\u001b[0m'))
+    await until(() => json!.stdout().endsWith('\n'), 'an object')
+    const [first] = json!.stdout().split('\n')
+    t.match(JSON.parse(first!), { type: 'ADDED', object: { kind: 'Pod', metadata: { name: 'c' } } })
+    t.same(await cli('watch', 'pods', '-n', 'shop', '--only-changes', '--timeout', '1s'), fine(''))
   },
 )
 
