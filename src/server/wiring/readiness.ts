@@ -126,7 +126,7 @@ export function* otherEtcdChecks(
   pipelines: Iterable<Pipeline>,
   others: readonly OtherEtcd[],
 ): Generator<HealthCheck, void, void> {
-  const all = [...pipelines]
+  const all = others.length === 0 ? [] : [...pipelines]
   for (const [i, other] of others.entries()) {
     const { servers, resources } = other
     const fed = all.filter(({ resource }) => otherOf(others, resource) === other)
