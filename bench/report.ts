@@ -30,6 +30,7 @@ export async function report(isLocal: boolean): Promise<void> {
     shardsSection,
     oneEventSection,
     objectsSection,
+    sourceListSection,
     memorySection,
     watchesSection,
     clusterSection,
@@ -375,6 +376,26 @@ ${table(rows, [
   plain('memory of an object, bytes', 'bytesPerObject'),
   plain('resident MB', 'residentMb'),
   plain('with 1,000: ready after ms', 'startedMsWithFew'),
+])}`
+}
+
+function sourceListSection(all: readonly Row[]): string {
+  const rows = latest(all, 'source-list')
+  if (rows.length === 0) return ''
+  return `## Lists from etcd: one stream, or pages
+
+Both ways take turns on one etcd, from which a process of its own reads everything with the server's code.
+
+${table(rows, [
+  { title: 'as', cell: (row) => row.subject },
+  plain('objects', 'objects'),
+  plain('bytes each', 'objectBytes'),
+  plain('listed after ms', 'listedMs'),
+  plain('reader: CPU s', 'readerCpuSeconds'),
+  plain('reader: peak MB', 'readerPeakMb'),
+  plain('etcd: CPU s', 'etcdCpuSeconds'),
+  plain('etcd: MB before', 'etcdResidentMb'),
+  plain('etcd: peak MB', 'etcdPeakMb'),
 ])}`
 }
 

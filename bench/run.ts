@@ -22,6 +22,7 @@ import { restart } from './restart.js'
 import { prefixes, selectors, shards } from './selectors.js'
 import { schemaRead } from './schema-read.js'
 import { slow } from './slow.js'
+import { sourceList } from './source-list.js'
 import { storm } from './storm.js'
 import { etcdBinary } from './subjects/etcd.js'
 import { watches } from './watches.js'
@@ -43,6 +44,10 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   selectors: { ask: selectors, about: 'cost of an event for one of N watchers with selectors of their own' },
   'one-event': { ask: oneEvent, about: 'an event of 3.5 KB for one watcher, 300 a second: CPU and delay' },
   objects: { ask: objects, about: 'start with 200,000 objects: time until ready, memory of an object' },
+  'source-list': {
+    ask: sourceList,
+    about: 'a list of 200,000 objects from etcd, as one stream and in pages: time, CPU, peak memory',
+  },
   definitions: {
     ask: definitions,
     about: 'a restart with 250 definitions and 300,000 objects: until ready, until gone',
