@@ -106,11 +106,13 @@ void t.test('a client can read an event as soon as it is sent', async (t) => {
 })
 
 void t.test('a reader that fell behind gets a complete stream too', async (t) => {
-  const h = await startApp(t, { flags: ['--watch-cache-bytes', '256Mi'] })
-  const url = watchUrl(h, '&resourceVersion=1&timeoutSeconds=4')
+  const flags = ['--watch-cache-bytes', '256Mi', '--shutdown-watch-termination-grace-period', '0s']
+  const h = await startApp(t, { flags })
+  const url = watchUrl(h, '&resourceVersion=1')
   const [slow, fast] = await Promise.all([open(url), open(url)])
   slow.pause()
-  const fastBody = bodyOf(fast)
+  const eventsOf = (response: IncomingMessage): EventReader => new EventReader(response.pipe(createGunzip()))
+  const seenFast = eventsOf(fast)
   for (let i = 0; i < 300; i++) {
     // A filler that does not compress, so that sockets fill up.
     const filler = Array.from({ length: 3_000 }, (_, j) => Math.imul(i * 7_919 + j, 2_654_435_761).toString(36)).join(
@@ -119,9 +121,14 @@ void t.test('a reader that fell behind gets a complete stream too', async (t) =>
     h.put(`pods/default/p${i}`, pod(`p${i}`, { spec: { filler } }))
     if (i % 20 === 0) await new Promise((resolve) => setImmediate(resolve))
   }
-  const seen = linesOf(await bodyOf(slow))
-  t.equal(seen.length, 300)
-  t.same(seen, linesOf(await fastBody))
+  const seenSlow = eventsOf(slow)
+  for (const seen of [seenFast, seenSlow]) await seen.first(300, 60_000)
+  await h.app.drain()
+  for (const seen of [seenFast, seenSlow]) {
+    t.equal((await seen.all()).length, 300)
+    t.equal(seen.ending, 'clean')
+  }
+  t.same(seenSlow.events.map(brief), seenFast.events.map(brief))
 })
 
 void t.test('a watch is compressed only for clients that accept it, and that request it where required', async (t) => {
