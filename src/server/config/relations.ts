@@ -316,6 +316,13 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['upstream', 'authorizationMode'],
+    check: (c) =>
+      c.upstream !== null && c.authorizationMode.includes('RBAC')
+        ? '--authorization-mode=RBAC reads Roles and bindings from etcd; with --upstream, Webhook asks an API server instead'
+        : null,
+  },
+  {
     reads: ['kubernetesResources', 'authorizationMode'],
     check: (c) =>
       c.kubernetesResources === 'never' && c.authorizationMode.includes('Node')

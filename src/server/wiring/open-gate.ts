@@ -17,8 +17,6 @@ import type { Basis } from './basis.js'
 import { type ClientLimits, isOpenToAll } from './open-client-limits.js'
 import type { ResourceStage } from './open-resources.js'
 
-/** As the API server counts it. */
-
 export interface GateStage {
   readonly gate: RequestGate
   /** Whether callers can be authenticated and authorized, for `/readyz`. */

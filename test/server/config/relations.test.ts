@@ -52,6 +52,10 @@ void t.test('each combination of options is accepted, or rejected with one match
     [TLS, null],
     ['--client-ca-file=/ca --authorization-mode=RBAC', /need TLS/],
     [`${TLS} --client-ca-file=/ca --authorization-mode=RBAC`, null],
+    [
+      `${TLS} --client-ca-file=/ca --upstream=http://a:1 --authorization-mode=RBAC`,
+      /reads Roles and bindings from etcd/,
+    ],
     ['--metrics-bind-address=127.0.0.1:9090', null],
     ['--metrics-bind-address=[::]:9090', null],
     ['--metrics-bind-address=0.0.0.0:8001', /--metrics-bind-address and --port both use port 8001/],
