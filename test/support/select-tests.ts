@@ -12,8 +12,12 @@ const ONLY_BY_NAME = join('test', 'etcd') + sep
 const SYSTEM = [
   'test/bench',
   'test/cli/doctor.test.ts',
+  'test/client/react.test.ts',
   'test/docs/commands-of-pages.test.ts',
   'test/edge',
+  'test/engine/feed/feed/etcd-gap.test.ts',
+  'test/engine/feed/feed/etcd-large.test.ts',
+  'test/engine/upstream/etcd/etcd-upstream/faults.test.ts',
   'test/fault',
   'test/fleet/nats.test.ts',
   'test/fleet/workers.test.ts',
@@ -21,6 +25,7 @@ const SYSTEM = [
   'test/integration',
   'test/ops',
   'test/security',
+  'test/server/ui/page.test.ts',
   'test/server/wiring/live-config.test.ts',
 ]
 
