@@ -15,6 +15,7 @@ interface Manifest {
   readonly overrides?: Readonly<Record<string, string>>
   readonly devDependencies?: Readonly<Record<string, string>>
   readonly peerDependencies?: Readonly<Record<string, string>>
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>
   readonly scripts?: Readonly<Record<string, string>>
   readonly bin?: string | Readonly<Record<string, string>>
 }
@@ -22,7 +23,7 @@ interface Manifest {
 const text = (path: string): string => readFileSync(join(root, path), 'utf8')
 const manifestOf = (path: string): Manifest => JSON.parse(text(join(path, 'package.json'))) as Manifest
 const manifest = manifestOf('.')
-const names = (of: Readonly<Record<string, string>> = {}): string[] => Object.keys(of).sort()
+const names = (of: Readonly<Record<string, unknown>> = {}): string[] => Object.keys(of).sort()
 
 /** `@a/b/c` → `@a/b`, `a/b` → `a`. */
 function packageOf(specifier: string): string {
@@ -81,11 +82,21 @@ void t.test('the shipped code uses every package it installs, and no other', asy
     [],
     'named, and imported nowhere in src: npm uninstall it',
   )
+  const known = [...shipped, ...names(manifest.peerDependencies)]
   t.same(
-    [...used].filter(([name]) => !shipped.includes(name)),
+    [...used].filter(([name]) => !known.includes(name)),
     [],
     'imported in src, and not among the dependencies',
   )
+})
+
+void t.test('a peer is optional, and imported only where its user is', async (t) => {
+  t.same(names(manifest.peerDependencies), names(manifest.peerDependenciesMeta))
+  for (const [name, { optional }] of Object.entries(manifest.peerDependenciesMeta ?? {})) t.equal(optional, true, name)
+  const importers = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter(
+    (path) => /\.ts$/.test(path) && packagesIn(text(join('src', path))).includes('react'),
+  )
+  t.same(importers, ['client/react.ts'])
 })
 
 void t.test('every development package is imported, or a tool of a script, or provides types for one', async (t) => {
@@ -98,8 +109,10 @@ void t.test('every development package is imported, or a tool of a script, or pr
     return (typeof bin === 'string' ? [name] : Object.keys(bin)).some((program) => words.has(program))
   }
   const isTypes = (name: string): boolean => name === '@types/node' || used.has(name.replace(/^@types\//, ''))
+  const peersOf = (name: string): string[] => names(manifestOf(`node_modules/${name}`).peerDependencies)
+  // Of a tool, or of a package that is used: a page that a test bundles imports its renderer.
   const isCompanion = (name: string): boolean =>
-    development.some((other) => name in (manifestOf(`node_modules/${other}`).peerDependencies ?? {}))
+    development.some((other) => peersOf(other).includes(name)) || peersOf(name).some((other) => used.has(other))
   t.same(
     development.filter(
       (name) =>

@@ -20,13 +20,13 @@ const OBJECTS: Readonly<Record<string, object>> = {
   'pods/ns1/p2': pod('p2', { namespace: 'ns1' }),
   'clusterroles/named': { apiVersion: `${API}/v1`, kind: 'ClusterRole', metadata: { name: 'named' }, rules: [RIGHTS] },
   'clusterrolebindings/named': bindingOf('named'),
-  'clusterroles/admin': {
+  'clusterroles/everything': {
     apiVersion: `${API}/v1`,
     kind: 'ClusterRole',
-    metadata: { name: 'admin' },
+    metadata: { name: 'everything' },
     rules: [{ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }],
   },
-  'rolebindings/ns2/admin': bindingOf('admin', 'ns2'),
+  'rolebindings/ns2/everything': bindingOf('everything', 'ns2'),
 }
 
 function bindingOf(name: string, namespace?: string): object {
