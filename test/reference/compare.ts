@@ -249,7 +249,9 @@ export function compareBodies(
     if (count <= MOST) found.push({ where, theirs: show(a), ours: show(b) })
   }
   const walk = (path: string, one: LosslessJson | undefined, other: LosslessJson | undefined): void => {
-    const [a, b] = /\.(sub)?resources$/.test(path) ? servedByBoth(path, one, other, add) : [one, other]
+    const [a, b] = /\.(sub)?resources$|^\.(groups|items)$/.test(path)
+      ? servedByBoth(path, one, other, add)
+      : [one, other]
     if (a === b || (isAge(a) && isAge(b) && (!areAgesCompared || areClose(a, b)))) return
     if (isArray(a) && isArray(b)) {
       if (a.length !== b.length) add(`${path}.length`, namesOf(a), namesOf(b))
@@ -316,8 +318,8 @@ function columnsOf(a: Members, b: Members): readonly string[] | null {
 }
 
 /**
- * Discovery lists resources in the order of a Go map, which varies by process. One that only one server has is a
- * difference by its name; the others are compared.
+ * A group or resource in discovery that only one server has is a difference by its name; the others are compared.
+ * Resources are listed in the order of a Go map, which varies by process.
  */
 function servedByBoth(
   path: string,
@@ -330,14 +332,20 @@ function servedByBoth(
   const [there, here] = [theirs, ours].map((list) => new Set(list.map(servedName)))
   for (const name of there!) if (!here!.has(name)) add(`${path} (served)`, name, undefined)
   for (const name of here!) if (!there!.has(name)) add(`${path} (served)`, undefined, name)
-  const common = (list: readonly LosslessJson[], those: ReadonlySet<string | null>): LosslessJson[] =>
-    list.filter((item) => those.has(servedName(item))).sort((a, b) => (servedName(a)! < servedName(b)! ? -1 : 1))
+  const common = (list: readonly LosslessJson[], those: ReadonlySet<string | null>): LosslessJson[] => {
+    const both = list.filter((item) => those.has(servedName(item)))
+    return path.endsWith('esources') ? both.sort((a, b) => (servedName(a)! < servedName(b)! ? -1 : 1)) : both
+  }
   return [common(theirs, here!), common(ours, there!)]
 }
 
-/** The name of a resource or subresource in discovery; null for anything else. */
+/** The name of a group, resource or subresource in discovery; null for anything else. */
 function servedName(item: LosslessJson): string | null {
   if (!isObject(item)) return null
+  if (isArray(item['versions'])) {
+    const group = item['name'] ?? metadataOf(item)['name']
+    return typeof group === 'string' ? group : null
+  }
   const name = item['subresource'] ?? item['resource'] ?? item['name']
   return typeof name === 'string' && isArray(item['verbs']) ? name : null
 }

@@ -113,8 +113,10 @@ export class Comparison {
   /** Only what the server says of itself: discovery, OpenAPI, health. */
   async runServer(): Promise<void> {
     const step = stepTimer()
+    // An APIService makes a group of its own.
+    printGrown(await seed(this.#world, await discover(this.#world.theirs)))
     await define(this.#world, this.#set)
-    step('filled with definitions')
+    step('filled with Kubernetes’ own kinds and with definitions')
     await this.#askAll(serverQuestions(await this.#moment()))
     step('asked about the server')
   }
