@@ -299,4 +299,6 @@ void t.test('a token review judges a token for the audiences of the review, and 
   t.strictSame(await review(caller, ['vault']), refused, 'not even after it was accepted for another')
   t.match(await review(caller), { authenticated: true, audiences: [ISSUER] })
   t.equal(await ask(forVault), 401, 'nor after the review')
+  const disguised = JSON.stringify([forVault, ['vault', ISSUER]])
+  t.equal(await ask(disguised), 401, 'nor when its holder sends the audiences of the review along')
 })

@@ -79,8 +79,8 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
     async authenticate(request) {
       const token = bearerToken(request)
       if (token === null) return null
-      const { audiences } = request
-      const key = digest(audiences === undefined ? token : JSON.stringify([token, audiences]))
+      // In JSON even without audiences, so that no token can look like another one with its audiences.
+      const key = digest(JSON.stringify([token, request.audiences]))
       const kept = accepted.get(key) ?? refused.get(key)
       let verdict = kept !== undefined && clock.now() < kept.until ? kept.verdict : undefined
       if (verdict === undefined) {
