@@ -110,7 +110,7 @@ void t.test('every development package is imported, or a tool of a script, or pr
   }
   const isTypes = (name: string): boolean => name === '@types/node' || used.has(name.replace(/^@types\//, ''))
   const peersOf = (name: string): string[] => names(manifestOf(`node_modules/${name}`).peerDependencies)
-  // Of a tool, or of a package that is used: a page that a test bundles imports its renderer.
+  // For example oxlint-tsgolint for oxlint, and react-dom, which only bundled pages import, for react.
   const isCompanion = (name: string): boolean =>
     development.some((other) => peersOf(other).includes(name)) || peersOf(name).some((other) => used.has(other))
   t.same(

@@ -319,7 +319,7 @@ export const relations: readonly Relation[] = [
     reads: ['upstream', 'authorizationMode'],
     check: (c) =>
       c.upstream !== null && c.authorizationMode.includes('RBAC')
-        ? '--authorization-mode=RBAC reads Roles and bindings from etcd; with --upstream, Webhook asks an API server instead'
+        ? '--authorization-mode=RBAC reads Roles and bindings from etcd; with --upstream, use Webhook, which asks an API server'
         : null,
   },
   {

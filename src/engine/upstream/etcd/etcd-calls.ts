@@ -213,7 +213,7 @@ function messagesOf(endpoint: GrpcEndpoint, { path, metadata, request, signal }:
       done(error)
     },
   })
-  const call = endpoint.stream(path, metadata, {
+  const call = endpoint.repeatableStream(path, metadata, {
     onMessage: (message) => {
       if (!messages.push(message)) call.pause()
     },

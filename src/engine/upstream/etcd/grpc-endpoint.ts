@@ -53,7 +53,7 @@ export class GrpcEndpoint {
   readonly url: string
   readonly #options: GrpcEndpointOptions
   #connection: GrpcConnection
-  /** The running unary calls, and whether each can be repeated elsewhere. */
+  /** The running calls, except `stream`s, and whether each can be repeated elsewhere. */
   readonly #calls = new Map<GrpcStream, { readonly isRepeatable: boolean; readonly fail: (error: RpcError) => void }>()
   #heard = 0
   #isClosed = false
@@ -140,6 +140,17 @@ export class GrpcEndpoint {
     return this.#open(path, metadata, handlers)
   }
 
+  /** As `stream`, for an answer in many messages that can be repeated elsewhere: `abandon` and `close` end it. */
+  repeatableStream(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcStream {
+    const call: GrpcCall = this.#open(path, metadata, handlers, () => this.#calls.delete(call))
+    const fail = (error: RpcError): void => {
+      call.cancel()
+      handlers.onEnd(error)
+    }
+    this.#calls.set(call, { isRepeatable: true, fail })
+    return call
+  }
+
   /** Fails the running calls that can be repeated at another endpoint, because this one has gone silent. */
   abandon(): void {
     for (const { isRepeatable, fail } of this.#calls.values()) {
@@ -147,14 +158,20 @@ export class GrpcEndpoint {
     }
   }
 
-  /** Fails the running unary calls and refuses new ones. The owners of streams must cancel them before. */
+  /** Fails the running calls and refuses new ones. The owners of `stream`s must cancel them before. */
   close(): void {
     this.#isClosed = true
     for (const { fail } of this.#calls.values()) fail(new RpcError(RpcStatus.CANCELLED, 'the client was closed'))
     this.#connection.retire()
   }
 
-  #open(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcCall {
+  /** @param onOver called at the end, before `onEnd`, and on `cancel`. */
+  #open(
+    path: string,
+    metadata: Readonly<Record<string, string>>,
+    handlers: StreamHandlers,
+    onOver: () => void = noop,
+  ): GrpcCall {
     const session = this.#isClosed ? null : this.#connection.ready
     const counted: StreamHandlers = {
       onMessage: (message) => {
@@ -163,7 +180,11 @@ export class GrpcEndpoint {
       },
       onEnd: (error) => handlers.onEnd(error),
     }
-    const release = session === null ? noop : this.#connection.use()
+    const leave = session === null ? noop : this.#connection.use()
+    const release = (): void => {
+      leave()
+      onOver()
+    }
     return new GrpcCall(session, { path, metadata, maxReceivedBytes: this.#options.maxReceivedBytes }, counted, release)
   }
 }

@@ -5,7 +5,11 @@ import { readFileSync } from 'node:fs'
 import { createSecureServer, createServer as createHttp2Server, type Http2Server } from 'node:http2'
 import { type AddressInfo, connect, createServer, type Server as NetServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { GrpcEndpoint, type GrpcEndpointOptions } from '../../../../src/engine/upstream/etcd/grpc-endpoint.js'
+import {
+  GrpcEndpoint,
+  type GrpcEndpointOptions,
+  type GrpcStream,
+} from '../../../../src/engine/upstream/etcd/grpc-endpoint.js'
 import { type RpcError, RpcStatus } from '../../../../src/engine/upstream/etcd/rpc-status.js'
 import { createAuthority } from '../../../support/certificates.js'
 import { freePort } from '../../../support/free-port.js'
@@ -160,6 +164,38 @@ void t.test(
     endpoint.close()
     await t.rejects(closed, { code: RpcStatus.CANCELLED })
     await t.rejects(ask(endpoint, 'hello'), { code: RpcStatus.UNAVAILABLE })
+  },
+)
+
+void t.test(
+  'a stream that can be repeated elsewhere ends by abandon and by close, once, and not after cancel',
+  async (t) => {
+    const { port, cancelled } = await listen(t)
+    const endpoint = endpointAt(t, port)
+    await endpoint.connect(10_000)
+    const ends: string[] = []
+    const start = (name: string): Promise<GrpcStream> =>
+      new Promise((resolve) => {
+        const stream = endpoint.repeatableStream(
+          '/test/Talk',
+          {},
+          {
+            onMessage: () => resolve(stream),
+            onEnd: (error) => ends.push(`${name}: ${error?.details}`),
+          },
+        )
+        stream.send(Buffer.from('hello'))
+      })
+    const left = await start('left')
+    await start('abandoned')
+    left.cancel()
+    endpoint.abandon()
+    endpoint.abandon()
+    t.same(ends, ['abandoned: the endpoint has gone silent'])
+    await start('closed')
+    endpoint.close()
+    t.same(ends.slice(1), ['closed: the client was closed'])
+    await until(() => cancelled() >= 2, 'the server learns of it')
   },
 )
 
