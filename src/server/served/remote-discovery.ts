@@ -51,7 +51,7 @@ const DISCOVERY_OWNER = 'upstream'
 export class RemoteDiscovery {
   readonly #options: RemoteDiscoveryOptions
   readonly #table: readonly WellKnownResource[]
-  /** Of the table. */
+  /** The qualified names in the table. */
   readonly #names: ReadonlySet<string>
   readonly #named: ReadonlySet<string>
   readonly #stopping = new AbortController()
@@ -108,8 +108,7 @@ export class RemoteDiscovery {
     const silent = this.#served.filter(({ resource }) =>
       discovered.incomplete.has(groupVersion(resource.group, resource.version)),
     )
-    const chosen = this.#choose(discovered, product)
-    const served = [...silent, ...chosen.filter((one) => !silent.some((other) => isSamePath(one, other)))]
+    const served = this.#choose(discovered, product, silent)
     // A feed keeps the version that it began with, so that it has to end before another one is read.
     const stay = this.#served.filter(({ resource: { etcdPrefix } }) =>
       isSamePath(sourceOf(this.#served, etcdPrefix), sourceOf(served, etcdPrefix)),
@@ -121,8 +120,13 @@ export class RemoteDiscovery {
     this.#problem = null
   }
 
-  #choose({ resources, customNames }: Discovered, product: Product): ServedResource[] {
-    const chosen: ServedResource[] = []
+  /** @param silent those that stay, as they are. */
+  #choose(
+    { resources, customNames }: Discovered,
+    product: Product,
+    silent: readonly ServedResource[],
+  ): ServedResource[] {
+    const chosen = [...silent]
     const isKnown = (one: DiscoveredResource): boolean => this.#names.has(qualifiedName(one))
     for (const one of [...resources.filter(isKnown), ...resources.filter((other) => !isKnown(other))]) {
       const { group, plural } = one
@@ -135,6 +139,7 @@ export class RemoteDiscovery {
         if (group === 'extensions' && resources.some(isOfAnotherGroup)) continue
       }
       const served = this.#servedAs(one, rows, product)
+      if (silent.some((other) => isSamePath(other, served))) continue
       const source = sourceOf(chosen, served.resource.etcdPrefix)?.resource
       const isShown =
         source === undefined || canConvert(apiVersion(source), apiVersion(served.resource), served.resource.kind)
@@ -162,7 +167,7 @@ export class RemoteDiscovery {
 
 /** The resource as which the objects under a prefix are read. */
 function sourceOf(served: readonly ServedResource[], prefix: Key): ServedResource | undefined {
-  return served.find(({ resource }) => resource.etcdPrefix === prefix)
+  return served.find(({ resource, isUncached = false }) => resource.etcdPrefix === prefix && !isUncached)
 }
 
 function isSamePath(one: ServedResource | undefined, other: ServedResource | undefined): boolean {
