@@ -3,9 +3,9 @@
  * The client as a package of its own, `distributary-client`, from the server's build: `npm run pack:client`, then
  * `npm publish dist-client`.
  *
- * What it holds is what `client/index.js`, `client/browser.js` and `client/react.js` import, file for file, so that nothing of
- * the server can get in unseen, and its dependencies are those that these files name, at the server's versions; React is the
- * application's. Optional and peer dependencies of one package were the other way; the first installs the server's packages
+ * It contains only the files that `client/index.js`, `client/browser.js` and `client/react.js` import, so that no file of the
+ * server gets in unnoticed. Its dependencies are the packages that these files import, at the server's versions; React comes
+ * from the application. Optional and peer dependencies of one package were the other way; the first installs the server's packages
  * for everybody who does not know the flag, the second breaks `npx distributary`.
  */
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

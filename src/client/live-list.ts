@@ -13,7 +13,7 @@ import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
 import { type InformerOptions, SharedInformer } from './shared-informer.js'
 import type { InvalidObject } from './values.js'
 
-/** What a `LiveList` follows, and how: the options of an informer. */
+/** The options of the informer, and how long it runs without subscribers. */
 export interface LiveListOptions<T extends ObjectLike = KubeObject> extends InformerOptions<T> {
   /** How long the resource is still followed after the last subscriber has left. Default: 5 s. */
   readonly lingerMs?: number
@@ -27,7 +27,7 @@ export class LiveList<T extends ObjectLike = KubeObject> {
   #linger: Timer | null = null
   #flush: Timer | null = null
   #snapshot: ListSnapshot<T> = NOTHING
-  /** What the snapshot holds, by key. */
+  /** The objects in the snapshot, by key. */
   #objects: ReadonlyMap<string, T> = new Map()
   #isClosed = false
 

@@ -1,4 +1,4 @@
-/** What a `LiveList` shows, for frameworks that compare one snapshot with the next. */
+/** Snapshots of a `LiveList`: a framework compares one with the next to see whether anything changed. */
 import type { InvalidObject } from './values.js'
 
 /** How far what is shown can be relied on. */
@@ -28,7 +28,7 @@ export interface ObjectSnapshot<T> extends Shown {
   readonly invalid: InvalidObject | undefined
 }
 
-/** What is shown before anything is known, and by a server that renders a page. */
+/** The snapshot before any data has arrived, and on a server that renders a page. */
 export const NOTHING: ListSnapshot<never> = Object.freeze({
   items: [],
   invalid: [],

@@ -31,7 +31,7 @@ export interface SavedStateOptions {
   readonly store: StateStore
   /** The URL of the server. Another server's state is never loaded. */
   readonly server: string
-  /** A name for whoever reads: the account that is logged in. Another user's state is never loaded. */
+  /** The account that is logged in. Another user's state is never loaded. */
   readonly user: string
   /** Called when the store fails; the informer continues without it. Default: logs it. */
   onError?(error: unknown): void

@@ -299,7 +299,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     return { resourceVersion: resumePosition, items: [...items.values()] }
   }
 
-  /** What the queue must compare a whole state with: rejected objects, too, can be gone. */
+  /** All objects that a new list may turn out to lack, including those that `validate` rejected. */
   #known(): KnownObjects<T> {
     const { store } = this
     const invalid = this.#invalid

@@ -151,7 +151,7 @@ export class MessageChain {
     this.#trustsProgress = message.trustsProgress
     this.#isSynced = message.isSynced
     this.#place = { sequence, epoch, revision, clusterId }
-    // A claim says that a publisher begins, and nothing about what etcd has had meanwhile.
+    // A claim only announces a publisher; it does not show how far etcd has got.
     this.#options.onMoved(this.#place, ...(kind === 'claim' ? [] : [message.sentAt]))
     return null
   }

@@ -58,7 +58,7 @@ export class StatusSender {
   #caughtUpAtMs = 0
   /** The monotonic time at which etcd had nothing that the stream lacks now. */
   #vouchedMs: number | null = null
-  /** What has arrived from etcd and is not in the stream yet, oldest first, each with its number. */
+  /** The batches from etcd that are not in the stream yet, oldest first, each with its number. */
   readonly #unpublished = new Map<object, number>()
   #received = 0
   /** Oldest first. */

@@ -42,7 +42,7 @@ export function resolveOtherEtcds(
     if (BASIC_RESOURCES.has(resourceId(resource)))
       problems.push(`${name}: resources and rights are made from it, so it must be in the main etcd`)
     else if (stored.group !== group)
-      problems.push(`${name}: the API server stores it as ${stored.group}/${stored.plural}, and takes only that name`)
+      problems.push(`${name}: the API server stores it as ${stored.group}/${stored.plural}, and accepts only that name`)
     else if (seen.has(resource.etcdPrefix)) problems.push(`${name} is named twice`)
     seen.add(resource.etcdPrefix)
     const id = servers.toSorted().join()

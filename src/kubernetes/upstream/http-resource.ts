@@ -92,9 +92,9 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   /** The server's own tokens, by revision and the first key of the page they lead to. */
   readonly #tokens = new Map<string, string>()
   #canStream = true
-  /** Of another distributary, as it said. */
+  /** Set by the answers of another distributary. */
   #trustsProgress = false
-  /** Of a kube-apiserver: false after a watch without the bookmark that it should have had. */
+  /** False once a kube-apiserver has left out a bookmark that was due. */
   #sendsBookmarks = true
   #objects = 0
   /** null for kinds that are read as JSON. */

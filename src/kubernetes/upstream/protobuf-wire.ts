@@ -69,7 +69,7 @@ class FrameSplitter {
   }
 }
 
-/** Returns what reads the objects of a built-in resource. */
+/** Returns a codec for the objects of a built-in resource. */
 export function protobufCodec(resource: Resource): ObjectCodec<BytesObject> {
   const version = apiVersion(resource)
   const { kind } = resource

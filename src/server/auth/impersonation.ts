@@ -68,7 +68,7 @@ export function refuseImpersonation(rawHeaders: readonly string[]): void {
   throw new ForbiddenError('an anonymous caller cannot impersonate anybody', { details: {} })
 }
 
-/** What a mode needs: all of `needed`, or `enough`, which allows them at once. */
+/** The permissions for a mode: all of `needed`, or `enough` alone. */
 export interface ImpersonationCheck {
   readonly needed: readonly Attributes[]
   readonly enough?: Attributes

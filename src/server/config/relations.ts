@@ -95,7 +95,7 @@ export const relations: readonly Relation[] = [
       if (c.etcdServersOverrides.length === 0) return null
       if (c.etcdServers.length === 0) return '--etcd-servers-overrides needs --etcd-servers'
       if (c.natsServers.length > 0) return '--etcd-servers-overrides excludes --nats-servers: a fleet reads one etcd'
-      if (c.enableWrites) return '--etcd-servers-overrides excludes --enable-writes: one etcd has what is written here'
+      if (c.enableWrites) return '--etcd-servers-overrides excludes --enable-writes: all writes go to one etcd'
       return c.kubernetesResources === 'never'
         ? '--etcd-servers-overrides names resources of Kubernetes, which --kubernetes-resources=never leaves out'
         : null

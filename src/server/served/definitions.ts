@@ -149,7 +149,7 @@ export class Definitions implements ObjectFollower {
   }
 }
 
-/** The stored version has every field. What a webhook makes of it is requested for each client that asks for it. */
+/** The stored version, which has every field, first. Versions converted by a webhook are read only when a client asks. */
 function storedFirst(defined: readonly ServedResource[]): readonly ServedResource[] {
   const source = defined.find(({ resource, storageVersion }) => resource.version === storageVersion) ?? defined[0]
   const others = defined.filter((one) => one !== source)

@@ -43,20 +43,21 @@ export class OutageLog {
 
   #look(): void {
     const { clock, logger, sources, others } = this.#options
-    const reasons = new Map<OtherEtcd | undefined, string[]>()
+    const outages = new Map<OtherEtcd | undefined, { resources: number; readonly reason: string }>()
     for (const { resource, disconnectedReason: reason } of sources()) {
       if (reason === null) continue
       const upstream = otherOf(others, resource)
-      reasons.set(upstream, [...(reasons.get(upstream) ?? []), reason])
+      const outage = outages.get(upstream)
+      if (outage === undefined) outages.set(upstream, { resources: 1, reason })
+      else outage.resources++
     }
     for (const upstream of [undefined, ...others]) {
       const fields = upstream === undefined ? {} : { etcd: upstream.servers.join() }
-      const away = reasons.get(upstream)
+      const away = outages.get(upstream)
       const sinceMs = this.#sinceMs.get(upstream)
       if (away !== undefined && sinceMs === undefined) {
         this.#sinceMs.set(upstream, clock.monotonic())
-        const told = { ...fields, resources: away.length, reason: away[0] }
-        logger.warn(told, 'upstream is away; serving from the cache')
+        logger.warn({ ...fields, ...away }, 'upstream is away; serving from the cache')
       } else if (away === undefined && sinceMs !== undefined) {
         this.#sinceMs.delete(upstream)
         logger.info({ ...fields, seconds: (clock.monotonic() - sinceMs) / 1000 }, 'upstream is back')

@@ -130,7 +130,7 @@ export function* otherEtcdChecks(
   for (const [i, other] of others.entries()) {
     const { servers, resources } = other
     const fed = all.filter(({ resource }) => otherOf(others, resource) === other)
-    // What is not cached here says nothing about its etcd.
+    // Without a cache here, its state is unknown.
     if (fed.length === 0) continue
     const reasons = fed.flatMap(({ cache }) => cache.disconnectedReason ?? [])
     yield {

@@ -36,7 +36,7 @@ for (const [texts, problem] of [
   [['example.com/widgets#a'], 'example.com/widgets is not a resource of Kubernetes;'],
   [['/deployments#a'], '/deployments is not a resource of Kubernetes;'],
   [['/events#a', '/events#b'], '/events is named twice'],
-  [['events.k8s.io/events#a'], 'events.k8s.io/events: the API server stores it as /events, and takes only that name'],
+  [['events.k8s.io/events#a'], 'events.k8s.io/events: the API server stores it as /events, and accepts only that name'],
 ] as const) {
   void t.test(`${texts.join()} is refused`, async (t) => {
     const { problems } = resolve(...texts)

@@ -36,7 +36,7 @@ export interface Request {
 /** The parsed options of a read, and the negotiated form. */
 export interface Understood<Options> extends NegotiatedForm {
   readonly options: Options
-  /** What is shown in that form: the resource itself, or its scale. */
+  /** The resource itself, or its scale. */
   readonly shown: FormedResource
 }
 
