@@ -89,7 +89,6 @@ void t.test('only the token is judged: not the caller, and not an absent credent
   for (const token of [' ', '\t', ' web-token', 'Bearer web-token', 'web-token,judge-token', 'web\r\ntoken']) {
     const { code, body } = await review(url, 'judge-token', { token })
     t.equal(code, 201)
-    if (token === ' web-token') continue
     t.strictSame(body.status, { user: {}, error: 'invalid bearer token' }, JSON.stringify(token))
   }
 })

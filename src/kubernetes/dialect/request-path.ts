@@ -10,7 +10,7 @@
  * Source: the request info resolver of kubernetes/apiserver; legal path segments as in apimachinery.
  */
 import { hasKey, isNamespaceSpelled } from '../../engine/model/resource.js'
-import { BadRequestError, NotFoundError } from '../../engine/model/status.js'
+import { BadRequestError, NotFoundError, MethodNotAllowedError } from '../../engine/model/status.js'
 import type { ServedResource } from './resource-registry.js'
 
 export type RequestPath =
@@ -179,6 +179,10 @@ function partsOf(group: string, rest: readonly string[]): Parts {
     subresource: subresource.join('/'),
     legacyWatch,
   }
+}
+
+export function methodNotAllowed(): MethodNotAllowedError {
+  return new MethodNotAllowedError('the server does not allow this method on the requested resource')
 }
 
 /** The API server's answer to a path under `/api` or `/apis` that leads nowhere. */

@@ -89,7 +89,8 @@ export class BootstrapRoles {
       })
     } catch (error) {
       const status = StatusError.from(error)
-      // It will not help to try again: an API server has stored it, or its finalizers keep a replaced binding.
+      // Trying again would hardly help: an API server has stored it, finalizers keep a replaced binding, or others changed
+      // it at every attempt.
       if (status.code >= 500 && !(status instanceof NotImplementedError)) throw status
       this.#basis.logger.warn({ err: status, kind: plural, name }, 'a role or binding of Kubernetes is not up to date')
       return false

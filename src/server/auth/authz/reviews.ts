@@ -7,6 +7,7 @@
 import { BadRequestError, InvalidError, type StatusCause, StatusError } from '../../../engine/model/status.js'
 import { parseRequirements } from '../../../engine/model/label-requirements.js'
 import { member, textOf, textsOf } from '../https-json.js'
+import type { ReviewedToken } from '../authn/union-authenticator.js'
 import type { User } from '../user.js'
 import type { Attributes, Decision, SelectorRequirement, UserRules } from './authorizer.js'
 
@@ -16,13 +17,7 @@ export interface ReviewJudge {
   decide(user: User, attributes: Attributes): Promise<Decision>
   rulesFor(user: User, namespace: string): Promise<UserRules>
   /** @returns null for a token that is not valid. @throws StatusError when it cannot be judged now. */
-  reviewToken(token: string, audiences: readonly string[], address: string): Promise<TokenOwner | null>
-}
-
-export interface TokenOwner {
-  readonly user: User
-  /** The requested audiences that the token is meant for. */
-  readonly audiences: readonly string[]
+  reviewToken(token: string, audiences: readonly string[], address: string): Promise<ReviewedToken | null>
 }
 
 export interface ReviewKind {

@@ -12,8 +12,13 @@ import {
 } from '../../../kubernetes/dialect/accept.js'
 import type { Discovery, Document } from '../../../kubernetes/dialect/discovery.js'
 import type { OpenApi } from '../../../kubernetes/dialect/openapi.js'
-import { type RequestPath, type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
-import { MethodNotAllowedError, type StatusError } from '../../../engine/model/status.js'
+import {
+  methodNotAllowed,
+  type RequestPath,
+  type ResourcePath,
+  unknownResource,
+} from '../../../kubernetes/dialect/request-path.js'
+import type { StatusError } from '../../../engine/model/status.js'
 import { layOut } from '../bodies/layout.js'
 import type { Exchange } from '../server/exchange.js'
 import type { ApiContext } from './api-context.js'
@@ -144,6 +149,6 @@ async function inForm(
 
 function requireRead({ request }: Exchange): void {
   if (request.method !== 'GET' && request.method !== 'HEAD') {
-    throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
+    throw methodNotAllowed()
   }
 }

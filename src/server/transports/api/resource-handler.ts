@@ -2,11 +2,11 @@
  * Answers a request for a resource. `serve` lists the steps in order: identify and authorize the caller, find the
  * resource, understand the request, answer. Each step throws a StatusError when the request ends there.
  */
-import { type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
+import { methodNotAllowed, type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import { canReadSubresource, EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
 import { unservedSubresourceError } from '../../../kubernetes/dialect/unserved-subresources.js'
-import { BadRequestError, MethodNotAllowedError, StatusError } from '../../../engine/model/status.js'
+import { BadRequestError, StatusError } from '../../../engine/model/status.js'
 import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { UncachedRequest } from '../../../engine/pipeline/live-resource.js'
 import { inSpan, type Span } from '../../../support/tracing.js'
@@ -130,10 +130,6 @@ function isOnlyCreated(
   return namespace === ''
     ? plural === 'tokenreviews' && group === 'authentication.k8s.io'
     : plural === 'bindings' && group === ''
-}
-
-function methodNotAllowed(): MethodNotAllowedError {
-  return new MethodNotAllowedError('the server does not allow this method on the requested resource')
 }
 
 /** @throws StatusError where it is not served, or not for this verb. */

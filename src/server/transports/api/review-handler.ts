@@ -2,8 +2,7 @@
 import { answerReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
 import type { Schema } from '../../../kubernetes/codec/protobuf/schema.js'
 import { negotiate } from '../../../kubernetes/dialect/accept.js'
-import { type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
-import { MethodNotAllowedError } from '../../../engine/model/status.js'
+import { methodNotAllowed, type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import { parseReviewBody } from '../../../kubernetes/writes/request-body.js'
 import { layOut } from '../bodies/layout.js'
 import type { RequestGate } from '../limits/request-gate.js'
@@ -44,8 +43,7 @@ export async function handleReview(
     kind.isSelf && verb === 'create',
   )
   if (path.name !== '' || (path.namespace !== '') !== kind.namespaced) throw unknownResource()
-  if (verb !== 'create')
-    throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
+  if (verb !== 'create') throw methodNotAllowed()
   const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false, hasObjects: false })
   const bytes = await readBody(exchange, context.clock, context.requestTimeoutMs, MAX_REVIEW_BYTES)
   await reviewer.confirm()
