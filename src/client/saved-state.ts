@@ -171,8 +171,11 @@ export class SavedState {
     const document: SavedDocument = { format: FORMAT, key: this.#key, history: this.#history, ...contents }
     const text = JSON.stringify(document)
     void this.#do(async (store) => {
-      await store.save(this.#key, text)
-      this.#lastMs = this.#clock.monotonic() - startedMs
+      try {
+        await store.save(this.#key, text)
+      } finally {
+        this.#lastMs = this.#clock.monotonic() - startedMs
+      }
     })
     return true
   }

@@ -15,7 +15,9 @@ import {
 } from '../../src/client/index.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../support/app.js'
+import { SavedState } from '../../src/client/saved-state.js'
 import { until } from '../support/until.js'
+import { nextTurn, VirtualClock } from '../support/virtual-clock.js'
 import { type HttpFaults, startHttpFaults } from './reflector/http-faults.js'
 
 const PATH = '/apis/distributary.io/v1/flags'
@@ -338,5 +340,37 @@ void t.test('what a validator makes of an object is shown, and what the server s
     t.same(invalid, ['b no date: 5'])
     if (fault === null) await until(() => informer.status.isLive, 'the server has answered')
     await informer.stop()
+  }
+})
+
+void t.test('saving takes at most a twentieth of the time, also when the store refuses the state', async (t) => {
+  for (const isRefused of [false, true]) {
+    const clock = new VirtualClock()
+    let saves = 0
+    const store = {
+      load: () => Promise.resolve(null),
+      remove: () => Promise.resolve(),
+      clear: () => Promise.resolve(),
+      save: () => {
+        saves++
+        clock.advance(500)
+        return isRefused ? Promise.reject(new Error('too large')) : Promise.resolve()
+      },
+    }
+    const errors: unknown[] = []
+    const options = { store, server: 'http://a', user: 'ann', onError: (error: unknown) => void errors.push(error) }
+    const state = new SavedState(options, { path: '/api/v1/pods' }, clock, () => ({ resourceVersion: '1', items: [] }))
+    state.touch()
+    clock.advance(1_000)
+    await until(() => saves === 1, 'saved')
+    await nextTurn()
+    t.equal(errors.length, isRefused ? 1 : 0)
+    state.touch()
+    clock.advance(9_000)
+    await nextTurn()
+    t.equal(saves, 1, 'half a second of work is paid for with ten')
+    clock.advance(1_000)
+    await until(() => saves === 2, 'saved again')
+    await state.close()
   }
 })
