@@ -129,8 +129,15 @@ for (const { flag, shown, config } of [keyScheme(), tokenScheme()]) {
     await nats.restart(config(second, [first]))
     await arrives('after')
 
-    // The other way round: NATS changes first, and the file follows.
+    // The other way round: NATS changes first, and the file follows, which connections find half written until then.
+    folder.write('secret', shown(first).slice(0, 40))
     await nats.restart(config(first, [second]))
+    for (const server of [candidate, edge]) {
+      await until(
+        () => server.log().includes('the credentials cannot be used'),
+        () => server.log().slice(-2_000),
+      )
+    }
     folder.write('secret', shown(first))
     await arrives('back')
   })

@@ -1,6 +1,7 @@
 /** A connection to NATS as the broker of a fleet. Only this folder imports the package `nats`. */
 import { isIP } from 'node:net'
 import {
+  type Authenticator,
   connect,
   type ConnectionOptions,
   createInbox,
@@ -129,7 +130,9 @@ export class NatsClient implements Broker {
   }
 
   static async #connect(options: NatsConnectOptions, clock: Clock, more: ConnectionOptions): Promise<NatsClient> {
-    const { servers, name, user, credentials, nkeySeed, tls, onTrouble } = options
+    const { servers, name, tls, onTrouble } = options
+    const authenticator = authenticatorOf(options)
+    const authentication = authenticator === null ? {} : { authenticator }
     try {
       const connection = await connect({
         servers: [...servers],
@@ -137,9 +140,7 @@ export class NatsClient implements Broker {
         timeout: 3_000,
         pingInterval: 3_000,
         maxPingOut: 2,
-        ...(user === undefined ? {} : { authenticator: usernamePasswordAuthenticator(user.name, user.password) }),
-        ...(credentials === undefined ? {} : { authenticator: credsAuthenticator(credentials) }),
-        ...(nkeySeed === undefined ? {} : { authenticator: nkeyAuthenticator(nkeySeed) }),
+        ...authentication,
         ...(tls === undefined ? {} : { tls: { ...tls } }),
         ...more,
       })
@@ -521,6 +522,41 @@ export class NatsClient implements Broker {
   #manager(): Promise<JetStreamManager> {
     this.#jsm ??= this.#api.jetstreamManager({ timeout: API_TIMEOUT_MS, checkAPI: false })
     return this.#jsm
+  }
+}
+
+function authenticatorOf(options: NatsConnectOptions): Authenticator | null {
+  const { user, credentials, nkeySeed, onTrouble } = options
+  if (user !== undefined) {
+    return lastUsable(user.password, (password) => usernamePasswordAuthenticator(user.name, password), onTrouble)
+  }
+  if (credentials !== undefined) return lastUsable(credentials, credsAuthenticator, onTrouble)
+  return nkeySeed === undefined ? null : lastUsable(nkeySeed, nkeyAuthenticator, onTrouble)
+}
+
+/**
+ * Reads the secret for each connection. One that cannot be used, as that of a file that is missing or half written, is
+ * reported, and the last usable one serves instead: the library closes a connection for good when its authenticator throws.
+ *
+ * The first secret has no predecessor, so its error ends the attempt to connect.
+ */
+function lastUsable<T>(
+  read: () => T,
+  authenticatorFor: (secret: T) => Authenticator,
+  onTrouble: (reason: string) => void = () => {},
+): Authenticator {
+  let usable: Authenticator | null = null
+  return (nonce) => {
+    try {
+      const authenticator = authenticatorFor(read())
+      const answer = authenticator(nonce)
+      usable = authenticator
+      return answer
+    } catch (error) {
+      if (usable === null) throw error
+      onTrouble(`the credentials cannot be used: ${error instanceof Error ? error.message : String(error)}`)
+      return usable(nonce)
+    }
   }
 }
 
