@@ -144,6 +144,28 @@ export function responseHeaders(rawHeaders: RawHeaders): string[] {
   return passed
 }
 
+/** Returns the trailers of the answer to forward: none that would frame it or describe the connection. */
+export function responseTrailers(rawTrailers: RawHeaders): Record<string, string | string[]> {
+  const passed: string[] = []
+  for (let i = 0; i + 1 < rawTrailers.length; i += 2) {
+    const key = rawTrailers[i]!.toLowerCase()
+    if (!HOP_BY_HOP.has(key) && key !== 'content-length') passed.push(rawTrailers[i]!, rawTrailers[i + 1]!)
+  }
+  return byName(passed)
+}
+
+/** Returns headers by their names in lower case, those that are repeated with all of their values. */
+export function byName(headers: RawHeaders): Record<string, string | string[]> {
+  const values = Object.create(null) as Record<string, string | string[]>
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const key = headers[i]!.toLowerCase()
+    const before = values[key]
+    if (before === undefined) values[key] = headers[i + 1]!
+    else values[key] = [...(Array.isArray(before) ? before : [before]), headers[i + 1]!]
+  }
+  return values
+}
+
 function listedInConnection(rawHeaders: RawHeaders): ReadonlySet<string> {
   const listed = new Set<string>()
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {

@@ -34,7 +34,9 @@ import {
   type PassedRequest,
   requestHeaders,
   requestTrailers,
+  byName,
   responseHeaders,
+  responseTrailers,
 } from './passed-headers.js'
 
 export interface PassthroughOptions {
@@ -225,14 +227,22 @@ export class Passthrough {
         })
         opened.once('upgrade', (incoming, socket, firstBytes) => {
           timer.cancel()
+          if (head === undefined) {
+            socket.destroy()
+            return fail(new BadGatewayError(`${name} upgraded a request that did not ask for it`))
+          }
           onHead(101)
-          if (head === undefined) return void socket.destroy(new Error('an upgrade nobody asked for'))
           this.#tunnel(exchange, incoming, socket, firstBytes, head)
         })
         opened.once('response', (incoming) => {
           timer.cancel()
-          onHead(incoming.statusCode ?? 502)
-          this.#answer(exchange, incoming, fail)
+          try {
+            this.#answer(exchange, incoming, fail)
+            onHead(exchange.statusCode)
+          } catch (cause) {
+            opened.destroy()
+            fail(new BadGatewayError(`${name} gave an answer that cannot be forwarded`, { cause }))
+          }
         })
         if (body === 'none') opened.end()
         return opened
@@ -290,29 +300,33 @@ export class Passthrough {
     })
   }
 
+  /** @throws Error when a client of this protocol cannot be given such a head. Nothing has been answered then. */
   #answer(exchange: Exchange, incoming: http.IncomingMessage, fail: (error: Error) => void): void {
     const { response, request } = exchange
-    const code = incoming.statusCode ?? 502
-    exchange.statusCode = code
+    const code = incoming.statusCode ?? 0
+    if (code < 200 || code > 599) throw new Error(`status ${code}`)
     // Repeated headers become one with several values.
     const headers = responseHeaders(incoming.rawHeaders)
-    const grouped: Record<string, string | string[]> = {}
-    for (let i = 0; i < headers.length; i += 2) {
-      const key = headers[i]!.toLowerCase()
-      const before = grouped[key]
-      if (before === undefined) grouped[key] = headers[i + 1]!
-      else grouped[key] = [...(Array.isArray(before) ? before : [before]), headers[i + 1]!]
-    }
+    const grouped = byName(headers)
     if (request.httpVersionMajor === 2) delete grouped['trailer']
+    // No body follows, as the length would announce.
+    if (code === 204) delete grouped['content-length']
     for (const [key, value] of Object.entries(exchange.headers)) {
       if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
     }
-    response.writeHead(code, grouped)
+    try {
+      response.writeHead(code, grouped)
+    } catch (error) {
+      // HTTP/2 keeps what it has refused, and would refuse the error's answer with it.
+      for (const key of Object.keys(grouped)) response.removeHeader(key)
+      throw error
+    }
+    exchange.statusCode = code
     // A watch or a log may be silent for a long time, so the head is sent now.
     response.flushHeaders()
     incoming.once('end', () => {
-      const { trailers } = incoming
-      if (Object.keys(trailers).length > 0) response.addTrailers(trailers as http.OutgoingHttpHeaders)
+      const trailers = responseTrailers(incoming.rawTrailers)
+      if (Object.keys(trailers).length > 0) response.addTrailers(trailers)
     })
     // Not `pipeline`: it adds seven end listeners to the response, and together with the server's Node warns of a leak.
     incoming.on('error', fail)
