@@ -1,7 +1,7 @@
 /**
  * Turns a value from etcd into the object that the cache keeps. JSON objects are checked and compacted once.
- * Kubernetes' protobuf envelope is kept as it is. Any other value among Kubernetes' objects counts as unreadable and is
- * never replaced by something else. A value of a declared prefix is wrapped in an object built from its key, unless
+ * Kubernetes' protobuf envelope is kept as it is, and its CBOR is turned into JSON once. Any other value among
+ * Kubernetes' objects counts as unreadable and is never replaced by something else. A value of a declared prefix is wrapped in an object built from its key, unless
  * whole objects are declared: then the object's own name must match its key, because clients go by it.
  */
 import { LRUCache } from 'lru-cache'
@@ -9,6 +9,7 @@ import { type KeyValue, keyToText } from '../../engine/model/event.js'
 import { type ObjectName, type Resource, apiVersion, nameOfKey, resourceId } from '../../engine/model/resource.js'
 import { type Ingest, StoredObject, type Unservable } from '../../engine/model/stored-object.js'
 import type { Scratch } from '../../support/scratch.js'
+import { CBOR_MAGIC, cborToJson } from './cbor/cbor-to-json.js'
 import { CodecError } from './protobuf/codec-error.js'
 import { readJson, readProtobuf } from './read-defaults.js'
 import { openStored } from './protobuf/resource-version.js'
@@ -25,8 +26,6 @@ export interface IngestOptions {
 
 const PROTOBUF_MAGIC = Buffer.from('k8s\0', 'latin1')
 const ENCRYPTED_MAGIC = Buffer.from('k8s:enc:', 'latin1')
-/** The tag of self-described CBOR (RFC 8949, 3.4.6), with which API servers begin custom resources stored as CBOR. */
-const CBOR_MAGIC = Buffer.from([0xd9, 0xd9, 0xf7])
 const OPEN_BRACE = 0x7b
 
 export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): Ingest {
@@ -55,7 +54,7 @@ export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): 
           withholds: 'encrypted',
           encryptionKey: encryptionKeyOf(value),
         }
-      if (isCbor(value)) return unreadable('it is stored as CBOR, which this server does not read')
+      if (isCbor(value)) return ingestCbor(keyValue, name, maxValueBytes, scratch)
       if (isProtobuf(value)) return ingestProtobuf(keyValue, name, scratch)
     }
     const scanned = looksLikeObject(value) ? scanObject(value, scratch) : null
@@ -118,6 +117,27 @@ function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch |
   } catch (error) {
     if (!(error instanceof CodecError)) throw error
     return { unservable: `it cannot be read as protobuf: ${error.message}`, withholds: 'unreadable' }
+  }
+}
+
+/** @param maxBytes also limits the JSON, which may be several times as long as the CBOR. */
+function ingestCbor(
+  keyValue: KeyValue,
+  name: ObjectName,
+  maxBytes: number,
+  scratch: Scratch | undefined,
+): StoredObject | Unservable {
+  const unreadable = (why: string): Unservable => ({
+    unservable: `it cannot be read as CBOR: ${why}`,
+    withholds: 'unreadable',
+  })
+  try {
+    const scanned = scanObject(cborToJson(keyValue.value, maxBytes), scratch)
+    if (scanned === null || scanned.metadataOffset < 0) return unreadable('it is no object with metadata')
+    return stored(keyValue, name, { encoding: 'json', ...readJson(scanned) })
+  } catch (error) {
+    if (!(error instanceof CodecError)) throw error
+    return unreadable(error.message)
   }
 }
 
