@@ -13,6 +13,7 @@ import { list } from './list.js'
 import { loop } from './loop.js'
 import { memory } from './memory.js'
 import { nats } from './nats.js'
+import { natsCuts } from './nats-cuts.js'
 import { objects } from './objects.js'
 import { oneEvent } from './one-event.js'
 import { protobufDecode } from './protobuf-decode.js'
@@ -67,6 +68,10 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   watches: { ask: watches, about: '100,000 watches on 10,000 connections: memory, delay of an event to 10,000' },
   memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },
   nats: { ask: nats, about: 'the hop over NATS: added delay, CPU of each part, events carried, a new edge' },
+  'nats-cuts': {
+    ask: natsCuts,
+    about: 'two of three NATS servers lose each other: until replicas are fresh; 50 replicas fall back on etcd',
+  },
 }
 
 interface Flags {

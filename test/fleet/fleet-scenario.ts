@@ -59,6 +59,8 @@ export interface FleetOptions {
   readonly seed?: number
   readonly watchers?: number
   readonly flags?: readonly string[]
+  /** Only for the replicas that can be elected. */
+  readonly candidateFlags?: readonly string[]
   /** Run `main` with all built-in resources, three candidates and two edges. */
   readonly isWhole?: boolean
   /** The compiled `main` of the last release, which some replicas of a whole fleet run at random. */
@@ -569,6 +571,7 @@ export class FleetScenario {
       ...(toEtcd === null ? [] : ['--etcd-servers', `http://127.0.0.1:${toEtcd.port}`]),
       `--port=${port}`,
       ...(this.#options.flags ?? []),
+      ...(role === 'auto' ? (this.#options.candidateFlags ?? []) : []),
     ]
   }
 }

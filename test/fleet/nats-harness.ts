@@ -119,8 +119,19 @@ export class FleetCounts implements FleetMetrics {
 let names = 0
 
 export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions): Replica {
-  const { servers, upstream, sink = new RecordingSink(), ...rest } = options
-  const metrics = new FleetCounts()
+  const { sink, ...rest } = options
+  return startReplicas(t, { ...rest, resources: [things], ...(sink === undefined ? {} : { sinks: [sink] }) })[0]!
+}
+
+export interface ReplicasOptions extends Omit<ReplicaOptions, 'sink'> {
+  readonly resources: readonly Resource[]
+  readonly sinks?: readonly RecordingSink[]
+}
+
+/** Starts one replica, with several resources. @returns what it has of each. */
+export function startReplicas(t: Pick<Test, 'teardown'>, options: ReplicasOptions): readonly Replica[] {
+  const { servers, upstream, resources, sinks, ...rest } = options
+  const metrics = resources.map(() => new FleetCounts())
   const name = `replica-${++names}`
   const logger =
     process.env['TEST_LOG'] === undefined
@@ -147,7 +158,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     snapshotMessages: 1_000,
     snapshotBytes: 16 * 2 ** 20,
     refillMessages: 100_000,
-    fleetMetrics: () => metrics,
+    fleetMetrics: (resource) => metrics[resources.indexOf(resource)]!,
     clock: systemClock,
     random,
     logger,
@@ -156,26 +167,29 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     onGap: 'expire',
     ...rest,
   })
-  const checked: CheckedCache = {
-    get revision() {
-      return sink.isSynced ? sink.revision : null
-    },
-    stateAt: (revision) =>
-      revision === sink.revision ? [...sink.state.values()].sort((a, b) => (a.key < b.key ? -1 : 1)) : null,
-  }
-  const feed = feeds({ resource: things, sink, metrics: new CountingMetrics(), checked }) as StreamFeed
-  feed.start()
-  t.teardown(() => feed.stop())
-  return {
-    sink,
-    feed,
-    freshness: feed.freshness,
-    metrics,
-    get isPublishing() {
-      return feed.isPublishing
-    },
-    stop: () => feed.stop(),
-  }
+  return resources.map((resource, index) => {
+    const sink = sinks?.[index] ?? new RecordingSink()
+    const checked: CheckedCache = {
+      get revision() {
+        return sink.isSynced ? sink.revision : null
+      },
+      stateAt: (revision) =>
+        revision === sink.revision ? [...sink.state.values()].sort((a, b) => (a.key < b.key ? -1 : 1)) : null,
+    }
+    const feed = feeds({ resource, sink, metrics: new CountingMetrics(), checked }) as StreamFeed
+    feed.start()
+    t.teardown(() => feed.stop())
+    return {
+      sink,
+      feed,
+      freshness: feed.freshness,
+      metrics: metrics[index]!,
+      get isPublishing() {
+        return feed.isPublishing
+      },
+      stop: () => feed.stop(),
+    }
+  })
 }
 
 /** An in-process etcd that counts its watches. */

@@ -1,0 +1,201 @@
+/**
+ * Question: how long is a fleet's data old after two of three NATS servers lose each other, while both still reach the
+ * third? A whole fleet runs: all built-in resources, three candidates and two edges. The cuts take turns over the pairs
+ * of servers, half of them silent, half refusing connections. Then: what do 50 replicas cost etcd that lose NATS at the
+ * same moment and continue from etcd?
+ *
+ * `NATS_BIN` names the nats-server. A subject is one of the two parts: `cuts`, `fallback`. `--server-flag` goes to the
+ * candidates.
+ */
+import { execFileSync } from 'node:child_process'
+import type { Test } from 'tap'
+import { connectEtcd } from '../src/engine/upstream/etcd/etcd-upstream.js'
+import { systemClock } from '../src/support/clock.js'
+import { builtIn } from '../test/fleet/fleet-resources.js'
+import { type FleetScenario, type Replica, startFleet } from '../test/fleet/fleet-scenario.js'
+import { startReplicas } from '../test/fleet/nats-harness.js'
+import { type EtcdProcess, startEtcd } from '../test/support/etcd-process.js'
+import { EtcdWriter } from '../test/support/etcd-writer.js'
+import { natsBinary, startNats } from '../test/support/nats-process.js'
+import { pause, until } from '../test/support/until.js'
+import { attempt, type Choice, type Question } from './support/choice.js'
+
+const CUTS = 20
+/** A resource is fresh below this age: a status comes each second, and may be late. */
+const FRESH_MS = 3_000
+const SAMPLE_MS = 500
+/** A cut is noticed within this time, and ends when everything has been fresh for as long. */
+const NOTICED_MS = 8_000
+const LONGEST_CUT_MS = 45_000
+const LOAD_REPLICAS = 50
+const LOAD_MS = 30_000
+
+export const natsCuts: Question = async (choice) => {
+  const parts = choice.subjects.length > 0 ? choice.subjects : ['cuts', 'fallback']
+  for (const part of parts) {
+    const who = { question: 'nats-cuts', subject: part, wire: 'nats' }
+    await attempt(choice, who, async () => {
+      const natsVersion = execFileSync(natsBinary, ['--version'], { encoding: 'utf8' }).trim()
+      const figures = await withTeardown((t) => (part === 'cuts' ? cuts(t, choice) : fallback(t, choice)))
+      choice.recorder.row({ ...who, natsVersion, ...figures })
+    })
+  }
+}
+
+async function withTeardown<T>(work: (t: Test) => Promise<T>): Promise<T> {
+  const teardowns: (() => unknown)[] = []
+  try {
+    return await work({ teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test)
+  } finally {
+    for (const done of teardowns.reverse()) await done()
+  }
+}
+
+type Figures = Readonly<Record<string, number>>
+
+// Cuts
+
+async function cuts(t: Test, choice: Choice): Promise<Figures> {
+  const s = await startFleet(t, { isWhole: true, candidateFlags: choice.serverFlags })
+  s.startLoad()
+  const measured: Cut[] = []
+  for (let i = 0; i < (choice.quick ? 3 : CUTS); i++) {
+    await s.recovered()
+    measured.push(await oneCut(s, i))
+    process.stderr.write(`bench: cut ${i}: ${JSON.stringify(measured.at(-1))}\n`)
+  }
+  const of = (name: 'candidates' | 'edges'): Figures => {
+    const times = measured.map((cut) => cut[name]).sort((a, b) => a - b)
+    return {
+      [`${name}MedianMs`]: times[Math.floor(times.length / 2)]!,
+      [`${name}MaxMs`]: times.at(-1)!,
+      [`${name}Beyond10s`]: times.filter((ms) => ms > 10_000).length,
+      [`${name}NeverFresh`]: times.filter((ms) => ms === Infinity).length,
+    }
+  }
+  const requests = Math.max(...measured.map(({ etcdRequestsPerSecond }) => etcdRequestsPerSecond))
+  return { cuts: measured.length, ...of('candidates'), ...of('edges'), etcdRequestsPerSecond: requests }
+}
+
+interface Cut {
+  /** When the last replica of a kind was fresh again in every resource; infinite if that was never during the cut. */
+  readonly candidates: number
+  readonly edges: number
+  /** The most in a second. */
+  readonly etcdRequestsPerSecond: number
+}
+
+async function oneCut(s: FleetScenario, index: number): Promise<Cut> {
+  const load = await watchEtcd(s.etcd)
+  const links = s.between(index % 3, (index + 1) % 3)
+  const startedMs = performance.now()
+  await s.separate(links, index % 2 === 0 ? 'silence' : 'refusal')
+  const staleMs = new Map<Replica, number>(s.replicas.map((replica) => [replica, 0]))
+  for (;;) {
+    await pause(SAMPLE_MS)
+    const isFresh = await Promise.all(s.replicas.map((replica) => isAllFresh(replica.server.url)))
+    const nowMs = performance.now() - startedMs
+    for (const [i, replica] of s.replicas.entries()) if (!isFresh[i]) staleMs.set(replica, nowMs)
+    if (nowMs > LONGEST_CUT_MS || nowMs - Math.max(...staleMs.values()) > NOTICED_MS) break
+  }
+  await s.join(links)
+  const lastOf = (replicas: readonly Replica[]): number => {
+    const last = Math.max(...replicas.map((replica) => staleMs.get(replica)!))
+    return last > LONGEST_CUT_MS - 2 * SAMPLE_MS ? Infinity : Math.round(last)
+  }
+  const { peak } = await load.end()
+  return { candidates: lastOf(s.candidates), edges: lastOf(s.edges), etcdRequestsPerSecond: peak }
+}
+
+async function isAllFresh(url: string): Promise<boolean> {
+  const answer = await fetch(`${url}/readyz?ages`)
+  const { ages } = (await answer.json()) as { ages: Readonly<Record<string, { readonly ageMs: number | null }>> }
+  return Object.values(ages).every(({ ageMs }) => ageMs !== null && ageMs < FRESH_MS)
+}
+
+// The load of a fallback
+
+async function fallback(t: Test, choice: Choice): Promise<Figures> {
+  const etcd = await startEtcd(t)
+  const nats = await startNats(t, { maxFile: '8GB' })
+  const writer = new EtcdWriter([etcd])
+  const resources = builtIn.map(({ resource }) => resource)
+  for (const { keyOf, object } of builtIn) await writer.put(keyOf('a'), object('a', {}))
+  const replicas = Array.from({ length: choice.quick ? 5 : LOAD_REPLICAS }, () => {
+    const upstream = connectEtcd({ endpoints: [etcd.url] })
+    t.teardown(() => upstream.close())
+    const limits = { replicas: 1, maxBytes: 2 ** 20, maxAgeMs: 3_600_000 }
+    return startReplicas(t, {
+      servers: [nats.url],
+      upstream,
+      resources,
+      fallback: 'etcd',
+      fallbackAfterMs: 5_000,
+      // Many candidates, in one process: a lease must outlast its pauses.
+      leaseMs: 60_000,
+      limits,
+    })
+  })
+  const feeds = replicas.flat()
+  await until(() => feeds.every(({ sink }) => sink.isSynced), 'all are synced', 300_000)
+  await pause(5_000)
+  const load = await watchEtcd(etcd)
+  await nats.kill()
+  const startedMs = systemClock.monotonic()
+  const putMs: number[] = []
+  let directMs = Infinity
+  while (systemClock.monotonic() - startedMs < LOAD_MS) {
+    const beforeMs = performance.now()
+    await writer.put(builtIn[0]!.keyOf('a'), builtIn[0]!.object('a', { note: String(beforeMs) }))
+    putMs.push(performance.now() - beforeMs)
+    const isDirect = feeds.every(({ feed }) => feed.status.part === 'direct' && feed.status.state === 'watching')
+    if (isDirect) directMs = Math.min(directMs, systemClock.monotonic() - startedMs)
+    await pause(20)
+  }
+  const { peak, sum, watches } = await load.end()
+  putMs.sort((a, b) => a - b)
+  return {
+    replicas: replicas.length,
+    resources: resources.length,
+    allDirectMs: Math.round(directMs),
+    etcdRequests: sum,
+    etcdRequestsPerSecond: peak,
+    etcdWatches: watches,
+    putP50Ms: putMs[Math.floor(putMs.length / 2)]!,
+    putMaxMs: putMs.at(-1)!,
+  }
+}
+
+/** Counts the messages that clients send to etcd, by second: each is a request, or opens a watch. */
+async function watchEtcd(etcd: EtcdProcess): Promise<{
+  end(): Promise<{ readonly peak: number; readonly sum: number; readonly watches: number }>
+}> {
+  const count = async (): Promise<number> => {
+    let sum = 0
+    for (const [name, value] of await etcd.metrics()) {
+      if (name.startsWith('grpc_server_msg_received_total{')) sum += value
+    }
+    return sum
+  }
+  const first = await count()
+  let isOver = false
+  let peak = 0
+  const counting = (async () => {
+    let [last, lastMs] = [first, performance.now()]
+    while (!isOver) {
+      await pause(1_000)
+      const [now, nowMs] = [await count(), performance.now()]
+      peak = Math.max(peak, ((now - last) * 1_000) / (nowMs - lastMs))
+      ;[last, lastMs] = [now, nowMs]
+    }
+    return last - first
+  })()
+  return {
+    end: async () => {
+      isOver = true
+      const sum = await counting
+      const watches = (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? 0
+      return { peak: Math.round(peak), sum, watches }
+    },
+  }
+}
