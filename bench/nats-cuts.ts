@@ -153,6 +153,8 @@ async function fallback(t: Test, choice: Choice): Promise<Figures> {
     await pause(20)
   }
   const { peak, sum, watches } = await load.end()
+  // One after the other, each would wait for an answer of NATS.
+  await Promise.all(feeds.map(({ feed }) => feed.stop()))
   putMs.sort((a, b) => a - b)
   return {
     replicas: replicas.length,

@@ -6,6 +6,8 @@
 /** A connection to the broker, which reconnects by itself. */
 export interface Broker extends Streams, Subjects {
   readonly isConnected: boolean
+  /** Called when an answer or a message is overdue that only the caller expects. */
+  doubt(): void
   /** The most bytes of data in one message. */
   readonly maxPayloadBytes: number
   readonly buckets: Leases & Blobs
@@ -27,8 +29,8 @@ export interface SharedBroker {
 export interface Streams {
   /** Creates the stream if it does not exist. It discards its oldest messages by bytes and age. @throws BrokerError */
   ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void>
-  /** @param subject whose messages the stream stores. */
-  openWriter(stream: string, subject: string): Appender
+  /** @param subject whose messages a stream stores. */
+  openWriter(subject: string): Appender
   /** Returns the first and last message of a stream; null if there is no such stream. @throws BrokerError */
   streamState(name: string): Promise<StreamState | null>
   /** Returns one message of a stream; null if it was discarded or never written. @throws BrokerError */
@@ -79,10 +81,6 @@ export interface Leases {
    * Writes a value. @param expected the revision that it must have now; 0 if there must be none. @throws BrokerError
    */
   kvUpdate(bucket: string, key: string, value: Buffer, expected: number, replicas: number): Promise<number>
-  /**
-   * Called when a value was not read or written within its caller's deadline, which may be shorter than a request's.
-   */
-  valueLate(bucket: string): void
 }
 
 export interface KvEntry {
@@ -118,8 +116,6 @@ export interface Subjects {
   publish(subject: string, data: Buffer): void
   /** A closed connection receives nothing. */
   subscribe(subject: string, onMessage: (data: Buffer) => void): Closable
-  /** Called when nothing arrives on a subject that should have messages. */
-  doubtSubject(subject: string): void
   /**
    * Answers the requests on a subject.
    *

@@ -143,16 +143,15 @@ export function startReplicas(t: Pick<Test, 'teardown'>, options: ReplicasOption
           return { debug: log, info: log, warn: log, error: log }
         })()
   const random = seededRandom(names)
-  const handsOver = rest.role !== 'edge' && (rest.limits?.replicas ?? 1) > 1
   const feeds = streamFeeds({
-    broker: new SharedClient({ connection: { servers, name }, handsOver, clock: systemClock, random, logger }),
+    broker: new SharedClient({ connection: { servers, name }, clock: systemClock, random, logger }),
     holder: name,
     signingKeys: noSigningKeys,
     cluster: 'test',
     role: 'auto',
     upstream,
     fallback: 'none',
-    fallbackAfterMs: 300,
+    fallbackAfterMs: 1_000,
     leaseMs: 800,
     limits: { replicas: 1, maxBytes: 64 * 2 ** 20, maxAgeMs: 3_600_000 },
     snapshotMessages: 1_000,

@@ -6,9 +6,6 @@ import { readFileSync } from 'node:fs'
 import { connect, type NatsConnection } from 'nats'
 import t from 'tap'
 import { keyFromText } from '../../src/engine/model/event.js'
-import { NatsClient } from '../../src/fleet/nats/nats-client.js'
-import { probeReach } from '../../src/fleet/nats/server-reach.js'
-import { systemClock } from '../../src/support/clock.js'
 import { silentLogger } from '../../src/support/log.js'
 import { connectEtcd } from '../../src/engine/upstream/etcd/etcd-upstream.js'
 import { createAuthority } from '../support/certificates.js'
@@ -98,20 +95,5 @@ void t.test('candidates and edges share a NATS that accepts no other client', as
     const kv = connection.jetstream({ timeout: 1_000 })
     await t.rejects(kv.publish('$KV.DISTRIBUTARY_default.lease.x', Buffer.from('{}')), 'a lease')
     await t.rejects(kv.publish('$O.DISTRIBUTARY_default.C.x', Buffer.from('{}')), 'a snapshot')
-  })
-
-  await t.test('but it does allow finding out which servers hear each other', async (t) => {
-    const view = await NatsClient.connect(
-      {
-        servers: nats.urls,
-        name: 'a test',
-        user: { name: 'edge', password: () => auth['edge-password']! },
-        tls: { caFile: `${t.testdir({ 'ca.crt': ca })}/ca.crt` },
-      },
-      systemClock,
-    )
-    t.teardown(() => view.close())
-    const reach = await probeReach([view], systemClock, new AbortController().signal)
-    t.same(reach.servers, [view.serverName])
   })
 })

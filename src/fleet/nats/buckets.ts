@@ -17,10 +17,8 @@ export interface BucketsOptions {
   readonly maxPayloadBytes: () => number
   /** Resolves when the server has received everything sent before. */
   readonly flushed: () => Promise<void>
-  /** Called with the stream of a bucket that is read or written. */
-  readonly onUse: (stream: string) => void
-  /** Called with a stream that did not answer. */
-  readonly onUnanswered: (stream: string) => void
+  /** Called when a bucket did not answer. */
+  readonly onUnanswered: () => void
   readonly clock: Clock
 }
 
@@ -57,10 +55,6 @@ export class Buckets implements Leases, Blobs {
       const kv = await this.#kv(bucket, replicas)
       return expected === 0 ? await kv.create(key, value) : await kv.update(key, value, expected)
     })
-  }
-
-  valueLate(bucket: string): void {
-    this.#options.onUnanswered(`KV_${bucket}`)
   }
 
   // Objects
@@ -163,14 +157,12 @@ export class Buckets implements Leases, Blobs {
 
   /** Forgets a bucket that fails, because it may be gone with its server: the next call opens or creates it again. */
   async #inBucket<T>(opened: Map<string, unknown>, bucket: string, work: () => Promise<T>): Promise<T> {
-    const stream = opened === this.#kvs ? `KV_${bucket}` : `OBJ_${bucket}`
-    this.#options.onUse(stream)
     try {
       return await work()
     } catch (error) {
       const failure = asBrokerError(error)
       if (failure.code !== 'conflict') opened.delete(bucket)
-      if (isUnanswered(failure)) this.#options.onUnanswered(stream)
+      if (isUnanswered(failure)) this.#options.onUnanswered()
       throw failure
     }
   }

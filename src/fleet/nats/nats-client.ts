@@ -1,5 +1,4 @@
 /** A connection to NATS as the broker of a fleet. Only this folder imports the package `nats`. */
-import { isIP } from 'node:net'
 import {
   type Authenticator,
   connect,
@@ -12,14 +11,12 @@ import {
   type Msg,
   nanos,
   type NatsConnection,
-  type ServerInfo,
   nkeyAuthenticator,
   RetentionPolicy,
   StorageType,
   usernamePasswordAuthenticator,
 } from 'nats'
-import { type Clock, sleep, type Timer } from '../../support/clock.js'
-import { withDeadline } from '../../support/deadline.js'
+import type { Clock, Timer } from '../../support/clock.js'
 import {
   type Broker,
   BrokerError,
@@ -28,11 +25,9 @@ import {
   type StreamLimits,
   type StreamState,
 } from '../broker.js'
-import { apiConnection } from './api-connection.js'
 import { asBrokerError, asConnectError, isUnanswered } from './nats-error.js'
 import { Buckets } from './buckets.js'
 import { bufferOf } from './buffer-of.js'
-import type { StreamPlacement } from './server-reach.js'
 import { StreamFollower } from './stream-follower.js'
 import { StreamWriter } from './stream-writer.js'
 
@@ -51,52 +46,26 @@ export interface NatsConnectOptions {
   readonly onTrouble?: (reason: string) => void
 }
 
-interface StreamInfoAnswer {
-  readonly cluster?: {
-    readonly leader?: string
-    readonly replicas?: readonly {
-      readonly name: string
-      readonly current?: boolean
-      readonly offline?: boolean
-      /** Nanoseconds since it was last heard. */
-      readonly active?: number
-    }[]
-  }
-}
-
-/** Resolves to true once the server has answered. May never resolve; never rejects. */
-export type ServerQuestion = (client: NatsClient) => Promise<boolean>
-
 const API_TIMEOUT_MS = 5_000
 /** A stream without a leader drops requests, and may have a leader a moment later. */
 const ASK_AGAIN_MS = 1_000
-const ALIVE_MS = 1_000
-/** How long a leader may take to name its followers: it is asked again soon. */
-const LEADER_TIMEOUT_MS = 1_000
 /** An answer larger than a message arrives in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
 /** The share of the server's message size reserved for headers and protocol. */
 const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
-const NS_PER_MS = 1e6
 const CLOSED = 'the connection is closed'
 const NOTHING: Closable = { close: () => {} }
-/** The longest wait for a new connection after the old one was closed on purpose. */
-const RECONNECT_MS = 10_000
-
 export class NatsClient implements Broker {
   readonly #connection: NatsConnection
-  readonly #api: NatsConnection
   readonly #clock: Clock
   readonly #servers: readonly string[]
   readonly #listeners = new Set<() => void>()
-  readonly #usedStreams = new Set<string>()
-  #onDoubt: ((subject: string, question: ServerQuestion) => void) | null = null
+  #onDoubt: () => void = () => {}
   /** Key-value buckets and object stores. */
   readonly buckets: Buckets
   #jsm: Promise<JetStreamManager> | null = null
   #isConnected = true
-  #lastInfo: ServerInfo | undefined
 
   /**
    * Tries each server once. A connection that is lost later reconnects by itself, however long that takes.
@@ -111,22 +80,6 @@ export class NatsClient implements Broker {
       reconnectTimeWait: 250,
       reconnectJitter: 250,
     })
-  }
-
-  /**
-   * Connects to this server and no other, and does not reconnect.
-   *
-   * @param server one of `options.servers`, or an address that a server advertised.
-   * @throws BrokerError
-   */
-  static async connectToOne(server: string, options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
-    const { servers, tls } = options
-    const single = { reconnect: false, ignoreClusterUpdates: true }
-    // No certificate names an advertised address: the library expects the name of the server that advertised it.
-    const isTold = !servers.includes(server) && (tls !== undefined || server.startsWith('tls://'))
-    const servername = isTold ? hostNameOf(servers[0] ?? '') : null
-    const more = servername === null ? single : { ...single, tls: { ...tls, servername } }
-    return await this.#connect({ ...options, servers: [server] }, clock, more)
   }
 
   static async #connect(options: NatsConnectOptions, clock: Clock, more: ConnectionOptions): Promise<NatsClient> {
@@ -157,16 +110,14 @@ export class NatsClient implements Broker {
     onTrouble: (reason: string) => void,
   ) {
     this.#connection = connection
-    this.#api = apiConnection(connection, clock)
     this.#servers = servers
     this.#clock = clock
     this.buckets = new Buckets({
-      jetStream: this.#api.jetstream({ timeout: API_TIMEOUT_MS }),
+      jetStream: connection.jetstream({ timeout: API_TIMEOUT_MS }),
       manager: () => this.#manager(),
       maxPayloadBytes: () => this.maxPayloadBytes,
       flushed: () => connection.flush(),
-      onUse: (stream) => void this.#usedStreams.add(stream),
-      onUnanswered: (stream) => this.#doubtStream(stream),
+      onUnanswered: () => this.doubt(),
       clock,
     })
     void this.#watchStatus(onTrouble)
@@ -188,101 +139,28 @@ export class NatsClient implements Broker {
 
   // Servers
 
-  /** The server's own description; while disconnected, that of the last server. */
-  get #info(): ServerInfo | undefined {
-    this.#lastInfo = this.#connection.info ?? this.#lastInfo
-    return this.#lastInfo
+  /** The number of known servers, configured or advertised. */
+  get servers(): number {
+    return new Set([...this.#servers, ...(this.#connection.info?.connect_urls ?? [])].map(addressOf)).size
   }
 
-  /** The addresses of all known servers, configured or advertised. */
-  get servers(): readonly string[] {
-    const scheme = this.#servers[0]?.match(/^[a-z]+:\/\//)?.[0] ?? ''
-    const told = (this.#info?.connect_urls ?? []).map((address) => `${scheme}${address}`)
-    return [...new Set([...this.#servers, ...told])]
+  /** Connects to the next server. */
+  moveOn(): void {
+    if (!this.#connection.isClosed()) void this.#connection.reconnect()
   }
 
-  /** Identifies the server at the other end of the connection. */
-  get serverId(): string {
-    return this.#connection.info?.server_id ?? ''
-  }
-
-  /** The name of that server, as used by stream leaders. */
-  get serverName(): string {
-    return this.#connection.info?.server_name ?? ''
-  }
-
-  /** Whether that server answers within a second. */
-  async isAlive(): Promise<boolean> {
-    const late = (): Error => new BrokerError('unavailable', `no answer within ${ALIVE_MS} ms`)
-    return await withDeadline(this.#clock, ALIVE_MS, undefined, late, () => this.#connection.flush()).then(
-      () => true,
-      () => false,
-    )
-  }
-
-  /** Connects to the next server. Resolves when connected, or after a time limit. */
-  async reconnect(signal: AbortSignal): Promise<void> {
-    const waiting = new AbortController()
-    const stop = (): void => waiting.abort()
-    let wasLost = false
-    const change = this.onChange(() => {
-      wasLost ||= !this.#isConnected
-      if (wasLost && this.#isConnected) stop()
-    })
-    signal.addEventListener('abort', stop, { once: true })
-    await this.#connection.reconnect()
-    await sleep(this.#clock, RECONNECT_MS, waiting.signal)
-    change.close()
-    signal.removeEventListener('abort', stop)
-  }
-
-  /**
-   * @param onDoubt called when something is not answered although the connection is healthy, with a function that asks
-   * again.
-   */
-  onDoubt(onDoubt: (subject: string, question: ServerQuestion) => void): void {
+  /** @param onDoubt called when something is not answered although the connection is healthy. */
+  onDoubt(onDoubt: () => void): void {
     this.#onDoubt = onDoubt
   }
 
-  doubtSubject(subject: string): void {
-    this.#onDoubt?.(subject, (client) => {
-      return new Promise((resolve) => {
-        const listening = client.subscribe(subject, () => {
-          listening.close()
-          resolve(true)
-        })
-      })
-    })
+  doubt(): void {
+    this.#onDoubt()
   }
 
-  #doubtStream(stream: string): void {
-    this.#onDoubt?.(stream, async (client) => {
-      return await client.streamState(stream).then(
-        () => true,
-        () => false,
-      )
-    })
-  }
-
-  #doubtConsumer(stream: string): void {
-    this.#onDoubt?.(`${stream} >`, (client) => {
-      return new Promise((resolve) => {
-        const finish = (isHeard: boolean): void => {
-          following.close()
-          resolve(isHeard)
-        }
-        const following = client.follow(stream, 1, {
-          onMessage: () => finish(true),
-          onIdle: () => finish(true),
-          onEnd: () => resolve(false),
-        })
-      })
-    })
-  }
-
-  #failed(stream: string, error: unknown): BrokerError {
+  #failed(error: unknown): BrokerError {
     const failure = asBrokerError(error)
-    if (isUnanswered(failure)) this.#doubtStream(stream)
+    if (isUnanswered(failure)) this.doubt()
     return failure
   }
 
@@ -294,7 +172,6 @@ export class NatsClient implements Broker {
   // Streams
 
   async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
-    this.#usedStreams.add(name)
     // An existing stream can answer without the cluster's leader, which is needed to create streams.
     if ((await this.streamState(name)) !== null) return
     try {
@@ -323,7 +200,7 @@ export class NatsClient implements Broker {
       const { state, created } = await this.#askUntilAnswered(() => streams.info(name))
       return { first: state.first_seq, last: state.last_seq, created }
     } catch (error) {
-      const failure = this.#failed(name, error)
+      const failure = this.#failed(error)
       if (failure.code === 'not-found') return null
       throw failure
     }
@@ -335,76 +212,30 @@ export class NatsClient implements Broker {
       const { data } = await this.#askUntilAnswered(() => streams.getMessage(stream, { seq: sequence }))
       return bufferOf(data)
     } catch (error) {
-      const failure = this.#failed(stream, error)
+      const failure = this.#failed(error)
       if (failure.code === 'not-found') return null
       throw failure
     }
   }
 
-  openWriter(stream: string, subject: string): StreamWriter {
-    return new StreamWriter(this.#connection, subject, this.#clock, () => this.#doubtStream(stream))
+  openWriter(subject: string): StreamWriter {
+    return new StreamWriter(this.#connection, subject, this.#clock, () => this.doubt())
   }
 
   follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable {
-    this.#usedStreams.add(stream)
     if (this.#connection.isClosed()) {
       queueMicrotask(() => handlers.onEnd(CLOSED))
       return NOTHING
     }
-    const onSilent = (): void => this.#doubtConsumer(stream)
-    const follower = new StreamFollower(this.#connection, this.#clock, { ...handlers, onSilent })
+    const follower = new StreamFollower(this.#connection, this.#clock, {
+      ...handlers,
+      onSilent: () => this.doubt(),
+    })
     void this.#manager().then(
       (manager) => follower.open(manager, stream, startSequence),
       (error: unknown) => follower.end(asBrokerError(error).message),
     )
     return follower
-  }
-
-  // Leaders
-
-  /** All streams that this client has read or written, including those of buckets. */
-  get usedStreams(): readonly string[] {
-    return [...this.#usedStreams]
-  }
-
-  /**
-   * Returns where a stream is kept; null if no leader answers within a second. A stream that is gone has no leader and
-   * no followers.
-   */
-  async placement(stream: string): Promise<StreamPlacement | null> {
-    try {
-      const answer = await this.#api.request(`$JS.API.STREAM.INFO.${stream}`, '', { timeout: LEADER_TIMEOUT_MS })
-      const { leader = '', replicas = [] } = answer.json<StreamInfoAnswer>().cluster ?? {}
-      return {
-        leader,
-        followers: replicas.map(({ name, current, offline, active = 0 }) => ({
-          server: name,
-          isCurrent: current === true && offline !== true,
-          silentMs: active / NS_PER_MS,
-        })),
-      }
-    } catch {
-      return null
-    }
-  }
-
-  /** Whether the servers accept a named successor: from 2.11 on. */
-  get takesSuccessors(): boolean {
-    const [major = 0, minor = 0] = (this.#info?.version ?? '').split('.').map(Number)
-    return major > 2 || (major === 2 && minor >= 11)
-  }
-
-  /**
-   * Asks the leader of a stream to let another server lead. There is no answer: a server that is not the leader may
-   * answer first, and the leader itself needs the cluster's leader.
-   *
-   * @param successor the name of that server; null leaves the choice to the leader.
-   */
-  stepDown(stream: string, successor: string | null): void {
-    if (!this.#isConnected || this.#connection.isClosed()) return
-    const body = successor === null ? '' : JSON.stringify({ placement: { preferred: successor } })
-    // The API ignores requests without a reply subject.
-    this.#connection.publish(`$JS.API.STREAM.LEADER.STEPDOWN.${stream}`, body, { reply: createInbox() })
   }
 
   // Subjects
@@ -520,7 +351,7 @@ export class NatsClient implements Broker {
   }
 
   #manager(): Promise<JetStreamManager> {
-    this.#jsm ??= this.#api.jetstreamManager({ timeout: API_TIMEOUT_MS, checkAPI: false })
+    this.#jsm ??= this.#connection.jetstreamManager({ timeout: API_TIMEOUT_MS, checkAPI: false })
     return this.#jsm
   }
 }
@@ -560,8 +391,7 @@ function lastUsable<T>(
   }
 }
 
-/** Returns null for an address without a name. */
-function hostNameOf(server: string): string | null {
-  const { hostname } = new URL(server.includes('://') ? server : `nats://${server}`)
-  return isIP(hostname.replace(/^\[(.*)\]$/, '$1')) === 0 ? hostname : null
+/** Returns `host:port`, as servers advertise themselves. */
+function addressOf(server: string): string {
+  return server.replace(/^[a-z]+:\/\//, '')
 }

@@ -10,13 +10,10 @@ import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { BrokerError, type SharedBroker } from '../broker.js'
 import type { NatsClient, NatsConnectOptions } from './nats-client.js'
-import { LeaderHandover } from './leader-handover.js'
-import { ServerChoice } from './server-choice.js'
+import { SilentServer } from './silent-server.js'
 
 export interface SharedClientOptions {
   readonly connection: NatsConnectOptions
-  /** Whether to ask stream leaders to hand over: a mere reader does not, and a stream without replicas cannot. */
-  readonly handsOver: boolean
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -56,7 +53,7 @@ export class SharedClient implements SharedBroker {
   }
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
-    const { connection, handsOver, clock, random, logger } = this.#options
+    const { connection, clock, random, logger } = this.#options
     // Loaded on demand: most servers run without NATS, and its package is a tenth of what a start has to load.
     const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
@@ -70,17 +67,8 @@ export class SharedClient implements SharedBroker {
           await client.close()
           return null
         }
-        const connectTo = (server: string): Promise<NatsClient> =>
-          NatsClient.connectToOne(server, { ...connection, onTrouble: () => {} }, clock)
-        const choice = new ServerChoice({ client, connectTo, clock, random, logger })
-        const handover = handsOver ? new LeaderHandover({ client, connectTo, clock, random, logger }) : null
-        handover?.start()
-        const stop = (): void => {
-          void choice.stop()
-          void handover?.stop()
-        }
-        signal.addEventListener('abort', stop, { once: true })
-        client.onDoubt((subject, question) => choice.doubt(subject, question))
+        const server = new SilentServer({ client, clock, random, logger })
+        client.onDoubt(() => server.doubt())
         if (this.#said !== null) logger.info({ servers: connection.servers }, 'connected to NATS')
         this.#said = null
         return client

@@ -26,6 +26,8 @@ import type { Names } from './names.js'
 export interface ElectionOptions {
   /** Where the lease is read and swapped. */
   readonly buckets: Leases
+  /** Called when NATS does not answer in time. */
+  readonly onLate: () => void
   readonly names: Names
   readonly replicas: number
   /** The human-readable name of this process. */
@@ -270,9 +272,9 @@ export class Election {
 
   /** @throws BrokerError `unavailable` when there is no answer in time; the request may still be performed. */
   #answered<T>(asked: Promise<T>): Promise<T> {
-    const { buckets, names, clock, leaseMs } = this.#options
+    const { onLate, clock, leaseMs } = this.#options
     const late = (): Error => {
-      buckets.valueLate(names.bucket)
+      onLate()
       return new BrokerError('unavailable', 'NATS did not answer in time')
     }
     return withDeadline(clock, leaseMs * ANSWER_SHARE, undefined, late, () => asked)

@@ -173,7 +173,7 @@ export class Publisher {
     const isContinued = last?.isSynced === true
     return new MessageWriter({
       client,
-      writer: client.openWriter(names.stream, names.log),
+      writer: client.openWriter(names.log),
       envelope,
       clock,
       metrics,

@@ -19,7 +19,7 @@ interface StreamPosition {
 }
 
 export interface StatusListenerOptions {
-  readonly client: Pick<Broker, 'subscribe' | 'doubtSubject'>
+  readonly client: Pick<Broker, 'subscribe' | 'doubt'>
   readonly subject: string
   readonly envelope: Envelope
   readonly sink: FeedSink
@@ -31,6 +31,8 @@ export interface StatusListenerOptions {
   readonly isCurrent: () => boolean
   /** Called when messages were written but do not arrive. */
   readonly onStuck: (reason: string) => void
+  /** Called when the content becomes fresh, and when no publisher confirms it any more. */
+  readonly onConfirmed: (isConfirmed: boolean) => void
 }
 
 /** A source is silent after this long without a status that counts: three of the publisher's statuses. */
@@ -60,6 +62,8 @@ export class StatusListener {
   #told: Told = 'nothing'
   /** The message after which nothing has arrived although the stream has more; null while nothing is missing. */
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
+  /** Waits for a publisher that reports no trouble. */
+  readonly #waiters = new Set<() => void>()
   #subscription: Closable | null = null
   #timer: Timer | null = null
 
@@ -93,6 +97,20 @@ export class StatusListener {
     this.#confirmations.forget()
   }
 
+  /** Resolves when the next status arrives whose publisher reaches etcd, or when the signal aborts. */
+  publisherHeard(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const finish = (): void => {
+        this.#waiters.delete(finish)
+        signal.removeEventListener('abort', finish)
+        resolve()
+      }
+      if (signal.aborted) return finish()
+      this.#waiters.add(finish)
+      signal.addEventListener('abort', finish, { once: true })
+    })
+  }
+
   /** Called when following the stream begins. */
   following(): void {
     this.#followingMs = this.#options.clock.monotonic()
@@ -119,6 +137,7 @@ export class StatusListener {
     if (this.#told === 'fresh' || !isFollowing() || !isCurrent()) return
     if (this.#trouble === null && this.#isConfirmed) {
       this.#told = 'fresh'
+      this.#options.onConfirmed(true)
       return sink.synced()
     }
     if (this.#told === 'stale') return
@@ -140,6 +159,8 @@ export class StatusListener {
     const status = said === null ? null : readPublisherStatus(said)
     if (status === null) return
     const { trouble, epoch, sequence } = status
+    // Even one of a lower epoch: the stream may have been recreated.
+    if (trouble === null) for (const heard of this.#waiters) heard()
     const place = position()
     const nowMs = clock.monotonic()
     // Another publisher has taken over from the sender. One that has fallen silent may have been lost with its epoch.
@@ -170,9 +191,11 @@ export class StatusListener {
   }
 
   #check(): void {
-    const { client, subject, clock, isFollowing } = this.#options
+    const { client, clock, isFollowing } = this.#options
     // The stream is reachable but its writer is not: perhaps this NATS server does not hear the publisher.
-    if (isFollowing() && clock.monotonic() - this.#heardMs > SILENT_MS) client.doubtSubject(subject)
+    const isSilent = clock.monotonic() - this.#heardMs > SILENT_MS
+    if (isFollowing() && isSilent) client.doubt()
+    if (isFollowing() && !this.#isConfirmed && (isSilent || this.#trouble === null)) this.#options.onConfirmed(false)
     if (this.#told === 'fresh' && isFollowing() && !this.#isConfirmed) {
       this.#told = 'stale'
       this.#tellTrouble()

@@ -16,18 +16,16 @@ import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { FleetMetrics } from '../fleet-metrics.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from '../../engine/feed/resource-feed.js'
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
-import { backoffMs } from '../../support/backoff.js'
-import type { Timer } from '../../support/clock.js'
 import type { Upstream, UpstreamReader } from '../../engine/upstream/upstream.js'
 import type { Broker, SharedBroker, StreamLimits } from '../broker.js'
 import { Envelope, type SigningKeys } from './envelope.js'
 import { EtcdPulse } from './etcd-pulse.js'
-import { Election } from './election.js'
+import { Candidate } from './candidate.js'
+import { Fallback } from './fallback.js'
 import { type Names, namesOf } from './names.js'
 import { PlacedSink } from './placed-sink.js'
 import { Publisher } from './publisher.js'
 import { RemoteReader } from './questions.js'
-import { CONFIRMED_FOR_MS } from './status-listener.js'
 import { Subscriber, type SubscriberMetrics } from './subscriber.js'
 
 export type FleetRole = 'auto' | 'edge' | 'origin'
@@ -42,7 +40,7 @@ export interface StreamFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'>
   readonly role: FleetRole
   /** Unused if the role is `edge`. */
   readonly upstream: Upstream
-  /** With `etcd`, a candidate that has lost NATS feeds itself from etcd. */
+  /** With `etcd`, a replica of the role `auto` continues from etcd when the stream confirms nothing for this long. */
   readonly fallback: 'none' | 'etcd'
   readonly fallbackAfterMs: number
   readonly leaseMs: number
@@ -64,15 +62,6 @@ const ASK_TIMEOUT_MS = 5_000
 const CHECK_INTERVAL_MS = 30 * 60_000
 const CHECK_VALUES = 20
 const CHECK_PAGE_TIMEOUT_MS = 15_000
-const RETRY = { firstMs: 200, capMs: 2_000 }
-/** After this many consecutive failures the publisher resigns, and another candidate may try. */
-const FAILURES_BEFORE_RESIGNING = 3
-/**
- * A publisher that has run this long is healthy. One that repeatedly starts and soon ends (NATS has room for the
- * stream, but none for its snapshots) is retried with back-off, and its reason is logged once.
- */
-const WELL_AFTER_MS = 10_000
-
 export function streamFeeds(options: StreamFeedOptions): OpenFeed {
   const pulse = new EtcdPulse({ upstream: options.upstream, clock: options.clock })
   return (request) => new StreamFeed(request, options, pulse)
@@ -94,15 +83,8 @@ export class StreamFeed implements ResourceFeed {
   #isStarted = false
   #isStopped = false
   #subscriber: Subscriber | null = null
-  #election: Election | null = null
-  #publisher: Publisher | null = null
-  #failures = 0
-  #wellTimer: Timer | null = null
-  #saidInterruption: string | null = null
-  #retryTimer: Timer | null = null
-  #direct: UpstreamFeed | null = null
-  #directTimer: Timer | null = null
-  readonly #ending = new Set<Promise<void>>()
+  #candidate: Candidate | null = null
+  readonly #fallback: Fallback
   #reason: string | null = 'not connected to NATS yet'
   #followingSince: number | null = null
 
@@ -144,24 +126,37 @@ export class StreamFeed implements ResourceFeed {
       stateTimeoutMs: STATE_TIMEOUT_MS,
       exactReads: EXACT_READS,
     })
+    this.#fallback = new Fallback({
+      request,
+      sink: this.#sink,
+      feed: options,
+      afterMs: options.fallback === 'etcd' && options.role === 'auto' ? options.fallbackAfterMs : null,
+      content: () => ({ ageMs: this.#subscriber?.ageMs ?? null, clusterId: this.#subscriber?.clusterId ?? null }),
+      onDirect: () => {
+        options.logger.warn({ resource: resourceId(resource) }, 'NATS brings nothing new; reading from etcd directly')
+        this.#subscriber?.leave()
+      },
+      onStream: () => options.logger.info({ resource: resourceId(resource) }, 'following NATS again'),
+    })
     this.#check = this.#openCheck()
   }
 
   /** Asks etcd while this replica is fed from etcd itself, otherwise the publisher. */
   get freshness(): FreshnessSource {
-    return this.#direct?.freshness ?? this.#remoteFreshness
+    return this.#fallback.direct?.freshness ?? this.#remoteFreshness
   }
 
   get status(): FeedStatus {
     const revision = this.#sink.place?.position ?? null
-    if (this.#direct !== null) return { ...this.#direct.status, part: 'direct' }
+    const { direct } = this.#fallback
+    if (direct !== null) return { ...direct.status, part: 'direct' }
     const part = this.isPublishing ? 'publishes' : 'follows'
     const state = this.#subscriber?.isFollowing === true ? 'watching' : this.#isStarted ? 'backing-off' : 'idle'
     return { state, revision, connectedSince: this.#followingSince, reason: this.#reason, part }
   }
 
   get isPublishing(): boolean {
-    return this.#publisher !== null
+    return this.#candidate?.isPublishing === true
   }
 
   start(): void {
@@ -176,22 +171,7 @@ export class StreamFeed implements ResourceFeed {
   async stop(): Promise<void> {
     if (!this.#isStarted || this.#isStopped) return
     this.#isStopped = true
-    this.#retryTimer?.cancel()
-    this.#directTimer?.cancel()
-    const publisher = this.#publisher
-    if (publisher !== null) this.#metrics.publishing(false)
-    this.#publisher = null
-    const direct = this.#direct
-    this.#direct = null
-    // The writer is closed before the lease is released.
-    await Promise.all([
-      this.#check?.stop(),
-      publisher?.stop(),
-      direct?.stop(),
-      this.#subscriber?.stop(),
-      ...this.#ending,
-    ])
-    await this.#election?.stop()
+    await Promise.all([this.#check?.stop(), this.#candidate?.stop(), this.#fallback.stop(), this.#subscriber?.stop()])
     this.#options.broker.release(this.#onTrouble)
   }
 
@@ -206,7 +186,7 @@ export class StreamFeed implements ResourceFeed {
     const { checked, resource, metrics } = this.#request
     const { clock, random, logger, role, upstream } = this.#options
     if (checked === undefined || role === 'origin') return null
-    const source = (): UpstreamReader => (this.#direct === null ? this.#reader : upstream)
+    const source = (): UpstreamReader => (this.#fallback.direct === null ? this.#reader : upstream)
     return new ConsistencyCheck({
       upstream: {
         read: (options) => source().read(options),
@@ -228,8 +208,9 @@ export class StreamFeed implements ResourceFeed {
         if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
         logger.error(fields, 'cache differs from etcd; loading a snapshot')
         const reason = `a consistency check found ${outcome.differences} differences`
-        if (this.#direct === null) this.#subscriber?.rebuild(reason)
-        else this.#direct.feed.rebuild(reason)
+        const { direct } = this.#fallback
+        if (direct === null) this.#subscriber?.rebuild(reason)
+        else direct.feed.rebuild(reason)
       },
     })
   }
@@ -262,7 +243,8 @@ export class StreamFeed implements ResourceFeed {
         sink: this.#sink,
         requestSnapshot: () => this.#reader.requestSnapshot(),
         requestStatus: () => this.#reader.requestStatus(),
-        onFollowing: () => this.#back(),
+        onFollowing: () => this.#following(),
+        onConfirmed: (isConfirmed) => (isConfirmed ? this.#fallback.confirmed() : this.#fallback.unconfirmed()),
         onAway: (reason) => this.#noteAway(reason),
         clock,
         random,
@@ -270,14 +252,15 @@ export class StreamFeed implements ResourceFeed {
         metrics: this.#subscriberMetrics,
         refillMessages: this.#options.refillMessages,
         onGap: this.#options.onGap,
-        directClusterId: () => this.#direct?.feed.clusterId ?? null,
+        isDirect: () => this.#fallback.direct !== null,
+        directClusterId: () => this.#fallback.direct?.feed.clusterId ?? null,
       })
       this.#subscriber.start()
     }
     if (role === 'edge') return
-    this.#metrics.publishing(false)
-    this.#election = new Election({
+    this.#candidate = new Candidate({
       buckets: client.buckets,
+      onLate: () => client.doubt(),
       names: this.#names,
       replicas: limits.replicas,
       holder: this.#options.holder,
@@ -285,24 +268,16 @@ export class StreamFeed implements ResourceFeed {
       clock,
       random,
       logger,
-      onElected: () => this.#publish(client),
-      onLost: () => this.#unpublish(),
+      openPublisher: (onEnd) => this.#openPublisher(client, onEnd),
+      onPublishing: (isPublishing) => this.#metrics.publishing(isPublishing),
     })
-    this.#election.start()
+    this.#candidate.start()
   }
 
-  // Publishing
-
-  #publish(client: Broker): void {
-    if (this.#isStopped || this.#election?.isLeader !== true) return
-    const { clock, logger, random, upstream, limits, snapshotBytes, snapshotMessages } = this.#options
-    // Another may hold the lease by now, and must not lose the stream to us.
-    if (!this.#election.isCertain) {
-      this.#retryTimer = clock.setTimer(RETRY.firstMs, () => this.#publish(client))
-      return
-    }
+  #openPublisher(client: Broker, onEnd: (reason: string) => void): Publisher {
+    const { clock, logger, upstream, limits, snapshotBytes, snapshotMessages } = this.#options
     const { resource, metrics } = this.#request
-    const publisher = new Publisher({
+    return new Publisher({
       client,
       names: this.#names,
       envelope: this.#envelope,
@@ -316,87 +291,28 @@ export class StreamFeed implements ResourceFeed {
       metrics: this.#metrics,
       snapshotMessages,
       snapshotBytes,
-      onEnd: (reason) => {
-        if (this.#publisher !== publisher) return
-        this.#unpublish()
-        // Publishing is retried indefinitely; each reason is logged once.
-        const isNews = reason !== this.#saidInterruption
-        this.#saidInterruption = reason
-        logger[isNews ? 'warn' : 'debug']({ stream: this.#names.stream, reason }, 'publishing was interrupted')
-        if (++this.#failures % FAILURES_BEFORE_RESIGNING === 0) this.#election?.resign(reason)
-        const delayMs = backoffMs(RETRY, this.#failures, random)
-        this.#retryTimer = clock.setTimer(delayMs, () => this.#publish(client))
-      },
-    })
-    this.#publisher = publisher
-    this.#metrics.publishing(true)
-    void publisher.start().then(() => {
-      if (this.#publisher !== publisher) return
-      this.#election?.succeeded()
-      this.#wellTimer = clock.setTimer(WELL_AFTER_MS, () => {
-        this.#failures = 0
-        this.#saidInterruption = null
-      })
+      onEnd,
     })
   }
-
-  #unpublish(): void {
-    this.#retryTimer?.cancel()
-    this.#wellTimer?.cancel()
-    const publisher = this.#publisher
-    this.#publisher = null
-    if (publisher === null) return
-    this.#metrics.publishing(false)
-    const ended = publisher.stop().finally(() => this.#ending.delete(ended))
-    this.#ending.add(ended)
-  }
-
-  // Without NATS
 
   /** NATS refuses the connection or is unreachable: the sink is notified at once, even if it holds nothing yet. */
   readonly #onTrouble = (reason: string): void => {
     this.#noteAway(reason)
-    if (this.#direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
+    if (this.#fallback.direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
   }
 
   #noteAway(reason: string): void {
     this.#reason = reason
     this.#followingSince = null
     if (this.#options.role === 'origin') return
-    if (this.#direct === null && this.#sink.place !== null) this.#sink.disconnected(reason)
-    const { fallback, role, clock, fallbackAfterMs } = this.#options
-    if (fallback !== 'etcd' || role !== 'auto' || this.#direct !== null) return
-    this.#directTimer ??= clock.setTimer(fallbackAfterMs, () => this.#goDirect())
-  }
-
-  #goDirect(): void {
-    if (this.#isStopped) return
-    const { resource, metrics } = this.#request
-    const { logger } = this.#options
-    const { place } = this.#sink
-    logger.warn({ resource: resourceId(resource) }, 'NATS is away; reading from etcd directly')
-    // The direct feed itself reports the loss of etcd, so the age needs no further confirmation.
-    this.#sink.confirmed(this.#subscriber?.ageMs ?? 0, Number.POSITIVE_INFINITY)
-    const direct = new UpstreamFeed({ resource, sink: this.#sink, metrics }, this.#options)
-    this.#direct = direct
-    const { feed } = direct
-    const clusterId = this.#subscriber?.clusterId ?? null
-    if (place === null || clusterId === null) feed.start()
-    else feed.start({ place, clusterId, fingerprint: this.#sink.fingerprint() })
+    if (this.#fallback.direct === null && this.#sink.place !== null) this.#sink.disconnected(reason)
+    this.#fallback.unconfirmed()
   }
 
   /** The stream is being followed again. */
-  #back(): void {
-    this.#directTimer?.cancel()
-    this.#directTimer = null
+  #following(): void {
     this.#reason = null
     this.#followingSince ??= this.#options.clock.now()
-    const direct = this.#direct
-    if (direct === null) return
-    this.#direct = null
-    if (direct.status.state === 'watching') this.#sink.confirmed(0, CONFIRMED_FOR_MS)
-    const ended = direct.stop().finally(() => this.#ending.delete(ended))
-    this.#ending.add(ended)
-    this.#options.logger.info({ resource: resourceId(this.#request.resource) }, 'NATS is back')
+    this.#fallback.streamTakesOver()
   }
 }

@@ -42,6 +42,8 @@ export interface Held {
   readonly position: Revision
   /** null if unknown. */
   readonly clusterId: string | null
+  /** Whether etcd itself feeds the sink now: then a break of the chain has cost it nothing. */
+  readonly isFromEtcd: boolean
 }
 
 export type Start =
@@ -76,7 +78,8 @@ export function chooseStart(
   }
   const isSameEtcd = isFrom(held, newest.clusterId)
   const bridge = reachable.findLast(({ revision }) => revision <= held.position)
-  if (bridge !== undefined && state.brokenAt === 0 && isSameEtcd) return { kind: 'bridge', entry: bridge }
+  if (bridge !== undefined && isSameEtcd && (state.brokenAt === 0 || held.isFromEtcd))
+    return { kind: 'bridge', entry: bridge }
   if (state.isOtherHistory || !isSameEtcd) return { kind: 'load', entry: newest, reason: 'history-changed' }
   if (newest.revision < held.position) {
     return { kind: 'wait', reason: 'there is no snapshot as new as what is held' }

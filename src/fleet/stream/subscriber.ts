@@ -53,13 +53,17 @@ export interface SubscriberOptions extends StartOptions {
   readonly requestStatus: () => void
   /** The stream is followed again: whatever fed the sink meanwhile must stop before this returns. */
   readonly onFollowing: () => void
+  /** Called when the publisher confirms that the sink has everything, and when no publisher does so any more. */
+  readonly onConfirmed: (isConfirmed: boolean) => void
   /** The stream is not followed, for this reason. */
   readonly onAway: (reason: string) => void
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
   readonly metrics: SubscriberMetrics
-  /** The cluster id of the etcd that currently feeds the sink directly; null if none does. */
+  /** Whether etcd feeds the sink directly. */
+  readonly isDirect: () => boolean
+  /** The cluster id of that etcd; null if none does. */
   readonly directClusterId: () => string | null
 }
 
@@ -72,6 +76,8 @@ interface Following {
 }
 
 const BACKOFF = { firstMs: 100, capMs: 2_000 }
+/** How long etcd keeps feeding the sink after each return to a stream that then confirmed nothing. */
+const RETURN = { firstMs: 1_000, capMs: 60_000 }
 
 export class Subscriber {
   readonly #options: SubscriberOptions
@@ -88,6 +94,8 @@ export class Subscriber {
    * missing.
    */
   #refused = 0
+  /** Returns to the stream since it last confirmed anything. */
+  #returns = 0
   /** The consumer that reads the stream; null if there is none. */
   #following: Following | null = null
 
@@ -106,6 +114,10 @@ export class Subscriber {
       isFollowing: () => this.isFollowing,
       isCurrent: () => this.#chain.isSynced && Math.max(this.#sequence, this.#refused) >= this.#target,
       onStuck: (reason) => this.#following?.end({ kind: 'ended', reason }),
+      onConfirmed: (isConfirmed) => {
+        if (isConfirmed) this.#returns = 0
+        this.#options.onConfirmed(isConfirmed)
+      },
     })
     this.#chain = new MessageChain({
       sink,
@@ -149,6 +161,11 @@ export class Subscriber {
     this.#options.requestSnapshot()
   }
 
+  /** Something else feeds the sink until the stream is worth returning to. */
+  leave(): void {
+    this.#following?.end({ kind: 'ended', reason: 'no publisher is heard' })
+  }
+
   get isFollowing(): boolean {
     return this.#following?.isHeard === true
   }
@@ -163,6 +180,8 @@ export class Subscriber {
     for (let attempt = 1; !signal.aborted;) {
       let outcome: Outcome | null
       try {
+        await this.#worthFollowing(signal)
+        if (signal.aborted) return
         await this.#findPlace()
         if (signal.aborted) return
         const before = this.#sequence
@@ -194,6 +213,14 @@ export class Subscriber {
     if (kind === 'doubted') return logger.info(fields, 'rereading the stream')
     logger.warn(fields, 'the chain is broken')
     metrics.broken()
+  }
+
+  /** While etcd feeds the sink, a stream without a publisher is no better; after each useless return, wait longer. */
+  async #worthFollowing(signal: AbortSignal): Promise<void> {
+    const { clock, random, isDirect } = this.#options
+    if (!isDirect()) return
+    await sleep(clock, backoffMs(RETURN, ++this.#returns, random), signal)
+    await this.#status.publisherHeard(signal)
   }
 
   // Where to begin
@@ -233,7 +260,9 @@ export class Subscriber {
   get #held(): Held | null {
     const place = this.#options.sink.place
     if (place === null) return null
-    return { position: place.position, clusterId: this.#options.directClusterId() ?? this.#state.clusterId }
+    const { isDirect, directClusterId } = this.#options
+    const clusterId = directClusterId() ?? this.#state.clusterId
+    return { position: place.position, clusterId, isFromEtcd: isDirect() }
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
@@ -242,6 +271,12 @@ export class Subscriber {
     const pages: (readonly KeyValue[])[] = []
     for await (const page of this.#snapshots.pages(entry)) pages.push(page)
     if (this.#stopping.signal.aborted) return
+    // Meanwhile etcd may have brought the sink further.
+    const position = sink.place?.position ?? null
+    const isOvertaken = position !== null && (reason === 'initial' || position > revision)
+    if (this.#options.isDirect() && isOvertaken && reason !== 'history-changed') {
+      throw new BrokerError('unavailable', 'etcd was faster than the snapshot')
+    }
     this.#options.onFollowing()
     const replacement = sink.replace(revision, reason)
     try {
@@ -265,7 +300,7 @@ export class Subscriber {
       return await this.#load(entry, 'history-changed')
     }
     this.#chain.beginBehind(entry, isAhead ? last : null)
-    this.#state = { ...this.#state, clusterId: entry.clusterId }
+    this.#state = { ...this.#state, brokenAt: 0, isOtherHistory: false, clusterId: entry.clusterId }
   }
 
   /** Loads a state; if its snapshot is unreadable, the chain is broken there and a later snapshot is needed. */

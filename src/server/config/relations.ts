@@ -225,13 +225,6 @@ export const relations: readonly Relation[] = [
       c.natsServers.length === 0 && c.natsRole !== 'auto' ? `--nats-role=${c.natsRole} needs --nats-servers` : null,
   },
   {
-    reads: ['natsFallback', 'natsServers', 'natsRole'],
-    check: (c) =>
-      c.natsFallback === 'etcd' && (c.natsServers.length === 0 || c.natsRole !== 'auto')
-        ? '--nats-fallback=etcd needs --nats-servers and --nats-role=auto'
-        : null,
-  },
-  {
     reads: ['enableWrites', 'etcdServers', 'natsServers'],
     check: (c) =>
       c.enableWrites && c.natsServers.length > 0 && c.etcdServers.length === 0

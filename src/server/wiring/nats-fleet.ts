@@ -27,11 +27,10 @@ export function natsFleet(
 ): OpenFeed {
   const { clock, random, logger } = options
   const connection = connectionOf(config)
-  const handsOver = config.natsRole !== 'edge' && config.natsReplicas > 1
   return streamFeeds({
     ...options,
     fleetMetrics,
-    broker: new SharedClient({ connection, handsOver, clock, random, logger }),
+    broker: new SharedClient({ connection, clock, random, logger }),
     holder: connection.name,
     signingKeys: signingKeysOf(config, options),
     cluster: config.natsCluster,

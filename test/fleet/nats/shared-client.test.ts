@@ -53,7 +53,6 @@ function open(t: Test, flags: readonly string[], users = 1): Opened {
   const random = seededRandom(1)
   const shared = new SharedClient({
     connection: connectionOf(loaded.config),
-    handsOver: false,
     clock: systemClock,
     random,
     logger,

@@ -38,7 +38,6 @@ class Register {
   buckets(link: { state: 'up' | 'down' | 'deaf' }): Leases {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {
-      valueLate: () => void this.late++,
       kvGet: () => (link.state === 'up' ? Promise.resolve(this.#look()) : unavailable()),
       kvUpdate: (_bucket, _key, value, expected) => {
         if (link.state === 'down') return unavailable()
@@ -81,6 +80,7 @@ function world(t: Test, count: number): World {
     const told: string[] = []
     const election = new Election({
       buckets: register.buckets(link),
+      onLate: () => void register.late++,
       names: namesOf('test', things),
       replicas: 1,
       holder: `c${i}`,

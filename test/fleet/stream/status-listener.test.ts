@@ -35,7 +35,7 @@ function listen(t: Test): {
         hear = onMessage
         return { close: () => {} }
       },
-      doubtSubject: () => {},
+      doubt: () => {},
     },
     subject: 'status',
     envelope: unsigned,
@@ -45,6 +45,7 @@ function listen(t: Test): {
     isFollowing: () => true,
     isCurrent: () => true,
     onStuck: () => {},
+    onConfirmed: () => {},
   })
   t.teardown(() => listener.stop())
   listener.start()

@@ -25,7 +25,11 @@ function textOf(start: Start): string {
     : `${start.kind} ${start.entry.name}${start.kind === 'load' ? ` ${start.reason}` : ''}`
 }
 
-const held = (position: number, clusterId: string | null = 'c') => ({ position: toRevision(position), clusterId })
+const held = (position: number, clusterId: string | null = 'c', isFromEtcd = false) => ({
+  position: toRevision(position),
+  clusterId,
+  isFromEtcd,
+})
 
 void t.test('a sink never skips history without notice, and keeps a state that the stream continues', async (t) => {
   const stream = { first: 11, last: 40 }
@@ -42,6 +46,14 @@ void t.test('a sink never skips history without notice, and keeps a state that t
       ['from an etcd that is not known', {}, [20, 30], held(250, null), 'bridge s20'],
       ['the chain broke before the newest', { brokenAt: 25 }, [20, 30], held(250), 'load s30 gap'],
       ['the chain broke, and the newest is older than what is held', { brokenAt: 25 }, [20, 30], held(999), 'wait'],
+      ['the chain broke, but etcd feeds the sink', { brokenAt: 25 }, [20, 30], held(999, 'c', true), 'bridge s30'],
+      [
+        'etcd feeds a sink that the stream has left behind',
+        { brokenAt: 25 },
+        [20, 30],
+        held(250, 'c', true),
+        'load s30 gap',
+      ],
       ['the chain broke after every snapshot', { brokenAt: 35 }, [20, 30], held(250), 'wait'],
       [
         'the stream has another history',

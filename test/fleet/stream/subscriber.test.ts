@@ -308,9 +308,9 @@ for (const replicas of [1, 3]) {
       const [one, other] = [await connect('one'), await connect('other')]
       await one.ensureStream('S', 'subject', { replicas, maxBytes: 1e6, maxAgeMs: 60_000 })
       const text = (value: string): Buffer => Buffer.from(value)
-      const deposed = one.openWriter('S', 'subject')
+      const deposed = one.openWriter('subject')
       t.equal(await deposed.write(text('one'), 0), 1)
-      const elected = other.openWriter('S', 'subject')
+      const elected = other.openWriter('subject')
       t.equal(await elected.write(text('claim'), 1), 2)
       // These writes are made before the claim is known: the second expects exactly the sequence of the claim.
       const late = await Promise.allSettled([1, 2, 3].map((expected) => deposed.write(text('late'), expected)))

@@ -70,8 +70,8 @@ export const fleetOptions = {
     flag: '--nats-fallback',
     group: 'Fleet',
     choices: ['none', 'etcd'],
-    default: 'none',
-    doc: 'etcd: a replica with role auto watches etcd itself once NATS has been unreachable for 5 s. Every such replica then adds a watch to etcd.',
+    default: 'etcd',
+    doc: 'etcd: a replica with role auto watches etcd itself when NATS has confirmed nothing for 5 to 9 s. Every such replica then adds a watch to etcd for each resource. none: it serves what it has, with its age.',
   }),
   natsLease: duration({
     flag: '--nats-lease',

@@ -1,0 +1,63 @@
+/**
+ * Moves the connection to the next NATS server when this one leaves requests unanswered.
+ *
+ * NATS servers pass on only what they hear themselves. When two of them lose each other, a client of one hears nothing
+ * from the streams, leases and publishers behind the other for as long as the cut lasts, although its connection looks
+ * healthy. A server that hears both is one or two moves away. Finding out which one first was rejected: it takes a
+ * connection to every server. If moving does not help, because NATS is electing or nobody publishes, further moves
+ * wait longer.
+ */
+import { backoffMs } from '../../support/backoff.js'
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { NatsClient } from './nats-client.js'
+
+export interface SilentServerOptions {
+  readonly client: Pick<NatsClient, 'isConnected' | 'servers' | 'moveOn'>
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/** Longer than most elections in NATS take. The jitter keeps the replicas of a fleet from moving together. */
+const PATIENCE = { firstMs: 6_000, capMs: 5 * 60_000 }
+/** After this long without a doubt, the server counts as well again. */
+const WELL_AFTER_MS = 10_000
+
+/** A time in which something is left unanswered again and again. */
+interface Spell {
+  readonly moves: number
+  readonly moveAtMs: number
+}
+
+export class SilentServer {
+  readonly #options: SilentServerOptions
+  #spell: Spell | null = null
+  #doubtedMs = 0
+
+  constructor(options: SilentServerOptions) {
+    this.#options = options
+  }
+
+  /** Called for each request without an answer, and each expected message that does not arrive. */
+  doubt(): void {
+    const { client, clock, logger } = this.#options
+    const nowMs = clock.monotonic()
+    if (!client.isConnected || client.servers < 2) return
+    if (nowMs - this.#doubtedMs > WELL_AFTER_MS) this.#spell = null
+    this.#doubtedMs = nowMs
+    this.#spell ??= this.#next(0, nowMs)
+    if (nowMs < this.#spell.moveAtMs) return
+    this.#spell = this.#next(this.#spell.moves + 1, nowMs)
+    logger.warn({ moves: this.#spell.moves }, 'NATS leaves requests unanswered; moving to another server')
+    client.moveOn()
+  }
+
+  /** Every server is tried before the moves become rare. */
+  #next(moves: number, nowMs: number): Spell {
+    const { client, random } = this.#options
+    const attempt = Math.max(1, moves - client.servers + 1)
+    return { moves, moveAtMs: nowMs + backoffMs(PATIENCE, attempt, random) }
+  }
+}

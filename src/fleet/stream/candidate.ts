@@ -1,0 +1,118 @@
+/**
+ * Stands for election to publish a resource, and publishes while elected.
+ *
+ *     waiting ── elected ─▶ publishing ── ended ─▶ retrying ── later ─▶ publishing
+ *        ▲                      │                     │
+ *        └──── lease lost ──────┴─────────────────────┘
+ */
+import { backoffMs } from '../../support/backoff.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import { Election, type ElectionOptions } from './election.js'
+import type { Publisher } from './publisher.js'
+
+export interface CandidateOptions extends Omit<ElectionOptions, 'onElected' | 'onLost'> {
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly openPublisher: (onEnd: (reason: string) => void) => Publisher
+  readonly onPublishing: (isPublishing: boolean) => void
+}
+
+const RETRY = { firstMs: 200, capMs: 2_000 }
+/** After this many consecutive failures the publisher resigns, and another candidate may try. */
+const FAILURES_BEFORE_RESIGNING = 3
+/**
+ * A publisher that has run this long is healthy. One that repeatedly starts and soon ends (NATS has room for the
+ * stream, but none for its snapshots) is retried with back-off, and its reason is logged once.
+ */
+const WELL_AFTER_MS = 10_000
+
+type State =
+  | { readonly kind: 'waiting' }
+  /** @param wellTimer set once the publisher has started. */
+  | { readonly kind: 'publishing'; readonly publisher: Publisher; wellTimer: Timer | null }
+  | { readonly kind: 'retrying'; readonly timer: Timer }
+  | { readonly kind: 'stopped' }
+
+export class Candidate {
+  readonly #options: CandidateOptions
+  readonly #election: Election
+  #state: State = { kind: 'waiting' }
+  /** Consecutive publishers that have not run well, and the reason why the last one ended. */
+  #failures: { readonly count: number; readonly reason: string | null } = { count: 0, reason: null }
+  readonly #ending = new Set<Promise<void>>()
+
+  constructor(options: CandidateOptions) {
+    this.#options = options
+    this.#election = new Election({
+      ...options,
+      onElected: () => this.#publish(),
+      onLost: () => this.#leave({ kind: 'waiting' }),
+    })
+  }
+
+  get isPublishing(): boolean {
+    return this.#state.kind === 'publishing'
+  }
+
+  start(): void {
+    this.#options.onPublishing(false)
+    this.#election.start()
+  }
+
+  /** Resolves when nothing is running any more; the writer is closed before the lease is released. */
+  async stop(): Promise<void> {
+    this.#leave({ kind: 'stopped' })
+    await Promise.all(this.#ending)
+    await this.#election.stop()
+  }
+
+  #publish(): void {
+    if (this.#state.kind === 'stopped' || !this.#election.isLeader) return
+    // Another may hold the lease by now, and must not lose the stream to us.
+    if (!this.#election.isCertain) return this.#retryIn(RETRY.firstMs)
+    const publisher = this.#options.openPublisher((reason) => this.#ended(publisher, reason))
+    const publishing: State = { kind: 'publishing', publisher, wellTimer: null }
+    this.#state = publishing
+    this.#options.onPublishing(true)
+    void publisher.start().then(() => {
+      if (this.#state !== publishing) return
+      this.#election.succeeded()
+      publishing.wellTimer = this.#options.clock.setTimer(WELL_AFTER_MS, () => {
+        this.#failures = { count: 0, reason: null }
+      })
+    })
+  }
+
+  #ended(publisher: Publisher, reason: string): void {
+    const state = this.#state
+    if (state.kind !== 'publishing' || state.publisher !== publisher) return
+    const { logger, random, names } = this.#options
+    this.#leave({ kind: 'waiting' })
+    // Publishing is retried indefinitely; each reason is logged once.
+    const level = reason === this.#failures.reason ? 'debug' : 'warn'
+    this.#failures = { count: this.#failures.count + 1, reason }
+    logger[level]({ stream: names.stream, reason }, 'publishing was interrupted')
+    if (this.#failures.count % FAILURES_BEFORE_RESIGNING === 0) this.#election.resign(reason)
+    this.#retryIn(backoffMs(RETRY, this.#failures.count, random))
+  }
+
+  #retryIn(delayMs: number): void {
+    this.#state = { kind: 'retrying', timer: this.#options.clock.setTimer(delayMs, () => this.#publish()) }
+  }
+
+  /** Ends what this state runs. */
+  #leave(next: State): void {
+    const state = this.#state
+    if (state.kind === 'stopped') return
+    this.#state = next
+    if (state.kind === 'retrying') state.timer.cancel()
+    if (state.kind !== 'publishing') return
+    state.wellTimer?.cancel()
+    this.#options.onPublishing(false)
+    const ended = state.publisher.stop().finally(() => this.#ending.delete(ended))
+    this.#ending.add(ended)
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * Feeds a candidate's sink from etcd itself while the stream confirms nothing.
+ *
+ *            unconfirmed             5 to 9 s after the last confirmation
+ *     idle ───────────────▶ waiting ────────────────────────────────────▶ direct
+ *      ▲                     │   ▲                                          │
+ *      └────── confirmed ────┘   └────────── the stream takes over ─────────┘
+ *
+ * Each resource waits for a random time, so that a fleet that loses NATS does not reach etcd in one moment. `subscriber.ts`
+ * decides when the stream is worth returning to.
+ */
+import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
+import type { FeedRequest } from '../../engine/feed/resource-feed.js'
+import type { Timer } from '../../support/clock.js'
+import { CONFIRMED_FOR_MS } from './status-listener.js'
+import type { PlacedSink } from './placed-sink.js'
+
+export interface FallbackOptions {
+  readonly request: Omit<FeedRequest, 'checked' | 'sink'>
+  readonly sink: PlacedSink
+  readonly feed: UpstreamFeedOptions
+  /** The shortest time without a confirmation after which etcd takes over; null if it never does. */
+  readonly afterMs: number | null
+  /** What is known of the sink's content. */
+  readonly content: () => { readonly ageMs: number | null; readonly clusterId: string | null }
+  /** Called when etcd has taken over. */
+  readonly onDirect: () => void
+  /** Called when the stream has taken over again. */
+  readonly onStream: () => void
+}
+
+/** The longest wait, as a multiple of the shortest. */
+const SPREAD = 1.8
+
+type State =
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'waiting'; readonly timer: Timer }
+  | { readonly kind: 'direct'; readonly feed: UpstreamFeed }
+  | { readonly kind: 'stopped' }
+
+export class Fallback {
+  readonly #options: FallbackOptions
+  #state: State = { kind: 'idle' }
+  readonly #ending = new Set<Promise<void>>()
+
+  constructor(options: FallbackOptions) {
+    this.#options = options
+  }
+
+  /** The feed that reads etcd; null while the stream feeds the sink. */
+  get direct(): UpstreamFeed | null {
+    return this.#state.kind === 'direct' ? this.#state.feed : null
+  }
+
+  /** The stream confirms nothing at the moment. */
+  unconfirmed(): void {
+    if (this.#state.kind === 'idle') this.#wait(this.#options.content().ageMs ?? 0)
+  }
+
+  /** The stream confirms that the sink has everything. */
+  confirmed(): void {
+    if (this.#state.kind !== 'waiting') return
+    this.#state.timer.cancel()
+    this.#state = { kind: 'idle' }
+  }
+
+  /** The stream feeds the sink from now on: etcd no longer does when this returns. */
+  streamTakesOver(): void {
+    if (this.#state.kind !== 'direct') return
+    const { feed } = this.#state
+    // Whatever the age of the content, the stream has time to confirm it.
+    this.#wait(0)
+    if (feed.status.state === 'watching') this.#options.sink.confirmed(0, CONFIRMED_FOR_MS)
+    this.#end(feed)
+    this.#options.onStream()
+  }
+
+  /** Resolves when nothing is running any more. */
+  async stop(): Promise<void> {
+    const state = this.#state
+    this.#state = { kind: 'stopped' }
+    if (state.kind === 'waiting') state.timer.cancel()
+    if (state.kind === 'direct') this.#end(state.feed)
+    await Promise.all(this.#ending)
+  }
+
+  #wait(passedMs: number): void {
+    const { afterMs, feed } = this.#options
+    this.#state = { kind: 'idle' }
+    if (afterMs === null) return
+    const waitMs = afterMs * (1 + (SPREAD - 1) * feed.random.next()) - passedMs
+    this.#state = { kind: 'waiting', timer: feed.clock.setTimer(Math.max(0, waitMs), () => this.#begin()) }
+  }
+
+  #begin(): void {
+    const { request, sink, feed: options, content, onDirect } = this.#options
+    const { ageMs, clusterId } = content()
+    const { place } = sink
+    // The direct feed itself reports the loss of etcd, so the age needs no further confirmation.
+    sink.confirmed(ageMs ?? 0, Number.POSITIVE_INFINITY)
+    const direct = new UpstreamFeed({ ...request, sink }, options)
+    this.#state = { kind: 'direct', feed: direct }
+    onDirect()
+    if (place === null || clusterId === null) direct.feed.start()
+    else direct.feed.start({ place, clusterId, fingerprint: sink.fingerprint() })
+  }
+
+  #end(feed: UpstreamFeed): void {
+    const ended = feed.stop().finally(() => this.#ending.delete(ended))
+    this.#ending.add(ended)
+  }
+}
