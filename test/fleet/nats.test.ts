@@ -249,6 +249,38 @@ void t.test('replicas report that NATS is unreachable, and catch up on their own
   }
 })
 
+void t.test('a candidate continues from etcd while no publisher is heard, although NATS is up', async (t) => {
+  const nats = await startNats(t)
+  const proxy = await startFaultProxy({ targetPort: nats.port })
+  t.teardown(() => proxy.close())
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  // Nobody takes the lease over meanwhile.
+  const options = { upstream: etcd.upstream, leaseMs: 120_000 }
+  const publisher = startReplica(t, { ...options, servers: [`nats://127.0.0.1:${proxy.port}`] })
+  await until(() => publisher.isPublishing && publisher.sink.isSynced, 'one publishes')
+  const candidate = startReplica(t, { ...options, servers: [nats.url], fallback: 'etcd' })
+  const edge = startReplica(t, { ...options, servers: [nats.url], role: 'edge', fallback: 'etcd' })
+  await caughtUp(etcd, [publisher, candidate, edge])
+  proxy.stall()
+  etcd.put('unpublished')
+  await until(() => candidate.sink.revision >= etcd.embedded.revision, 'the candidate has it from etcd')
+  t.equal(candidate.feed.status.part, 'direct')
+  await until(() => edge.sink.reason !== null, 'an edge, which has no route to etcd, reports that it is old')
+  t.ok(edge.sink.revision < etcd.embedded.revision)
+  for (let i = 0; i < 20; i++) etcd.put(`k${i}`)
+  proxy.release()
+  proxy.cut()
+  await until(() => candidate.feed.status.part === 'follows', 'it follows the stream again')
+  for (let i = 20; i < 40; i++) etcd.put(`k${i}`)
+  await caughtUp(etcd, [publisher, candidate, edge])
+  await until(() => etcd.watches === 1, 'one watch again')
+  for (const { sink } of [publisher, candidate, edge]) {
+    t.equal(sink.batches.length, 41, 'each revision once')
+    t.equal(sink.of('replace').length, 1, 'nobody lost history')
+  }
+})
+
 void t.test('a compaction past the end of the stream is a gap at every replica, never a hole', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()

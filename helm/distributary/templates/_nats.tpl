@@ -119,8 +119,6 @@ authorization {
         publish: {
           allow: [
             "distributary.*.*.ask"
-            # By which replicas find out which servers of NATS hear each other.
-            "distributary.reach.*"
             "$JS.API.INFO"
             "$JS.API.STREAM.INFO.*"
             "$JS.API.STREAM.NAMES"
@@ -132,7 +130,7 @@ authorization {
             "$JS.FC.>"
           ]
         }
-        subscribe: { allow: ["_INBOX.>", "distributary.*.*.status", "distributary.reach.*"] }
+        subscribe: { allow: ["_INBOX.>", "distributary.*.*.status"] }
       }
     }
   ]
