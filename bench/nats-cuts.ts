@@ -26,7 +26,7 @@ const FRESH_MS = 3_000
 const SAMPLE_MS = 500
 /** A cut is noticed within this time, and ends when everything has been fresh for as long. */
 const NOTICED_MS = 8_000
-const LONGEST_CUT_MS = 45_000
+const LONGEST_CUT_MS = 30_000
 const LOAD_REPLICAS = 50
 const LOAD_MS = 30_000
 
@@ -65,12 +65,15 @@ async function cuts(t: Test, choice: Choice): Promise<Figures> {
     process.stderr.write(`bench: cut ${i}: ${JSON.stringify(measured.at(-1))}\n`)
   }
   const of = (name: 'candidates' | 'edges'): Figures => {
-    const times = measured.map((cut) => cut[name]).sort((a, b) => a - b)
+    const times = measured.map((cut) => cut[name].steadyMs).sort((a, b) => a - b)
+    const ages = measured.map((cut) => cut[name].oldestMs).sort((a, b) => a - b)
     return {
       [`${name}MedianMs`]: times[Math.floor(times.length / 2)]!,
       [`${name}MaxMs`]: times.at(-1)!,
       [`${name}Beyond10s`]: times.filter((ms) => ms > 10_000).length,
-      [`${name}NeverFresh`]: times.filter((ms) => ms === Infinity).length,
+      [`${name}NeverSteady`]: times.filter((ms) => ms === Infinity).length,
+      [`${name}OldestMedianMs`]: ages[Math.floor(ages.length / 2)]!,
+      [`${name}OldestMaxMs`]: ages.at(-1)!,
     }
   }
   const requests = Math.max(...measured.map(({ etcdRequestsPerSecond }) => etcdRequestsPerSecond))
@@ -78,11 +81,17 @@ async function cuts(t: Test, choice: Choice): Promise<Figures> {
 }
 
 interface Cut {
-  /** When the last replica of a kind was fresh again in every resource; infinite if that was never during the cut. */
-  readonly candidates: number
-  readonly edges: number
+  readonly candidates: Aged
+  readonly edges: Aged
   /** The most in a second. */
   readonly etcdRequestsPerSecond: number
+}
+
+interface Aged {
+  /** The last moment at which a replica of this kind had a resource that was not fresh; infinite if that lasted. */
+  readonly steadyMs: number
+  /** The greatest age of a resource at any of them. */
+  readonly oldestMs: number
 }
 
 async function oneCut(s: FleetScenario, index: number): Promise<Cut> {
@@ -91,26 +100,32 @@ async function oneCut(s: FleetScenario, index: number): Promise<Cut> {
   const startedMs = performance.now()
   await s.separate(links, index % 2 === 0 ? 'silence' : 'refusal')
   const staleMs = new Map<Replica, number>(s.replicas.map((replica) => [replica, 0]))
+  const oldestMs = new Map<Replica, number>(s.replicas.map((replica) => [replica, 0]))
   for (;;) {
     await pause(SAMPLE_MS)
-    const isFresh = await Promise.all(s.replicas.map((replica) => isAllFresh(replica.server.url)))
+    const ages = await Promise.all(s.replicas.map((replica) => oldest(replica.server.url)))
     const nowMs = performance.now() - startedMs
-    for (const [i, replica] of s.replicas.entries()) if (!isFresh[i]) staleMs.set(replica, nowMs)
+    for (const [i, replica] of s.replicas.entries()) {
+      if (ages[i]! >= FRESH_MS) staleMs.set(replica, nowMs)
+      oldestMs.set(replica, Math.max(oldestMs.get(replica)!, ages[i]!))
+    }
     if (nowMs > LONGEST_CUT_MS || nowMs - Math.max(...staleMs.values()) > NOTICED_MS) break
   }
   await s.join(links)
-  const lastOf = (replicas: readonly Replica[]): number => {
+  const lastOf = (replicas: readonly Replica[]): Aged => {
     const last = Math.max(...replicas.map((replica) => staleMs.get(replica)!))
-    return last > LONGEST_CUT_MS - 2 * SAMPLE_MS ? Infinity : Math.round(last)
+    const age = Math.max(...replicas.map((replica) => oldestMs.get(replica)!))
+    return { steadyMs: last > LONGEST_CUT_MS - 2 * SAMPLE_MS ? Infinity : Math.round(last), oldestMs: Math.round(age) }
   }
   const { peak } = await load.end()
   return { candidates: lastOf(s.candidates), edges: lastOf(s.edges), etcdRequestsPerSecond: peak }
 }
 
-async function isAllFresh(url: string): Promise<boolean> {
+/** Returns the greatest age of a resource. */
+async function oldest(url: string): Promise<number> {
   const answer = await fetch(`${url}/readyz?ages`)
   const { ages } = (await answer.json()) as { ages: Readonly<Record<string, { readonly ageMs: number | null }>> }
-  return Object.values(ages).every(({ ageMs }) => ageMs !== null && ageMs < FRESH_MS)
+  return Math.max(...Object.values(ages).map(({ ageMs }) => ageMs ?? Infinity))
 }
 
 // The load of a fallback

@@ -29,6 +29,7 @@ import type { Names } from './names.js'
 import type { Envelope } from './envelope.js'
 import type { EtcdPulse } from './etcd-pulse.js'
 import { ProgressCoalescer } from './progress-coalescer.js'
+import { mayWrite, nextPublisherState, type PublisherInput, type PublisherState, sessionOf } from './publisher-state.js'
 import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
 import { answerQuestions } from './questions.js'
 import { SnapshotWriter } from './snapshot-store.js'
@@ -72,13 +73,11 @@ export interface PublisherOptions {
 /** Beyond this the session ends, and the next one reads from etcd what this one could not keep. */
 const QUEUE_BYTES = 64 * 2 ** 20
 
-/** The content of the stream, according to its messages. */
-type Content =
-  /** The stream lacks some of what etcd had when the feed began. */
-  | 'behind'
-  /** The snapshot of a whole state is being uploaded; nothing is written meanwhile. */
-  | 'uploading'
-  | 'synced'
+/** What a session has once the end of the stream is known. */
+interface Session {
+  readonly messages: MessageWriter
+  readonly feed: PublishedFeed
+}
 
 export class Publisher {
   readonly #options: PublisherOptions
@@ -86,13 +85,10 @@ export class Publisher {
   readonly #status: StatusSender
   readonly #progress: ProgressCoalescer
   readonly #queue: PublishQueue
-  /** null until the end of the stream has been read. */
-  #session: { readonly messages: MessageWriter; readonly feed: PublishedFeed } | null = null
+  #state: PublisherState<Session> = { kind: 'reading' }
   /** Removes the responder to subscribers, and the listener for new keys. */
   #detach: () => void = () => {}
-  readonly #stopping = new AbortController()
   #clusterId = ''
-  #content: Content = 'behind'
   /** When the last message of the previous publisher was written; null if there is nothing to continue. */
   #continuedAt: number | null = null
   /** Describes what was written, not what is queued: a mark testifies to its own revision. */
@@ -124,6 +120,18 @@ export class Publisher {
     return this.#session?.messages.epoch ?? 0
   }
 
+  get #session(): Session | null {
+    return sessionOf(this.#state)
+  }
+
+  get #isOver(): boolean {
+    return this.#state.kind === 'over'
+  }
+
+  #next(input: PublisherInput<Session>): void {
+    this.#state = nextPublisherState(this.#state, input)
+  }
+
   /** Takes over the stream and begins to feed it. A failure ends the session (`onEnd`) and is not thrown. */
   async start(): Promise<void> {
     try {
@@ -145,14 +153,15 @@ export class Publisher {
     await client.ensureStream(names.stream, names.log, limits)
     const { sequence, first, end } = await readTail(client, names, envelope)
     const message = end?.message ?? null
-    if (this.#stopping.signal.aborted) return
+    if (this.#isOver) return
     const feed = this.#options.openFeed(this.#sink())
-    this.#session = { messages: this.#openWriter(sequence, message), feed }
+    const session = { messages: this.#openWriter(sequence, message), feed }
+    this.#next({ kind: 'read', session, continues: message?.isSynced === true })
     if (end?.message.isSynced !== true) {
       feed.start()
     } else {
       await this.#claim(end)
-      if (this.#stopping.signal.aborted) return
+      if (this.#isOver) return
       const { settled, revision, clusterId } = end.message
       feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
       void this.#snapshots.requestUnlessUsable(first, sequence)
@@ -196,7 +205,6 @@ export class Publisher {
     const { revision, settled, clusterId, sentAt } = message
     this.#clusterId = clusterId
     this.#continuedAt = sentAt
-    this.#content = 'synced'
     this.#queue.continueSynced()
     this.#progress.reset(revision)
     this.#fingerprint = HistoryFingerprint.recalled(fingerprint)
@@ -218,7 +226,7 @@ export class Publisher {
   }
 
   #halt(): void {
-    this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
+    this.#next({ kind: 'end' })
     this.#session?.messages.close()
     this.#detach()
     this.#status.stop()
@@ -229,7 +237,7 @@ export class Publisher {
   }
 
   #end(reason: string): void {
-    if (this.#stopping.signal.aborted) return
+    if (this.#isOver) return
     this.#halt()
     this.#options.onEnd(reason)
   }
@@ -291,12 +299,11 @@ export class Publisher {
   // Writing
 
   #flush(): void {
-    const messages = this.#session?.messages
-    while (messages?.hasRoom === true && this.#content !== 'uploading' && !this.#stopping.signal.aborted) {
+    while (mayWrite(this.#state) && this.#state.session.messages.hasRoom) {
       const item = this.#queue.shift()
       if (item === undefined) return
       this.#options.metrics.queued(this.#queue.bytes)
-      const { revision, settled } = messages.written
+      const { revision, settled } = this.#state.session.messages.written
       switch (item.kind) {
         case 'batches': {
           const last = item.batches.at(-1) as Batch
@@ -310,11 +317,11 @@ export class Publisher {
           break
         }
         case 'synced':
-          this.#content = 'synced'
+          this.#next({ kind: 'caught-up' })
           this.#send(item, { kind: 'progress', testimony: this.#testimony() }, revision, settled)
           break
         case 'state':
-          this.#content = 'uploading'
+          this.#next({ kind: 'relisted' })
           this.#fingerprint = item.fingerprint
           void this.#publishState(item)
           break
@@ -332,11 +339,11 @@ export class Publisher {
       const name = names.snapshot(this.epoch, revision, clock.now())
       this.#clusterId = this.#session?.feed.clusterId ?? this.#clusterId
       await this.#snapshots.put(name, snapshot)
-      if (this.#stopping.signal.aborted) return
+      if (this.#isOver) return
       const body: Body = { kind: 'state', reason, snapshot: name, testimony: this.#testimony() }
       const place = await this.#write(body, revision, revision)
       this.#status.published(item)
-      this.#content = 'behind'
+      this.#next({ kind: 'state-written' })
       this.#flush()
       await this.#snapshots.publishState(name, snapshot, { ...this.#describe(place), isSynced: false })
     } catch (error) {
@@ -362,7 +369,7 @@ export class Publisher {
   }
 
   get #isSynced(): boolean {
-    return this.#content === 'synced'
+    return this.#state.kind === 'synced'
   }
 
   /** The first message of a session includes it, and then one of every few. */

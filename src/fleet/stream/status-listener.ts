@@ -12,6 +12,7 @@ import type { Broker, Closable } from '../broker.js'
 import { Confirmations } from './confirmations.js'
 import type { Envelope } from './envelope.js'
 import { type PublisherStatus, readPublisherStatus } from './publisher-status.js'
+import { nextTold, SILENT_MS, type Told } from './told-state.js'
 
 interface StreamPosition {
   readonly sequence: number
@@ -26,27 +27,19 @@ export interface StatusListenerOptions {
   readonly clock: Clock
   /** Returns how far the stream has brought the sink; null before it has. */
   readonly position: () => StreamPosition | null
-  readonly isFollowing: () => boolean
   /** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
   readonly isCurrent: () => boolean
+  /** Whether etcd feeds the sink directly, so that the stream says nothing about its age. */
+  readonly isDirect: () => boolean
   /** Called when messages were written but do not arrive. */
   readonly onStuck: (reason: string) => void
   /** Called when the content becomes fresh, and when no publisher confirms it any more. */
   readonly onConfirmed: (isConfirmed: boolean) => void
 }
 
-/** A source is silent after this long without a status that counts: three of the publisher's statuses. */
-const SILENT_MS = 3_500
 const CHECK_MS = 500
 /** A confirmation of the age is valid for this long, which is less than two of the publisher's statuses. */
 export const CONFIRMED_FOR_MS = 1_800
-
-/** The last state reported to the sink. */
-type Told =
-  | 'nothing'
-  /** Reads may be answered, with the age of the content. */
-  | 'stale'
-  | 'fresh'
 
 export class StatusListener {
   readonly #options: StatusListenerOptions
@@ -56,13 +49,14 @@ export class StatusListener {
   /** The epoch in that status. */
   #heardEpoch = 0
   #trouble: PublisherStatus['trouble'] = null
-  #followingMs = 0
+  /** When following the stream began; null while it is not followed. */
+  #followedSinceMs: number | null = null
   /** When the newest message or snapshot held was written, by its publisher's clock. */
   #writtenAt: number | null = null
   #told: Told = 'nothing'
   /** The message after which nothing has arrived although the stream has more; null while nothing is missing. */
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
-  /** Waits for a publisher that reports no trouble. */
+  /** Waits for a publisher whose stream is fresh. */
   readonly #waiters = new Set<() => void>()
   #subscription: Closable | null = null
   #timer: Timer | null = null
@@ -97,7 +91,7 @@ export class StatusListener {
     this.#confirmations.forget()
   }
 
-  /** Resolves when the next status arrives whose publisher reaches etcd, or when the signal aborts. */
+  /** Resolves when the next status arrives that calls the stream fresh, or when the signal aborts. */
   publisherHeard(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const finish = (): void => {
@@ -113,13 +107,14 @@ export class StatusListener {
 
   /** Called when following the stream begins. */
   following(): void {
-    this.#followingMs = this.#options.clock.monotonic()
+    this.#followedSinceMs = this.#options.clock.monotonic()
     this.consider()
   }
 
   /** Called when the stream is no longer followed. */
   away(): void {
-    if (this.#told === 'fresh') this.#told = 'stale'
+    this.#followedSinceMs = null
+    this.consider()
   }
 
   /**
@@ -131,25 +126,32 @@ export class StatusListener {
     if (this.#confirmations.reached(sequence, epoch)) this.#tellAge()
   }
 
-  /** Reports to the sink that reads may be answered, as soon as that is so. */
+  /** Tells the sink what has changed: that reads may be answered, or that nobody confirms the content any more. */
   consider(): void {
-    const { sink, clock, isFollowing, isCurrent } = this.#options
-    if (this.#told === 'fresh' || !isFollowing() || !isCurrent()) return
-    if (this.#trouble === null && this.#isConfirmed) {
-      this.#told = 'fresh'
-      this.#options.onConfirmed(true)
+    const { sink, clock, isCurrent, onConfirmed } = this.#options
+    const nowMs = clock.monotonic()
+    const before = this.#told
+    this.#told = nextTold(before, {
+      followedMs: this.#followedSinceMs === null ? null : nowMs - this.#followedSinceMs,
+      isCurrent: isCurrent(),
+      isInTrouble: this.#trouble !== null,
+      ageMs: this.ageMs,
+    })
+    if (this.#told === before) return
+    if (this.#told === 'fresh') {
+      onConfirmed(true)
       return sink.synced()
     }
-    if (this.#told === 'stale') return
-    // There may be no publisher for a long time. Serve the content with its age, by the clocks of two machines if need
-    // be.
-    if (this.#trouble === null && clock.monotonic() - this.#followingMs <= SILENT_MS) return
-    this.#told = 'stale'
-    // If that is unknown too, the sink keeps counting from its last confirmation.
-    if (this.ageMs === null && this.#writtenAt !== null) {
-      sink.confirmed?.(Math.max(0, clock.now() - this.#writtenAt), CONFIRMED_FOR_MS)
+    // Whoever knows why the stream is away tells the sink.
+    if (this.#followedSinceMs === null) return
+    if (before === 'nothing') {
+      // The age by the clocks of two machines. If that is unknown too, the sink keeps counting from its last
+      // confirmation.
+      if (this.ageMs === null && this.#writtenAt !== null) {
+        sink.confirmed?.(Math.max(0, clock.now() - this.#writtenAt), CONFIRMED_FOR_MS)
+      }
+      sink.synced()
     }
-    sink.synced()
     this.#tellTrouble()
   }
 
@@ -158,9 +160,9 @@ export class StatusListener {
     const said = envelope.open('status', '', data)
     const status = said === null ? null : readPublisherStatus(said)
     if (status === null) return
-    const { trouble, epoch, sequence } = status
+    const { trouble, epoch, sequence, ageMs } = status
     // Even one of a lower epoch: the stream may have been recreated.
-    if (trouble === null) for (const heard of this.#waiters) heard()
+    if (trouble === null && ageMs !== null && ageMs <= SILENT_MS) for (const heard of this.#waiters) heard()
     const place = position()
     const nowMs = clock.monotonic()
     // Another publisher has taken over from the sender. One that has fallen silent may have been lost with its epoch.
@@ -172,9 +174,10 @@ export class StatusListener {
     this.#trouble = trouble
     this.#compare(place, epoch, sequence)
     if (place !== null && this.#confirmations.reached(place.sequence, place.epoch)) this.#tellAge()
-    if (trouble === null || this.#told === 'nothing') return this.consider()
-    this.#told = 'stale'
-    this.#tellTrouble()
+    const before = this.#told
+    this.consider()
+    // The reason may be another one than before.
+    if (trouble !== null && before === 'stale' && this.#followedSinceMs !== null) this.#tellTrouble()
   }
 
   /** Messages that were written a while ago and have not arrived must be requested again. */
@@ -191,28 +194,22 @@ export class StatusListener {
   }
 
   #check(): void {
-    const { client, clock, isFollowing } = this.#options
-    // The stream is reachable but its writer is not: perhaps this NATS server does not hear the publisher.
-    const isSilent = clock.monotonic() - this.#heardMs > SILENT_MS
-    if (isFollowing() && isSilent) client.doubt()
-    if (isFollowing() && !this.#isConfirmed && (isSilent || this.#trouble === null)) this.#options.onConfirmed(false)
-    if (this.#told === 'fresh' && isFollowing() && !this.#isConfirmed) {
-      this.#told = 'stale'
-      this.#tellTrouble()
-    } else {
-      this.consider()
+    const { client, clock, onConfirmed } = this.#options
+    if (this.#followedSinceMs !== null) {
+      const isSilent = clock.monotonic() - this.#heardMs > SILENT_MS
+      // The stream is reachable but its writer is not: perhaps this NATS server does not hear the publisher.
+      if (isSilent) client.doubt()
+      const isOld = this.ageMs === null || this.ageMs > SILENT_MS
+      if (isOld && (isSilent || this.#trouble === null)) onConfirmed(false)
     }
+    this.consider()
     this.#timer = clock.setTimer(CHECK_MS, () => this.#check())
-  }
-
-  get #isConfirmed(): boolean {
-    const { ageMs } = this
-    return ageMs !== null && ageMs <= SILENT_MS
   }
 
   #tellAge(): void {
     const { ageMs } = this
-    if (ageMs !== null) this.#options.sink.confirmed?.(ageMs, CONFIRMED_FOR_MS)
+    const { sink, isDirect } = this.#options
+    if (ageMs !== null && !isDirect()) sink.confirmed?.(ageMs, CONFIRMED_FOR_MS)
   }
 
   #tellTrouble(): void {

@@ -62,6 +62,9 @@ const ASK_TIMEOUT_MS = 5_000
 const CHECK_INTERVAL_MS = 30 * 60_000
 const CHECK_VALUES = 20
 const CHECK_PAGE_TIMEOUT_MS = 15_000
+/** A replica stays with etcd for several times the time after which it left NATS. */
+const STAY_SHARE = 4
+
 export function streamFeeds(options: StreamFeedOptions): OpenFeed {
   const pulse = new EtcdPulse({ upstream: options.upstream, clock: options.clock })
   return (request) => new StreamFeed(request, options, pulse)
@@ -252,6 +255,7 @@ export class StreamFeed implements ResourceFeed {
         metrics: this.#subscriberMetrics,
         refillMessages: this.#options.refillMessages,
         onGap: this.#options.onGap,
+        stayMs: this.#options.fallbackAfterMs * STAY_SHARE,
         isDirect: () => this.#fallback.direct !== null,
         directClusterId: () => this.#fallback.direct?.feed.clusterId ?? null,
       })

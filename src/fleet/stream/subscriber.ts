@@ -61,6 +61,8 @@ export interface SubscriberOptions extends StartOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: SubscriberMetrics
+  /** The longest time that etcd feeds the sink before the stream may take over again: NATS may not be steady yet. */
+  readonly stayMs: number
   /** Whether etcd feeds the sink directly. */
   readonly isDirect: () => boolean
   /** The cluster id of that etcd; null if none does. */
@@ -76,8 +78,8 @@ interface Following {
 }
 
 const BACKOFF = { firstMs: 100, capMs: 2_000 }
-/** How long etcd keeps feeding the sink after each return to a stream that then confirmed nothing. */
-const RETURN = { firstMs: 1_000, capMs: 60_000 }
+/** The longest stay with etcd after useless returns to the stream, as a multiple of the first. */
+const LONGEST_STAY = 16
 
 export class Subscriber {
   readonly #options: SubscriberOptions
@@ -111,7 +113,7 @@ export class Subscriber {
       sink,
       clock,
       position: () => this.#chain.place,
-      isFollowing: () => this.isFollowing,
+      isDirect: options.isDirect,
       isCurrent: () => this.#chain.isSynced && Math.max(this.#sequence, this.#refused) >= this.#target,
       onStuck: (reason) => this.#following?.end({ kind: 'ended', reason }),
       onConfirmed: (isConfirmed) => {
@@ -217,9 +219,10 @@ export class Subscriber {
 
   /** While etcd feeds the sink, a stream without a publisher is no better; after each useless return, wait longer. */
   async #worthFollowing(signal: AbortSignal): Promise<void> {
-    const { clock, random, isDirect } = this.#options
+    const { clock, random, isDirect, stayMs } = this.#options
     if (!isDirect()) return
-    await sleep(clock, backoffMs(RETURN, ++this.#returns, random), signal)
+    const stay = { firstMs: stayMs, capMs: stayMs * LONGEST_STAY }
+    await sleep(clock, backoffMs(stay, ++this.#returns, random), signal)
     await this.#status.publisherHeard(signal)
   }
 
@@ -327,6 +330,7 @@ export class Subscriber {
         signal.removeEventListener('abort', onAbort)
         consumer.close()
         this.#following = null
+        this.#status.away()
         resolve(outcome)
       }
       const following: Following = { isHeard: false, end: finish }
@@ -366,7 +370,6 @@ export class Subscriber {
   }
 
   #away(reason: string): void {
-    this.#status.away()
     this.#options.onAway(`NATS: ${reason}`)
   }
 }

@@ -42,13 +42,14 @@ function listen(t: Test): {
     sink,
     clock,
     position: () => ({ sequence: 7, epoch: 1 }),
-    isFollowing: () => true,
     isCurrent: () => true,
+    isDirect: () => false,
     onStuck: () => {},
     onConfirmed: () => {},
   })
   t.teardown(() => listener.stop())
   listener.start()
+  listener.following()
   const status = (epoch: number, sequence: number, ageMs: number | null = 0): Buffer =>
     Buffer.from(JSON.stringify({ epoch, session: 1, sequence, at: clock.monotonic(), ageMs, trouble: null }))
   return { clock, sink, listener, ages, asOf, hear: (data) => hear(data), status }

@@ -1,0 +1,38 @@
+/**
+ * What a subscriber has told its sink, as a pure function of what is known: this file decides, `status-listener.ts`
+ * performs.
+ *
+ *     nothing ── a publisher confirms the content ──────────────▶ fresh
+ *        │                                                        │  ▲
+ *        └── trouble, or no publisher for a while ──▶ stale ◀─────┘  │
+ *                                                       └────────────┘
+ */
+export type Told =
+  | 'nothing'
+  /** Reads may be answered, with the age of the content. */
+  | 'stale'
+  | 'fresh'
+
+export interface Facts {
+  /** How long the stream has been followed; null while it is not. */
+  readonly followedMs: number | null
+  /** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
+  readonly isCurrent: boolean
+  /** Whether the publisher reports that etcd is unreachable. */
+  readonly isInTrouble: boolean
+  /** The age of the content; null before the publisher has reported it. */
+  readonly ageMs: number | null
+}
+
+/** A source is silent after this long without a status that counts: three of the publisher's statuses. */
+export const SILENT_MS = 3_500
+
+export function nextTold(told: Told, { followedMs, isCurrent, isInTrouble, ageMs }: Facts): Told {
+  const isConfirmed = ageMs !== null && ageMs <= SILENT_MS && !isInTrouble
+  if (followedMs === null) return told === 'fresh' ? 'stale' : told
+  if (told === 'fresh') return isConfirmed ? 'fresh' : 'stale'
+  if (!isCurrent) return told
+  if (isConfirmed) return 'fresh'
+  // There may be no publisher for a long time, so the content is served as it is.
+  return isInTrouble || followedMs > SILENT_MS ? 'stale' : told
+}

@@ -1,0 +1,52 @@
+/** Tests what a subscriber tells its sink, over random histories of what it knows. */
+import t from 'tap'
+import { seededRandom } from '../../../src/support/random.js'
+import { type Facts, nextTold, SILENT_MS, type Told } from '../../../src/fleet/stream/told-state.js'
+
+const WELL: Facts = { followedMs: 60_000, isCurrent: true, isInTrouble: false, ageMs: 0 }
+
+void t.test('nothing is called fresh that no publisher has confirmed within its silence', async (t) => {
+  const random = seededRandom(7)
+  const isTrue = (share: number): boolean => random.next() < share
+  let told: Told = 'nothing'
+  const seen = new Set<string>()
+  for (let i = 0; i < 2_000; i++) {
+    const facts: Facts = {
+      followedMs: isTrue(0.8) ? random.next() * 3 * SILENT_MS : null,
+      isCurrent: isTrue(0.7),
+      isInTrouble: isTrue(0.2),
+      ageMs: isTrue(0.9) ? random.next() * 3 * SILENT_MS : null,
+    }
+    const before: Told = told
+    told = nextTold(told, facts)
+    seen.add(`${before} ${told}`)
+    const { followedMs, isCurrent, isInTrouble, ageMs } = facts
+    if (told === 'fresh') {
+      t.ok(followedMs !== null && !isInTrouble && ageMs !== null && ageMs <= SILENT_MS, JSON.stringify(facts))
+      if (before !== 'fresh') t.ok(isCurrent, 'a sink that lacks part of the stream is not fresh')
+    }
+    if (before !== 'nothing') t.not(told, 'nothing', 'reads that were answered stay answered')
+    if (before === 'nothing' && told !== 'nothing') t.ok(isCurrent, 'the first reads find the whole stream')
+    if (isTrue(0.05)) told = 'nothing'
+  }
+  t.same([...seen].sort(), [
+    'fresh fresh',
+    'fresh stale',
+    'nothing fresh',
+    'nothing nothing',
+    'nothing stale',
+    'stale fresh',
+    'stale stale',
+  ])
+})
+
+void t.test('a replica that finds no publisher serves what the stream has, after a wait', async (t) => {
+  const alone = { ...WELL, ageMs: null }
+  t.equal(nextTold('nothing', { ...alone, followedMs: 0 }), 'nothing')
+  t.equal(nextTold('nothing', { ...alone, followedMs: SILENT_MS + 1 }), 'stale')
+  t.equal(
+    nextTold('nothing', { ...alone, followedMs: 0, isInTrouble: true }),
+    'stale',
+    'a publisher that says so is not waited for',
+  )
+})
