@@ -4,8 +4,8 @@
  * of servers, half of them silent, half refusing connections. Then: what do 50 replicas cost etcd that lose NATS at the
  * same moment and continue from etcd?
  *
- * `NATS_BIN` names the nats-server. A subject is one of the two parts: `cuts`, `fallback`. `--server-flag` goes to the
- * candidates.
+ * `NATS_BIN` names the nats-server. A subject is one of the two parts: `cuts`, `fallback`. `--seconds` is the length of the
+ * longest cut; a shorter one has had no old data for a while. `--server-flag` goes to the candidates.
  */
 import { execFileSync } from 'node:child_process'
 import type { Test } from 'tap'
@@ -61,7 +61,7 @@ async function cuts(t: Test, choice: Choice): Promise<Figures> {
   const measured: Cut[] = []
   for (let i = 0; i < (choice.quick ? 3 : CUTS); i++) {
     await s.recovered()
-    measured.push(await oneCut(s, i))
+    measured.push(await oneCut(s, i, choice.seconds === undefined ? LONGEST_CUT_MS : choice.seconds * 1_000))
     process.stderr.write(`bench: cut ${i}: ${JSON.stringify(measured.at(-1))}\n`)
   }
   const of = (name: 'candidates' | 'edges'): Figures => {
@@ -94,7 +94,7 @@ interface Aged {
   readonly oldestMs: number
 }
 
-async function oneCut(s: FleetScenario, index: number): Promise<Cut> {
+async function oneCut(s: FleetScenario, index: number, longestMs: number): Promise<Cut> {
   const load = await watchEtcd(s.etcd)
   const links = s.between(index % 3, (index + 1) % 3)
   const startedMs = performance.now()
@@ -109,13 +109,13 @@ async function oneCut(s: FleetScenario, index: number): Promise<Cut> {
       if (ages[i]! >= FRESH_MS) staleMs.set(replica, nowMs)
       oldestMs.set(replica, Math.max(oldestMs.get(replica)!, ages[i]!))
     }
-    if (nowMs > LONGEST_CUT_MS || nowMs - Math.max(...staleMs.values()) > NOTICED_MS) break
+    if (nowMs > longestMs || nowMs - Math.max(...staleMs.values()) > NOTICED_MS) break
   }
   await s.join(links)
   const lastOf = (replicas: readonly Replica[]): Aged => {
     const last = Math.max(...replicas.map((replica) => staleMs.get(replica)!))
     const age = Math.max(...replicas.map((replica) => oldestMs.get(replica)!))
-    return { steadyMs: last > LONGEST_CUT_MS - 2 * SAMPLE_MS ? Infinity : Math.round(last), oldestMs: Math.round(age) }
+    return { steadyMs: last > longestMs - 2 * SAMPLE_MS ? Infinity : Math.round(last), oldestMs: Math.round(age) }
   }
   const { peak } = await load.end()
   return { candidates: lastOf(s.candidates), edges: lastOf(s.edges), etcdRequestsPerSecond: peak }
@@ -135,7 +135,7 @@ async function fallback(t: Test, choice: Choice): Promise<Figures> {
   const nats = await startNats(t, { maxFile: '8GB' })
   const writer = new EtcdWriter([etcd])
   const resources = builtIn.map(({ resource }) => resource)
-  for (const { keyOf, object } of builtIn) await writer.put(keyOf('a'), object('a', {}))
+  for (const each of builtIn) await writer.put(each.keyOf('a'), each.object('a', {}))
   const replicas = Array.from({ length: choice.quick ? 5 : LOAD_REPLICAS }, () => {
     const upstream = connectEtcd({ endpoints: [etcd.url] })
     t.teardown(() => upstream.close())

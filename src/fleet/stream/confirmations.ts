@@ -70,6 +70,11 @@ export class Confirmations {
     return this.#confirmedMs !== before
   }
 
+  /** Etcd itself has confirmed the replica's content. */
+  confirm(atMs: number): void {
+    this.#confirmedMs = Math.max(this.#confirmedMs ?? atMs, atMs)
+  }
+
   /** Forgets the statuses about a stream that was recreated, whose messages count from one again. */
   forget(): void {
     this.#waiting = []

@@ -1,7 +1,7 @@
 /**
  * Feeds a candidate's sink from etcd itself while the stream confirms nothing.
  *
- *            unconfirmed             5 to 9 s after the last confirmation
+ *            unconfirmed             5 to 8 s after the last confirmation
  *     idle ───────────────▶ waiting ────────────────────────────────────▶ direct
  *      ▲                     │   ▲                                          │
  *      └────── confirmed ────┘   └────────── the stream takes over ─────────┘
@@ -12,7 +12,6 @@
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
 import type { FeedRequest } from '../../engine/feed/resource-feed.js'
 import type { Timer } from '../../support/clock.js'
-import { CONFIRMED_FOR_MS } from './status-listener.js'
 import type { PlacedSink } from './placed-sink.js'
 
 export interface FallbackOptions {
@@ -25,12 +24,12 @@ export interface FallbackOptions {
   readonly content: () => { readonly ageMs: number | null; readonly clusterId: string | null }
   /** Called when etcd has taken over. */
   readonly onDirect: () => void
-  /** Called when the stream has taken over again. */
-  readonly onStream: () => void
+  /** Called when the stream has taken over again. @param isFresh whether the sink has everything that etcd has now. */
+  readonly onStream: (isFresh: boolean) => void
 }
 
 /** The longest wait, as a multiple of the shortest. */
-const SPREAD = 1.8
+const SPREAD = 1.6
 
 type State =
   | { readonly kind: 'idle' }
@@ -70,9 +69,9 @@ export class Fallback {
     const { feed } = this.#state
     // Whatever the age of the content, the stream has time to confirm it.
     this.#wait(0)
-    if (feed.status.state === 'watching') this.#options.sink.confirmed(0, CONFIRMED_FOR_MS)
+    const isFresh = feed.status.state === 'watching'
     this.#end(feed)
-    this.#options.onStream()
+    this.#options.onStream(isFresh)
   }
 
   /** Resolves when nothing is running any more. */

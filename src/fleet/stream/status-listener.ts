@@ -86,6 +86,12 @@ export class StatusListener {
     this.#timer?.cancel()
   }
 
+  /** The sink has everything that etcd has now: older statuses say nothing about its age. */
+  contentIsFresh(): void {
+    this.#confirmations.confirm(this.#options.clock.monotonic())
+    this.#tellAge()
+  }
+
   /** The stream was recreated: statuses about messages of the old one no longer count. */
   forget(): void {
     this.#confirmations.forget()

@@ -139,7 +139,10 @@ export class StreamFeed implements ResourceFeed {
         options.logger.warn({ resource: resourceId(resource) }, 'NATS brings nothing new; reading from etcd directly')
         this.#subscriber?.leave()
       },
-      onStream: () => options.logger.info({ resource: resourceId(resource) }, 'following NATS again'),
+      onStream: (isFresh) => {
+        options.logger.info({ resource: resourceId(resource) }, 'following NATS again')
+        if (isFresh) this.#subscriber?.contentIsFresh()
+      },
     })
     this.#check = this.#openCheck()
   }

@@ -98,6 +98,8 @@ export class Subscriber {
   #refused = 0
   /** Returns to the stream since it last confirmed anything. */
   #returns = 0
+  /** Whether the stream may take the sink over from etcd. */
+  #isReturning = false
   /** The consumer that reads the stream; null if there is none. */
   #following: Following | null = null
 
@@ -163,6 +165,11 @@ export class Subscriber {
     this.#options.requestSnapshot()
   }
 
+  /** The sink has everything that etcd has now, wherever it came from. */
+  contentIsFresh(): void {
+    this.#status.contentIsFresh()
+  }
+
   /** Something else feeds the sink until the stream is worth returning to. */
   leave(): void {
     this.#following?.end({ kind: 'ended', reason: 'no publisher is heard' })
@@ -220,10 +227,21 @@ export class Subscriber {
   /** While etcd feeds the sink, a stream without a publisher is no better; after each useless return, wait longer. */
   async #worthFollowing(signal: AbortSignal): Promise<void> {
     const { clock, random, isDirect, stayMs } = this.#options
-    if (!isDirect()) return
+    this.#isReturning = isDirect()
+    if (!this.#isReturning) return
     const stay = { firstMs: stayMs, capMs: stayMs * LONGEST_STAY }
     await sleep(clock, backoffMs(stay, ++this.#returns, random), signal)
     await this.#status.publisherHeard(signal)
+  }
+
+  /** Whether etcd took over while the stream was being read. */
+  get #isOvertaken(): boolean {
+    return this.#options.isDirect() && !this.#isReturning
+  }
+
+  #takeOver(): void {
+    this.#options.onFollowing()
+    this.#isReturning = false
   }
 
   // Where to begin
@@ -276,11 +294,11 @@ export class Subscriber {
     if (this.#stopping.signal.aborted) return
     // Meanwhile etcd may have brought the sink further.
     const position = sink.place?.position ?? null
-    const isOvertaken = position !== null && (reason === 'initial' || position > revision)
-    if (this.#options.isDirect() && isOvertaken && reason !== 'history-changed') {
+    const isBehind = position !== null && (reason === 'initial' || position > revision)
+    if (this.#isOvertaken || (this.#options.isDirect() && isBehind && reason !== 'history-changed')) {
       throw new BrokerError('unavailable', 'etcd was faster than the snapshot')
     }
-    this.#options.onFollowing()
+    this.#takeOver()
     const replacement = sink.replace(revision, reason)
     try {
       for (const page of pages) await addInTurns(page, (part) => replacement.add(part), this.#stopping.signal)
@@ -324,6 +342,7 @@ export class Subscriber {
     const { client, names, envelope } = this.#options
     const { place } = this.#chain
     if (place === null) return Promise.resolve({ kind: 'ended', reason: 'no place' })
+    if (this.#isOvertaken) return Promise.resolve({ kind: 'ended', reason: 'no publisher is heard' })
     this.#chain.resume()
     return new Promise((resolve) => {
       const finish = (outcome: Outcome): void => {
@@ -340,7 +359,7 @@ export class Subscriber {
       const onHeard = (): void => {
         if (following.isHeard) return
         following.isHeard = true
-        this.#options.onFollowing()
+        this.#takeOver()
         this.#options.requestStatus()
         this.#status.following()
       }

@@ -5,7 +5,7 @@ import { type Facts, nextTold, SILENT_MS, type Told } from '../../../src/fleet/s
 
 const WELL: Facts = { followedMs: 60_000, isCurrent: true, isInTrouble: false, ageMs: 0 }
 
-void t.test('nothing is called fresh that no publisher has confirmed within its silence', async (t) => {
+void t.test('nothing is called fresh that no publisher has confirmed within its silence', (t) => {
   const random = seededRandom(7)
   const isTrue = (share: number): boolean => random.next() < share
   let told: Told = 'nothing'
@@ -38,9 +38,10 @@ void t.test('nothing is called fresh that no publisher has confirmed within its 
     'stale fresh',
     'stale stale',
   ])
+  t.end()
 })
 
-void t.test('a replica that finds no publisher serves what the stream has, after a wait', async (t) => {
+void t.test('a replica that finds no publisher serves what the stream has, after a wait', (t) => {
   const alone = { ...WELL, ageMs: null }
   t.equal(nextTold('nothing', { ...alone, followedMs: 0 }), 'nothing')
   t.equal(nextTold('nothing', { ...alone, followedMs: SILENT_MS + 1 }), 'stale')
@@ -49,4 +50,5 @@ void t.test('a replica that finds no publisher serves what the stream has, after
     'stale',
     'a publisher that says so is not waited for',
   )
+  t.end()
 })

@@ -71,7 +71,7 @@ export const fleetOptions = {
     group: 'Fleet',
     choices: ['none', 'etcd'],
     default: 'etcd',
-    doc: 'etcd: a replica with role auto watches etcd itself when NATS has confirmed nothing for 5 to 9 s. Every such replica then adds a watch to etcd for each resource. none: it serves what it has, with its age.',
+    doc: 'etcd: a replica with role auto watches etcd itself when NATS has confirmed nothing for 5 to 8 s. Every such replica then adds a watch to etcd for each resource. none: it serves what it has, with its age.',
   }),
   natsLease: duration({
     flag: '--nats-lease',
