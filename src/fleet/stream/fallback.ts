@@ -21,7 +21,12 @@ export interface FallbackOptions {
   /** The shortest time without a confirmation after which etcd takes over; null if it never does. */
   readonly afterMs: number | null
   /** What is known of the sink's content. */
-  readonly content: () => { readonly ageMs: number | null; readonly clusterId: string | null }
+  readonly content: () => {
+    readonly ageMs: number | null
+    readonly clusterId: string | null
+    /** Whether a snapshot is replacing it. */
+    readonly isChanging: boolean
+  }
   /** Called when etcd has taken over. */
   readonly onDirect: () => void
   /** Called when the stream has taken over again. @param isFresh whether the sink has everything that etcd has now. */
@@ -93,7 +98,8 @@ export class Fallback {
 
   #begin(): void {
     const { request, sink, feed: options, content, onDirect } = this.#options
-    const { ageMs, clusterId } = content()
+    const { ageMs, clusterId, isChanging } = content()
+    if (isChanging) return this.#wait(0)
     const { place } = sink
     // The direct feed itself reports the loss of etcd, so the age needs no further confirmation.
     sink.confirmed(ageMs ?? 0, Number.POSITIVE_INFINITY)

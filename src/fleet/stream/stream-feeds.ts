@@ -134,7 +134,11 @@ export class StreamFeed implements ResourceFeed {
       sink: this.#sink,
       feed: options,
       afterMs: options.fallback === 'etcd' && options.role === 'auto' ? options.fallbackAfterMs : null,
-      content: () => ({ ageMs: this.#subscriber?.ageMs ?? null, clusterId: this.#subscriber?.clusterId ?? null }),
+      content: () => ({
+        ageMs: this.#subscriber?.ageMs ?? null,
+        clusterId: this.#subscriber?.clusterId ?? null,
+        isChanging: this.#subscriber?.isLoading === true,
+      }),
       onDirect: () => {
         options.logger.warn({ resource: resourceId(resource) }, 'NATS brings nothing new; reading from etcd directly')
         this.#subscriber?.leave()

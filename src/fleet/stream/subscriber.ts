@@ -79,7 +79,7 @@ interface Following {
 
 const BACKOFF = { firstMs: 100, capMs: 2_000 }
 /** The longest stay with etcd after useless returns to the stream, as a multiple of the first. */
-const LONGEST_STAY = 16
+const LONGEST_STAY = 2
 
 export class Subscriber {
   readonly #options: SubscriberOptions
@@ -98,6 +98,7 @@ export class Subscriber {
   #refused = 0
   /** Returns to the stream since it last confirmed anything. */
   #returns = 0
+  #isLoading = false
   /** Whether the stream may take the sink over from etcd. */
   #isReturning = false
   /** The consumer that reads the stream; null if there is none. */
@@ -173,6 +174,11 @@ export class Subscriber {
   /** Something else feeds the sink until the stream is worth returning to. */
   leave(): void {
     this.#following?.end({ kind: 'ended', reason: 'no publisher is heard' })
+  }
+
+  /** Whether a snapshot is replacing the sink's content. */
+  get isLoading(): boolean {
+    return this.#isLoading
   }
 
   get isFollowing(): boolean {
@@ -300,11 +306,14 @@ export class Subscriber {
     }
     this.#takeOver()
     const replacement = sink.replace(revision, reason)
+    this.#isLoading = true
     try {
       for (const page of pages) await addInTurns(page, (part) => replacement.add(part), this.#stopping.signal)
     } catch (error) {
       replacement.abort()
       throw error
+    } finally {
+      this.#isLoading = false
     }
     replacement.commit()
     metrics.snapshotLoaded(reason)

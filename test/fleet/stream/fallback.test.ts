@@ -1,0 +1,98 @@
+/** Tests when etcd takes a sink over from the stream, and when it does not. */
+import t, { type Test } from 'tap'
+import { Fallback, type FallbackOptions } from '../../../src/fleet/stream/fallback.js'
+import { PlacedSink } from '../../../src/fleet/stream/placed-sink.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { seededRandom } from '../../../src/support/random.js'
+import { Semaphore } from '../../../src/support/semaphore.js'
+import { CountingMetrics } from '../../engine/feed/harness.js'
+import { RecordingSink } from '../../engine/feed/recording-sink.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { CountedUpstream, things } from '../nats-harness.js'
+
+const AFTER_MS = 5_000
+
+function fallback(t: Test, content: Partial<ReturnType<FallbackOptions['content']>> = {}, seed = 1) {
+  const clock = new VirtualClock()
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  const sink = new RecordingSink()
+  const state = { ageMs: 0, clusterId: null, isChanging: false, ...content }
+  const fallback = new Fallback({
+    request: { resource: things, metrics: new CountingMetrics() },
+    sink: new PlacedSink(sink),
+    feed: {
+      upstream: etcd.upstream,
+      clock,
+      random: seededRandom(seed),
+      logger: silentLogger,
+      listSlots: new Semaphore(1),
+      backfillRevisions: 0,
+      onGap: 'expire',
+    },
+    afterMs: AFTER_MS,
+    content: () => state,
+    onDirect: () => {},
+    onStream: () => {},
+  })
+  t.teardown(() => fallback.stop())
+  return { clock, etcd, sink, state, fallback }
+}
+
+void t.test(
+  'replicas that lose NATS at the same moment reach etcd over seconds, counted from the last confirmation',
+  async (t) => {
+    const takenOverMs: number[] = []
+    for (let seed = 1; seed <= 50; seed++) {
+      const { clock, fallback: one } = fallback(t, { ageMs: 3_500 }, seed)
+      one.unconfirmed()
+      let ms = 3_500
+      for (; one.direct === null; ms += 100) await clock.advanceInTurns(100, 100)
+      takenOverMs.push(ms)
+    }
+    t.ok(Math.min(...takenOverMs) >= AFTER_MS)
+    t.ok(Math.max(...takenOverMs) <= 8_100)
+    for (let from = AFTER_MS; from < 8_000; from += 1_000) {
+      const count = takenOverMs.filter((ms) => ms >= from && ms < from + 1_000).length
+      t.ok(count <= 25, `${count} of 50 in the second after ${from} ms`)
+    }
+  },
+)
+
+void t.test('a stream that is confirmed in time keeps the sink', async (t) => {
+  const { clock, etcd, fallback: one } = fallback(t)
+  for (let i = 0; i < 20; i++) {
+    one.unconfirmed()
+    await clock.advanceInTurns(4_000, 500)
+    one.confirmed()
+  }
+  t.equal(etcd.watches, 0)
+  t.equal(one.direct, null)
+})
+
+void t.test('etcd never takes over in the middle of a snapshot', async (t) => {
+  const { clock, state, fallback: one } = fallback(t, { isChanging: true })
+  one.unconfirmed()
+  await clock.advanceInTurns(60_000, 1_000)
+  t.equal(one.direct, null)
+  state.isChanging = false
+  await clock.advanceInTurns(10_000, 1_000)
+  t.ok(one.direct, 'once it is loaded, and nothing has confirmed it')
+})
+
+void t.test(
+  'when the stream takes over, etcd delivers nothing more, and takes over again only after a whole wait',
+  async (t) => {
+    const { clock, etcd, sink, state, fallback: one } = fallback(t)
+    one.unconfirmed()
+    for (let i = 0; i < 100 && !sink.isSynced; i++) await clock.advanceInTurns(100, 100)
+    t.ok(sink.isSynced && one.direct !== null)
+    state.ageMs = 3_600_000
+    one.streamTakesOver()
+    const calls = sink.calls.length
+    etcd.put('b')
+    await clock.advanceInTurns(AFTER_MS - 100, 100)
+    t.equal(sink.calls.length, calls)
+    t.equal(one.direct, null, 'however old the stream called the content while etcd fed it')
+  },
+)
