@@ -71,12 +71,26 @@ export interface SubscriberOptions extends StartOptions {
 
 type Outcome = ChainEnd | { readonly kind: 'ended'; readonly reason: string }
 
-interface Following {
-  /** Whether the server has sent anything yet. */
-  isHeard: boolean
-  readonly end: (outcome: Outcome) => void
-}
+/**
+ * The phases of one attempt.
+ *
+ *     reading ─▶ loading ─▶ reading ─▶ opening ─▶ following
+ *        ▲          (only without a place)  │         │
+ *        └────────────── ended ─────────────┴─────────┘
+ */
+type Phase =
+  /**
+   * Waits, or reads where to begin. While etcd feeds the sink, the stream may take over only if it was found to be worth
+   * it: etcd may have taken over in the meantime.
+   */
+  | { readonly kind: 'reading'; readonly isWorthReturning: boolean }
+  /** A snapshot is replacing the sink's content. */
+  | { readonly kind: 'loading' }
+  /** A consumer reads the stream, and the server has not sent anything yet. */
+  | { readonly kind: 'opening'; readonly end: (outcome: Outcome) => void }
+  | { readonly kind: 'following'; readonly end: (outcome: Outcome) => void }
 
+const READING: Phase = { kind: 'reading', isWorthReturning: false }
 const BACKOFF = { firstMs: 100, capMs: 2_000 }
 /** The longest stay with etcd after useless returns to the stream, as a multiple of the first. */
 const LONGEST_STAY = 2
@@ -98,11 +112,7 @@ export class Subscriber {
   #refused = 0
   /** Returns to the stream since it last confirmed anything. */
   #returns = 0
-  #isLoading = false
-  /** Whether the stream may take the sink over from etcd. */
-  #isReturning = false
-  /** The consumer that reads the stream; null if there is none. */
-  #following: Following | null = null
+  #phase: Phase = READING
 
   constructor(options: SubscriberOptions) {
     this.#options = options
@@ -118,7 +128,7 @@ export class Subscriber {
       position: () => this.#chain.place,
       isDirect: options.isDirect,
       isCurrent: () => this.#chain.isSynced && Math.max(this.#sequence, this.#refused) >= this.#target,
-      onStuck: (reason) => this.#following?.end({ kind: 'ended', reason }),
+      onStuck: (reason) => this.#end({ kind: 'ended', reason }),
       onConfirmed: (isConfirmed) => {
         if (isConfirmed) this.#returns = 0
         this.#options.onConfirmed(isConfirmed)
@@ -162,7 +172,7 @@ export class Subscriber {
 
   /** The content of the sink is wrong, so it takes the next snapshot. */
   rebuild(reason: string): void {
-    this.#following?.end({ kind: 'broken', reason, sequence: this.#sequence })
+    this.#end({ kind: 'broken', reason, sequence: this.#sequence })
     this.#options.requestSnapshot()
   }
 
@@ -173,16 +183,21 @@ export class Subscriber {
 
   /** Something else feeds the sink until the stream is worth returning to. */
   leave(): void {
-    this.#following?.end({ kind: 'ended', reason: 'no publisher is heard' })
+    this.#end({ kind: 'ended', reason: 'no publisher is heard' })
   }
 
   /** Whether a snapshot is replacing the sink's content. */
   get isLoading(): boolean {
-    return this.#isLoading
+    return this.#phase.kind === 'loading'
   }
 
   get isFollowing(): boolean {
-    return this.#following?.isHeard === true
+    return this.#phase.kind === 'following'
+  }
+
+  /** Ends the consumer, if there is one. */
+  #end(outcome: Outcome): void {
+    if (this.#phase.kind === 'opening' || this.#phase.kind === 'following') this.#phase.end(outcome)
   }
 
   /** The last message delivered to the sink; 0 before the first. */
@@ -233,21 +248,18 @@ export class Subscriber {
   /** While etcd feeds the sink, a stream without a publisher is no better; after each useless return, wait longer. */
   async #worthFollowing(signal: AbortSignal): Promise<void> {
     const { clock, random, isDirect, stayMs } = this.#options
-    this.#isReturning = isDirect()
-    if (!this.#isReturning) return
+    this.#phase = READING
+    if (!isDirect()) return
     const stay = { firstMs: stayMs, capMs: stayMs * LONGEST_STAY }
     await sleep(clock, backoffMs(stay, ++this.#returns, random), signal)
     await this.#status.publisherHeard(signal)
+    this.#phase = { kind: 'reading', isWorthReturning: true }
   }
 
   /** Whether etcd took over while the stream was being read. */
   get #isOvertaken(): boolean {
-    return this.#options.isDirect() && !this.#isReturning
-  }
-
-  #takeOver(): void {
-    this.#options.onFollowing()
-    this.#isReturning = false
+    const { kind } = this.#phase
+    return this.#options.isDirect() && !(kind === 'reading' && this.#phase.isWorthReturning)
   }
 
   // Where to begin
@@ -293,7 +305,7 @@ export class Subscriber {
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
-    const { sink, metrics, logger, names } = this.#options
+    const { sink, metrics, logger, names, onFollowing } = this.#options
     const { sequence, revision } = entry
     const pages: (readonly KeyValue[])[] = []
     for await (const page of this.#snapshots.pages(entry)) pages.push(page)
@@ -304,16 +316,16 @@ export class Subscriber {
     if (this.#isOvertaken || (this.#options.isDirect() && isBehind && reason !== 'history-changed')) {
       throw new BrokerError('unavailable', 'etcd was faster than the snapshot')
     }
-    this.#takeOver()
+    this.#phase = { kind: 'loading' }
+    onFollowing()
     const replacement = sink.replace(revision, reason)
-    this.#isLoading = true
     try {
       for (const page of pages) await addInTurns(page, (part) => replacement.add(part), this.#stopping.signal)
     } catch (error) {
       replacement.abort()
       throw error
     } finally {
-      this.#isLoading = false
+      this.#phase = READING
     }
     replacement.commit()
     metrics.snapshotLoaded(reason)
@@ -357,18 +369,17 @@ export class Subscriber {
       const finish = (outcome: Outcome): void => {
         signal.removeEventListener('abort', onAbort)
         consumer.close()
-        this.#following = null
+        this.#phase = READING
         this.#status.away()
         resolve(outcome)
       }
-      const following: Following = { isHeard: false, end: finish }
-      this.#following = following
+      this.#phase = { kind: 'opening', end: finish }
       const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
       // NATS is alive. Only the publisher's status can say whether the publisher and etcd are.
       const onHeard = (): void => {
-        if (following.isHeard) return
-        following.isHeard = true
-        this.#takeOver()
+        if (this.#phase.kind !== 'opening') return
+        this.#phase = { kind: 'following', end: finish }
+        this.#options.onFollowing()
         this.#options.requestStatus()
         this.#status.following()
       }
