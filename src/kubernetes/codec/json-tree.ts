@@ -52,11 +52,11 @@ export function numberFromText(text: string): number | JsonNumber {
 }
 
 /** @throws SyntaxError when the bytes are not one JSON value in UTF-8, or nest too deeply. */
-export function parseJsonTree(bytes: Buffer): ParsedJson {
+export function parseJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): ParsedJson {
   if (!isUtf8(bytes)) throw new SyntaxError('it is not UTF-8')
   // The engine checks the grammar: the parser below assumes valid JSON.
   JSON.parse(bytes.toString('utf8'))
-  return new Reader(bytes).read()
+  return new Reader(bytes, maxDepth).read()
 }
 
 /** The most duplicate paths reported for one body: the paths can be a hundred times as long as the body. */
@@ -67,7 +67,10 @@ class Reader {
   private readonly duplicates: string[] = []
   private readonly path: string[] = []
 
-  constructor(private readonly json: Buffer) {}
+  constructor(
+    private readonly json: Buffer,
+    private readonly maxDepth: number,
+  ) {}
 
   read(): ParsedJson {
     return { value: this.value(), duplicates: this.duplicates }
@@ -112,7 +115,7 @@ class Reader {
   }
 
   private child(name: string): Json {
-    if (this.path.length >= MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
+    if (this.path.length >= this.maxDepth) throw new SyntaxError(`it is nested more than ${this.maxDepth} deep`)
     this.path.push(name)
     const value = this.value()
     this.path.pop()

@@ -11,13 +11,16 @@ import { NotAcceptableError } from '../../engine/model/status.js'
 import { type AcceptClause, parseAccept } from './media-type.js'
 import { type Query, parameter } from './query.js'
 
-export type Encoding = 'json' | 'yaml' | 'protobuf'
+export type Encoding = 'json' | 'yaml' | 'protobuf' | 'cbor'
 export type Transform = 'none' | 'table' | 'partial'
-export type Stream = 'none' | 'json-lines' | 'protobuf-frames' | 'sse'
+export type Stream = 'none' | 'json-lines' | 'protobuf-frames' | 'cbor-sequence' | 'sse'
 
 export const JSON_MEDIA_TYPE = 'application/json'
 export const YAML_MEDIA_TYPE = 'application/yaml'
 export const PROTOBUF_MEDIA_TYPE = 'application/vnd.kubernetes.protobuf'
+export const CBOR_MEDIA_TYPE = 'application/cbor'
+/** RFC 8742. A client asks for it by the type of a single document, as at the API server. */
+const CBOR_SEQUENCE_MEDIA_TYPE = 'application/cbor-seq'
 const SSE_MEDIA_TYPE = 'text/event-stream'
 /** The parameters of aggregated discovery, in every encoding. */
 const AGGREGATED_DISCOVERY = ';g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
@@ -46,6 +49,8 @@ export interface Servable {
   readonly protobufObjects?: boolean
   /** Whether there are objects that can be transformed. Default true; false for documents such as discovery. */
   readonly hasObjects?: boolean
+  /** Whether CBOR is offered, which everything has that has JSON. Default false, as in Kubernetes. */
+  readonly cbor?: boolean
 }
 
 interface Format {
@@ -67,6 +72,7 @@ const WHOLE_FORMATS: readonly Format[] = [
     stream: 'none',
     contentType: PROTOBUF_MEDIA_TYPE,
   },
+  { type: 'application', subtype: 'cbor', encoding: 'cbor', stream: 'none', contentType: CBOR_MEDIA_TYPE },
 ]
 
 const WATCH_FORMATS: readonly Format[] = [
@@ -78,8 +84,19 @@ const WATCH_FORMATS: readonly Format[] = [
     stream: 'protobuf-frames',
     contentType: `${PROTOBUF_MEDIA_TYPE};stream=watch`,
   },
+  {
+    type: 'application',
+    subtype: 'cbor',
+    encoding: 'cbor',
+    stream: 'cbor-sequence',
+    contentType: CBOR_SEQUENCE_MEDIA_TYPE,
+  },
   { type: 'text', subtype: 'event-stream', encoding: 'json', stream: 'sse', contentType: SSE_MEDIA_TYPE },
 ]
+
+function offered(formats: readonly Format[], cbor: boolean): readonly Format[] {
+  return cbor ? formats : formats.filter(({ encoding }) => encoding !== 'cbor')
+}
 
 /**
  * @param accept the header; JSON when it is absent or empty.
@@ -90,7 +107,7 @@ export function negotiate(
   verb: 'get' | 'list' | 'watch',
   servable: Servable = {},
 ): Negotiated {
-  const formats = verb === 'watch' ? WATCH_FORMATS : WHOLE_FORMATS
+  const formats = offered(verb === 'watch' ? WATCH_FORMATS : WHOLE_FORMATS, servable.cbor === true)
   const chosen = choose<Negotiated>(accept, formats, (clause, format) => {
     const stream = clause.parameters.get('stream') ?? ''
     if (stream !== '' && stream !== 'watch') return null
@@ -133,9 +150,9 @@ function transformOf(clause: AcceptClause, verb: 'get' | 'list' | 'watch'): Tran
  * Returns the encoding of an error. An error is never refused or transformed, and is JSON if the requested encoding is
  * unavailable.
  */
-export function negotiateStatus(accept: string | undefined): Encoding {
+export function negotiateStatus(accept: string | undefined, cbor = false): Encoding {
   try {
-    return choose(accept, WHOLE_FORMATS, (_clause, format) => format.encoding) ?? 'json'
+    return choose(accept, offered(WHOLE_FORMATS, cbor), (_clause, format) => format.encoding) ?? 'json'
   } catch {
     return 'json'
   }
@@ -149,8 +166,9 @@ export interface NegotiatedDiscovery extends Negotiated {
 /**
  * Negotiates `/api` and `/apis`. Aggregated discovery is served only as v2; v2beta1 is skipped. @throws like `negotiate`
  */
-export function negotiateDiscovery(accept: string | undefined): NegotiatedDiscovery {
-  const chosen = choose<NegotiatedDiscovery>(accept, WHOLE_FORMATS, ({ parameters }, { encoding, contentType }) => {
+export function negotiateDiscovery(accept: string | undefined, cbor = false): NegotiatedDiscovery {
+  const formats = offered(WHOLE_FORMATS, cbor)
+  const chosen = choose<NegotiatedDiscovery>(accept, formats, ({ parameters }, { encoding, contentType }) => {
     const [kind, group, version] = ['as', 'g', 'v'].map((name) => parameters.get(name))
     const isPlain = kind === undefined && group === undefined && version === undefined
     const isKnown = kind === 'APIGroupDiscoveryList' && group === 'apidiscovery.k8s.io' && version === 'v2'
@@ -166,7 +184,7 @@ export function negotiateDiscovery(accept: string | undefined): NegotiatedDiscov
     }
   })
   if (chosen !== null) return chosen
-  throw notAcceptable([JSON_MEDIA_TYPE, YAML_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE])
+  throw notAcceptable(formats.map(({ contentType }) => contentType))
 }
 
 export interface NegotiatedOpenApi {

@@ -1,7 +1,8 @@
 /**
- * Encodes errors: the Status object as JSON, YAML or protobuf, its headers, and the texts that clients of the API
+ * Encodes errors: the Status object as JSON, YAML, CBOR or protobuf, its headers, and the texts that clients of the API
  * server know, so that every stage words them alike.
  */
+import { encodeCbor } from '../codec/cbor/json-to-cbor.js'
 import { indentJson } from '../codec/json-indent.js'
 import { jsonToYaml } from '../codec/json-to-yaml.js'
 import { encodeStatus } from '../codec/protobuf/encode.js'
@@ -14,7 +15,7 @@ import {
   type StatusDetails,
   type StatusError,
 } from '../../engine/model/status.js'
-import { type Encoding, JSON_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, YAML_MEDIA_TYPE } from './accept.js'
+import { CBOR_MEDIA_TYPE, type Encoding, JSON_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, YAML_MEDIA_TYPE } from './accept.js'
 
 export interface StatusResponse {
   readonly code: number
@@ -33,6 +34,9 @@ export function statusResponse(
     return { code: error.code, headers: statusHeaders(error, PROTOBUF_MEDIA_TYPE), body: encodeStatus(status) }
   }
   const json = Buffer.from(JSON.stringify(status))
+  if (encoding === 'cbor') {
+    return { code: error.code, headers: statusHeaders(error, CBOR_MEDIA_TYPE), body: encodeCbor(json) }
+  }
   const contentType = encoding === 'yaml' ? YAML_MEDIA_TYPE : JSON_MEDIA_TYPE
   const body =
     encoding === 'yaml'

@@ -277,6 +277,7 @@ export class Process {
       hasTickets: config.ticketKeyFile !== null,
       clock,
       onInternalError,
+      servesCbor: config.serveCbor,
       corsAllowedOrigins: config.corsAllowedOrigins,
       // A foreign page has no credentials. If they are required, the host name it uses does not matter.
       allowedHosts: () => {

@@ -44,6 +44,12 @@ export const servingOptions = {
     default: null,
     doc: 'Accept create, update, patch and delete. Next to a kube-apiserver such writes bypass its admission control. Default: only on the in-process store.',
   }),
+  serveCbor: boolean({
+    flag: '--serve-cbor',
+    group: 'Serving',
+    default: false,
+    doc: 'Answer in CBOR when clients ask for application/cbor, as an API server does with its feature gate CBORServingAndStorage. Without it they get 406, or the next form that they accept, as from an API server by default. Custom resources stored as CBOR are read in any case.',
+  }),
   compress: boolean({
     flag: '--compress',
     group: 'Serving',

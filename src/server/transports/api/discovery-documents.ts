@@ -47,7 +47,7 @@ export async function answerDocument(options: DocumentOptions, exchange: Exchang
     case 'api-versions':
     case 'api-groups': {
       const root = path.kind === 'api-versions' ? 'api' : 'apis'
-      const form = negotiateDiscovery(exchange.requestHeaders.accept)
+      const form = negotiateDiscovery(exchange.requestHeaders.accept, exchange.servesCbor)
       if (form.aggregated) return await sendAggregated(exchange, discovery.aggregated(root), form)
       return await sendInForm(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups(), form)
     }
@@ -118,7 +118,11 @@ async function sendOpenApi(
 
 async function sendDocument(exchange: Exchange, document: Document | null, servable: Servable = {}): Promise<void> {
   if (document === null) throw unknownResource()
-  const form = negotiate(exchange.requestHeaders.accept, 'get', { ...servable, hasObjects: false })
+  const form = negotiate(exchange.requestHeaders.accept, 'get', {
+    ...servable,
+    hasObjects: false,
+    cbor: exchange.servesCbor,
+  })
   await sendInForm(exchange, document, form)
 }
 

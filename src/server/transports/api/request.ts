@@ -127,7 +127,7 @@ function negotiateForm(
   verb: 'get' | 'list' | 'watch',
 ): NegotiatedForm {
   const { accept } = exchange.requestHeaders
-  const servable = forms.servable(resource)
+  const servable = { ...forms.servable(resource), cbor: exchange.servesCbor }
   try {
     return { form: negotiate(accept, verb, servable), refusal: null }
   } catch (error) {

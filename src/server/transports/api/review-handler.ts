@@ -44,7 +44,11 @@ export async function handleReview(
   )
   if (path.name !== '' || (path.namespace !== '') !== kind.namespaced) throw unknownResource()
   if (verb !== 'create') throw methodNotAllowed()
-  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false, hasObjects: false })
+  const form = negotiate(exchange.requestHeaders.accept, 'get', {
+    protobufObjects: false,
+    hasObjects: false,
+    cbor: exchange.servesCbor,
+  })
   const bytes = await readBody(exchange, context.clock, context.requestTimeoutMs, MAX_REVIEW_BYTES)
   await reviewer.confirm()
   const body = parseReviewBody(exchange.requestHeaders['content-type'], bytes, schema, kind)

@@ -45,7 +45,10 @@ export async function handleWrite(
   requireStoredVersion(served)
   // An unacceptable form of the answer must be rejected before anything is written.
   const answered = verb === 'deletecollection' ? 'list' : 'get'
-  const form = negotiate(exchange.requestHeaders.accept, answered, { protobufObjects: performer.hasProtobuf(served) })
+  const form = negotiate(exchange.requestHeaders.accept, answered, {
+    protobufObjects: performer.hasProtobuf(served),
+    cbor: exchange.servesCbor,
+  })
   checkName(path)
   context.memory.admit()
   const answer = await perform(context, performer, verb, request, served, form)
@@ -135,7 +138,7 @@ async function send(
   if (isLost) return await send(context, exchange, served, answer, negotiate(undefined, 'get'))
   const layout = layOut(exchange, form)
   if (answer.kind === 'document') {
-    const contentType = form.encoding === 'yaml' ? 'application/yaml' : 'application/json'
+    const { contentType } = form.encoding === 'protobuf' ? negotiate(undefined, 'get') : form
     return exchange.send(answer.code, contentType, await layout.whole(answer.json))
   }
   const { includeObject } = parseGetParameters(exchange.query)

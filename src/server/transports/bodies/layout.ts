@@ -1,6 +1,8 @@
-/** The layout of an answer encoded as compact JSON: compact, indented, or YAML. */
+/** The layout of an answer encoded as compact JSON: compact, indented, YAML or CBOR. */
+import { totalLength } from '../../../engine/broadcast/wire-format.js'
 import { type Negotiated, isPretty } from '../../../kubernetes/dialect/accept.js'
 import type { Query } from '../../../kubernetes/dialect/query.js'
+import { CborWriter, encodeCbor } from '../../../kubernetes/codec/cbor/json-to-cbor.js'
 import { JsonIndenter } from '../../../kubernetes/codec/json-indent.js'
 import { YamlWriter, yamlSteps } from '../../../kubernetes/codec/json-to-yaml.js'
 import { stepsInTurns, turns } from '../../../support/turns.js'
@@ -66,6 +68,24 @@ const yaml: Layout = {
   },
 }
 
+const cbor: Layout = {
+  key: 'cbor',
+  whole: (body) => Promise.resolve(encodeCbor(body)),
+  // A list begins with its length, so nothing can be sent before its last item is known.
+  *pieces(source) {
+    const writer = new CborWriter()
+    for (const piece of source) {
+      if (piece === null) yield null
+      else yield* stepsInTurns(writer.push(piece))
+    }
+    const parts = writer.finish()
+    const bytes = totalLength(parts)
+    // As separate pieces they would make a small answer look like a large one.
+    if (bytes <= PART_BYTES) yield Buffer.concat(parts, bytes)
+    else yield* parts
+  },
+}
+
 function* inParts(indenter: JsonIndenter, piece: Buffer): Generator<null, Buffer[], void> {
   const parts: Buffer[] = []
   for (let at = 0; at < piece.length; at += PART_BYTES) {
@@ -84,5 +104,6 @@ interface Asked {
 /** @param byUserAgent false for a public answer, which must not depend on the client. */
 export function layOut({ query, requestHeaders }: Asked, form: Negotiated, byUserAgent = true): Layout {
   if (form.encoding === 'yaml') return yaml
+  if (form.encoding === 'cbor') return cbor
   return isPretty(form, query, byUserAgent ? requestHeaders['user-agent'] : undefined) ? indented : asItIs
 }

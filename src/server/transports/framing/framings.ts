@@ -1,9 +1,10 @@
 /**
- * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message) on a carrier
+ * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message, CBOR) on a carrier
  * (what the frames travel in). Each pair exists once, so that its watchers share a group.
  */
 import { type Compression, type WireFormat, chunkEnvelope } from '../../../engine/broadcast/wire-format.js'
 import type { Stream } from '../../../kubernetes/dialect/accept.js'
+import { cborSequence } from './cbor-sequence.js'
 import type { Framing } from './framing.js'
 import { jsonLines } from './json-lines.js'
 import { protobufFrames } from './protobuf-frames.js'
@@ -15,6 +16,7 @@ export type Carrier = 'http1-chunked' | 'http1' | 'http2' | 'websocket'
 export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {
   'json-lines': jsonLines,
   'protobuf-frames': protobufFrames,
+  'cbor-sequence': cborSequence,
   sse: serverSentEvents,
 }
 

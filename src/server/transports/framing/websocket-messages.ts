@@ -1,9 +1,10 @@
 /**
- * Writes each event as one WebSocket message in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf. Only
+ * Writes each event as one WebSocket message in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf and CBOR. Only
  * clients mask, so the bytes are the same for every client, and a group shares them.
  */
 import { totalLength } from '../../../engine/broadcast/wire-format.js'
 import { encodeWatchEvent } from '../../../kubernetes/codec/protobuf/encode.js'
+import { cborEvent } from './cbor-sequence.js'
 import type { Framing } from './framing.js'
 import { jsonEvent } from './json-lines.js'
 
@@ -30,6 +31,14 @@ export const webSocketProtobuf: Framing = {
   key: 'websocket/protobuf',
   transport: 'websocket',
   frame: (type, body) => message(BINARY, [encodeWatchEvent(type, body)]),
+  afterError: () => null,
+  mark: pings,
+}
+
+export const webSocketCbor: Framing = {
+  key: 'websocket/cbor',
+  transport: 'websocket',
+  frame: (type, body) => message(BINARY, cborEvent(type, body)),
   afterError: () => null,
   mark: pings,
 }

@@ -39,6 +39,8 @@ export class Exchange {
   statusCode = 0
   /** The client's address as determined by the gate. */
   address: string | null = null
+  /** Whether clients that ask for CBOR get it. */
+  servesCbor = false
   /** null before the gate has seen the request. */
   judgement: Judgement | null = null
   readonly #onClose = (): void => this.#abort?.abort(CLOSED)
@@ -153,7 +155,7 @@ export class Exchange {
   fail(error: StatusError): void {
     const { accept, 'user-agent': userAgent } = this.requestHeaders
     const pretty = wantsPretty(this.query, userAgent)
-    const { code, headers, body } = statusResponse(error, negotiateStatus(accept), { pretty })
+    const { code, headers, body } = statusResponse(error, negotiateStatus(accept, this.servesCbor), { pretty })
     const { 'content-type': contentType = 'application/json', ...rest } = headers
     const kept = String(this.headers['cache-control'])
     // No cache may keep a passing error, or an answer to a ticket.

@@ -23,6 +23,8 @@ export interface ServerOptions extends BaseServerOptions {
   readonly checkConsistency: () => Promise<object>
   /** Whether `api` gets every path without a route, to forward it. */
   readonly answersAll?: boolean
+  /** Whether clients that ask for CBOR get it. */
+  readonly servesCbor: boolean
   readonly corsAllowedOrigins: readonly string[]
   /** Whether callers may ask for tickets. */
   readonly hasTickets: boolean
@@ -58,6 +60,7 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
   ): void {
     reply.hijack()
     const exchange = new Exchange(request.raw, reply.raw)
+    exchange.servesCbor = options.servesCbor
     if (handleCors(exchange, options.corsAllowedOrigins)) return
     const address = options.gate.addressOf(exchange)
     admitRequest(exchange, address, (refused) => {

@@ -6,12 +6,13 @@
  */
 import type { Socket } from 'node:net'
 import { WebSocketServer, type WebSocket } from 'ws'
-import type { Negotiated } from '../../../kubernetes/dialect/accept.js'
+import type { Encoding, Negotiated } from '../../../kubernetes/dialect/accept.js'
 import { BadRequestError } from '../../../engine/model/status.js'
 import { systemClock } from '../../../support/clock.js'
 import type { Exchange } from '../server/exchange.js'
+import type { Framing } from '../framing/framing.js'
 import { wireOf } from '../framing/framings.js'
-import { webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
+import { webSocketCbor, webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
 import { upgradeHead } from '../server/listeners.js'
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import { MessageDeadline } from './message-deadline.js'
@@ -58,9 +59,13 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
   boundMessages(webSocket, socket)
   // Listeners for the end of the response are called when the watch ends.
   if (response.listenerCount('close') > 0) webSocket.once('close', () => response.emit('close'))
-  const framing = form.stream === 'protobuf-frames' ? webSocketProtobuf : webSocketJson
-  return { wire: wireOf(framing, 'websocket'), output: new WebSocketOutput(webSocket, socket) }
+  return {
+    wire: wireOf(FRAMINGS[form.encoding] ?? webSocketJson, 'websocket'),
+    output: new WebSocketOutput(webSocket, socket),
+  }
 }
+
+const FRAMINGS: Partial<Record<Encoding, Framing>> = { protobuf: webSocketProtobuf, cbor: webSocketCbor }
 
 function upgrade({ request }: Exchange): WebSocket {
   let made: WebSocket | null = null

@@ -1,0 +1,89 @@
+/** Answers in CBOR, compared with those in JSON; the judge compares them with an API server's (`--cbor`). */
+import { once } from 'node:events'
+import t from 'tap'
+import { WebSocket } from 'ws'
+import { cborToJson } from '../../../../src/kubernetes/codec/cbor/cbor-to-json.js'
+import { startApp } from '../../../support/app.js'
+import { pod } from '../../../support/pod.js'
+
+const PODS = '/api/v1/namespaces/default/pods'
+const CBOR = 'application/cbor'
+const LIMIT = 1024 * 1024
+const read = (bytes: Buffer): unknown => JSON.parse(cborToJson(bytes, LIMIT).toString())
+
+void t.test('every answer that is JSON is CBOR for those who ask, with --serve-cbor', async (t) => {
+  const objects = Object.fromEntries(['a', 'b', 'c'].map((name) => [`pods/default/${name}`, pod(name)]))
+  const app = await startApp(t, { flags: ['--serve-cbor'], objects })
+  const forms: [path: string, as: string, code: number][] = [
+    [PODS, '', 200],
+    [`${PODS}?limit=2`, '', 200],
+    [`${PODS}?labelSelector=no`, '', 200],
+    [`${PODS}/a`, '', 200],
+    [PODS, ';as=Table;v=v1;g=meta.k8s.io', 200],
+    [`${PODS}/a`, ';as=PartialObjectMetadata;v=v1;g=meta.k8s.io', 200],
+    [PODS, ';as=PartialObjectMetadataList;v=v1;g=meta.k8s.io', 200],
+    [`${PODS}/nobody`, '', 404],
+    [`${PODS}?limit=x`, '', 400],
+    ['/api/v1', '', 200],
+    ['/apis', ';g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList', 200],
+  ]
+  for (const [path, as, code] of forms) {
+    const [json, cbor] = await Promise.all(
+      ['application/json', CBOR].map(async (type) => await fetch(app.url + path, { headers: { accept: type + as } })),
+    )
+    t.equal(cbor!.status, code, path)
+    t.match(cbor!.headers.get('content-type'), CBOR)
+    if (code === 200) t.match(cbor!.headers.get('vary'), /Accept/)
+    t.not(json!.headers.get('etag') ?? '1', cbor!.headers.get('etag') ?? '2', 'each form has its own tag')
+    const withoutTokens = (value: unknown): unknown =>
+      JSON.parse(JSON.stringify(value, (name, member: unknown) => (name === 'continue' ? '' : member)))
+    const bytes = Buffer.from(await cbor!.arrayBuffer())
+    t.same(withoutTokens(read(bytes)), withoutTokens(await json!.json()), `${path} ${as}`)
+  }
+})
+
+void t.test('a watch in CBOR is a sequence of events', async (t) => {
+  const app = await startApp(t, { flags: ['--serve-cbor'], objects: { 'pods/default/a': pod('a') } })
+  for (const as of ['', ';as=Table;v=v1;g=meta.k8s.io', ';as=PartialObjectMetadata;v=v1;g=meta.k8s.io']) {
+    const ask = async (type: string): Promise<Response> =>
+      await fetch(`${app.url}${PODS}?watch=1&timeoutSeconds=1`, { headers: { accept: type + as } })
+    const [json, cbor] = await Promise.all([ask('application/json'), ask(CBOR)])
+    t.equal(cbor.headers.get('content-type'), 'application/cbor-seq')
+    t.same(read(Buffer.from(await cbor.arrayBuffer())), JSON.parse(await json.text()), as)
+  }
+  const socket = new WebSocket(`${app.url.replace('http', 'ws')}${PODS}?watch=1`, { headers: { accept: CBOR } })
+  t.teardown(() => socket.terminate())
+  const [message, isBinary] = (await once(socket, 'message')) as [Buffer, boolean]
+  t.ok(isBinary)
+  t.match(read(message), { type: 'ADDED', object: { metadata: { name: 'a' } } })
+})
+
+void t.test(
+  'a write is answered in CBOR, and one with a body in CBOR is refused before anything is written',
+  async (t) => {
+    const app = await startApp(t, { flags: ['--serve-cbor', '--enable-writes'] })
+    const post = async (type: string, body: string): Promise<Response> =>
+      await fetch(app.url + '/api/v1/namespaces/default/configmaps', {
+        method: 'POST',
+        headers: { accept: CBOR, 'content-type': type },
+        body,
+      })
+    const created = await post('application/json', JSON.stringify({ metadata: { name: 'a' }, data: { b: 'c' } }))
+    t.equal(created.status, 201)
+    t.match(read(Buffer.from(await created.arrayBuffer())), { kind: 'ConfigMap', data: { b: 'c' } })
+    const refused = await post(CBOR, 'x')
+    t.equal(refused.status, 415)
+    t.match(read(Buffer.from(await refused.arrayBuffer())), { kind: 'Status', reason: 'UnsupportedMediaType' })
+  },
+)
+
+void t.test('by default CBOR is not acceptable, as at an API server', async (t) => {
+  const app = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+  for (const path of [PODS, `${PODS}?watch=1`, '/apis']) {
+    const refused = await fetch(app.url + path, { headers: { accept: CBOR } })
+    t.equal(refused.status, 406, path)
+    t.match(await refused.json(), { kind: 'Status', reason: 'NotAcceptable' })
+  }
+  const other = await fetch(app.url + PODS, { headers: { accept: `${CBOR},application/json;q=0.9` } })
+  t.equal(other.headers.get('content-type'), 'application/json')
+})
