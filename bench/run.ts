@@ -18,6 +18,7 @@ import { objects } from './objects.js'
 import { oneEvent } from './one-event.js'
 import { protobufDecode } from './protobuf-decode.js'
 import { recovery } from './recovery.js'
+import { relief } from './relief.js'
 import { report } from './report.js'
 import { restart } from './restart.js'
 import { prefixes, selectors, shards } from './selectors.js'
@@ -34,7 +35,14 @@ import { referencePeers } from './support/peers.js'
 import { endAll, endAllOnSignals } from './support/processes.js'
 import { createRecorder } from './support/record.js'
 
-const questions: Record<string, { readonly ask: Question; readonly about: string }> = {
+interface Asked {
+  readonly ask: Question
+  readonly about: string
+  /** It is about the programs that `--peers reference` builds. */
+  readonly needsPeers?: boolean
+}
+
+const questions: Record<string, Asked> = {
   agents: {
     ask: agents,
     about: 'a delivery to node agents with a connection each: CPU, delay and memory, on each runtime',
@@ -65,6 +73,11 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   workers: { ask: workers, about: 'CPU of a delivery with two workers, against one' },
   informer: { ask: informer, about: 'a client’s copy of 100,000 objects: time to sync, memory of an object' },
   cluster: { ask: cluster, about: 'a cluster of --nodes: CPU, memory and delay by kind; then all reconnect at once' },
+  relief: {
+    ask: relief,
+    about: 'what the API server and etcd of a simulated cluster are spared, and a storm after a restart',
+    needsPeers: true,
+  },
   watches: { ask: watches, about: '100,000 watches on 10,000 connections: memory, delay of an event to 10,000' },
   memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },
   nats: { ask: nats, about: 'the hop over NATS: added delay, CPU of each part, events carried, a new edge' },
@@ -101,7 +114,7 @@ const another = (text: string, before: string[]): string[] => [...before, text]
 
 const program = new Command('bench').description('Measures distributary beside its peers on this machine.')
 
-for (const [name, { ask, about }] of Object.entries(questions)) {
+for (const [name, { ask, about, needsPeers = false }] of Object.entries(questions)) {
   program
     .command(name)
     .description(about)
@@ -115,7 +128,7 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
     )
     .option('--watchers <list>', 'how many, comma-separated', numbers, [])
     .option('--rate <list>', 'events per second, or "saturated"', numbers, [])
-    .option('--nodes <n>', 'cluster: how many', Number)
+    .option('--nodes <n>', 'cluster and relief: how many', Number)
     .option('--seconds <n>', 'of each measured stretch', Number)
     .addOption(
       new Option('--peers <which>', "the machine's etcd, or the newest etcd and API server, built from Go modules")
@@ -126,7 +139,7 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
     .option('--server-flag <flag>', 'for our own server, repeatable', another, [])
     .option('--request <text>', 'loop: only requests with this in their name, repeatable', another, [])
     .action(async (flags: Flags) => {
-      const peers = flags.peers === 'reference' ? referencePeers() : null
+      const peers = flags.peers === 'reference' || needsPeers ? referencePeers() : null
       if (peers !== null) process.env['ETCD_BIN'] = peers.etcd
       // The API server has no pods: with it, everybody carries a custom resource of the same size.
       const resource = peers === null ? pods : things

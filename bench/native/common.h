@@ -163,8 +163,9 @@ static inline void h2_window(bytes *b, uint32_t stream, uint32_t more) {
 /* The preface, with windows so large that the client never holds a server back. */
 static inline void h2_preface(bytes *b) {
   append_text(b, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-  h2_frame(b, 12, H2_SETTINGS, 0, 0);
-  append(b, "\0\2\0\0\0\0" /* no push */ "\0\4\x7f\xff\xff\xff" /* stream window 2^31-1 */, 12);
+  h2_frame(b, 18, H2_SETTINGS, 0, 0);
+  /* no table of header fields, so that each status is literal; no push; stream windows of 2^31-1 */
+  append(b, "\0\1\0\0\0\0" "\0\2\0\0\0\0" "\0\4\x7f\xff\xff\xff", 18);
   h2_window(b, 0, 0x7fffffff - 65535);
 }
 

@@ -15,11 +15,17 @@
  * out of order, a higher one means that something is missing, and a watcher has everything when it has as many as were
  * written.
  *
+ * Where others write than our writer, objects have no marker. With `--objects 1` the watches are protobuf, and each watcher
+ * keeps the resource version of every object that it receives, for the caller to compare with what is in etcd. Such a
+ * watcher recovers as a client does: where its path has another (`--again`), it asks for that one, which begins with a list, when
+ * its version has expired or the stream ends, and a second after it was refused.
+ *
  * Commands, one a line on stdin; each is answered by one line of JSON on stdout:
  *   mark                 forget the figures so far (not the sequences)
  *   report               the figures since the mark
  *   await SEQ MS         wait until every watcher has all its sequences below SEQ
  *   await-end MS         wait until every response has ended (lists)
+ *   dump PATH            write the versions: for each watcher a u32 count and as many u64; a list's is marked by the top bit
  *   stall EVERY MS       every EVERY-th watcher's connection stops reading for MS
  * End of input ends the program.
  */
@@ -38,11 +44,17 @@ typedef struct {
   uint64_t asked_ns;
   char carry[64]; /* a marker cut by the end of a span */
   uint8_t carried, answered, ok, ended, is_stalled_one;
+  /* with --objects: */
+  uint8_t is_live, is_listing, has_expired;
+  uint32_t stream;   /* of its last request */
+  uint64_t again_ns; /* when it asks again; 0: it does not */
+  bytes frame;       /* of the watch, so far */
+  bytes versions;
 } watcher;
 
 /* The watches of each connection, in turn. */
 typedef struct {
-  const char *path, *accept; /* `{i}` is the watcher's number, `{c}` the connection's */
+  const char *path, *accept, *again; /* `{i}` is the watcher's number, `{c}` the connection's */
   uint32_t class, is_each;   /* its class; with is_each the first connection's, and one more for each further one */
   uint32_t until;            /* not 0: it is owed all classes from its own up to this one, which is not among them */
   uint32_t kind;
@@ -59,13 +71,14 @@ typedef struct {
   uint8_t frame_have;
   uint32_t frame_left, frame_stream;
   uint64_t consumed;
+  bytes again; /* whose the streams after the first `count` are, one byte each */
 #ifdef WITH_TLS
   SSL *ssl;
 #endif
 } connection;
 
 static struct {
-  int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer, segment, retries;
+  int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer, segment, retries, objects;
   uint64_t first;
   const char *method, *authority, *progress, *expect;
   watch_path path[128];
@@ -79,7 +92,8 @@ static watcher *watchers;
 static connection *connections;
 static int epoll_fd, opened, opening, closed_early, failed_status, refused, retried;
 static uint32_t watcher_count, answered, ended, strays;
-static uint64_t delivered, delivered_since, bytes_since, reads_since, mark_ns, begin_ns;
+static uint32_t live, asking, relisted, throttled; /* with --objects; `asking` will ask again, `throttled` counts 429 */
+static uint64_t delivered, delivered_since, objects_since, bytes_since, reads_since, mark_ns, begin_ns, live_ns;
 static volatile uint64_t *progress;
 static histogram delays, durations;
 static struct {
@@ -194,10 +208,92 @@ static void take_mark(watcher *w, const char *at, uint64_t received_ns) {
   if (kind_count) histogram_add(&kinds[path_of(w)->kind].delays, delay);
 }
 
+static void set_live(watcher *w, int is_live) {
+  if (w->is_live == is_live) return;
+  w->is_live = (uint8_t)is_live;
+  live += is_live ? 1 : UINT32_MAX;
+  if (is_live) live_ns = now_ns();
+}
+
+/* ---- objects of a protobuf watch ---- */
+
+typedef struct {
+  const uint8_t *at;
+  size_t length;
+} span;
+
+static uint64_t take_varint(span *in) {
+  uint64_t value = 0;
+  for (int shift = 0; in->length; shift += 7) {
+    uint8_t byte = *in->at++;
+    in->length--;
+    value |= (uint64_t)(byte & 127) << shift;
+    if (byte < 128) return value;
+  }
+  die("a varint is cut");
+  return 0;
+}
+
+/* The first field of that number, which is a message or a string; empty when there is none. */
+static span part(span in, uint32_t number) {
+  while (in.length) {
+    uint64_t tag = take_varint(&in), length = 0;
+    if ((tag & 7) == 0) take_varint(&in);
+    else length = (tag & 7) == 2 ? take_varint(&in) : (tag & 7) == 1 ? 8 : 4;
+    if (length > in.length) die("a field is cut");
+    if (tag >> 3 == number && (tag & 7) == 2) return (span){in.at, length};
+    in.at += length, in.length -= length;
+  }
+  return (span){0};
+}
+
+static int is_text(span s, const char *text) { return s.length == strlen(text) && !memcmp(s.at, text, s.length); }
+
+#define LISTED (1ull << 63)
+
+static void take_object(watcher *w, span event) {
+  static const char initial[] = "k8s.io/initial-events-end";
+  span type = part(event, 1), raw = part(part(event, 2), 1);
+  if (is_text(type, "ERROR")) {
+    w->has_expired = 1;
+    set_live(w, 0);
+    return;
+  }
+  if (raw.length < 4) die("an object is not protobuf");
+  raw.at += 4, raw.length -= 4; /* "k8s", 0 */
+  span metadata = part(part(raw, 2), 1), text = part(metadata, 6);
+  uint64_t version = 0;
+  for (size_t i = 0; i < text.length; i++) version = version * 10 + text.at[i] - '0';
+  if (!is_text(type, "BOOKMARK")) {
+    objects_since++;
+  } else {
+    if (!w->is_listing || !memmem(metadata.at, metadata.length, initial, sizeof initial - 1)) return;
+    w->is_listing = 0;
+    set_live(w, 1);
+    version |= LISTED;
+  }
+  append(&w->versions, &version, sizeof version);
+}
+
+static void take_objects(watcher *w, const char *at, size_t length) {
+  append(&w->frame, at, length);
+  size_t done = 0;
+  while (w->frame.length - done >= 4) {
+    const uint8_t *frame = (const uint8_t *)w->frame.at + done;
+    size_t size = (size_t)frame[0] << 24 | (size_t)frame[1] << 16 | (size_t)frame[2] << 8 | frame[3];
+    if (w->frame.length - done - 4 < size) break;
+    take_object(w, (span){frame + 4, size});
+    done += 4 + size;
+  }
+  memmove(w->frame.at, w->frame.at + done, w->frame.length - done);
+  w->frame.length -= done;
+}
+
 /* Looks for markers in a span of payload; one cut at its end is finished by the next span. */
 static void look_through(watcher *w, const char *at, size_t length, uint64_t received_ns) {
   w->bytes += length;
   bytes_since += length;
+  if (option.objects) take_objects(w, at, length);
   if (w->carried) {
     char joined[sizeof w->carry * 2];
     size_t take = length < mark_bytes ? length : mark_bytes;
@@ -252,8 +348,22 @@ static void watcher_answered(watcher *w, int ok) {
   if (!ok) failed_status++;
 }
 
+/* Whether it was refused, and asks again once the stream has ended. */
+static int is_refused(watcher *w, int status) {
+  if (status == 0 || status == 200 || !path_of(w)->again) return 0;
+  throttled += status == 429;
+  w->has_expired = status == 410;
+  return 1;
+}
+
 static void watcher_ended(watcher *w) {
   if (w->ended) return;
+  set_live(w, 0);
+  if (path_of(w)->again && connections[(w - watchers) / option.streams].state != CLOSED) {
+    if (!w->again_ns) asking++;
+    w->again_ns = now_ns() + (w->has_expired ? 0 : 1000000000);
+    return;
+  }
   w->ended = 1;
   ended++;
   if (w->answered && w->ok) histogram_add(&durations, now_ns() - w->asked_ns);
@@ -314,9 +424,9 @@ static void flush_out(connection *c) {
 /* ---- requests ---- */
 
 /* `{i}` in a path is the watcher's number, and `{c}` that of its connection, from 0. */
-static void fill_path(char *to, size_t room, uint32_t index) {
+static void fill_path(char *to, size_t room, const char *path, uint32_t index) {
   size_t length = 0;
-  for (const char *at = path_of(&watchers[index])->path; *at && length + 12 < room;) {
+  for (const char *at = path; *at && length + 12 < room;) {
     if (!strncmp(at, "{i}", 3) || !strncmp(at, "{c}", 3)) {
       length += (size_t)sprintf(to + length, "%u", at[1] == 'i' ? index : index / (uint32_t)option.streams);
       at += 3;
@@ -327,36 +437,64 @@ static void fill_path(char *to, size_t room, uint32_t index) {
   to[length] = 0;
 }
 
+static void send_h2_request(connection *c, uint32_t index, const char *from, uint32_t stream) {
+  char path[2048], line[4096];
+  watchers[index].stream = stream;
+  fill_path(path, sizeof path, from, index);
+  const char *accept = path_of(&watchers[index])->accept;
+  bytes block = {0};
+  hpack_header(&block, ":method", option.method);
+  hpack_header(&block, ":scheme", option.tls ? "https" : "http");
+  hpack_header(&block, ":path", path);
+  hpack_header(&block, ":authority", option.authority);
+  if (accept) hpack_header(&block, "accept", accept);
+  for (int h = 0; h < option.headers; h++) {
+    snprintf(line, sizeof line, "%s", option.header[h]);
+    char *colon = strchr(line, ':');
+    *colon = 0;
+    for (char *p = line; *p; p++) *p = *p >= 'A' && *p <= 'Z' ? (char)(*p + 32) : *p;
+    hpack_header(&block, line, colon + 2);
+  }
+  h2_frame(&c->out, (uint32_t)block.length, H2_HEADERS,
+           (uint8_t)(H2_END_HEADERS | (option.body.length ? 0 : H2_END_STREAM)), stream);
+  append(&c->out, block.at, block.length);
+  if (option.body.length) { /* the request stays open: a gRPC watch is a stream both ways */
+    h2_frame(&c->out, (uint32_t)option.body.length, H2_DATA, 0, stream);
+    append(&c->out, option.body.at, option.body.length);
+  }
+  free(block.at);
+}
+
+/* Those whose time has come. */
+static void ask_again(void) {
+  uint64_t now = now_ns();
+  for (uint32_t i = 0; i < watcher_count && asking; i++) {
+    watcher *w = &watchers[i];
+    if (!w->again_ns || w->again_ns > now) continue;
+    w->again_ns = 0;
+    asking--;
+    connection *c = &connections[i / (uint32_t)option.streams];
+    if (c->state == CLOSED) continue;
+    uint8_t which = (uint8_t)(i - c->first);
+    append(&c->again, &which, 1);
+    w->frame.length = w->has_expired = 0;
+    w->is_listing = 1;
+    relisted++;
+    send_h2_request(c, i, path_of(w)->again, (uint32_t)(c->count + c->again.length) * 2 - 1);
+    flush_out(c);
+  }
+}
+
 static void send_requests(connection *c) {
   char path[2048], line[4096];
   if (option.h2) h2_preface(&c->out);
   for (uint32_t i = 0; i < c->count; i++) {
-    fill_path(path, sizeof path, c->first + i);
-    const char *accept = path_of(&watchers[c->first + i])->accept;
+    const watch_path *asked = path_of(&watchers[c->first + i]);
+    const char *accept = asked->accept;
     if (option.h2) {
-      bytes block = {0};
-      hpack_header(&block, ":method", option.method);
-      hpack_header(&block, ":scheme", option.tls ? "https" : "http");
-      hpack_header(&block, ":path", path);
-      hpack_header(&block, ":authority", option.authority);
-      if (accept) hpack_header(&block, "accept", accept);
-      for (int h = 0; h < option.headers; h++) {
-        snprintf(line, sizeof line, "%s", option.header[h]);
-        char *colon = strchr(line, ':');
-        *colon = 0;
-        for (char *p = line; *p; p++) *p = *p >= 'A' && *p <= 'Z' ? (char)(*p + 32) : *p;
-        hpack_header(&block, line, colon + 2);
-      }
-      uint32_t stream = i * 2 + 1;
-      h2_frame(&c->out, (uint32_t)block.length, H2_HEADERS,
-               (uint8_t)(H2_END_HEADERS | (option.body.length ? 0 : H2_END_STREAM)), stream);
-      append(&c->out, block.at, block.length);
-      if (option.body.length) { /* the request stays open: a gRPC watch is a stream both ways */
-        h2_frame(&c->out, (uint32_t)option.body.length, H2_DATA, 0, stream);
-        append(&c->out, option.body.at, option.body.length);
-      }
-      free(block.at);
+      send_h2_request(c, c->first + i, asked->path, i * 2 + 1);
     } else {
+      fill_path(path, sizeof path, asked->path, c->first + i);
       snprintf(line, sizeof line, "%s %s HTTP/1.1\r\nHost: %s\r\n", option.method, path, option.authority);
       append_text(&c->out, line);
       if (accept) append_text(&c->out, "Accept: "), append_text(&c->out, accept), append_text(&c->out, "\r\n");
@@ -448,9 +586,26 @@ static void take_h1(connection *c, const char *at, size_t length, uint64_t recei
 
 /* ---- HTTP/2 ---- */
 
+/* NULL when the frame is not of its last request. */
+static watcher *watcher_of(const connection *c) {
+  uint32_t nth = (c->frame_stream - 1) / 2;
+  watcher *w = &watchers[c->first + (nth < c->count ? nth : (uint8_t)c->again.at[nth - c->count])];
+  return w->stream == c->frame_stream ? w : NULL;
+}
+
+/* `:status` comes first: an index of the static table, or its index 8 as a name and a literal of three digits. */
+static int status_of(const char *block, size_t length) {
+  static const int indexed[] = {200, 204, 206, 304, 400, 404, 500};
+  const uint8_t *at = (const uint8_t *)block, *end = at + length;
+  while (at < end && *at >> 5 == 1) at++; /* a table size update */
+  if (at < end && *at >= 0x88 && *at <= 0x8e) return indexed[*at - 0x88];
+  if (end - at < 5 || (*at != 0x48 && *at != 0x08 && *at != 0x18) || at[1] != 3) return 0;
+  return (at[2] - '0') * 100 + (at[3] - '0') * 10 + at[4] - '0';
+}
+
 static void take_control(connection *c) {
   uint8_t type = c->frame[3], flags = c->frame[4];
-  watcher *w = c->frame_stream ? &watchers[c->first + (c->frame_stream - 1) / 2] : NULL;
+  watcher *w = c->frame_stream ? watcher_of(c) : NULL;
   if (type == H2_SETTINGS && !(flags & H2_ACK)) {
     h2_frame(&c->out, 0, H2_SETTINGS, H2_ACK, 0);
     flush_out(c);
@@ -459,9 +614,11 @@ static void take_control(connection *c) {
     append(&c->out, c->head.at, 8);
     flush_out(c);
   } else if (type == H2_HEADERS && w) {
-    int ok = 0; /* a table size update (001xxxxx) may stand before `:status: 200`, index 8 of the static table */
-    for (size_t i = 0; i < c->head.length && i < 8 && !ok; i++) ok = (uint8_t)c->head.at[i] == 0x88;
-    watcher_answered(w, ok);
+    int status = status_of(c->head.at, c->head.length);
+    if (!is_refused(w, status)) {
+      watcher_answered(w, status == 200);
+      if (option.objects && status == 200 && !w->is_listing) set_live(w, 1);
+    }
     if (flags & H2_END_STREAM) watcher_ended(w);
   } else if (type == H2_RST && w) {
     closed_early++;
@@ -484,9 +641,8 @@ static void take_h2(connection *c, const char *at, size_t length, uint64_t recei
     }
     size_t take = (size_t)(end - at) < c->frame_left ? (size_t)(end - at) : c->frame_left;
     if (c->frame[3] == H2_DATA) {
-      watcher *w = &watchers[c->first + (c->frame_stream - 1) / 2];
-      look_through(w, at, take, received_ns);
-      w->consumed += take;
+      watcher *w = watcher_of(c);
+      if (w) look_through(w, at, take, received_ns), w->consumed += take;
       c->consumed += take;
     } else {
       append(&c->head, at, take);
@@ -499,14 +655,14 @@ static void take_h2(connection *c, const char *at, size_t length, uint64_t recei
       take_control(c);
       continue;
     }
-    watcher *w = &watchers[c->first + (c->frame_stream - 1) / 2];
-    if (c->frame[4] & H2_END_STREAM) watcher_ended(w);
+    watcher *w = watcher_of(c);
+    if (w && c->frame[4] & H2_END_STREAM) watcher_ended(w);
     if (c->consumed > 1u << 28) {
       h2_window(&c->out, 0, (uint32_t)c->consumed);
       c->consumed = 0;
       flush_out(c);
     }
-    if (w->consumed > 1u << 28) {
+    if (w && w->consumed > 1u << 28) {
       h2_window(&c->out, c->frame_stream, (uint32_t)w->consumed);
       w->consumed = 0;
       flush_out(c);
@@ -608,6 +764,7 @@ static void receive(connection *c) {
     if (n == -1) return;
     if (n <= 0 && c->state == WAITING && !has_any_answer(c)) {
       c->out.length = c->head.length = c->frame_have = 0;
+      c->again.length = 0;
       refuse(c);
       return;
     }
@@ -642,11 +799,13 @@ static void report(const char *event) {
   }
   printf("{\"event\":\"%s\",\"seconds\":%.6f,\"deliveries\":%llu,\"bytes\":%llu,\"reads\":%llu,\"received\":%llu,"
          "\"missing\":%llu,\"repeated\":%llu,\"totalBytes\":%llu,\"answered\":%u,\"ended\":%u,\"closedEarly\":%d,"
-         "\"failedStatus\":%d,\"refused\":%d,\"strays\":%u,\"delayMs\":",
+         "\"failedStatus\":%d,\"refused\":%d,\"strays\":%u,\"objects\":%llu,\"live\":%u,\"liveMs\":%.3f,\"relisted\":%u,"
+         "\"throttled\":%u,\"delayMs\":",
          event, (double)(now_ns() - mark_ns) / 1e9, (unsigned long long)delivered_since,
          (unsigned long long)bytes_since, (unsigned long long)reads_since, (unsigned long long)received,
          (unsigned long long)missing, (unsigned long long)repeated, (unsigned long long)total, answered, ended,
-         closed_early, failed_status, refused, strays);
+         closed_early, failed_status, refused, strays, (unsigned long long)objects_since, live,
+         live_ns > begin_ns ? (double)(live_ns - begin_ns) / 1e6 : 0, relisted, throttled);
   print_histogram(&delays);
   printf(",\"durationMs\":");
   print_histogram(&durations);
@@ -662,8 +821,20 @@ static void report(const char *event) {
 static void mark(void) {
   memset(&delays, 0, sizeof delays);
   for (uint32_t k = 0; k < kind_count; k++) memset(&kinds[k].delays, 0, sizeof kinds[k].delays);
-  delivered_since = bytes_since = reads_since = 0;
+  delivered_since = objects_since = bytes_since = reads_since = 0;
   mark_ns = now_ns();
+}
+
+static void dump(const char *path) {
+  FILE *file = fopen(path, "wb");
+  if (!file) die(path);
+  for (uint32_t i = 0; i < watcher_count; i++) {
+    uint32_t count = (uint32_t)(watchers[i].versions.length / sizeof(uint64_t));
+    fwrite(&count, sizeof count, 1, file);
+    fwrite(watchers[i].versions.at, sizeof(uint64_t), count, file);
+  }
+  if (fclose(file)) die(path);
+  say_status("dumped");
 }
 
 static void stall(uint32_t every, uint64_t ms) {
@@ -705,6 +876,7 @@ static void command(char *line) {
   unsigned long long a = 0, b = 0;
   if (!strncmp(line, "mark", 4)) mark(), say_status("marked");
   else if (!strncmp(line, "report", 6)) report("report");
+  else if (!strncmp(line, "dump ", 5)) dump(line + 5);
   else if (sscanf(line, "await-end %llu", &a) == 1) awaiting_end = 1, await_until_ns = now_ns() + a * 1000000ull;
   else if (sscanf(line, "await %llu %llu", &a, &b) == 2)
     begin_await(a), await_until_ns = now_ns() + b * 1000000ull;
@@ -791,12 +963,14 @@ static void read_options(int argc, char **argv) {
     else if (!strcmp(name, "--burst")) option.burst = atoi(value);
     else if (!strcmp(name, "--receive-buffer")) option.receive_buffer = atoi(value);
     else if (!strcmp(name, "--segment")) option.segment = atoi(value);
+    else if (!strcmp(name, "--objects")) option.objects = atoi(value);
     else if (!strcmp(name, "--retries")) option.retries = atoi(value); /* of all connections together */
     else if (!strcmp(name, "--expect")) option.expect = value; /* what an HTTP/1.1 answer's head must contain */
     else if (!strcmp(name, "--stride")) option.stride = atoi(value);
     else if (!strcmp(name, "--first")) option.first = strtoull(value, NULL, 10);
     else if (!strcmp(name, "--path") && option.paths < 128) option.path[option.paths++] = (watch_path){.path = value};
     else if (!strcmp(name, "--accept") && option.paths) option.path[option.paths - 1].accept = value;
+    else if (!strcmp(name, "--again") && option.paths) option.path[option.paths - 1].again = value;
     else if (!strcmp(name, "--kind") && option.paths) option.path[option.paths - 1].kind = kind_named(value);
     else if (!strcmp(name, "--class") && option.paths)
       option.path[option.paths - 1].class = (uint32_t)strtoul(value, NULL, 10);
@@ -859,7 +1033,7 @@ int main(int argc, char **argv) {
   struct epoll_event events[512];
   while (!closing) {
     while (opened < option.connections && opening < option.burst) open_next();
-    int n = epoll_wait(epoll_fd, events, 512, awaiting || awaiting_end || stall_until_ns ? 5 : 1000);
+    int n = epoll_wait(epoll_fd, events, 512, awaiting || awaiting_end || stall_until_ns || asking ? 5 : 1000);
     for (int i = 0; i < n; i++) {
       connection *c = events[i].data.ptr;
       if (!c) {
@@ -873,6 +1047,7 @@ int main(int argc, char **argv) {
       }
     }
     if (!is_ready && opened == option.connections && opening == 0) is_ready = 1, say_status("ready");
+    if (asking) ask_again();
     if (stall_until_ns && now_ns() > stall_until_ns) end_stall();
     check_awaited();
   }

@@ -2,11 +2,11 @@
  * Our own server, started as in production: one process on the server's core, or workers on all cores, fed by the run's
  * etcd.
  */
-import { start } from '../support/processes.js'
+import { type Child, type Core, start } from '../support/processes.js'
 import { freePort } from '../../test/support/free-port.js'
 import { bundlePrograms, programFile } from '../../test/support/program.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
-import { awaitOk, streamsOf, type SubjectKind } from './subject.js'
+import { awaitOk, streamsOf, type SubjectKind, type SubjectOptions } from './subject.js'
 
 /** With 200,000 objects of several KB, on a busy machine, it takes more than half a minute. */
 const READY_MS = 180_000
@@ -19,31 +19,13 @@ export const distributarySubject: SubjectKind = {
   wires: ['http1', 'http1-tls', 'http2-tls', 'http2x20-tls', 'http2x100-tls', 'websocket', 'sse'],
   etcd: 'behind',
   isAvailable: () => true,
-  async start({ workspace, wire, resource, etcdPort, runtime, nodeFlags = [], serverFlags = [] }) {
-    bundled ??= bundlePrograms()
-    await bundled
-    const plainPort = await freePort()
-    const flags = [
-      `--etcd-servers=http://127.0.0.1:${etcdPort}`,
-      `--port=${plainPort}`,
-      '--log-level=warn',
-      '--shutdown-watch-termination-grace-period=0ms', // the watchers are gone by then; --cpu-prof wants a clean end
-    ]
-    let port = plainPort
-    if (wire.endsWith('-tls')) {
-      const { certFile, keyFile } = workspace.tls()
-      port = await freePort()
-      flags.push(`--secure-port=${port}`, `--tls-cert-file=${certFile}`, `--tls-private-key-file=${keyFile}`)
-    }
-    const core = serverFlags.some((flag) => flag.startsWith('--workers')) ? 'both' : 'server'
-    const child = start('distributary', core, [
-      runtime?.program ?? process.execPath,
-      ...nodeFlags,
-      programFile('main'),
-      ...flags,
-      ...serverFlags,
-    ])
-    await awaitOk(child, `http://127.0.0.1:${plainPort}/readyz`, READY_MS)
+  async start(options) {
+    const { wire, resource, etcdPort, runtime, serverFlags = [] } = options
+    const { child, port, plainPort } = await startDistributary({
+      ...options,
+      core: serverFlags.some((flag) => flag.startsWith('--workers')) ? 'both' : 'server',
+      serverFlags: [`--etcd-servers=http://127.0.0.1:${etcdPort}`, ...serverFlags],
+    })
     return {
       name: runtime === undefined ? 'distributary' : `distributary on ${runtime.name}`,
       wire,
@@ -56,4 +38,42 @@ export const distributarySubject: SubjectKind = {
       end: () => child.end(),
     }
   },
+}
+
+export interface Started {
+  readonly child: Child
+  /** Where the wire is served. */
+  readonly port: number
+  readonly plainPort: number
+}
+
+/** @param options whose flags say what it reads. */
+export async function startDistributary({
+  workspace,
+  wire,
+  core,
+  runtime,
+  nodeFlags = [],
+  serverFlags = [],
+}: Pick<SubjectOptions, 'workspace' | 'wire' | 'runtime' | 'nodeFlags' | 'serverFlags'> & {
+  readonly core: Core
+}): Promise<Started> {
+  bundled ??= bundlePrograms()
+  await bundled
+  const plainPort = await freePort()
+  const flags = [
+    `--port=${plainPort}`,
+    '--log-level=warn',
+    '--shutdown-watch-termination-grace-period=0ms', // the watchers are gone by then; --cpu-prof wants a clean end
+  ]
+  let port = plainPort
+  if (wire.endsWith('-tls')) {
+    const { certFile, keyFile } = workspace.tls()
+    port = await freePort()
+    flags.push(`--secure-port=${port}`, `--tls-cert-file=${certFile}`, `--tls-private-key-file=${keyFile}`)
+  }
+  const program = [runtime?.program ?? process.execPath, ...nodeFlags, programFile('main')]
+  const child = start('distributary', core, [...program, ...flags, ...serverFlags])
+  await awaitOk(child, `http://127.0.0.1:${plainPort}/readyz`, READY_MS)
+  return { child, port, plainPort }
 }

@@ -65,36 +65,58 @@ export function agentsOf(count: number): Agents {
     ],
     changes: changes.map(({ object }) => object),
     classes: changes.map(({ owed }) => owed ?? 0),
-    paths: (afterRevision) =>
-      Array.from({ length: WIDE_AGENTS }, (_, agent) => {
-        const isWide = agent === WIDE_AGENTS - 1
-        return [
-          watch('/api/v1/pods', 'pods', afterRevision, {
-            ...(isWide ? { class: 0, isEach: false, until: count } : { class: 0, isEach: true }),
-            selector: isWide ? '' : '&fieldSelector=spec.nodeName%3Dn{c}',
-          }),
-          watch('/api/v1/services', 'services', afterRevision, { class: classes.services }),
-          watch('/apis/discovery.k8s.io/v1/endpointslices', 'slices', afterRevision, { class: classes.slices }),
-          watch('/api/v1/nodes', 'node', afterRevision, { class: classes.nodes }),
-        ]
-      }).flat(),
+    paths: (afterRevision) => agentPaths({ afterRevision, agents: count }, classes),
   }
 }
+
+export interface AgentPathOptions {
+  readonly afterRevision: number
+  readonly agents: number
+  /** Recover as a client does: list again. */
+  readonly recovers?: boolean
+}
+
+/**
+ * The watches of ten agents, one after the other.
+ *
+ * @param classes what their watches are owed of the writer's events; without them nothing.
+ */
+export function agentPaths(
+  options: AgentPathOptions,
+  classes?: Readonly<Record<'services' | 'slices' | 'nodes', number>>,
+): WatchPath[] {
+  const owed = (name: keyof NonNullable<typeof classes>): Owed => (classes === undefined ? {} : { class: classes[name] })
+  return Array.from({ length: WIDE_AGENTS }, (_, agent) => {
+    const isWide = agent === WIDE_AGENTS - 1
+    const ofPods: Owed =
+      classes === undefined ? {} : isWide ? { class: 0, until: options.agents } : { class: 0, isEach: true }
+    return [
+      watch('/api/v1/pods', 'pods', options, {
+        ...ofPods,
+        selector: isWide ? '' : '&fieldSelector=spec.nodeName%3Dn{c}',
+      }),
+      watch('/api/v1/services', 'services', options, owed('services')),
+      watch('/apis/discovery.k8s.io/v1/endpointslices', 'slices', options, owed('slices')),
+      watch('/api/v1/nodes', 'node', options, owed('nodes')),
+    ]
+  }).flat()
+}
+
+type Owed = Partial<NonNullable<WatchPath['owed']>>
 
 function watch(
   path: string,
   kind: string,
-  afterRevision: number,
-  {
-    selector = '',
-    isEach = false,
-    ...owed
-  }: Partial<NonNullable<WatchPath['owed']>> & {
-    readonly class: number
-    readonly selector?: string
-  },
+  { afterRevision, recovers = false }: AgentPathOptions,
+  { selector = '', class: owedClass, isEach = false, ...more }: Owed & { readonly selector?: string },
 ): WatchPath {
-  const query = `watch=1&allowWatchBookmarks=true&timeoutSeconds=3600&resourceVersion=${afterRevision}`
-  const accept = 'application/vnd.kubernetes.protobuf;stream=watch'
-  return { path: `${path}?${query}${selector}`, accept, kind, owed: { ...owed, isEach } }
+  const query = 'watch=1&allowWatchBookmarks=true&timeoutSeconds=3600'
+  const list = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
+  return {
+    path: `${path}?${query}&resourceVersion=${afterRevision}${selector}`,
+    accept: 'application/vnd.kubernetes.protobuf;stream=watch',
+    ...(recovers ? { again: `${path}?${query}&${list}${selector}` } : {}),
+    kind,
+    ...(owedClass === undefined ? {} : { owed: { class: owedClass, isEach, ...more } }),
+  }
 }

@@ -1,7 +1,7 @@
 /**
  * A handle on `native/watchers.c`: many watches opened by one process, their deliveries counted exactly.
  */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { nativeProgram } from './native.js'
 import { type Child, start } from './processes.js'
 
@@ -25,6 +25,8 @@ export interface WatchRequest {
 export interface WatchPath {
   readonly path: string
   readonly accept?: string
+  /** With `WatchersOptions.objects`: the path of a streaming list, for when the watch was refused or has ended. */
+  readonly again?: string
   /** The kind under which its delays are reported. */
   readonly kind?: string
   /** Which events it is owed, by `WatchersOptions.classesFile`; nothing when unset. */
@@ -47,6 +49,8 @@ export interface WatchersOptions {
   readonly paths?: readonly WatchPath[]
   /** A file that `writeClassesFile` wrote, in place of `stride`. */
   readonly classesFile?: string
+  /** Keep the resource version of every object; the watches are protobuf. */
+  readonly objects?: boolean
   /** Watcher k is owed every `stride`-th event, from `first + k % stride` on. */
   readonly stride?: number
   /** The most connections that are opened at one time. */
@@ -80,6 +84,8 @@ export interface WatchersReport {
   readonly seconds: number
   readonly deliveries: number
   readonly bytes: number
+  /** Those received, with `WatchersOptions.objects`. */
+  readonly objects: number
   /** Reads that returned bytes: deliveries / reads is at least the number of events in one write of the server. */
   readonly reads: number
   readonly delayMs: Delays
@@ -98,6 +104,21 @@ export interface WatchersReport {
   readonly refused: number
   /** Events that reached a watcher which they were not for; counted as repeated too, but for its very first. */
   readonly strays: number
+  // With `WatchersOptions.objects`, since the beginning:
+  /** Watches that are answered and, where they began with a list, have all of it; and when the last became so. */
+  readonly live: number
+  readonly liveMs: number
+  /** Requests after the first of each watch, and answers of 429. */
+  readonly relisted: number
+  readonly throttled: number
+}
+
+/** What a watch received. */
+export interface WatchedVersions {
+  /** The version of the list that it began with; null when it did not begin with one. */
+  readonly listed: number | null
+  /** Of the objects, in the order in which they came; after a list, those that followed it. */
+  readonly versions: readonly number[]
 }
 
 export interface Watchers {
@@ -112,6 +133,8 @@ export interface Watchers {
   report(): Promise<WatchersReport>
   /** Resolves when every watcher has all that it is owed below `sequence`; `event` is `late` when that took longer. */
   caughtUp(sequence: number, timeoutMs: number): Promise<WatchersReport>
+  /** The versions that each watcher received, with `WatchersOptions.objects`, through a file. */
+  versions(path: string): Promise<WatchedVersions[]>
   /** Resolves when every response has ended, for lists. */
   allEnded(timeoutMs: number): Promise<WatchersReport>
   /** Makes every `every`-th watcher read nothing for `ms`; its delays are no longer counted. */
@@ -137,6 +160,7 @@ export function startWatchers(
     ['first', options.first ?? 0],
     ['stride', options.stride ?? 1],
     ...(options.paths ?? [{ path: request.path }]).flatMap(pathFlags),
+    ['objects', options.objects === true ? 1 : 0],
     ['burst', options.burst ?? 128],
     ['retries', options.retries ?? 0],
     ['receive-buffer', options.receiveBufferBytes ?? 0],
@@ -180,6 +204,11 @@ export function startWatchers(
       child.send(`await ${sequence} ${timeoutMs}`)
       return answer(['caught-up', 'late'], timeoutMs + 10_000)
     },
+    async versions(path) {
+      child.send(`dump ${path}`)
+      await answer(['dumped'], 30_000)
+      return readVersions(readFileSync(path))
+    },
     allEnded(timeoutMs) {
       child.send(`await-end ${timeoutMs}`)
       return answer(['all-ended', 'late'], timeoutMs + 10_000)
@@ -212,12 +241,33 @@ export function startWatchers(
 /** Owed to nobody. */
 const NO_CLASS = 0xffffffff
 
-function pathFlags({ path, accept, kind, owed }: WatchPath): [string, string | number][] {
+/** The top bit of a list's version. */
+const LISTED = 1n << 63n
+
+function readVersions(file: Buffer): WatchedVersions[] {
+  const watchers: WatchedVersions[] = []
+  for (let at = 0; at < file.length;) {
+    const count = file.readUInt32LE(at)
+    let listed: number | null = null
+    let versions: number[] = []
+    for (let i = 0; i < count; i++) {
+      const version = file.readBigUInt64LE(at + 4 + i * 8)
+      if (version < LISTED) versions.push(Number(version))
+      else [listed, versions] = [Number(version - LISTED), []]
+    }
+    watchers.push({ listed, versions })
+    at += 4 + count * 8
+  }
+  return watchers
+}
+
+function pathFlags({ path, accept, again, kind, owed }: WatchPath): [string, string | number][] {
   return [
     ['path', path],
     ['class', owed?.class ?? NO_CLASS],
     ['each', owed?.isEach ? 1 : 0],
     ...(owed?.until === undefined ? [] : [['until', owed.until] satisfies [string, number]]),
+    ...(again === undefined ? [] : [['again', again] satisfies [string, string]]),
     ...(accept === undefined ? [] : [['accept', accept] satisfies [string, string]]),
     ...(kind === undefined ? [] : [['kind', kind] satisfies [string, string]]),
   ]

@@ -43,30 +43,13 @@ export async function startApiServer(
 ): Promise<ApiServer> {
   const folder = mkdtempSync(join(tmpdir(), 'reference-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  const [tokenFile, key] = [join(folder, 'tokens.csv'), join(folder, 'service-accounts.pem')]
-  writeFileSync(tokenFile, `${ADMIN},${ADMIN},uid-of-the-administrator,"system:masters"\n`)
-  openssl('genrsa', '-out', key, '2048')
+  const tokenFile = writeCredentials(folder)
   const port = await freePort()
   const child = run(t, program, [
-    `--etcd-servers=${etcdUrl}`,
-    '--bind-address=127.0.0.1',
-    `--secure-port=${port}`,
-    `--cert-dir=${folder}`,
-    '--endpoint-reconciler-type=none',
-    '--service-cluster-ip-range=10.96.0.0/16',
-    `--service-account-issuer=${ISSUER}`,
-    `--service-account-key-file=${key}`,
-    `--service-account-signing-key-file=${key}`,
-    `--token-auth-file=${tokenFile}`,
-    '--authorization-mode=Node,RBAC',
-    '--allow-privileged=true',
+    ...apiServerFlags({ etcdUrl, port, folder, hasServiceAccounts }),
     '--runtime-config=api/all=true',
     // Whose resources api/all leaves out as long as their gates are off; and the alpha that this server always has.
     '--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true,ShardedListAndWatch=true',
-    // There is no kubelet whose readiness would remove a node's taint.
-    `--disable-admission-plugins=${hasServiceAccounts ? '' : 'ServiceAccount,'}TaintNodesByCondition`,
-    // A run compacts explicitly; a recording keeps the whole history.
-    '--etcd-compaction-interval=0',
     ...flags,
   ])
   const server = serverAt('theirs', `https://127.0.0.1:${port}`, ADMIN)
@@ -82,8 +65,53 @@ export async function startApiServer(
   return { server, tokenFile, folder }
 }
 
+/**
+ * Writes the API server's token file, whose path is returned, and the key of its service accounts.
+ *
+ * @param others further lines of the token file.
+ */
+export function writeCredentials(folder: string, others: readonly string[] = []): string {
+  const tokenFile = join(folder, 'tokens.csv')
+  const admin = `${ADMIN},${ADMIN},uid-of-the-administrator,"system:masters"`
+  writeFileSync(tokenFile, [admin, ...others, ''].join('\n'))
+  openssl('genrsa', '-out', accountKey(folder), '2048')
+  return tokenFile
+}
+
+const accountKey = (folder: string): string => join(folder, 'service-accounts.pem')
+
+export interface ApiServerOptions {
+  readonly etcdUrl: string
+  readonly port: number
+  /** With its credentials. */
+  readonly folder: string
+  readonly hasServiceAccounts?: boolean
+}
+
+/** Those of every API server over loopback. */
+export function apiServerFlags({ etcdUrl, port, folder, hasServiceAccounts = false }: ApiServerOptions): string[] {
+  return [
+    `--etcd-servers=${etcdUrl}`,
+    '--bind-address=127.0.0.1',
+    `--secure-port=${port}`,
+    `--cert-dir=${folder}`,
+    '--endpoint-reconciler-type=none',
+    '--service-cluster-ip-range=10.96.0.0/16',
+    `--service-account-issuer=${ISSUER}`,
+    `--service-account-key-file=${accountKey(folder)}`,
+    `--service-account-signing-key-file=${accountKey(folder)}`,
+    `--token-auth-file=${join(folder, 'tokens.csv')}`,
+    '--authorization-mode=Node,RBAC',
+    '--allow-privileged=true',
+    // There is no kubelet whose readiness would remove a node's taint.
+    `--disable-admission-plugins=${hasServiceAccounts ? '' : 'ServiceAccount,'}TaintNodesByCondition`,
+    // A run compacts explicitly; a recording keeps the whole history.
+    '--etcd-compaction-interval=0',
+  ]
+}
+
 /** The path of a kubeconfig of the administrator. */
-export function writeKubeconfig({ server, folder }: ApiServer): string {
+export function writeKubeconfig({ server, folder }: Pick<ApiServer, 'server' | 'folder'>): string {
   const kubeconfig = join(folder, 'kubeconfig')
   const authority = join(folder, 'apiserver.crt')
   const cluster = { server: `https://127.0.0.1:${server.port}`, 'certificate-authority': authority }

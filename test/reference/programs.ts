@@ -1,5 +1,7 @@
-/** Builds the Kubernetes programs for the comparison from the Go module in `kubernetes`. */
+/** Builds the Kubernetes programs from the Go module in `kubernetes`, and kwok, which simulates nodes, from that in `kwok`. */
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildGoProgram, type GoProgram } from '../support/go-program.js'
 
@@ -44,4 +46,24 @@ export function buildKubernetes(name: KubernetesProgram, deadlineMs?: number): s
 export function buildControlPlane(deadlineMs: number): Programs {
   const built = kubernetesPrograms.map((name) => [name, buildKubernetes(name, deadlineMs)] as const)
   return Object.fromEntries(built) as Programs
+}
+
+const kwokSource = fileURLToPath(new URL('../../../test/reference/kwok/', import.meta.url))
+
+export interface Kwok {
+  readonly program: string
+  /** The configurations of its fast stages: a pod is ready as soon as it is bound, and gone as soon as it is deleted. */
+  readonly stages: readonly string[]
+}
+
+/** @throws NoProgramError, Error as `buildGoProgram`. */
+export function buildKwok(): Kwok {
+  const module = 'sigs.k8s.io/kwok'
+  const program = buildGoProgram({ source: kwokSource, package: `${module}/cmd/kwok` })
+  // The program does not contain them; its module does.
+  const fetched = execFileSync('go', ['mod', 'download', '-json', module], { cwd: kwokSource, encoding: 'utf8' })
+  const { Dir: folder } = JSON.parse(fetched) as { Dir: string }
+  const names = ['node/fast/node-initialize', 'node/heartbeat-with-lease/node-heartbeat-with-lease']
+  const stages = [...names, 'pod/fast/pod-ready', 'pod/fast/pod-delete']
+  return { program, stages: stages.map((name) => join(folder, 'kustomize', 'stage', `${name}.yaml`)) }
 }

@@ -1,0 +1,115 @@
+/**
+ * What agents are owed where the bench is not the writer: every change that etcd's own history has of what they watch. It is
+ * read once they have been measured.
+ */
+import { request } from 'node:http'
+import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
+import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
+import { LineSplitter } from '../../test/support/json-lines.js'
+import { WATCHES_OF_AGENT, WIDE_AGENTS } from './agents.js'
+import type { WatchedVersions } from './watchers.js'
+
+export interface OwedChange {
+  readonly revision: number
+  /** Its place among the watches of an agent. */
+  readonly watch: number
+  /** Of a pod. */
+  readonly node: string | null
+}
+
+/** In the order of an agent's watches. */
+const PREFIXES = ['/registry/pods/', '/registry/services/specs/', '/registry/endpointslices/', '/registry/minions/']
+const PODS = 0
+const READ_MS = 60_000
+
+interface WatchLine {
+  readonly result?: { readonly canceled?: boolean; readonly cancel_reason?: string; readonly events?: readonly Event[] }
+}
+
+interface Event {
+  readonly kv: KeyValue
+  readonly prev_kv?: KeyValue
+}
+
+interface KeyValue {
+  readonly key: string
+  readonly value?: string
+  readonly mod_revision: string
+}
+
+/** Those after one revision, up to another that etcd has. */
+export function owedChanges(etcdPort: number, after: number, until: number): Promise<OwedChange[]> {
+  if (after >= until) return Promise.resolve([])
+  const schema = kubernetesSchema()
+  const changes: OwedChange[] = []
+  const nodeOf = ({ kv, prev_kv: before }: Event): string | null => {
+    const value = Buffer.from(kv.value ?? before?.value ?? '', 'base64')
+    const pod = JSON.parse(decodeObject(value, schema).bytes.toString()) as { spec: { nodeName?: string } }
+    return pod.spec.nodeName ?? null
+  }
+  return new Promise((resolve, reject) => {
+    const everyKey = { key: 'AA==', range_end: 'AA==' }
+    const body = { create_request: { ...everyKey, start_revision: String(after + 1), prev_kv: true } }
+    const options = { host: '127.0.0.1', port: etcdPort, path: '/v3/watch', method: 'POST', agent: false as const }
+    const watch = request(options, (answer) => {
+      const lines = new LineSplitter((line) => {
+        const { result } = JSON.parse(line) as WatchLine
+        if (result?.canceled) watch.destroy(new Error(`etcd: ${result.cancel_reason ?? line}`))
+        for (const event of result?.events ?? []) {
+          const revision = Number(event.kv.mod_revision)
+          if (revision > until) break
+          const key = Buffer.from(event.kv.key, 'base64').toString()
+          const kind = PREFIXES.findIndex((prefix) => key.startsWith(prefix))
+          if (kind !== -1) changes.push({ revision, watch: kind, node: kind === PODS ? nodeOf(event) : null })
+        }
+        if (Number(result?.events?.at(-1)?.kv.mod_revision ?? 0) >= until) {
+          resolve(changes)
+          watch.destroy()
+        }
+      })
+      answer.on('data', (chunk: Buffer) => lines.push(chunk))
+      answer.on('error', reject)
+    })
+    watch.setTimeout(READ_MS, () => watch.destroy(new Error(`etcd's history to ${until} did not come`)))
+    watch.on('error', reject)
+    watch.end(JSON.stringify(body))
+  })
+}
+
+export interface Owing {
+  /** What the first watches asked for: those without a list are owed all after it. */
+  readonly after: number
+  readonly until: number
+}
+
+/** Null when every watch has what it is owed, in order and once; otherwise the first that has not. */
+export function firstFault(
+  watches: readonly WatchedVersions[],
+  changes: readonly OwedChange[],
+  { after, until }: Owing,
+): string | null {
+  const narrow = grouped(changes, ({ watch, node }) => `${watch} ${node}`)
+  const wide = grouped(changes, ({ watch }) => watch)
+  for (const [i, { listed, versions }] of watches.entries()) {
+    const [agent, watch] = [Math.floor(i / WATCHES_OF_AGENT), i % WATCHES_OF_AGENT]
+    const isWide = watch !== PODS || agent % WIDE_AGENTS === WIDE_AGENTS - 1
+    const owed = (isWide ? wide.get(watch) : narrow.get(`${watch} n${agent}`)) ?? []
+    const expected = owed.map(({ revision }) => revision).filter((revision) => revision > (listed ?? after))
+    const received = versions.filter((version) => version <= until)
+    const at = expected.findIndex((revision, index) => received[index] !== revision)
+    const who = `agent ${agent}, watch ${watch}${listed === null ? '' : `, listed at ${listed}`}`
+    if (at !== -1) return `${who}: ${received[at]} in place of ${expected[at]}, the ${at + 1}th of ${expected.length}`
+    if (received.length > expected.length) return `${who}: ${received[expected.length]} after all that it is owed`
+  }
+  return null
+}
+
+function grouped<K>(changes: readonly OwedChange[], keyOf: (change: OwedChange) => K): Map<K, OwedChange[]> {
+  const groups = new Map<K, OwedChange[]>()
+  for (const change of changes) {
+    const group = groups.get(keyOf(change))
+    if (group === undefined) groups.set(keyOf(change), [change])
+    else group.push(change)
+  }
+  return groups
+}
