@@ -36,6 +36,7 @@ const NODES = 200
 const PODS_OF_NODE = 20
 const PODS_OF_DEPLOYMENT = 50
 const ROUNDS = 2
+const BUILD_MS = 3_600_000
 const SETTLE_MS = 90_000
 
 const arrangements = ['alone', 'sidecar', 'upstream'] as const
@@ -43,7 +44,7 @@ export type Arrangement = (typeof arrangements)[number]
 
 /** Times of a run, in milliseconds. */
 const usual = { roll: 10_000, probe: 250, warm: 10_000, steady: 30_000, storm: 10_000 }
-const small: typeof usual = { roll: 3_000, probe: 100, warm: 2_000, steady: 4_000, storm: 2_000 }
+const small: typeof usual = { roll: 3_000, probe: 100, warm: 1_000, steady: 3_000, storm: 1_000 }
 
 export const relief: Question = async (choice) => {
   const programs = builtPrograms()
@@ -76,7 +77,7 @@ export const relief: Question = async (choice) => {
 /** Null, with a line that says why, where they cannot be had. */
 function builtPrograms(): ControlPlanePrograms | null {
   try {
-    return { ...buildControlPlane(performance.now() + 3_600_000), kwok: buildKwok() }
+    return { ...buildControlPlane(performance.now() + BUILD_MS), kwok: buildKwok() }
   } catch (error) {
     if (!(error instanceof NoProgramError)) throw error
     process.stderr.write(`bench: relief is left out, since ${error.message}\n`)
@@ -197,7 +198,7 @@ async function steady(scene: Scene, place: Place) {
   await rolls.pause()
   const verified = await etcd.revision()
   await untilComplete(scene, watchers, { after, until: verified })
-  const { relisted, throttled, ended } = await watchers.report()
+  const { relisted, expired, throttled, failed, ended } = await watchers.report()
   await untilReady(plane, SETTLE_MS)
   return {
     watchers,
@@ -213,7 +214,9 @@ async function steady(scene: Scene, place: Place) {
       writeP50Ms: writes[Math.floor(writes.length * 0.5)] ?? null,
       writeP99Ms: writes[Math.floor(writes.length * 0.99)] ?? null,
       relisted,
+      expired,
       throttled,
+      failedWatches: failed,
       ended,
     },
   }
@@ -240,7 +243,7 @@ async function storm(scene: Scene, place: Place, seen: number): Promise<Record<s
   await rolls.pause()
   const until = await etcd.revision()
   await untilComplete(scene, watchers, { after: seen, until })
-  const { liveMs, live, relisted, throttled, ended, totalBytes } = await watchers.report()
+  const { liveMs, live, relisted, expired, throttled, failed, ended, totalBytes } = await watchers.report()
   if (live < count) throw new Error(`only ${live} of ${count} watches are live`)
   const { apiServer: text } = await readMetrics(scene)
   await watchers.end()
@@ -248,7 +251,9 @@ async function storm(scene: Scene, place: Place, seen: number): Promise<Record<s
     ...spent,
     liveMs,
     relisted,
+    expired,
     throttled,
+    failedWatches: failed,
     ended,
     receivedMb: totalBytes / 2 ** 20,
     // Since its restart, whoever asked.
@@ -288,7 +293,11 @@ function startMeter({ etcd, plane }: Scene, { pid }: Place): { end(): Record<str
     const used = names.map((name) => parts[name].map(usage))
     const sum = (i: number, value: 'cpuSeconds' | 'peakResidentBytes'): number =>
       used[i]!.reduce((all, each) => all + each[value], 0)
-    return { at, cpu: names.map((_, i) => sum(i, 'cpuSeconds')), peak: names.map((_, i) => sum(i, 'peakResidentBytes')) }
+    return {
+      at,
+      cpu: names.map((_, i) => sum(i, 'cpuSeconds')),
+      peak: names.map((_, i) => sum(i, 'peakResidentBytes')),
+    }
   }
   const first = read()
   let last = first

@@ -7,6 +7,7 @@ import { type AgentsSummary, agentsSummaries, type Ratios } from './support/agen
 import { barChart, delayChart, lineChart } from './support/charts.js'
 import { repositoryRoot } from './support/native.js'
 import type { Row, Value } from './support/record.js'
+import { reliefFigures, reliefTable } from './support/relief-rows.js'
 import { type RowsOf, targetsTable } from './targets.js'
 
 const benchDirectory = `${repositoryRoot}bench/`
@@ -24,6 +25,7 @@ export async function report(isLocal: boolean): Promise<void> {
   const parts = [HEAD, targetsSection(rows)]
   for (const section of [
     agentsSection,
+    reliefSection,
     fanoutSection,
     selectorsSection,
     prefixesSection,
@@ -229,6 +231,28 @@ lowest and the highest.`,
     )
   }
   return parts.join('\n\n')
+}
+
+function reliefSection(all: readonly Row[]): string {
+  const rows = latest(all, 'relief')
+  const [first] = rows
+  if (first === undefined) return ''
+  const failed = rows.filter((row) => row['failed'] !== undefined)
+  return [
+    `## Relief: what a cluster gains
+
+A control plane ${String(first['apiServer'] ?? '')} on one etcd, with ${figure(first['nodes'])} nodes and ${figure(first['pods'])} pods that kwok simulates, ${figure(first['deployments'])} deployments, one of which is rolled
+every ten seconds. An agent of each node, as above, watches at the API server, at a distributary next to etcd, or at one with \`--upstream\`, which took
+turns, each with an API server that had just been started. Agents are service accounts, and both servers authenticate and authorize them. All programs
+share the machine's cores. After each turn the API server is restarted, and once it is ready all agents come back at once, from what they last saw: the storm. Each agent's
+events are compared with etcd's history, in both phases: one that is missing, repeated or out of order fails the row. Cells are medians of the rounds, ratios those to the API
+server alone in the same round. p99 of requests, without watches, is interpolated in the buckets of the server's own histogram.`,
+    reliefTable(rows, reliefFigures, figure),
+    ...failed.map(
+      (row) => `${String(row['arrangement'])}, round ${String(row['round'])} failed: ${String(row['failed'])}`,
+    ),
+    recordedOn(first),
+  ].join('\n\n')
 }
 
 const ratioCell = (ratios: Ratios | null): string =>

@@ -92,7 +92,8 @@ static watcher *watchers;
 static connection *connections;
 static int epoll_fd, opened, opening, closed_early, failed_status, refused, retried;
 static uint32_t watcher_count, answered, ended, strays;
-static uint32_t live, asking, relisted, throttled; /* with --objects; `asking` will ask again, `throttled` counts 429 */
+/* With --objects. Those asking will ask again; the others count requests: lists, 410, 429 and other failures. */
+static uint32_t live, asking, relisted, expired, throttled, failed;
 static uint64_t delivered, delivered_since, objects_since, bytes_since, reads_since, mark_ns, begin_ns, live_ns;
 static volatile uint64_t *progress;
 static histogram delays, durations;
@@ -215,6 +216,15 @@ static void set_live(watcher *w, int is_live) {
   if (is_live) live_ns = now_ns();
 }
 
+/* A status, or one that a watch ends with. */
+static void fail(watcher *w, int code) {
+  w->has_expired = code == 410;
+  if (code == 410) expired++;
+  else if (code == 429) throttled++;
+  else failed++;
+  set_live(w, 0);
+}
+
 /* ---- objects of a protobuf watch ---- */
 
 typedef struct {
@@ -234,14 +244,17 @@ static uint64_t take_varint(span *in) {
   return 0;
 }
 
-/* The first field of that number, which is a message or a string; empty when there is none. */
-static span part(span in, uint32_t number) {
+/* The first field of that number: a message or a string, or a number, which is all that has one; empty when there is none. */
+static span part(span in, uint32_t number, uint64_t *value) {
   while (in.length) {
-    uint64_t tag = take_varint(&in), length = 0;
-    if ((tag & 7) == 0) take_varint(&in);
-    else length = (tag & 7) == 2 ? take_varint(&in) : (tag & 7) == 1 ? 8 : 4;
+    uint64_t tag = take_varint(&in), length = 0, type = tag & 7, given = 0;
+    if (type == 0) given = take_varint(&in);
+    else length = type == 2 ? take_varint(&in) : type == 1 ? 8 : 4;
     if (length > in.length) die("a field is cut");
-    if (tag >> 3 == number && (tag & 7) == 2) return (span){in.at, length};
+    if (tag >> 3 == number) {
+      if (value) *value = given;
+      return (span){in.at, length};
+    }
     in.at += length, in.length -= length;
   }
   return (span){0};
@@ -253,16 +266,17 @@ static int is_text(span s, const char *text) { return s.length == strlen(text) &
 
 static void take_object(watcher *w, span event) {
   static const char initial[] = "k8s.io/initial-events-end";
-  span type = part(event, 1), raw = part(part(event, 2), 1);
-  if (is_text(type, "ERROR")) {
-    w->has_expired = 1;
-    set_live(w, 0);
-    return;
-  }
+  span type = part(event, 1, NULL), raw = part(part(event, 2, NULL), 1, NULL);
   if (raw.length < 4) die("an object is not protobuf");
   raw.at += 4, raw.length -= 4; /* "k8s", 0 */
-  span metadata = part(part(raw, 2), 1), text = part(metadata, 6);
-  uint64_t version = 0;
+  span object = part(raw, 2, NULL);
+  uint64_t version = 0, code = 0;
+  if (is_text(type, "ERROR")) {
+    part(object, 6, &code);
+    fail(w, (int)code);
+    return;
+  }
+  span metadata = part(object, 1, NULL), text = part(metadata, 6, NULL);
   for (size_t i = 0; i < text.length; i++) version = version * 10 + text.at[i] - '0';
   if (!is_text(type, "BOOKMARK")) {
     objects_since++;
@@ -351,8 +365,7 @@ static void watcher_answered(watcher *w, int ok) {
 /* Whether it was refused, and asks again once the stream has ended. */
 static int is_refused(watcher *w, int status) {
   if (status == 0 || status == 200 || !path_of(w)->again) return 0;
-  throttled += status == 429;
-  w->has_expired = status == 410;
+  fail(w, status);
   return 1;
 }
 
@@ -593,14 +606,22 @@ static watcher *watcher_of(const connection *c) {
   return w->stream == c->frame_stream ? w : NULL;
 }
 
-/* `:status` comes first: an index of the static table, or its index 8 as a name and a literal of three digits. */
+/* `:status` comes first: an index of the static table, or its index 8 as a name and three digits, plain or in Huffman's code. */
 static int status_of(const char *block, size_t length) {
   static const int indexed[] = {200, 204, 206, 304, 400, 404, 500};
   const uint8_t *at = (const uint8_t *)block, *end = at + length;
   while (at < end && *at >> 5 == 1) at++; /* a table size update */
   if (at < end && *at >= 0x88 && *at <= 0x8e) return indexed[*at - 0x88];
-  if (end - at < 5 || (*at != 0x48 && *at != 0x08 && *at != 0x18) || at[1] != 3) return 0;
-  return (at[2] - '0') * 100 + (at[3] - '0') * 10 + at[4] - '0';
+  if (end - at < 5 || (*at != 0x48 && *at != 0x08 && *at != 0x18)) return 0;
+  if (at[1] == 3) return (at[2] - '0') * 100 + (at[3] - '0') * 10 + at[4] - '0';
+  uint32_t bits = (uint32_t)at[2] << 16 | (uint32_t)at[3] << 8 | at[4], used = 8;
+  int status = 0;
+  for (int digit = 0; digit < 3; digit++) { /* 0, 1 and 2 have five bits, the others six, from 25 on */
+    uint32_t five = bits << used >> 27, six = bits << used >> 26;
+    status = status * 10 + (int)(five < 3 ? five : six - 22);
+    used += five < 3 ? 5 : 6;
+  }
+  return status;
 }
 
 static void take_control(connection *c) {
@@ -800,12 +821,12 @@ static void report(const char *event) {
   printf("{\"event\":\"%s\",\"seconds\":%.6f,\"deliveries\":%llu,\"bytes\":%llu,\"reads\":%llu,\"received\":%llu,"
          "\"missing\":%llu,\"repeated\":%llu,\"totalBytes\":%llu,\"answered\":%u,\"ended\":%u,\"closedEarly\":%d,"
          "\"failedStatus\":%d,\"refused\":%d,\"strays\":%u,\"objects\":%llu,\"live\":%u,\"liveMs\":%.3f,\"relisted\":%u,"
-         "\"throttled\":%u,\"delayMs\":",
+         "\"expired\":%u,\"throttled\":%u,\"failed\":%u,\"delayMs\":",
          event, (double)(now_ns() - mark_ns) / 1e9, (unsigned long long)delivered_since,
          (unsigned long long)bytes_since, (unsigned long long)reads_since, (unsigned long long)received,
          (unsigned long long)missing, (unsigned long long)repeated, (unsigned long long)total, answered, ended,
          closed_early, failed_status, refused, strays, (unsigned long long)objects_since, live,
-         live_ns > begin_ns ? (double)(live_ns - begin_ns) / 1e6 : 0, relisted, throttled);
+         live_ns > begin_ns ? (double)(live_ns - begin_ns) / 1e6 : 0, relisted, expired, throttled, failed);
   print_histogram(&delays);
   printf(",\"durationMs\":");
   print_histogram(&durations);

@@ -85,7 +85,8 @@ export function agentPaths(
   options: AgentPathOptions,
   classes?: Readonly<Record<'services' | 'slices' | 'nodes', number>>,
 ): WatchPath[] {
-  const owed = (name: keyof NonNullable<typeof classes>): Owed => (classes === undefined ? {} : { class: classes[name] })
+  const owed = (name: keyof NonNullable<typeof classes>): Owed =>
+    classes === undefined ? {} : { class: classes[name] }
   return Array.from({ length: WIDE_AGENTS }, (_, agent) => {
     const isWide = agent === WIDE_AGENTS - 1
     const ofPods: Owed =

@@ -4,11 +4,7 @@
 export type Buckets = ReadonlyMap<number, number>
 
 /** @param isCounted decides by a series' labels. */
-export function bucketsOf(
-  text: string,
-  name: string,
-  isCounted: (labels: string) => boolean = () => true,
-): Buckets {
+export function bucketsOf(text: string, name: string, isCounted: (labels: string) => boolean = () => true): Buckets {
   const sums = new Map<number, number>()
   for (const [, labels = '', le = '', count = ''] of text.matchAll(
     new RegExp(`^${name}_bucket\\{(.*?)le="([^"]+)"[^}]*\\} (\\S+)$`, 'gm'),

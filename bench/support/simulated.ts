@@ -169,16 +169,14 @@ export interface Probe extends Repeated {
 export function probing(plane: ControlPlane, everyMs: number): Probe {
   let next = 0
   let durations: number[] = [] // taken for each stretch
-  const { once, resume, pause } = repeated(everyMs, async () => {
+  const turns = repeated(everyMs, async () => {
     const begin = process.hrtime.bigint()
     const mark = MAGIC + String(next++).padStart(12, '0') + String(begin).padStart(18, '0')
     await plane.request('PATCH', `${SERVICES}/probe`, { metadata: { annotations: { mark } } })
     durations.push(Number(process.hrtime.bigint() - begin) / 1e6)
   })
   return {
-    once,
-    resume,
-    pause,
+    ...turns,
     get next() {
       return next
     },

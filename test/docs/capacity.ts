@@ -2,7 +2,8 @@
  * The capacity table of docs/operations.md, from recorded measurements (`bench/results.jsonl`): the newest complete run
  * of each question. No figure is typed by hand, and missing measurements are marked as such.
  */
-import { figure, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
+import { reliefFigures, reliefTable } from '../../bench/support/relief-rows.js'
+import { figure, lastRun, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
 
 /** docs/operations.md with its current table. @throws Error when the place of the table is gone. */
 export function withCapacity(page: string, recorded: string): string {
@@ -10,15 +11,36 @@ export function withCapacity(page: string, recorded: string): string {
 }
 
 /**
- * README.md with its chart and its short table of what a load of watchers costs. @throws Error when the place of either
- * is gone.
+ * README.md with its chart, what a cluster gains, and its short table of what a load of watchers costs. @throws Error when
+ * the place of one of them is gone.
  */
 export function withLoads(page: string, recorded: string): string {
   const rows = parseRows(recorded)
-  return withMade(withMade(page, chart(rows), CHART), loads(rows))
+  const charted = withMade(page, chart(rows), CHART)
+  return withMade(withMade(charted, relief(lastRun(recorded, 'relief')), RELIEF), loads(rows))
 }
 
 const CHART = '<!-- Made from bench/results.jsonl by `npm run generate`: the chart. -->'
+
+const RELIEF = '<!-- Made from bench/results.jsonl by `npm run generate`: what a cluster gains. -->'
+
+/** The table of what a cluster gains, once that has been measured. */
+function relief(rows: readonly Row[]): string {
+  const [first] = rows
+  if (first === undefined) return ''
+  return [
+    `A simulated cluster of ${figure(first['nodes'])} nodes and ${figure(first['pods'])} pods, with an agent on each node and a deployment rolled every ten seconds, gains this by`,
+    'sending its agents here instead of to the API server, as a sidecar next to etcd or with `--upstream`:',
+    '',
+    reliefTable(
+      rows,
+      reliefFigures.filter(({ isMain }) => isMain === true),
+      figure,
+    ),
+    '',
+    '*Storm*: the API server was restarted, and all agents come back at once. [How it was measured](bench/RESULTS.md#relief-what-a-cluster-gains)',
+  ].join('\n')
+}
 
 /** The chart for node agents, once they have been measured. */
 function chart(rows: readonly Row[]): string {

@@ -35,7 +35,7 @@ export const NOT_YET = 'not measured yet'
 export function withMade(page: string, made: string, begin = BEGIN): string {
   const [before, rest] = split(page, begin)
   const [, after] = split(rest, END)
-  return `${before}${begin}\n\n${made}\n\n${END}${after}`
+  return `${before}${begin}\n\n${made === '' ? '' : `${made}\n\n`}${END}${after}`
 }
 
 export const recordedRows = (): string => readText('bench/results.jsonl')
@@ -44,6 +44,20 @@ function split(text: string, mark: string): [string, string] {
   const at = text.indexOf(mark)
   if (at === -1) throw new Error(`the page has lost ${mark}`)
   return [text.slice(0, at), text.slice(at + mark.length)]
+}
+
+/** Those of the question's last complete run. */
+export function lastRun(text: string, question: string): Row[] {
+  const rows = text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Row)
+    .filter((row) => row.question === question && !row.quick)
+  const run = rows
+    .map((row) => row.run)
+    .toSorted()
+    .at(-1)
+  return rows.filter((row) => row.run === run)
 }
 
 /** Our own rows that did not fail. */

@@ -57,9 +57,9 @@ export interface Kwok {
 }
 
 /** @throws NoProgramError, Error as `buildGoProgram`. */
-export function buildKwok(): Kwok {
+export function buildKwok(deadlineMs?: number): Kwok {
   const module = 'sigs.k8s.io/kwok'
-  const program = buildGoProgram({ source: kwokSource, package: `${module}/cmd/kwok` })
+  const program = buildGoProgram({ source: kwokSource, package: `${module}/cmd/kwok` }, deadlineMs)
   // The program does not contain them; its module does.
   const fetched = execFileSync('go', ['mod', 'download', '-json', module], { cwd: kwokSource, encoding: 'utf8' })
   const { Dir: folder } = JSON.parse(fetched) as { Dir: string }

@@ -1,0 +1,82 @@
+/** What the rounds of `bench relief` come to: for each figure the median of each arrangement, and of its ratios to the API server alone. */
+import { median } from './agent-rows.js'
+
+type Row = Readonly<Record<string, unknown>>
+
+export const RELIEF_ARRANGEMENTS = ['alone', 'sidecar', 'upstream'] as const
+
+interface ReliefFigure {
+  /** `steady` or `storm`. */
+  readonly phase: string
+  readonly name: string
+  readonly title: string
+  /** To the unit of the title. */
+  readonly scale?: number
+  /** One of the six of the README. */
+  readonly isMain?: boolean
+}
+
+export const reliefFigures: readonly ReliefFigure[] = [
+  { phase: 'steady', name: 'apiServerCores', title: 'API server: CPU, cores', isMain: true },
+  { phase: 'steady', name: 'apiServerPeakMb', title: 'API server: memory, MB', isMain: true },
+  { phase: 'steady', name: 'apiServerP99Ms', title: 'API server: p99 of requests, ms', isMain: true },
+  { phase: 'steady', name: 'etcdCores', title: 'etcd: CPU, cores', isMain: true },
+  { phase: 'steady', name: 'etcdPeakMb', title: 'etcd: memory, MB' },
+  { phase: 'steady', name: 'etcdP99Ms', title: 'etcd: p99 of requests, ms' },
+  { phase: 'steady', name: 'oursCores', title: 'distributary: CPU, cores', isMain: true },
+  { phase: 'steady', name: 'oursPeakMb', title: 'distributary: memory, MB' },
+  { phase: 'steady', name: 'othersCores', title: 'controllers, scheduler and kwok: CPU, cores' },
+  { phase: 'steady', name: 'writeP99Ms', title: 'a write, as its client sees it: p99, ms' },
+  { phase: 'steady', name: 'p50Ms', title: 'from a write until an agent has it: p50, ms' },
+  { phase: 'steady', name: 'p99Ms', title: 'from a write until an agent has it: p99, ms' },
+  { phase: 'steady', name: 'deliveriesPerSecond', title: 'deliveries/s' },
+  { phase: 'steady', name: 'relisted', title: 'watches that the server ended' },
+  { phase: 'storm', name: 'liveMs', title: 'storm: until all watches are live, s', scale: 1e-3, isMain: true },
+  { phase: 'storm', name: 'relisted', title: 'storm: watches that had to list again' },
+  { phase: 'storm', name: 'apiServerPeakCores', title: 'storm: API server, cores in the busiest half second' },
+  { phase: 'storm', name: 'apiServerCpuSeconds', title: 'storm: API server, CPU seconds' },
+  { phase: 'storm', name: 'apiServerPeakMb', title: 'storm: API server, memory, MB' },
+  { phase: 'storm', name: 'apiServerRefused', title: 'storm: requests that the API server refused (429)' },
+  { phase: 'storm', name: 'etcdCpuSeconds', title: 'storm: etcd, CPU seconds' },
+  { phase: 'storm', name: 'oursCpuSeconds', title: 'storm: distributary, CPU seconds' },
+  { phase: 'storm', name: 'oursPeakMb', title: 'storm: distributary, memory, MB' },
+]
+
+/**
+ * A Markdown table.
+ *
+ * @param rows of one run.
+ * @param figure writes a number.
+ */
+export function reliefTable(
+  rows: readonly Row[],
+  figures: readonly ReliefFigure[],
+  figure: (value: number) => string,
+): string {
+  const good = rows.filter((row) => row['failed'] === undefined)
+  const lines = figures.map(({ phase, name, title, scale = 1 }) => {
+    const valuesOf = (arrangement: string): Map<unknown, number> =>
+      new Map(
+        good.flatMap((row) => {
+          const value = row[name]
+          const isOne = row['phase'] === phase && row['arrangement'] === arrangement && typeof value === 'number'
+          return isOne ? [[row['round'], value * scale] as const] : []
+        }),
+      )
+    const alone = valuesOf('alone')
+    const cells = RELIEF_ARRANGEMENTS.map((arrangement) => {
+      const values = valuesOf(arrangement)
+      if (values.size === 0) return '–'
+      const ratios = [...values].flatMap(([round, value]) => {
+        const peer = arrangement === 'alone' ? undefined : alone.get(round)
+        return peer === undefined || peer === 0 ? [] : [value / peer]
+      })
+      const times = ratios.length === 0 ? '' : ` (${figure(median(ratios))} ×)`
+      return `${figure(median([...values.values()]))}${times}`
+    })
+    return `| ${[title, ...cells].join(' | ')} |`
+  })
+  return ['| | API server alone | with a sidecar | with `--upstream` |', '| --- | ---: | ---: | ---: |', ...lines].join(
+    '\n',
+  )
+}

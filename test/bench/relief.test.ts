@@ -1,0 +1,110 @@
+/** The quick `relief`, end to end with a real control plane: both phases of each arrangement are measured, and every delivery is exact. */
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { firstFault, type OwedChange } from '../../bench/support/owed.js'
+import { bucketsOf, quantileBetween, sumOf } from '../../bench/support/histograms.js'
+import { buildEtcd } from '../etcd/versions.js'
+import { buildControlPlane, buildKwok } from '../reference/programs.js'
+import { NoProgramError } from '../support/go-program.js'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const program = fileURLToPath(new URL('../../bench/run.js', import.meta.url))
+
+/** Why the bench cannot run here without building for half an hour; false when it can. */
+function missing(): string | false {
+  const now = performance.now()
+  try {
+    buildEtcd('3.7', now)
+    buildControlPlane(now)
+    buildKwok(now)
+    return false
+  } catch (error) {
+    if (!(error instanceof NoProgramError)) throw error
+    return error.message
+  }
+}
+
+type Row = Record<string, unknown>
+
+function bench(...flags: string[]): Promise<Row[]> {
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, [program, ...flags], { cwd: root }, (error, stdout, stderr) => {
+      if (error) reject(new Error(`${stdout}\n${stderr}`, { cause: error }))
+      else resolve(stdout.split('\n').flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as Row] : [])))
+    })
+  })
+}
+
+void t.test(
+  'each arrangement is measured, and the agents come back after a restart of the API server',
+  { skip: missing(), timeout: 600_000 },
+  async (t) => {
+    const rows = await bench('relief', '--quick', '--subjects', 'distributary')
+    const phases = rows.map((row) => `${String(row['arrangement'])} ${String(row['phase'])}`)
+    t.same(
+      phases,
+      ['alone', 'sidecar', 'upstream'].flatMap((arrangement) => [`${arrangement} steady`, `${arrangement} storm`]),
+    )
+    for (const [i, row] of rows.entries()) {
+      t.ok(Number(row['apiServerCores']) > 0, `${phases[i]}: CPU`)
+      t.ok(Number(row['apiServerPeakMb']) > 50, `${phases[i]}: memory`)
+      t.equal('oursCores' in row, row['arrangement'] !== 'alone', `${phases[i]}: our own figures where we run`)
+      if (row['phase'] === 'storm') {
+        t.ok(Number(row['liveMs']) > 0, `${phases[i]}: all watches are live`)
+      } else {
+        t.ok(Number(row['deliveries']) > 0, `${phases[i]}: deliveries`)
+        t.ok(Number(row['apiServerP99Ms']) > 0 && Number(row['etcdP99Ms']) > 0, `${phases[i]}: latencies`)
+      }
+    }
+    t.equal(rows[3]?.['relisted'], 0, 'at a sidecar no watch lists again after a restart of the API server')
+  },
+)
+
+void t.test('a watch that lacks a change, or has one twice, out of order or of another node, is found', (t) => {
+  const changes: readonly OwedChange[] = [
+    { revision: 11, watch: 0, node: 'n0' },
+    { revision: 12, watch: 1, node: null },
+    { revision: 13, watch: 0, node: 'n0' },
+    { revision: 14, watch: 0, node: 'n1' },
+  ]
+  const owing = { after: 10, until: 14 }
+  const fault = (pods: readonly number[], listed: number | null = null): string | null =>
+    firstFault(
+      [pods, [12], [], []].map((versions, i) => ({ listed: i === 0 ? listed : null, versions })),
+      changes,
+      owing,
+    )
+  t.equal(fault([11, 13]), null)
+  t.equal(fault([11, 13, 15]), null, 'later changes are not compared')
+  t.equal(fault([13], 12), null, 'after a list, only what follows it is owed')
+  t.equal(fault([13], 11), null)
+  for (const wrong of [[], [11], [13], [13, 11], [11, 11, 13], [11, 13, 13], [11, 13, 14]])
+    t.type(fault(wrong), 'string', JSON.stringify(wrong))
+  t.type(fault([11, 13], 12), 'string', 'a change from before the list')
+  t.end()
+})
+
+void t.test('quantiles are interpolated between two readings, over the series that count', (t) => {
+  const text = (fast: number, all: number): string =>
+    [
+      `x_seconds_bucket{verb="GET",le="0.1"} ${fast}`,
+      `x_seconds_bucket{verb="GET",le="0.3"} ${all}`,
+      `x_seconds_bucket{verb="GET",le="+Inf"} ${all}`,
+      'x_seconds_bucket{verb="WATCH",le="0.1"} 0',
+      'x_seconds_bucket{verb="WATCH",le="+Inf"} 1000',
+      'x_total{code="429",verb="GET"} 2',
+      'x_total{code="429",verb="LIST"} 3',
+      'x_total{code="200",verb="GET"} 7',
+    ].join('\n')
+  const read = (fast: number, all: number) =>
+    bucketsOf(text(fast, all), 'x_seconds', (labels) => !labels.includes('WATCH'))
+  t.equal(quantileBetween(read(5, 5), read(5, 5), 0.99), null)
+  t.equal(quantileBetween(read(5, 5), read(105, 105), 0.5)?.toFixed(3), '0.050')
+  t.equal(quantileBetween(read(0, 0), read(50, 100), 0.75)?.toFixed(3), '0.200')
+  t.equal(
+    sumOf(text(0, 0), 'x_total', (labels) => labels.includes('429')),
+    5,
+  )
+  t.end()
+})
