@@ -1,18 +1,20 @@
 /** The benchmark's receiving side must detect every fault that a server can commit: its figures rely on that. */
 import { readFileSync } from 'node:fs'
-import { createSecureServer } from 'node:http2'
+import { createSecureServer, type ServerHttp2Stream } from 'node:http2'
 import { createServer, type Server } from 'node:net'
 import t from 'tap'
 import { MAGIC } from '../../bench/support/objects.js'
 import { endAll } from '../../bench/support/processes.js'
 import {
   openWatchers,
+  startWatchers,
   type WatchRequest,
   type WatchersOptions,
   type WatchersReport,
   writeClassesFile,
 } from '../../bench/support/watchers.js'
 import { createWorkspace, type Workspace } from '../../bench/support/workspace.js'
+import { until } from '../support/until.js'
 
 t.teardown(endAll)
 
@@ -183,6 +185,78 @@ void t.test('a watch of several classes expects all of them, beside watches of o
   t.match(await served({ ...right, '/wide': [0, 1, 2, 3, 4] }), { strays: 1 }, 'what it is not owed')
   t.match(await served({ ...right, '/wide': [0, 1, 1, 3, 4] }), { repeated: 1 }, 'a repetition')
 })
+
+void t.test('the versions of protobuf objects are kept, and a watch that ends or is refused lists again', async (t) => {
+  const workspace = createWorkspace()
+  t.teardown(() => workspace.remove())
+  const { certFile, keyFile } = workspace.tls()
+  const server = createSecureServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) })
+  const first: Readonly<Record<string, (stream: ServerHttp2Stream) => unknown>> = {
+    '/healthy': (stream) => stream.write(Buffer.concat([objectEvent('ADDED', 7), objectEvent('DELETED', 8)])),
+    '/expires': (stream) => stream.end(Buffer.concat([objectEvent('ADDED', 7), frame('ERROR', [0x30, 0x9a, 0x03])])),
+    '/gone': (stream) => stream.respond({ ':status': 410 }, { endStream: true }),
+    '/throttled': (stream) => stream.respond({ ':status': 429 }, { endStream: true }),
+  }
+  const listed = ['ADDED', 'BOOKMARK', 'MODIFIED', 'BOOKMARK'].map((type, i) => objectEvent(type, 5 + i, i === 1))
+  server.on('stream', (stream, headers) => {
+    const path = headers[':path'] ?? ''
+    if (path === '/healthy' || path === '/expires') stream.respond({ ':status': 200 })
+    const answer = first[path]
+    if (answer !== undefined) return void answer(stream)
+    stream.respond({ ':status': 200 })
+    // Every frame is cut somewhere.
+    for (const part of Buffer.concat(listed)
+      .toString('latin1')
+      .match(/.{1,7}/gs)!)
+      stream.write(part, 'latin1')
+  })
+  server.on('sessionError', () => {})
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const address = server.address()
+  const port = address && typeof address === 'object' ? address.port : 0
+  const paths = Object.keys(first).map((path) => ({ path, again: `${path}/again` }))
+  const { watchers } = startWatchers(
+    { port, path: '/', tls: true, http2: true },
+    { connections: 2, streams: paths.length, objects: true, paths },
+  )
+  await until(async () => (await watchers.report()).live === 8, 'all watches are live')
+  const own = { listed: null, versions: [7, 8] }
+  const again = { listed: 6, versions: [7] }
+  const expected = [own, again, again, again]
+  let versions: unknown = []
+  await until(
+    async () => {
+      versions = await watchers.versions(workspace.path('versions'))
+      return JSON.stringify(versions) === JSON.stringify([...expected, ...expected])
+    },
+    () => `each has its versions: ${JSON.stringify(versions)}`,
+  )
+  t.match(await watchers.report(), { relisted: 6, expired: 4, throttled: 2, failed: 0, live: 8, ended: 0 })
+  await watchers.end()
+})
+
+type Bytes = readonly number[] | Buffer
+
+function field(number: number, content: string | Bytes): Buffer {
+  const bytes = Buffer.from(content as string)
+  return Buffer.concat([Buffer.from([number * 8 + 2, (bytes.length & 127) | 128, bytes.length >> 7]), bytes])
+}
+
+/** One frame of a protobuf watch. */
+function frame(type: string, object: Bytes): Buffer {
+  const unknown = Buffer.concat([Buffer.from('k8s\0'), field(2, object)])
+  const event = Buffer.concat([field(1, type), field(2, field(1, unknown))])
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(event.length)
+  return Buffer.concat([length, event])
+}
+
+function objectEvent(type: string, version: number, endsList = false): Buffer {
+  const annotation = Buffer.concat([field(1, 'k8s.io/initial-events-end'), field(2, 'true')])
+  const metadata = [field(1, 'name'), field(6, String(version)), ...(endsList ? [field(12, annotation)] : [])]
+  return frame(type, field(1, Buffer.concat(metadata)))
+}
 
 /** Sequences by path. */
 type Bodies = Readonly<Record<string, readonly number[]>>
