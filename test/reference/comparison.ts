@@ -42,6 +42,8 @@ export interface ComparisonOptions {
   readonly only: readonly string[]
   /** With `only`: watch them while the controllers work. Without, that is always done. */
   readonly isWithControllers: boolean
+  /** Every question about JSON is asked about CBOR as well. */
+  readonly isCbor: boolean
 }
 
 export class Comparison {
@@ -51,13 +53,20 @@ export class Comparison {
   readonly #random: Random
   readonly #only: readonly string[]
   readonly #isWithControllers: boolean
+  readonly #isCbor: boolean
   #definitions: readonly Definition[]
 
-  constructor(world: World, set: DefinitionSet, { seed, only, isWithControllers }: ComparisonOptions, report: Report) {
+  constructor(
+    world: World,
+    set: DefinitionSet,
+    { seed, only, isWithControllers, isCbor }: ComparisonOptions,
+    report: Report,
+  ) {
     this.#world = world
     this.#set = set
     this.#only = only
     this.#isWithControllers = isWithControllers
+    this.#isCbor = isCbor
     this.#definitions = set.definitions
     this.#report = report
     this.#random = new Random(seed)
@@ -134,7 +143,8 @@ export class Comparison {
   /** Returns how many are left when the time is over. */
   async #askAll(questions: readonly Question[], withinMs = Infinity): Promise<number> {
     const deadlineMs = performance.now() + withinMs
-    return await eachAtOnce(questions, AT_ONCE, async (question) => await this.#compare(question), deadlineMs)
+    const all = this.#isCbor ? questions.flatMap(alsoInCbor) : questions
+    return await eachAtOnce(all, AT_ONCE, async (question) => await this.#compare(question), deadlineMs)
   }
 
   /**
@@ -254,6 +264,13 @@ export class Comparison {
     }
     await this.#watchAndWrite({ ...moment, shelves }, 150)
   }
+}
+
+function alsoInCbor(question: Question): Question[] {
+  const { accept = '' } = question.headers
+  if (!accept.includes('application/json')) return [question]
+  const inCbor = accept.replaceAll('application/json', 'application/cbor')
+  return [question, { ...question, headers: { ...question.headers, accept: inCbor } }]
 }
 
 /** Only kinds that had to be grown. */

@@ -1,8 +1,8 @@
 /**
  * `npm run test:reference -- [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: compares
  * distributary with Kubernetes' own API server over one etcd. With `--upstream`, distributary reads that API server
- * instead of etcd; with `--other-etcd`, events, leases and pods are in a second etcd. `--resource` limits the questions
- * to some resources; `--callers` asks only who callers are and what they may do, in a minute, and `--server` only for
+ * instead of etcd; with `--other-etcd`, events, leases and pods are in a second etcd; with `--cbor`, custom resources are
+ * stored in CBOR, and all questions are asked in it as well. `--resource` limits the questions to some resources; `--callers` asks only who callers are and what they may do, in a minute, and `--server` only for
  * discovery, OpenAPI and health; `--controllers` runs the controllers meanwhile; `--list` writes every difference that
  * is not excepted to a file, by resource; `--seconds` bounds the time for the seed's questions, `--build-seconds` the
  * time to build. `--build` only builds; `--grow` only grows the objects of every kind, which takes minutes, and stores
@@ -21,7 +21,7 @@ import { Comparison, type ComparisonOptions, printGrown } from './comparison.js'
 import { discover } from './discovered.js'
 import { isNamed } from './moment.js'
 import { buildControlPlane, type Programs } from './programs.js'
-import { upstreamExceptions } from './exceptions.js'
+import { cborExceptions, upstreamExceptions } from './exceptions.js'
 import { Report } from './report.js'
 import { keep, seed } from './seed.js'
 import { everySet, onlyOf } from './sets.js'
@@ -50,6 +50,7 @@ async function main(): Promise<number> {
       callers: { type: 'boolean', default: false },
       upstream: { type: 'boolean', default: false },
       server: { type: 'boolean', default: false },
+      cbor: { type: 'boolean', default: false },
       'other-etcd': { type: 'boolean', default: false },
     },
   })
@@ -63,6 +64,7 @@ async function main(): Promise<number> {
     isWithControllers: values.controllers,
     isOfCallers: values.callers,
     isOfServer: values.server,
+    isCbor: values.cbor,
   }
   const programs = buildAll(numberOf('--build-seconds', values['build-seconds']))
   if (programs === null) {
@@ -74,8 +76,12 @@ async function main(): Promise<number> {
     await withWorld(programs, {}, async (world) => await growAgain(world, only))
     return 0
   }
-  const report = new Report(values.upstream ? upstreamExceptions : [])
-  const arrangement = { behind: values.upstream ? 'api-server' : 'etcd', hasOther: values['other-etcd'] } as const
+  const report = new Report([...(values.upstream ? upstreamExceptions : []), ...(values.cbor ? cborExceptions : [])])
+  const arrangement = {
+    behind: values.upstream ? 'api-server' : 'etcd',
+    hasOther: values['other-etcd'],
+    isCbor: values.cbor,
+  } as const
   await withWorld(programs, arrangement, async (world) => await compare(world, report, settings))
   if (values.list !== undefined) report.writeList(values.list)
   report.print((line) => process.stdout.write(`${line}\n`))
@@ -102,10 +108,16 @@ function buildAll(seconds: number): Programs | null {
   }
 }
 
+interface Arrangement {
+  readonly behind?: 'etcd' | 'api-server'
+  readonly hasOther?: boolean
+  readonly isCbor?: boolean
+}
+
 /** Runs `use` with both servers over a fresh etcd, and stops them afterwards. */
 async function withWorld(
   programs: Programs,
-  { behind = 'etcd', hasOther = false }: { readonly behind?: 'etcd' | 'api-server'; readonly hasOther?: boolean },
+  { behind = 'etcd', hasOther = false, isCbor = false }: Arrangement,
   use: (world: World) => Promise<void>,
 ): Promise<void> {
   const teardowns: (() => unknown)[] = []
@@ -114,7 +126,7 @@ async function withWorld(
   try {
     const { startEtcd } = await import('../support/etcd-process.js')
     const other = hasOther ? await startEtcd(t) : null
-    await use(await startWorld(t, { etcd: await startEtcd(t), other, programs, behind }))
+    await use(await startWorld(t, { etcd: await startEtcd(t), other, programs, behind, isCbor }))
   } finally {
     for (const done of teardowns.reverse()) await done()
   }

@@ -36,13 +36,18 @@ export interface WorldOptions extends Pick<World, 'etcd' | 'other'> {
   readonly programs: Programs
   /** Where distributary reads. */
   readonly behind: 'etcd' | 'api-server'
+  /** Custom resources are stored in CBOR, and both serve it. */
+  readonly isCbor: boolean
 }
 
 /** @param t used only for teardown. */
-export async function startWorld(t: Test, { etcd, other, programs, behind }: WorldOptions): Promise<World> {
+export async function startWorld(t: Test, { etcd, other, programs, behind, isCbor }: WorldOptions): Promise<World> {
   const overrides = Object.entries(IN_OTHER_ETCD).map(([plural, group]) => `${group}/${plural}#${other?.url}`)
   const others = other === null ? [] : [`--etcd-servers-overrides=${overrides.join()}`]
-  const apiServer = await startApiServer(t, etcd.url, programs['kube-apiserver'], others)
+  const apiServer = await startApiServer(t, etcd.url, programs['kube-apiserver'], [
+    ...others,
+    ...(isCbor ? ['--feature-gates=CBORServingAndStorage=true'] : []),
+  ])
   const port = await freePort()
   const kubeconfig = writeKubeconfig(apiServer)
   const source =
@@ -64,6 +69,7 @@ export async function startWorld(t: Test, { etcd, other, programs, behind }: Wor
   const flags = [
     `--port=${port}`,
     ...source,
+    ...(isCbor ? ['--serve-cbor'] : []),
     `--token-auth-file=${apiServer.tokenFile}`,
     `--service-account-issuer=${ISSUER}`,
     `--authentication-kubeconfig=${kubeconfig}`,

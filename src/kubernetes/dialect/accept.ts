@@ -114,10 +114,8 @@ export function negotiate(
     const transform = transformOf(clause, verb)
     const metaVersion = clause.parameters.get('v') === 'v1beta1' ? 'meta.k8s.io/v1beta1' : 'meta.k8s.io/v1'
     if (transform === null || (transform !== 'none' && servable.hasObjects === false)) return null
-    if (format.encoding === 'protobuf') {
-      if (transform === 'table') return null
-      if (transform === 'none' && servable.protobufObjects === false) return null
-    }
+    if (transform === 'table' && (format.encoding === 'protobuf' || format.encoding === 'cbor')) return null
+    if (format.encoding === 'protobuf' && transform === 'none' && servable.protobufObjects === false) return null
     return {
       encoding: format.encoding,
       transform,

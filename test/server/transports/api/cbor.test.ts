@@ -19,7 +19,6 @@ void t.test('every answer that is JSON is CBOR for those who ask, with --serve-c
     [`${PODS}?limit=2`, '', 200],
     [`${PODS}?labelSelector=no`, '', 200],
     [`${PODS}/a`, '', 200],
-    [PODS, ';as=Table;v=v1;g=meta.k8s.io', 200],
     [`${PODS}/a`, ';as=PartialObjectMetadata;v=v1;g=meta.k8s.io', 200],
     [PODS, ';as=PartialObjectMetadataList;v=v1;g=meta.k8s.io', 200],
     [`${PODS}/nobody`, '', 404],
@@ -42,9 +41,19 @@ void t.test('every answer that is JSON is CBOR for those who ask, with --serve-c
   }
 })
 
+void t.test('Tables have no form in CBOR, as at an API server', async (t) => {
+  const app = await startApp(t, { flags: ['--serve-cbor'], objects: { 'pods/default/a': pod('a') } })
+  const table = (type: string): string => `${type};as=Table;v=v1;g=meta.k8s.io`
+  for (const path of [PODS, `${PODS}/a`, `${PODS}?watch=1`]) {
+    t.equal((await fetch(app.url + path, { headers: { accept: table(CBOR) } })).status, 406, path)
+  }
+  const both = await fetch(app.url + PODS, { headers: { accept: [CBOR, 'application/json'].map(table).join() } })
+  t.match(await both.json(), { kind: 'Table' })
+})
+
 void t.test('a watch in CBOR is a sequence of events', async (t) => {
   const app = await startApp(t, { flags: ['--serve-cbor'], objects: { 'pods/default/a': pod('a') } })
-  for (const as of ['', ';as=Table;v=v1;g=meta.k8s.io', ';as=PartialObjectMetadata;v=v1;g=meta.k8s.io']) {
+  for (const as of ['', ';as=PartialObjectMetadata;v=v1;g=meta.k8s.io']) {
     const ask = async (type: string): Promise<Response> =>
       await fetch(`${app.url}${PODS}?watch=1&timeoutSeconds=1`, { headers: { accept: type + as } })
     const [json, cbor] = await Promise.all([ask('application/json'), ask(CBOR)])
