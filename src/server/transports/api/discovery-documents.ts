@@ -43,7 +43,7 @@ export async function answerDocument(options: DocumentOptions, exchange: Exchang
     case 'paths':
       return exchange.send(200, JSON_MEDIA_TYPE, indentJson(discovery.paths().body))
     case 'version':
-      return await sendDocument(exchange, discovery.version(), { protobufObjects: false })
+      return await sendDocument(exchange, discovery.version(), { protobufObjects: false, cbor: false })
     case 'api-versions':
     case 'api-groups': {
       const root = path.kind === 'api-versions' ? 'api' : 'apis'
@@ -119,9 +119,9 @@ async function sendOpenApi(
 async function sendDocument(exchange: Exchange, document: Document | null, servable: Servable = {}): Promise<void> {
   if (document === null) throw unknownResource()
   const form = negotiate(exchange.requestHeaders.accept, 'get', {
+    cbor: exchange.servesCbor,
     ...servable,
     hasObjects: false,
-    cbor: exchange.servesCbor,
   })
   await sendInForm(exchange, document, form)
 }

@@ -47,6 +47,7 @@ void t.test('Tables have no form in CBOR, as at an API server', async (t) => {
   for (const path of [PODS, `${PODS}/a`, `${PODS}?watch=1`]) {
     t.equal((await fetch(app.url + path, { headers: { accept: table(CBOR) } })).status, 406, path)
   }
+  t.equal((await fetch(`${app.url}/version`, { headers: { accept: CBOR } })).status, 406, 'nor has the version')
   const both = await fetch(app.url + PODS, { headers: { accept: [CBOR, 'application/json'].map(table).join() } })
   t.match(await both.json(), { kind: 'Table' })
 })
