@@ -18,9 +18,9 @@ export interface TlsClientOptions {
 
 /** @param url decides between HTTP and HTTPS. */
 export function agentFor(url: string, tls: TlsClientOptions, options: http.AgentOptions): http.Agent {
-  if (url.startsWith('http:')) return new http.Agent(options)
+  if (url.startsWith('http:')) return withListener(new http.Agent(options))
   const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = tls
-  return new https.Agent({
+  const agent = new https.Agent({
     ...options,
     minVersion: 'TLSv1.2',
     rejectUnauthorized: insecureSkipTlsVerify !== true,
@@ -29,6 +29,17 @@ export function agentFor(url: string, tls: TlsClientOptions, options: http.Agent
     ...(key === undefined ? {} : { key }),
     ...(tlsServerName === undefined ? {} : expecting(tlsServerName)),
   })
+  return withListener(agent)
+}
+
+/**
+ * Gives each connection a listener for errors. A request that is aborted when its whole answer has arrived, but has not
+ * been read, destroys the connection with an error after Node has removed its own listener: that would end the process.
+ */
+function withListener(agent: http.Agent): http.Agent {
+  const connect = agent.createConnection.bind(agent)
+  agent.createConnection = (options, onCreate) => connect(options, onCreate)?.on('error', () => undefined)
+  return agent
 }
 
 /** Options of a connection whose certificate must be valid for the name; SNI cannot carry an address (RFC 6066). */
@@ -54,6 +65,14 @@ function assertCertificate(ca: string | Buffer): void {
   } catch (error) {
     throw new Error(`there is no authority that can be read: ${errorMessage(error)}`, { cause: error })
   }
+}
+
+/** Makes an upgrade that the request did not ask for its error: without a listener Node drops the request without a word. */
+export function refuseUpgrade(request: http.ClientRequest): void {
+  request.once('upgrade', (_answer, socket) => {
+    socket.destroy()
+    request.emit('error', new Error('an upgrade that was not asked for'))
+  })
 }
 
 /** Ends the idle connections of an agent that gets no more requests; those in use end with their requests. */

@@ -10,7 +10,7 @@ import https from 'node:https'
 import type { Credentials, CredentialSource } from './exec-credentials.js'
 import { headersByName, type Impersonation } from '../reflector/impersonation.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../reflector/transport.js'
-import { agentFor, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
+import { agentFor, refuseUpgrade, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
 
 /** Where `nodeTransport` sends its requests, and with which credentials. */
 export interface NodeTransportOptions extends TlsClientOptions {
@@ -73,6 +73,7 @@ export function nodeTransport(options: NodeTransportOptions): NodeTransport {
           resolve,
         )
         outgoing.on('error', reject)
+        refuseUpgrade(outgoing)
         outgoing.end(request.body)
       })
       if (incoming.statusCode === 401) source?.refused(credentials)

@@ -37,6 +37,7 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
   let revision = options.revision
   let pages = 0
   let keys = 0
+  let lastKey = '' as Key
   const about = { 'distributary.prefix': keyToText(prefix) }
   const span = beginSpan('upstream list', { kind: 'client', attributes: about })
   const done = new AbortController()
@@ -52,8 +53,16 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
           `a page at revision ${page.revision}, ${page.count} keys to come, is not as asked`,
         )
       }
+      const { keyValues } = page
+      if (keyValues.length > 0 && keyValues[0]!.key <= lastKey) {
+        throw new UpstreamError(
+          'protocol',
+          `a page begins with ${keyToText(keyValues[0]!.key)}, which is not after the one before`,
+        )
+      }
+      lastKey = keyValues.at(-1)?.key ?? lastKey
       pages++
-      keys += page.keyValues.length
+      keys += keyValues.length
       revision = page.revision
       ahead = page.more ? reader.after(page) : null
       ahead?.catch(noop) // thrown when this page's turn comes

@@ -11,7 +11,7 @@ import { bytesCodec, type BytesObject } from '../../client/reflector/bytes-codec
 import { WatchFailure } from '../../client/reflector/failure.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import type { ObjectCodec } from '../../client/reflector/object-codec.js'
-import type { Key, KeyValue } from '../../engine/model/event.js'
+import { type Key, type KeyValue, keyToText } from '../../engine/model/event.js'
 import { type Resource, apiVersion, nameOfKey, resourceId } from '../../engine/model/resource.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import { nextRevision, type Revision } from '../../engine/model/revision.js'
@@ -128,7 +128,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     const page = await this.#list(options)
     const { resourceVersion, items, continueToken, remainingItemCount } = page
     const at = revisionOf(resourceVersion)
-    const keyValues = items.map((item) => this.#keyValues.keyValue(item, keysOnly))
+    const keyValues = this.#inOrder(items, keysOnly)
     const last = keyValues.at(-1)
     const more = continueToken !== ''
     if (more && last !== undefined) this.#keepToken(at, (last.key + '\0') as Key, continueToken)
@@ -320,10 +320,19 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
 
   #wholePage(items: readonly BytesObject[], resourceVersion: string): Page {
     const revision = revisionOf(resourceVersion)
-    const keyValues = items.map((item) => this.#keyValues.keyValue(item, false))
+    const keyValues = this.#inOrder(items, false)
     this.#objects = keyValues.length
-    keyValues.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
     return { revision, currentRevision: revision, keyValues, more: false, count: keyValues.length }
+  }
+
+  /** @throws UpstreamError 'protocol' for two objects of one name. */
+  #inOrder(items: readonly BytesObject[], keysOnly: boolean): KeyValue[] {
+    const keyValues = items.map((item) => this.#keyValues.keyValue(item, keysOnly))
+    keyValues.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
+    const twice = keyValues.find(({ key }, i) => key === keyValues[i + 1]?.key)
+    if (twice !== undefined)
+      throw new UpstreamError('protocol', `${this.#path}: ${keyToText(twice.key)} is listed twice`)
+    return keyValues
   }
 
   async #list({ startKey, revision, limit, keysOnly = false, signal }: ReadOptions) {

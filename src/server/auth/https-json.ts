@@ -5,7 +5,7 @@
  */
 import http from 'node:http'
 import https from 'node:https'
-import { agentFor, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
+import { agentFor, refuseUpgrade, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
 import type { Watched } from './watched-file.js'
 
 export interface JsonServer extends TlsClientOptions {
@@ -84,6 +84,7 @@ export class JsonClient {
           if (request.reusedSocket && !isAnswered && !signal.aborted) ask()
           else reject(error)
         })
+        refuseUpgrade(request)
         request.end(body ?? undefined)
       }
       const take = (response: http.IncomingMessage): void => {
