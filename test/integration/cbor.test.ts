@@ -2,9 +2,9 @@
 import { once } from 'node:events'
 import t from 'tap'
 import { WebSocket } from 'ws'
-import { cborToJson } from '../../../../src/kubernetes/codec/cbor/cbor-to-json.js'
-import { startApp } from '../../../support/app.js'
-import { pod } from '../../../support/pod.js'
+import { cborToJson } from '../../src/kubernetes/codec/cbor/cbor-to-json.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 
 const PODS = '/api/v1/namespaces/default/pods'
 const CBOR = 'application/cbor'
