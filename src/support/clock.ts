@@ -2,7 +2,7 @@
 export interface Clock {
   /** Milliseconds since the epoch, for timestamps. */
   now(): number
-  /** Milliseconds from an arbitrary start, for durations: they never go back. */
+  /** Milliseconds from an arbitrary start, for durations: they never go back. All processes of a machine have one start. */
   monotonic(): number
   /** Calls back once after `delayMs`. The timer does not keep the process alive. */
   setTimer(delayMs: number, callback: () => void): Timer
@@ -15,9 +15,12 @@ export interface Timer {
 /** The longest delay of Node's timers, which fire at once for longer ones. */
 const MAX_DELAY_MS = 2 ** 31 - 1
 
+/** The start of this process, by the machine's own monotonic clock. */
+const STARTED_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now()
+
 export const systemClock: Clock = {
   now: () => Date.now(),
-  monotonic: () => performance.now(),
+  monotonic: () => STARTED_MS + performance.now(),
   setTimer(delayMs, callback) {
     const endMs = performance.now() + delayMs
     let handle: NodeJS.Timeout

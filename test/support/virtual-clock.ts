@@ -13,6 +13,7 @@ interface VirtualTimer {
 export class VirtualClock implements Clock {
   readonly #timers = new Set<VirtualTimer>()
   #elapsedMs = 0
+  #jumpedMs = 0
   #order = 0
 
   /**
@@ -25,7 +26,12 @@ export class VirtualClock implements Clock {
   ) {}
 
   now(): number {
-    return this.startMs + this.monotonic()
+    return this.startMs + this.#jumpedMs + this.monotonic()
+  }
+
+  /** Sets the time of day forward, or back if negative. No time passes. */
+  jump(ms: number): void {
+    this.#jumpedMs += ms
   }
 
   monotonic(): number {

@@ -109,7 +109,7 @@ export class PrimaryFeed implements ResourceFeed {
         this.#status = { ...this.#status, state: 'watching', connectedSince: this.#link.clock.now(), reason: null }
         return sink.synced()
       case ToWorker.confirmed: {
-        const ageMs = Math.max(0, this.#link.clock.now() - reader.number())
+        const ageMs = Math.max(0, this.#link.clock.monotonic() - reader.number())
         const validMs = reader.number()
         this.#tellsAge = validMs !== Number.POSITIVE_INFINITY
         return sink.confirmed?.(ageMs, validMs)

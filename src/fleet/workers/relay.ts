@@ -147,7 +147,7 @@ export class Relay implements FeedSink {
   }
 
   confirmed(ageMs: number, validMs: number): void {
-    this.#confirmation = { at: this.#clock.now() - ageMs, validMs }
+    this.#confirmation = { at: this.#clock.monotonic() - ageMs, validMs }
     this.#tell(this.#confirmedFrame(this.#confirmation))
   }
 

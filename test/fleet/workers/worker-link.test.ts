@@ -335,6 +335,22 @@ void t.test('while the primary is silent, the resources age and requests fail, u
   t.equal(own.status.state, 'watching', 'pings keep it there')
 })
 
+void t.test('an age does not change with the time of day', async (t) => {
+  const clock = new VirtualClock()
+  const h = primaryHarness(t, { clock })
+  const first = await h.worker(clock)
+  await until(() => h.feeds.length > 0, 'the source')
+  const feed = h.feeds[0]!
+  replace(feed, 5, [keyValue('a', 3)])
+  feed.sink.synced()
+  feed.sink.confirmed?.(2_000, 60_000)
+  await until(() => first.sink.confirmations.length > 0, 'the age')
+  clock.jump(3_600_000)
+  const second = await h.worker(clock)
+  await until(() => second.sink.confirmations.length > 0, 'the age, for one that comes later')
+  t.match(second.sink.confirmations.at(-1), { ageMs: 2_000, validMs: 60_000 })
+})
+
 void t.test('a worker that stops pinging is dropped, and one that never pinged is left alone', async (t) => {
   const clock = new VirtualClock()
   const h = primaryHarness(t, { clock })

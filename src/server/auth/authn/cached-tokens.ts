@@ -37,7 +37,10 @@ type Verdict = { readonly user: User | null } | { readonly error: UnauthorizedEr
 
 interface Kept {
   readonly verdict: Verdict
+  /** By the monotonic clock: a clock that is set back must not keep a verdict. */
   readonly until: number
+  /** When the token itself ends, in milliseconds since the epoch; null if it does not say. */
+  readonly expiresAt: number | null
 }
 
 /** A user with many groups takes about 1 KB, so the cache takes 16 MB at most. */
@@ -59,8 +62,8 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
       verdict = { error }
     }
     const user = 'user' in verdict ? verdict.user : null
-    const until = clock.now() + (user === null ? options.negativeMs : options.positiveMs)
-    const kept = { verdict, until: Math.min(until, user?.expiresAt ?? until) }
+    const until = clock.monotonic() + (user === null ? options.negativeMs : options.positiveMs)
+    const kept = { verdict, until, expiresAt: user?.expiresAt ?? null }
     if (user === null) {
       accepted.delete(key)
       refused.set(key, kept)
@@ -70,6 +73,9 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
     }
     return verdict
   }
+
+  const isValid = ({ until, expiresAt }: Kept): boolean =>
+    clock.monotonic() < until && (expiresAt === null || clock.now() < expiresAt)
 
   return {
     readsTokens: true,
@@ -82,7 +88,7 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
       // In JSON even without audiences, so that no token can look like another one with its audiences.
       const key = digest(JSON.stringify([token, request.audiences]))
       const kept = accepted.get(key) ?? refused.get(key)
-      let verdict = kept !== undefined && clock.now() < kept.until ? kept.verdict : undefined
+      let verdict = kept !== undefined && isValid(kept) ? kept.verdict : undefined
       if (verdict === undefined) {
         // A thousand simultaneous connections with one token share one review.
         const asking = running.get(key) ?? ask(key, token, request).finally(() => running.delete(key))

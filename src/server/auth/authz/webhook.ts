@@ -31,7 +31,8 @@ export function webhook(options: WebhookOptions): Authorizer {
   async function ask(key: string, user: User, attributes: Attributes): Promise<Decision> {
     const reviewing = review(client, user, attributes)
     const decision = await (health?.note(reviewing) ?? reviewing)
-    kept.set(key, { decision, until: clock.now() + (decision.allowed ? options.authorizedMs : options.unauthorizedMs) })
+    const keptMs = decision.allowed ? options.authorizedMs : options.unauthorizedMs
+    kept.set(key, { decision, until: clock.monotonic() + keptMs })
     return decision
   }
 
@@ -40,7 +41,7 @@ export function webhook(options: WebhookOptions): Authorizer {
     async authorize(user, attributes) {
       const key = digest(identityKey(user) + attributesKey(attributes))
       const known = kept.get(key)
-      if (known !== undefined && clock.now() < known.until) return known.decision
+      if (known !== undefined && clock.monotonic() < known.until) return known.decision
       const asking = running.get(key) ?? ask(key, user, attributes).finally(() => running.delete(key))
       running.set(key, asking)
       return asking

@@ -334,3 +334,30 @@ void t.test('a token is reviewed for the audiences of this server, and counts if
     await t.rejects(authenticator.authenticate(bearer('t1')), UnauthorizedError, JSON.stringify(one))
   }
 })
+
+void t.test('a clock that is set back keeps no verdict longer than asked', async (t) => {
+  const clock = new VirtualClock()
+  let isAllowed = true
+  const { url } = await jsonServer(t, (path) => ({
+    body: {
+      status: path.includes('token')
+        ? { authenticated: isAllowed, user: { username: 'ann' } }
+        : { allowed: isAllowed, reason: '' },
+    },
+  }))
+  const [reviewer, judge] = [new JsonClient({ server: url }), new JsonClient({ server: url })]
+  const authenticator = tokenReview({ client: reviewer, cacheMs: 10_000, clock })
+  const authorizer = webhook({ client: judge, authorizedMs: 10_000, unauthorizedMs: 10_000, clock })
+  t.teardown(() => authenticator.close())
+  t.teardown(() => authorizer.close())
+  t.match(await authenticator.authenticate(bearer('t1')), { name: 'ann' })
+  t.match(await authorizer.authorize(ANN, listPods), { allowed: true })
+  isAllowed = false
+  clock.jump(-3_600_000)
+  clock.advance(9_999)
+  t.match(await authenticator.authenticate(bearer('t1')), { name: 'ann' }, 'kept so long')
+  t.match(await authorizer.authorize(ANN, listPods), { allowed: true })
+  clock.advance(1)
+  await t.rejects(authenticator.authenticate(bearer('t1')), UnauthorizedError)
+  t.match(await authorizer.authorize(ANN, listPods), { allowed: false })
+})
