@@ -15,8 +15,9 @@ export interface Timer {
 /** The longest delay of Node's timers, which fire at once for longer ones. */
 const MAX_DELAY_MS = 2 ** 31 - 1
 
-/** The start of this process, by the machine's own monotonic clock. */
-const STARTED_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now()
+/** The start of this process by the machine's own monotonic clock, which browsers do not show. */
+const STARTED_MS =
+  'process' in globalThis && 'hrtime' in process ? Number(process.hrtime.bigint()) / 1e6 - performance.now() : 0
 
 export const systemClock: Clock = {
   now: () => Date.now(),
