@@ -22,7 +22,10 @@ export interface FallbackOptions {
   readonly afterMs: number | null
   /** What is known of the sink's content. */
   readonly content: () => {
+    /** Since when nobody has confirmed it; null before anybody has. */
     readonly ageMs: number | null
+    /** How old it is, by the clocks of two machines if nobody has confirmed it; null if that is unknown too. */
+    readonly writtenMs: number | null
     readonly clusterId: string | null
     /** Whether a snapshot is replacing it. */
     readonly isChanging: boolean
@@ -76,6 +79,8 @@ export class Fallback {
     this.#wait(0)
     const isFresh = feed.status.state === 'watching'
     this.#end(feed)
+    // Nobody confirms the content until the stream does.
+    if (!isFresh) this.#options.sink.disconnected('etcd was left before it had been read')
     this.#options.onStream(isFresh)
   }
 
@@ -98,11 +103,11 @@ export class Fallback {
 
   #begin(): void {
     const { request, sink, feed: options, content, onDirect } = this.#options
-    const { ageMs, clusterId, isChanging } = content()
+    const { writtenMs, clusterId, isChanging } = content()
     if (isChanging) return this.#wait(0)
     const { place } = sink
     // The direct feed itself reports the loss of etcd, so the age needs no further confirmation.
-    sink.confirmed(ageMs ?? 0, Number.POSITIVE_INFINITY)
+    sink.confirmed(writtenMs ?? 0, Number.POSITIVE_INFINITY)
     const direct = new UpstreamFeed({ ...request, sink }, options)
     this.#state = { kind: 'direct', feed: direct }
     onDirect()

@@ -102,6 +102,11 @@ export class MessageChain {
     this.#options.onMoved(this.#place!)
   }
 
+  /** Something else has brought the sink to this batch: the chain has to meet it if it is ahead. */
+  meets(last: Batch | null): void {
+    if (last !== null && this.#place !== null && last.revision > this.#place.revision) this.#expected = last
+  }
+
   forget(): void {
     this.#place = null
     this.#expected = null

@@ -74,6 +74,12 @@ export class StatusListener {
     return confirmedMs === null ? null : this.#options.clock.monotonic() - confirmedMs
   }
 
+  /** How old the content is, by the clocks of two machines if no publisher has reported it; null if unknown. */
+  get writtenMs(): number | null {
+    if (this.ageMs !== null || this.#writtenAt === null) return this.ageMs
+    return Math.max(0, this.#options.clock.now() - this.#writtenAt)
+  }
+
   start(): void {
     const { client, subject, clock } = this.#options
     this.#subscription = client.subscribe(subject, (data) => this.#heard(data))
@@ -153,9 +159,7 @@ export class StatusListener {
     if (before === 'nothing') {
       // The age by the clocks of two machines. If that is unknown too, the sink keeps counting from its last
       // confirmation.
-      if (this.ageMs === null && this.#writtenAt !== null) {
-        sink.confirmed?.(Math.max(0, clock.now() - this.#writtenAt), CONFIRMED_FOR_MS)
-      }
+      if (this.ageMs === null && this.writtenMs !== null) sink.confirmed?.(this.writtenMs, CONFIRMED_FOR_MS)
       sink.synced()
     }
     this.#tellTrouble()

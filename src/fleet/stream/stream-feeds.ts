@@ -136,6 +136,7 @@ export class StreamFeed implements ResourceFeed {
       afterMs: options.fallback === 'etcd' && options.role === 'auto' ? options.fallbackAfterMs : null,
       content: () => ({
         ageMs: this.#subscriber?.ageMs ?? null,
+        writtenMs: this.#subscriber?.writtenMs ?? null,
         clusterId: this.#subscriber?.clusterId ?? null,
         isChanging: this.#subscriber?.isLoading === true,
       }),

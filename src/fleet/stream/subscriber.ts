@@ -161,6 +161,11 @@ export class Subscriber {
     return this.#status.ageMs
   }
 
+  /** How old the content is, by the clocks of two machines if no publisher has reported it; null if unknown. */
+  get writtenMs(): number | null {
+    return this.#status.writtenMs
+  }
+
   get trustsProgress(): boolean {
     return this.#chain.trustsProgress
   }
@@ -277,8 +282,15 @@ export class Subscriber {
       this.#refused = 0
     }
     const { place } = this.#chain
-    if (place !== null && place.sequence <= stream.last && place.sequence + 1 >= stream.first) return
+    const isThere = place !== null && place.sequence <= stream.last && place.sequence + 1 >= stream.first
+    if (isThere && this.#isOf(place.clusterId)) return this.#chain.meets(this.#options.sink.lastBatch)
     await this.#begin(chooseStart(this.#state, stream, await this.#snapshots.index(), this.#held, this.#options))
+  }
+
+  /** Whether the sink's content is of this cluster: etcd may have fed it from another one meanwhile. */
+  #isOf(clusterId: string): boolean {
+    const { isDirect, directClusterId } = this.#options
+    return !isDirect() || (directClusterId() ?? clusterId) === clusterId
   }
 
   /** @throws BrokerError */

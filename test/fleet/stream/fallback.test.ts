@@ -17,7 +17,7 @@ function fallback(t: Test, content: Partial<ReturnType<FallbackOptions['content'
   const etcd = new CountedUpstream()
   etcd.put('a')
   const sink = new RecordingSink()
-  const state = { ageMs: 0, clusterId: null, isChanging: false, ...content }
+  const state = { ageMs: 0, writtenMs: 0, clusterId: null, isChanging: false, ...content }
   const fallback = new Fallback({
     request: { resource: things, metrics: new CountingMetrics() },
     sink: new PlacedSink(sink),
@@ -96,3 +96,20 @@ void t.test(
     t.equal(one.direct, null, 'however old the stream called the content while etcd fed it')
   },
 )
+
+void t.test('etcd that takes over begins with the age of the content, though nobody has confirmed it', async (t) => {
+  const { clock, sink, fallback: one } = fallback(t, { ageMs: null, writtenMs: 3_600_000 })
+  one.unconfirmed()
+  for (let i = 0; i < 100 && one.direct === null; i++) await clock.advanceInTurns(100, 100)
+  t.same(sink.confirmations[0], { ageMs: 3_600_000, validMs: Infinity })
+})
+
+void t.test('a stream that takes over before etcd has been read leaves a sink that nobody confirms', async (t) => {
+  const { clock, etcd, sink, fallback: one } = fallback(t)
+  etcd.upstream.read = () => new Promise(() => {})
+  one.unconfirmed()
+  for (let i = 0; i < 100 && one.direct === null; i++) await clock.advanceInTurns(100, 100)
+  t.ok(one.direct)
+  one.streamTakesOver()
+  t.equal(sink.reason, 'etcd was left before it had been read')
+})
