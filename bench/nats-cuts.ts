@@ -5,7 +5,7 @@
  * same moment and continue from etcd?
  *
  * `NATS_BIN` names the nats-server. A subject is one of the two parts: `cuts`, `fallback`. `--seconds` is the length of the
- * longest cut; a shorter one has had no old data for a while. `--server-flag` goes to the candidates.
+ * longest cut: one ends earlier once all data has been fresh for a while. `--server-flag` goes to the candidates.
  */
 import { execFileSync } from 'node:child_process'
 import type { Test } from 'tap'

@@ -85,7 +85,7 @@ function builtPrograms(): ControlPlanePrograms | null {
   }
 }
 
-/** Of ours: that of `--subjects distributary@RUNTIME`, by default the container's. */
+/** Our runtime: that of `--subjects distributary@RUNTIME`, by default the container's. */
 function runtimeOf(choice: Choice): Runtime {
   const [target] = targets({ ...choice, watchers: [] }, [`distributary@24/${WIRE}`])
   return target?.runtime ?? { name: `Node ${process.version.slice(1)}`, program: process.execPath }
@@ -134,7 +134,7 @@ async function measure(scene: Scene, arrangement: Arrangement, row: RowStart): P
 /** Where the agents watch. */
 interface Place {
   readonly port: number
-  /** Of ours, where there is one. */
+  /** Our server; null where agents watch at the API server. */
   readonly pid: number | null
 }
 
@@ -256,7 +256,7 @@ async function storm(scene: Scene, place: Place, seen: number): Promise<Record<s
     failedWatches: failed,
     ended,
     receivedMb: totalBytes / 2 ** 20,
-    // Since its restart, whoever asked.
+    // All requests since its restart, not only the agents'.
     apiServerRefused: sumOf(text, 'apiserver_request_total', (labels) => labels.includes('code="429"')),
   }
 }

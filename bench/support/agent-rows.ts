@@ -1,4 +1,4 @@
-/** What the rounds of `bench agents` come to: the medians of each subject, and of its ratios to the API server's in the same round. */
+/** Summarises the rounds of `bench agents`: the median of each subject, and of its ratio to the API server's in the same round. */
 import type { Row } from './record.js'
 
 export interface AgentsSummary {

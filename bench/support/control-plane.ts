@@ -21,7 +21,7 @@ const READY_MS = 180_000
 export interface ControlPlane {
   readonly port: number
   readonly tokenFile: string
-  /** Of the administrator. */
+  /** The administrator's. */
   readonly kubeconfig: string
   /** The running API server's. */
   readonly pid: number

@@ -1,6 +1,6 @@
 /**
- * What agents are owed where the bench is not the writer: every change that etcd's own history has of what they watch. It is
- * read once they have been measured.
+ * The changes that agents should have received where the bench is not the writer: all those to what they watch in etcd's own
+ * history, which is read after the measurement.
  */
 import { request } from 'node:http'
 import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
@@ -13,7 +13,7 @@ export interface OwedChange {
   readonly revision: number
   /** Its place among the watches of an agent. */
   readonly watch: number
-  /** Of a pod. */
+  /** The node of a pod; null for other objects. */
   readonly node: string | null
 }
 
@@ -77,7 +77,7 @@ export function owedChanges(etcdPort: number, after: number, until: number): Pro
 }
 
 export interface Owing {
-  /** What the first watches asked for: those without a list are owed all after it. */
+  /** The revision that the first watches named: those without a list should receive everything after it. */
   readonly after: number
   readonly until: number
 }

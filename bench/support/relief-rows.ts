@@ -1,4 +1,4 @@
-/** What the rounds of `bench relief` come to: for each figure the median of each arrangement, and of its ratios to the API server alone. */
+/** Summarises the rounds of `bench relief`: the median of each figure and arrangement, and of its ratio to the API server alone. */
 import { median } from './agent-rows.js'
 
 type Row = Readonly<Record<string, unknown>>
@@ -12,7 +12,7 @@ interface ReliefFigure {
   readonly title: string
   /** To the unit of the title. */
   readonly scale?: number
-  /** One of the six of the README. */
+  /** Whether it is in the table of the README. */
   readonly isMain?: boolean
 }
 
@@ -24,7 +24,7 @@ export const reliefFigures: readonly ReliefFigure[] = [
   { phase: 'steady', name: 'etcdPeakMb', title: 'etcd: memory, MB' },
   { phase: 'steady', name: 'etcdP99Ms', title: 'etcd: p99 of requests, ms' },
   { phase: 'steady', name: 'oursCores', title: 'distributary: CPU, cores', isMain: true },
-  { phase: 'steady', name: 'oursPeakMb', title: 'distributary: memory, MB' },
+  { phase: 'steady', name: 'oursPeakMb', title: 'distributary: memory, MB', isMain: true },
   { phase: 'steady', name: 'othersCores', title: 'controllers, scheduler and kwok: CPU, cores' },
   { phase: 'steady', name: 'writeP99Ms', title: 'a write, as its client sees it: p99, ms' },
   { phase: 'steady', name: 'p50Ms', title: 'from a write until an agent has it: p50, ms' },

@@ -1,5 +1,5 @@
 /**
- * What runs in the simulated cluster: deployments with a service each, one of which is rolled every few seconds, and a
+ * The objects of the simulated cluster: deployments with a service each, one of which is rolled every few seconds, and a
  * service that only the bench changes, with a marker (`native/common.h`) that dates each change.
  */
 import { EMPTY_MARK, MAGIC } from './objects.js'

@@ -115,11 +115,11 @@ export interface WatchersReport {
   readonly failed: number
 }
 
-/** What a watch received. */
+/** The versions that a watch received. */
 export interface WatchedVersions {
   /** The version of the list that it began with; null when it did not begin with one. */
   readonly listed: number | null
-  /** Of the objects, in the order in which they came; after a list, those that followed it. */
+  /** The resourceVersions of the objects in order of arrival; after a list, only those that followed it. */
   readonly versions: readonly number[]
 }
 
