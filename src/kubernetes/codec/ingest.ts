@@ -54,7 +54,7 @@ export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): 
           withholds: 'encrypted',
           encryptionKey: encryptionKeyOf(value),
         }
-      if (isCbor(value)) return ingestCbor(keyValue, name, maxValueBytes, scratch)
+      if (isCbor(value)) return ingestCbor(keyValue, name, scratch)
       if (isProtobuf(value)) return ingestProtobuf(keyValue, name, scratch)
     }
     const scanned = looksLikeObject(value) ? scanObject(value, scratch) : null
@@ -120,19 +120,16 @@ function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch |
   }
 }
 
-/** @param maxBytes also limits the JSON, which may be several times as long as the CBOR. */
-function ingestCbor(
-  keyValue: KeyValue,
-  name: ObjectName,
-  maxBytes: number,
-  scratch: Scratch | undefined,
-): StoredObject | Unservable {
+/** Short floats grow most: three bytes of CBOR are up to 22 of JSON. */
+const JSON_OF_CBOR = 8
+
+function ingestCbor(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {
   const unreadable = (why: string): Unservable => ({
     unservable: `it cannot be read as CBOR: ${why}`,
     withholds: 'unreadable',
   })
   try {
-    const scanned = scanObject(cborToJson(keyValue.value, maxBytes), scratch)
+    const scanned = scanObject(cborToJson(keyValue.value, JSON_OF_CBOR * keyValue.value.length), scratch)
     if (scanned === null || scanned.metadataOffset < 0) return unreadable('it is no object with metadata')
     return stored(keyValue, name, { encoding: 'json', ...readJson(scanned) })
   } catch (error) {

@@ -187,3 +187,39 @@ void t.test('where whole objects are declared, one whose name does not match its
   for (const [key, value, reason] of bad) t.match(ingestAs(flags('objects'), key, value), { unservable: reason }, value)
   t.end()
 })
+
+void t.test('a value in CBOR is read however much its JSON grows', (t) => {
+  const text = (value: string): Buffer => {
+    const bytes = Buffer.from(value)
+    return Buffer.concat([Buffer.from([0x7a]), uint32(bytes.length), bytes])
+  }
+  const grown: Readonly<Record<string, Buffer>> = {
+    'control characters': text('\0'.repeat(900_000)),
+    'half floats': Buffer.concat([
+      Buffer.from([0x9a]),
+      uint32(300_000),
+      Buffer.alloc(900_000, Buffer.from('f98001', 'hex')),
+    ]),
+  }
+  for (const [what, value] of Object.entries(grown)) {
+    const object = Buffer.concat([
+      Buffer.from('d9d9f7a2', 'hex'),
+      text('metadata'),
+      Buffer.from('a1', 'hex'),
+      text('name'),
+      text('x'),
+      text('spec'),
+      value,
+    ])
+    const read = ingestPod(keyValue(podKey('a', 'x'), object, 5))
+    t.equal(isUnservable(read) ? read.unservable : null, null, what)
+    if (!isUnservable(read)) t.ok(read.bytes.length > 5 * object.length, what)
+  }
+  t.end()
+})
+
+function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
