@@ -2,7 +2,6 @@
 import {
   type Authenticator,
   connect,
-  type ConnectionOptions,
   createInbox,
   credsAuthenticator,
   DiscardPolicy,
@@ -56,6 +55,7 @@ const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
 const CLOSED = 'the connection is closed'
 const NOTHING: Closable = { close: () => {} }
+
 export class NatsClient implements Broker {
   readonly #connection: NatsConnection
   readonly #clock: Clock
@@ -73,16 +73,6 @@ export class NatsClient implements Broker {
    * @throws BrokerError `refused`, or `unavailable` when no server answers.
    */
   static async connect(options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
-    return await this.#connect(options, clock, {
-      maxReconnectAttempts: -1,
-      // A password change in progress must not end the process.
-      ignoreAuthErrorAbort: true,
-      reconnectTimeWait: 250,
-      reconnectJitter: 250,
-    })
-  }
-
-  static async #connect(options: NatsConnectOptions, clock: Clock, more: ConnectionOptions): Promise<NatsClient> {
     const { servers, name, tls, onTrouble } = options
     const authenticator = authenticatorOf(options)
     const authentication = authenticator === null ? {} : { authenticator }
@@ -93,9 +83,13 @@ export class NatsClient implements Broker {
         timeout: 3_000,
         pingInterval: 3_000,
         maxPingOut: 2,
+        maxReconnectAttempts: -1,
+        // A password change in progress must not end the process.
+        ignoreAuthErrorAbort: true,
+        reconnectTimeWait: 250,
+        reconnectJitter: 250,
         ...authentication,
         ...(tls === undefined ? {} : { tls: { ...tls } }),
-        ...more,
       })
       return new NatsClient(connection, servers, clock, onTrouble ?? (() => {}))
     } catch (error) {

@@ -1,7 +1,7 @@
 /**
  * Feeds a candidate's sink from etcd itself while the stream confirms nothing.
  *
- *            unconfirmed             5 to 8 s after the last confirmation
+ *            unconfirmed               5 to 8 s without a confirmation
  *     idle ───────────────▶ waiting ────────────────────────────────────▶ direct
  *      ▲                     │   ▲                                          │
  *      └────── confirmed ────┘   └────────── the stream takes over ─────────┘

@@ -130,7 +130,7 @@ export class StreamFeed implements ResourceFeed {
       exactReads: EXACT_READS,
     })
     this.#fallback = new Fallback({
-      request,
+      request: { resource, metrics: request.metrics },
       sink: this.#sink,
       feed: options,
       afterMs: options.fallback === 'etcd' && options.role === 'auto' ? options.fallbackAfterMs : null,

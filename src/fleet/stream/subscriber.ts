@@ -61,7 +61,7 @@ export interface SubscriberOptions extends StartOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: SubscriberMetrics
-  /** The longest time that etcd feeds the sink before the stream may take over again: NATS may not be steady yet. */
+  /** About how long etcd feeds the sink before the stream may take over again, which then waits for its publisher. */
   readonly stayMs: number
   /** Whether etcd feeds the sink directly. */
   readonly isDirect: () => boolean
