@@ -1,18 +1,36 @@
-/** Builds the Kubernetes programs from the Go module in `kubernetes`, and kwok, which simulates nodes, from that in `kwok`. */
+/**
+ * Builds the Kubernetes programs from the Go module in `kubernetes`, or of the release before from that in
+ * `kubernetes-1.36`, and kwok, which simulates nodes, from that in `kwok`.
+ */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildGoProgram, type GoProgram } from '../support/go-program.js'
 
-const source = fileURLToPath(new URL('../../../test/reference/kubernetes/', import.meta.url))
+/** The releases that can be built, each with its module. */
+export const kubernetesReleases = { '1.37': 'kubernetes', '1.36': 'kubernetes-1.36' } as const
+export type KubernetesRelease = keyof typeof kubernetesReleases
+const CURRENT: KubernetesRelease = '1.37'
+
+export function isRelease(text: string): text is KubernetesRelease {
+  return Object.hasOwn(kubernetesReleases, text)
+}
+
+function sourceOf(release: KubernetesRelease): string {
+  return fileURLToPath(new URL(`../../../test/reference/${kubernetesReleases[release]}/`, import.meta.url))
+}
+
+/** The module version of a release: `v1.37.2`. */
+function versionOf(release: KubernetesRelease): string {
+  return /k8s\.io\/kubernetes (v\S+)/.exec(readFileSync(`${sourceOf(release)}go.mod`, 'utf8'))![1]!
+}
 
 /** The module version of Kubernetes: `v1.37.2`. */
-export const kubernetesVersion = /k8s\.io\/kubernetes (v\S+)/.exec(readFileSync(`${source}go.mod`, 'utf8'))![1]!
+export const kubernetesVersion = versionOf(CURRENT)
 
 /** Set by Kubernetes' own build; without it every program reports v0.0.0-master. */
 const VERSION = 'k8s.io/component-base/version'
-const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(kubernetesVersion) ?? []
 
 const kubernetesPrograms = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const
 
@@ -21,12 +39,14 @@ type KubernetesProgram = (typeof kubernetesPrograms)[number]
 /** Their paths. */
 export type Programs = Readonly<Record<KubernetesProgram, string>>
 
-function programOf(name: KubernetesProgram): GoProgram {
+function programOf(name: KubernetesProgram, release: KubernetesRelease): GoProgram {
+  const version = versionOf(release)
+  const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(version) ?? []
   return {
-    source,
+    source: sourceOf(release),
     package: `k8s.io/kubernetes/cmd/${name}`,
     variables: {
-      [`${VERSION}.gitVersion`]: kubernetesVersion,
+      [`${VERSION}.gitVersion`]: version,
       [`${VERSION}.gitMajor`]: major,
       [`${VERSION}.gitMinor`]: minor,
     },
@@ -38,13 +58,17 @@ function programOf(name: KubernetesProgram): GoProgram {
  *
  * @throws NoProgramError, Error as `buildGoProgram`.
  */
-export function buildKubernetes(name: KubernetesProgram, deadlineMs?: number): string {
-  return buildGoProgram(programOf(name), deadlineMs)
+export function buildKubernetes(
+  name: KubernetesProgram,
+  deadlineMs?: number,
+  release: KubernetesRelease = CURRENT,
+): string {
+  return buildGoProgram(programOf(name, release), deadlineMs)
 }
 
 /** Builds all programs of a comparison. @throws NoProgramError, Error as `buildGoProgram`. */
-export function buildControlPlane(deadlineMs: number): Programs {
-  const built = kubernetesPrograms.map((name) => [name, buildKubernetes(name, deadlineMs)] as const)
+export function buildControlPlane(deadlineMs: number, release: KubernetesRelease = CURRENT): Programs {
+  const built = kubernetesPrograms.map((name) => [name, buildKubernetes(name, deadlineMs, release)] as const)
   return Object.fromEntries(built) as Programs
 }
 

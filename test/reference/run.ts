@@ -20,7 +20,7 @@ import { buildEtcd } from '../etcd/versions.js'
 import { Comparison, type ComparisonOptions, printGrown } from './comparison.js'
 import { discover } from './discovered.js'
 import { isNamed } from './moment.js'
-import { buildControlPlane, type Programs } from './programs.js'
+import { buildControlPlane, isRelease, type KubernetesRelease, kubernetesReleases, type Programs } from './programs.js'
 import { cborExceptions, upstreamExceptions } from './exceptions.js'
 import { Report } from './report.js'
 import { keep, seed } from './seed.js'
@@ -52,6 +52,7 @@ async function main(): Promise<number> {
       server: { type: 'boolean', default: false },
       cbor: { type: 'boolean', default: false },
       'other-etcd': { type: 'boolean', default: false },
+      kubernetes: { type: 'string', default: '1.37' },
     },
   })
   const only = values.resource?.split(',') ?? []
@@ -66,7 +67,7 @@ async function main(): Promise<number> {
     isOfServer: values.server,
     isCbor: values.cbor,
   }
-  const programs = buildAll(numberOf('--build-seconds', values['build-seconds']))
+  const programs = buildAll(numberOf('--build-seconds', values['build-seconds']), releaseOf(values.kubernetes))
   if (programs === null) {
     process.stdout.write('0 passed, 0 failed\n')
     return 0
@@ -94,13 +95,19 @@ function numberOf(option: string, text: string): number {
   return Number(text)
 }
 
+/** @throws Error when it cannot be built. */
+function releaseOf(text: string): KubernetesRelease {
+  if (isRelease(text)) return text
+  throw new Error(`--kubernetes is one of ${Object.keys(kubernetesReleases).join(', ')}, not ${JSON.stringify(text)}`)
+}
+
 /** Null, after printing the reason, when they cannot be built. */
-function buildAll(seconds: number): Programs | null {
+function buildAll(seconds: number, release: KubernetesRelease): Programs | null {
   const deadlineMs = performance.now() + seconds * 1_000
   try {
     // Read when the module that starts etcd is loaded, which is why that is imported below.
     process.env['ETCD_BIN'] = buildEtcd('3.7', deadlineMs)
-    return buildControlPlane(deadlineMs)
+    return buildControlPlane(deadlineMs, release)
   } catch (error) {
     if (!(error instanceof NoProgramError)) throw error
     process.stdout.write(`skipped: the comparison with the API server, since ${error.message}\n`)

@@ -95,10 +95,18 @@ export class ExpiredError extends StatusError {
    * `resourceVersionMatch=NotOlderThan` fails too.
    */
   static neverHad(requested: Revision, current: Revision): ExpiredError {
-    return new ExpiredError(`resource version ${requested} has never existed here: the storage is at ${current}`, {
-      details: { causes: [TOO_LARGE] },
-    })
+    return new ExpiredError(
+      `resource version ${named(requested)} has never existed here: the storage is at ${current}`,
+      {
+        details: { causes: [TOO_LARGE] },
+      },
+    )
   }
+}
+
+/** The largest one stands for all that a client may name beyond it. */
+function named(requested: Revision): string {
+  return requested === Number.MAX_SAFE_INTEGER ? `${requested} or above` : String(requested)
 }
 
 const TOO_LARGE: StatusCause = { reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }
@@ -110,7 +118,7 @@ export class TooLargeResourceVersionError extends StatusError {
   readonly reason = 'Timeout'
 
   constructor(requested: Revision, current: Revision, options: ErrorOptions = {}) {
-    super(`Timeout: Too large resource version: ${requested}, current: ${current}`, {
+    super(`Timeout: Too large resource version: ${named(requested)}, current: ${current}`, {
       ...options,
       details: { causes: [TOO_LARGE], retryAfterSeconds: 1 },
     })

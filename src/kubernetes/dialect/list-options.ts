@@ -133,8 +133,11 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   const fresh = freshness(resourceVersion)
   // A cached read ignores the limit, as the API server's watch cache does: clients that ask for '0' expect one page.
   if (fresh.kind === 'cached') {
-    const isWhole = parameter(query, 'resourceVersion') === '0' && !isUncachedThere(target)
-    return { read: fresh, limit: isWhole ? null : limit, ...rest }
+    const isPlain = parameter(query, 'resourceVersion') === '0'
+    // The API server asks etcd for revision 00 exactly, which is the present one there.
+    const isExact = !isPlain && (match === 'Exact' || (match === '' && limit !== null))
+    const isWhole = isPlain && !isUncachedThere(target)
+    return { read: isExact ? { kind: 'consistent' } : fresh, limit: isWhole ? null : limit, ...rest }
   }
   const isPaged = limit !== null && !isOneObject(selector, target)
   if (fresh.kind === 'not-older-than' && (match === 'Exact' || (match === '' && isPaged))) {

@@ -53,6 +53,16 @@ void t.test('a revision that etcd never had ends the watch with 410, without a b
   t.equal(clock.pending, idle)
 })
 
+void t.test('the error names a revision beyond all that can be told apart as such', async (t) => {
+  const { watch, reads, settle } = harness()
+  const watcher = watch({ start: Number.MAX_SAFE_INTEGER })
+  await settle()
+  await reads[0]!.answer(10)
+  t.match(watcher.output.events[0]!.object, {
+    message: 'resource version 9007199254740991 or above has never existed here: the storage is at 10',
+  })
+})
+
 void t.test('a cache behind etcd never denies a revision that etcd has had', async (t) => {
   const { watch, reads, apply, cache, settle, progressRequests } = harness()
   const [event, progress] = [watch({ start: 20 }), watch({ start: 30, bookmarks: true })]

@@ -289,10 +289,17 @@ void t.test('a list of one object has no pages, so a revision means "not older t
   t.strictSame(read('metadata.name!%3Da', 'default'), exact)
 })
 
-void t.test('a limit counts for 00, but not for 0', async (t) => {
-  t.match(parseListParameters(query('limit=2&resourceVersion=00')), { read: { kind: 'cached' }, limit: 2 })
-  t.match(parseListParameters(query('limit=2&resourceVersion=0')), { read: { kind: 'cached' }, limit: null })
-})
+void t.test(
+  '00 with a limit or read exactly is the present in etcd, and has pages; for 0 there is one page',
+  async (t) => {
+    t.match(parseListParameters(query('limit=2&resourceVersion=00')), { read: { kind: 'consistent' }, limit: 2 })
+    const match = (name: string) =>
+      parseListParameters(query(`limit=2&resourceVersion=00&resourceVersionMatch=${name}`))
+    t.match(match('Exact'), { read: { kind: 'consistent' }, limit: 2 })
+    t.match(match('NotOlderThan'), { read: { kind: 'cached' }, limit: 2 })
+    t.match(parseListParameters(query('limit=2&resourceVersion=0')), { read: { kind: 'cached' }, limit: null })
+  },
+)
 
 void t.test('for events a limit counts for 0 too: the API server has no watch cache for them', async (t) => {
   const known = wellKnownResources().filter(({ resource: { plural } }) => plural === 'events' || plural === 'pods')
