@@ -67,24 +67,7 @@ void t.test('with --on-gap=coalesce watches survive a gap, and end in etcd’s s
   })
   const last = await s.settle()
   t.same(ends(watches), [`open ×${watches.length}`])
-  const reference = await s.control.finish()
-  for (const watch of watches) {
-    const state = new Map<string, string | null>()
-    for (const item of watch.items) {
-      if (item.type === 'BOOKMARK') continue
-      if (item.type === 'DELETED') state.delete(item.id)
-      else state.set(item.id, item.fingerprint)
-    }
-    const expected = reference.stateAt({ ...watch.request, prefix: pods.prefix }, last)
-    const wanted = [...expected.values()].map(({ id, fingerprint }) => [id, fingerprint])
-    t.same(Object.fromEntries(state), Object.fromEntries(wanted), watch.name)
-    const revisions = watch.items.filter(({ type }) => type === 'BOOKMARK').map(({ revision }) => revision)
-    t.same(
-      revisions,
-      revisions.toSorted((a, b) => a - b),
-      'it never goes back',
-    )
-  }
+  await s.judgeStates(t, watches, last)
   t.ok((await s.count('cache_events_coalesced_total')) > 0)
   const inside = s.recorder.watch({ target: pods, resourceVersion: String(inGap) })
   await inside.ended

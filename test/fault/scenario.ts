@@ -230,7 +230,7 @@ export class Scenario {
     this.#t.teardown(() => hop.close())
     const url = `http://127.0.0.1:${hop.port}`
     this.h = await startApp(this.#t, {
-      flags: ['--upstream', url],
+      flags: ['--upstream', url, ...(this.#options.flags ?? [])],
       config: { bookmarkInterval: 200, ...this.#options.config },
       server: new RemoteApiServer({
         transport: chain === 'json' ? withoutProtobuf(nodeTransport({ server: url })) : nodeTransport({ server: url }),
@@ -247,14 +247,44 @@ export class Scenario {
     this.#record()
   }
 
-  /** In a chain, starts the inner server or restarts it on the same port. */
-  async startInner(port = this.inner?.port ?? 0, proxies = this.proxies): Promise<void> {
+  /**
+   * In a chain, starts the inner server or restarts it on the same port.
+   *
+   * @param config of the server.
+   */
+  async startInner(port = this.inner?.port ?? 0, proxies = this.proxies, config: Partial<Config> = {}): Promise<void> {
     const endpoints = proxies.map(({ port }) => `http://127.0.0.1:${port}`)
     this.inner = await startApp(this.#t, {
       upstream: connectEtcd({ endpoints, ...KEEP_ALIVE }),
       flags: ['--etcd-servers', endpoints.join(), '--port', String(port)],
-      config: { bookmarkInterval: 200, resources: servedHere },
+      config: { bookmarkInterval: 200, resources: servedHere, ...config },
     })
+  }
+
+  /** In a chain, restarts the inner server as an API server restarts: with a cache that has no history. */
+  async restartApiServer(away: () => Promise<void>): Promise<void> {
+    await this.inner!.app.stop()
+    await away()
+    await this.startInner(this.inner!.port, this.proxies, { backfillRevisions: 0 })
+  }
+
+  /** Checks that open watches, which began with the state, have brought their clients to etcd's state at `last`. */
+  async judgeStates(t: Test, watches: readonly RecordedWatch[], last: Revision): Promise<void> {
+    const reference = await this.control.finish()
+    for (const watch of watches) {
+      const state = new Map<string, string | null>()
+      for (const item of watch.items) {
+        if (item.type === 'BOOKMARK') continue
+        if (item.type === 'DELETED') state.delete(item.id)
+        else state.set(item.id, item.fingerprint)
+      }
+      const expected = reference.stateAt({ ...watch.request, prefix: pods.prefix }, last)
+      const wanted = [...expected.values()].map(({ id, fingerprint }) => [id, fingerprint])
+      t.same(Object.fromEntries(state), Object.fromEntries(wanted), watch.name)
+      const revisions = watch.items.filter(({ type }) => type === 'BOOKMARK').map(({ revision }) => revision)
+      const ascending = revisions.toSorted((a, b) => a - b)
+      t.same(revisions, ascending, 'it never goes back')
+    }
   }
 
   /** Starts new records of the clients and of etcd after a restore. */

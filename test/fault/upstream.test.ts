@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { pause, until } from '../support/until.js'
-import { ends, type Scenario, startScenario } from './scenario.js'
+import { ends, pods, type Scenario, scopes, startScenario } from './scenario.js'
 
 /** Faults that lose nothing: connected watchers stay connected, and nothing is relisted. */
 const harmless = {
@@ -59,6 +59,48 @@ for (const chain of ['sse', 'protobuf', 'json'] as const) {
       t.match(await source.feed.checkConsistency?.(), { kind: 'equal' }, `${source.resource.plural} are what etcd has`)
     }
     await s.judge(t, last)
+  })
+}
+
+for (const chain of ['protobuf', 'json'] as const) {
+  void t.test(
+    `an API server without its history, read in ${chain}: watches end with 410, and miss nothing`,
+    async (t) => {
+      const s = await startScenario(t, { chain })
+      const seen = await s.write()
+      await s.reached(seen)
+      const watches = scopes.map((scope) => s.recorder.watch({ ...scope, resourceVersion: String(seen) }))
+      await s.restartApiServer(async () => {
+        for (let i = 0; i < 20; i++) await s.write()
+      })
+      await Promise.all(watches.map((watch) => watch.ended))
+      t.same(ends(watches), [`error 410 ×${watches.length}`])
+      await s.watchAll()
+      const last = await s.settle()
+      await s.judge(t, last)
+    },
+  )
+
+  void t.test(`with --on-gap=coalesce watches survive that, read in ${chain}`, async (t) => {
+    const s = await startScenario(t, { chain, flags: ['--on-gap', 'coalesce'] })
+    for (let i = 0; i < 20; i++) await s.reached(await s.write())
+    const watches = scopes.map((scope) => s.recorder.watch({ ...scope, sendInitialEvents: true }))
+    await Promise.all(watches.map((watch) => watch.until(({ items }) => items.some(({ type }) => type === 'BOOKMARK'))))
+    let inGap = 0
+    for (let round = 0; round < 3; round++) {
+      await s.restartApiServer(async () => {
+        for (let i = 0; i < 20; i++) inGap = await s.write()
+        for (let i = 0; i < 20; i++) await s.write()
+      })
+      await s.reached(await s.write())
+    }
+    const last = await s.settle()
+    t.same(ends(watches), [`open ×${watches.length}`])
+    await s.judgeStates(t, watches, last)
+    t.ok((await s.count('cache_events_coalesced_total')) > 0)
+    const inside = s.recorder.watch({ target: pods, resourceVersion: String(inGap) })
+    await inside.ended
+    t.equal(inside.code, 410, 'nobody resumes inside the gap')
   })
 }
 

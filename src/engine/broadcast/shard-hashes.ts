@@ -2,12 +2,9 @@
  * Decides whether an object is in a shard. Its namespace is in its key. Its uid is read once, and the first bits of its
  * hash stay with the object: kept like other facts, uids would give every object a row of its own.
  */
-import { extractFacts, planFacts } from '../facts/json-facts.js'
+import { UID, uidOf } from './uid.js'
 import { containHash, containHead, type Hash, hashOf, headOf, type Shard, type ShardPath } from '../model/shard.js'
 import type { StoredObject } from '../model/stored-object.js'
-
-const UID = 'metadata.uid'
-const plan = planFacts([UID])
 
 export class ShardHashes {
   readonly #metadataOf: (object: StoredObject) => Buffer | null
@@ -31,7 +28,6 @@ export class ShardHashes {
   /** As in Kubernetes, an object without a uid or a namespace has the hash of ''. */
   #hash(path: ShardPath, object: StoredObject): Hash {
     if (path !== UID) return hashOf(object.namespace)
-    const json = this.#metadataOf(object)
-    return hashOf(json === null ? '' : extractFacts(json, plan).field(UID))
+    return hashOf(uidOf(this.#metadataOf(object)))
   }
 }

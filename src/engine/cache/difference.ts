@@ -1,15 +1,24 @@
 /**
  * Turns a gap into events (`--on-gap=coalesce`): the difference between two states, so that level-triggered watchers
  * stay connected. Puts have their own mod revisions, deletes the newer state's revision. An object that was deleted and
- * created again in between (another create revision) becomes a delete and a put, both at its mod revision.
+ * created again in between becomes a delete and a put, both at its mod revision.
  */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
+import type { StoredObject } from '../model/stored-object.js'
 import { CacheBatch, CacheEvent } from './cache-batch.js'
 import type { Snapshot } from './store.js'
 
+export interface DifferenceOptions {
+  readonly prefix: Key
+  readonly receivedAtMs: number
+  /** Whether `object` was created after `previous` had been deleted. Default: as their create revisions say. */
+  readonly isRecreated?: ((previous: StoredObject, object: StoredObject) => boolean) | undefined
+}
+
 /** Returns batches in ascending order, all above `older.revision`. */
-export function differenceBatches(older: Snapshot, newer: Snapshot, prefix: Key, receivedAtMs: number): CacheBatch[] {
+export function differenceBatches(older: Snapshot, newer: Snapshot, options: DifferenceOptions): CacheBatch[] {
+  const { prefix, receivedAtMs, isRecreated = wasCreatedLater } = options
   const byRevision = new Map<Revision, CacheEvent[]>()
   const add = (event: CacheEvent): void => {
     const events = byRevision.get(event.revision)
@@ -22,7 +31,7 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, prefix: Key,
     // A value that became servable only through a change on our side keeps a mod revision that the older state had
     // passed.
     const revision = object.modRevision > older.revision ? object.modRevision : newer.revision
-    if (previous !== null && previous.createRevision !== object.createRevision) {
+    if (previous !== null && isRecreated(previous, object)) {
       add(new CacheEvent(revision, null, previous))
       add(new CacheEvent(revision, object, null))
     } else add(new CacheEvent(revision, object, previous))
@@ -33,4 +42,8 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, prefix: Key,
   return [...byRevision]
     .sort(([a], [b]) => a - b)
     .map(([revision, events]) => new CacheBatch(revision, events, receivedAtMs))
+}
+
+function wasCreatedLater(previous: StoredObject, object: StoredObject): boolean {
+  return previous.createRevision !== object.createRevision
 }

@@ -57,6 +57,8 @@ export interface WatchCacheOptions {
   /** Ends in '/'. */
   readonly prefix: Key
   readonly ingest: Ingest
+  /** As in `DifferenceOptions`. */
+  readonly isRecreated?: (previous: StoredObject, object: StoredObject) => boolean
   /** Called when a read first needs it, since the source may be opened after the cache that it feeds. */
   readonly freshness: () => FreshnessSource
   readonly ring: RingBounds
@@ -510,9 +512,10 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   #coalesce(state: HeldObjects, revision: Revision): void {
     const after = this.#revision
-    const receivedAtMs = this.#options.clock.monotonic()
+    const { clock, isRecreated } = this.#options
+    const receivedAtMs = clock.monotonic()
     const target = state.snapshot(revision)
-    const batches = differenceBatches(this.snapshot(), target, this.prefix, receivedAtMs)
+    const batches = differenceBatches(this.snapshot(), target, { prefix: this.prefix, receivedAtMs, isRecreated })
     this.held = state
     this.#gaps.add({ after, until: revision }, this.#ring.floorRevision)
     let events = 0

@@ -4,6 +4,7 @@
  */
 import { Dispatcher, type DispatcherBounds } from '../broadcast/dispatcher.js'
 import type { Pump } from '../broadcast/pump.js'
+import { uidOf } from '../broadcast/uid.js'
 import { KEPT_HISTORY_MS, type RingBounds } from '../cache/ring-buffer.js'
 import { WatchCache } from '../cache/watch-cache.js'
 import { openedFeed } from '../feed/opened-feed.js'
@@ -83,6 +84,12 @@ export class ResourcePipeline {
       name,
       prefix,
       ingest: options.ingestOf(resource),
+      isRecreated: (previous, object) => {
+        // A source over HTTP does not say when an object was created, or how often it was written.
+        if (object.version > 0) return previous.createRevision !== object.createRevision
+        const uid = (one: StoredObject): string => uidOf(options.jsonOf(resource, one, true, ''))
+        return uid(previous) !== uid(object)
+      },
       // The feed is opened below, because it needs the cache to write to.
       freshness: () => this.feed.freshness,
       ring: { keepAgeMs: KEPT_HISTORY_MS, ...ring },

@@ -5,7 +5,7 @@
  * Lists leave `kind` and `apiVersion` out of their items and watches do not, and their position differs between
  * servers. Here they always come first, so that one version of an object has the same bytes however it arrived; the
  * rest is unchanged. HTTP does not reveal when an object was created or how often it was written, so both are unknown
- * (version 0), and features that need them (`--on-gap=coalesce`) are not offered over this upstream.
+ * (version 0): uids tell which objects were recreated.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import { eachMember } from '../../client/reflector/json-members.js'

@@ -166,13 +166,6 @@ export const relations: readonly Relation[] = [
     check: (c) => (c.kubeconfig !== null && c.upstream === null ? '--kubeconfig needs --upstream' : null),
   },
   {
-    reads: ['upstream', 'onGap'],
-    check: (c) =>
-      c.upstream !== null && c.onGap === 'coalesce'
-        ? '--on-gap=coalesce needs etcd: --upstream does not say which objects were recreated'
-        : null,
-  },
-  {
     reads: ['etcdServers', 'requireUpstream'],
     check: (c) =>
       c.requireUpstream && c.embedded

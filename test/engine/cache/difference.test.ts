@@ -1,8 +1,10 @@
 import t from 'tap'
 import type { CacheBatch } from '../../../src/engine/cache/cache-batch.js'
-import { differenceBatches } from '../../../src/engine/cache/difference.js'
+import { differenceBatches, type DifferenceOptions } from '../../../src/engine/cache/difference.js'
 import { Store, type Snapshot } from '../../../src/engine/cache/store.js'
 import { PODS, podObject, rev } from '../../support/objects.js'
+
+const OPTIONS: DifferenceOptions = { prefix: PODS.etcdPrefix, receivedAtMs: 1 }
 
 type PodAt = [name: string, modified: number, created: number]
 
@@ -58,7 +60,7 @@ void t.test('a gap becomes the fewest events that lead from one state to the oth
     ],
   ]
   for (const [name, older, newer, batches] of cases) {
-    const found = differenceBatches(stateAt(10, ...older), stateAt(20, ...newer), PODS.etcdPrefix, 1)
+    const found = differenceBatches(stateAt(10, ...older), stateAt(20, ...newer), OPTIONS)
     t.same(texts(found), batches, name)
   }
   t.end()
@@ -66,14 +68,24 @@ void t.test('a gap becomes the fewest events that lead from one state to the oth
 
 void t.test('every event carries the previous object', (t) => {
   const older = stateAt(10, ['a', 5, 5], ['b', 6, 6], ['c', 7, 7])
-  const batches = differenceBatches(older, stateAt(20, ['a', 12, 5], ['b', 13, 13]), PODS.etcdPrefix, 1)
+  const batches = differenceBatches(older, stateAt(20, ['a', 12, 5], ['b', 13, 13]), OPTIONS)
   const previous = batches.flatMap(({ events }) => events.map((event) => event.previous?.modRevision ?? null))
   t.same(previous, [5, 6, null, 7], 'a modified, b deleted and added, c deleted')
   t.end()
 })
 
+void t.test('a source that does not know when objects were created says by other means which were recreated', (t) => {
+  const [older, newer] = [stateAt(10, ['a', 5, 5], ['b', 6, 6]), stateAt(20, ['a', 12, 12], ['b', 13, 13])]
+  const isRecreated: DifferenceOptions['isRecreated'] = (previous, object) => {
+    t.equal(previous.key, object.key)
+    return object.name === 'b'
+  }
+  t.same(texts(differenceBatches(older, newer, { ...OPTIONS, isRecreated })), ['12: ~a', '13: -b +b'])
+  t.end()
+})
+
 void t.test('an object written earlier that can only now be served appears at the newer revision', (t) => {
-  const batches = differenceBatches(stateAt(10), stateAt(20, ['a', 7, 7]), PODS.etcdPrefix, 1)
+  const batches = differenceBatches(stateAt(10), stateAt(20, ['a', 7, 7]), OPTIONS)
   t.same(texts(batches), ['20: +a'], 'only after the revisions already sent')
   t.end()
 })

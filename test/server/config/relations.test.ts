@@ -84,7 +84,6 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--upstream=http://a:1 --etcd-servers=http://b:1', /the only source/],
     ['--upstream=https://a:1 --nats-servers=nats://b:1', /the only source/],
     ['--upstream=a:1', /is not a URL/],
-    ['--upstream=http://a:1 --on-gap=coalesce', /--on-gap=coalesce needs etcd/],
     ['--upstream=http://a:1 --resource=flags=/config/flags/', /is one of etcd/],
     ['--kubeconfig=/k', /--kubeconfig needs --upstream/],
     [

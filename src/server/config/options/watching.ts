@@ -91,7 +91,7 @@ export const watchingOptions = {
     group: 'Watch cache',
     choices: ['expire', 'coalesce'],
     default: 'expire',
-    doc: 'What happens when etcd has compacted revisions that the server has not seen. expire: watches end with 410, as with the API server. coalesce: the server sends the difference, and watches continue.',
+    doc: 'What happens when the server has missed revisions that etcd has compacted, or that a restarted API server no longer has (--upstream). expire: watches end with 410, as with the API server. coalesce: the server sends the difference, and watches continue.',
   }),
 
   // ── Watches ────────────────────────────────────────────────────────────────────────────────────────────────────────
