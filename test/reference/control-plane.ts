@@ -11,7 +11,7 @@ import type { Test } from 'tap'
 import { freePort } from '../support/free-port.js'
 import { until } from '../support/until.js'
 import { ask, type Server, serverAt } from './ask.js'
-import type { Programs } from './programs.js'
+import { CURRENT, type KubernetesRelease, type Programs } from './programs.js'
 import { openssl } from '../support/openssl.js'
 
 export interface ApiServer {
@@ -28,18 +28,36 @@ export const ADMIN = 'system:admin'
 /** The issuer of its tokens. */
 export const ISSUER = 'https://kubernetes.default.svc'
 
+/** Those whose resources api/all leaves out as long as they are off; and the alpha that this server always has. */
+const GATES: Readonly<Record<KubernetesRelease, readonly string[]>> = {
+  '1.37': [
+    'GenericWorkload',
+    'TopologyAwareWorkloadScheduling',
+    'CompositePodGroup',
+    'EvictionRequestAPI',
+    'ShardedListAndWatch',
+  ],
+  '1.36': ['GenericWorkload', 'TopologyAwareWorkloadScheduling', 'ShardedListAndWatch'],
+}
+
+interface StartOptions {
+  /** true: pods need an existing ServiceAccount, which no controller creates, and get the volume with its token. */
+  readonly hasServiceAccounts?: boolean
+  /** The program's. */
+  readonly release?: KubernetesRelease
+}
+
 /**
  * Resolves when it is ready.
  *
  * @param t used only for teardown.
- * @param hasServiceAccounts true: pods need an existing ServiceAccount, which no controller creates, and get the volume with its token.
  */
 export async function startApiServer(
   t: Test,
   etcdUrl: string,
   program: string,
   flags: readonly string[] = [],
-  { hasServiceAccounts = false }: { readonly hasServiceAccounts?: boolean } = {},
+  { hasServiceAccounts = false, release = CURRENT }: StartOptions = {},
 ): Promise<ApiServer> {
   const folder = mkdtempSync(join(tmpdir(), 'reference-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -48,8 +66,7 @@ export async function startApiServer(
   const child = run(t, program, [
     ...apiServerFlags({ etcdUrl, port, folder, hasServiceAccounts }),
     '--runtime-config=api/all=true',
-    // Whose resources api/all leaves out as long as their gates are off; and the alpha that this server always has.
-    '--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true,ShardedListAndWatch=true',
+    `--feature-gates=${GATES[release].map((gate) => `${gate}=true`).join()}`,
     ...flags,
   ])
   const server = serverAt('theirs', `https://127.0.0.1:${port}`, ADMIN)

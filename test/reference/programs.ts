@@ -11,7 +11,7 @@ import { buildGoProgram, type GoProgram } from '../support/go-program.js'
 /** The releases that can be built, each with its module. */
 export const kubernetesReleases = { '1.37': 'kubernetes', '1.36': 'kubernetes-1.36' } as const
 export type KubernetesRelease = keyof typeof kubernetesReleases
-const CURRENT: KubernetesRelease = '1.37'
+export const CURRENT: KubernetesRelease = '1.37'
 
 export function isRelease(text: string): text is KubernetesRelease {
   return Object.hasOwn(kubernetesReleases, text)
@@ -37,7 +37,9 @@ const kubernetesPrograms = ['kube-apiserver', 'kube-controller-manager', 'kube-s
 type KubernetesProgram = (typeof kubernetesPrograms)[number]
 
 /** Their paths. */
-export type Programs = Readonly<Record<KubernetesProgram, string>>
+export interface Programs extends Readonly<Record<KubernetesProgram, string>> {
+  readonly release: KubernetesRelease
+}
 
 function programOf(name: KubernetesProgram, release: KubernetesRelease): GoProgram {
   const version = versionOf(release)
@@ -69,7 +71,7 @@ export function buildKubernetes(
 /** Builds all programs of a comparison. @throws NoProgramError, Error as `buildGoProgram`. */
 export function buildControlPlane(deadlineMs: number, release: KubernetesRelease = CURRENT): Programs {
   const built = kubernetesPrograms.map((name) => [name, buildKubernetes(name, deadlineMs, release)] as const)
-  return Object.fromEntries(built) as Programs
+  return { ...(Object.fromEntries(built) as Record<KubernetesProgram, string>), release }
 }
 
 const kwokSource = fileURLToPath(new URL('../../../test/reference/kwok/', import.meta.url))

@@ -12,10 +12,14 @@ import { ADMIN, ISSUER, type Running, startApiServer, startControllers, writeKub
 import { type Definition, definitionSpec, definitionText } from './definition.js'
 import type { Stored } from './definition-set.js'
 import { printLossless } from './lossless.js'
-import type { Programs } from './programs.js'
+import type { KubernetesRelease, Programs } from './programs.js'
 import type { Posted } from './objects.js'
 
 export interface World {
+  /** Where distributary reads. */
+  readonly behind: 'etcd' | 'api-server'
+  /** The API server's. */
+  readonly release: KubernetesRelease
   readonly etcd: EtcdProcess
   /** The etcd of the resources in `IN_OTHER_ETCD`; null if they are in the same one. */
   readonly other: EtcdProcess | null
@@ -32,10 +36,8 @@ export interface World {
 /** With `--other-etcd`, as operators split their clusters. */
 const IN_OTHER_ETCD: Readonly<Record<string, string>> = { events: '', leases: 'coordination.k8s.io', pods: '' }
 
-export interface WorldOptions extends Pick<World, 'etcd' | 'other'> {
+export interface WorldOptions extends Pick<World, 'behind' | 'etcd' | 'other'> {
   readonly programs: Programs
-  /** Where distributary reads. */
-  readonly behind: 'etcd' | 'api-server'
   /** Custom resources are stored in CBOR, and both serve it. */
   readonly isCbor: boolean
 }
@@ -44,10 +46,9 @@ export interface WorldOptions extends Pick<World, 'etcd' | 'other'> {
 export async function startWorld(t: Test, { etcd, other, programs, behind, isCbor }: WorldOptions): Promise<World> {
   const overrides = Object.entries(IN_OTHER_ETCD).map(([plural, group]) => `${group}/${plural}#${other?.url}`)
   const others = other === null ? [] : [`--etcd-servers-overrides=${overrides.join()}`]
-  const apiServer = await startApiServer(t, etcd.url, programs['kube-apiserver'], [
-    ...others,
-    ...(isCbor ? ['--feature-gates=CBORServingAndStorage=true'] : []),
-  ])
+  const { release } = programs
+  const gates = isCbor ? ['--feature-gates=CBORServingAndStorage=true'] : []
+  const apiServer = await startApiServer(t, etcd.url, programs['kube-apiserver'], [...others, ...gates], { release })
   const port = await freePort()
   const kubeconfig = writeKubeconfig(apiServer)
   const source =
@@ -77,6 +78,8 @@ export async function startWorld(t: Test, { etcd, other, programs, behind, isCbo
   let server = await startServer(t, { flags })
   let controllers: readonly Running[] = []
   return {
+    behind,
+    release,
     etcd,
     other,
     theirs: apiServer.server,
