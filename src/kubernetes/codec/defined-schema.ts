@@ -7,7 +7,7 @@
  * when an object is first read.
  */
 import { exactText, parseExactJson } from './exact-json.js'
-import type { Structural } from './structural-change.js'
+import { changeAlike, type Structural } from './structural-change.js'
 import { type OpenApiSchema, structuralOf } from './structural-schema.js'
 
 export class DefinedSchema {
@@ -33,6 +33,12 @@ export class DefinedSchema {
   get parsed(): OpenApiSchema {
     this.#parsed ??= parseExactJson(Buffer.from(this.json)) as OpenApiSchema
     return this.#parsed
+  }
+
+  /** Whether an object that a server has read by one of them is the same when it is read by the other. */
+  static readAlike(a: DefinedSchema | undefined, b: DefinedSchema | undefined): boolean {
+    if (a === undefined || b === undefined) return a === b
+    return a === b || Buffer.from(a.json).equals(Buffer.from(b.json)) || changeAlike(a.structural, b.structural)
   }
 
   get structural(): Structural {

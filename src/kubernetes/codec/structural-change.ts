@@ -202,3 +202,24 @@ function memberSchema(schema: Structural | null, name: string): Structural | nul
   if (declared !== undefined) return declared
   return schema.additional === 'nothing' ? null : (schema.additional ?? undefined)
 }
+
+/** Whether both leave the same of every object that has its defaults already. */
+export function changeAlike(a: Structural, b: Structural): boolean {
+  if (a === b) return true
+  const { properties, additional, items } = a
+  return (
+    a.keepsUnknown === b.keepsUnknown &&
+    a.isEmbedded === b.isEmbedded &&
+    a.isNullable === b.isNullable &&
+    (a.defaultValue === undefined) === (b.defaultValue === undefined) &&
+    areAlike(additional, b.additional) &&
+    areAlike(items, b.items) &&
+    properties.size === b.properties.size &&
+    [...properties].every(([name, inner]) => areAlike(inner, b.properties.get(name) ?? null))
+  )
+}
+
+function areAlike(a: Structural | 'nothing' | null, b: Structural | 'nothing' | null): boolean {
+  if (a === null || b === null || a === 'nothing' || b === 'nothing') return a === b
+  return changeAlike(a, b)
+}

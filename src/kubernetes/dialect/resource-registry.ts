@@ -85,6 +85,8 @@ export interface ServedResource extends Served {
   readonly deprecation: string | null
   /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
   readonly convertsByWebhook: boolean
+  /** Whether its objects come from a server that has read them by their definition. Default: false. */
+  readonly isReadThere?: boolean
 }
 
 export type RegistryChange = ServedChange<ServedResource>
@@ -134,9 +136,9 @@ const rules = new WeakMap<CustomDefinition, ReadRules>()
 export function viewTargetOf(served: ServedResource): ViewTarget {
   let target = targets.get(served)
   if (target === undefined) {
-    const { resource, origin, convertsByWebhook, definition } = served
+    const { resource, origin, convertsByWebhook, definition, isReadThere = false } = served
     const convertsByName = origin !== 'well-known' && !convertsByWebhook
-    const read = definition === null ? null : readRulesOf(definition, resource)
+    const read = definition === null || isReadThere ? null : readRulesOf(definition, resource)
     targets.set(served, (target = { apiVersion: apiVersion(resource), convertsByName, rules: read }))
   }
   return target

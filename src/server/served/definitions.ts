@@ -19,12 +19,16 @@ import { qualifiedName } from '../../kubernetes/dialect/well-known-resources.js'
 import { apiVersion } from '../../engine/model/resource.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { Logger } from '../../support/log.js'
+import type { Clock, Timer } from '../../support/clock.js'
 import { LoopSlice, turns } from '../../support/turns.js'
 import type { SharedReading } from './document-messages.js'
 import type { ObjectFollower } from './followed-objects.js'
 
 /** The form in which definitions are read here. */
 export const DEFINITION_VIEW: ViewTarget = { apiVersion: 'apiextensions.k8s.io/v1', convertsByName: false, rules: null }
+
+/** How long an API server may take until it reads objects by a changed definition. */
+const CHANGE_MS = 1_500
 
 /** Size as stored, in bytes. Reading this much at once takes a few milliseconds at most. */
 export const MAX_DEFINITION_BYTES = 64 * 1024
@@ -38,8 +42,9 @@ export interface DefinitionsOptions {
   readonly jsonOf: (object: StoredObject) => Buffer | null
   /** Reads a definition in a thread; null if it took too much time or memory. */
   readonly readInThread: (object: StoredObject) => Promise<SharedReading | null>
-  /** Whether the objects come from a server that converts them to the version in which they are requested. */
-  readonly areConverted: boolean
+  /** Whether the objects come from a server that reads them by their definitions, in the version that is requested. */
+  readonly areReadThere: boolean
+  readonly clock: Clock
   readonly logger: Logger
 }
 
@@ -51,8 +56,10 @@ export class Definitions implements ObjectFollower {
   /** The definition being read; null if none is, or if its result no longer counts. */
   #reading: StoredObject | null = null
   #isReading = false
-  /** By name of the definition: the version in which converted objects are requested. */
+  /** By name of the definition, where objects are read there: what decides how they arrive. */
   readonly #requested = new Map<string, string>()
+  /** By name, of definitions that have changed: what serves them a moment later. */
+  readonly #changing = new Map<string, Timer>()
 
   constructor(options: DefinitionsOptions) {
     this.#options = options
@@ -73,6 +80,8 @@ export class Definitions implements ObjectFollower {
   onAbsent(name: string): void {
     this.#forget(name)
     this.#requested.delete(name)
+    this.#changing.get(name)?.cancel()
+    this.#changing.delete(name)
     this.#options.registry.remove(ownerOfDefinition(name))
   }
 
@@ -114,24 +123,43 @@ export class Definitions implements ObjectFollower {
     else this.#refuse(object.name, reading?.reason ?? 'it is too much to read')
   }
 
-  /** A feed keeps the version that it began with, so that it has to end before another one is requested. */
-  #request(name: string, version = ''): void {
-    const before = this.#requested.get(name)
-    if (before !== undefined && before !== version) this.#options.registry.remove(ownerOfDefinition(name))
-    this.#requested.set(name, version)
-  }
-
   #refuse(name: string, reason: string): void {
     const { registry, logger } = this.#options
     logger.warn({ definition: name, reason }, 'custom resource is not served')
+    this.#changing.get(name)?.cancel()
+    this.#changing.delete(name)
     registry.remove(ownerOfDefinition(name))
   }
 
   #serve(name: string, defined: readonly ServedResource[]): void {
-    const { registry, logger, reservedFor, areConverted } = this.#options
-    const all = areConverted ? storedFirst(defined) : defined
-    if (areConverted) this.#request(name, all[0]?.resource.version)
-    const resources = all.filter(({ resource }) => {
+    if (this.#options.areReadThere) this.#serveFromThere(name, asReadThere(defined))
+    else this.#set(name, defined)
+  }
+
+  /**
+   * A feed keeps the version that it began with, and the server there begins to read all objects anew, whose
+   * resourceVersions stay. So a feed has to end before objects are requested by a changed definition.
+   */
+  #serveFromThere(name: string, resources: readonly ServedResource[]): void {
+    const { registry, clock } = this.#options
+    const [source] = resources
+    const requested = source === undefined ? '' : `${source.resource.version} ${source.definition?.fingerprint}`
+    const before = this.#requested.get(name)
+    this.#requested.set(name, requested)
+    if (before === undefined) return this.#set(name, resources)
+    if (before === requested && !this.#changing.has(name)) return this.#set(name, resources)
+    this.#changing.get(name)?.cancel()
+    const change = (): void => {
+      this.#changing.delete(name)
+      registry.remove(ownerOfDefinition(name))
+      this.#set(name, resources)
+    }
+    this.#changing.set(name, clock.setTimer(CHANGE_MS, change))
+  }
+
+  #set(name: string, defined: readonly ServedResource[]): void {
+    const { registry, logger, reservedFor } = this.#options
+    const resources = defined.filter(({ resource }) => {
       const owner = reservedFor(resource.group, resource.version)
       if (owner === null) return true
       logger.warn(
@@ -149,13 +177,21 @@ export class Definitions implements ObjectFollower {
   }
 }
 
-/** The stored version, which has every field, first. Versions converted by a webhook are read only when a client asks. */
-function storedFirst(defined: readonly ServedResource[]): readonly ServedResource[] {
+/**
+ * The stored version first, in which objects are requested. A version that does not keep the same of every object, or to
+ * which a webhook converts, is read there when a client asks.
+ */
+function asReadThere(defined: readonly ServedResource[]): readonly ServedResource[] {
   const source = defined.find(({ resource, storageVersion }) => resource.version === storageVersion) ?? defined[0]
+  if (source === undefined) return []
+  const isSame = ({ convertsByWebhook, definition, schema }: ServedResource): boolean =>
+    !convertsByWebhook &&
+    (definition?.preservesUnknownFields === true || DefinedSchema.readAlike(schema, source.schema))
   const others = defined.filter((one) => one !== source)
-  return source === undefined
-    ? []
-    : [source, ...others.map((one) => (one.convertsByWebhook ? { ...one, isUncached: true } : one))]
+  return [source, ...others.map((one) => (isSame(one) ? one : { ...one, isUncached: true }))].map((one) => ({
+    ...one,
+    isReadThere: true,
+  }))
 }
 
 function isSmall({ bytes }: StoredObject): boolean {

@@ -14,7 +14,7 @@ import type { ResourceStage } from './open-resources.js'
  * APIs.
  */
 export function followServed(
-  { config, logger }: Basis,
+  { config, clock, logger }: Basis,
   { registry, resources, views, remote, kubernetes }: ResourceStage,
   services: ApiServices | null,
   documents: DocumentThreads,
@@ -33,7 +33,8 @@ export function followServed(
         registry,
         etcdPrefix,
         reservedFor,
-        areConverted: remote !== null,
+        areReadThere: remote !== null,
+        clock,
         logger,
         jsonOf: (object) => views.json(served, object),
         readInThread: (object) => documents.readDefinition(object),

@@ -1,6 +1,6 @@
 /** Definitions become resources: small ones at once, large ones without stopping the event loop. */
 import t from 'tap'
-import { ResourceRegistry } from '../../../src/kubernetes/dialect/resource-registry.js'
+import { ResourceRegistry, viewTargetOf } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import { StoredObject } from '../../../src/engine/model/stored-object.js'
@@ -9,6 +9,7 @@ import type { SharedReading } from '../../../src/server/served/document-messages
 import { silentLogger } from '../../../src/support/log.js'
 import { startApp } from '../../support/app.js'
 import { until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
 
 const GROUP = 'edge.example.com'
 
@@ -35,8 +36,10 @@ const LARGE = 2_000
 
 let revision = 0
 
-function stored(plural: string, properties: number): StoredObject {
-  const bytes = Buffer.from(JSON.stringify(definition(plural, properties)))
+const stored = (plural: string, properties: number): StoredObject => storedAs(plural, definition(plural, properties))
+
+function storedAs(plural: string, object: object): StoredObject {
+  const bytes = Buffer.from(JSON.stringify(object))
   const at = toRevision(++revision)
   const [key, name] = [keyFromText(`/registry/${keyOf(plural)}`), `${plural}.${GROUP}`]
   const type = ['json', 'apiextensions.k8s.io/v1', 'CustomResourceDefinition'] as const
@@ -44,21 +47,23 @@ function stored(plural: string, properties: number): StoredObject {
 }
 
 /** Reads of large definitions wait until the test answers them. */
-function world({ areConverted = false } = {}) {
+function world({ areReadThere = false } = {}) {
   const registry = new ResourceRegistry()
   const asked: { readonly object: StoredObject; readonly answer: (reading: SharedReading | null) => void }[] = []
   const warned: object[] = []
+  const clock = new VirtualClock()
   const definitions = new Definitions({
     registry,
     etcdPrefix: '/registry',
     reservedFor: () => null,
     jsonOf: (object) => object.bytes,
-    areConverted,
+    areReadThere,
+    clock,
     readInThread: (object) => new Promise((answer) => asked.push({ object, answer })),
     logger: { ...silentLogger, warn: (fields) => void warned.push(fields) },
   })
   const served = (): string[] => registry.list().map(({ resource }) => resource.plural)
-  return { registry, asked, warned, definitions, served }
+  return { registry, asked, warned, clock, definitions, served }
 }
 
 void t.test('a small definition is a resource at once', async (t) => {
@@ -114,6 +119,88 @@ void t.test('a definition that takes too long or too much memory is not served, 
   t.same(served(), ['widgets'])
   t.match(warned, [{ reason: 'it is too much to read' }])
 })
+
+type Version = readonly [name: string, properties: object]
+
+/** A definition whose first version is the stored one. */
+function versioned(conversion: string, ...versions: Version[]): StoredObject {
+  const object = definition('widgets', 0) as { spec: object }
+  const spec = {
+    ...object.spec,
+    conversion: { strategy: conversion },
+    versions: versions.map(([name, properties], i) => {
+      const openAPIV3Schema = { type: 'object', properties: { spec: { type: 'object', properties } } }
+      return { name, served: true, storage: i === 0, schema: { openAPIV3Schema } }
+    }),
+  }
+  return storedAs('widgets', { ...object, spec })
+}
+
+void t.test('a server that reads objects there converts only between versions that keep the same of all', async (t) => {
+  const text = { type: 'string' }
+  const schema = { a: text, b: { type: 'object', additionalProperties: text }, c: { type: 'array', items: text } }
+  const cases: [name: string, other: object, isUncached: boolean][] = [
+    ['the same', schema, false],
+    [
+      'described in other words, with another default',
+      { ...schema, a: { ...text, description: 'A', pattern: 'a' } },
+      false,
+    ],
+    ['a field less', { a: text, b: schema.b }, true],
+    ['a field more', { ...schema, d: text }, true],
+    ['another name', { ...schema, a: undefined, e: text }, true],
+    ['other members', { ...schema, b: { type: 'object', properties: { x: text } } }, true],
+    ['all members', { ...schema, b: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } }, true],
+    ['null allowed', { ...schema, a: { ...text, nullable: true } }, true],
+    ['null replaced', { ...schema, a: { ...text, default: 'x' } }, true],
+  ]
+  for (const [name, other, isUncached] of cases) {
+    for (const conversion of ['None', 'Webhook']) {
+      const { definitions, registry } = world({ areReadThere: true })
+      definitions.onPresent(versioned(conversion, ['v1', schema], ['v1beta1', other]))
+      const found = registry.list().map((one) => [one.resource.version, one.isUncached ?? false])
+      t.same(
+        found,
+        [
+          ['v1', false],
+          ['v1beta1', isUncached || conversion === 'Webhook'],
+        ],
+        `${name}, ${conversion}`,
+      )
+      t.ok(
+        registry.list().every((one) => viewTargetOf(one).rules === null),
+        'nothing is pruned or defaulted here',
+      )
+    }
+  }
+})
+
+void t.test(
+  'a definition that changes begins new feeds, once the server there has had time to follow it',
+  async (t) => {
+    const { definitions, registry, clock } = world({ areReadThere: true })
+    const changes: string[] = []
+    registry.onChange(({ added, removed }) => changes.push(`+${added.length} -${removed.length}`))
+    const [first, second] = [versioned('None', ['v1', {}]), versioned('None', ['v1', { a: { type: 'string' } }])]
+    definitions.onPresent(first)
+    definitions.onPresent(first)
+    t.same(changes.splice(0)[0], '+1 -0')
+    definitions.onPresent(second)
+    definitions.onPresent(second)
+    t.same(
+      changes.filter((text) => text !== '+1 -1'),
+      [],
+      'not yet',
+    )
+    changes.length = 0
+    clock.advance(1_500)
+    t.same(changes.splice(0), ['+0 -1', '+1 -0'], 'the old ends before the new begins')
+    definitions.onPresent(first)
+    definitions.onAbsent(`widgets.${GROUP}`)
+    clock.advance(1_500)
+    t.same(changes, ['+0 -1'], 'a deleted one does not come back')
+  },
+)
 
 void t.test('a server with a large definition: read in a thread, and served like a small one', async (t) => {
   const h = await startApp(t, {
