@@ -22,8 +22,16 @@ const MAX_WRITES = 200
 const MAX_PAGES = 50
 /** How long a client may wait for its slot: as long as the API server lets a read wait for its state. */
 export const SEMAPHORE_WAIT_MS = 3_000
-/** The number of requests that may wait for each slot; each holds a connection and no object. */
-const WAITING_PER_SLOT = 16
+/**
+ * How long a large list or an initial state may wait: as long as the API server queues a request. When the server had to
+ * relist, all agents of a cluster list at once, and are served sooner than they would come back after a 429.
+ */
+const STATE_WAIT_MS = 15_000
+/**
+ * The number of requests that may wait for each slot; each holds a connection and no object. One identity has half, which
+ * is enough for a DaemonSet of 500 nodes with four watches each.
+ */
+const WAITING_PER_SLOT = 64
 
 /** The counters of one process. */
 export interface OwnLimits {
@@ -75,8 +83,8 @@ export function countedLimits(
     perClient: () => share(live.current.maxWatchersPerClient),
     onRejected: (limit) => metrics.rejected(limit),
   })
-  const lists = fairSemaphore(basis, 'lists', share(config.maxInitialStates))
-  const initialStates = fairSemaphore(basis, 'initial-states', share(config.maxInitialStates))
+  const lists = fairSemaphore(basis, 'lists', share(config.maxInitialStates), STATE_WAIT_MS)
+  const initialStates = fairSemaphore(basis, 'initial-states', share(config.maxInitialStates), STATE_WAIT_MS)
   // Each server behind this one has all the slots, and requests do not wait for them.
   const passthroughBounds = ({ passthroughMaxRequests }: Config): FairSemaphoreBounds => ({
     ...NO_QUEUE,
@@ -135,10 +143,15 @@ export function countedLimits(
 
 const NO_QUEUE = { maxWaiting: 0, maxWaitingPerIdentity: 0 }
 
-export function fairSemaphore({ config, clock, metrics }: LimitsBasis, limit: Limit, slots: number): FairSemaphore {
+export function fairSemaphore(
+  { config, clock, metrics }: LimitsBasis,
+  limit: Limit,
+  slots: number,
+  maxWaitMs = SEMAPHORE_WAIT_MS,
+): FairSemaphore {
   return new FairSemaphore({
     ...boundsFor(config, slots),
-    maxWaitMs: SEMAPHORE_WAIT_MS,
+    maxWaitMs,
     clock,
     onRejected: () => metrics.rejected(limit),
   })

@@ -206,8 +206,14 @@ function checkWebSocket({ webSocketAllowedOrigins }: ResourceHandlerOptions, exc
 /** @throws StatusError when the request is invalid. */
 function uncachedRequest(context: ApiContext, request: Request, { served }: UncachedResource): UncachedRequest {
   const { namespace } = request.path
-  if (request.verb !== 'watch') return { namespace, isWatch: false, afterRevision: null }
-  const { start } = understandWatch(context, request, { served, cache: null }).options
+  const resource = { served, cache: null }
+  if (request.verb !== 'watch') {
+    // An invalid request must not read the upstream, which may fail.
+    const understand = request.verb === 'get' ? understandGet : understandList
+    encoderOf(context, understand(context, request, resource))
+    return { namespace, isWatch: false, afterRevision: null }
+  }
+  const { start } = understandWatch(context, request, resource).options
   return { namespace, isWatch: true, afterRevision: start.kind === 'after' ? start.revision : null }
 }
 
