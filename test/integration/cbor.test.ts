@@ -41,6 +41,22 @@ void t.test('every answer that is JSON is CBOR for those who ask, with --serve-c
   }
 })
 
+void t.test('a long list in CBOR is sent in pieces, which say its end instead of its length', async (t) => {
+  const labels = { text: 'x'.repeat(1000) }
+  const app = await startApp(t, {
+    flags: ['--serve-cbor'],
+    objects: Object.fromEntries(
+      Array.from({ length: 400 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`, { labels })]),
+    ),
+  })
+  const [json, cbor] = await Promise.all(
+    ['application/json', CBOR].map(async (accept) => await fetch(app.url + PODS, { headers: { accept } })),
+  )
+  const bytes = Buffer.from(await cbor!.arrayBuffer())
+  t.same(read(bytes), await json!.json())
+  t.equal(bytes.at(-1), 0xff)
+})
+
 void t.test('Tables have no form in CBOR, as at an API server', async (t) => {
   const app = await startApp(t, { flags: ['--serve-cbor'], objects: { 'pods/default/a': pod('a') } })
   const table = (type: string): string => `${type};as=Table;v=v1;g=meta.k8s.io`

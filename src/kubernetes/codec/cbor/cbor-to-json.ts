@@ -29,32 +29,42 @@ const MIN_INT64 = -(2n ** 63n)
 /** @param maxBytes the size of the JSON above which it is refused. @throws CodecError */
 export function cborToJson(cbor: Buffer, maxBytes: number): Buffer {
   const reader = new Reader(cbor, maxBytes)
-  const text = reader.value(0)
-  reader.end()
-  return Buffer.from(text)
+  reader.value(0)
+  return reader.end()
+}
+
+interface Member {
+  readonly key: Uint8Array
+  /** Where its text begins and, after its comma, ends. */
+  readonly start: number
+  readonly end: number
 }
 
 class Reader {
   readonly #tokens: Tokenizer
   readonly #cbor: Buffer
-  #bytesLeft: number
+  readonly #maxBytes: number
+  #json: Buffer
+  #length = 0
 
   constructor(cbor: Buffer, maxBytes: number) {
     this.#cbor = cbor
-    this.#bytesLeft = maxBytes
+    this.#maxBytes = maxBytes
+    this.#json = Buffer.allocUnsafe(2 * cbor.length + 64)
     this.#tokens = new Tokenizer(cbor, { retainStringBytes: true, allowBigInt: true })
   }
 
-  value(depth: number): string {
-    return this.#valueOf(this.#next(), depth)
+  value(depth: number): void {
+    this.#valueOf(this.#next(), depth)
   }
 
-  /** @throws CodecError when anything follows. */
-  end(): void {
+  /** @returns the JSON of all that was read. @throws CodecError when anything follows. */
+  end(): Buffer {
     if (!this.#tokens.done()) throw this.#fault('there is more after its end')
+    return this.#json.subarray(0, this.#length)
   }
 
-  #valueOf(first: Token, depth: number): string {
+  #valueOf(first: Token, depth: number): void {
     let token = first
     let shownAs: BufferEncoding | undefined
     let level = depth
@@ -72,53 +82,81 @@ class Reader {
       case Type.array:
         return this.#array(token, level + 1)
       case Type.bytes:
+        if (shownAs !== undefined) return this.#ascii(`"${Buffer.from(bytesOf(token)).toString(shownAs)}"`)
+        return this.#string(bytesOf(token))
       case Type.string:
-        return this.#counted(goString(this.#textOf(token, shownAs)))
+        return this.#string(this.#textOf(token))
       case Type.uint:
       case Type.negint:
-        return this.#counted(this.#integer(token.value as number | bigint))
+        return this.#ascii(this.#integer(token.value as number | bigint))
       case Type.float:
-        return this.#counted(this.#float(token.value as number))
+        return this.#ascii(this.#float(token.value as number))
       case Type.true:
-        return this.#counted('true')
+        return this.#ascii('true')
       case Type.false:
-        return this.#counted('false')
+        return this.#ascii('false')
       case Type.null:
-        return this.#counted('null')
+        return this.#ascii('null')
       default:
         throw this.#fault(`${token.type.name} is no JSON value`)
     }
   }
 
-  #map({ value: length }: Token, depth: number): string {
+  #map({ value: length }: Token, depth: number): void {
     this.#checkDepth(depth)
-    const members: [key: string, text: string][] = []
+    this.#ascii('{')
+    const members: Member[] = []
+    let isSorted = true
     for (let i = 0; i < length; i++) {
       const token = this.#next()
       if (token.type === Type.break && length === Infinity) break
       if (token.type !== Type.bytes && token.type !== Type.string)
         throw this.#fault(`${token.type.name} is no key of an object`)
-      const key = this.#textOf(token)
-      const name = this.#counted(`${goString(key)}:`)
-      members.push([key, name + this.value(depth)])
+      const key = token.type === Type.bytes ? bytesOf(token) : this.#textOf(token)
+      const start = this.#length
+      this.#string(key)
+      this.#ascii(':')
+      this.value(depth)
+      this.#ascii(',')
+      const last = members.at(-1)
+      if (last !== undefined && compareBytes(last.key, key) >= 0) isSorted = false
+      members.push({ key, start, end: this.#length })
     }
-    members.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-    const repeated = members.find(([key], index) => index > 0 && members[index - 1]![0] === key)
-    if (repeated !== undefined) throw this.#fault(`the key ${JSON.stringify(repeated[0].slice(0, 64))} is repeated`)
-    this.#count(members.length + 2)
-    return `{${members.map(([, text]) => text).join()}}`
+    if (!isSorted) this.#sort(members)
+    this.#close(members.length, '}')
   }
 
-  #array({ value: length }: Token, depth: number): string {
+  /** Puts the members that were written last into the order of their keys, by their bytes as in Go. */
+  #sort(members: Member[]): void {
+    const origin = members[0]!.start
+    members.sort((a, b) => compareBytes(a.key, b.key))
+    const repeated = members.find(({ key }, i) => i > 0 && compareBytes(members[i - 1]!.key, key) === 0)
+    if (repeated !== undefined)
+      throw this.#fault(`the key ${JSON.stringify(Buffer.from(repeated.key).toString('utf8', 0, 64))} is repeated`)
+    const written = Uint8Array.prototype.slice.call(this.#json, origin, this.#length)
+    let at = origin
+    for (const { start, end } of members) {
+      for (let i = start - origin; i < end - origin; i++) this.#json[at++] = written[i]!
+    }
+  }
+
+  #array({ value: length }: Token, depth: number): void {
     this.#checkDepth(depth)
-    const items: string[] = []
-    for (let i = 0; i < length; i++) {
+    this.#ascii('[')
+    let count = 0
+    for (; count < length; count++) {
       const token = this.#next()
       if (token.type === Type.break && length === Infinity) break
-      items.push(this.#valueOf(token, depth))
+      this.#valueOf(token, depth)
+      this.#ascii(',')
     }
-    this.#count(items.length + 2)
-    return `[${items.join()}]`
+    this.#close(count, ']')
+  }
+
+  /** The bracket takes the place of the last comma. */
+  #close(count: number, bracket: string): void {
+    if (count > 0) this.#length--
+    this.#ascii(bracket)
   }
 
   #next(): Token {
@@ -130,15 +168,11 @@ class Reader {
     }
   }
 
-  #textOf(token: Token, shownAs?: BufferEncoding): string {
-    const isBytes = token.type === Type.bytes
+  #textOf(token: Token): Uint8Array {
     // An empty text string has no bytes of its own.
-    const { buffer, byteOffset, length } = (isBytes ? (token.value as Uint8Array) : token.byteValue) ?? NOTHING
-    const bytes = Buffer.from(buffer, byteOffset, length)
-    if (isBytes && shownAs !== undefined) return bytes.toString(shownAs)
-    if (isUtf8(bytes)) return bytes.toString('utf8')
-    if (!isBytes) throw this.#fault('a text string is not UTF-8')
-    return goText(bytes)
+    const bytes = token.byteValue ?? NOTHING
+    if (!isUtf8(bytes)) throw this.#fault('a text string is not UTF-8')
+    return bytes
   }
 
   #integer(value: number | bigint): string {
@@ -151,14 +185,37 @@ class Reader {
     return Object.is(value, -0) ? '-0' : String(value)
   }
 
-  #counted(text: string): string {
-    this.#count(text.length)
-    return text
+  #ascii(text: string): void {
+    this.#ensure(text.length)
+    for (let i = 0; i < text.length; i++) this.#json[this.#length++] = text.charCodeAt(i)
   }
 
-  #count(bytes: number): void {
-    this.#bytesLeft -= bytes
-    if (this.#bytesLeft < 0) throw this.#fault('its JSON is too large', 'too-large')
+  /** Spells a string as Go's JSON does, which pages may embed. */
+  #string(bytes: Uint8Array): void {
+    const text = isUtf8(bytes) ? bytes : goText(bytes)
+    this.#ensure(text.length + 2)
+    this.#json[this.#length++] = QUOTE
+    for (let i = 0; i < text.length; i++) {
+      const byte = text[i]!
+      const isSeparator = byte === 0xe2 && text[i + 1] === 0x80 && (text[i + 2]! & 0xfe) === 0xa8
+      const escape = isSeparator ? SEPARATORS[text[i + 2]! & 1] : ESCAPES[byte]
+      if (escape === undefined) this.#json[this.#length++] = byte
+      else {
+        this.#ascii(escape)
+        if (isSeparator) i += 2
+        this.#ensure(text.length - i)
+      }
+    }
+    this.#json[this.#length++] = QUOTE
+  }
+
+  #ensure(more: number): void {
+    const needed = this.#length + more
+    if (needed > this.#maxBytes) throw this.#fault('its JSON is too large', 'too-large')
+    if (needed <= this.#json.length) return
+    const grown = Buffer.allocUnsafe(Math.max(2 * this.#json.length, needed))
+    this.#json.copy(grown, 0, 0, this.#length)
+    this.#json = grown
   }
 
   #checkDepth(depth: number): void {
@@ -171,25 +228,55 @@ class Reader {
 }
 
 const NOTHING = new Uint8Array(0)
+const QUOTE = 0x22
 
-/** Spells a string as Go's JSON does, which pages may embed. */
-function goString(text: string): string {
-  return JSON.stringify(text).replaceAll(
-    /[<>&\u2028\u2029]/g,
-    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+/** What is written instead of a byte of a string; undefined for most. */
+const ESCAPES: readonly (string | undefined)[] = Array.from({ length: 256 }, (_, byte) => {
+  const sign = String.fromCharCode(byte)
+  if ('<>&'.includes(sign)) return `\\u00${byte.toString(16)}`
+  return byte < 0x20 || sign === '"' || sign === '\\' ? JSON.stringify(sign).slice(1, -1) : undefined
+})
+/** The two line separators of Unicode, which differ in their last bit. */
+const SEPARATORS = ['\\u2028', '\\u2029']
+
+/** Like `Buffer.compare`, which takes longer for the few bytes of a key. */
+function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const length = Math.min(a.length, b.length)
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i]! - b[i]!
+  return a.length - b.length
+}
+
+function bytesOf(token: Token): Uint8Array {
+  return token.value as Uint8Array
 }
 
 /** Replaces each byte that is not UTF-8, as Go does; decoders for the web replace several at once. */
-function goText(bytes: Buffer): string {
-  let text = ''
+function goText(bytes: Uint8Array): Uint8Array {
+  const text = Buffer.allocUnsafe(3 * bytes.length)
+  let length = 0
   for (let at = 0; at < bytes.length;) {
-    const first = bytes[at]!
-    const length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4
-    const sign = bytes.subarray(at, at + length)
-    const isSign = sign.length === length && isUtf8(sign)
-    text += isSign ? sign.toString('utf8') : '\ufffd'
-    at += isSign ? length : 1
+    const size = sizeOfSign(bytes, at)
+    if (size === 0) {
+      text[length++] = 0xef
+      text[length++] = 0xbf
+      text[length++] = 0xbd
+      at++
+    }
+    for (const end = at + size; at < end; at++) text[length++] = bytes[at]!
   }
-  return text
+  return text.subarray(0, length)
+}
+
+/** @returns the number of bytes of the sign in UTF-8 that begins here; 0 if none does (RFC 3629, 4). */
+function sizeOfSign(bytes: Uint8Array, at: number): number {
+  const first = bytes[at]!
+  if (first < 0x80) return 1
+  if (first < 0xc2 || first > 0xf4) return 0
+  const second = bytes[at + 1] ?? 0
+  const lowest = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80
+  const highest = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf
+  if (second < lowest || second > highest) return 0
+  const size = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4
+  for (let i = 2; i < size; i++) if (((bytes[at + i] ?? 0) & 0xc0) !== 0x80) return 0
+  return size
 }

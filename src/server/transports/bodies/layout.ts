@@ -1,8 +1,7 @@
 /** The layout of an answer encoded as compact JSON: compact, indented, YAML or CBOR. */
-import { totalLength } from '../../../engine/broadcast/wire-format.js'
 import { type Negotiated, isPretty } from '../../../kubernetes/dialect/accept.js'
 import type { Query } from '../../../kubernetes/dialect/query.js'
-import { CborWriter, encodeCbor } from '../../../kubernetes/codec/cbor/json-to-cbor.js'
+import { CborWriter, cborSteps } from '../../../kubernetes/codec/cbor/json-to-cbor.js'
 import { JsonIndenter } from '../../../kubernetes/codec/json-indent.js'
 import { YamlWriter, yamlSteps } from '../../../kubernetes/codec/json-to-yaml.js'
 import { stepsInTurns, turns } from '../../../support/turns.js'
@@ -52,12 +51,7 @@ const indented: Layout = {
 const yaml: Layout = {
   key: 'yaml',
   async whole(body) {
-    const steps = yamlSteps(body)
-    while (true) {
-      const step = steps.next()
-      if (step.done) return Buffer.from(step.value)
-      if (turns.isOver) await turns.take()
-    }
+    return Buffer.from(await inTurns(yamlSteps(body)))
   },
   *pieces(source) {
     const writer = new YamlWriter()
@@ -70,20 +64,33 @@ const yaml: Layout = {
 
 const cbor: Layout = {
   key: 'cbor',
-  whole: (body) => Promise.resolve(encodeCbor(body)),
-  // A list begins with its length, so nothing can be sent before its last item is known.
+  whole: (body) => inTurns(cborSteps(body)),
   *pieces(source) {
     const writer = new CborWriter()
+    let held: Buffer | null = null
+    let isOne = true
     for (const piece of source) {
-      if (piece === null) yield null
-      else yield* stepsInTurns(writer.push(piece))
+      if (piece === null) {
+        yield null
+        continue
+      }
+      if (held !== null) {
+        isOne = false
+        yield yield* stepsInTurns(writer.push(held))
+      }
+      held = piece
     }
-    const parts = writer.finish()
-    const bytes = totalLength(parts)
-    // As separate pieces they would make a small answer look like a large one.
-    if (bytes <= PART_BYTES) yield Buffer.concat(parts, bytes)
-    else yield* parts
+    // A list of one piece begins with its length, as at the API server.
+    if (held !== null) yield yield* stepsInTurns(isOne ? cborSteps(held) : writer.push(held))
   },
+}
+
+async function inTurns<R>(steps: Generator<void, R, void>): Promise<R> {
+  while (true) {
+    const step = steps.next()
+    if (step.done) return step.value
+    if (turns.isOver) await turns.take()
+  }
 }
 
 function* inParts(indenter: JsonIndenter, piece: Buffer): Generator<null, Buffer[], void> {

@@ -15,6 +15,7 @@ void t.test('values are shown as in the JSON of an API server', (t) => {
     ['an empty text string', '60', '""'],
     ['a byte order mark stays', '63efbbbf', '"\ufeff"'],
     ['bytes that are not UTF-8 are replaced one by one, as in Go', '45e28261ff62', '"\ufffd\ufffda\ufffdb"'],
+    ['a sign that is cut short, too long or out of range', '4ae282c080f4908080c3bc', `"${'\ufffd'.repeat(8)}ü"`],
     ['half of a surrogate pair is not UTF-8', '43eda080', '"\ufffd\ufffd\ufffd"'],
     ['signs that pages would read are escaped', '473c3e26e280a861', '"\\u003c\\u003e\\u0026\\u2028a"'],
     ['control characters', '430a0001', '"\\n\\u0000\\u0001"'],
@@ -34,6 +35,8 @@ void t.test('values are shown as in the JSON of an API server', (t) => {
     ['a small float', 'fb3e7ad7f29abcaf48', '1e-7'],
     ['constants', '83f4f5f6', '[false,true,null]'],
     ['members in the order of their names', 'a34162f5426161f54161f5', '{"a":true,"aa":true,"b":true}'],
+    ['and by their bytes, not by their halves of surrogate pairs', 'a244f09f98800143efbfbd02', '{"\ufffd":2,"😀":1}'],
+    ['keys that differ only in bytes that are not UTF-8', 'a241fe0141ff02', '{"\ufffd":1,"\ufffd":2}'],
     ['a prototype is a name like any other', 'a1495f5f70726f746f5f5fa0', '{"__proto__":{}}'],
     ['containers of indefinite length', 'bf41619f0102ffff', '{"a":[1,2]}'],
   ]
