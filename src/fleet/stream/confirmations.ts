@@ -47,17 +47,21 @@ export class Confirmations {
     return this.#confirmedMs
   }
 
-  /** @returns false for a status that does not count, because it or a later one has already been seen. */
-  heard(status: PublisherStatus, nowMs: number): boolean {
-    const { epoch, sequence, at, ageMs } = status
+  /**
+   * @returns when the status was sent, as far as can be known; null if it does not count, because it or a later one has
+   * already been seen.
+   */
+  note(status: PublisherStatus, nowMs: number): number | null {
     const clock = this.#clocks.get(keyOf(status))
     const isForgotten = this.#forgotten !== null && order(status, this.#forgotten) <= 0
-    if (isForgotten || (clock !== undefined && at <= clock.at)) return false
-    const lateMs = this.#late(status, clock, nowMs)
-    if (ageMs === null) return true
+    if (isForgotten || (clock !== undefined && status.at <= clock.at)) return null
+    return nowMs - this.#late(status, clock, nowMs)
+  }
+
+  /** The status confirms what etcd had at that time, once its messages have arrived. */
+  expect({ sequence, epoch }: PublisherStatus, confirmedMs: number): void {
     if (this.#waiting.length === MOST_WAITING) this.#waiting.pop()
-    this.#waiting.push({ sequence, epoch, confirmedMs: nowMs - lateMs - ageMs })
-    return true
+    this.#waiting.push({ sequence, epoch, confirmedMs })
   }
 
   /** Called when the replica has everything up to that message. @returns whether this confirms more than before. */

@@ -35,6 +35,8 @@ export interface StatusListenerOptions {
   readonly onStuck: (reason: string) => void
   /** Called when the content becomes fresh, and when no publisher confirms it any more. */
   readonly onConfirmed: (isConfirmed: boolean) => void
+  /** Called when a status of the publisher confirms more of the content than before. */
+  readonly onReached: () => void
 }
 
 const CHECK_MS = 500
@@ -135,7 +137,7 @@ export class StatusListener {
    */
   moved({ sequence, epoch }: StreamPosition, writtenAt?: number | null): void {
     if (writtenAt !== undefined) this.#writtenAt = writtenAt
-    if (this.#confirmations.reached(sequence, epoch)) this.#tellAge()
+    this.#reached(sequence, epoch)
   }
 
   /** Tells the sink what has changed: that reads may be answered, or that nobody confirms the content any more. */
@@ -171,23 +173,31 @@ export class StatusListener {
     const status = said === null ? null : readPublisherStatus(said)
     if (status === null) return
     const { trouble, epoch, sequence, ageMs } = status
+    const nowMs = clock.monotonic()
+    const sentMs = this.#confirmations.note(status, nowMs)
+    if (sentMs === null) return
     // Even one of a lower epoch: the stream may have been recreated.
     if (trouble === null && ageMs !== null && ageMs <= SILENT_MS) for (const heard of this.#waiters) heard()
     const place = position()
-    const nowMs = clock.monotonic()
     // Another publisher has taken over from the sender. One that has fallen silent may have been lost with its epoch.
     const isNextHeard = epoch < this.#heardEpoch && nowMs - this.#heardMs <= SILENT_MS
     if (isNextHeard || epoch < (place?.epoch ?? 0)) return
-    if (!this.#confirmations.heard(status, nowMs)) return
+    if (ageMs !== null) this.#confirmations.expect(status, sentMs - ageMs)
     this.#heardEpoch = epoch
     this.#heardMs = nowMs
     this.#trouble = trouble
     this.#compare(place, epoch, sequence)
-    if (place !== null && this.#confirmations.reached(place.sequence, place.epoch)) this.#tellAge()
+    if (place !== null) this.#reached(place.sequence, place.epoch)
     const before = this.#told
     this.consider()
     // The reason may be another one than before.
     if (trouble !== null && before === 'stale' && this.#followedSinceMs !== null) this.#tellTrouble()
+  }
+
+  #reached(sequence: number, epoch: number): void {
+    if (!this.#confirmations.reached(sequence, epoch)) return
+    this.#tellAge()
+    this.#options.onReached()
   }
 
   /** Messages that were written a while ago and have not arrived must be requested again. */

@@ -110,9 +110,13 @@ export class Subscriber {
    * missing.
    */
   #refused = 0
-  /** Returns to the stream since it last confirmed anything. */
+  /** Returns to the stream since its publisher last confirmed what it brought. */
   #returns = 0
   #phase: Phase = READING
+  /** Whether a first snapshot is arriving. */
+  #isFirstArriving = false
+  /** Whether the last snapshot could not be loaded. */
+  #hasFailedToLoad = false
 
   constructor(options: SubscriberOptions) {
     this.#options = options
@@ -129,9 +133,9 @@ export class Subscriber {
       isDirect: options.isDirect,
       isCurrent: () => this.#chain.isSynced && Math.max(this.#sequence, this.#refused) >= this.#target,
       onStuck: (reason) => this.#end({ kind: 'ended', reason }),
-      onConfirmed: (isConfirmed) => {
-        if (isConfirmed) this.#returns = 0
-        this.#options.onConfirmed(isConfirmed)
+      onConfirmed: options.onConfirmed,
+      onReached: () => {
+        if (this.isFollowing) this.#returns = 0
       },
     })
     this.#chain = new MessageChain({
@@ -191,9 +195,12 @@ export class Subscriber {
     this.#end({ kind: 'ended', reason: 'no publisher is heard' })
   }
 
-  /** Whether a snapshot is replacing the sink's content. */
+  /**
+   * Whether a snapshot is replacing the sink's content, or is arriving for a sink that has none: reading etcd instead
+   * would cost it a list of everything. One that failed before gives etcd the chance to be faster.
+   */
   get isLoading(): boolean {
-    return this.#phase.kind === 'loading'
+    return this.#phase.kind === 'loading' || (this.#isFirstArriving && !this.#hasFailedToLoad)
   }
 
   get isFollowing(): boolean {
@@ -319,8 +326,7 @@ export class Subscriber {
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
     const { sink, metrics, logger, names, onFollowing } = this.#options
     const { sequence, revision } = entry
-    const pages: (readonly KeyValue[])[] = []
-    for await (const page of this.#snapshots.pages(entry)) pages.push(page)
+    const pages = await this.#download(entry)
     if (this.#stopping.signal.aborted) return
     // Meanwhile etcd may have brought the sink further.
     const position = sink.place?.position ?? null
@@ -344,6 +350,22 @@ export class Subscriber {
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot loaded')
     this.#chain.beginAt(entry, takenAtOf(entry))
     this.#state = { ...this.#state, brokenAt: 0, isOtherHistory: false, clusterId: entry.clusterId }
+  }
+
+  /** @throws BrokerError, also when no part of it arrives for a while. */
+  async #download(entry: SnapshotEntry): Promise<readonly (readonly KeyValue[])[]> {
+    const pages: (readonly KeyValue[])[] = []
+    this.#isFirstArriving = this.#options.sink.place === null
+    try {
+      for await (const page of this.#snapshots.pages(entry)) pages.push(page)
+      this.#hasFailedToLoad = false
+      return pages
+    } catch (error) {
+      this.#hasFailedToLoad = true
+      throw error
+    } finally {
+      this.#isFirstArriving = false
+    }
   }
 
   /** Begins behind the sink, which keeps its content; the stream must repeat the same history. @throws BrokerError */

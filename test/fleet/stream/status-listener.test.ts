@@ -16,6 +16,8 @@ function listen(t: Test): {
   readonly ages: readonly number[]
   /** The times from which they are counted. */
   readonly asOf: readonly number[]
+  /** Who has confirmed the content, each time. */
+  readonly confirmedBy: readonly string[]
   readonly hear: (data: Buffer) => void
   /** A status with the current time. */
   readonly status: (epoch: number, sequence: number, ageMs?: number | null) => Buffer
@@ -23,6 +25,7 @@ function listen(t: Test): {
   const clock = new VirtualClock()
   const ages: number[] = []
   const asOf: number[] = []
+  const confirmedBy: string[] = []
   const confirmed = (ageMs: number): void => {
     ages.push(ageMs)
     asOf.push(clock.monotonic() - ageMs)
@@ -46,13 +49,14 @@ function listen(t: Test): {
     isDirect: () => false,
     onStuck: () => {},
     onConfirmed: () => {},
+    onReached: () => confirmedBy.push('the publisher'),
   })
   t.teardown(() => listener.stop())
   listener.start()
   listener.following()
   const status = (epoch: number, sequence: number, ageMs: number | null = 0): Buffer =>
     Buffer.from(JSON.stringify({ epoch, session: 1, sequence, at: clock.monotonic(), ageMs, trouble: null }))
-  return { clock, sink, listener, ages, asOf, hear: (data) => hear(data), status }
+  return { clock, sink, listener, ages, asOf, confirmedBy, hear: (data) => hear(data), status }
 }
 
 void t.test('anything but a status is ignored, and the next status counts', async (t) => {
@@ -116,6 +120,42 @@ void t.test('a broker that withholds the stream and replays the last statuses of
   t.equal(listener.ageMs, clock.monotonic() - startedMs - 1_000, 'ten minutes later the age is ten minutes')
   t.ok(listener.ageMs! > 600_000)
   t.end()
+})
+
+void t.test('a status that is replayed does not end a wait for the publisher, whatever its epoch', async (t) => {
+  const { clock, listener, hear, status } = listen(t)
+  const heard = async (data: Buffer): Promise<boolean> => {
+    const signal = new AbortController()
+    let isHeard = false
+    const waiting = listener.publisherHeard(signal.signal).then(() => (isHeard = !signal.signal.aborted))
+    hear(data)
+    await Promise.resolve()
+    signal.abort()
+    await waiting
+    return isHeard
+  }
+  const [of0, of1] = [status(0, 9), status(1, 9)]
+  t.equal(await heard(of1), true)
+  t.equal(await heard(of0), true, 'a stream that was recreated begins with lower epochs')
+  clock.advance(10_000)
+  t.equal(await heard(of1), false)
+  t.equal(await heard(of0), false)
+  t.equal(await heard(status(1, 9)), true)
+})
+
+void t.test('only a status of the publisher counts as its confirmation', async (t) => {
+  const { clock, listener, sink, confirmedBy, hear, status } = listen(t)
+  listener.contentIsFresh()
+  listener.consider()
+  t.ok(sink.isSynced)
+  t.same(confirmedBy, [], 'etcd has confirmed it')
+  clock.advance(100)
+  hear(status(1, 7))
+  t.same(confirmedBy, ['the publisher'])
+  clock.advance(100)
+  hear(status(1, 8))
+  t.same(confirmedBy, ['the publisher'], 'the message of this one has not come')
+  await Promise.resolve()
 })
 
 void t.test('a snapshot without an age in the index has the age of its name', (t) => {

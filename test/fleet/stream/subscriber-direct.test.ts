@@ -1,0 +1,129 @@
+/** Tests what a subscriber says and does while etcd may feed its sink instead, over a broker that the test plays. */
+import t, { type Test } from 'tap'
+import type { Broker, FollowHandlers } from '../../../src/fleet/broker.js'
+import { namesOf } from '../../../src/fleet/stream/names.js'
+import { PlacedSink } from '../../../src/fleet/stream/placed-sink.js'
+import { SnapshotWriter } from '../../../src/fleet/stream/snapshot-store.js'
+import { Subscriber } from '../../../src/fleet/stream/subscriber.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { RecordingSink } from '../../engine/feed/recording-sink.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { FleetCounts, things, unsigned } from '../nats-harness.js'
+
+const names = namesOf('test', things)
+const STAY_MS = 20_000
+const SNAPSHOT = names.snapshot(1, 5, 0)
+
+/** A stream of three messages with a snapshot behind the last. */
+function subscribe(t: Test) {
+  const clock = new VirtualClock()
+  const world = { isDirect: false, hasFresh: false, reads: 0, snapshot: (): Promise<Buffer | null> => whole() }
+  const whole = (): Promise<Buffer> => Promise.resolve(Buffer.concat(new SnapshotWriter().finish()))
+  const index = [{ name: SNAPSHOT, revision: 5, settled: 5, sequence: 3, epoch: 1, clusterId: '1', keys: 0 }]
+  const indexValue = Buffer.from(JSON.stringify(index.map((entry) => ({ ...entry, isSynced: true, takenAt: 0 }))))
+  let hear: (data: Buffer) => void = () => {}
+  const sealed = unsigned.seal('index', names.indexKey, indexValue)
+  const client: Partial<Broker> = {
+    isConnected: true,
+    doubt: () => {},
+    streamState: () => {
+      world.reads++
+      return Promise.resolve({ first: 1, last: 3, created: 'once' })
+    },
+    follow: (_stream: string, _from: number, _handlers: FollowHandlers) => ({ close: () => {} }),
+    subscribe: (_subject, onMessage) => {
+      hear = onMessage
+      return { close: () => {} }
+    },
+    buckets: {
+      kvGet: () => Promise.resolve({ value: sealed, revision: 1 }),
+      getObject: () => world.snapshot(),
+    } as unknown as Broker['buckets'],
+  }
+  const subscriber: Subscriber = new Subscriber({
+    client: client as Broker,
+    names,
+    envelope: unsigned,
+    replicas: 1,
+    sink: new PlacedSink(new RecordingSink()),
+    requestSnapshot: () => {},
+    requestStatus: () => {},
+    onFollowing: () => {
+      if (!world.isDirect) return
+      world.isDirect = false
+      if (world.hasFresh) subscriber.contentIsFresh()
+    },
+    onConfirmed: () => {},
+    onAway: () => {},
+    clock,
+    random: { next: () => 0.999 },
+    logger: silentLogger,
+    metrics: new FleetCounts(),
+    refillMessages: 100,
+    onGap: 'expire',
+    stayMs: STAY_MS,
+    isDirect: () => world.isDirect,
+    directClusterId: () => null,
+  })
+  t.teardown(() => subscriber.stop())
+  subscriber.start()
+  /** A publisher has everything that etcd had, and the stream has all of it. */
+  const say = (): void =>
+    hear(
+      Buffer.from(
+        JSON.stringify({ epoch: 1, session: 1, sequence: 3, at: clock.monotonic(), ageMs: 0, trouble: null }),
+      ),
+    )
+  return { clock, subscriber, world, say, whole }
+}
+
+void t.test('a first snapshot that takes long to arrive is worth waiting for, unless one has failed', async (t) => {
+  const { clock, subscriber, world, whole } = subscribe(t)
+  let answer: (blob: Promise<Buffer | null>) => void = () => {}
+  const slow = (): Promise<Buffer | null> => new Promise((resolve) => (answer = resolve))
+  world.snapshot = slow
+  await clock.advanceInTurns(60_000, 1_000)
+  t.equal(subscriber.isLoading, true, 'after a minute')
+  answer(Promise.reject(new Error('no chunk')))
+  await clock.advanceInTurns(5_000, 500)
+  t.equal(subscriber.isLoading, false, 'the next attempt may fail as well')
+  answer(whole())
+  await clock.advanceInTurns(1_000, 100)
+  t.equal(subscriber.isFollowing, true)
+  world.snapshot = slow
+  subscriber.rebuild('a test')
+  await clock.advanceInTurns(5_000, 500)
+  t.equal(subscriber.isFollowing, false)
+  t.equal(subscriber.isLoading, false, 'etcd can go on from what the sink holds')
+  answer(whole())
+})
+
+void t.test(
+  'a return that brings nothing makes the next stay with etcd longer, though its content was fresh',
+  async (t) => {
+    const { clock, subscriber, world, say } = subscribe(t)
+    await clock.advanceInTurns(1_000, 100)
+    t.equal(subscriber.isFollowing, true)
+    /** How long the subscriber stays away from a stream whose publisher is heard. */
+    const stay = async (): Promise<number> => {
+      world.isDirect = true
+      subscriber.leave()
+      const { reads } = world
+      let ms = 0
+      for (; world.reads === reads && ms < 10 * STAY_MS; ms += 500) {
+        say()
+        await clock.advanceInTurns(500, 100)
+      }
+      await clock.advanceInTurns(500, 100)
+      t.equal(subscriber.isFollowing, true, 'it has returned')
+      return ms
+    }
+    world.hasFresh = true
+    const first = await stay()
+    const second = await stay()
+    t.ok(second > 1.5 * first, `${second} ms after ${first}`)
+    say()
+    const afterUseful = await stay()
+    t.ok(afterUseful < 1.2 * first, `${afterUseful} ms after a return that brought everything`)
+  },
+)
