@@ -73,8 +73,6 @@ export class Candidate {
     if (this.#state.kind === 'stopped' || !this.#election.isLeader) return
     // Another may hold the lease by now, and must not lose the stream to us.
     if (!this.#election.isCertain) return this.#retryIn(RETRY.firstMs)
-    // It may have been elected while it waited to try again.
-    this.#leave({ kind: 'waiting' })
     const publisher = this.#options.openPublisher((reason) => this.#ended(publisher, reason))
     const publishing: State = { kind: 'publishing', publisher, wellTimer: null }
     this.#state = publishing
