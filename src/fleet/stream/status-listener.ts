@@ -40,6 +40,11 @@ export interface StatusListenerOptions {
 }
 
 const CHECK_MS = 500
+/**
+ * A publisher that stays silent for longer is silent at every server: NATS has elected its leaders, and the connection
+ * has tried all servers. It may well be the only one, and the connection is shared by all resources.
+ */
+const SERVER_DOUBTED_MS = 2 * 60_000
 /** A confirmation of the age is valid for this long, which is less than two of the publisher's statuses. */
 export const CONFIRMED_FOR_MS = 1_800
 
@@ -216,9 +221,10 @@ export class StatusListener {
   #check(): void {
     const { client, clock, onConfirmed } = this.#options
     if (this.#followedSinceMs !== null) {
-      const isSilent = clock.monotonic() - this.#heardMs > SILENT_MS
+      const silentMs = clock.monotonic() - this.#heardMs
+      const isSilent = silentMs > SILENT_MS
       // The stream is reachable but its writer is not: perhaps this NATS server does not hear the publisher.
-      if (isSilent) client.doubt()
+      if (isSilent && silentMs <= SERVER_DOUBTED_MS) client.doubt()
       const isOld = this.ageMs === null || this.ageMs > SILENT_MS
       if (isOld && (isSilent || this.#trouble === null)) onConfirmed(false)
     }

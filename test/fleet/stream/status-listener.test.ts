@@ -16,6 +16,8 @@ function listen(t: Test): {
   readonly ages: readonly number[]
   /** The times from which they are counted. */
   readonly asOf: readonly number[]
+  /** When the server was doubted. */
+  readonly doubtedMs: readonly number[]
   /** Who has confirmed the content, each time. */
   readonly confirmedBy: readonly string[]
   readonly hear: (data: Buffer) => void
@@ -26,6 +28,7 @@ function listen(t: Test): {
   const ages: number[] = []
   const asOf: number[] = []
   const confirmedBy: string[] = []
+  const doubtedMs: number[] = []
   const confirmed = (ageMs: number): void => {
     ages.push(ageMs)
     asOf.push(clock.monotonic() - ageMs)
@@ -38,7 +41,7 @@ function listen(t: Test): {
         hear = onMessage
         return { close: () => {} }
       },
-      doubt: () => {},
+      doubt: () => doubtedMs.push(clock.monotonic()),
     },
     subject: 'status',
     envelope: unsigned,
@@ -56,7 +59,7 @@ function listen(t: Test): {
   listener.following()
   const status = (epoch: number, sequence: number, ageMs: number | null = 0): Buffer =>
     Buffer.from(JSON.stringify({ epoch, session: 1, sequence, at: clock.monotonic(), ageMs, trouble: null }))
-  return { clock, sink, listener, ages, asOf, confirmedBy, hear: (data) => hear(data), status }
+  return { clock, sink, listener, ages, asOf, doubtedMs, confirmedBy, hear: (data) => hear(data), status }
 }
 
 void t.test('anything but a status is ignored, and the next status counts', async (t) => {
@@ -141,6 +144,21 @@ void t.test('a status that is replayed does not end a wait for the publisher, wh
   t.equal(await heard(of1), false)
   t.equal(await heard(of0), false)
   t.equal(await heard(status(1, 9)), true)
+})
+
+void t.test('a publisher that is silent at every server is no reason to leave one server after another', (t) => {
+  const { clock, doubtedMs, hear, status } = listen(t)
+  const silence = (): number => {
+    const before = doubtedMs.length
+    for (let i = 0; i < 7_200; i++) clock.advance(500)
+    return doubtedMs.length - before
+  }
+  t.ok(silence() > 100, 'each server is tried')
+  const endedMs = doubtedMs.at(-1)!
+  t.ok(clock.monotonic() - endedMs > 50 * 60_000, 'and then none is doubted for the rest of an hour')
+  hear(status(1, 7))
+  t.ok(silence() > 100, 'one that was heard since may have been lost with this server')
+  t.end()
 })
 
 void t.test('only a status of the publisher counts as its confirmation', async (t) => {
