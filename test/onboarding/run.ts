@@ -1,6 +1,7 @@
 /**
  * `npm run test:onboarding -- [--build-seconds N] [--seconds N] [NAME...]`: what docs/onboarding.md says, followed on Kubernetes' own
- * API server: manifests, the patches there and back, an agent that is moved, and `distributary doctor`. Names are files of this
+ * API server: manifests, the patches there and back, an agent that is moved, `distributary doctor`, and a restart of the API
+ * server behind `--upstream`. Names are files of this
  * folder. Skipped with a line where the programs cannot be built. The last line is `N passed, N failed`.
  */
 import { parseArgs } from 'node:util'
@@ -12,7 +13,7 @@ import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
 
-const all = ['manifests', 'kube-state-metrics', 'doctor'] as const
+const all = ['manifests', 'kube-state-metrics', 'doctor', 'api-server-restart'] as const
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({

@@ -20,6 +20,8 @@ export interface ApiServer {
   readonly tokenFile: string
   /** The folder of its keys; deleted with it. */
   readonly folder: string
+  /** Kills it and starts it again, over the same etcd and on the same port. Resolves when it is ready. */
+  restart(): Promise<void>
 }
 
 /** The administrator; the token is the same as the name. */
@@ -63,23 +65,31 @@ export async function startApiServer(
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const tokenFile = writeCredentials(folder)
   const port = await freePort()
-  const child = run(t, program, [
-    ...apiServerFlags({ etcdUrl, port, folder, hasServiceAccounts }),
-    '--runtime-config=api/all=true',
-    `--feature-gates=${GATES[release].map((gate) => `${gate}=true`).join()}`,
-    ...flags,
-  ])
   const server = serverAt('theirs', `https://127.0.0.1:${port}`, ADMIN)
-  await until(
-    async () => {
-      if (child.hasEnded()) return true
-      return (await ask(server, { method: 'GET', path: '/readyz', headers: {} })).code === 200
-    },
-    () => `the API server is ready: ${child.log()}`,
-    180_000,
-  )
-  if (child.hasEnded()) throw new Error(`the API server ended: ${child.log()}`)
-  return { server, tokenFile, folder }
+  const start = async (): Promise<Running> => {
+    const child = run(t, program, [
+      ...apiServerFlags({ etcdUrl, port, folder, hasServiceAccounts }),
+      '--runtime-config=api/all=true',
+      `--feature-gates=${GATES[release].map((gate) => `${gate}=true`).join()}`,
+      ...flags,
+    ])
+    await until(
+      async () => {
+        if (child.hasEnded()) return true
+        return (await ask(server, { method: 'GET', path: '/readyz', headers: {} })).code === 200
+      },
+      () => `the API server is ready: ${child.log()}`,
+      180_000,
+    )
+    if (child.hasEnded()) throw new Error(`the API server ended: ${child.log()}`)
+    return child
+  }
+  let child = await start()
+  const restart = async (): Promise<void> => {
+    await child.kill()
+    child = await start()
+  }
+  return { server, tokenFile, folder, restart }
 }
 
 /**
@@ -163,6 +173,7 @@ export interface Running {
   hasEnded(): boolean
   /** The end of its output. */
   log(): string
+  kill(): Promise<void>
 }
 
 function run(t: Test, program: string, flags: readonly string[]): Running {
@@ -172,11 +183,12 @@ function run(t: Test, program: string, flags: readonly string[]): Running {
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null
   const killWithUs = (): void => void child.kill('SIGKILL')
   process.once('exit', killWithUs)
-  t.teardown(async () => {
+  const kill = async (): Promise<void> => {
     process.off('exit', killWithUs)
     if (!hasEnded()) await killed(child)
-  })
-  return { hasEnded, log: () => log }
+  }
+  t.teardown(kill)
+  return { hasEnded, log: () => log, kill }
 }
 
 async function killed(child: ChildProcess): Promise<void> {

@@ -1,7 +1,8 @@
 /**
  * Turns a gap into events (`--on-gap=coalesce`): the difference between two states, so that level-triggered watchers
  * stay connected. Puts have their own mod revisions, deletes the newer state's revision. An object that was deleted and
- * created again in between becomes a delete and a put, both at its mod revision.
+ * created again in between becomes a put, and a delete one revision earlier, the last at which that can have happened:
+ * clients take a second event of one key at one revision for a repetition.
  */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -32,7 +33,7 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, options: Dif
     // passed.
     const revision = object.modRevision > older.revision ? object.modRevision : newer.revision
     if (previous !== null && isRecreated(previous, object)) {
-      add(new CacheEvent(revision, null, previous))
+      add(new CacheEvent(Math.max(revision - 1, older.revision + 1) as Revision, null, previous))
       add(new CacheEvent(revision, object, null))
     } else add(new CacheEvent(revision, object, previous))
   }

@@ -10,7 +10,7 @@ import type { Revision } from './revision.js'
  * - `initial`: the first one.
  * - `gap`: history was lost between the last revision and this one, so watchers below it cannot get every event: 410.
  * - `coalesce`: the same gap, but the sink turns the difference into events (puts at their own mod revisions, deletes
- *   at the state's revision, a changed create revision as delete and put), so that watchers stay connected. The feed
+ *   at the state's revision, a recreated object as delete and put), so that watchers stay connected. The feed
  *   has compared one key. If the sink finds another that cannot belong to the same history (written at or below the
  *   sink's own revision, but different from what the sink holds), it treats the whole as `history-changed`.
  * - `history-changed`: another etcd, or an older one restored. Nothing known before is valid: 410 for all.
