@@ -489,3 +489,41 @@ export const cborExceptions: readonly Row[] = [
           ours === 'application/vnd.kubernetes.protobuf')),
   },
 ]
+
+/** For an API server of the release before: ours shows everything as that of its own release does. */
+export const olderExceptions: readonly Row[] = [
+  {
+    name: 'which versions are deprecated is that of our release',
+    reason: 'A warning names releases; the older one warns of versions that are gone in ours, and not yet of others.',
+    matches: ({ where, theirs, ours }) =>
+      where === 'header warning' && /is deprecated in v1\.\d+/.test(theirs + ours) && theirs !== ours,
+  },
+  {
+    name: 'definitions have the columns of our release',
+    reason: 'The older one has no columns for them.',
+    matches: ({ where }, { path }) =>
+      path.includes('/customresourcedefinitions') && /(cells|columnDefinitions)\.length$/.test(where),
+  },
+  {
+    name: 'a CSINode has the status of our release',
+    reason: 'It is new there, and empty.',
+    matches: ({ where, theirs, ours }, { path }) =>
+      path.includes('/csinodes') || (where.endsWith('(served) (theirs has none)') && /status/.test(theirs + ours)),
+  },
+  {
+    name: 'the hash of a stored version is that of our release',
+    reason: 'Clients use it as the name of a storage, of which each server has its own.',
+    matches: ({ where }) => where.endsWith('.storageVersionHash'),
+  },
+  {
+    name: 'the version is that of our release',
+    reason: 'It says whose schema and defaults are served.',
+    matches: ({ where }, { path }) => path.startsWith('/version') && /^body \.\w*[mM]inor$/.test(where),
+  },
+  {
+    name: 'a shard of a resource without a cache',
+    reason: 'The older API server sends all of it.',
+    matches: ({ where }, { path }) =>
+      path.includes('/events') && path.includes('shardSelector=') && /^body \.length$|others/.test(where),
+  },
+]

@@ -21,8 +21,15 @@ import { buildEtcd } from '../etcd/versions.js'
 import { Comparison, type ComparisonOptions, printGrown } from './comparison.js'
 import { discover } from './discovered.js'
 import { isNamed } from './moment.js'
-import { buildControlPlane, isRelease, type KubernetesRelease, kubernetesReleases, type Programs } from './programs.js'
-import { cborExceptions, upstreamExceptions } from './exceptions.js'
+import {
+  buildControlPlane,
+  CURRENT,
+  isRelease,
+  type KubernetesRelease,
+  kubernetesReleases,
+  type Programs,
+} from './programs.js'
+import { cborExceptions, olderExceptions, upstreamExceptions } from './exceptions.js'
 import { Report } from './report.js'
 import { keep, seed } from './seed.js'
 import { everySet, onlyOf } from './sets.js'
@@ -78,7 +85,11 @@ async function main(): Promise<number> {
     await withWorld(programs, {}, async (world) => await growAgain(world, only))
     return 0
   }
-  const report = new Report([...(values.upstream ? upstreamExceptions : []), ...(values.cbor ? cborExceptions : [])])
+  const report = new Report([
+    ...(values.upstream ? upstreamExceptions : []),
+    ...(values.cbor ? cborExceptions : []),
+    ...(programs.release === CURRENT ? [] : olderExceptions),
+  ])
   const arrangement = {
     behind: values.upstream ? 'api-server' : 'etcd',
     hasOther: values['other-etcd'],
