@@ -119,8 +119,8 @@ function startLoad(t: Test, server: Server) {
 }
 
 interface Observer {
-  onList(): void
-  onRefused(status: number): void
+  readonly onList: () => void
+  readonly onRefused: (status: number) => void
 }
 
 function startInformer(t: Test, url: string, { onList, onRefused }: Observer): SharedInformer {
