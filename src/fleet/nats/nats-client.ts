@@ -43,6 +43,8 @@ export interface NatsConnectOptions {
   readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string }
   /** Called when an established connection is in trouble and is being retried; `reason` is what the server said. */
   readonly onTrouble?: (reason: string) => void
+  /** Called when the user may not do something; `what` names it. */
+  readonly onDenied?: (what: string) => void
 }
 
 const API_TIMEOUT_MS = 5_000
@@ -73,7 +75,7 @@ export class NatsClient implements Broker {
    * @throws BrokerError `refused`, or `unavailable` when no server answers.
    */
   static async connect(options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
-    const { servers, name, tls, onTrouble } = options
+    const { servers, name, tls } = options
     const authenticator = authenticatorOf(options)
     const authentication = authenticator === null ? {} : { authenticator }
     try {
@@ -91,7 +93,7 @@ export class NatsClient implements Broker {
         ...authentication,
         ...(tls === undefined ? {} : { tls: { ...tls } }),
       })
-      return new NatsClient(connection, servers, clock, onTrouble ?? (() => {}))
+      return new NatsClient(connection, options, clock)
     } catch (error) {
       throw asConnectError(error)
     }
@@ -99,12 +101,11 @@ export class NatsClient implements Broker {
 
   private constructor(
     connection: NatsConnection,
-    servers: readonly string[],
+    options: Pick<NatsConnectOptions, 'servers' | 'onTrouble' | 'onDenied'>,
     clock: Clock,
-    onTrouble: (reason: string) => void,
   ) {
     this.#connection = connection
-    this.#servers = servers
+    this.#servers = options.servers
     this.#clock = clock
     this.buckets = new Buckets({
       jetStream: connection.jetstream({ timeout: API_TIMEOUT_MS }),
@@ -114,7 +115,7 @@ export class NatsClient implements Broker {
       onUnanswered: () => this.doubt(),
       clock,
     })
-    void this.#watchStatus(onTrouble)
+    void this.#watchStatus(options)
   }
 
   get isConnected(): boolean {
@@ -307,9 +308,13 @@ export class NatsClient implements Broker {
     })
   }
 
-  async #watchStatus(onTrouble: (reason: string) => void): Promise<void> {
-    for await (const { type, data } of this.#connection.status()) {
-      if (type === Events.Error) onTrouble(typeof data === 'string' ? data : JSON.stringify(data))
+  async #watchStatus({
+    onTrouble = () => {},
+    onDenied = onTrouble,
+  }: Pick<NatsConnectOptions, 'onTrouble' | 'onDenied'>): Promise<void> {
+    for await (const { type, data, permissionContext } of this.#connection.status()) {
+      if (permissionContext !== undefined) onDenied(`${permissionContext.operation} ${permissionContext.subject}`)
+      else if (type === Events.Error) onTrouble(typeof data === 'string' ? data : JSON.stringify(data))
       const isConnected = type === Events.Reconnect ? true : type === Events.Disconnect ? false : this.#isConnected
       if (isConnected === this.#isConnected) continue
       this.#isConnected = isConnected

@@ -59,7 +59,8 @@ export class SharedClient implements SharedBroker {
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {
         const onTrouble = (reason: string): void => this.#say(reason, 'refused')
-        const client = await NatsClient.connect({ ...connection, onTrouble }, clock)
+        const onDenied = this.#onDenied()
+        const client = await NatsClient.connect({ ...connection, onTrouble, onDenied }, clock)
         client.onChange(() => {
           if (client.isConnected) this.#said = null
         })
@@ -80,6 +81,17 @@ export class SharedClient implements SharedBroker {
       await sleep(clock, backoffMs(RETRY, attempt, random), signal)
     }
     return null
+  }
+
+  /** What one user may not do concerns every resource and every attempt: the first is enough to find the mistake. */
+  #onDenied(): (denied: string) => void {
+    let isSaid = false
+    return (denied) => {
+      if (isSaid) return
+      isSaid = true
+      const { servers } = this.#options.connection
+      this.#options.logger.error({ servers, denied }, 'the NATS user lacks a permission')
+    }
   }
 
   #say(reason: string, kind: 'refused' | 'away'): void {
