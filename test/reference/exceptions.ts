@@ -436,7 +436,11 @@ export const upstreamExceptions: readonly Row[] = [
   {
     name: 'a decision of the API server has its name before the reason',
     reason: 'The authorizer behind a webhook is named as the API server names it, and gives its own name again.',
-    matches: ({ where, theirs, ours }) => where === 'reason of a decision' && ours === `default: ${theirs}`,
+    matches: ({ where, theirs, ours }) => {
+      const [, given] = /^(?:default|Webhook): (.*)$/.exec(ours) ?? []
+      const isOfBinding = (text = ''): boolean => text.startsWith('RBAC: allowed by ')
+      return where === 'reason of a decision' && (given === theirs || (isOfBinding(given) && isOfBinding(theirs)))
+    },
   },
   {
     name: 'an exponent is lost on the way',

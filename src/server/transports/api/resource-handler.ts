@@ -209,8 +209,8 @@ function uncachedRequest(context: ApiContext, request: Request, { served }: Unca
   const resource = { served, cache: null }
   if (request.verb !== 'watch') {
     // An invalid request must not read the upstream, which may fail.
-    const understand = request.verb === 'get' ? understandGet : understandList
-    encoderOf(context, understand(context, request, resource))
+    if (request.verb === 'get') understandGet(context, request, resource)
+    else understandList(context, request, resource)
     return { namespace, isWatch: false, afterRevision: null }
   }
   const { start } = understandWatch(context, request, resource).options
