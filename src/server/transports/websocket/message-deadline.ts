@@ -17,7 +17,7 @@ export class MessageDeadline {
   readonly #options: MessageDeadlineOptions
   #timer: Timer | null = null
   /** The header of a frame, received in part. */
-  #header: number[] = []
+  readonly #header: number[] = []
   /** The remaining bytes of a frame's payload. */
   #left = 0
   /** Whether more frames of the message follow. Control frames may come between them. */
@@ -53,15 +53,17 @@ export class MessageDeadline {
 
   /** Source: RFC 6455, 5.2. */
   #readHeader(byte: number): void {
-    const length = this.#header.push(byte)
-    const [first = 0, second = 0, ...rest] = this.#header
+    const header = this.#header
+    const length = header.push(byte)
+    if (length < 2) return
+    const [first, second] = [header[0]!, header[1]!]
     const short = second & 0x7f
     const lengthBytes = short === 127 ? 8 : short === 126 ? 2 : 0
     const maskBytes = (second & 0x80) === 0 ? 0 : 4
     if (length < 2 + lengthBytes + maskBytes) return
-    this.#left = lengthBytes === 0 ? short : rest.slice(0, lengthBytes).reduce((sum, one) => sum * 256 + one, 0)
+    this.#left = lengthBytes === 0 ? short : header.slice(2, 2 + lengthBytes).reduce((sum, one) => sum * 256 + one, 0)
     const isControl = (first & 0x08) !== 0
     if (!isControl) this.#isFragmented = (first & 0x80) === 0
-    this.#header = []
+    header.length = 0
   }
 }
