@@ -1,5 +1,5 @@
 /** Watches over WebSocket, checked with the `ws` client and a browser. */
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
@@ -265,11 +265,10 @@ void t.test('a packet full of messages and pings is read over many turns of the 
   }
   next()
   const read: number[] = []
-  const { emit } = WebSocket.prototype
   t.intercept(WebSocket.prototype, 'emit', {
     value(this: WebSocket, name: string, ...rest: unknown[]) {
       if (name === 'message' || name === 'ping') read.push(turn)
-      return emit.call(this, name, ...rest)
+      return EventEmitter.prototype.emit.call(this, name, ...rest)
     },
   })
   const socket = connect(h.port, '127.0.0.1')

@@ -12,7 +12,7 @@ import { encode, Token, Type } from 'cborg'
 import { decodeString } from '../../../engine/facts/json-strings.js'
 import { endOfString, endOfValue } from '../../../support/json-walk.js'
 import { MAX_JSON_DEPTH } from '../json-scan.js'
-import { type Json, JsonNumber, parseJsonTree } from '../json-tree.js'
+import { type Json, JsonNumber, readJsonTree } from '../json-tree.js'
 import { CBOR_MAGIC } from './cbor-to-json.js'
 
 /** The levels that an answer adds around an object: an item of a list is two deep. */
@@ -128,7 +128,7 @@ function* transcode(json: Buffer, start: number, writer: Writer): Generator<void
     if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
       const { jsonAt, cborAt, keys, count, hasRepeated }: Container = container!
       at++
-      if (hasRepeated) writer.replace(cborAt, parseJsonTree(json.subarray(jsonAt, at), MAX_DEPTH).value)
+      if (hasRepeated) writer.replace(cborAt, readJsonTree(json.subarray(jsonAt, at), MAX_DEPTH))
       else if (keys === null) writer.close(cborAt, ARRAY, count)
       else writer.close(cborAt, MAP, count / 2)
       container = outer.pop() ?? null

@@ -1,6 +1,6 @@
 /**
- * Encodes a whole object from JSON, for clients that read only protobuf. Objects are stored as JSON here, so this is
- * for the answers to writes, whose objects are small or computed in a thread.
+ * Encodes a whole object from JSON, for clients that read only protobuf: an object that is stored as JSON, or the answer
+ * to a write.
  *
  * It uses the same table as the decoder. Members missing from the table are dropped, as in Go.
  */
@@ -8,7 +8,7 @@ import { isNumber, isRecord, type Json, type JsonRecord, jsonText, textMember } 
 import { CodecError } from './codec-error.js'
 import { encodeEnvelope } from './resource-version.js'
 import type { Field, Message, Schema } from './schema.js'
-import { FIXED64, LENGTH, VARINT } from './wire.js'
+import { FIXED64, LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
 
 /** The units of durations in Go. */
 const NANOSECONDS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9, m: 6e10, h: 3.6e12 }
@@ -63,8 +63,12 @@ function fieldBytes(holder: JsonRecord, field: Field, schema: Schema): Buffer {
 }
 
 function entry(field: Field, key: string, value: Json, schema: Schema): Buffer {
-  const bytes = Buffer.concat([lengthDelimited(1, Buffer.from(key)), single(value, { ...field, number: 2 }, schema)])
-  return lengthDelimited(field.number, bytes)
+  const bytes = single(value, { ...field, number: 2 }, schema)
+  const length = lengthOfText(1, key) + bytes.length
+  const out = Buffer.allocUnsafe(lengthOfHead(field.number, length) + length)
+  const start = writeText(out, writeHead(out, 0, field.number, length), 1, key)
+  bytes.copy(out, start)
+  return out
 }
 
 /** Go writes members that are not pointers even if empty. */
@@ -108,7 +112,7 @@ function single(value: Json, field: Field, schema: Schema): Buffer {
     }
     case 'string':
     case 'enum':
-      return lengthDelimited(number, Buffer.from(textOf(value, field)))
+      return textBytes(number, textOf(value, field))
     case 'bytes':
       return lengthDelimited(number, Buffer.from(textOf(value, field), 'base64'))
     case 'bool':
@@ -194,7 +198,36 @@ function varint(number: number, value: bigint): Buffer {
 }
 
 function lengthDelimited(number: number, bytes: Buffer): Buffer {
-  return Buffer.concat([tag(number, LENGTH), bareVarint(BigInt(bytes.length)), bytes])
+  const out = Buffer.allocUnsafe(lengthOfHead(number, bytes.length) + bytes.length)
+  bytes.copy(out, writeHead(out, 0, number, bytes.length))
+  return out
+}
+
+function textBytes(number: number, text: string): Buffer {
+  const out = Buffer.allocUnsafe(lengthOfText(number, text))
+  writeText(out, 0, number, text)
+  return out
+}
+
+function lengthOfText(number: number, text: string): number {
+  const length = Buffer.byteLength(text)
+  return lengthOfHead(number, length) + length
+}
+
+/** @returns the place after the text. */
+function writeText(out: Buffer, at: number, number: number, text: string): number {
+  const start = writeHead(out, at, number, Buffer.byteLength(text))
+  return start + out.write(text, start)
+}
+
+/** The length of a field's tag and length. */
+function lengthOfHead(number: number, length: number): number {
+  return varintLength(number * 8 + LENGTH) + varintLength(length)
+}
+
+/** @returns the place after the tag and length of a field. */
+function writeHead(out: Buffer, at: number, number: number, length: number): number {
+  return writeVarint(length, out, writeVarint(number * 8 + LENGTH, out, at))
 }
 
 function bareVarint(value: bigint): Buffer {

@@ -3,7 +3,7 @@
  * inserted at wire level. Those of built-in kinds that are stored as JSON, or in a version with other messages, are encoded
  * from the JSON in which they are shown.
  */
-import { isRecord, parseJsonTree } from '../../codec/json-tree.js'
+import { isRecord, readJsonTree } from '../../codec/json-tree.js'
 import { encodeObject } from '../../codec/protobuf/encode-object.js'
 import { encodeBookmark, encodeStatus, objectItem } from '../../codec/protobuf/encode.js'
 import { openStored, withResourceVersion } from '../../codec/protobuf/resource-version.js'
@@ -31,7 +31,7 @@ export function protobufEncoder(resource: Resource, view: JsonView, schema: Sche
     const isSame = object.kind === resource.kind && hasSameMessage(object.apiVersion, version, object.kind)
     if (object.encoding === 'protobuf' && isSame) return object.bytes
     const json = isBuiltIn ? view(object) : null
-    const tree = json === null ? null : parseJsonTree(json.bytes).value
+    const tree = json === null ? null : readJsonTree(json.bytes)
     const encoded = isRecord(tree) ? encodeObject(tree, schema) : null
     if (encoded === null) throw notProtobuf(resource, object)
     return encoded
