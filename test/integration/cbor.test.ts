@@ -4,7 +4,11 @@ import t from 'tap'
 import { WebSocket } from 'ws'
 import { cborToJson } from '../../src/kubernetes/codec/cbor/cbor-to-json.js'
 import { startApp } from '../support/app.js'
+import { startEtcd } from '../support/etcd-process.js'
+import { EtcdWriter } from '../support/etcd-writer.js'
+import { only } from '../support/only.js'
 import { pod } from '../support/pod.js'
+import { startServer } from '../support/server-process.js'
 
 const PODS = '/api/v1/namespaces/default/pods'
 const CBOR = 'application/cbor'
@@ -112,4 +116,71 @@ void t.test('by default CBOR is not acceptable, as at an API server', async (t) 
   }
   const other = await fetch(app.url + PODS, { headers: { accept: `${CBOR},application/json;q=0.9` } })
   t.equal(other.headers.get('content-type'), 'application/json')
+})
+
+void t.test('no two forms of an answer share a tag, and a form is not asked for with the tag of another', async (t) => {
+  const app = await startApp(t, { flags: ['--serve-cbor'], objects: { 'pods/default/a': pod('a') } })
+  const accepts = ['json', 'yaml', 'cbor'].flatMap((form) =>
+    ['', 'PartialObjectMetadata'].map((as) => `application/${form}${as === '' ? '' : `;as=${as};v=v1;g=meta.k8s.io`}`),
+  )
+  const discovery = ';g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
+  const ofPaths: [path: string, accepts: readonly string[]][] = [
+    [`${PODS}/a`, accepts],
+    [PODS, accepts.map((accept) => accept.replace('Metadata;', 'MetadataList;'))],
+    ['/apis', ['json', 'yaml', 'cbor'].map((form) => `application/${form}${discovery}`)],
+  ]
+  for (const [path, forms] of ofPaths) {
+    const seen = new Map<string, string>()
+    for (const accept of [...forms, ...forms]) {
+      const answer = await fetch(app.url + path, { headers: { accept } })
+      t.equal(answer.headers.get('content-type')?.split(';')[0], accept.split(';')[0], `${path} ${accept}`)
+      const tag = answer.headers.get('etag')!
+      t.equal(seen.get(tag) ?? accept, accept, `the tag of ${accept}`)
+      seen.set(tag, accept)
+    }
+    t.equal(seen.size, forms.length, path)
+    for (const accept of forms) {
+      for (const [tag, of] of seen) {
+        const { status } = await fetch(app.url + path, { headers: { accept, 'if-none-match': tag } })
+        t.equal(status, of === accept ? 304 : 200, `${accept} with the tag of ${of}`)
+      }
+    }
+  }
+})
+
+void t.test('the best of several forms is chosen by their weights', async (t) => {
+  const app = await startApp(t, { flags: ['--serve-cbor'], objects: { 'pods/default/a': pod('a') } })
+  const table = 'as=Table;v=v1;g=meta.k8s.io'
+  const cases: [accept: string, get: string, watch: string][] = [
+    ['application/cbor, application/json', 'application/cbor', 'application/cbor-seq'],
+    ['application/cbor;q=0.5, application/json', 'application/json', 'application/json'],
+    ['application/cbor;q=0, */*', 'application/json', 'application/json'],
+    ['application/json;q=0, application/*', 'application/yaml', 'application/vnd.kubernetes.protobuf;stream=watch'],
+    [`application/cbor;${table}, application/json;${table};q=0.9`, 'application/json', 'application/json'],
+    [`application/cbor;${table}, application/cbor;q=0.9`, 'application/cbor', 'application/cbor-seq'],
+    ['application/cbor-seq, application/json;q=0.1', 'application/json', 'application/json'],
+  ]
+  for (const [accept, get, watch] of cases) {
+    const answers = ['/a', '?watch=1&timeoutSeconds=1'].map(async (rest) => {
+      const answer = await fetch(app.url + PODS + rest, { headers: { accept } })
+      await answer.arrayBuffer()
+      return answer.headers.get('content-type')
+    })
+    t.same(await Promise.all(answers), [get, watch], accept)
+  }
+})
+
+void t.test('workers serve CBOR as well', async (t) => {
+  const etcd = await startEtcd(t)
+  const writer = new EtcdWriter([etcd])
+  await writer.put('/registry/pods/default/a', pod('a'))
+  const flags = [...only('pods'), '--etcd-servers', etcd.url, '--workers=2', '--serve-cbor']
+  const server = await startServer(t, { flags })
+  for (const path of [PODS, `${PODS}/a`, `${PODS}?watch=1&timeoutSeconds=1`]) {
+    const [json, cbor] = await Promise.all(
+      ['application/json', CBOR].map(async (accept) => await fetch(server.url + path, { headers: { accept } })),
+    )
+    t.match(cbor!.headers.get('content-type'), CBOR)
+    t.same(read(Buffer.from(await cbor!.arrayBuffer())), await json!.json(), path)
+  }
 })
