@@ -21,6 +21,7 @@ import {
 import type { Socket } from 'node:net'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import { ConnectionDrain } from './connection-drain.js'
+import { deferClose } from './defer-close.js'
 import { endSocket } from '../watch/linger.js'
 
 export interface ListenerLimits {
@@ -225,6 +226,7 @@ function followSessions(
   const sessions = new Set<ServerHttp2Session>()
   server.on('session', (session) => {
     sessions.add(session)
+    deferClose(session)
     drain.follow(session)
     let streams = 0
     session.setTimeout(firstRequestMs)

@@ -10,7 +10,7 @@ import {
 } from '../../../../src/server/transports/server/listeners.js'
 import { answerUnreadable } from '../../../../src/server/transports/server/answer-unreadable.js'
 import { selfSignedCertificate } from '../../../support/issue-certificate.js'
-import { PREFACE, TYPE, frame, request, settings } from '../../../security/support/http2-frames.js'
+import { PREFACE, TYPE, answered, frame, request, settings } from '../../../security/support/http2-frames.js'
 import { until } from '../../../support/until.js'
 
 /** Answers `/watch` with an open stream, everything else at once. */
@@ -165,4 +165,31 @@ void t.test('closing all connections includes an unread upgraded one', async (t)
   server.close()
   await Promise.all([closed, stopped])
   t.pass('the server has closed')
+})
+
+void t.test('a request right behind a GOAWAY is answered, not refused while it is being read', async (t) => {
+  const of = await listen(t, {})
+  const goaway = frame(TYPE.goaway, 0, 0, Buffer.alloc(8))
+  const bytes = Buffer.concat([PREFACE, settings(), request(1, '/'), goaway, request(3, '/')])
+  const socket = await begin(of.port, bytes)
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk))
+  await once(socket, 'end')
+  t.same(answered(Buffer.concat(chunks)), [1, 3])
+  socket.destroy()
+  await drops(of, 0)
+})
+
+void t.test('a closing session waits for its streams, and then ends', async (t) => {
+  const of = await listen(t, {})
+  const goaway = frame(TYPE.goaway, 0, 0, Buffer.alloc(8))
+  const socket = await begin(of.port, Buffer.concat([PREFACE, settings(), request(1, '/watch'), goaway]))
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk))
+  await until(() => Buffer.concat(chunks).includes('begun'), 'the watch runs')
+  t.equal(await of.connections(), 1)
+  socket.write(frame(TYPE.reset, 0, 1, Buffer.from([0, 0, 0, 8])))
+  await once(socket, 'end')
+  socket.destroy()
+  await drops(of, 0)
 })
