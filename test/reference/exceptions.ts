@@ -515,6 +515,12 @@ export const olderExceptions: readonly Row[] = [
       path.includes('/csinodes') || (where.endsWith('(served)') && theirs === '(absent)' && ours.includes('status')),
   },
   {
+    name: 'a bookmark in a Table of Secrets has the default of our release',
+    reason: 'An empty Secret has the type Opaque there.',
+    matches: ({ where, theirs, ours }, { path }) =>
+      path.includes('/secrets') && where.endsWith('.cells[]') && /^"?"?$/.test(theirs) && ours.includes('Opaque'),
+  },
+  {
     name: 'the hash of a stored version is that of our release',
     reason: 'Clients use it as the name of a storage, of which each server has its own.',
     matches: ({ where }) => where.endsWith('.storageVersionHash'),
