@@ -1,14 +1,14 @@
 /** Tests what a subscriber says and does while etcd may feed its sink instead, over a broker that the test plays. */
 import t, { type Test } from 'tap'
-import type { Broker, FollowHandlers } from '../../../src/fleet/broker.js'
-import { namesOf } from '../../../src/fleet/stream/names.js'
-import { PlacedSink } from '../../../src/fleet/stream/placed-sink.js'
-import { SnapshotWriter } from '../../../src/fleet/stream/snapshot-store.js'
-import { Subscriber } from '../../../src/fleet/stream/subscriber.js'
-import { silentLogger } from '../../../src/support/log.js'
-import { RecordingSink } from '../../engine/feed/recording-sink.js'
-import { VirtualClock } from '../../support/virtual-clock.js'
-import { FleetCounts, things, unsigned } from '../nats-harness.js'
+import type { Broker, FollowHandlers } from '../../../../src/fleet/broker.js'
+import { namesOf } from '../../../../src/fleet/stream/names.js'
+import { PlacedSink } from '../../../../src/fleet/stream/placed-sink.js'
+import { SnapshotWriter } from '../../../../src/fleet/stream/snapshot-store.js'
+import { Subscriber } from '../../../../src/fleet/stream/subscriber.js'
+import { silentLogger } from '../../../../src/support/log.js'
+import { RecordingSink } from '../../../engine/feed/recording-sink.js'
+import { VirtualClock } from '../../../support/virtual-clock.js'
+import { FleetCounts, things, unsigned } from '../../nats-harness.js'
 
 const names = namesOf('test', things)
 const STAY_MS = 20_000
