@@ -38,8 +38,6 @@ const server = new WebSocketServer({
   maxFragments: MAX_FRAGMENTS,
   maxBufferedChunks: MAX_CHUNKS,
   skipUTF8Validation: true,
-  // One in each iteration of the event loop: a packet can bring thousands.
-  allowSynchronousEvents: false,
   handleProtocols: (protocols) =>
     [...protocols].find((protocol) => !protocol.startsWith(BEARER_PROTOCOL_PREFIX)) ?? false,
 })
