@@ -1,9 +1,10 @@
 /**
- * `npm run test:soak -- --minutes 20 [--seed N] [--members 1|3] [--watchers 100] [--fleet | --whole [--only FAULT] [--previous FILE]]`: random
+ * `npm run test:soak -- --minutes 20 [--seed N] [--members 1|3] [--watchers 100] [--fuzz | --fleet | --whole [--only FAULT] [--previous FILE]]`: random
  * schedules of faults, one scenario after the other, and what came of it in numbers. Exit code 1 when a guarantee was broken by us.
  * `--fleet`: over four replicas, three nats-servers and a proxy on every link between them.
  * `--whole`: over five processes of `main` with all built-in resources. Every resource has to have a publisher within 20 s of any
  * single fault, and no watch may have to start afresh.
+ * `--fuzz`: instead of faults, one server under mutated connections on all its ports, beside honest clients.
  * `--only`: with `--whole`, the one fault that is injected, by its name in `test/fleet/whole-schedule.ts`.
  * `--previous`: with `--whole`, the compiled `main.js` of another release, which replicas run at random. Ages are not judged then:
  * a release that does not know of them cannot tell them, nor can a replica that hears from it.
@@ -20,6 +21,7 @@ import { type FleetScenario, startFleet } from '../fleet/fleet-scenario.js'
 import { WholeSchedule } from '../fleet/whole-schedule.js'
 import { Schedule } from '../fault/schedule.js'
 import { startScenario } from '../fault/scenario.js'
+import { fuzz } from '../security/support/fuzz.js'
 import type { Violation } from '../guarantees/violation.js'
 
 const ROUND_MS = 40_000
@@ -60,6 +62,7 @@ async function main(): Promise<number> {
       members: { type: 'string' },
       watchers: { type: 'string', default: '100' },
       fleet: { type: 'boolean', default: false },
+      fuzz: { type: 'boolean', default: false },
       whole: { type: 'boolean', default: false },
       previous: { type: 'string' },
       only: { type: 'string' },
@@ -86,6 +89,7 @@ async function main(): Promise<number> {
     unpublishedMs: 0,
   }
   const first = Number(values.seed ?? Date.now() % 1_000_000)
+  if (values.fuzz) return await fuzzRound(first, end)
   let failedInARow = 0
   do {
     const seed = first + totals.rounds
@@ -133,6 +137,19 @@ async function main(): Promise<number> {
   const relists = values.whole ? totals.relists : 0
   const { ours, unexpected, failed, late, rounds, checks } = totals
   return ours + unexpected + failed + late + relists + (rounds - checks) === 0 ? 0 : 1
+}
+
+async function fuzzRound(seed: number, end: number): Promise<number> {
+  let wrong = 1
+  await withTeardown(async (t) => {
+    const until = performance.now() + end - Date.now()
+    const { connections, answers, problems, peakMiB } = await fuzz(t, { seed, until, settles: true, onProgress: print })
+    const codes = [...answers].sort(([a], [b]) => a - b).map(([code, times]) => `${code} ×${times}`)
+    print(`seed ${seed}: ${connections} connections, ${codes.join(', ')}; ${peakMiB} MiB at the most`)
+    for (const problem of problems.slice(0, 50)) print(`  ${problem}`)
+    wrong = problems.length
+  })
+  return wrong === 0 ? 0 : 1
 }
 
 interface RoundOptions {

@@ -213,24 +213,27 @@ export class HonestClients {
   }
 
   #watch(hasBegun: () => void): void {
-    const request = get(this.#options('/api/v1/namespaces/open/pods?watch=1&resourceVersion=0'), (response) => {
-      hasBegun()
-      let rest = ''
-      response.on('data', (bytes: Buffer) => {
-        const lines = (rest + bytes.toString()).split('\n')
-        rest = lines.pop() ?? ''
-        for (const line of lines) {
-          const [, name, at] = /"name":"(w\d+)","at":([\d.]+)/.exec(line) ?? []
-          if (name === undefined) continue
-          this.#seen.add(name)
-          this.eventMs.push(performance.now() - Number(at))
-        }
-      })
-      response.on('close', () => {
-        if (!this.#isStopped) this.problems.push('the watch ended')
-      })
-      response.on('error', () => {})
-    })
+    const request = get(
+      this.#options('/api/v1/namespaces/open/pods?watch=1&resourceVersion=0&timeoutSeconds=86400'),
+      (response) => {
+        hasBegun()
+        let rest = ''
+        response.on('data', (bytes: Buffer) => {
+          const lines = (rest + bytes.toString()).split('\n')
+          rest = lines.pop() ?? ''
+          for (const line of lines) {
+            const [, name, at] = /"name":"(w\d+)","at":([\d.]+)/.exec(line) ?? []
+            if (name === undefined) continue
+            this.#seen.add(name)
+            this.eventMs.push(performance.now() - Number(at))
+          }
+        })
+        response.on('close', () => {
+          if (!this.#isStopped) this.problems.push('the watch ended')
+        })
+        response.on('error', () => {})
+      },
+    )
     request.on('error', (error) => {
       if (!this.#isStopped) this.problems.push(`the watch: ${error.message}`)
       hasBegun()

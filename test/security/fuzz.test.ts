@@ -1,0 +1,22 @@
+/** Mutated connections on every port, beside honest clients. `npm run test:soak -- --fuzz --minutes 60` does it for long. */
+import t from 'tap'
+import { testSeeds } from '../support/test-seeds.js'
+import { fuzz } from './support/fuzz.js'
+
+const CONNECTIONS = 3_000
+
+for (const seed of testSeeds(1)) {
+  void t.test(`${CONNECTIONS} mutated connections harm nobody (seed ${seed})`, async (t) => {
+    t.setTimeout(300_000)
+    const { connections, answers, problems, peakMiB } = await fuzz(t, { seed, connections: CONNECTIONS })
+    t.same(problems, [])
+    t.equal(connections, CONNECTIONS)
+    t.comment(
+      `${peakMiB} MiB; ${[...answers]
+        .sort()
+        .map(([code, times]) => `${code} ×${times}`)
+        .join(', ')}`,
+    )
+    for (const code of [101, 200, 400, 401]) t.ok(answers.has(code), `some were answered with ${code}`)
+  })
+}
