@@ -13,7 +13,7 @@ for (const seed of testSeeds(1)) {
     t.equal(connections, CONNECTIONS)
     t.comment(
       `${peakMiB} MiB; ${[...answers]
-        .sort()
+        .sort(([a], [b]) => a - b)
         .map(([code, times]) => `${code} ×${times}`)
         .join(', ')}`,
     )

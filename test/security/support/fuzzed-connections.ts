@@ -165,7 +165,12 @@ export async function run(target: Target, { layer, packets: parts, staysMs }: Fu
   let isClosed = false
   socket.setNoDelay(true)
   socket.on('data', (bytes: Buffer) => heard.push(bytes))
-  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve((isClosed = true) && undefined)))
+  const closed = new Promise<void>((resolve) => {
+    socket.once('close', () => {
+      isClosed = true
+      resolve()
+    })
+  })
   for (const part of parts) {
     if (!socket.writable) break
     socket.write(part)
