@@ -46,7 +46,7 @@ export const outsideClients: readonly OutsideClient[] = [
   {
     name: 'client-go',
     version: '0.37.2',
-    does: 'typed, dynamic and metadata informers with its mutation detectors, with and without WatchList; eight writers of one object; leader election',
+    does: 'typed, dynamic and metadata informers with its mutation detectors, with and without WatchList; eight writers of one object; leader election, and a lease that it keeps at its defaults',
     test: 'test/clients/outside/client-go.ts',
     runsIn: 'npm run test:clients',
     program: clientGo,

@@ -1,6 +1,6 @@
 /**
  * client-go, unchanged: informers of three kinds with and without WatchList, with its own detectors on, eight
- * conflicting writers, and leader election; through restarts of the server and of etcd.
+ * conflicting writers, and leader election at its defaults; through restarts of the server and of etcd.
  */
 import t from 'tap'
 import { buildGoProgram } from '../../support/go-program.js'
@@ -39,6 +39,7 @@ for (const { names, watchList } of runs) {
       KUBE_WATCHLIST_INCONSISTENCY_DETECTOR: 'true',
       KUBE_CACHE_MUTATION_DETECTOR: 'true',
     })
+    t.same(await client.ask('hold'), { Leads: true })
     const compare = async (moment: string): Promise<readonly Follower[]> => {
       await until(async () => (await client.ask(`holds default/${moment}`)) === true, `${moment} has arrived`, 60_000)
       const followers = (await client.ask('compare')) as readonly Follower[]
@@ -63,6 +64,7 @@ for (const { names, watchList } of runs) {
         const moment = momentAfter(disruption)
         await stage.write(moment)
         await compare(moment)
+        t.equal(await client.ask('lost'), false, `${moment}: the lease is still held`)
       })
     }
     t.notMatch(client.errors(), /panic|inconsisten/i)

@@ -257,6 +257,10 @@ func perform(ctx context.Context, base *rest.Config, followers []*follower, comm
 		return write(ctx, base, 8, 25)
 	case "elect":
 		return elect(ctx, base)
+	case "hold":
+		return hold(ctx, base)
+	case "lost":
+		return lost.Load(), nil
 	}
 	return nil, fmt.Errorf("no command is called %q", command)
 }
@@ -353,6 +357,31 @@ func elect(ctx context.Context, base *rest.Config) (any, error) {
 		return nil, err
 	}
 	return map[string]any{"Order": order, "Both": both.Load()}, nil
+}
+
+// lost is whether the lease that hold took was lost.
+var lost atomic.Bool
+
+// hold takes a lease at client-go's defaults and keeps it as long as it can.
+func hold(ctx context.Context, base *rest.Config) (any, error) {
+	client := kubernetes.NewForConfigOrDie(base)
+	turns := make(chan string, 1)
+	go leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: "default", Name: "held"},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: "holder"},
+		},
+		LeaseDuration: 15 * time.Second,
+		RenewDeadline: 10 * time.Second,
+		RetryPeriod:   2 * time.Second,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { turns <- "holder" },
+			OnStoppedLeading: func() { lost.Store(true) },
+		},
+	})
+	var order []string
+	return map[string]bool{"Leads": true}, awaitTurn(turns, &order)
 }
 
 func awaitTurn(turns <-chan string, order *[]string) error {
