@@ -3,13 +3,14 @@
  * It stands in front of another transport, and everything else works as over streams: what it hands on is a stream of JSON lines, made
  * of one short answer after the other.
  *
- * Only distributary knows `wait`. The server's history has a name, which lists and polls carry; after a 410 the next list has the new
- * name in its URL, since a cache may still hold an older list.
+ * Only distributary knows `wait`. A list and every answer to a poll name the position that they end at, and the next poll gives the name
+ * back, so that it may go to any replica. After a 410 the next list has the history in its URL that the refusing server named, since a
+ * cache may still hold an older list.
  */
 import { sleep } from '../support/clock.js'
 import { activeClock } from './reflector/active-clock.js'
 import type { StatusLike } from './reflector/failure.js'
-import { readBody, type Transport, type TransportResponse } from './reflector/transport.js'
+import { readBody, type Transport, type TransportRequest, type TransportResponse } from './reflector/transport.js'
 
 /** How `pollTransport` asks. */
 export interface PollOptions {
@@ -22,6 +23,9 @@ interface PollDocument {
 }
 
 const HISTORY = 'x-distributary-history'
+const POSITION = 'x-distributary-position'
+/** Informers that share a transport are at different positions; each needs its last one. */
+const KEPT_POSITIONS = 1_000
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
 /** How long caches keep an empty answer. */
 const STALE_MS = 1_000
@@ -30,22 +34,27 @@ const COMMA = 0x2c
 
 /** A transport whose watches are long polls; its lists, and everything else, go through as they are. */
 export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOptions = {}): Transport {
-  /** By path: each resource has its own. */
+  /** By path: the history that the last 410 named. */
   const histories = new Map<string, string>()
-  const note = (path: string, response: TransportResponse): void => {
-    const history = response.header(HISTORY)
-    if (history !== null) histories.set(path, history)
+  /** By what is watched, and revision. */
+  const positions = new Map<string, string>()
+  const note = ({ path, query }: TransportRequest, position: string | null): void => {
+    const [revision, proof] = position?.split('.') ?? []
+    if (position === null || proof === undefined) return
+    const key = positionKey(path, query, revision)
+    positions.delete(key)
+    positions.set(key, position)
+    if (positions.size <= KEPT_POSITIONS) return
+    for (const oldest of positions.keys()) return void positions.delete(oldest)
   }
   return {
     async send(request) {
       const { path, query } = request
       if ((request.method ?? 'GET') !== 'GET') return await transport.send(request)
       if (query['watch'] === undefined) {
-        const history = histories.get(path)
-        const response = await transport.send(
-          history === undefined ? request : { ...request, query: { ...query, history } },
-        )
-        note(path, response)
+        const history = histories.get(path) ?? ''
+        const response = await transport.send({ ...request, query: { ...query, history } })
+        note(request, response.header(POSITION))
         return response
       }
       // A poll begins after a list.
@@ -55,24 +64,35 @@ export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOp
       const poll = async (resourceVersion: string): Promise<TransportResponse> => {
         const { allowWatchBookmarks: _bookmarks, timeoutSeconds: _timeout, ...rest } = query
         // A saved state names its own history, before any list.
-        const history = histories.get(path) ?? query['history'] ?? ''
+        const history = positions.get(positionKey(path, query, resourceVersion)) ?? query['history'] ?? ''
         const asked = { ...rest, resourceVersion, wait: `${waitSeconds}s`, history }
         const response = await transport.send({ ...request, query: asked })
-        note(path, response)
+        const current = response.status === 410 ? response.header(HISTORY) : null
+        if (current !== null) histories.set(path, current)
         return response
       }
       const endMs = performance.now() + Number(query['timeoutSeconds'] ?? 300) * 1_000
       const first = await poll(query['resourceVersion'])
       if (first.status !== 200) return first
-      return { status: 200, header: (name) => first.header(name), body: lines(first, poll, endMs) }
+      return {
+        status: 200,
+        header: (name) => first.header(name),
+        body: lines(first, poll, (position) => note(request, position), endMs),
+      }
     },
   }
+}
+
+/** Positions in parts of a resource may have names of their own. */
+function positionKey(path: string, query: TransportRequest['query'], revision: string | undefined): string {
+  return JSON.stringify([revision, path, query['prefix'], query['fieldSelector'], query['labelSelector']])
 }
 
 /** The events of one answer after the other, with a bookmark after each; the first refusal ends it as an ERROR event. */
 async function* lines(
   first: TransportResponse,
   poll: (resourceVersion: string) => Promise<TransportResponse>,
+  note: (position: string) => void,
   endMs: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   let last: string | null = null
@@ -80,7 +100,8 @@ async function* lines(
     const body = await readBody(response, MAX_DOCUMENT_BYTES)
     if (response.status !== 200) return yield errorLine(response.status, body)
     const { head, events } = parted(body)
-    const { resourceVersion } = head.metadata
+    const { resourceVersion, history } = head.metadata
+    note(history)
     yield joined(
       events,
       textBytes(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":${JSON.stringify(resourceVersion)}}}}\n`),

@@ -21,6 +21,8 @@ export class CacheEvent {
 
 export class CacheBatch implements RingItem {
   readonly bytes: number
+  /** The digest of the state before it, once `positions.ts` has been asked for one. */
+  digestBefore: string | null = null
 
   constructor(
     readonly revision: Revision,

@@ -50,6 +50,11 @@ export class Snapshot implements ObjectState {
     return this.#tree.get(key)
   }
 
+  /** Yields all objects, in key order. */
+  all(): Iterable<StoredObject> {
+    return this.#tree.values()
+  }
+
   /** Yields the objects whose key starts with `prefix`, from `startKey` (inclusive) on, in key order. */
   *objects(prefix: Key, startKey: Key = prefix): Generator<StoredObject, void, void> {
     const end = prefixEnd(prefix)

@@ -26,6 +26,7 @@ import { differenceBatches } from './difference.js'
 import { Gaps } from './gaps.js'
 import { HeldObjects, Ingester } from './held-objects.js'
 import { CacheReads, newHistory } from './reads.js'
+import { digestOf, Positions } from './positions.js'
 import { RingBuffer, type RingBounds } from './ring-buffer.js'
 import { turns } from '../../support/turns.js'
 import { SourceAge } from './source-age.js'
@@ -87,6 +88,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #toldCutMs = Number.NEGATIVE_INFINITY
   #revision: Revision = ZERO_REVISION
   #history = newHistory()
+  #positions: Positions
   /** The revision at which objects were last reread; null if never. */
   #rereadAt: Revision | null = null
   #readiness: Readiness = { kind: 'pending' }
@@ -105,6 +107,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     this.waiters = new Waiters({ position: () => this.#revision, freshness, clock, metrics, limitMs: WAIT_LIMIT_MS })
     this.#age = new SourceAge(clock)
     this.#ring = new RingBuffer(options.ring, ZERO_REVISION)
+    this.#positions = new Positions(this)
     this.#pendingSinceMs = clock.monotonic()
   }
 
@@ -392,6 +395,31 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#ring.at(this.#ring.indexAfter(afterRevision))
   }
 
+  /** Returns the last batch at or before `revision`; undefined when the ring has none. O(log n). */
+  batchUpTo(revision: Revision): CacheBatch | undefined {
+    return this.#ring.at(this.#ring.indexAfter(revision) - 1)
+  }
+
+  /**
+   * Returns the digest of the state at a revision not above this cache's, equal in every cache that held the same objects then.
+   * @throws ExpiredError when no watch can begin after it.
+   */
+  async digestAt(revision: Revision): Promise<string> {
+    // A reset meanwhile begins new positions, and more batches may have come than one round has added up.
+    while (this.isResumable(revision)) {
+      const digest = await this.#positions.digestAt(revision)
+      if (digest !== null) return digest
+    }
+    throw ExpiredError.tooOld(revision, this.#oldestInstead(revision) ?? revision)
+  }
+
+  /** The digest of a snapshot of this cache, which may be ahead of it; null when no watch can begin there. */
+  async digestOf(snapshot: Snapshot): Promise<string | null> {
+    const { revision, history } = snapshot
+    if (revision > this.#revision || history !== this.#history) return await digestOf(snapshot)
+    return this.isResumable(revision) ? await this.digestAt(revision) : null
+  }
+
   /** Changes the limits of the history and evicts what exceeds them at once. */
   setRingBounds(bounds: RingBounds): void {
     const cutBefore = this.#ring.cutShort
@@ -468,6 +496,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     this.forgetKept()
     this.#revision = revision
     this.#ring.reset(revision)
+    this.#positions.close()
+    this.#positions = new Positions(this)
     for (const listener of this.#listeners) listener.onReset(revision, isOtherHistory)
   }
 

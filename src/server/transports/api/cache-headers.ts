@@ -5,8 +5,9 @@
  * file adds our release and the caller's rights. Callers with different rights never share one, so a cache that ignores
  * Vary gets a full answer and nothing else. The tag is weak, because it is the same with and without compression.
  *
- * A list's parts include the history of its state, which is random for each process: after a restart, and from another
- * replica, a client gets a full answer once. The state of an uncached resource has no history, and is named by its content.
+ * A list's parts include its position (`position.ts`), which replicas share, if the client asks for that. Otherwise they include the
+ * history of its state, which is random for each process: after a restart, and from another replica, a client gets a full answer once.
+ * The state of an uncached resource has no history, and is named by its content.
  */
 import { createHash } from 'node:crypto'
 import type { Key } from '../../../engine/model/event.js'

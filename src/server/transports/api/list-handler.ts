@@ -9,6 +9,7 @@ import { fingerprintOf, type ServedResource } from '../../../kubernetes/dialect/
 import { type ListPage, listPieces } from '../../../kubernetes/dialect/list-pieces.js'
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import type { Selector } from '../../../kubernetes/dialect/selector.js'
+import { parameter } from '../../../kubernetes/dialect/query.js'
 import { listedPrefix } from '../../../engine/model/resource.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import { sleep } from '../../../support/clock.js'
@@ -19,6 +20,7 @@ import { sendBody } from '../bodies/send-body.js'
 import type { ApiContext } from './api-context.js'
 import { cacheHeaders, contentUnder, publicCachingOf } from './cache-headers.js'
 import { HISTORY_HEADER } from './poll-handler.js'
+import { POSITION_HEADER, positionOf } from './position.js'
 import { readListState } from './read-state.js'
 import { encoderOf, type ReadRequest } from './request.js'
 import { checkObjects } from './unknown-fields.js'
@@ -34,7 +36,7 @@ interface ListRequest extends ReadRequest<ListParameters> {
 /** Everything that determines the bytes of a list. */
 interface ListContents extends Omit<ListPage, 'matches' | 'shard'> {
   readonly snapshot: Snapshot
-  /** The history of the snapshot's revision; its content where the resource is not cached. */
+  /** The snapshot's position, if asked for, or its history; its content where the resource is not cached. */
   readonly history: string
   readonly cache: Pick<WatchCache, 'name'>
   /** Determines how objects are shown, which may have changed since the list began. */
@@ -71,7 +73,9 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   const caching = await publicCachingOf(context, request)
   // The read may have waited for the very value that is unreadable.
   cache.assertReadable(false)
-  const contents = await contentsOf(context, request, snapshot, caching === null)
+  const isForPolls = request.isCached && parameter(exchange.query, 'history') !== undefined
+  const position = isForPolls ? await positionOf(context, request, snapshot) : null
+  const contents = await contentsOf(context, request, snapshot, position, caching === null)
   const { prefix, selector, encoder } = contents
   cache.assertListOpen(snapshot, prefix)
   await checkObjects(context, request, snapshot, { prefix, selector, apiVersion: encoder.apiVersion }, true)
@@ -83,6 +87,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   if (unservable > 0) exchange.warn(`${unservable} objects of ${cache.name} are stored and cannot be served`)
   const headers = cacheHeaders(context, request, caching, key)
   if (request.isCached) exchange.headers[HISTORY_HEADER] = snapshot.history
+  if (position !== null) exchange.headers[POSITION_HEADER] = position
   const vary = `${headers.vary}, Accept-Encoding`
   // A watch must be able to start where the list ends: a client whose watch has just been rejected gets a list, not a
   // 304. Where the resource is not cached, etcd has just read that revision.
@@ -119,6 +124,7 @@ async function contentsOf(
   context: ApiContext,
   request: ListRequest,
   snapshot: Snapshot,
+  position: string | null,
   byUserAgent: boolean,
 ): Promise<ListContents> {
   const { live, path, options, exchange, form } = request
@@ -128,7 +134,7 @@ async function contentsOf(
     cache,
     served,
     snapshot,
-    history: request.isCached ? snapshot.history : await contentUnder(prefix, snapshot),
+    history: position ?? (request.isCached ? snapshot.history : await contentUnder(prefix, snapshot)),
     prefix,
     startKey: options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix,
     // A limit above the number of objects means the whole list.

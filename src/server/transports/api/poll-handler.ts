@@ -1,12 +1,13 @@
 /**
  * Answers a long poll, `?watch=1&resourceVersion=R&wait=30s&history=H`: one document with the events after R as soon as there are any, and
- * the revision to ask from next. What lies between two revisions of one history never changes, so caches may keep such an answer, and
- * equal requests that wait can be one.
+ * the position to ask from next. What follows a position (`position.ts`) never changes, so caches may keep such an answer, and equal
+ * requests that wait can be one, at whichever replica.
  *
- * Every other answer to the same URL is short-lived: without events it may be kept for a second, and errors not at all. The name of the
- * history is in the URL, so a cache never joins two.
+ * Every other answer to the same URL is short-lived: without events it may be kept for a second, and errors not at all. The position is
+ * in the URL, so a cache never joins two histories.
  */
 import { ExpiredError, BadRequestError, TooLargeResourceVersionError } from '../../../engine/model/status.js'
+import { parseResourceVersion } from '../../../engine/model/resource-version.js'
 import type { Revision } from '../../../engine/model/revision.js'
 import { listedPrefix } from '../../../engine/model/resource.js'
 import { type Query, parameter } from '../../../kubernetes/dialect/query.js'
@@ -15,10 +16,10 @@ import { wireOf } from '../framing/framings.js'
 import { type Polled, PollOutput } from '../watch/poll-output.js'
 import type { ApiContext } from './api-context.js'
 import { publicCachingOf } from './cache-headers.js'
+import { assertPosition, positionAt } from './position.js'
 import type { WatchRequest } from './request.js'
-import { assertHistory } from './watch-handler.js'
 
-/** Names the history on lists, polls and refusals. */
+/** Names the history that this process has, on lists, watches and refusals. */
 export const HISTORY_HEADER = 'x-distributary-history'
 
 const NGINX_EXPIRES = 'x-accel-expires'
@@ -50,7 +51,7 @@ export async function handlePoll(context: ApiContext, request: WatchRequest, wai
   exchange.headers[HISTORY_HEADER] = history
   const isForCaches = context.publicCachingOf(live.served.resource) !== null
   if (isForCaches) shareRefusals(exchange)
-  assertHistory(parameter(exchange.query, 'history') ?? '', history)
+  await assertPosition(context, request, parameter(exchange.query, 'history'), after)
   const polled = await follow(context, request, after, waitMs)
   if (exchange.isGone) return
   const caching = await publicCachingOf(context, request)
@@ -58,14 +59,16 @@ export async function handlePoll(context: ApiContext, request: WatchRequest, wai
   if (confirming !== undefined) await confirming
   // The history changed while the poll waited, so its events may not continue the caller's.
   if (cache.history !== history) throw new ExpiredError('the history has changed')
-  const revision = polled.revision ?? String(after)
+  const revision = polled.revision === null ? after : parseResourceVersion(polled.revision)
   const isEmpty = polled.events.length === 0
   if (isEmpty && after > cache.revision) throw new TooLargeResourceVersionError(after, cache.revision)
+  const position = await positionAt(context, request, revision)
+  if (cache.history !== history) throw new ExpiredError('the history has changed')
   delete exchange.headers[NGINX_EXPIRES]
   const vary = `Accept${caching === null && caller.rights !== '' ? ', Authorization' : ''}`
   const seconds = caching === null ? 0 : isEmpty ? 1 : Math.max(1, caching.maxAgeSeconds + caching.staleSeconds)
   const headers = caching === null ? { vary } : { vary, 'cache-control': `public, max-age=${seconds}` }
-  exchange.send(200, 'application/json', documentOf(polled, revision, history), headers)
+  exchange.send(200, 'application/json', documentOf(polled, revision, position), headers)
 }
 
 /**
@@ -117,8 +120,8 @@ async function follow(context: ApiContext, request: WatchRequest, after: Revisio
 }
 
 /** A line for each event, so that it can also be read in pieces. */
-function documentOf({ events }: Polled, revision: string, history: string): Buffer {
-  const head = JSON.stringify({ kind: 'WatchEvents', metadata: { resourceVersion: revision, history } })
+function documentOf({ events }: Polled, revision: Revision, history: string): Buffer {
+  const head = JSON.stringify({ kind: 'WatchEvents', metadata: { resourceVersion: String(revision), history } })
   const lines = events.flatMap((event, i) => [event, Buffer.from(i + 1 < events.length ? ',\n' : '\n')])
   return Buffer.concat([Buffer.from(`${head.slice(0, -1)},"events":[\n`), ...lines, Buffer.from(']}\n')])
 }

@@ -25,7 +25,7 @@ export function handleCors(exchange: Exchange, allowedOrigins: readonly string[]
   exchange.headers['access-control-allow-origin'] = origin
   exchange.headers['access-control-allow-credentials'] = 'true'
   exchange.headers['access-control-expose-headers'] =
-    'Date, ETag, Retry-After, Warning, X-Distributary-Staleness-Seconds, X-Distributary-History'
+    'Date, ETag, Retry-After, Warning, X-Distributary-Staleness-Seconds, X-Distributary-History, X-Distributary-Position'
   if (exchange.request.method !== 'OPTIONS' || asked === undefined) return false
   exchange.writeHead(204, PREFLIGHT)
   exchange.end()

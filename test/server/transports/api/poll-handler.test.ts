@@ -9,11 +9,13 @@ import { type AppHarness, startApp } from '../../../support/app.js'
 import { until } from '../../../support/until.js'
 
 const FLAGS = '/apis/distributary.io/v1/flags'
+const LIST = `${FLAGS}?history=`
 
 interface Answer {
   readonly code: number
   readonly cacheControl: string | null
   readonly history: string
+  readonly position: string
   readonly body: {
     readonly metadata: { readonly resourceVersion: string; readonly history: string }
     readonly events: readonly { readonly type: string; readonly object: { readonly metadata: { name: string } } }[]
@@ -27,6 +29,7 @@ async function ask(app: AppHarness, path: string, headers: Record<string, string
     code: response.status,
     cacheControl: response.headers.get('cache-control'),
     history: response.headers.get('x-distributary-history') ?? '',
+    position: response.headers.get('x-distributary-position') ?? '',
     body: (await response.json()) as Answer['body'],
   }
 }
@@ -51,20 +54,24 @@ void t.test('a poll answers whole revisions, at once or as soon as there is one'
     flags: ['--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s/10s'],
   })
   put(app, ['a', '1'])
-  const list = await ask(app, `${FLAGS}`)
+  const list = await ask(app, LIST)
   const start = list.body.metadata.resourceVersion
-  t.not(list.history, '')
+  t.match(list.position, new RegExp(`^${start}\\.[\\w-]{43}$`))
+  t.equal((await ask(app, FLAGS)).position, '', 'it is computed for those who ask')
   put(app, ['a', '2'], ['b', '1'])
   put(app, ['a', null])
   await ask(app, FLAGS)
-  const both = await ask(app, pollOf(start, list.history))
+  const both = await ask(app, pollOf(start, list.position))
   t.match(both, { code: 200, cacheControl: 'public, max-age=15', history: list.history })
   t.same(shown(both), ['MODIFIED a', 'ADDED b', 'DELETED a'])
-  t.equal(both.body.metadata.history, list.history)
-  t.same(shown(await ask(app, pollOf(String(Number(start) + 1), list.history))), ['DELETED a'])
+  const { resourceVersion: next, history } = both.body.metadata
+  t.equal(history, (await ask(app, LIST)).position, 'an answer ends at the position of a list')
+  const between = String(Number(start) + 1)
+  t.same(shown(await ask(app, pollOf(between, list.history))), ['DELETED a'], 'its own history it takes for all')
+  t.equal((await ask(app, pollOf(between, list.position))).code, 410, 'the position is of another revision')
+  t.equal((await ask(app, pollOf(between, `${between}.${list.position.split('.')[1]}`))).code, 410, 'nor renamed')
 
-  const next = both.body.metadata.resourceVersion
-  const waiting = [ask(app, pollOf(next, list.history)), ask(app, pollOf(next, list.history, '30s', '&prefix=eu/'))]
+  const waiting = [ask(app, pollOf(next, history)), ask(app, pollOf(next, history, '30s', '&prefix=eu/'))]
   await until(() => app.watchers === 2, 'two wait')
   put(app, ['c', '1'])
   const found = await waiting[0]!
@@ -100,11 +107,10 @@ void t.test('a poll without events returns its revision, and an error is not cac
       body: { reason: 'Expired' },
     })
   }
-  t.match(
-    await ask(app, pollOf('9000', history, '1s')),
-    { code: 410, cacheControl: 'no-store' },
-    'no revision of this etcd',
-  )
+  for (const named of [history, `9000.${'a'.repeat(43)}`]) {
+    const never = await ask(app, pollOf('9000', named, '1s'))
+    t.match(never, { code: 410, cacheControl: 'no-store' }, 'no revision of this etcd')
+  }
   const { cache } = [...app.app.sources].find(({ resource }) => resource.plural === 'flags')!
   await until(() => {
     put(app, ['a', `${Math.random()}`])

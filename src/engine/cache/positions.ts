@@ -1,0 +1,174 @@
+/**
+ * Digests of the states that the ring covers. Two caches that give the same digest for a revision held the same objects then, so a
+ * client may go from one to the other although they never talk to each other: other replicas, the same server after a restart, but
+ * not an etcd that was restored and has gone another way, although that repeats revisions.
+ *
+ * The digest of a state is the sum of one for each object, so an event costs two hashes and no pass over the state, and the order in
+ * which objects came does not matter. A sum of ordinary hashes would be unsafe: whoever writes many values can choose them so that
+ * their sum is the one of another state (Wagner's generalized birthday attack; lattice reduction). So each object has 64 lanes of 32
+ * bits from an extendable-output hash, which are added lane by lane, as in LtHash: with as many objects as etcd can hold, either
+ * attack takes some 2^100 steps. What is handed out is SHA-256 of the sum.
+ *
+ * Only what clients can see counts: a value that cannot be served is in nobody's state. An object counts with its revisions and its
+ * bytes as they are read, so one that is encrypted anew counts as the write that it is.
+ *
+ *     before(b1)  before(b2)  …  before(bn)   newest
+ *         └─ b1 ──────┴─ b2 ─ … ──────┴─ bn ────┘
+ *
+ * Nothing is computed until somebody asks, and from then on only what came since the last question.
+ */
+import { createHash } from 'node:crypto'
+import type { Revision } from '../model/revision.js'
+import type { StoredObject } from '../model/stored-object.js'
+import { turns } from '../../support/turns.js'
+import type { CacheBatch } from './cache-batch.js'
+import type { Snapshot } from './store.js'
+
+const LANES = 64
+
+/** The present state, and the batches before it. */
+export interface Past {
+  readonly floorRevision: Revision
+  snapshot(): Snapshot
+  /** The first batch after the revision. */
+  batchAfter(revision: Revision): CacheBatch | undefined
+  /** The last batch at or before the revision. */
+  batchUpTo(revision: Revision): CacheBatch | undefined
+}
+
+/** The sum of the digests of a set of objects. */
+class StateSum {
+  readonly #lanes: Uint32Array
+
+  constructor(lanes = new Uint32Array(LANES)) {
+    this.#lanes = lanes
+  }
+
+  add(object: StoredObject): void {
+    const own = lanesOf(object)
+    for (let i = 0; i < LANES; i++) this.#lanes[i]! += own[i]!
+  }
+
+  subtract(object: StoredObject): void {
+    const own = lanesOf(object)
+    for (let i = 0; i < LANES; i++) this.#lanes[i]! -= own[i]!
+  }
+
+  clone(): StateSum {
+    return new StateSum(this.#lanes.slice())
+  }
+
+  get digest(): string {
+    return createHash('sha256').update(this.#lanes).digest('base64url')
+  }
+}
+
+/** Returns the digest of a state. O(n). */
+export async function digestOf(snapshot: Snapshot): Promise<string> {
+  return (await sumOf(snapshot)).digest
+}
+
+async function sumOf(snapshot: Snapshot): Promise<StateSum> {
+  const sum = new StateSum()
+  for (const object of snapshot.all()) {
+    if (turns.isOver) await turns.take()
+    sum.add(object)
+  }
+  return sum
+}
+
+/** The lanes are in the byte order of the machine; one with another order finds no position of ours its own. */
+function lanesOf({ key, createRevision, modRevision, version, leaseId, encoding, bytes }: StoredObject): Uint32Array {
+  const head = JSON.stringify([key, createRevision, modRevision, version, leaseId, encoding])
+  const hash = createHash('shake128', { outputLength: LANES * 4 })
+    .update(`${head}\n`, 'latin1')
+    .update(bytes)
+    .digest()
+  return new Uint32Array(hash.buffer, hash.byteOffset, LANES)
+}
+
+export class Positions {
+  readonly #past: Past
+  /** The state to which everything is added up; null before the first question. */
+  #sum: StateSum | null = null
+  #at: Revision
+  #digest = ''
+  #isClosed = false
+  /** One question is worked on at a time: they mostly need the same. */
+  #work: Promise<void> = Promise.resolve()
+
+  constructor(past: Past) {
+    this.#past = past
+    this.#at = past.floorRevision
+  }
+
+  /** The batches are no longer those of this history. */
+  close(): void {
+    this.#isClosed = true
+  }
+
+  /** Returns the digest of the state at a revision that the cache can resume after; null when it cannot any more. */
+  async digestAt(revision: Revision): Promise<string | null> {
+    const known = this.#knownAt(revision)
+    if (known !== null) return known
+    this.#work = this.#work.then(() => this.#catchUp())
+    await this.#work
+    return this.#knownAt(revision)
+  }
+
+  #knownAt(revision: Revision): string | null {
+    if (this.#isClosed || revision < this.#past.floorRevision) return null
+    const next = this.#past.batchAfter(revision)
+    if (next !== undefined) return next.digestBefore
+    // Nothing has happened since the newest batch.
+    const isCaughtUp = this.#sum !== null && this.#past.batchAfter(this.#at) === undefined
+    return isCaughtUp ? this.#digest : null
+  }
+
+  async #catchUp(): Promise<void> {
+    if (this.#sum === null || this.#at < this.#past.floorRevision) await this.#begin()
+    const sum = this.#sum
+    if (sum === null) return
+    for (let batch = this.#next(); batch !== undefined; batch = this.#next()) {
+      batch.digestBefore = this.#digest
+      for (const { object, previous } of batch.events) {
+        if (previous !== null) sum.subtract(previous)
+        if (object !== null) sum.add(object)
+      }
+      this.#at = batch.revision
+      this.#digest = sum.digest
+      if (!turns.isOver) continue
+      await turns.take()
+      // What the ring has dropped meanwhile is missing in the sum.
+      if (this.#at < this.#past.floorRevision) return
+    }
+  }
+
+  #next(): CacheBatch | undefined {
+    return this.#isClosed ? undefined : this.#past.batchAfter(this.#at)
+  }
+
+  /** Adds up the present state, and goes back from it as far as the ring reaches. */
+  async #begin(): Promise<void> {
+    this.#sum = null
+    const snapshot = this.#past.snapshot()
+    const sum = await sumOf(snapshot)
+    if (this.#isClosed) return
+    const earlier = sum.clone()
+    let batch = this.#past.batchUpTo(snapshot.revision)
+    while (batch !== undefined) {
+      for (const { object, previous } of batch.events) {
+        if (object !== null) earlier.subtract(object)
+        if (previous !== null) earlier.add(previous)
+      }
+      batch.digestBefore = earlier.digest
+      const { revision }: CacheBatch = batch
+      if (turns.isOver) await turns.take()
+      if (this.#isClosed) return
+      batch = this.#past.batchUpTo((revision - 1) as Revision)
+    }
+    this.#sum = sum
+    this.#at = snapshot.revision
+    this.#digest = sum.digest
+  }
+}

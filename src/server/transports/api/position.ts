@@ -1,0 +1,77 @@
+/**
+ * Names of positions: a revision, with a proof of the state that the resource had then. A server continues after a position only if its
+ * own state of that revision has the same name. So replicas continue each other's polls without talking to each other, a restarted server
+ * continues its own, and an etcd that was restored and repeats revisions is another one wherever its state is.
+ */
+import { createHmac, randomBytes } from 'node:crypto'
+import type { Snapshot } from '../../../engine/cache/store.js'
+import { ExpiredError } from '../../../engine/model/status.js'
+import type { Revision } from '../../../engine/model/revision.js'
+import { parameter } from '../../../kubernetes/dialect/query.js'
+import { fingerprintOf } from '../../../kubernetes/dialect/resource-registry.js'
+import type { ApiContext } from './api-context.js'
+import type { ReadRequest } from './request.js'
+
+/** The position of a list that was asked with `history`. */
+export const POSITION_HEADER = 'x-distributary-position'
+
+type Asked = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'live' | 'path'>
+
+const NO_SECRET = Buffer.alloc(0)
+/** Of this process. */
+const SECRET = randomBytes(32)
+/** Parameters that choose a part of a resource. */
+const PARTS = ['prefix', 'fieldSelector', 'labelSelector']
+
+/** Returns the name of the position at a revision not above the cache's. @throws ExpiredError when no watch can begin there. */
+export async function positionAt(context: ApiContext, asked: Asked, revision: Revision): Promise<string> {
+  return nameOf(context, asked, revision, await asked.live.cache.digestAt(revision))
+}
+
+/** Returns the name of the position of a list; null when no watch can begin there. */
+export async function positionOf(context: ApiContext, asked: Asked, snapshot: Snapshot): Promise<string | null> {
+  const digest = await asked.live.cache.digestOf(snapshot)
+  return digest === null ? null : nameOf(context, asked, snapshot.revision, digest)
+}
+
+function nameOf(context: ApiContext, asked: Asked, revision: Revision, digest: string): string {
+  const proof = createHmac('sha256', secretFor(context, asked)).update(`${digest} ${fingerprintOf(asked.live.served)}`)
+  return `${revision}.${proof.digest('base64url')}`
+}
+
+/**
+ * Checks that the caller's position is in the history that this server has, and waits for its revision if another server was faster.
+ * @param named a position, or a history of this process.
+ * @throws ExpiredError when it is not, or when that cannot be told any more; TimeoutError, TooLargeResourceVersionError when the
+ * storage does not answer or does not deliver in time.
+ */
+export async function assertPosition(
+  context: ApiContext,
+  asked: Asked,
+  named: string | undefined,
+  revision: Revision,
+): Promise<void> {
+  const { cache } = asked.live
+  if (named === cache.history) return
+  if (named?.startsWith(`${revision}.`) === true) {
+    if (revision > cache.revision) {
+      const { signal } = asked.exchange
+      const current = await cache.sourceRevision()
+      if (current < revision) throw ExpiredError.neverHad(revision, current)
+      await cache.waitUntil(revision, signal)
+    }
+    cache.assertResumable(revision)
+    if (named === (await positionAt(context, asked, revision))) return
+  }
+  throw new ExpiredError(`history ${JSON.stringify((named ?? '').slice(0, 64))} is not the present one`)
+}
+
+/**
+ * The digest is of the whole resource: with it, somebody who may read a part could find out whether a guess at the rest is right. So
+ * only those who may read all of it see a name that every server gives.
+ */
+function secretFor(context: ApiContext, { caller, exchange, live, path }: Asked): Buffer {
+  const isPart = path.namespace !== '' || path.name !== '' || PARTS.some((one) => parameter(exchange.query, one))
+  const isForAll = caller.rights === '' || context.publicCachingOf(live.served.resource) !== null
+  return isPart && !isForAll ? SECRET : NO_SECRET
+}
