@@ -6,6 +6,7 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { agents } from './agents.js'
 import { cluster } from './cluster.js'
 import { definitions } from './definitions.js'
+import { edge } from './edge.js'
 import { fanout } from './fanout.js'
 import { informer } from './informer.js'
 import { ingest } from './ingest.js'
@@ -47,6 +48,7 @@ const questions: Record<string, Asked> = {
     ask: agents,
     about: 'a delivery to node agents with a connection each: CPU, delay and memory, on each runtime',
   },
+  edge: { ask: edge, about: 'pollers behind nginx and Varnish, and Server-Sent Events: CPU of the server, delay' },
   fanout: { ask: fanout, about: 'deliveries per CPU-second and delay, by watchers, rate and wire' },
   prefixes: { ask: prefixes, about: 'the same for watchers of distinct parts of a declared prefix' },
   shards: { ask: shards, about: 'the same for one shard of everything, and for a hundred' },

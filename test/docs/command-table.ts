@@ -16,7 +16,7 @@ export type How =
 
 /** The first match applies. */
 const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
-  [/…|\bFLAGS\b|<[a-z]+>|\b(HISTORY|NAME|POD|URL)\b|\bvX\.Y\.Z\b/, { not: 'a pattern, with something left open' }],
+  [/…|\bFLAGS\b|<[a-z]+>|\b(NAME|POD|POSITION|URL)\b|\bvX\.Y\.Z\b/, { not: 'a pattern, with something left open' }],
   [/^docker /, { not: 'no container engine here; test/ops/deploy.test.ts runs what the container runs' }],
   [
     /^deploy\/kubernetes\/agents\/|^cd deploy\/|^kubectl -n \w+ (create|patch|rollout|port-forward|get configmap|get secret) |^distributary doctor /,

@@ -136,9 +136,9 @@ for (const name of ['nginx', 'varnish'] as const) {
     }
     for (let i = 0; i < 3; i++) await write()
     const ports = [await freePort(), await freePort()] as const
-    const start = async (port: number): Promise<ServerProcess> =>
-      await startServer(t, { flags: [...flags, '--port', String(port)] })
-    const [first] = await Promise.all(ports.map(start))
+    const start = async (port: number, ...more: string[]): Promise<ServerProcess> =>
+      await startServer(t, { flags: [...flags, '--port', String(port), ...more] })
+    const [first] = await Promise.all([start(ports[0]), start(ports[1], '--workers', '2')])
     const wrong: string[] = []
     const onSegment = ({ seen, from, position }: Poller): void => {
       const expected = written.filter((revision) => revision > from && revision <= position)
@@ -189,82 +189,85 @@ for (const name of ['nginx', 'varnish'] as const) {
     t.same(wrong.slice(0, 5), [], 'each event came once and in order')
   })
 
-  void t.test(
-    `behind ${name} nobody is led from one history into another when etcd is restored from a copy`,
-    async (t) => {
-      const etcd = await startEtcd(t)
-      const writer = new EtcdWriter([etcd])
-      // prettier-ignore
-      const flags = [
+  for (const survivors of [0, 1]) {
+    void t.test(
+      `behind ${name} nobody is led from one history into another when etcd is restored from a copy, ${survivors} of two replicas surviving`,
+      async (t) => {
+        const etcd = await startEtcd(t)
+        const writer = new EtcdWriter([etcd])
+        // prettier-ignore
+        const flags = [
       '--etcd-servers', etcd.url, '--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s/10s',
     ]
-      const folder = mkdtempSync(join(tmpdir(), 'edge-restore-'))
-      t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-      /** What there was after each revision, in the history before the restore and in the one after it. */
-      const histories: Map<number, string>[] = [new Map()]
-      const state = new Map<string, string>()
-      let at = 0
-      const write = async (): Promise<number> => {
-        const key = 'abc'[at % 3]!
-        const revision = await writer.put(`/config/flags/${key}`, String(++at))
-        state.set(key, `${key}=${at}@${revision}`)
-        histories.at(-1)!.set(revision, [...state.values()].toSorted().join(' '))
-        return revision
-      }
-      const heldAt = (history: ReadonlyMap<number, string>, revision: number): string =>
-        [...history].findLast(([one]) => one <= revision)?.[1] ?? ''
-      const joined = new Set<string>()
-      const onState = ({ state: held, position }: Poller): void => {
-        const isOfOne = histories.some((history) => heldAt(history, position) === held)
-        if (!isOfOne) joined.add(`at ${position}: ${held}`)
-      }
-      for (let i = 0; i < 5; i++) await write()
-      const ports = [await freePort(), await freePort()] as const
-      const start = async (port: number): Promise<ServerProcess> =>
-        await startServer(t, { flags: [...flags, '--port', String(port)] })
-      const [first] = await Promise.all(ports.map(start))
-      const { pollers, origin } = await openEdge(t, name, ports[0], 200, { onSegment: () => {}, onState })
-      let asked = 0
-      origin.fault = () => {
-        origin.target = ports[asked++ % 2]!
-        return null
-      }
-      const reach = async (revision: number): Promise<void> =>
-        await until(
-          () =>
-            pollers.every(
-              ({ position, state: held }) => position >= revision && held === heldAt(histories.at(-1)!, revision),
-            ),
-          () => `${pollers.filter(({ position }) => position >= revision).length} have ${revision}`,
-          120_000,
+        const folder = mkdtempSync(join(tmpdir(), 'edge-restore-'))
+        t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+        /** What there was after each revision, in the history before the restore and in the one after it. */
+        const histories: Map<number, string>[] = [new Map()]
+        const state = new Map<string, string>()
+        let at = 0
+        const write = async (key = 'abc'[at % 3]!): Promise<number> => {
+          const revision = await writer.put(`/config/flags/${key}`, String(++at))
+          state.set(key, `${key}=${at}@${revision}`)
+          histories.at(-1)!.set(revision, [...state.values()].toSorted().join(' '))
+          return revision
+        }
+        const heldAt = (history: ReadonlyMap<number, string>, revision: number): string =>
+          [...history].findLast(([one]) => one <= revision)?.[1] ?? ''
+        const joined = new Set<string>()
+        const onState = ({ state: held, position }: Poller): void => {
+          const isOfOne = histories.some((history) => heldAt(history, position) === held)
+          if (!isOfOne) joined.add(`at ${position}: ${held}`)
+        }
+        for (let i = 0; i < 5; i++) await write()
+        const ports = [await freePort(), await freePort()] as const
+        const start = async (port: number): Promise<ServerProcess> =>
+          await startServer(t, { flags: [...flags, '--port', String(port)] })
+        const replicas = await Promise.all(ports.map(start))
+        const { pollers, origin } = await openEdge(t, name, ports[0], 200, { onSegment: () => {}, onState })
+        let asked = 0
+        origin.fault = () => {
+          origin.target = ports[asked++ % 2]!
+          return null
+        }
+        const reach = async (revision: number): Promise<void> =>
+          await until(
+            () =>
+              pollers.every(
+                ({ position, state: held }) => position >= revision && held === heldAt(histories.at(-1)!, revision),
+              ),
+            () => `${pollers.filter(({ position }) => position >= revision).length} have ${revision}`,
+            120_000,
+          )
+
+        await reach([...histories[0]!.keys()].at(-1)!)
+        const copy = join(folder, 'copy')
+        await etcd.saveSnapshot(copy)
+        const saved = new Map(state)
+        const before = new Map(histories[0])
+        await write('lost')
+        for (let i = 0; i < 6; i++) await reach(await write())
+        const last = [...histories[0]!.keys()].at(-1)!
+        const lists = pollers.map((poller) => poller.lists)
+
+        // A replica that returns knows only the etcd that is there then, which has had as many revisions.
+        const killed = replicas.slice(survivors)
+        await Promise.all(killed.map(async (replica) => await replica.kill('SIGKILL')))
+        await etcd.restoreSnapshot(copy)
+        state.clear()
+        for (const [key, value] of saved) state.set(key, value)
+        histories.push(before)
+        let newest = 0
+        while (newest < last + 3) newest = await write()
+        await Promise.all(ports.slice(survivors).map(start))
+        await reach(newest)
+        for (let i = 0; i < 3; i++) await reach(await write())
+        t.ok(
+          pollers.every((poller, i) => poller.lists > lists[i]!),
+          'everybody had to list again',
         )
-
-      await reach([...histories[0]!.keys()].at(-1)!)
-      const copy = join(folder, 'copy')
-      await etcd.saveSnapshot(copy)
-      const saved = new Map(state)
-      const before = new Map(histories[0])
-      for (let i = 0; i < 6; i++) await reach(await write())
-      const last = [...histories[0]!.keys()].at(-1)!
-      const lists = pollers.map((poller) => poller.lists)
-
-      // One replica lives on, the other one knows only the etcd that is there when it returns.
-      await first!.kill('SIGKILL')
-      await etcd.restoreSnapshot(copy)
-      state.clear()
-      for (const [key, value] of saved) state.set(key, value)
-      histories.push(before)
-      let newest = 0
-      while (newest < last + 3) newest = await write()
-      await start(ports[0])
-      await reach(newest)
-      for (let i = 0; i < 3; i++) await reach(await write())
-      t.ok(
-        pollers.every((poller, i) => poller.lists > lists[i]!),
-        'everybody had to list again',
-      )
-      await Promise.all(pollers.map(async (poller) => await poller.stop()))
-      t.same([...joined].slice(0, 5), [], 'what a client held was always of one history')
-    },
-  )
+        await Promise.all(pollers.map(async (poller) => await poller.stop()))
+        t.same([...joined].slice(0, 5), [], 'what a client held was always of one history')
+      },
+    )
+  }
 }

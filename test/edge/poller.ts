@@ -39,7 +39,10 @@ export class Poller {
   constructor(
     url: string,
     agent: http.Agent,
-    { onSegment, onState = () => {} }: { onSegment(poller: Poller): void; onState?(poller: Poller): void },
+    {
+      onSegment,
+      onState = () => {},
+    }: { readonly onSegment: (poller: Poller) => void; readonly onState?: (poller: Poller) => void },
   ) {
     this.#url = url
     this.#agent = agent

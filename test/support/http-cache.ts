@@ -13,6 +13,7 @@ import { until } from './until.js'
 export interface HttpCache {
   readonly name: 'nginx' | 'varnish'
   readonly url: string
+  readonly pid: number
   /** Kills it, and starts it with an empty cache. */
   restart(): Promise<void>
   /** What it has logged of requests; Varnish writes nothing. */
@@ -22,7 +23,11 @@ export interface HttpCache {
 const DEPLOYED = fileURLToPath(new URL('../../../deploy/edge/', import.meta.url))
 
 /** @param origin the port of the server behind it. */
-export async function startHttpCache(t: Test, name: HttpCache['name'], origin: number): Promise<HttpCache> {
+export async function startHttpCache(
+  t: Pick<Test, 'teardown'>,
+  name: HttpCache['name'],
+  origin: number,
+): Promise<HttpCache> {
   const folder = mkdtempSync(join(tmpdir(), `${name}-`))
   // Varnish has users of its own.
   chmodSync(folder, 0o755)
@@ -55,6 +60,9 @@ export async function startHttpCache(t: Test, name: HttpCache['name'], origin: n
   return {
     name,
     url: `http://127.0.0.1:${port}`,
+    get pid() {
+      return child?.pid ?? 0
+    },
     async restart() {
       await stop()
       rmSync(join(folder, 'cache'), { recursive: true, force: true })

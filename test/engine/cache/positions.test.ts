@@ -37,18 +37,18 @@ function list(cache: WatchCache, revision: number, state: Iterable<KeyValue>): W
 
 /** A random history, with the state at each revision. */
 function historyOf(seed: number): { readonly batches: Batch[]; readonly states: ReadonlyMap<number, KeyValue[]> } {
-  const { next } = seededRandom(seed)
+  const random = seededRandom(seed)
   const batches: Batch[] = []
   let state = new Map<Key, KeyValue>()
   const states = new Map([[FIRST, [] as KeyValue[]]])
   for (let revision = FIRST + 1; revision <= LAST; revision++) {
     // Some revisions are of other prefixes.
-    if (next() < 0.7) {
+    if (random.next() < 0.7) {
       state = new Map(state)
       const events: KeyEvent[] = []
-      for (const name of NAMES.filter(() => next() < 0.3)) {
+      for (const name of NAMES.filter(() => random.next() < 0.3)) {
         const keyValue = podKeyValue('x', name, revision, { labels: { at: String(revision) } })
-        if (state.has(keyValue.key) && next() < 0.4) {
+        if (state.has(keyValue.key) && random.next() < 0.4) {
           state.delete(keyValue.key)
           events.push({ type: 'delete', key: keyValue.key })
         } else {
