@@ -79,7 +79,7 @@ class Client {
   }
 
   #ask(query: string, accept: string): void {
-    this.#socket.write(`GET ${FLAGS}?watch=1&${query} HTTP/1.1\r\nHost: edge\r\nAccept: ${accept}\r\n\r\n`)
+    this.#socket.write(`GET ${FLAGS}?watch=1&${query} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: ${accept}\r\n\r\n`)
   }
 
   #read(text: string): void {
