@@ -50,19 +50,20 @@ const places = {
 }
 
 const server = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-const threads = filesOf(dist, /-thread\.js$/)
+/** Started or imported by the paths of the build: threads, and what the container's health check imports. */
+const byPath = [...filesOf(dist, /-thread\.js$/), join(dist, 'server/config/load.js')]
 
 rmSync(target, { recursive: true, force: true })
 const out = join(target, 'dist')
 await build({
   ...common('node'),
-  entryPoints: [join(dist, 'main.js'), ...threads],
+  entryPoints: [join(dist, 'main.js'), ...byPath],
   outdir: out,
   entryNames: '[name]',
   splitting: true,
 })
-// The bundles lie side by side, and a thread is started by the path of its module.
-for (const thread of threads) write(relative(dist, thread), `import '${toRoot(thread)}${basename(thread)}'\n`)
+// The bundles lie side by side.
+for (const file of byPath) write(relative(dist, file), `export * from '${toRoot(file)}${basename(file)}'\n`)
 // The page's modules need no bundler.
 for (const file of filesOf(join(dist, 'server/ui/page'), /\.js$/)) copy(file, join(out, relative(dist, file)))
 for (const [name, platform] of [

@@ -1,5 +1,5 @@
 /** Tests the published package: it contains exactly what is needed, and runs in an empty folder. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -101,7 +101,15 @@ void t.test(
     })
     t.equal(written.status, 201, 'a large object is written in a thread')
     t.match(await get('/apis/apiextensions.k8s.io/v1/customresourcedefinitions'), 'CustomResourceDefinitionList')
+    // In the image, the health check lies beside the package.
+    copyFileSync(join(root, 'deploy/health.js'), join(installed, 'health.js'))
+    const words = join(folder, 'cmdline')
+    writeFileSync(words, `node\0/app/dist/main.js\0--port=${new URL(server.url).port}\0`)
+    const check = async (): Promise<number | null> =>
+      (await runToEnd([process.execPath, join(installed, 'health.js'), words])).code
+    t.equal(await check(), 0, 'the health check of the image reads the configuration with the package')
     t.equal(await server.stop(), 0)
+    t.equal(await check(), 1)
 
     writeFileSync(
       join(folder, 'program.mjs'),
