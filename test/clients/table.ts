@@ -137,4 +137,11 @@ export const outsideClients: readonly OutsideClient[] = [
     runsIn: 'npm run test:clients',
     needsPython: true,
   },
+  {
+    name: 'Patroni',
+    version: 'as Debian has it, with its PostgreSQL',
+    does: 'keeps its lock, a ConfigMap, and PostgreSQL as the primary',
+    test: 'test/clients/outside/patroni.ts',
+    runsIn: 'npm run test:clients',
+  },
 ]

@@ -68,6 +68,18 @@ export const requirements: readonly Requirement[] = [
     usedBy: ['test/support/http-cache.ts'],
     isThere: () => runs('varnishd', '-V'),
   },
+  {
+    what: 'PostgreSQL',
+    package: 'postgresql',
+    usedBy: ['test/clients/support/postgres.ts'],
+    isThere: () => existsSync('/usr/lib/postgresql'),
+  },
+  {
+    what: 'Patroni',
+    package: 'patroni',
+    usedBy: ['test/clients/outside/patroni.ts'],
+    isThere: () => runs('patroni', '--version'),
+  },
   { what: 'a C compiler', package: 'gcc', usedBy: COMPILER, isThere: () => runs('cc', '--version') },
   {
     what: "the C library's headers",

@@ -7,15 +7,25 @@ export interface RunningProcess {
   /** What it has written, on both outputs; the last 100 000 characters. */
   printed(): string
   hasEnded(): boolean
+  /** Asks it to end, for programs that end their own children then. */
+  end(): Promise<void>
 }
 
+export interface Account {
+  readonly uid: number
+  readonly gid: number
+}
+
+/** @param account null: ours. */
 export function startProcess(
   t: Test,
   command: readonly string[],
   environment: Readonly<Record<string, string>> = {},
+  account: Account | null = null,
 ): RunningProcess {
   const [program = '', ...args] = command
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...environment } })
+  const env = { ...process.env, ...environment }
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env, ...account })
   let text = ''
   const keep = (chunk: Buffer): void => void (text = (text + chunk.toString()).slice(-100_000))
   child.stdout.on('data', keep)
@@ -26,5 +36,9 @@ export function startProcess(
     if (!hasEnded()) child.kill('SIGKILL')
     await closed
   })
-  return { printed: () => text, hasEnded }
+  const end = async (): Promise<void> => {
+    child.kill('SIGTERM')
+    await closed
+  }
+  return { printed: () => text, hasEnded, end }
 }
