@@ -6,7 +6,7 @@ import { statuses } from './raw.js'
 import { BAIT, HonestClients, LOOT, TOKENS, pause, setStage } from './stage.js'
 
 const MiB = 2 ** 20
-const MEMORY_TARGET = 256 * MiB
+const MEMORY_TARGET = 512 * MiB
 /** The share by which memory may exceed its target for a moment. */
 const MEMORY_SLACK = 1.15
 /** Connections at a time. */

@@ -13,8 +13,11 @@ import type { Socket } from 'node:net'
 export const MAX_PIPELINED = 100
 
 interface Pipeline {
+  /** The requests that have been started and not been answered. */
   waiting: number
   isOver: boolean
+  /** All answers that have not been closed, also of requests that are not started. */
+  readonly open: Set<ServerResponse>
 }
 
 /** @param onRejected called once per connection. */
@@ -22,7 +25,11 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
   const pipelines = new WeakMap<Socket, Pipeline>()
   const pipelineOf = (socket: Socket): Pipeline => {
     let pipeline = pipelines.get(socket)
-    if (pipeline === undefined) pipelines.set(socket, (pipeline = { waiting: 0, isOver: false }))
+    if (pipeline === undefined) {
+      pipeline = { waiting: 0, isOver: false, open: new Set() }
+      pipelines.set(socket, pipeline)
+      closeWith(socket, pipeline.open)
+    }
     return pipeline
   }
   return (request: IncomingMessage, response: ServerResponse): void => {
@@ -30,6 +37,8 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
     if (request.httpVersionMajor > 1) return handler(request, response)
     const { socket } = request
     const pipeline = pipelineOf(socket)
+    pipeline.open.add(response)
+    response.once('close', () => pipeline.open.delete(response))
     if (pipeline.isOver) return
     if (pipeline.waiting >= MAX_PIPELINED) {
       pipeline.isOver = true
@@ -45,6 +54,22 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
     })
     handler(request, response)
   }
+}
+
+/**
+ * Closes the answers that wait for those before them when their connection ends. Before Node 24 nobody else does, and a
+ * watch among them would run for ever.
+ */
+function closeWith(socket: Socket, open: ReadonlySet<ServerResponse>): void {
+  socket.once('close', () => {
+    // Node closes the first one, and newer releases all, in this turn.
+    setImmediate(() => {
+      for (const response of open) {
+        response.destroyed = true
+        response.emit('close')
+      }
+    })
+  })
 }
 
 /**

@@ -4,6 +4,7 @@ import t from 'tap'
 import { MAX_PIPELINED } from '../../../../src/server/transports/limits/http-pipelining.js'
 import { startApp } from '../../../support/app.js'
 import { pod } from '../../../support/pod.js'
+import { until } from '../../../support/until.js'
 
 const objects = { 'pods/a/p': pod('p', { namespace: 'a' }) }
 const get = 'GET /api/v1/namespaces/a/pods/p HTTP/1.1\r\nHost: localhost\r\n\r\n'
@@ -48,4 +49,15 @@ void t.test('beyond that, the first are answered, the others are not started, an
   const total = begun.reduce((sum, [, value]) => sum + Number(value), 0)
   t.ok(total <= MAX_PIPELINED + 1, `${total} were answered`)
   t.equal((await fetch(`${url}/api/v1/namespaces/a/pods/p`)).status, 200, 'others are served')
+})
+
+void t.test('watches that wait behind another on their connection end with it', async (t) => {
+  const h = await startApp(t, { objects })
+  const socket = connect(h.port, '127.0.0.1')
+  socket.on('data', () => {})
+  const watch = 'GET /api/v1/pods?watch=1&resourceVersion=0 HTTP/1.1\r\nHost: localhost\r\n\r\n'
+  socket.write(watch.repeat(5))
+  await until(() => h.watchers === 5, 'all have begun')
+  socket.destroy()
+  await until(() => h.watchers === 0, 'none is left', 10_000)
 })
