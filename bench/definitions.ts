@@ -64,7 +64,7 @@ async function measure(choice: Choice, count: number, row: Parameters<Choice['re
     const { next } = await writing
     await sleep(SETTLE_MS)
     for (const follower of followers) follower.close()
-    const missing = followers.reduce((sum, follower) => sum + follower.missing, 0)
+    const missing = followers.reduce((sum, follower) => sum + follower.missing + follower.behind(next), 0)
     if (missing > 0) throw new Error(`${missing} events are missing`)
     choice.recorder.row({
       ...row,
@@ -180,6 +180,11 @@ class Follower {
   close(): void {
     this.#isClosed = true
     this.#answer?.destroy()
+  }
+
+  /** The number of events after the last received one, when `written` have been written to all resources. */
+  behind(written: number): number {
+    return this.#sequence === null ? 0 : Math.floor((written - 1 - this.#sequence) / this.every)
   }
 
   async #follow(): Promise<void> {
