@@ -176,7 +176,7 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
     etcdRevision++
     statesAt.set(etcdRevision, new Map(etcd))
     if (reason === 'coalesce') {
-      told.push(...difference(older, etcd, etcdRevision))
+      told.push(...difference(older, etcd, { after, until: etcdRevision }))
       gaps.push({ after, until: etcdRevision })
     }
     const state = cache.replace(rev(etcdRevision), reason)
@@ -460,7 +460,11 @@ function keyValuesOf(pods: ReadonlyMap<string, Pod>): KeyValue[] {
 }
 
 /** Returns the events that a gap must produce by the rules: puts at their revisions, deletes at the relist's. */
-function difference(older: ReadonlyMap<string, Pod>, newer: ReadonlyMap<string, Pod>, until: number): Told[] {
+function difference(
+  older: ReadonlyMap<string, Pod>,
+  newer: ReadonlyMap<string, Pod>,
+  { after: from, until }: Gap,
+): Told[] {
   const byRevision = new Map<number, Change[]>()
   const add = (revision: number, change: Change): void => {
     byRevision.set(revision, [...(byRevision.get(revision) ?? []), change])
@@ -470,7 +474,7 @@ function difference(older: ReadonlyMap<string, Pod>, newer: ReadonlyMap<string, 
     const before = older.get(key) ?? null
     if (before?.modified === after.modified) continue
     if (before !== null && before.created !== after.created) {
-      add(after.modified, { before, after: null })
+      add(Math.max(after.modified - 1, from + 1), { before, after: null })
       add(after.modified, { before: null, after })
     } else add(after.modified, { before, after })
   }
