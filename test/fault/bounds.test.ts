@@ -17,7 +17,7 @@ import { EtcdWriter } from '../support/etcd-writer.js'
 import { LightWatcher } from '../support/light-watcher.js'
 import { only } from '../support/only.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
-import { pause } from '../support/until.js'
+import { pause, until } from '../support/until.js'
 
 const MiB = 2 ** 20
 const isLong = process.env['TEST_LONG'] !== undefined
@@ -118,7 +118,9 @@ void t.test(
         `${Math.round(total(metrics, 'distributary_broadcast_socket_bytes') / MiB)} MiB in sockets`,
     )
     t.ok(peak < target * 1.5, `${Math.round(peak / MiB)} MiB at the most, of ${target / MiB}`)
-    t.ok(total(await server.metrics(), 'distributary_http_rejected_total') > 0, 'the rest was refused, and counted')
+    // They wait for a slot before.
+    const refused = async (): Promise<number> => total(await server.metrics(), 'distributary_http_rejected_total')
+    await until(async () => (await refused()) > 0, 'the rest is refused, and counted')
     t.equal((await fetch(`${server.url}/readyz`)).status, 200)
   },
 )
