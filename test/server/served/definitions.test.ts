@@ -158,6 +158,8 @@ void t.test('a server that reads objects there converts only between versions th
     for (const conversion of ['None', 'Webhook']) {
       const { definitions, registry } = world({ areReadThere: true })
       definitions.onPresent(versioned(conversion, ['v1', schema], ['v1beta1', other]))
+      // A busy turn of the event loop leaves it to the next one.
+      await until(() => registry.list().length > 0, 'it is read')
       const found = registry.list().map((one) => [one.resource.version, one.isUncached ?? false])
       t.same(
         found,
