@@ -1,4 +1,4 @@
-/** Reads the identity of an object, which no other object of its name has had. */
+/** Reads an object's uid, which tells it from earlier objects of the same name. */
 import { extractFacts, planFacts } from '../facts/json-facts.js'
 
 export const UID = 'metadata.uid'

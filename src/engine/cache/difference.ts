@@ -13,13 +13,13 @@ import type { Snapshot } from './store.js'
 export interface DifferenceOptions {
   readonly prefix: Key
   readonly receivedAtMs: number
-  /** Whether `object` was created after `previous` had been deleted. Default: as their create revisions say. */
-  readonly isRecreated?: ((previous: StoredObject, object: StoredObject) => boolean) | undefined
+  /** Asked where the source does not say when objects were created (version 0). Default: nothing was recreated there. */
+  readonly uidOf?: ((object: StoredObject) => string) | undefined
 }
 
 /** Returns batches in ascending order, all above `older.revision`. */
 export function differenceBatches(older: Snapshot, newer: Snapshot, options: DifferenceOptions): CacheBatch[] {
-  const { prefix, receivedAtMs, isRecreated = wasCreatedLater } = options
+  const { prefix, receivedAtMs, uidOf = () => '' } = options
   const byRevision = new Map<Revision, CacheEvent[]>()
   const add = (event: CacheEvent): void => {
     const events = byRevision.get(event.revision)
@@ -32,7 +32,7 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, options: Dif
     // A value that became servable only through a change on our side keeps a mod revision that the older state had
     // passed.
     const revision = object.modRevision > older.revision ? object.modRevision : newer.revision
-    if (previous !== null && isRecreated(previous, object)) {
+    if (previous !== null && isRecreated(previous, object, uidOf)) {
       add(new CacheEvent(Math.max(revision - 1, older.revision + 1) as Revision, null, previous))
       add(new CacheEvent(revision, object, null))
     } else add(new CacheEvent(revision, object, previous))
@@ -45,6 +45,7 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, options: Dif
     .map(([revision, events]) => new CacheBatch(revision, events, receivedAtMs))
 }
 
-function wasCreatedLater(previous: StoredObject, object: StoredObject): boolean {
-  return previous.createRevision !== object.createRevision
+function isRecreated(previous: StoredObject, object: StoredObject, uidOf: (object: StoredObject) => string): boolean {
+  if (object.version > 0) return previous.createRevision !== object.createRevision
+  return uidOf(previous) !== uidOf(object)
 }

@@ -59,7 +59,7 @@ export interface WatchCacheOptions {
   readonly prefix: Key
   readonly ingest: Ingest
   /** As in `DifferenceOptions`. */
-  readonly isRecreated?: (previous: StoredObject, object: StoredObject) => boolean
+  readonly uidOf?: (object: StoredObject) => string
   /** Called when a read first needs it, since the source may be opened after the cache that it feeds. */
   readonly freshness: () => FreshnessSource
   readonly ring: RingBounds
@@ -542,10 +542,10 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   #coalesce(state: HeldObjects, revision: Revision): void {
     const after = this.#revision
-    const { clock, isRecreated } = this.#options
+    const { clock, uidOf } = this.#options
     const receivedAtMs = clock.monotonic()
     const target = state.snapshot(revision)
-    const batches = differenceBatches(this.snapshot(), target, { prefix: this.prefix, receivedAtMs, isRecreated })
+    const batches = differenceBatches(this.snapshot(), target, { prefix: this.prefix, receivedAtMs, uidOf })
     this.held = state
     this.#gaps.add({ after, until: revision }, this.#ring.floorRevision)
     let events = 0

@@ -84,12 +84,7 @@ export class ResourcePipeline {
       name,
       prefix,
       ingest: options.ingestOf(resource),
-      isRecreated: (previous, object) => {
-        // A source over HTTP does not say when an object was created, or how often it was written.
-        if (object.version > 0) return previous.createRevision !== object.createRevision
-        const uid = (one: StoredObject): string => uidOf(options.jsonOf(resource, one, true, ''))
-        return uid(previous) !== uid(object)
-      },
+      uidOf: (object) => uidOf(options.jsonOf(resource, object, true, '')),
       // The feed is opened below, because it needs the cache to write to.
       freshness: () => this.feed.freshness,
       ring: { keepAgeMs: KEPT_HISTORY_MS, ...ring },

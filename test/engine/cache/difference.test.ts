@@ -2,7 +2,8 @@ import t from 'tap'
 import type { CacheBatch } from '../../../src/engine/cache/cache-batch.js'
 import { differenceBatches, type DifferenceOptions } from '../../../src/engine/cache/difference.js'
 import { Store, type Snapshot } from '../../../src/engine/cache/store.js'
-import { PODS, podObject, rev } from '../../support/objects.js'
+import { isUnservable, type StoredObject } from '../../../src/engine/model/stored-object.js'
+import { ingestPod, podKeyValue, PODS, podObject, rev } from '../../support/objects.js'
 
 const OPTIONS: DifferenceOptions = { prefix: PODS.etcdPrefix, receivedAtMs: 1 }
 
@@ -74,13 +75,18 @@ void t.test('every event carries the previous object', (t) => {
   t.end()
 })
 
-void t.test('a source that does not know when objects were created says by other means which were recreated', (t) => {
-  const [older, newer] = [stateAt(10, ['a', 5, 5], ['b', 6, 6]), stateAt(20, ['a', 12, 12], ['b', 13, 13])]
-  const isRecreated: DifferenceOptions['isRecreated'] = (previous, object) => {
-    t.equal(previous.key, object.key)
-    return object.name === 'b'
+void t.test('where a source does not say when objects were created, their uids tell which were recreated', (t) => {
+  const unversioned = (revision: number, ...pods: PodAt[]): Snapshot => {
+    const store = new Store()
+    for (const [name, modified] of pods) {
+      const object = ingestPod({ ...podKeyValue('x', name, modified), createRevision: rev(modified), version: 0 })
+      if (!isUnservable(object)) store.set(object.key, object)
+    }
+    return store.snapshot(rev(revision), 0)
   }
-  t.same(texts(differenceBatches(older, newer, { ...OPTIONS, isRecreated })), ['12: ~a -b', '13: +b'])
+  const [older, newer] = [unversioned(10, ['a', 5, 5], ['b', 6, 6]), unversioned(20, ['a', 12, 12], ['b', 13, 13])]
+  const uidOf = (object: StoredObject): string => (object.name === 'a' ? 'one' : `at ${object.modRevision}`)
+  t.same(texts(differenceBatches(older, newer, { ...OPTIONS, uidOf })), ['12: ~a -b', '13: +b'])
   t.end()
 })
 
