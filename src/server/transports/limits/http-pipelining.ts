@@ -16,7 +16,7 @@ interface Pipeline {
   /** The requests that have been started and not been answered. */
   waiting: number
   isOver: boolean
-  /** All answers that have not been closed, also of requests that are not started. */
+  /** The answers that are not closed, including those of requests that were not started. */
   readonly open: Set<ServerResponse>
 }
 
@@ -57,12 +57,12 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
 }
 
 /**
- * Closes the answers that wait for those before them when their connection ends. Before Node 24 nobody else does, and a
- * watch among them would run for ever.
+ * Closes the answers that wait behind others when their connection ends. Before Node 24 nothing else does, and a watch
+ * among them would run forever.
  */
 function closeWith(socket: Socket, open: ReadonlySet<ServerResponse>): void {
   socket.once('close', () => {
-    // Node closes the first one, and newer releases all, in this turn.
+    // By then Node has closed the first one, or all of them.
     setImmediate(() => {
       for (const response of open) {
         response.destroyed = true

@@ -226,14 +226,17 @@ function followSessions(
   const sessions = new Set<ServerHttp2Session>()
   server.on('session', (session) => {
     sessions.add(session)
-    deferClose(session)
-    drain.follow(session)
     let streams = 0
+    const onAnswered = deferClose(session, () => streams)
+    drain.follow(session)
     session.setTimeout(firstRequestMs)
     const countResets = resets === undefined ? null : resetCounter(session, resets)
     session.on('stream', (stream) => {
       if (streams++ === 0) session.setTimeout(idleMs)
-      stream.once('close', () => streams--)
+      stream.once('close', () => {
+        streams--
+        onAnswered()
+      })
       countResets?.(stream)
     })
     session.on('timeout', () => {
