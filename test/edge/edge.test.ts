@@ -23,7 +23,7 @@ const POLLERS = 1_000
 interface Edge {
   readonly cache: HttpCache
   readonly pollers: readonly Poller[]
-  /** What the cache asks the server. */
+  /** The server, as the cache reaches it; it records the requests. */
   readonly origin: HttpFaults
 }
 
@@ -40,6 +40,19 @@ async function openEdge(
   t.teardown(() => agent.destroy())
   const pollers = Array.from({ length: count }, () => new Poller(cache.url, agent, on))
   return { cache, pollers, origin }
+}
+
+async function allReach(
+  pollers: readonly Poller[],
+  revision: number,
+  isRight: (poller: Poller) => boolean = () => true,
+): Promise<void> {
+  const left = (): number => pollers.filter((one) => one.position < revision || !isRight(one)).length
+  await until(
+    () => left() === 0,
+    () => `${left()} of ${pollers.length} do not have ${revision}`,
+    120_000,
+  )
 }
 
 for (const name of ['nginx', 'varnish'] as const) {
@@ -74,12 +87,7 @@ for (const name of ['nginx', 'varnish'] as const) {
     })
     t.teardown(() => informer.stop())
     informer.start()
-    const reach = async (revision: number): Promise<void> =>
-      await until(
-        () => pollers.every(({ position }) => position >= revision),
-        () => `${pollers.filter(({ position }) => position >= revision).length} have ${revision}`,
-        120_000,
-      )
+    const reach = async (revision: number): Promise<void> => await allReach(pollers, revision)
 
     await reach(written.at(-1)!)
     const before = origin.requests.length
@@ -150,12 +158,7 @@ for (const name of ['nginx', 'varnish'] as const) {
       origin.target = ports[asked++ % 2]!
       return null
     }
-    const reach = async (revision: number): Promise<void> =>
-      await until(
-        () => pollers.every(({ position }) => position >= revision),
-        () => `${pollers.filter(({ position }) => position >= revision).length} have ${revision}`,
-        120_000,
-      )
+    const reach = async (revision: number): Promise<void> => await allReach(pollers, revision)
 
     await reach(written.at(-1)!)
     for (let i = 0; i < 6; i++) await reach(await write())
@@ -164,7 +167,7 @@ for (const name of ['nginx', 'varnish'] as const) {
     for (let i = 0; i < 2; i++) await write()
     await start(ports[0])
     for (let i = 0; i < 4; i++) await reach(await write())
-    t.same(new Set(pollers.map(({ lists }) => lists)), new Set([1]), 'nobody has had to list again')
+    t.same(new Set(pollers.map(({ lists }) => lists)), new Set([1]), 'nobody listed again')
 
     const both = async (path: string): Promise<readonly string[][]> =>
       await Promise.all(
@@ -201,7 +204,7 @@ for (const name of ['nginx', 'varnish'] as const) {
     ]
         const folder = mkdtempSync(join(tmpdir(), 'edge-restore-'))
         t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-        /** What there was after each revision, in the history before the restore and in the one after it. */
+        /** The state at each revision, in the history before the restore and in the one after it. */
         const histories: Map<number, string>[] = [new Map()]
         const state = new Map<string, string>()
         let at = 0
@@ -230,14 +233,7 @@ for (const name of ['nginx', 'varnish'] as const) {
           return null
         }
         const reach = async (revision: number): Promise<void> =>
-          await until(
-            () =>
-              pollers.every(
-                ({ position, state: held }) => position >= revision && held === heldAt(histories.at(-1)!, revision),
-              ),
-            () => `${pollers.filter(({ position }) => position >= revision).length} have ${revision}`,
-            120_000,
-          )
+          await allReach(pollers, revision, ({ state: held }) => held === heldAt(histories.at(-1)!, revision))
 
         await reach([...histories[0]!.keys()].at(-1)!)
         const copy = join(folder, 'copy')
@@ -249,7 +245,7 @@ for (const name of ['nginx', 'varnish'] as const) {
         const last = [...histories[0]!.keys()].at(-1)!
         const lists = pollers.map((poller) => poller.lists)
 
-        // A replica that returns knows only the etcd that is there then, which has had as many revisions.
+        // A replica that starts later knows only the restored etcd, at as high a revision.
         const killed = replicas.slice(survivors)
         await Promise.all(killed.map(async (replica) => await replica.kill('SIGKILL')))
         await etcd.restoreSnapshot(copy)

@@ -51,7 +51,7 @@ export class Poller {
     this.#running = this.#run()
   }
 
-  /** What it holds now. */
+  /** The objects that it holds. */
   get state(): string {
     return [...this.#state.values()].toSorted().join(' ')
   }

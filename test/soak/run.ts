@@ -142,8 +142,12 @@ async function main(): Promise<number> {
 async function fuzzRound(seed: number, end: number): Promise<number> {
   let wrong = 1
   await withTeardown(async (t) => {
-    const until = performance.now() + end - Date.now()
-    const { connections, answers, problems, peakMiB } = await fuzz(t, { seed, until, settles: true, onProgress: print })
+    const { connections, answers, problems, peakMiB } = await fuzz(t, {
+      seed,
+      isEnough: () => Date.now() >= end,
+      settles: true,
+      onProgress: print,
+    })
     const codes = [...answers].sort(([a], [b]) => a - b).map(([code, times]) => `${code} ×${times}`)
     print(`seed ${seed}: ${connections} connections, ${codes.join(', ')}; ${peakMiB} MiB at the most`)
     for (const problem of problems.slice(0, 50)) print(`  ${problem}`)

@@ -1,4 +1,4 @@
-/** A server under connections of `fuzzedConnection`, beside honest clients, for a number of them or for a time. */
+/** Runs mutated connections against a server that honest clients use at the same time. */
 import type { Test } from 'tap'
 import { seededRandom } from '../../../src/support/random.js'
 import { fuzzedConnection, run } from './fuzzed-connections.js'
@@ -16,9 +16,8 @@ const SETTLED_MS = 240_000
 
 export interface FuzzOptions {
   readonly seed: number
-  /** How many connections, or until when (`performance.now()`). */
-  readonly connections?: number
-  readonly until?: number
+  /** Whether that many connections are enough. */
+  readonly isEnough: (connections: number) => boolean
   /** Whether to wait until the server has let go of every connection, which takes minutes. Default: false. */
   readonly settles?: boolean
   /** Called from time to time. */
@@ -35,7 +34,7 @@ export interface FuzzReport {
 }
 
 export async function fuzz(t: Pick<Test, 'teardown'>, options: FuzzOptions): Promise<FuzzReport> {
-  const { seed, connections = Infinity, until = Infinity, settles = false, onProgress = () => {} } = options
+  const { seed, isEnough, settles = false, onProgress = () => {} } = options
   const stage = await setStage(t as Test, ['--memory-target', String(MEMORY_TARGET)])
   const { server } = stage
   const honest = new HonestClients(stage, 2)
@@ -48,7 +47,7 @@ export async function fuzz(t: Pick<Test, 'teardown'>, options: FuzzOptions): Pro
   let hasEnded = false
   void server.exited.then(() => (hasEnded = true))
   const lane = async (): Promise<void> => {
-    while (begun < connections && performance.now() < until && !hasEnded) {
+    while (!isEnough(begun) && !hasEnded) {
       const number = begun++
       const connection = fuzzedConnection(random)
       const heard = await run(server, connection)

@@ -115,7 +115,7 @@ function mutated(random: Random, parts: Parts): Parts {
   return made
 }
 
-/** Cuts bytes anew, so that frames and lines begin anywhere in a packet. */
+/** Cuts the bytes into other packets, so that a frame or line may begin anywhere in one. */
 function packets(random: Random, parts: Parts): Parts {
   if (random.next() < 0.5) return parts
   const bytes = Buffer.concat(parts)
