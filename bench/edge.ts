@@ -38,7 +38,7 @@ export const edge: Question = async (choice) => {
 }
 
 interface Seen {
-  /** Of the values in the order in which they came; each is when it was written, in milliseconds. */
+  /** Called for each value, in the order of arrival, with the time at which it was written, in milliseconds. */
   take(writtenMs: number): void
 }
 
@@ -48,7 +48,7 @@ class Client {
   #last = 0
   readonly #socket: Socket
   readonly #seen: Seen
-  /** Of the poll that is open; null for a stream. */
+  /** The position that the open poll asks from; null for a stream. */
   #position: string | null
   delivered = 0
   failure: string | null = null

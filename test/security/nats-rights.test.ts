@@ -1,4 +1,4 @@
-/** What replicas do with a NATS user that may only read, as the chart's user of edges. */
+/** Tests replicas whose NATS user may only read, like the user that the chart gives to edges. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * A caller with two credentials has one identity (issue 44): the one counted and logged here is the one that the server
+ * A caller with two credentials has one identity: the one counted and logged here is the one that the server
  * behind sees. A front proxy's headers take precedence over a certificate, and a certificate over a token; the token is
  * then not forwarded.
  */

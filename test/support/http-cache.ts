@@ -16,7 +16,7 @@ export interface HttpCache {
   readonly pid: number
   /** Kills it, and starts it with an empty cache. */
   restart(): Promise<void>
-  /** What it has logged of requests; Varnish writes nothing. */
+  /** Returns its access log; Varnish has none. */
   log(): string
 }
 

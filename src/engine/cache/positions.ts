@@ -4,13 +4,13 @@
  * not an etcd that was restored and has gone another way, although that repeats revisions.
  *
  * The digest of a state is the sum of one for each object, so an event costs two hashes and no pass over the state, and the order in
- * which objects came does not matter. A sum of ordinary hashes would be unsafe: whoever writes many values can choose them so that
- * their sum is the one of another state (Wagner's generalized birthday attack; lattice reduction). So each object has 64 lanes of 32
+ * which objects came does not matter. A sum of ordinary hashes would be unsafe: somebody who writes many values can choose them so
+ * that two states have one sum (Wagner's generalized birthday attack; lattice reduction). So each object has 64 lanes of 32
  * bits from an extendable-output hash, which are added lane by lane, as in LtHash: with as many objects as etcd can hold, either
  * attack takes some 2^100 steps. What is handed out is SHA-256 of the sum.
  *
- * Only what clients can see counts: a value that cannot be served is in nobody's state. An object counts with its revisions and its
- * bytes as they are read, so one that is encrypted anew counts as the write that it is.
+ * Only what clients can see counts: a value that cannot be served is part of no state. An object's revisions count as well as its
+ * decrypted bytes, so writing it again changes the digest, even if only the encryption key is new.
  *
  *     before(b1)  before(b2)  …  before(bn)   newest
  *         └─ b1 ──────┴─ b2 ─ … ──────┴─ bn ────┘
@@ -139,7 +139,7 @@ export class Positions {
       this.#digest = sum.digest
       if (!turns.isOver) continue
       await turns.take()
-      // What the ring has dropped meanwhile is missing in the sum.
+      // The ring has dropped batches that the sum lacks.
       if (this.#at < this.#past.floorRevision) return
     }
   }

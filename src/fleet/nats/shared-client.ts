@@ -83,7 +83,7 @@ export class SharedClient implements SharedBroker {
     return null
   }
 
-  /** What one user may not do concerns every resource and every attempt: the first is enough to find the mistake. */
+  /** A missing permission shows in every resource and every attempt; the first report is enough to find it. */
   #onDenied(): (denied: string) => void {
     let isSaid = false
     return (denied) => {

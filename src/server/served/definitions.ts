@@ -137,8 +137,8 @@ export class Definitions implements ObjectFollower {
   }
 
   /**
-   * A feed keeps the version that it began with, and the server there begins to read all objects anew, whose
-   * resourceVersions stay. So a feed has to end before objects are requested by a changed definition.
+   * When a definition changes, the API server shows other content under the same resourceVersions. So the old feed has
+   * to end before a new one requests objects by the changed definition.
    */
   #serveFromThere(name: string, resources: readonly ServedResource[]): void {
     const { registry, clock } = this.#options

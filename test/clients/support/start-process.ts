@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { Test } from 'tap'
 
 export interface RunningProcess {
-  /** What it has written, on both outputs; the last 100 000 characters. */
+  /** Returns the last 100,000 characters of both outputs. */
   printed(): string
   hasEnded(): boolean
   /** Asks it to end, for programs that end their own children then. */

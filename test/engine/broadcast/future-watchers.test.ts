@@ -53,7 +53,7 @@ void t.test('a revision that etcd never had ends the watch with 410, without a b
   t.equal(clock.pending, idle)
 })
 
-void t.test('the error names a revision beyond all that can be told apart as such', async (t) => {
+void t.test('the error says so when a revision is beyond those that can be told apart', async (t) => {
   const { watch, reads, settle } = harness()
   const watcher = watch({ start: Number.MAX_SAFE_INTEGER })
   await settle()

@@ -1,4 +1,4 @@
-/** Tests what a sink is told when the publisher's statuses arrive, or something else does. */
+/** Tests what a sink learns from the publisher's statuses, and from messages that are none. */
 import t, { type Test } from 'tap'
 import { StatusListener } from '../../../src/fleet/stream/status-listener.js'
 import { namesOf } from '../../../src/fleet/stream/names.js'

@@ -230,7 +230,7 @@ class Reader {
 const NOTHING = new Uint8Array(0)
 const QUOTE = 0x22
 
-/** What is written instead of a byte of a string; undefined for most. */
+/** The escape sequence of each byte in a string; undefined for bytes that are written as they are. */
 const ESCAPES: readonly (string | undefined)[] = Array.from({ length: 256 }, (_, byte) => {
   const sign = String.fromCharCode(byte)
   if ('<>&'.includes(sign)) return `\\u00${byte.toString(16)}`

@@ -27,7 +27,7 @@ const BYTES = 2
 const ARRAY = 4
 const MAP = 5
 
-/** Of arrays and objects whose length is not known at their beginning (RFC 8949, 3.2.2). */
+/** Heads of arrays and objects of indefinite length, and their end (RFC 8949, 3.2.2). */
 const OPEN_ARRAY = Buffer.from([0x9f])
 const OPEN_MAP = Buffer.from([0xbf])
 const BREAK = Buffer.from([0xff])

@@ -18,7 +18,7 @@ export const POSITION_HEADER = 'x-distributary-position'
 type Asked = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'live' | 'path'>
 
 const NO_SECRET = Buffer.alloc(0)
-/** Of this process. */
+/** Makes names that only this process can check. */
 const SECRET = randomBytes(32)
 /** Parameters that choose a part of a resource. */
 const PARTS = ['prefix', 'fieldSelector', 'labelSelector']
@@ -42,7 +42,7 @@ function nameOf(context: ApiContext, asked: Asked, revision: Revision, digest: s
 /**
  * Checks that the caller's position is in the history that this server has, and waits for its revision if another server was faster.
  * @param named a position, or a history of this process.
- * @throws ExpiredError when it is not, or when that cannot be told any more; TimeoutError, TooLargeResourceVersionError when the
+ * @throws ExpiredError when it is not, or when the history no longer reaches back that far; TimeoutError, TooLargeResourceVersionError when the
  * storage does not answer or does not deliver in time.
  */
 export async function assertPosition(

@@ -1,4 +1,4 @@
-/** Long polls: one document a time, which is the same for everybody who asks the same. */
+/** Tests long polls: equal requests get the same document. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
