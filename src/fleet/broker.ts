@@ -138,7 +138,7 @@ export type BrokerErrorCode =
   | 'not-found'
   /** No answer arrived in time, so the request may or may not have been performed. */
   | 'unavailable'
-  /** The server refuses us, or we refuse it (credentials, certificates): a retry alone does not help. */
+  /** The server refuses us or the request, or we refuse it (credentials, storage): a retry alone does not help. */
   | 'refused'
   /** The bytes read are not the bytes written. */
   | 'corrupt'

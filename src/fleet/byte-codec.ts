@@ -1,20 +1,16 @@
 /**
- * Writes and reads numbers, texts, keys and values as bytes, for messages in NATS and for frames between a primary and
- * its workers. The two have different byte orders, because both formats have been released.
+ * Writes and reads numbers, texts, keys and values as bytes, big endian: for messages in NATS, and for frames between a
+ * primary and its workers.
  */
 import type { Key } from '../engine/model/event.js'
 
-export type ByteOrder = 'big' | 'little'
-
 export class ByteWriter {
-  readonly #isLittleEndian: boolean
   #buffer: Buffer
   #view: DataView
   #at = 0
 
   /** @param expectedBytes the initial size of the buffer, which grows as needed. */
-  constructor(order: ByteOrder, expectedBytes = 1_024) {
-    this.#isLittleEndian = order === 'little'
+  constructor(expectedBytes = 1_024) {
     this.#buffer = Buffer.allocUnsafeSlow(expectedBytes)
     this.#view = viewOf(this.#buffer)
   }
@@ -32,7 +28,7 @@ export class ByteWriter {
   /** Writes a whole number below 2^32. */
   count(value: number): this {
     this.#reserve(4)
-    this.#view.setUint32(this.#at, value, this.#isLittleEndian)
+    this.#view.setUint32(this.#at, value)
     this.#at += 4
     return this
   }
@@ -40,7 +36,7 @@ export class ByteWriter {
   /** Writes a revision, a version or a time: whole numbers are exact up to 2^53. */
   number(value: number): this {
     this.#reserve(8)
-    this.#view.setFloat64(this.#at, value, this.#isLittleEndian)
+    this.#view.setFloat64(this.#at, value)
     this.#at += 8
     return this
   }
@@ -80,7 +76,6 @@ export class ByteWriter {
 
 /** Reads what a `ByteWriter` wrote, in the same order. @throws RangeError past the end. */
 export class ByteReader {
-  readonly #isLittleEndian: boolean
   readonly #copies: boolean
   readonly #buffer: Buffer
   readonly #view: DataView
@@ -89,10 +84,9 @@ export class ByteReader {
   /**
    * @param values `copied` if a slice would keep a large message alive, `sliced` if the caller copies what it keeps.
    */
-  constructor(buffer: Buffer, order: ByteOrder, values: 'copied' | 'sliced') {
+  constructor(buffer: Buffer, values: 'copied' | 'sliced') {
     this.#buffer = buffer
     this.#view = viewOf(buffer)
-    this.#isLittleEndian = order === 'little'
     this.#copies = values === 'copied'
   }
 
@@ -104,17 +98,12 @@ export class ByteReader {
     return this.#view.getUint8(this.#move(1))
   }
 
-  /** Returns the next byte without moving past it. */
-  peekByte(): number {
-    return this.#view.getUint8(this.#at)
-  }
-
   count(): number {
-    return this.#view.getUint32(this.#move(4), this.#isLittleEndian)
+    return this.#view.getUint32(this.#move(4))
   }
 
   number(): number {
-    return this.#view.getFloat64(this.#move(8), this.#isLittleEndian)
+    return this.#view.getFloat64(this.#move(8))
   }
 
   text(): string {

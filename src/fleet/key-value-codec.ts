@@ -39,6 +39,32 @@ export function readKeyValues(reader: ByteReader): KeyValue[] {
   return keyValues
 }
 
+/**
+ * The size at which batches and states are split: a few of a socket's buffers, so that a long state does not hold up what
+ * comes after it.
+ */
+export const PAGE_BYTES = 256 * 1024
+
+/** Splits key-values into pages of about `PAGE_BYTES`. */
+export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyValue[], void, void> {
+  let page: KeyValue[] = []
+  let bytes = 0
+  for (const keyValue of keyValues) {
+    page.push(keyValue)
+    bytes += keyValueBytes(keyValue)
+    if (bytes < PAGE_BYTES) continue
+    yield page
+    page = []
+    bytes = 0
+  }
+  if (page.length > 0) yield page
+}
+
+/** Returns their encoded size in bytes, roughly. */
+export function bytesOf(keyValues: readonly KeyValue[]): number {
+  return keyValues.reduce((bytes, keyValue) => bytes + keyValueBytes(keyValue), 0)
+}
+
 export function writeFailure(writer: ByteWriter, { code, message, compactRevision }: UpstreamError): void {
   writer
     .text(code)
@@ -67,40 +93,39 @@ export function keyValueBytes({ key, value }: KeyValue): number {
   return EVENT_BYTES + key.length + value.length
 }
 
-/** Writes and reads batches. The bytes for the kinds of events differ between streams and sockets. */
-export class BatchCodec {
-  readonly #put: number
-  readonly #delete: number
+const PUT = 1
+const DELETE = 0
 
-  constructor(kinds: { readonly put: number; readonly delete: number }) {
-    this.#put = kinds.put
-    this.#delete = kinds.delete
-  }
-
-  write(writer: ByteWriter, { revision, events }: Batch): void {
+export function writeBatches(writer: ByteWriter, batches: readonly Batch[]): void {
+  writer.count(batches.length)
+  for (const { revision, events } of batches) {
     writer.number(revision).count(events.length)
     for (const event of events) {
-      if (event.type === 'put') writeKeyValue(writer.byte(this.#put), event.keyValue)
-      else writer.byte(this.#delete).key(event.key)
+      if (event.type === 'put') writeKeyValue(writer.byte(PUT), event.keyValue)
+      else writer.byte(DELETE).key(event.key)
     }
   }
+}
 
-  /** @throws RangeError */
-  read(reader: ByteReader): Batch {
+/** @throws RangeError */
+export function readBatches(reader: ByteReader): Batch[] {
+  const batches: Batch[] = []
+  for (let left = reader.count(); left > 0; left--) {
     const revision = toRevision(reader.number())
     const events: KeyEvent[] = []
-    for (let left = reader.count(); left > 0; left--) events.push(this.#readEvent(reader, revision))
-    return { revision, events }
+    for (let more = reader.count(); more > 0; more--) events.push(readEvent(reader, revision))
+    batches.push({ revision, events })
   }
+  return batches
+}
 
-  #readEvent(reader: ByteReader, revision: number): KeyEvent {
-    const kind = reader.byte()
-    if (kind === this.#delete) return { type: 'delete', key: reader.key() }
-    if (kind !== this.#put) throw new RangeError(`no event has the kind ${kind}`)
-    const keyValue = readKeyValue(reader)
-    if (keyValue.modRevision !== revision) {
-      throw new RangeError(`an event of revision ${keyValue.modRevision} in the batch of ${revision}`)
-    }
-    return { type: 'put', keyValue }
+function readEvent(reader: ByteReader, revision: number): KeyEvent {
+  const kind = reader.byte()
+  if (kind === DELETE) return { type: 'delete', key: reader.key() }
+  if (kind !== PUT) throw new RangeError(`no event has the kind ${kind}`)
+  const keyValue = readKeyValue(reader)
+  if (keyValue.modRevision !== revision) {
+    throw new RangeError(`an event of revision ${keyValue.modRevision} in the batch of ${revision}`)
   }
+  return { type: 'put', keyValue }
 }

@@ -134,6 +134,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
       let dropped: string | null = null
       const link = primary.attach(near, {
         onStarted: () => {},
+        onBug: () => {},
         onClosed: (reason) => {
           dropped = reason
         },
@@ -147,7 +148,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
         onClosed: () => {},
         collectMetrics: async () => 'own',
         collectStatus: async () => '"own"',
-        onCollectFailed: () => {},
+        onBug: () => {},
         ...channelOptions,
       })
       t.teardown(() => channel.close())

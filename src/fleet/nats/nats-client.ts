@@ -43,6 +43,8 @@ export interface NatsConnectOptions {
   readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string }
   /** Called when an established connection is in trouble and is being retried; `reason` is what the server said. */
   readonly onTrouble?: (reason: string) => void
+  /** Called when a lost connection is back. */
+  readonly onReconnect?: () => void
   /** Called when the user may not do something; `what` names it. */
   readonly onDenied?: (what: string) => void
 }
@@ -62,7 +64,6 @@ export class NatsClient implements Broker {
   readonly #connection: NatsConnection
   readonly #clock: Clock
   readonly #servers: readonly string[]
-  readonly #listeners = new Set<() => void>()
   #onDoubt: () => void = () => {}
   /** Key-value buckets and object stores. */
   readonly buckets: Buckets
@@ -99,11 +100,7 @@ export class NatsClient implements Broker {
     }
   }
 
-  private constructor(
-    connection: NatsConnection,
-    options: Pick<NatsConnectOptions, 'servers' | 'onTrouble' | 'onDenied'>,
-    clock: Clock,
-  ) {
+  private constructor(connection: NatsConnection, options: NatsConnectOptions, clock: Clock) {
     this.#connection = connection
     this.#servers = options.servers
     this.#clock = clock
@@ -124,12 +121,6 @@ export class NatsClient implements Broker {
 
   get maxPayloadBytes(): number {
     return (this.#connection.info?.max_payload ?? 2 ** 20) - ENVELOPE_BYTES
-  }
-
-  /** Calls the listener when the connection is lost and when it is back. */
-  onChange(listener: () => void): Closable {
-    this.#listeners.add(listener)
-    return { close: () => this.#listeners.delete(listener) }
   }
 
   // Servers
@@ -160,7 +151,6 @@ export class NatsClient implements Broker {
   }
 
   async close(): Promise<void> {
-    this.#listeners.clear()
     await this.#connection.close()
   }
 
@@ -310,15 +300,16 @@ export class NatsClient implements Broker {
 
   async #watchStatus({
     onTrouble = () => {},
+    onReconnect = () => {},
     onDenied = onTrouble,
-  }: Pick<NatsConnectOptions, 'onTrouble' | 'onDenied'>): Promise<void> {
+  }: NatsConnectOptions): Promise<void> {
     for await (const { type, data, permissionContext } of this.#connection.status()) {
       if (permissionContext !== undefined) onDenied(`${permissionContext.operation} ${permissionContext.subject}`)
       else if (type === Events.Error) onTrouble(typeof data === 'string' ? data : JSON.stringify(data))
-      const isConnected = type === Events.Reconnect ? true : type === Events.Disconnect ? false : this.#isConnected
-      if (isConnected === this.#isConnected) continue
-      this.#isConnected = isConnected
-      for (const listener of this.#listeners) listener()
+      if (type === Events.Disconnect) this.#isConnected = false
+      if (type !== Events.Reconnect) continue
+      this.#isConnected = true
+      onReconnect()
     }
     this.#isConnected = false
   }

@@ -21,7 +21,9 @@ export function asBrokerError(error: unknown): BrokerError {
         ? 'not-found'
         : /digest|corrupt/.test(cause.message)
           ? 'corrupt'
-          : 'unavailable'
+          : api !== undefined && api.err_code !== NO_LEADER
+            ? 'refused'
+            : 'unavailable'
   return new BrokerError(code, cause.message, { cause })
 }
 

@@ -60,10 +60,10 @@ export class SharedClient implements SharedBroker {
       try {
         const onTrouble = (reason: string): void => this.#say(reason, 'refused')
         const onDenied = this.#onDenied()
-        const client = await NatsClient.connect({ ...connection, onTrouble, onDenied }, clock)
-        client.onChange(() => {
-          if (client.isConnected) this.#said = null
-        })
+        const onReconnect = (): void => {
+          this.#said = null
+        }
+        const client = await NatsClient.connect({ ...connection, onTrouble, onReconnect, onDenied }, clock)
         if (signal.aborted) {
           await client.close()
           return null

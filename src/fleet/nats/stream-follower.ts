@@ -16,7 +16,7 @@ import {
   type Subscription,
 } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
-import { asBrokerError } from './nats-error.js'
+import { asBrokerError, isUnanswered } from './nats-error.js'
 import type { Closable, FollowHandlers } from '../broker.js'
 import { bufferOf } from './buffer-of.js'
 
@@ -25,7 +25,7 @@ const HEARTBEAT_MS = 1_000
 const MISSED_HEARTBEATS = 3
 
 interface FollowerHandlers extends FollowHandlers {
-  /** Called before the end of a follower that has heard nothing for too long. */
+  /** Called before the end of a follower that has heard nothing for too long, or whose consumer nobody created. */
   onSilent(): void
 }
 
@@ -75,7 +75,9 @@ export class StreamFollower implements Closable {
       this.#consumer = name
       if (this.#isOver) this.#forget()
     } catch (error) {
-      this.end(asBrokerError(error).message)
+      const failure = asBrokerError(error)
+      if (isUnanswered(failure)) this.#handlers.onSilent()
+      this.end(failure.message)
     }
   }
 

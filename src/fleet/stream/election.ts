@@ -1,9 +1,7 @@
 /**
  * Elects the publisher of a resource, with a lease in a key-value bucket.
  *
- * A lease has expired when its revision has not changed for its whole length *by the candidate's own clock*, so that
- * the clocks of two machines are never compared. It is taken by compare-and-swap on that revision. Only a higher
- * revision is a renewal: a NATS replica that lags, or has lost its latest writes, answers with an older one.
+ * A lease is taken by compare-and-swap on its revision, once it is released or has expired (`lease-state.ts`).
  *
  * The holder counts its time from before it requested the renewal. After that time it does not know whether another has
  * the lease, and holds it in doubt: NATS may be electing a leader for the bucket, and then nobody else could take it
@@ -21,6 +19,7 @@ import { withDeadline } from '../../support/deadline.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { BrokerError, type KvEntry, type Leases } from '../broker.js'
+import { isExpired, type LeaseInput, type LeaseState, nextLeaseState, NOT_SEEN } from './lease-state.js'
 import type { Names } from './names.js'
 
 export interface ElectionOptions {
@@ -46,34 +45,17 @@ const RELEASED = ''
 const ANSWER_SHARE = 1 / 4
 /** The lease is given up after this many leases in doubt: longer than an election in NATS takes. */
 const DOUBTED_LEASES = 6
-/**
- * The share of a lease after which NATS counts as silent: the holder could not renew it either, and gets the same time
- * again.
- */
-const SILENT_SHARE = 3 / 4
-
-interface SeenRevision {
-  readonly revision: number
-  /** When it was first seen. */
-  readonly sinceMs: number
-}
 
 export class Election {
   readonly #options: ElectionOptions
   #timer: Timer | null = null
   #expiry: Timer | null = null
   #isStopped = true
-  #isLeader = false
-  #isCertain = false
+  #state: LeaseState = NOT_SEEN
+  /** Why NATS last refused the lease; null once it has answered. */
+  #refusal: string | null = null
   /** Whether this process was elected before and could not publish. */
   #hasResigned = false
-  /** The highest revision of the lease seen. */
-  #seen: SeenRevision | null = null
-  /** The highest revision below `#seen` that was seen since. */
-  #seenBelow: SeenRevision | null = null
-  /** When the lease was last read. */
-  #readMs = Number.NEGATIVE_INFINITY
-  #revision = 0
   #working: Promise<void> = Promise.resolve()
   /** The lease's value while this process holds it: its name, and a mark that makes the value unique. */
   readonly #mine: string
@@ -85,12 +67,16 @@ export class Election {
 
   /** Whether this process holds the lease, as far as it knows. */
   get isLeader(): boolean {
-    return this.#isLeader
+    return this.#state.kind === 'holding'
   }
 
   /** Whether nobody else can hold the lease now. */
   get isCertain(): boolean {
-    return this.#isLeader && this.#isCertain
+    return this.#state.kind === 'holding' && this.#state.isCertain
+  }
+
+  #next(input: LeaseInput): void {
+    this.#state = nextLeaseState(this.#state, input)
   }
 
   start(): void {
@@ -105,9 +91,10 @@ export class Election {
     this.#timer?.cancel()
     this.#expiry?.cancel()
     await this.#working
-    if (!this.#isLeader) return
-    this.#isLeader = false
-    await this.#write(RELEASED, this.#revision).catch(() => {})
+    if (this.#state.kind !== 'holding') return
+    const { revision } = this.#state
+    this.#next({ kind: 'lost' })
+    await this.#write(RELEASED, revision).catch(noop)
   }
 
   /** Called when publishing has started successfully. */
@@ -120,12 +107,12 @@ export class Election {
    * nobody else could take the lease either, and this process keeps trying.
    */
   resign(reason: string): void {
-    if (!this.#isLeader || this.#isStopped) return
-    this.#isCertain = false
+    if (!this.isLeader || this.#isStopped) return
+    this.#next({ kind: 'doubted' })
     this.#working = this.#working.then(async () => {
-      if (!this.#isLeader || this.#isStopped) return
+      if (this.#state.kind !== 'holding' || this.#isStopped) return
       try {
-        await this.#answered(this.#write(RELEASED, this.#revision))
+        await this.#answered(this.#write(RELEASED, this.#state.revision))
       } catch {
         return
       }
@@ -148,16 +135,20 @@ export class Election {
     const { leaseMs, random } = this.#options
     let pauseMs = leaseMs / 4
     // After a lost request there is little time left to renew the lease.
-    if (this.#isLeader) pauseMs = (await this.#renew()) ? pauseMs : pauseMs / 4
-    else await this.#tryToTake().catch(noop)
+    if (this.#state.kind === 'holding') pauseMs = (await this.#renew(this.#state.revision)) ? pauseMs : pauseMs / 4
+    else
+      await this.#tryToTake().then(
+        () => (this.#refusal = null),
+        (error: unknown) => this.#notTaken(error),
+      )
     // Jitter, so that candidates do not ask in step.
     this.#schedule(pauseMs * (0.75 + random.next() / 2))
   }
 
   /** @returns whether NATS answered. Without an answer the lease remains until it is in doubt, and is then given up. */
-  async #renew(): Promise<boolean> {
+  async #renew(revision: number): Promise<boolean> {
     try {
-      await this.#renewAt(this.#revision)
+      await this.#renewAt(revision)
       return true
     } catch (error) {
       if (!(error instanceof BrokerError && error.code === 'conflict')) return false
@@ -176,9 +167,9 @@ export class Election {
   }
 
   #renewed(revision: number, askedAtMs: number): void {
-    if (!this.#isLeader || revision <= this.#revision) return
-    this.#revision = revision
-    this.#holdUntil(askedAtMs)
+    const before = this.#state
+    this.#next({ kind: 'renewed', revision })
+    if (this.#state !== before) this.#holdFrom(askedAtMs)
   }
 
   /**
@@ -188,8 +179,7 @@ export class Election {
   async #renewAgain(): Promise<void> {
     const found = await this.#read()
     if (found?.value.toString('utf8') === this.#mine) {
-      // NATS has lost a write that it had acknowledged.
-      if (found.revision < this.#revision) this.#revision = found.revision
+      this.#next({ kind: 'set-back', revision: found.revision })
       await this.#renewAt(found.revision)
     } else this.#lose('the lease was taken by another')
   }
@@ -202,46 +192,39 @@ export class Election {
     const value = found?.value.toString('utf8') ?? RELEASED
     // A process that could not publish lets others try first, before it takes a lease that it could not release.
     const isFree = value === RELEASED || (value === this.#mine && !this.#hasResigned)
-    if (!isFree && nowMs - this.#unchangedSince(revision, nowMs) < leaseMs) return
+    if (!isFree) {
+      this.#next({ kind: 'read', revision, nowMs, leaseMs })
+      if (!isExpired(this.#state, nowMs, leaseMs)) return
+    }
     const taken = await this.#answered(this.#write(this.#mine, revision))
-    this.#seen = this.#seenBelow = null
-    this.#revision = taken
     if (this.#isStopped) {
       await this.#write(RELEASED, taken).catch(noop)
       return
     }
-    this.#isLeader = true
-    this.#holdUntil(nowMs)
+    this.#next({ kind: 'taken', revision: taken })
+    this.#holdFrom(nowMs)
     const { logger, names } = this.#options
     logger[this.#hasResigned ? 'debug' : 'info']({ stream: names.stream, lease: taken }, 'elected to publish')
     this.#options.onElected()
   }
 
-  /**
-   * Returns when the lease was last renewed, as far as this process can know. A revision that alternates between two
-   * values is not a renewal. But NATS can lose an acknowledged write, and the next holder then renews the lease below
-   * the revision seen before: there, each higher revision counts too. While NATS is silent no time passes.
-   */
-  #unchangedSince(revision: number, nowMs: number): number {
-    const wasSilent = nowMs - this.#readMs > this.#options.leaseMs * SILENT_SHARE
-    this.#readMs = nowMs
-    if (this.#seen === null || revision > this.#seen.revision || wasSilent) {
-      this.#seen = { revision, sinceMs: nowMs }
-    } else if (revision < this.#seen.revision && revision > (this.#seenBelow?.revision ?? 0)) {
-      this.#seenBelow = { revision, sinceMs: nowMs }
-    }
-    return Math.max(this.#seen.sinceMs, this.#seenBelow?.sinceMs ?? 0)
+  /** NATS may have no room for leases, or fewer servers than replicas: only an operator can change that. */
+  #notTaken(error: unknown): void {
+    if (!(error instanceof BrokerError) || error.code !== 'refused' || error.message === this.#refusal) return
+    this.#refusal = error.message
+    const { logger, names } = this.#options
+    logger.warn({ stream: names.stream, reason: error.message }, 'NATS refuses the lease to publish; retrying')
   }
 
-  #holdUntil(askedAtMs: number): void {
+  /** @param askedAtMs when the request was sent that took or renewed the lease. */
+  #holdFrom(askedAtMs: number): void {
     const { clock, leaseMs } = this.#options
-    this.#isCertain = true
     this.#expireIn(askedAtMs + leaseMs * 0.8 - clock.monotonic(), () => this.#doubt())
   }
 
   #doubt(): void {
     const { leaseMs, logger, names } = this.#options
-    this.#isCertain = false
+    this.#next({ kind: 'doubted' })
     logger.info({ stream: names.stream }, 'lease not renewed in time; publishing until another replica holds it')
     this.#expireIn(leaseMs * DOUBTED_LEASES, () => this.#lose('the lease could not be renewed'))
   }
@@ -252,8 +235,8 @@ export class Election {
   }
 
   #lose(reason: string): void {
-    if (!this.#isLeader) return
-    this.#isLeader = this.#isCertain = false
+    if (!this.isLeader) return
+    this.#next({ kind: 'lost' })
     this.#expiry?.cancel()
     const { logger, names } = this.#options
     logger[this.#hasResigned ? 'debug' : 'warn']({ stream: names.stream, reason }, 'stopped publishing')

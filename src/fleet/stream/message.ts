@@ -16,7 +16,7 @@ import type { DigestedHistory, DigestedPut } from '../../engine/feed/history-fin
 import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
-import { BatchCodec, readKeyValue, writeKeyValue } from '../key-value-codec.js'
+import { readBatches, readKeyValue, writeBatches, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError } from '../broker.js'
 import { isSealed } from './envelope.js'
 
@@ -94,7 +94,6 @@ const MAGIC = 0x44
 const FORMAT = 1
 const HEADER_BYTES = 8 + 5 * 8
 const CRC_BYTES = 4
-const BATCHES = new BatchCodec({ put: 1, delete: 0 })
 /** A larger value is not repeated in marks, only its digest. */
 const TESTIMONY_BYTES = 64 * 1024
 
@@ -155,7 +154,7 @@ export function joinParts(parts: readonly Part[]): Message {
   if (first === undefined) throw corrupt('has no part')
   const bytes = parts.length === 1 ? first.bytes : Buffer.concat(parts.map((part) => part.bytes))
   try {
-    const reader = new ByteReader(bytes, 'big', 'copied')
+    const reader = new ByteReader(bytes, 'copied')
     const clusterId = reader.text()
     const message = { ...first.header, clusterId, ...decodeBody(first.kind, reader) }
     return first.hasFingerprint ? { ...message, fingerprint: readFingerprint(reader) } : message
@@ -178,12 +177,11 @@ function flagsOf({ isSynced, trustsProgress, fingerprint }: Header & Origin): nu
 
 /** The body, after its origin's cluster and before its fingerprint. */
 function encodeBody(body: Body & Origin): Buffer {
-  const writer = new ByteWriter('big')
+  const writer = new ByteWriter()
   writer.text(body.clusterId)
   switch (body.kind) {
     case 'batches':
-      writer.count(body.batches.length)
-      for (const batch of body.batches) BATCHES.write(writer, batch)
+      writeBatches(writer, body.batches)
       break
     case 'progress':
     case 'claim':
@@ -203,11 +201,8 @@ function encodeBody(body: Body & Origin): Buffer {
 
 function decodeBody(kind: Body['kind'], reader: ByteReader): Body {
   switch (kind) {
-    case 'batches': {
-      const batches: Batch[] = []
-      for (let left = reader.count(); left > 0; left--) batches.push(BATCHES.read(reader))
-      return { kind, batches }
-    }
+    case 'batches':
+      return { kind, batches: readBatches(reader) }
     case 'progress':
     case 'claim':
       return { kind, testimony: readTestimony(reader) }

@@ -12,8 +12,7 @@
  *
  * `snapshot-taker.ts` decides when snapshots are taken; `status-sender.ts` reports how old the stream is.
  */
-import type { FeedStatus } from '../../engine/feed/feed-options.js'
-import type { FeedResume } from '../../engine/feed/history-reader.js'
+import type { Feed } from '../../engine/feed/feed.js'
 import type { FeedSink, Replacement, ReplaceReason } from '../../engine/model/feed-sink.js'
 import type { FleetMetrics } from '../fleet-metrics.js'
 import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
@@ -39,15 +38,8 @@ import { FINGERPRINT_EVERY } from './recall-history.js'
 import { readTail, type StreamEnd } from './tail.js'
 import { errorMessage } from '../../support/error-message.js'
 
-/** The part of a `Feed` that a publisher drives. */
-export interface PublishedFeed {
-  readonly status: FeedStatus
-  readonly clusterId: string | null
-  readonly trustsProgress: boolean
-  start(resume?: FeedResume): void
-  stop(): Promise<void>
-  requestProgress(): void
-}
+/** The part of a feed that a publisher drives. */
+type PublishedFeed = Pick<Feed, 'clusterId' | 'trustsProgress' | 'start' | 'stop' | 'requestProgress'>
 
 export type PublisherMetrics = Pick<FleetMetrics, 'published' | 'snapshot' | 'queued'>
 

@@ -58,6 +58,7 @@ export interface AnswerOptions {
 
 const OK = 1
 const FAILED = 0
+const ASK_TIMEOUT_MS = 5_000
 const ANSWER_TIMEOUT_MS = 10_000
 /** The largest page that a publisher holds for an edge. */
 const MOST_KEYS = 1_000
@@ -84,14 +85,14 @@ function placeOf(question: Buffer): string {
 }
 
 async function answerBytes(question: Buffer, options: AnswerOptions, pages: Semaphore): Promise<Buffer> {
-  const writer = new ByteWriter('big')
+  const writer = new ByteWriter()
   try {
     const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options, pages)
     writer.byte(OK)
     answer(writer)
     return writer.done()
   } catch (error) {
-    const failed = new ByteWriter('big').byte(FAILED)
+    const failed = new ByteWriter().byte(FAILED)
     writeFailure(failed, error instanceof UpstreamError ? error : new UpstreamError('protocol', String(error)))
     return failed.done()
   }
@@ -188,14 +189,12 @@ export class RemoteReader implements UpstreamReader {
   readonly #client: () => Broker | null
   readonly #subject: string
   readonly #envelope: Envelope
-  readonly #timeoutMs: number
 
   /** @param client returns the connection; null while there is none. */
-  constructor(client: () => Broker | null, subject: string, envelope: Envelope, timeoutMs: number) {
+  constructor(client: () => Broker | null, subject: string, envelope: Envelope) {
     this.#client = client
     this.#subject = subject
     this.#envelope = envelope
-    this.#timeoutMs = timeoutMs
   }
 
   async read({ startKey, revision, limit, keysOnly, signal }: ReadOptions): Promise<Page> {
@@ -262,14 +261,14 @@ export class RemoteReader implements UpstreamReader {
       answer = this.#envelope.open(
         'answer',
         placeOf(asked),
-        await client.ask(this.#subject, asked, this.#timeoutMs, signal),
+        await client.ask(this.#subject, asked, ASK_TIMEOUT_MS, signal),
       )
     } catch (error) {
       if (!(error instanceof BrokerError)) throw error
       throw new UpstreamError('unavailable', `the publisher: ${error.message}`, { cause: error })
     }
     if (answer === null) throw new UpstreamError('unavailable', 'the publisher: its answer is not signed by this fleet')
-    const reader = new ByteReader(answer, 'big', 'copied')
+    const reader = new ByteReader(answer, 'copied')
     if (reader.byte() === OK) return reader
     throw readFailure(reader)
   }

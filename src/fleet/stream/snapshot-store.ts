@@ -51,7 +51,7 @@ const INDEX_ATTEMPTS = 5
 /** Encodes a state page by page, so that only its bytes are held. */
 export class SnapshotWriter {
   readonly chunks: Buffer[] = []
-  #writer = new ByteWriter('big')
+  #writer = new ByteWriter()
   keys = 0
   bytes = 0
 
@@ -72,7 +72,7 @@ export class SnapshotWriter {
     const chunk = this.#writer.done()
     this.chunks.push(chunk)
     this.bytes += chunk.length
-    this.#writer = new ByteWriter('big')
+    this.#writer = new ByteWriter()
   }
 }
 
@@ -103,7 +103,7 @@ export class SnapshotStore {
     if (object === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
     const blob = this.#envelope.open('snapshot', entry.name, object)
     if (blob === null) throw new BrokerError('corrupt', `snapshot ${entry.name} was not signed by this fleet`)
-    const reader = new ByteReader(blob, 'big', 'copied')
+    const reader = new ByteReader(blob, 'copied')
     let page: KeyValue[] = []
     let keys = 0
     try {

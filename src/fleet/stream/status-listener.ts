@@ -41,7 +41,7 @@ export interface StatusListenerOptions {
 
 const CHECK_MS = 500
 /**
- * A publisher that stays silent for longer is silent at every server: NATS has elected its leaders, and the connection
+ * A publisher that falls silent for longer is silent at every server: NATS has elected its leaders, and the connection
  * has tried all servers. It may well be the only one, and the connection is shared by all resources.
  */
 const SERVER_DOUBTED_MS = 2 * 60_000
@@ -223,8 +223,9 @@ export class StatusListener {
     if (this.#followedSinceMs !== null) {
       const silentMs = clock.monotonic() - this.#heardMs
       const isSilent = silentMs > SILENT_MS
-      // The stream is reachable but its writer is not: perhaps this NATS server does not hear the publisher.
-      if (isSilent && silentMs <= SERVER_DOUBTED_MS) client.doubt()
+      // The stream is reachable but its writer is not: perhaps this NATS server does not hear the publisher. One that
+      // was never heard may not exist, and the connection is shared by all resources.
+      if (isSilent && this.#heardEpoch > 0 && silentMs <= SERVER_DOUBTED_MS) client.doubt()
       const isOld = this.ageMs === null || this.ageMs > SILENT_MS
       if (isOld && (isSilent || this.#trouble === null)) onConfirmed(false)
     }

@@ -55,7 +55,6 @@ const PAGE_KEYS = 1_000
 const REVISION_TIMEOUT_MS = 3_000
 const STATE_TIMEOUT_MS = 30_000
 const EXACT_READS = 2
-const ASK_TIMEOUT_MS = 5_000
 /**
  * Every replica reads all keys through the publisher, so it checks less often than a process that watches etcd alone.
  */
@@ -117,7 +116,7 @@ export class StreamFeed implements ResourceFeed {
         if (reason !== 'initial') request.metrics.relisted(reason)
       },
     }
-    this.#reader = new RemoteReader(() => this.#client, this.#names.ask, this.#envelope, ASK_TIMEOUT_MS)
+    this.#reader = new RemoteReader(() => this.#client, this.#names.ask, this.#envelope)
     const reader = this.#reader
     this.#remoteFreshness = new UpstreamFreshness({
       upstream: reader,

@@ -1,4 +1,4 @@
-/** One resource of a worker, fed by the primary: turns the primary's frames into calls of the sink. */
+/** One resource of a worker, fed by the primary: turns the primary's messages into calls of the sink. */
 import type { FeedStatus } from '../../engine/feed/feed-options.js'
 import type { FeedRequest, ResourceFeed } from '../../engine/feed/resource-feed.js'
 import type { Key } from '../../engine/model/event.js'
@@ -6,9 +6,9 @@ import type { FeedSink, Replacement } from '../../engine/model/feed-sink.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Clock } from '../../support/clock.js'
-import { readKeyValues } from '../key-value-codec.js'
-import type { FrameReader } from './frames.js'
-import { readBatches, readReplace, ToWorker } from './messages.js'
+import type { ByteReader } from '../byte-codec.js'
+import { readBatches, readKeyValues } from '../key-value-codec.js'
+import type { FeedMessage } from './messages.js'
 
 export interface PrimaryFeedLink {
   /** Asks the primary, which says together with `synced` whether progress can be trusted. */
@@ -77,53 +77,48 @@ export class PrimaryFeed implements ResourceFeed {
     else if (this.#status.reason !== null) this.#sink.disconnected(this.#status.reason)
   }
 
-  heard(reader: FrameReader): void {
+  heard(message: FeedMessage, body: ByteReader): void {
     const sink = this.#sink
-    switch (reader.type) {
-      case ToWorker.batches: {
-        const batches = readBatches(reader)
+    switch (message.kind) {
+      case 'batches': {
+        const batches = readBatches(body)
         this.#moved(batches.at(-1)?.revision ?? null)
         return sink.apply(batches)
       }
-      case ToWorker.progress: {
-        const revision = reader.number() as Revision
-        this.#moved(revision)
-        return sink.progress(revision)
-      }
-      case ToWorker.replace: {
-        const { revision, reason } = readReplace(reader)
+      case 'progress':
+        this.#moved(message.revision)
+        return sink.progress(message.revision)
+      case 'replace':
         this.#replacement?.abort()
-        this.#replacement = sink.replace(revision, reason)
-        this.#replacingAt = revision
+        this.#replacement = sink.replace(message.revision, message.reason)
+        this.#replacingAt = message.revision
         return
-      }
-      case ToWorker.page:
-        return this.#replacement?.add(readKeyValues(reader))
-      case ToWorker.commit:
+      case 'page':
+        return this.#replacement?.add(readKeyValues(body))
+      case 'commit':
         this.#replacement?.commit()
         this.#replacement = null
         return this.#moved(this.#replacingAt)
-      case ToWorker.synced:
+      case 'synced':
         this.#lost = null
-        this.#link.freshness.trustsProgress = reader.byte() === 1
+        this.#link.freshness.trustsProgress = message.trustsProgress
         this.#status = { ...this.#status, state: 'watching', connectedSince: this.#link.clock.now(), reason: null }
         return sink.synced()
-      case ToWorker.confirmed: {
-        const ageMs = Math.max(0, this.#link.clock.monotonic() - reader.number())
-        const validMs = reader.number()
-        this.#tellsAge = validMs !== Number.POSITIVE_INFINITY
-        return sink.confirmed?.(ageMs, validMs)
+      case 'confirmed': {
+        const ageMs = Math.max(0, this.#link.clock.monotonic() - message.atMs)
+        this.#tellsAge = message.validMs !== null
+        return sink.confirmed?.(ageMs, message.validMs ?? Number.POSITIVE_INFINITY)
       }
-      case ToWorker.disconnected:
-      case ToWorker.refused: {
-        const reason = reader.text()
+      case 'disconnected':
+      case 'refused': {
+        const { kind, reason } = message
         this.#lost = null
-        const isRefused = reader.type === ToWorker.refused
-        this.#status = { ...this.#status, state: isRefused ? 'refused' : 'backing-off', connectedSince: null, reason }
-        return isRefused ? sink.refused(reason) : sink.disconnected(reason)
+        const state = kind === 'refused' ? kind : 'backing-off'
+        this.#status = { ...this.#status, state, connectedSince: null, reason }
+        return sink[kind](reason)
       }
       default:
-        throw new RangeError(`no message has the type ${reader.type}`)
+        throw new RangeError(`unknown feed message ${(message satisfies never as FeedMessage).kind}`)
     }
   }
 

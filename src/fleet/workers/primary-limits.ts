@@ -2,16 +2,9 @@
  * The primary's end of the limits shared by all workers: it tracks what the clients of one worker hold, and releases it
  * when the worker is gone.
  */
-import {
-  SEMAPHORE_NAMES,
-  type CountedRates,
-  type Draw,
-  type IdentitySemaphores,
-  type Resets,
-} from '../../engine/model/shared-limits.js'
+import type { CountedRates, Draw, IdentitySemaphores, Resets, SemaphoreName } from '../../engine/model/shared-limits.js'
 import { StatusError } from '../../engine/model/status.js'
-import { type FrameReader, FrameWriter } from './frames.js'
-import { ToPrimary, ToWorker } from './messages.js'
+import type { LimitReport, LimitMessage, Refusal } from './messages.js'
 
 /** The limits that the primary counts for all workers. */
 export interface CountedLimits {
@@ -22,94 +15,66 @@ export interface CountedLimits {
 
 export class PrimaryLimits {
   readonly #limits: CountedLimits
-  readonly #send: (frame: Buffer) => void
-  /** By the worker's number: a slot that is held, or one that is being waited for. */
-  readonly #slots = new Map<number, (() => void) | AbortController>()
+  readonly #send: (message: LimitMessage) => void
+  /** By the worker's numbers. */
+  readonly #held = new Map<number, () => void>()
 
-  constructor(limits: CountedLimits, send: (frame: Buffer) => void) {
+  constructor(limits: CountedLimits, send: (message: LimitMessage) => void) {
     this.#limits = limits
     this.#send = send
   }
 
-  heard(reader: FrameReader): void {
-    switch (reader.type) {
-      case ToPrimary.enter:
-        return void this.#acquire(reader.number(), semaphoreOf(reader), reader.text())
-      case ToPrimary.hold: {
-        const id = reader.number()
-        this.#slots.set(id, this.#limits.semaphores[semaphoreOf(reader)].hold(reader.text()))
+  heard(message: LimitReport): void {
+    switch (message.kind) {
+      case 'hold':
+        this.#held.set(message.slot, this.#limits.semaphores[message.name].hold(message.identity))
         return
+      case 'leave':
+        return this.#leave(message.slot)
+      case 'spend': {
+        const { identity, bytes } = message
+        const waitMs = this.#limits.rates.spendInitialBytes(identity, bytes)
+        return this.#send({ kind: 'spent', identity, waitMs })
       }
-      case ToPrimary.leave:
-        return this.#leave(reader.number())
-      case ToPrimary.drawRequests:
-        return this.#draw(reader.number(), reader.text(), {
-          needed: reader.count(),
-          spare: reader.count(),
-          unused: reader.count(),
-        })
-      case ToPrimary.spendBytes: {
-        const identity = reader.text()
-        const waitMs = this.#limits.rates.spendInitialBytes(identity, reader.number())
-        return this.#send(new FrameWriter(ToWorker.spent).text(identity).number(waitMs).done())
-      }
-      case ToPrimary.resets:
-        return this.#limits.resets.countOf(reader.text(), reader.count())
+      case 'resets':
+        return this.#limits.resets.countOf(message.network, message.resets)
       default:
-        throw new RangeError(`no message has the type ${reader.type}`)
+        throw new RangeError(`unknown message ${(message satisfies never as LimitReport).kind}`)
     }
   }
 
   /** Releases everything that the worker's clients held. */
   close(): void {
-    for (const id of this.#slots.keys()) this.#leave(id)
+    for (const slot of this.#held.keys()) this.#leave(slot)
   }
 
-  async #acquire(id: number, name: (typeof SEMAPHORE_NAMES)[number], identity: string): Promise<void> {
-    const waiting = new AbortController()
-    this.#slots.set(id, waiting)
+  /** @param signal aborts before the worker leaves a slot that it has not got, and when the worker is gone. */
+  async enter(slot: number, name: SemaphoreName, identity: string, signal: AbortSignal): Promise<Refusal | null> {
     try {
-      const leave = await this.#limits.semaphores[name].acquire(identity, waiting.signal)
-      if (waiting.signal.aborted) return leave()
-      this.#slots.set(id, leave)
-      this.#send(new FrameWriter(ToWorker.entered).number(id).byte(1).done())
+      const leave = await this.#limits.semaphores[name].acquire(identity, signal)
+      if (signal.aborted) leave()
+      else this.#held.set(slot, leave)
+      return null
     } catch (error) {
-      if (waiting.signal.aborted) return
-      this.#slots.delete(id)
-      this.#refuse(new FrameWriter(ToWorker.entered).number(id).byte(0), error)
+      return refusalOf(error)
     }
   }
 
-  #draw(id: number, identity: string, draw: Draw): void {
-    const answer = new FrameWriter(ToWorker.drawn).number(id)
+  drawRequests(identity: string, draw: Draw): number | Refusal {
     try {
-      this.#send(answer.count(this.#limits.rates.drawRequests(identity, draw)).done())
+      return this.#limits.rates.drawRequests(identity, draw)
     } catch (error) {
-      this.#refuse(answer.count(0), error)
+      return refusalOf(error)
     }
   }
 
-  #refuse(answer: FrameWriter, error: unknown): void {
-    const { message, details } = StatusError.from(error)
-    this.#send(
-      answer
-        .text(message)
-        .count(details?.retryAfterSeconds ?? 1)
-        .done(),
-    )
-  }
-
-  #leave(id: number): void {
-    const slot = this.#slots.get(id)
-    this.#slots.delete(id)
-    if (slot instanceof AbortController) slot.abort()
-    else slot?.()
+  #leave(slot: number): void {
+    this.#held.get(slot)?.()
+    this.#held.delete(slot)
   }
 }
 
-/** @throws RangeError */
-function semaphoreOf(reader: FrameReader): (typeof SEMAPHORE_NAMES)[number] {
-  const name = SEMAPHORE_NAMES[reader.byte()]
-  if (name === undefined) throw new RangeError('no such semaphore')
-  return name
+function refusalOf(error: unknown): Refusal {
+  const { message, details } = StatusError.from(error)
+  return { message, retryAfterSeconds: details?.retryAfterSeconds ?? 1 }
 }

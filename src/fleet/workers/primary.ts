@@ -18,7 +18,6 @@ import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
 import type { RingBounds } from '../../engine/cache/ring-buffer.js'
 import { SingleFlight } from '../../support/single-flight.js'
-import { Collection } from './messages.js'
 import type { CountedLimits } from './primary-limits.js'
 import { Relay } from './relay.js'
 import { answerUpstreamCall } from './upstream-calls.js'
@@ -49,6 +48,8 @@ const LINGER_MS = 60_000
 export interface LinkEvents {
   /** Called when clients can connect to the worker. */
   readonly onStarted: () => void
+  /** Called when a message of the worker could not be handled. */
+  readonly onBug: (error: unknown) => void
   /** Called once, with the reason, when the process behind the socket is no longer useful. */
   readonly onClosed: (reason: string) => void
 }
@@ -88,20 +89,23 @@ export class Primary {
     for (const relay of this.relays()) relay.setHistoryBounds(bounds)
   }
 
-  attach(socket: Duplex, { onStarted, onClosed }: LinkEvents): WorkerLink {
+  attach(socket: Duplex, { onStarted, onBug, onClosed }: LinkEvents): WorkerLink {
     const { upstream, limits, clock, maxQueuedBytes = MAX_QUEUED_BYTES } = this.#options
     const link: WorkerLink = new WorkerLink({
       socket,
       clock,
       open: (resource) => this.#open(resource),
       find: (prefix) => this.#relays.get(prefix)?.relay,
-      callUpstream: (request, signal) => answerUpstreamCall(upstream, request, signal),
-      exposeMetrics: () => this.#exposeMetrics(),
-      exposeStatus: () => this.#statuses.join(),
-      checkConsistency: async () => JSON.stringify(await this.checkConsistency()),
+      answers: {
+        upstream: async (signal, request) => ({ value: await answerUpstreamCall({ upstream, signal }, request) }),
+        metrics: async () => ({ value: await this.#exposeMetrics() }),
+        status: async () => ({ value: await this.#statuses.join() }),
+        checkConsistency: async () => ({ value: JSON.stringify(await this.checkConsistency()) }),
+      },
       limits,
       maxQueuedBytes,
       onStarted,
+      onBug,
       onRelayLeft: (relay) => this.#left(relay),
       onClosed: (reason) => {
         this.#links.delete(link)
@@ -132,12 +136,12 @@ export class Primary {
   }
 
   async #exposeMetrics(): Promise<string> {
-    const collected = await Promise.all([...this.#links].map((link) => link.collect(Collection.metrics)))
+    const collected = await Promise.all([...this.#links].map((link) => link.collect('metrics')))
     return await this.#options.mergeMetrics(collected.filter((text) => text !== null))
   }
 
   async #exposeStatus(): Promise<string> {
-    const collected = await Promise.all([...this.#links].map((link) => link.collect(Collection.status)))
+    const collected = await Promise.all([...this.#links].map((link) => link.collect('status')))
     return `[${[this.#options.status(), ...collected.filter((text) => text !== null)].join()}]`
   }
 

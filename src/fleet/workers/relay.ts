@@ -14,9 +14,8 @@ import type { CheckedCache } from '../../engine/model/checked-cache.js'
 import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
 import type { FeedSink, ReplaceReason, Replacement } from '../../engine/model/feed-sink.js'
 import type { OpenFeed, ResourceFeed } from '../../engine/feed/resource-feed.js'
-import { writeKeyValues } from '../key-value-codec.js'
-import { FrameWriter } from './frames.js'
-import { batchFrames, pagesOf, replaceFrame, ToWorker } from './messages.js'
+import { bytesOf, pagesOf, writeKeyValues } from '../key-value-codec.js'
+import { batchFrames, type FeedMessage, feedFrame } from './messages.js'
 import { ReplayableState } from './replayable-state.js'
 
 /** A worker, as a relay sees it. */
@@ -53,9 +52,8 @@ export class Relay implements FeedSink {
   #position: Revision = ZERO_REVISION
   #hasState = false
   #isSynced = false
-  /** `at` is by the machine's clock, which the workers share, so that time spent in a queue counts too. */
-  #confirmation: { readonly at: number; readonly validMs: number } | null = null
-  #trouble: { readonly kind: 'disconnected' | 'refused'; readonly reason: string } | null = null
+  #confirmation: Extract<FeedMessage, { kind: 'confirmed' }> | null = null
+  #trouble: Extract<FeedMessage, { kind: 'disconnected' | 'refused' }> | null = null
 
   constructor(options: RelayOptions) {
     const { id, resource, openFeed, metrics, history, clock } = options
@@ -92,10 +90,7 @@ export class Relay implements FeedSink {
   subscribe(subscriber: RelaySubscriber): void {
     this.#subscribers.set(subscriber, 'initial')
     if (this.#hasState) this.#hand(subscriber, 'initial')
-    else {
-      if (this.#confirmation !== null) subscriber.send(this.id, this.#confirmedFrame(this.#confirmation))
-      if (this.#trouble !== null) subscriber.send(this.id, this.#troubleFrame(this.#trouble))
-    }
+    else for (const frame of this.#statusFrames()) subscriber.send(this.id, frame)
   }
 
   unsubscribe(subscriber: RelaySubscriber): void {
@@ -147,18 +142,21 @@ export class Relay implements FeedSink {
   }
 
   confirmed(ageMs: number, validMs: number): void {
-    this.#confirmation = { at: this.#clock.monotonic() - ageMs, validMs }
-    this.#tell(this.#confirmedFrame(this.#confirmation))
+    // By the machine's clock, so that time spent in a queue counts too.
+    const atMs = this.#clock.monotonic() - ageMs
+    const valid = validMs === Number.POSITIVE_INFINITY ? null : validMs
+    this.#confirmation = { kind: 'confirmed', feed: this.id, atMs, validMs: valid }
+    this.#tell(feedFrame(this.#confirmation))
   }
 
   disconnected(reason: string): void {
-    this.#trouble = { kind: 'disconnected', reason }
-    this.#tell(this.#troubleFrame(this.#trouble))
+    this.#trouble = { kind: 'disconnected', feed: this.id, reason }
+    this.#tell(feedFrame(this.#trouble))
   }
 
   refused(reason: string): void {
-    this.#trouble = { kind: 'refused', reason }
-    this.#tell(this.#troubleFrame(this.#trouble))
+    this.#trouble = { kind: 'refused', feed: this.id, reason }
+    this.#tell(feedFrame(this.#trouble))
   }
 
   #tell(frame: Buffer): void {
@@ -178,39 +176,34 @@ export class Relay implements FeedSink {
     const after: Buffer[] = []
     if (position > (batches.at(-1)?.revision ?? revision)) after.push(this.#progressFrame())
     if (this.#isSynced) after.push(this.#syncedFrame())
-    if (this.#confirmation !== null) after.push(this.#confirmedFrame(this.#confirmation))
-    if (this.#trouble !== null) after.push(this.#troubleFrame(this.#trouble))
+    after.push(...this.#statusFrames())
     const committed = (): void => {
       if (this.#subscribers.has(subscriber)) this.#subscribers.set(subscriber, null)
     }
     return (function* () {
-      yield replaceFrame(id, revision, reason)
-      for (const page of pagesOf(keyValues)) yield writeKeyValues(new FrameWriter(ToWorker.page).count(id), page).done()
+      yield feedFrame({ kind: 'replace', feed: id, revision, reason })
+      for (const page of pagesOf(keyValues)) {
+        yield feedFrame({ kind: 'page', feed: id }, (writer) => writeKeyValues(writer, page), bytesOf(page))
+      }
       // From here on the worker holds this state: the next replacement has its own reason.
       committed()
-      yield new FrameWriter(ToWorker.commit).count(id).done()
+      yield feedFrame({ kind: 'commit', feed: id })
       yield* batchFrames(id, batches)
       yield* after
     })()
   }
 
   #progressFrame(): Buffer {
-    return new FrameWriter(ToWorker.progress).count(this.id).number(this.#position).done()
+    return feedFrame({ kind: 'progress', feed: this.id, revision: this.#position })
   }
 
   #syncedFrame(): Buffer {
-    return new FrameWriter(ToWorker.synced)
-      .count(this.id)
-      .byte(this.feed.freshness.trustsProgress ? 1 : 0)
-      .done()
+    return feedFrame({ kind: 'synced', feed: this.id, trustsProgress: this.feed.freshness.trustsProgress })
   }
 
-  #confirmedFrame({ at, validMs }: { readonly at: number; readonly validMs: number }): Buffer {
-    return new FrameWriter(ToWorker.confirmed).count(this.id).number(at).number(validMs).done()
-  }
-
-  #troubleFrame({ kind, reason }: { readonly kind: 'disconnected' | 'refused'; readonly reason: string }): Buffer {
-    return new FrameWriter(ToWorker[kind]).count(this.id).text(reason).done()
+  /** The frames of the last confirmation and the last trouble, if there are any. */
+  #statusFrames(): Buffer[] {
+    return [this.#confirmation, this.#trouble].flatMap((message) => (message === null ? [] : [feedFrame(message)]))
   }
 }
 

@@ -108,6 +108,8 @@ export class Supervisor {
     }
     const link = primary.attach(socket, {
       onStarted: () => this.#started(worker.id),
+      onBug: (error) =>
+        logger.error({ worker: worker.process.pid, err: error }, 'a message of a worker could not be handled'),
       onClosed: (reason) => {
         if (this.#isStopping || worker.isDead()) return
         logger.warn({ worker: worker.process.pid, reason }, 'worker dropped')

@@ -2,104 +2,98 @@
  * Lets a worker call the primary's upstream, mostly for writes, and for reads that no cache answers. Calls and answers
  * are JSON with values in base64, because they are small, and infrequent compared with events.
  */
-import type { KeyValue } from '../../engine/model/event.js'
+import type { Key, KeyValue } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
-import {
-  type Compare,
-  type Page,
-  type ReadOptions,
-  type Upstream,
-  UpstreamError,
-  type UpstreamStatus,
-  type WriteOperation,
-  type WriteResult,
+import type {
+  Compare,
+  Page,
+  ReadOptions,
+  Upstream,
+  UpstreamStatus,
+  WriteOperation,
+  WriteResult,
 } from '../../engine/upstream/upstream.js'
 
-type Call =
-  | { readonly method: 'read'; readonly options: Omit<ReadOptions, 'signal'> }
-  | { readonly method: 'readKey'; readonly key: KeyValue['key']; readonly revision: Revision | null }
-  | { readonly method: 'currentRevision' | 'status' }
-  | { readonly method: 'write'; readonly compares: readonly Compare[]; readonly operations: readonly WriteOperation[] }
-  | { readonly method: 'grantLease'; readonly ttlSeconds: number }
-  | { readonly method: 'dropLease'; readonly leaseId: string }
-
-/** Sends a call to the primary. @throws UpstreamError */
-export type CallUpstream = (request: string, signal?: AbortSignal) => Promise<string>
-
-/** Answers a worker's call, in the primary. @throws UpstreamError */
-export async function answerUpstreamCall(upstream: Upstream, request: string, signal: AbortSignal): Promise<string> {
-  const call = parse(request) as Call
-  return stringify(await perform(upstream, call, signal))
+/** The methods that a worker can call. */
+const CALLS = {
+  read: ({ upstream, signal }: Target, options: Omit<ReadOptions, 'signal'>) => upstream.read({ ...options, signal }),
+  readKey: ({ upstream, signal }: Target, key: Key, options: { revision?: Revision }) =>
+    upstream.readKey(key, { ...options, signal }),
+  currentRevision: ({ upstream, signal }: Target) => upstream.currentRevision(signal),
+  status: ({ upstream, signal }: Target) => upstream.status(signal),
+  write: ({ upstream }: Target, compares: readonly Compare[], operations: readonly WriteOperation[]) =>
+    upstream.write(compares, operations),
+  grantLease: ({ upstream }: Target, ttlSeconds: number) => upstream.grantLease(ttlSeconds),
+  dropLease: ({ upstream }: Target, leaseId: string) => upstream.dropLease(leaseId).then(() => null),
 }
 
-function perform(upstream: Upstream, call: Call, signal: AbortSignal): Promise<unknown> {
-  switch (call.method) {
-    case 'read':
-      return upstream.read({ ...call.options, signal })
-    case 'readKey':
-      return upstream.readKey(call.key, { signal, ...(call.revision === null ? {} : { revision: call.revision }) })
-    case 'currentRevision':
-      return upstream.currentRevision(signal)
-    case 'status':
-      return upstream.status(signal)
-    case 'write':
-      return upstream.write(call.compares, call.operations)
-    case 'grantLease':
-      return upstream.grantLease(call.ttlSeconds)
-    case 'dropLease':
-      return upstream.dropLease(call.leaseId).then(() => null)
-    default:
-      throw new UpstreamError('protocol', `no such call: ${JSON.stringify(call satisfies never)}`)
-  }
+interface Target {
+  readonly upstream: Upstream
+  readonly signal: AbortSignal
+}
+
+type Calls = typeof CALLS
+type Arguments<Name extends keyof Calls> = Calls[Name] extends (target: Target, ...args: infer A) => unknown ? A : never
+type Result<Name extends keyof Calls> = Awaited<ReturnType<Calls[Name]>>
+
+/** Answers a worker's call, in the primary. @throws UpstreamError */
+export async function answerUpstreamCall(target: Target, request: string): Promise<string> {
+  const [method, ...args] = parse(request) as [keyof Calls, ...unknown[]]
+  return stringify(await (CALLS[method] as (target: Target, ...args: unknown[]) => Promise<unknown>)(target, ...args))
 }
 
 /** The upstream of a worker, without watches: the primary has those. */
 export class PrimaryUpstream implements Upstream {
-  readonly #call: CallUpstream
+  readonly #call: (request: string, signal: AbortSignal | undefined) => Promise<string>
 
-  constructor(call: CallUpstream) {
+  /** @param call sends a call to the primary. @throws UpstreamError */
+  constructor(call: (request: string, signal: AbortSignal | undefined) => Promise<string>) {
     this.#call = call
   }
 
-  async read({ signal, ...options }: ReadOptions): Promise<Page> {
-    return (await this.#ask({ method: 'read', options }, signal)) as Page
+  read({ signal, ...options }: ReadOptions): Promise<Page> {
+    return this.#ask(signal, 'read', options)
   }
 
-  async readKey(
-    key: KeyValue['key'],
-    { revision, signal }: { revision?: Revision; signal?: AbortSignal } = {},
+  readKey(
+    key: Key,
+    { signal, ...options }: { revision?: Revision; signal?: AbortSignal } = {},
   ): Promise<KeyValue | null> {
-    return (await this.#ask({ method: 'readKey', key, revision: revision ?? null }, signal)) as KeyValue | null
+    return this.#ask(signal, 'readKey', key, options)
   }
 
-  async currentRevision(signal?: AbortSignal): Promise<Revision> {
-    return (await this.#ask({ method: 'currentRevision' }, signal)) as Revision
+  currentRevision(signal?: AbortSignal): Promise<Revision> {
+    return this.#ask(signal, 'currentRevision')
   }
 
-  async status(signal?: AbortSignal): Promise<UpstreamStatus> {
-    return (await this.#ask({ method: 'status' }, signal)) as UpstreamStatus
+  status(signal?: AbortSignal): Promise<UpstreamStatus> {
+    return this.#ask(signal, 'status')
   }
 
   watch(): never {
     throw new Error('a worker is fed by its primary: it watches nothing')
   }
 
-  async write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
-    return (await this.#ask({ method: 'write', compares, operations })) as WriteResult
+  write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
+    return this.#ask(undefined, 'write', compares, operations)
   }
 
-  async grantLease(ttlSeconds: number): Promise<string> {
-    return (await this.#ask({ method: 'grantLease', ttlSeconds })) as string
+  grantLease(ttlSeconds: number): Promise<string> {
+    return this.#ask(undefined, 'grantLease', ttlSeconds)
   }
 
   async dropLease(leaseId: string): Promise<void> {
-    await this.#ask({ method: 'dropLease', leaseId })
+    await this.#ask(undefined, 'dropLease', leaseId)
   }
 
   async close(): Promise<void> {}
 
-  async #ask(call: Call, signal?: AbortSignal): Promise<unknown> {
-    return parse(await this.#call(stringify(call), signal))
+  async #ask<Name extends keyof Calls>(
+    signal: AbortSignal | undefined,
+    method: Name,
+    ...args: Arguments<Name>
+  ): Promise<Result<Name>> {
+    return parse(await this.#call(stringify([method, ...args]), signal)) as Result<Name>
   }
 }
 

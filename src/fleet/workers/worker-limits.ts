@@ -12,7 +12,6 @@
  */
 import {
   type CountedRates,
-  SEMAPHORE_NAMES,
   type IdentitySemaphore,
   type SemaphoreName,
   type Rates,
@@ -21,15 +20,18 @@ import {
 } from '../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../engine/model/status.js'
 import type { Clock } from '../../support/clock.js'
-import { type FrameReader, FrameWriter } from './frames.js'
-import { ToPrimary, ToWorker } from './messages.js'
+import { UpstreamError } from '../../engine/upstream/upstream.js'
+import type { Link } from './link.js'
+import type { AskedOfPrimary, LimitMessage, LimitReport, Refusal } from './messages.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
 export interface WorkerLimitsOptions {
   /** The number of workers. */
   readonly processes: number
   readonly clock: Clock
-  readonly send: (writer: FrameWriter) => void
+  readonly send: (message: LimitReport) => void
+  /** @throws UpstreamError when the primary does not answer; the signal's reason when it aborts. */
+  readonly ask: Link<never, never, Pick<AskedOfPrimary, 'enter' | 'drawRequests'>>['ask']
 }
 
 /** How long granted requests may remain unused. */
@@ -55,12 +57,11 @@ interface Grant {
 export class WorkerLimits implements SharedLimits {
   readonly processes: number
   readonly #options: WorkerLimitsOptions
-  readonly #asked = new Map<number, (reader: FrameReader | null) => void>()
   /** The time until which each identity that has sent too many bytes must wait. */
   readonly #waitUntil = recentEntries<string, number>(MAX_IDENTITIES)
   readonly #unsentResets = new Map<string, number>()
   #resets: Resets | null = null
-  #nextId = 1
+  #nextSlot = 1
   #isAway = false
 
   constructor(options: WorkerLimitsOptions) {
@@ -69,21 +70,20 @@ export class WorkerLimits implements SharedLimits {
   }
 
   semaphore(name: SemaphoreName, own: IdentitySemaphore): IdentitySemaphore {
-    const index = SEMAPHORE_NAMES.indexOf(name)
     /** Reports the end of the slot to both, once. */
-    const held = (id: number, leaveOwn: () => void): (() => void) => {
+    const held = (slot: number, leaveOwn: () => void): (() => void) => {
       let isHeld = true
       return () => {
         if (!isHeld) return
         isHeld = false
         leaveOwn()
-        this.#leave(id)
+        this.#leave(slot)
       }
     }
     const hold = (identity: string, leaveOwn: () => void): (() => void) => {
-      const id = this.#nextId++
-      this.#options.send(new FrameWriter(ToPrimary.hold).number(id).byte(index).text(identity))
-      return held(id, leaveOwn)
+      const slot = this.#nextSlot++
+      this.#options.send({ kind: 'hold', slot, name, identity })
+      return held(slot, leaveOwn)
     }
     return {
       get running() {
@@ -92,9 +92,9 @@ export class WorkerLimits implements SharedLimits {
       tryAcquire: () => null,
       hold: (identity) => hold(identity, own.hold(identity)),
       acquire: async (identity, signal) => {
-        const id = await this.#acquire(index, identity, signal)
-        if (id === 'away') return hold(identity, await own.acquire(identity, signal))
-        return held(id, own.hold(identity))
+        const slot = await this.#acquire(name, identity, signal)
+        if (slot === 'away') return hold(identity, await own.acquire(identity, signal))
+        return held(slot, own.hold(identity))
       },
     }
   }
@@ -113,7 +113,7 @@ export class WorkerLimits implements SharedLimits {
       },
       spendInitialBytes: (identity, bytes) => {
         if (this.#isAway || !own.limitsBytes) return own.spendInitialBytes(identity, bytes)
-        if (bytes > 0) send(new FrameWriter(ToPrimary.spendBytes).text(identity).number(bytes))
+        if (bytes > 0) send({ kind: 'spend', identity, bytes })
         return Math.max(0, (this.#waitUntil.get(identity) ?? 0) - clock.monotonic())
       },
     }
@@ -127,33 +127,14 @@ export class WorkerLimits implements SharedLimits {
     }
   }
 
-  heard(reader: FrameReader): void {
-    switch (reader.type) {
-      case ToWorker.entered:
-      case ToWorker.drawn: {
-        const id = reader.number()
-        const answered = this.#asked.get(id)
-        this.#asked.delete(id)
-        return answered?.(reader)
-      }
-      case ToWorker.spent: {
-        const identity = reader.text()
-        this.#waitUntil.set(identity, this.#options.clock.monotonic() + reader.number())
-        return
-      }
-      case ToWorker.suspectNetwork:
-        return this.#resets?.suspect(reader.text())
-      default:
-        throw new RangeError(`no message has the type ${reader.type}`)
-    }
+  heard(message: LimitMessage): void {
+    if (message.kind === 'suspect') return this.#resets?.suspect(message.client)
+    this.#waitUntil.set(message.identity, this.#options.clock.monotonic() + message.waitMs)
   }
 
-  /** The primary no longer answers: pending requests are decided here. */
+  /** The primary no longer answers: requests are decided here. */
   lose(): void {
     this.#isAway = true
-    const asked = [...this.#asked.values()]
-    this.#asked.clear()
-    for (const answered of asked) answered(null)
   }
 
   back(): void {
@@ -161,35 +142,25 @@ export class WorkerLimits implements SharedLimits {
   }
 
   /** @returns the number of the slot. @throws TooManyRequestsError; the signal's reason when it aborts. */
-  async #acquire(index: number, identity: string, signal: AbortSignal | undefined): Promise<Answer<number>> {
+  async #acquire(name: SemaphoreName, identity: string, signal: AbortSignal | undefined): Promise<Answer<number>> {
     signal?.throwIfAborted()
     if (this.#isAway) return 'away'
-    const id = this.#nextId++
-    let aborted = (): void => {}
+    const slot = this.#nextSlot++
     try {
-      return await new Promise<Answer<number>>((resolve, reject) => {
-        aborted = () => {
-          this.#asked.delete(id)
-          this.#leave(id)
-          reject(signal?.reason as Error)
-        }
-        signal?.addEventListener('abort', aborted, { once: true })
-        this.#asked.set(id, (reader) => {
-          // The primary may still grant it when it resumes reading.
-          if (reader === null) this.#leave(id)
-          if (reader === null) return resolve('away')
-          if (reader.byte() === 1) resolve(id)
-          else reject(refusal(reader))
-        })
-        this.#options.send(new FrameWriter(ToPrimary.enter).number(id).byte(index).text(identity))
-      })
-    } finally {
-      signal?.removeEventListener('abort', aborted)
+      const { value: refusal } = await this.#options.ask('enter', [slot, name, identity], signal)
+      if (refusal === null) return slot
+      throw errorOf(refusal)
+    } catch (error) {
+      if (error instanceof TooManyRequestsError) throw error
+      // The primary may have granted it, or still grant it when it resumes reading.
+      this.#leave(slot)
+      if (error instanceof UpstreamError) return 'away'
+      throw error
     }
   }
 
-  #leave(id: number): void {
-    this.#options.send(new FrameWriter(ToPrimary.leave).number(id))
+  #leave(slot: number): void {
+    this.#options.send({ kind: 'leave', slot })
   }
 
   #take(grant: Grant): boolean {
@@ -219,18 +190,15 @@ export class WorkerLimits implements SharedLimits {
     grant.spare = isUsedUp ? Math.min(MAX_SPARE, grant.spare * 2 + 1) : 0
     const unused = grant.left
     grant.left = 0
-    const id = this.#nextId++
     try {
-      return await new Promise((resolve) => {
-        this.#asked.set(id, (reader) => {
-          if (reader === null) return resolve('away')
-          grant.left = reader.count()
-          grant.untilMs = this.#options.clock.monotonic() + GRANT_MS
-          resolve(grant.left > 0 ? 'granted' : refusal(reader))
-        })
-        const writer = new FrameWriter(ToPrimary.drawRequests).number(id).text(identity)
-        this.#options.send(writer.count(grant.waiting).count(grant.spare).count(unused))
-      })
+      const draw = { needed: grant.waiting, spare: grant.spare, unused }
+      const { value: granted } = await this.#options.ask('drawRequests', [identity, draw])
+      if (typeof granted !== 'number') return errorOf(granted)
+      grant.left = granted
+      grant.untilMs = this.#options.clock.monotonic() + GRANT_MS
+      return 'granted'
+    } catch {
+      return 'away'
     } finally {
       grant.drawing = null
     }
@@ -238,12 +206,12 @@ export class WorkerLimits implements SharedLimits {
 
   #sendResets(): void {
     for (const [network, resets] of this.#unsentResets) {
-      this.#options.send(new FrameWriter(ToPrimary.resets).text(network).count(resets))
+      this.#options.send({ kind: 'resets', network, resets })
     }
     this.#unsentResets.clear()
   }
 }
 
-function refusal(reader: FrameReader): TooManyRequestsError {
-  return new TooManyRequestsError(reader.text(), reader.count())
+function errorOf({ message, retryAfterSeconds }: Refusal): TooManyRequestsError {
+  return new TooManyRequestsError(message, retryAfterSeconds)
 }

@@ -20,6 +20,8 @@ class Register {
   entry: KvEntry | null = null
   /** The entry that a lagging replica still has; every other read returns it. */
   lagging: KvEntry | null = null
+  /** Why reads are refused; null while they are not. */
+  refusal: string | null = null
   /** Reads are answered, writes are not. */
   isDeafForWrites = false
   /** This many further writes are neither performed nor ever answered. */
@@ -38,7 +40,12 @@ class Register {
   buckets(link: { state: 'up' | 'down' | 'deaf' }): Leases {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {
-      kvGet: () => (link.state === 'up' ? Promise.resolve(this.#look()) : unavailable()),
+      kvGet: () => {
+        if (link.state !== 'up') return unavailable()
+        return this.refusal === null
+          ? Promise.resolve(this.#look())
+          : Promise.reject(new BrokerError('refused', this.refusal))
+      },
       kvUpdate: (_bucket, _key, value, expected) => {
         if (link.state === 'down') return unavailable()
         if (this.hangs > 0) {
@@ -61,6 +68,7 @@ interface Candidate {
   readonly election: Election
   readonly link: { state: 'up' | 'down' | 'deaf' }
   readonly told: string[]
+  readonly warnings: string[]
 }
 
 interface World {
@@ -78,6 +86,8 @@ function world(t: Test, count: number): World {
   const candidates = Array.from({ length: count }, (_, i): Candidate => {
     const link: Candidate['link'] = { state: 'up' }
     const told: string[] = []
+    const warnings: string[] = []
+    const warn = ({ reason }: { readonly reason?: string }): void => void warnings.push(reason ?? '')
     const election = new Election({
       buckets: register.buckets(link),
       onLate: () => void register.late++,
@@ -87,11 +97,11 @@ function world(t: Test, count: number): World {
       leaseMs: LEASE_MS,
       clock,
       random: seededRandom(i + 1),
-      logger: silentLogger,
+      logger: { ...silentLogger, warn } as typeof silentLogger,
       onElected: () => void told.push('elected'),
       onLost: (reason) => void told.push(reason),
     })
-    return { election, link, told }
+    return { election, link, told, warnings }
   })
   const leaders = (): number[] => candidates.flatMap(({ election }, i) => (election.isLeader ? [i] : []))
   const pass = async (ms: number): Promise<void> => {
@@ -114,6 +124,30 @@ void t.test('one of four candidates is elected within a lease, and stays elected
   t.same(w.leaders(), [leader])
   t.same(w.candidates[leader!]!.told, ['elected'])
 })
+
+void t.test(
+  'a lease that NATS refuses is a warning for each reason, and one that is not answered is none',
+  async (t) => {
+    const all = world(t, 1)
+    const { register, candidates } = all
+    const [{ election, link, warnings }] = candidates as [Candidate]
+    link.state = 'down'
+    election.start()
+    await all.pass(20_000)
+    t.strictSame(warnings, [], 'whoever watches the connection reports that')
+    link.state = 'up'
+    register.refusal = 'no room'
+    await all.pass(20_000)
+    t.strictSame(warnings, ['no room'])
+    register.refusal = 'no servers'
+    await all.pass(20_000)
+    register.refusal = null
+    await all.pass(2_000)
+    t.equal(election.isLeader, true)
+    t.strictSame(warnings, ['no room', 'no servers'])
+    await election.stop()
+  },
+)
 
 void t.test('a holder that stops releases the lease, and another takes it at its next check', async (t) => {
   const w = world(t, 2)

@@ -146,8 +146,21 @@ void t.test('a status that is replayed does not end a wait for the publisher, wh
   t.equal(await heard(status(1, 9)), true)
 })
 
+void t.test('a publisher that was never heard is no reason to leave a server', (t) => {
+  const { clock, listener, doubtedMs, hear, status } = listen(t)
+  listener.moved({ sequence: 7, epoch: 1 })
+  listener.following()
+  for (let i = 0; i < 600; i++) clock.advance(500)
+  t.strictSame(doubtedMs, [], 'a resource without a publisher leaves the connection of all others alone')
+  hear(status(1, 7))
+  for (let i = 0; i < 20; i++) clock.advance(500)
+  t.ok(doubtedMs.length > 0, 'one that was heard may be behind another server')
+  t.end()
+})
+
 void t.test('a publisher that is silent at every server is no reason to leave one server after another', (t) => {
   const { clock, doubtedMs, hear, status } = listen(t)
+  hear(status(1, 7))
   const silence = (): number => {
     const before = doubtedMs.length
     for (let i = 0; i < 7_200; i++) clock.advance(500)

@@ -1,9 +1,11 @@
 /** Limits that apply to all workers together, between a primary and its workers on real sockets. */
 import t from 'tap'
+import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { FairSemaphore } from '../../../src/server/auth/fair-semaphore.js'
 import { IdentityRateLimits } from '../../../src/server/auth/identity-rate-limits.js'
 import type { IdentitySemaphore, Rates } from '../../../src/engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../../src/engine/model/status.js'
+import { PrimaryUpstream } from '../../../src/fleet/workers/upstream-calls.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -195,7 +197,7 @@ void t.test('a worker that cannot read its metrics reports that at once, and is 
   const options = {
     collectMetrics: () => Promise.reject(new Error('no metrics')),
     collectStatus: () => Promise.reject(new Error('no status')),
-    onCollectFailed: (error: unknown) => void failed.push(error),
+    onBug: (error: unknown) => void failed.push(error),
   }
   const broken = await h.worker(systemClock, options)
   await h.worker()
@@ -205,4 +207,28 @@ void t.test('a worker that cannot read its metrics reports that at once, and is 
     failed.map((error) => (error as Error).message),
     ['no metrics', 'no status'],
   )
+})
+
+void t.test('a worker has at most 256 open requests to the primary; the others wait in the worker', async (t) => {
+  const upstream = createEmbeddedUpstream()
+  const answers: (() => void)[] = []
+  const h = primaryHarness(t, {
+    upstream: Object.assign(upstream, {
+      currentRevision: () => new Promise((resolve) => answers.push(() => resolve(1))),
+    }),
+  })
+  const { channel } = await h.worker()
+  const primaryUpstream = new PrimaryUpstream(channel.callUpstream)
+  const asked = Array.from({ length: 300 }, () => primaryUpstream.currentRevision())
+  await until(() => answers.length === 256, 'as many as may be open')
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  t.equal(answers.length, 256)
+  answers[0]!()
+  await until(() => answers.length === 257, 'one more for each answer')
+  while (answers.length < 300) {
+    for (const answer of answers) answer()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  for (const answer of answers) answer()
+  t.same(new Set(await Promise.all(asked)), new Set([1]))
 })

@@ -1,10 +1,12 @@
 /** Tests what the primary forwards over real sockets, from a source that the test plays. */
+import { once } from 'node:events'
 import t from 'tap'
 import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
 import { type Revision, toRevision } from '../../../src/engine/model/revision.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
+import { encodeFrame } from '../../../src/fleet/workers/link.js'
 import { PrimaryUpstream } from '../../../src/fleet/workers/upstream-calls.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -126,9 +128,13 @@ void t.test('a worker that does not read is dropped at the limit, and delays no 
 void t.test('an unreadable frame ends the link, whichever side sent it', async (t) => {
   const h = primaryHarness(t)
   const worker = await h.worker()
-  worker.socket.write(Buffer.from([5, 0, 0, 0, 99, 0, 0, 0, 0]))
+  worker.socket.write(encodeFrame({ kind: 'nonsense' }))
   await until(() => worker.dropped !== null, 'the end of the link')
-  t.match(worker.dropped, /no message has the type 99/)
+  t.match(worker.dropped, /unknown message nonsense/)
+  const other = await h.worker()
+  const ended = once(other.socket, 'close')
+  other.primarySocket.write(Buffer.from([0, 0, 0, 5, 99, 0, 0, 0, 0]))
+  await ended
 })
 
 void t.test('the worse reason survives when one replacement overtakes another', async (t) => {

@@ -1,0 +1,264 @@
+/**
+ * One end of the socket between the primary and a worker. It carries messages in order, and requests with their answers
+ * in both directions.
+ *
+ *     frame: length u32 │ message: JSON with its length │ key-values or batches, if the message has some …
+ *
+ * Values of events and states, which are bytes, follow the message in the form that streams use. Both ends are the same
+ * build of the same program, so there is no versioning; an invalid frame is a bug and ends the link.
+ */
+import type { Duplex } from 'node:stream'
+import type { KeyValue } from '../../engine/model/event.js'
+import { UpstreamError } from '../../engine/upstream/upstream.js'
+import { errorMessage } from '../../support/error-message.js'
+import { ByteReader, ByteWriter } from '../byte-codec.js'
+import { bytesOf, pagesOf, readFailure, readKeyValues, writeFailure, writeKeyValues } from '../key-value-codec.js'
+import { FrameSplitter, LENGTH_BYTES } from './frame-splitter.js'
+
+/** The requests that one end answers, by name. */
+type Methods = Readonly<Record<string, (...args: never[]) => unknown>>
+
+/** The answer to a request: a value as JSON, and key-values. */
+export interface Answer<T> {
+  readonly value: T
+  readonly keyValues?: Iterable<KeyValue>
+}
+
+/** The functions that answer the other end. They throw UpstreamError; anything else is a bug and arrives as `unavailable`. */
+export type Answers<M extends Methods> = {
+  readonly [Name in keyof M]: (
+    signal: AbortSignal,
+    ...args: Parameters<M[Name]>
+  ) => Promise<Answer<ReturnType<M[Name]>>>
+}
+
+export interface LinkOptions<Heard, Asked extends Methods> {
+  readonly socket: Duplex
+  /** @param body what follows the message. Values are slices of it: copy one to keep it, as `kubernetes/codec/ingest.ts` does. */
+  readonly onMessage: (message: Heard, body: ByteReader) => void
+  readonly answers: Answers<Asked>
+  /** Called with what a handler throws by mistake; the other end only gets its message. */
+  readonly onBug: (error: unknown) => void
+  /** Called after each frame that was handed to the socket. */
+  readonly onWritten?: () => void
+  /** Called once, when nothing more is sent or received. */
+  readonly onClosed: (reason: UpstreamError) => void
+}
+
+type Call =
+  | { readonly kind: 'ask'; readonly id: number; readonly method: string; readonly args: readonly never[] }
+  | { readonly kind: 'cancel'; readonly id: number }
+  /** A part of an answer's key-values; another part follows, or the answer. */
+  | { readonly kind: 'part'; readonly id: number }
+  | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
+  /** An UpstreamError follows. */
+  | { readonly kind: 'failed'; readonly id: number }
+
+interface Question {
+  readonly keyValues: KeyValue[]
+  readonly resolve: (answer: { readonly value: never; readonly keyValues: readonly KeyValue[] }) => void
+  readonly reject: (error: Error) => void
+}
+
+/** States and answers wait while the socket holds more bytes than this. */
+const ROOM_BYTES = 1024 * 1024
+
+/** @param expectedBytes the size of the body, roughly. */
+export function encodeFrame(message: object, writeBody?: (writer: ByteWriter) => void, expectedBytes = 0): Buffer {
+  const head = Buffer.from(JSON.stringify(message), 'utf8')
+  const writer = new ByteWriter(2 * LENGTH_BYTES + head.length + expectedBytes).count(0).bytes(head)
+  writeBody?.(writer)
+  const frame = writer.done()
+  frame.writeUInt32BE(frame.length - LENGTH_BYTES, 0)
+  return frame
+}
+
+/** Reads a frame without its length. @throws RangeError, SyntaxError */
+export function decodeFrame(frame: Buffer): { readonly message: unknown; readonly body: ByteReader } {
+  const body = new ByteReader(frame, 'sliced')
+  return { message: JSON.parse(body.text()), body }
+}
+
+export class Link<Heard extends { readonly kind: string }, Asked extends Methods, Asks extends Methods> {
+  readonly #options: LinkOptions<Heard, Asked>
+  readonly #splitter = new FrameSplitter()
+  readonly #questions = new Map<number, Question>()
+  readonly #answering = new Map<number, AbortController>()
+  /** Answers, for which clients wait: sent in turns while the socket has room, before whole states. */
+  readonly #answers: Iterator<Buffer>[] = []
+  /** Whole states, one after the other. */
+  readonly #states: Iterator<Buffer>[] = []
+  #nextId = 1
+  #closed: UpstreamError | null = null
+
+  constructor(options: LinkOptions<Heard, Asked>) {
+    this.#options = options
+    const { socket } = options
+    socket.on('data', (chunk: Buffer) => this.#received(chunk))
+    socket.on('drain', () => this.#drained())
+    socket.on('error', (error) => this.close(error.message))
+    socket.on('close', () => this.close('the other end is gone'))
+    socket.on('end', () => this.close('the other end is gone'))
+  }
+
+  /** The bytes that the socket holds. */
+  get queuedBytes(): number {
+    return this.#closed === null ? this.#options.socket.writableLength : 0
+  }
+
+  get isClosed(): boolean {
+    return this.#closed !== null
+  }
+
+  send(message: object): void {
+    this.write(encodeFrame(message))
+  }
+
+  write(frame: Buffer): void {
+    if (this.#closed !== null) return
+    this.#options.socket.write(frame)
+    this.#options.onWritten?.()
+  }
+
+  /** Sends frames that are produced one by one while the socket has room. */
+  sendAll(frames: Iterator<Buffer>): void {
+    this.#states.push(frames)
+    this.#drained()
+  }
+
+  /** Stops sending these frames. */
+  drop(frames: Iterator<Buffer>): void {
+    const at = this.#states.indexOf(frames)
+    if (at !== -1) this.#states.splice(at, 1)
+  }
+
+  /** @throws UpstreamError; the signal's reason when it aborts. */
+  async ask<Name extends keyof Asks>(
+    method: Name,
+    args: Parameters<Asks[Name]>,
+    signal?: AbortSignal,
+  ): Promise<{ readonly value: ReturnType<Asks[Name]>; readonly keyValues: readonly KeyValue[] }> {
+    signal?.throwIfAborted()
+    if (this.#closed !== null) throw this.#closed
+    const id = this.#nextId++
+    let onAbort = (): void => {}
+    try {
+      return await new Promise((resolve, reject) => {
+        onAbort = () => {
+          this.send({ kind: 'cancel', id })
+          reject(signal?.reason as Error)
+        }
+        signal?.addEventListener('abort', onAbort, { once: true })
+        this.#questions.set(id, { keyValues: [], resolve, reject })
+        this.send({ kind: 'ask', id, method, args })
+      })
+    } finally {
+      this.#questions.delete(id)
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** Fails every open request. */
+  fail(error: UpstreamError): void {
+    for (const [id, question] of this.#questions) {
+      question.reject(error)
+      this.send({ kind: 'cancel', id })
+    }
+  }
+
+  close(reason: string): void {
+    if (this.#closed !== null) return
+    this.#closed = new UpstreamError('unavailable', reason)
+    for (const controller of this.#answering.values()) controller.abort(this.#closed)
+    this.fail(this.#closed)
+    this.#answers.length = 0
+    this.#states.length = 0
+    this.#options.socket.destroy()
+    this.#options.onClosed(this.#closed)
+  }
+
+  #drained(): void {
+    while (this.#closed === null && this.#options.socket.writableLength < ROOM_BYTES) {
+      const answer = this.#answers.shift()
+      const frames = answer ?? this.#states[0]
+      if (frames === undefined) return
+      const next = frames.next()
+      if (next.done !== true) this.write(next.value)
+      if (next.done === true) this.drop(frames)
+      else if (answer !== undefined) this.#answers.push(answer)
+    }
+  }
+
+  #received(chunk: Buffer): void {
+    try {
+      this.#splitter.push(chunk, (frame) => {
+        if (this.#closed !== null) return
+        const { message, body } = decodeFrame(frame)
+        this.#heard(message as Heard | Call, body)
+      })
+    } catch (error) {
+      this.#options.onBug(error)
+      this.close(`a message could not be handled: ${errorMessage(error)}`)
+    }
+  }
+
+  #heard(message: Heard | Call, body: ByteReader): void {
+    if (!isCall(message)) return this.#options.onMessage(message, body)
+    switch (message.kind) {
+      case 'ask':
+        return void this.#answer(message.id, message.method, message.args)
+      case 'cancel':
+        return this.#answering.get(message.id)?.abort(new UpstreamError('unavailable', 'given up'))
+      case 'part':
+        for (const keyValue of readKeyValues(body)) this.#questions.get(message.id)?.keyValues.push(keyValue)
+        return
+      case 'answer': {
+        const question = this.#questions.get(message.id)
+        return question?.resolve({ value: message.value as never, keyValues: question.keyValues })
+      }
+      case 'failed':
+        return this.#questions.get(message.id)?.reject(readFailure(body))
+      default:
+        message satisfies never
+    }
+  }
+
+  async #answer(id: number, method: string, args: readonly never[]): Promise<void> {
+    const controller = new AbortController()
+    this.#answering.set(id, controller)
+    const { signal } = controller
+    const answer = (this.#options.answers as Answers<Methods>)[method]
+    try {
+      if (answer === undefined) throw new RangeError(`unknown method ${method}`)
+      const { value, keyValues = [] } = await answer(signal, ...args)
+      this.#answers.push(this.#answerFrames(id, value, keyValues, signal))
+      this.#drained()
+    } catch (error) {
+      this.#answering.delete(id)
+      const isExpected = error instanceof UpstreamError
+      if (!isExpected && !signal.aborted) this.#options.onBug(error)
+      const failure = isExpected ? error : new UpstreamError('unavailable', errorMessage(error))
+      this.write(encodeFrame({ kind: 'failed', id }, (writer) => writeFailure(writer, failure)))
+    }
+  }
+
+  *#answerFrames(
+    id: number,
+    value: unknown,
+    keyValues: Iterable<KeyValue>,
+    signal: AbortSignal,
+  ): Generator<Buffer, void, void> {
+    for (const page of pagesOf(keyValues)) {
+      if (signal.aborted) break
+      yield encodeFrame({ kind: 'part', id }, (writer) => writeKeyValues(writer, page), bytesOf(page))
+    }
+    this.#answering.delete(id)
+    if (!signal.aborted) yield encodeFrame({ kind: 'answer', id, value })
+  }
+}
+
+const CALLS: ReadonlySet<string> = new Set<Call['kind']>(['ask', 'cancel', 'part', 'answer', 'failed'])
+
+function isCall(message: { readonly kind: string }): message is Call {
+  return CALLS.has(message.kind)
+}

@@ -1,0 +1,28 @@
+/** Tests that a follower whose consumer nobody creates doubts its server, which may not hear the stream's leader. */
+import { connect } from 'nats'
+import t from 'tap'
+import { StreamFollower } from '../../../src/fleet/nats/stream-follower.js'
+import { systemClock } from '../../../src/support/clock.js'
+import { startNats } from '../../support/nats-process.js'
+
+for (const { what, isAnswered, doubts } of [
+  { what: 'an answer that does not come doubts the server', isAnswered: false, doubts: 1 },
+  { what: 'a stream that does not exist doubts nobody', isAnswered: true, doubts: 0 },
+]) {
+  void t.test(`a consumer cannot be created: ${what}`, async (t) => {
+    const nats = await startNats(t)
+    const connection = await connect({ servers: nats.url })
+    t.teardown(() => connection.close())
+    // Nobody answers requests to the API of a domain that does not exist.
+    const domain = isAnswered ? {} : { domain: 'nowhere' }
+    const manager = await connection.jetstreamManager({ checkAPI: false, ...domain })
+    let doubted = 0
+    const reason = new Promise<string>((resolve) => {
+      const handlers = { onMessage: () => {}, onIdle: () => {}, onEnd: resolve, onSilent: () => void doubted++ }
+      const follower = new StreamFollower(connection, systemClock, handlers)
+      void follower.open(manager, 'NONE', 1)
+    })
+    t.match(await reason, isAnswered ? /stream not found/ : /503/)
+    t.equal(doubted, doubts)
+  })
+}
