@@ -10,6 +10,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { TlsClientOptions } from './https-agent.js'
+import { field, textAt } from './fields.js'
 
 export interface KubeconfigContext extends TlsClientOptions {
   readonly server: string
@@ -62,30 +63,30 @@ export function readKubeconfig(config: unknown, source: KubeconfigSource): Kubec
   const fail = (problem: string): never => {
     throw new Error(`kubeconfig ${file}: ${problem}`)
   }
-  const contexts = member(config, 'contexts')
-  const only = Array.isArray(contexts) && contexts.length === 1 ? text(contexts[0], 'name') : ''
-  const contextName = (source.context ?? text(config, 'current-context')) || only
+  const contexts = field(config, 'contexts')
+  const only = Array.isArray(contexts) && contexts.length === 1 ? textAt(contexts[0], 'name') : ''
+  const contextName = (source.context ?? textAt(config, 'current-context')) || only
   const context = named(contexts, contextName, 'context')
   if (context === undefined) return fail(`no context ${JSON.stringify(contextName)}`)
-  const clusterName = text(context, 'cluster')
-  const cluster = named(member(config, 'clusters'), clusterName, 'cluster')
+  const clusterName = textAt(context, 'cluster')
+  const cluster = named(field(config, 'clusters'), clusterName, 'cluster')
   if (cluster === undefined) return fail(`no cluster ${JSON.stringify(clusterName)}`)
-  const userName = text(context, 'user')
-  const user = userName === '' ? {} : named(member(config, 'users'), userName, 'user')
+  const userName = textAt(context, 'user')
+  const user = userName === '' ? {} : named(field(config, 'users'), userName, 'user')
   if (user === undefined) return fail(`no user ${JSON.stringify(userName)}`)
   const failOfUser = (problem: string): never => fail(`user ${JSON.stringify(userName)}: ${problem}`)
-  if (member(user, 'auth-provider') !== undefined) return failOfUser('auth-provider is not supported')
-  if (text(cluster, 'proxy-url') !== '') {
+  if (field(user, 'auth-provider') !== undefined) return failOfUser('auth-provider is not supported')
+  if (textAt(cluster, 'proxy-url') !== '') {
     return fail(`cluster ${JSON.stringify(clusterName)}: proxy-url is not supported`)
   }
-  const server = text(cluster, 'server')
+  const server = textAt(cluster, 'server')
   if (!/^https?:\/\/\S+$/.test(server)) return fail(`server ${JSON.stringify(server)} is not a URL`)
 
   const resolve = (name: string): string => path.resolve(path.dirname(file), name)
   const pem = (owner: unknown, field: string): Buffer | undefined => {
-    const data = text(owner, `${field}-data`)
+    const data = textAt(owner, `${field}-data`)
     if (data !== '') return Buffer.from(data, 'base64')
-    const name = text(owner, field)
+    const name = textAt(owner, field)
     return name === '' ? undefined : readFile(resolve(name))
   }
   const ca = pem(cluster, 'certificate-authority')
@@ -94,19 +95,19 @@ export function readKubeconfig(config: unknown, source: KubeconfigSource): Kubec
   if ((cert === undefined) !== (key === undefined)) {
     return failOfUser('client-certificate and client-key go together')
   }
-  const tlsServerName = text(cluster, 'tls-server-name')
+  const tlsServerName = textAt(cluster, 'tls-server-name')
   const authorization = authorizationOf(user, (name) => readFile(resolve(name)).toString('utf8').trim())
-  const wish = member(user, 'exec')
+  const wish = field(user, 'exec')
   const exec = wish === undefined || wish === null ? null : execOf(wish, { cluster, ca, resolve, fail: failOfUser })
   const impersonate = impersonationOf(user, failOfUser)
   return {
     server,
-    namespace: text(context, 'namespace'),
+    namespace: textAt(context, 'namespace'),
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),
     ...(key === undefined ? {} : { key }),
     ...(tlsServerName === '' ? {} : { tlsServerName }),
-    ...(member(cluster, 'insecure-skip-tls-verify') === true ? { insecureSkipTlsVerify: true } : {}),
+    ...(field(cluster, 'insecure-skip-tls-verify') === true ? { insecureSkipTlsVerify: true } : {}),
     ...(authorization === null ? {} : { authorization }),
     ...(exec === null ? {} : { exec }),
     ...(impersonate === null ? {} : { impersonate }),
@@ -114,10 +115,10 @@ export function readKubeconfig(config: unknown, source: KubeconfigSource): Kubec
 }
 
 function impersonationOf(user: unknown, fail: (problem: string) => never): KubeconfigImpersonation | null {
-  const name = text(user, 'as')
-  const uid = text(user, 'as-uid')
-  const groups = member(user, 'as-groups') ?? []
-  const extra = member(user, 'as-user-extra') ?? {}
+  const name = textAt(user, 'as')
+  const uid = textAt(user, 'as-uid')
+  const groups = field(user, 'as-groups') ?? []
+  const extra = field(user, 'as-user-extra') ?? {}
   if (!isTexts(groups)) return fail('as-groups is a list of texts')
   if (typeof extra !== 'object' || !Object.values(extra).every(isTexts)) return fail('as-user-extra has lists of texts')
   const hasExtra = Object.keys(extra).length > 0
@@ -145,21 +146,21 @@ interface ExecSurroundings {
 }
 
 function execOf(exec: unknown, { cluster, ca, resolve, fail }: ExecSurroundings): ExecPlugin {
-  const apiVersion = text(exec, 'apiVersion')
+  const apiVersion = textAt(exec, 'apiVersion')
   if (!EXEC_VERSIONS.includes(apiVersion)) {
     return fail(`exec.apiVersion is one of ${EXEC_VERSIONS.join(', ')}, not ${JSON.stringify(apiVersion)}`)
   }
-  const command = text(exec, 'command')
+  const command = textAt(exec, 'command')
   if (command === '') return fail('exec.command is missing')
-  const given = text(exec, 'interactiveMode')
+  const given = textAt(exec, 'interactiveMode')
   // v1beta1 has a default; v1 requires the member.
   const mode = EXEC_MODES.find((one) => one === (given === '' && apiVersion.endsWith('beta1') ? 'IfAvailable' : given))
   if (mode === undefined) {
     return fail(`exec.interactiveMode is one of ${EXEC_MODES.join(', ')}, not ${JSON.stringify(given)}`)
   }
-  const [args, env] = [member(exec, 'args') ?? [], member(exec, 'env') ?? []]
+  const [args, env] = [field(exec, 'args') ?? [], field(exec, 'env') ?? []]
   if (!isTexts(args)) return fail('exec.args is a list of texts')
-  if (!Array.isArray(env) || !env.every((one) => text(one, 'name') !== '')) {
+  if (!Array.isArray(env) || !env.every((one) => textAt(one, 'name') !== '')) {
     return fail('exec.env is a list of names and values')
   }
   return {
@@ -167,20 +168,20 @@ function execOf(exec: unknown, { cluster, ca, resolve, fail }: ExecSurroundings)
     // A name is looked up in PATH; a path is relative to the file, like every other path in it.
     command: /[/\\]/.test(command) ? resolve(command) : command,
     args,
-    env: Object.fromEntries(env.map((one: unknown) => [text(one, 'name'), text(one, 'value')])),
+    env: Object.fromEntries(env.map((one: unknown) => [textAt(one, 'name'), textAt(one, 'value')])),
     interactiveMode: mode,
-    installHint: text(exec, 'installHint'),
-    cluster: member(exec, 'provideClusterInfo') === true ? clusterInfo(cluster, ca) : null,
+    installHint: textAt(exec, 'installHint'),
+    cluster: field(exec, 'provideClusterInfo') === true ? clusterInfo(cluster, ca) : null,
   }
 }
 
 function clusterInfo(cluster: unknown, ca: Buffer | undefined): object {
-  const tlsServerName = text(cluster, 'tls-server-name')
-  const config = named(member(cluster, 'extensions'), EXEC_EXTENSION, 'extension')
+  const tlsServerName = textAt(cluster, 'tls-server-name')
+  const config = named(field(cluster, 'extensions'), EXEC_EXTENSION, 'extension')
   return {
-    server: text(cluster, 'server'),
+    server: textAt(cluster, 'server'),
     ...(tlsServerName === '' ? {} : { 'tls-server-name': tlsServerName }),
-    ...(member(cluster, 'insecure-skip-tls-verify') === true ? { 'insecure-skip-tls-verify': true } : {}),
+    ...(field(cluster, 'insecure-skip-tls-verify') === true ? { 'insecure-skip-tls-verify': true } : {}),
     ...(ca === undefined ? {} : { 'certificate-authority-data': ca.toString('base64') }),
     ...(config === undefined ? {} : { config }),
   }
@@ -200,17 +201,17 @@ export function mergeKubeconfigs(files: readonly KubeconfigFile[]): unknown {
   const merged = (list: string, owner: string): unknown[] => {
     const byName = new Map<string, unknown>()
     for (const { file, config } of files) {
-      const entries = member(config, list)
+      const entries = field(config, list)
       if (!Array.isArray(entries)) continue
       for (const entry of entries as unknown[]) {
-        const name = text(entry, 'name')
-        if (!byName.has(name)) byName.set(name, { name, [owner]: withAbsolutePaths(member(entry, owner), file) })
+        const name = textAt(entry, 'name')
+        if (!byName.has(name)) byName.set(name, { name, [owner]: withAbsolutePaths(field(entry, owner), file) })
       }
     }
     return [...byName.values()]
   }
   return {
-    'current-context': files.map(({ config }) => text(config, 'current-context')).find((name) => name !== '') ?? '',
+    'current-context': files.map(({ config }) => textAt(config, 'current-context')).find((name) => name !== '') ?? '',
     clusters: merged('clusters', 'cluster'),
     users: merged('users', 'user'),
     contexts: merged('contexts', 'context'),
@@ -223,42 +224,32 @@ function withAbsolutePaths(entry: unknown, file: string): unknown {
   if (typeof entry !== 'object' || entry === null) return entry
   const resolve = (name: string): string => path.resolve(path.dirname(file), name)
   const resolved: Record<string, unknown> = { ...entry }
-  for (const name of PATHS) if (text(entry, name) !== '') resolved[name] = resolve(text(entry, name))
-  const exec = member(entry, 'exec')
-  const command = text(exec, 'command')
+  for (const name of PATHS) if (textAt(entry, name) !== '') resolved[name] = resolve(textAt(entry, name))
+  const exec = field(entry, 'exec')
+  const command = textAt(exec, 'command')
   if (/[/\\]/.test(command)) resolved['exec'] = { ...(exec as object), command: resolve(command) }
   return resolved
 }
 
-function member(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
-  return (value as Readonly<Record<string, unknown>>)[name]
-}
-
-function text(value: unknown, name: string): string {
-  const found = member(value, name)
-  return typeof found === 'string' ? found : ''
-}
-
 function named(list: unknown, name: string, what: string): unknown {
   if (!Array.isArray(list)) return undefined
-  return member(
-    list.find((entry: unknown) => text(entry, 'name') === name),
+  return field(
+    list.find((entry: unknown) => textAt(entry, 'name') === name),
     what,
   )
 }
 
 function authorizationOf(user: unknown, readText: (name: string) => string): (() => string) | null {
-  const file = text(user, 'tokenFile')
+  const file = textAt(user, 'tokenFile')
   if (file !== '') {
     // A missing file is reported now, not at the first request.
     readText(file)
     return () => `Bearer ${readText(file)}`
   }
-  const token = text(user, 'token')
+  const token = textAt(user, 'token')
   if (token !== '') return () => `Bearer ${token}`
-  const name = text(user, 'username')
+  const name = textAt(user, 'username')
   if (name === '') return null
-  const basic = Buffer.from(`${name}:${text(user, 'password')}`).toString('base64')
+  const basic = Buffer.from(`${name}:${textAt(user, 'password')}`).toString('base64')
   return () => `Basic ${basic}`
 }

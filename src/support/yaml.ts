@@ -5,7 +5,7 @@
 import { createRequire } from 'node:module'
 import type * as Yaml from 'yaml'
 
-export type { Node } from 'yaml'
+export type { Alias, Node, Scalar, YAMLMap } from 'yaml'
 
 type Library = typeof Yaml
 

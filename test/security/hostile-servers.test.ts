@@ -56,7 +56,7 @@ const MAX_DISCOVERY_BYTES = 4 * 2 ** 20
 const startBefore = (t: Test, { url, cafile }: RawServer): Promise<ServerProcess> =>
   startServer(t, {
     flags: [
-      ['--apiservice', `other.io/v1=${url}`, '--apiservice-cafile', cafile],
+      ['--apiservice', `other.io/v1=${url}`, '--passthrough-cafile', cafile],
       ['--authorization-mode', 'AlwaysAllow', '--requests-per-second', '100000'],
     ].flat(),
   })

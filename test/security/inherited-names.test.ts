@@ -7,6 +7,7 @@ import { parse } from 'yaml'
 import { startApp } from '../support/app.js'
 import { APPLY, clientOf, JSON_PATCH, MERGE, STRATEGIC } from '../kubernetes/writes/client.js'
 import { until } from '../support/until.js'
+import { definitionObject, object } from '../support/definition.js'
 
 const KEYS = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', '__defineGetter__', 'prototype']
 /** Those that are label keys. */
@@ -115,30 +116,23 @@ void t.test('labels, names, namespaces, users and parameters may be called like 
 void t.test('a definition may be called like that', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes', '--resource=api/all'] })
   const send = clientOf(h.url)
-  const definition = {
-    metadata: { name: 'prototypes.constructor.io' },
-    spec: {
-      group: 'constructor.io',
-      scope: 'Namespaced',
-      names: { plural: 'prototypes', singular: 'prototype', kind: 'Constructor', listKind: 'ConstructorList' },
-      versions: [
-        {
-          name: 'v1',
-          served: true,
-          storage: true,
-          schema: {
-            openAPIV3Schema: {
-              type: 'object',
-              properties: {
-                constructor: { type: 'object', properties: { toString: { type: 'string' } } },
-                valueOf: { type: 'integer', default: 3 },
-              },
-            },
-          },
-        },
-      ],
-    },
-  }
+  const definition = definitionObject({
+    group: 'constructor.io',
+    plural: 'prototypes',
+    singular: 'prototype',
+    kind: 'Constructor',
+    scope: 'Namespaced',
+    versions: [
+      {
+        name: 'v1',
+        storage: true,
+        schema: object({
+          constructor: object({ toString: { type: 'string' } }),
+          valueOf: { type: 'integer', default: 3 },
+        }),
+      },
+    ],
+  })
   const created = await send('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', definition)
   t.equal(created.code, 201, created.text)
   await send('POST', '/api/v1/namespaces', { metadata: { name: 'default' } })

@@ -54,7 +54,7 @@ async function scene(t: Test, kind: Behind, hasProxyCertificate: boolean): Promi
       ['--audit-log-path', audit, '--requests-per-second', '100000'],
       kind === 'the API server'
         ? ['--passthrough', behind.url, '--passthrough-cafile', authority.ca]
-        : ['--apiservice', `${GROUP_VERSION}=${behind.url}`, '--apiservice-cafile', authority.ca],
+        : ['--apiservice', `${GROUP_VERSION}=${behind.url}`, '--passthrough-cafile', authority.ca],
       hasProxyCertificate ? ['--proxy-client-cert-file', proxy.cert, '--proxy-client-key-file', proxy.key] : [],
     ].flat(),
   })

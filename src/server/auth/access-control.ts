@@ -37,8 +37,7 @@ export interface AuthenticationOptions {
   readonly clientCaFile: string | null
   readonly tokenAuthFile: string | null
   readonly oidcIssuerUrl: string | null
-  readonly oidcClientId: string | null
-  readonly oidcAudiences: readonly string[]
+  readonly oidcClientId: readonly string[]
   readonly oidcCaFile: string | null
   readonly oidcUsernameClaim: string
   readonly oidcUsernamePrefix: string | null
@@ -115,11 +114,11 @@ export function buildAuthenticator(
   const tokens = options.tokenAuthFile === null ? null : watch(options.tokenAuthFile, parseTokenFile)
   if (tokens !== null) authenticators.push(tokenFile(tokens))
   if (options.serviceAccountIssuer.length > 0) authenticators.push(openServiceAccounts(options, surroundings))
-  if (options.oidcIssuerUrl !== null && options.oidcClientId !== null) {
+  if (options.oidcIssuerUrl !== null) {
     authenticators.push(
       oidc({
         issuerUrl: options.oidcIssuerUrl,
-        audiences: [options.oidcClientId, ...options.oidcAudiences],
+        audiences: options.oidcClientId,
         usernameClaim: options.oidcUsernameClaim,
         usernamePrefix: options.oidcUsernamePrefix,
         groupsClaim: options.oidcGroupsClaim,

@@ -5,8 +5,10 @@
  */
 import http from 'node:http'
 import https from 'node:https'
+import { ConnectionCount } from '../../support/connection-count.js'
 import { agentFor, refuseUpgrade, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
 import type { Watched } from './watched-file.js'
+import { textAt } from '../../support/fields.js'
 
 export interface JsonServer extends TlsClientOptions {
   /** An `https://` URL, or an `http://` one for an API server on loopback. */
@@ -31,6 +33,8 @@ export class JsonClient {
   readonly #watched: Watched<JsonServer> | null
   #server: JsonServer
   #agent: http.Agent
+  /** Those that have brought an answer so far. */
+  readonly connections = new ConnectionCount()
 
   /** @param server if watched, each change takes effect with new connections; `close` ends the watching. */
   constructor(server: JsonServer | Watched<JsonServer>) {
@@ -89,6 +93,7 @@ export class JsonClient {
       }
       const take = (response: http.IncomingMessage): void => {
         isAnswered = true
+        this.connections.note(response.socket)
         const chunks: Buffer[] = []
         let size = 0
         response.on('data', (chunk: Buffer) => {
@@ -107,7 +112,7 @@ export class JsonClient {
 }
 
 function newAgent(server: JsonServer): http.Agent {
-  return agentFor(server.server, server, { keepAlive: true, maxSockets: 8, maxFreeSockets: 2 })
+  return agentFor(server.server, server, { keepAlive: true, maxSockets: 8, maxFreeSockets: 8 })
 }
 
 function parse(text: string): unknown {
@@ -120,21 +125,6 @@ function parse(text: string): unknown {
 
 /** The error for an unexpected status, with the server's own message as its cause. */
 export function refusal(asked: string, { status, body }: JsonAnswer): Error {
-  const message = textOf(member(body, 'message'))
+  const message = textAt(body, 'message')
   return new Error(`${asked} answered ${status}`, message === '' ? {} : { cause: message })
-}
-
-/** Returns an own member of a value from the wire; undefined when the value is not an object or has no such member. */
-export function member(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? (value as Readonly<Record<string, unknown>>)[name]
-    : undefined
-}
-
-export function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : ''
-}
-
-export function textsOf(value: unknown): readonly string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
 }

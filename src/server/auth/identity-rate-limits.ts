@@ -2,26 +2,17 @@
  * Rate limits per identity: requests per second, and bytes of lists and initial states per second. A noisy tenant gets
  * 429 before others notice it. Running watches are counted where they run (`server/transports/limits/watcher-quota.ts`);
  * `fair-semaphore.ts` shares the slots for requests that cost memory.
- *
- * Buckets are kept in a bounded table. When there are more identities, the coldest bucket is forgotten, which only
- * means that this identity starts with a full bucket again.
  */
-import type { LRUCache } from 'lru-cache'
 import type { CountedRates, Draw } from '../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../engine/model/status.js'
 import type { Clock } from '../../support/clock.js'
-import { recentEntries } from '../../support/recent-entries.js'
+import { TokenBuckets } from '../../support/token-buckets.js'
 
 export interface IdentityRateLimitsOptions {
   readonly clock: Clock
   readonly requestsPerSecond: () => number
   /** null means unlimited. */
   readonly initialBytesPerSecond: () => number | null
-}
-
-interface Bucket {
-  tokens: number
-  at: number
 }
 
 /** The seconds of the sustained rate that may come at once: the start of an informer is a burst of lists. */
@@ -32,11 +23,13 @@ const MAX_IDENTITIES = 65_536
 
 export class IdentityRateLimits implements CountedRates {
   readonly #options: IdentityRateLimitsOptions
-  readonly #requests = recentEntries<string, Bucket>(MAX_IDENTITIES)
-  readonly #bytes = recentEntries<string, Bucket>(MAX_IDENTITIES)
+  readonly #requests: TokenBuckets
+  readonly #bytes: TokenBuckets
 
   constructor(options: IdentityRateLimitsOptions) {
     this.#options = options
+    this.#requests = new TokenBuckets(options.clock, MAX_IDENTITIES)
+    this.#bytes = new TokenBuckets(options.clock, MAX_IDENTITIES)
   }
 
   get limitsBytes(): boolean {
@@ -54,7 +47,7 @@ export class IdentityRateLimits implements CountedRates {
   drawRequests(identity: string, { needed, spare, unused }: Draw): number {
     const rate = this.#options.requestsPerSecond()
     const most = rate * BURST_SECONDS
-    const bucket = this.#refill(this.#requests, identity, rate, most)
+    const bucket = this.#requests.filled(identity, { perSecond: rate, burst: most })
     bucket.tokens = Math.min(most, bucket.tokens + unused)
     const wanted = needed + Math.min(spare, Math.floor(bucket.tokens * SPARE_SHARE))
     const granted = Math.min(wanted, Math.floor(bucket.tokens))
@@ -75,17 +68,8 @@ export class IdentityRateLimits implements CountedRates {
   spendInitialBytes(identity: string, bytes: number): number {
     const rate = this.#options.initialBytesPerSecond()
     if (rate === null) return 0
-    const bucket = this.#refill(this.#bytes, identity, rate, rate)
+    const bucket = this.#bytes.filled(identity, { perSecond: rate, burst: rate })
     bucket.tokens -= bytes
     return bucket.tokens >= 0 ? 0 : Math.ceil((-bucket.tokens / rate) * 1_000)
-  }
-
-  #refill(table: LRUCache<string, Bucket>, identity: string, perSecond: number, most: number): Bucket {
-    const now = this.#options.clock.monotonic()
-    const bucket = table.get(identity) ?? { tokens: most, at: now }
-    bucket.tokens = Math.min(most, bucket.tokens + ((now - bucket.at) / 1_000) * perSecond)
-    bucket.at = now
-    table.set(identity, bucket)
-    return bucket
   }
 }

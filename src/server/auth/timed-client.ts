@@ -2,7 +2,7 @@
 import type { AccessMetrics, Webhook } from '../../engine/model/request-metrics.js'
 import type { JsonAnswer, JsonClient } from './https-json.js'
 
-export type TimedClient = Pick<JsonClient, 'get' | 'post' | 'close'>
+export type TimedClient = Pick<JsonClient, 'get' | 'post' | 'close' | 'connections'>
 
 export function timedClient(client: TimedClient, webhook: Webhook, metrics: AccessMetrics | undefined): TimedClient {
   if (metrics === undefined) return client
@@ -18,6 +18,7 @@ export function timedClient(client: TimedClient, webhook: Webhook, metrics: Acce
     }
   }
   return {
+    connections: client.connections,
     get: (url, accept) => timed(client.get(url, accept)),
     post: (path, body) => timed(client.post(path, body)),
     close: () => client.close(),

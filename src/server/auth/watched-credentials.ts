@@ -3,10 +3,11 @@
  * use it: if a certificate is renewed before its key, the previous pair stays in force.
  */
 import { readFileSync } from 'node:fs'
-import { assertUsable, type TlsClientOptions } from '../../support/https-agent.js'
+import { assertUsable } from '../../support/https-agent.js'
 import type { JsonServer } from './https-json.js'
 import { loadKubeconfig } from './kubeconfig.js'
 import { WatchedFiles, type WatchedFilesOptions } from './watched-file.js'
+import { errorMessage } from '../../support/error-message.js'
 
 type Surroundings = Pick<WatchedFilesOptions, 'clock' | 'logger' | 'intervalMs'>
 
@@ -36,23 +37,32 @@ export interface CredentialFiles {
   /** null: this server has no certificate. */
   readonly cert: string | null
   readonly key: string | null
+  /** Default: none. */
+  readonly password?: string | null
 }
 
-/** @throws Error for an unreadable or unusable file. */
-export function watchCredentials(
-  { ca, cert, key }: CredentialFiles,
+export interface Credentials extends Readonly<Partial<Record<'ca' | 'cert' | 'key', Buffer>>> {
+  /** Without a newline at its end. */
+  readonly password?: string
+}
+
+/** @param flags name the files in messages. @throws Error for an unreadable or unusable file. */
+export function watchCredentials<T = Credentials>(
+  { ca, cert, key, password = null }: CredentialFiles,
+  flags: string,
   surroundings: Surroundings,
-): WatchedFiles<Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>> {
-  const files = [ca, cert, key]
-  const paths = files.filter((path) => path !== null)
-  return new WatchedFiles<Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>>({ ...surroundings, paths }, (...contents) => {
-    const [authorities, certificate, secret] = files.map((path) => (path === null ? undefined : contents.shift()))
-    const tls = {
-      ...(authorities === undefined ? {} : { ca: authorities }),
-      ...(certificate === undefined ? {} : { cert: certificate }),
-      ...(secret === undefined ? {} : { key: secret }),
+  make: (credentials: Credentials) => T = (credentials) => credentials as T,
+): WatchedFiles<T> {
+  const named = Object.entries({ ca, cert, key, password }).filter(([, path]) => path !== null)
+  const paths = named.map(([, path]) => path!)
+  return new WatchedFiles<T>({ ...surroundings, paths }, (...contents) => {
+    const read = Object.fromEntries(named.map(([name], i) => [name, contents[i]!]))
+    const { password: secret, ...tls } = read
+    try {
+      assertUsable(tls)
+    } catch (error) {
+      throw new Error(`${flags} cannot be used: ${errorMessage(error)}`, { cause: error })
     }
-    assertUsable(tls)
-    return tls
+    return make(secret === undefined ? tls : { ...tls, password: secret.toString('utf8').replace(/\r?\n$/, '') })
   })
 }

@@ -17,9 +17,7 @@ export interface CommandLine {
   readonly problems: readonly string[]
 }
 
-const byFlag = new Map<string, OptionName>(
-  optionNames.filter((name) => options[name].kind !== 'secret').map((name) => [options[name].flag.slice(2), name]),
-)
+const byFlag = new Map<string, OptionName>(optionNames.map((name) => [options[name].flag.slice(2), name]))
 
 const parserOptions = Object.fromEntries([
   ...[...byFlag].map(
@@ -74,10 +72,6 @@ function push(texts: Map<OptionName, string[]>, name: OptionName, text: string):
 }
 
 function unknownFlag(flag: string, rawName: string): string {
-  const secretName = optionNames.find((name) => options[name].kind === 'secret' && options[name].flag === `--${flag}`)
-  if (secretName !== undefined) {
-    return `${rawName} would show the secret to everyone on the machine: use ${options[secretName].flag}-file or the environment`
-  }
   const nearest = nearestName(flag, [...byFlag.keys(), 'help', 'version'])
   return `unknown flag ${quote(rawName)}${nearest === null ? '' : `; did you mean --${nearest}?`}`
 }

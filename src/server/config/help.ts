@@ -1,6 +1,6 @@
 /** Presents the option table as `--help`. */
 import { formatBytes, formatDuration, type Option, type OptionGroup } from './option.js'
-import { environmentName, type OptionName, optionNames, options } from './options.js'
+import { type OptionName, optionNames, options } from './options.js'
 
 /** Returns a range such as `1s – 24h` or `expire | coalesce`; null if every value of the kind is allowed. */
 export function rangeOf(option: Option<unknown>): string | null {
@@ -72,12 +72,11 @@ const PLACEHOLDERS: Readonly<Record<Option<unknown>['kind'], string>> = {
   choice: ' CHOICE',
   file: ' FILE',
   list: ' ITEM,…',
-  secret: '',
 }
 
 function usage(name: OptionName): string {
   const { kind, flag } = options[name]
-  return kind === 'secret' ? `${environmentName(name)} (environment only)` : `${flag}${PLACEHOLDERS[kind]}`
+  return `${flag}${PLACEHOLDERS[kind]}`
 }
 
 function facts(option: Option<unknown>): string {

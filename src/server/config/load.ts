@@ -109,7 +109,6 @@ export function load(args: readonly string[], environment: Environment, readFile
   const resources = isOnlyDeclared ? declared : served.resources
   const config: Config = {
     ...rest,
-    etcdPassword: etcdPassword(completed, readFile),
     ...served,
     resources,
     otherEtcds: others.etcds,
@@ -188,11 +187,6 @@ function reasonOf(error: unknown): string {
   if (error instanceof OptionValueError) return error.message
   // Node's message names the call and the path; only the code matters here.
   return `cannot be read: ${errorMessage(error)}`
-}
-
-function etcdPassword(config: Completed, readFile: ReadFile): string | null {
-  if (config.etcdPasswordFile === null) return config.etcdPassword
-  return readFile(config.etcdPasswordFile).replace(/\r?\n$/, '')
 }
 
 function sourcesOf(given: ReadonlyMap<OptionName, Given>): Sources {

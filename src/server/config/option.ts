@@ -7,6 +7,8 @@
  * be a sequence.
  */
 
+import { parseDuration } from '../../support/duration.js'
+
 export type OptionGroup =
   | 'Upstream'
   | 'Fleet'
@@ -20,7 +22,7 @@ export type OptionGroup =
   | 'Authorization'
   | 'Process'
 
-export type OptionKind = 'boolean' | 'integer' | 'bytes' | 'duration' | 'string' | 'choice' | 'file' | 'list' | 'secret'
+export type OptionKind = 'boolean' | 'integer' | 'bytes' | 'duration' | 'string' | 'choice' | 'file' | 'list'
 
 /** The message says what is wrong with the value and which limit it exceeds; the caller adds where it came from. */
 export class OptionValueError extends Error {
@@ -183,19 +185,15 @@ export function bytes<D extends number | null>(extra: Extra<D> & Bounds): Option
   )
 }
 
-const DURATION_UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
-
-/**
- * In Go's format (`90s`, `1h30m`, `250ms`); a bare number means seconds, as in kube-apiserver's
- * `--min-request-timeout`.
- */
 export function duration<D extends number | null>(extra: Extra<D> & Bounds): Option<number | D> {
   return option<number | D>(
     'duration',
     extra,
     (texts) => {
       const text = last(texts).trim()
-      return bounded(parseDuration(text), text, extra, formatDuration)
+      const value = parseDuration(text)
+      if (value === null) throw new OptionValueError(`${quote(text)} is not a duration such as 90s, 1h30m or 250ms`)
+      return bounded(value, text, extra, formatDuration)
     },
     {
       unit: 'ms',
@@ -204,21 +202,6 @@ export function duration<D extends number | null>(extra: Extra<D> & Bounds): Opt
       defaultText: extra.default === null ? null : formatDuration(extra.default),
     },
   )
-}
-
-function parseDuration(text: string): number {
-  if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000
-  const part = /(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)/y
-  let total = 0
-  let end = 0
-  for (let match = part.exec(text); match !== null; match = part.exec(text)) {
-    total += Number(match[1]) * (DURATION_UNITS[match[2] ?? ''] ?? Number.NaN)
-    end = part.lastIndex
-  }
-  if (end === 0 || end !== text.length) {
-    throw new OptionValueError(`${quote(text)} is not a duration such as 90s, 1h30m or 250ms`)
-  }
-  return Math.round(total)
 }
 
 export function string<D extends string | null>(
@@ -244,11 +227,6 @@ export function file(extra: OptionDoc): Option<string | null> {
 /** Text with its own grammar. */
 export function parsed<T>(extra: OptionDoc & { parse: (text: string) => T }): Option<T | null> {
   return option<T | null>('string', { ...extra, default: null }, (texts) => extra.parse(last(texts)))
-}
-
-/** From the environment only, because everyone on the machine can read a process's arguments. */
-export function secret(extra: OptionDoc): Option<string | null> {
-  return option<string | null>('secret', { ...extra, default: null }, last)
 }
 
 export function choice<const C extends string, D extends C | null>(

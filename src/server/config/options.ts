@@ -37,7 +37,7 @@ export function environmentName(name: OptionName): string {
   return `DISTRIBUTARY_${options[name].flag.slice(2).replaceAll('-', '_').toUpperCase()}`
 }
 
-/** null for options that have no place in the file: the file's own path, secrets, and what `resources:` expresses better. */
+/** null for options that have no place in the file: the file's own path, and what `resources:` expresses better. */
 export function yamlKey(name: OptionName): string | null {
-  return name === 'config' || name === 'resource' || options[name].kind === 'secret' ? null : name
+  return name === 'config' || name === 'resource' ? null : name
 }

@@ -135,10 +135,10 @@ export const relations: readonly Relation[] = [
       together('--proxy-client-cert-file', c.proxyClientCertFile, '--proxy-client-key-file', c.proxyClientKeyFile),
   },
   {
-    reads: ['passthrough', 'passthroughCafile'],
+    reads: ['passthrough', 'apiservice', 'passthroughCafile'],
     check: (c) =>
-      c.passthroughCafile !== null && c.passthrough?.startsWith('https:') !== true
-        ? '--passthrough-cafile needs --passthrough to be https'
+      c.passthroughCafile !== null && c.passthrough?.startsWith('https:') !== true && c.apiservice.length === 0
+        ? '--passthrough-cafile needs --apiservice or an https --passthrough URL'
         : null,
   },
   {
@@ -155,11 +155,6 @@ export const relations: readonly Relation[] = [
       const twice = names.find((name, at) => names.indexOf(name) !== at)
       return twice === undefined ? null : `--apiservice names ${twice} twice`
     },
-  },
-  {
-    reads: ['apiservice', 'apiserviceCafile'],
-    check: (c) =>
-      c.apiserviceCafile !== null && c.apiservice.length === 0 ? '--apiservice-cafile needs --apiservice' : null,
   },
   {
     reads: ['kubeconfig', 'upstream'],
@@ -190,18 +185,8 @@ export const relations: readonly Relation[] = [
     },
   },
   {
-    reads: ['etcdUsername', 'etcdPassword', 'etcdPasswordFile'],
-    check: (c) =>
-      (c.etcdUsername === null) === (c.etcdPassword === null && c.etcdPasswordFile === null)
-        ? null
-        : '--etcd-username and a password (--etcd-password-file) must be given together',
-  },
-  {
-    reads: ['etcdPassword', 'etcdPasswordFile'],
-    check: (c) =>
-      c.etcdPassword !== null && c.etcdPasswordFile !== null
-        ? '--etcd-password-file and DISTRIBUTARY_ETCD_PASSWORD are both set: set only one'
-        : null,
+    reads: ['etcdUsername', 'etcdPasswordFile'],
+    check: (c) => together('--etcd-username', c.etcdUsername, '--etcd-password-file', c.etcdPasswordFile),
   },
   {
     reads: ['natsServers', 'natsRole', 'etcdServers', 'upstream'],
@@ -354,7 +339,7 @@ export const relations: readonly Relation[] = [
   },
   {
     reads: ['oidcIssuerUrl', 'oidcClientId'],
-    check: (c) => together('--oidc-issuer-url', c.oidcIssuerUrl, '--oidc-client-id', c.oidcClientId),
+    check: (c) => together('--oidc-issuer-url', c.oidcIssuerUrl, '--oidc-client-id', c.oidcClientId[0] ?? null),
   },
   {
     reads: ['serviceAccountIssuer', 'oidcIssuerUrl'],

@@ -33,11 +33,9 @@ export function reloadableNames({ upstream }: Config): readonly (OptionName | 'r
 }
 
 export function changesBetween(before: Config, after: Config): ConfigChanges {
-  const changed = (Object.keys(after) as (keyof Config)[]).filter((name) => {
-    // The password file is watched separately.
-    if (name === 'etcdPassword' && after.etcdPasswordFile !== null) return false
-    return JSON.stringify(before[name]) !== JSON.stringify(after[name])
-  })
+  const changed = (Object.keys(after) as (keyof Config)[]).filter(
+    (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
+  )
   const canChange = new Set<string>(reloadableNames(after))
   return {
     reloadable: changed.filter((name) => canChange.has(name)).map(flagOf),

@@ -11,6 +11,19 @@ export const RESOURCE = ['group', 'resource'] as const
 export type ResourceLabels = Record<(typeof RESOURCE)[number], string>
 export type LabelledGauges = readonly [labels: ResourceLabels, gauges: ResourceGauges]
 
+/** How the values of several processes become one: as a sum if each has its own share. */
+type OverWorkers = 'sum' | 'min' | 'max' | 'first'
+
+type ResourceGauge = readonly [name: string, help: string, OverWorkers, read: (state: ResourceGauges) => number]
+
+/**
+ * Shows a series before its first count, which Prometheus would not see as an increase: no alert would fire for
+ * something that happens once.
+ */
+export function announce<L extends string>(counter: Counter<L>, labels: Readonly<Record<L, string>>): void {
+  counter.inc(labels, 0)
+}
+
 export class MetricSet {
   readonly registry = new Registry()
 
@@ -18,12 +31,11 @@ export class MetricSet {
     return new Counter({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
   }
 
-  /** @param overWorkers how to aggregate the values of several processes: as a sum if each has its own share. */
   gauge<L extends string>(
     name: string,
     help: string,
     labelNames: readonly L[],
-    overWorkers: 'sum' | 'min' | 'max' | 'first' = 'sum',
+    overWorkers: OverWorkers = 'sum',
   ): Gauge<L> {
     return new Gauge({
       name: `distributary_${name}`,
@@ -32,6 +44,20 @@ export class MetricSet {
       registers: [this.registry],
       aggregator: overWorkers,
     })
+  }
+
+  /** @returns sets the gauges of every resource; those of removed resources disappear. */
+  resourceGauges(rows: readonly ResourceGauge[]): (states: readonly LabelledGauges[]) => void {
+    const gauges = rows.map(([name, help, overWorkers, read]) => ({
+      gauge: this.gauge(name, help, RESOURCE, overWorkers),
+      read,
+    }))
+    return (states) => {
+      for (const { gauge, read } of gauges) {
+        gauge.reset()
+        for (const [labels, state] of states) gauge.set(labels, read(state))
+      }
+    }
   }
 
   histogram<L extends string>(

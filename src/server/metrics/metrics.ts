@@ -10,10 +10,10 @@ import type { Resource } from '../../engine/model/resource.js'
 import type { ResourceMetrics } from '../../engine/model/stage-metrics.js'
 import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
 import type { FleetMetrics } from '../../fleet/fleet-metrics.js'
-import { BroadcastSeries } from './broadcast-series.js'
-import { CacheSeries } from './cache-series.js'
-import { FeedSeries } from './feed-series.js'
-import { FleetSeries } from './fleet-series.js'
+import { broadcastSeries } from './broadcast-series.js'
+import { cacheSeries } from './cache-series.js'
+import { feedSeries } from './feed-series.js'
+import { fleetSeries } from './fleet-series.js'
 import { type LabelledGauges, MetricSet, RESOURCE } from './metric-set.js'
 import { ProcessSeries } from './process-series.js'
 import { RequestMetrics } from './request-metrics.js'
@@ -23,10 +23,10 @@ const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
 export class Metrics {
   readonly #set = new MetricSet()
   readonly requests = new RequestMetrics(this.#set)
-  readonly #feed = new FeedSeries(this.#set)
-  readonly #cache = new CacheSeries(this.#set)
-  readonly #broadcast = new BroadcastSeries(this.#set)
-  readonly #fleet = new FleetSeries(this.#set)
+  readonly #feed = feedSeries(this.#set)
+  readonly #cache = cacheSeries(this.#set)
+  readonly #broadcast = broadcastSeries(this.#set)
+  readonly #fleet = fleetSeries(this.#set)
   readonly process = new ProcessSeries(this.#set)
   #gauges: () => Iterable<ResourceGauges> = () => []
   #readInitialStates = (): number => 0
@@ -47,11 +47,6 @@ export class Metrics {
     [],
   )
   readonly #rejected = this.#set.counter('http_rejected_total', 'Requests refused by a limit, by its name.', ['limit'])
-  readonly #listSeconds = this.#set.histogram(
-    'list_duration_seconds',
-    'Time from the arrival of a list request to the end of its response.',
-    RESOURCE,
-  )
   readonly #listBytes = this.#set.histogram('list_bytes', 'Size of list responses.', RESOURCE, SIZE_BUCKETS)
   readonly #initialStates = this.#set.gauge('initial_states', 'Initial states and large lists being sent.', [])
 
@@ -109,14 +104,11 @@ export class Metrics {
   forResource({ group, plural }: Resource): ResourceMetrics & { readonly fleet: FleetMetrics } {
     const labels = { group, resource: plural }
     return {
-      feed: this.#feed.of(labels),
+      feed: this.#feed(labels),
       cache: this.#cache.of(labels, this.#broadcast.delayOf(labels, 'upstream-to-cache')),
       broadcast: this.#broadcast.of(labels),
-      fleet: this.#fleet.of(labels, this.#broadcast.delayOf(labels, 'publisher-to-replica')),
-      list: (seconds, bytes) => {
-        this.#listSeconds.observe(labels, seconds)
-        this.#listBytes.observe(labels, bytes)
-      },
+      fleet: this.#fleet(labels, this.#broadcast.delayOf(labels, 'publisher-to-replica')),
+      list: (bytes) => this.#listBytes.observe(labels, bytes),
       resumeExpired: () => this.#resumesExpired.inc(labels),
     }
   }

@@ -10,7 +10,7 @@ import type {
   EtcdRequestMetrics,
   RequestKind,
 } from '../../engine/model/request-metrics.js'
-import type { MetricSet } from './metric-set.js'
+import { announce, type MetricSet } from './metric-set.js'
 
 export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
   readonly #inFlight: Record<RequestKind, number> = { read: 0, write: 0, passed: 0 }
@@ -18,7 +18,6 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
   readonly #requestSeconds
   readonly #inFlightGauge
   readonly #writes
-  readonly #writeSeconds
   readonly #authentications
   readonly #authenticationSeconds
   readonly #authorizations
@@ -45,16 +44,12 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
       ...resource,
       'outcome',
     ])
-    this.#writeSeconds = set.histogram(
-      'write_duration_seconds',
-      'Time from the arrival of a write to the end of its response.',
-      ['verb'],
-    )
     this.#authentications = set.counter(
       'authentication_attempts_total',
       'Requests whose caller was authenticated (success), refused (failure), or could not be judged (error).',
       ['result'],
     )
+    announce(this.#authentications, { result: 'error' })
     this.#authenticationSeconds = set.histogram(
       'authentication_duration_seconds',
       'Time to authenticate the caller of a request.',
@@ -65,6 +60,7 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
       'Requests that were allowed, denied, or could not be judged (error).',
       ['result'],
     )
+    announce(this.#authorizations, { result: 'error' })
     this.#authorizationSeconds = set.histogram('authorization_duration_seconds', 'Time to authorize a request.', [
       'result',
     ])
@@ -106,9 +102,7 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
     this.#requests.inc({ verb, group, resource, code: String(code) })
     if (seconds === null) return
     this.#requestSeconds.observe({ verb, group, resource }, seconds)
-    if (!isWrite) return
-    this.#writes.inc({ verb, group, resource, outcome: reason ?? 'success' })
-    this.#writeSeconds.observe({ verb }, seconds)
+    if (isWrite) this.#writes.inc({ verb, group, resource, outcome: reason ?? 'success' })
   }
 
   authenticated(result: 'success' | 'failure' | 'error', seconds: number): void {

@@ -2,7 +2,7 @@
  * Follows the APIService objects in etcd, which name the group versions of other servers. Those without `spec.service`
  * are the API server's own and are skipped.
  */
-import { field, textAt } from '../../kubernetes/dialect/table/fields.js'
+import { field, textAt } from '../../support/fields.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { ApiServices, NamedService } from '../transports/passthrough/api-services.js'
 import type { ObjectFollower } from './followed-objects.js'

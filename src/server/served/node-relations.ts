@@ -8,7 +8,6 @@
  *
  * Source: the graph of the node authorizer of kubernetes/kubernetes.
  */
-import { member, textOf } from '../auth/https-json.js'
 import type { NodeRelations, NodeRelative } from '../auth/authz/node.js'
 import type { CacheBatch } from '../../engine/cache/cache-batch.js'
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
@@ -19,6 +18,7 @@ import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { turns } from '../../support/turns.js'
+import { field, listAt, textAt } from '../../support/fields.js'
 
 /** The resource with its cache; undefined while it is not served, or not cached. */
 export type FindLive = (group: string, version: string, plural: string) => LiveResource | undefined
@@ -113,7 +113,7 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
       if (kind !== 'persistentvolumes' && (await isNamed(node, kind, namespace, name))) return true
       if (kind !== 'persistentvolumes' && kind !== 'secrets') return false
       for await (const volume of volumesOf(node)) {
-        if (kind === 'persistentvolumes' && textOf(at(volume, 'metadata', 'name')) === name) return true
+        if (kind === 'persistentvolumes' && textAt(volume, 'metadata', 'name') === name) return true
         if (kind === 'secrets' && secretsOfVolume(volume).has(nameOf(kind, namespace, name))) return true
       }
       return false
@@ -187,17 +187,8 @@ class CacheIndex {
   }
 }
 
-function at(value: unknown, ...path: readonly string[]): unknown {
-  return path.reduce(member, value)
-}
-
-function listAt(value: unknown, ...path: readonly string[]): readonly unknown[] {
-  const list = at(value, ...path)
-  return Array.isArray(list) ? list : []
-}
-
 function nodeOf(object: unknown): string {
-  return textOf(at(object, 'spec', 'nodeName'))
+  return textAt(object, 'spec', 'nodeName')
 }
 
 function nameOf(kind: string, namespace: string, name: string): string {
@@ -206,56 +197,56 @@ function nameOf(kind: string, namespace: string, name: string): string {
 
 /** The claim that a volume is bound to, as a pod's names have it; '' for none. */
 function claimOf(volume: unknown): string {
-  const claim = at(volume, 'spec', 'claimRef')
-  const name = textOf(member(claim, 'name'))
-  return name === '' ? '' : nameOf('persistentvolumeclaims', textOf(member(claim, 'namespace')), name)
+  const claim = field(volume, 'spec', 'claimRef')
+  const name = textAt(claim, 'name')
+  return name === '' ? '' : nameOf('persistentvolumeclaims', textAt(claim, 'namespace'), name)
 }
 
 function namesOfPod(pod: unknown): ReadonlySet<string> {
   const names = new Set<string>()
-  const namespace = textOf(at(pod, 'metadata', 'namespace'))
+  const namespace = textAt(pod, 'metadata', 'namespace')
   const add = (kind: NodeRelative, name: unknown): void => {
     if (typeof name === 'string' && name !== '') names.add(nameOf(kind, namespace, name))
   }
-  if (at(pod, 'metadata', 'annotations', MIRROR) !== undefined) return names
-  add('serviceaccounts', at(pod, 'spec', 'serviceAccountName'))
-  for (const secret of listAt(pod, 'spec', 'imagePullSecrets')) add('secrets', member(secret, 'name'))
+  if (field(pod, 'metadata', 'annotations', MIRROR) !== undefined) return names
+  add('serviceaccounts', field(pod, 'spec', 'serviceAccountName'))
+  for (const secret of listAt(pod, 'spec', 'imagePullSecrets')) add('secrets', field(secret, 'name'))
   for (const containers of ['containers', 'initContainers', 'ephemeralContainers']) {
     for (const container of listAt(pod, 'spec', containers)) {
       for (const source of listAt(container, 'envFrom')) {
-        add('secrets', at(source, 'secretRef', 'name'))
-        add('configmaps', at(source, 'configMapRef', 'name'))
+        add('secrets', field(source, 'secretRef', 'name'))
+        add('configmaps', field(source, 'configMapRef', 'name'))
       }
       for (const variable of listAt(container, 'env')) {
-        add('secrets', at(variable, 'valueFrom', 'secretKeyRef', 'name'))
-        add('configmaps', at(variable, 'valueFrom', 'configMapKeyRef', 'name'))
+        add('secrets', field(variable, 'valueFrom', 'secretKeyRef', 'name'))
+        add('configmaps', field(variable, 'valueFrom', 'configMapKeyRef', 'name'))
       }
     }
   }
   for (const volume of listAt(pod, 'spec', 'volumes')) {
-    add('secrets', at(volume, 'secret', 'secretName'))
-    add('secrets', at(volume, 'azureFile', 'secretName'))
-    add('secrets', at(volume, 'csi', 'nodePublishSecretRef', 'name'))
-    for (const source of SOURCES) add('secrets', at(volume, source, 'secretRef', 'name'))
-    add('configmaps', at(volume, 'configMap', 'name'))
+    add('secrets', field(volume, 'secret', 'secretName'))
+    add('secrets', field(volume, 'azureFile', 'secretName'))
+    add('secrets', field(volume, 'csi', 'nodePublishSecretRef', 'name'))
+    for (const source of SOURCES) add('secrets', field(volume, source, 'secretRef', 'name'))
+    add('configmaps', field(volume, 'configMap', 'name'))
     for (const source of listAt(volume, 'projected', 'sources')) {
-      add('secrets', at(source, 'secret', 'name'))
-      add('configmaps', at(source, 'configMap', 'name'))
+      add('secrets', field(source, 'secret', 'name'))
+      add('configmaps', field(source, 'configMap', 'name'))
     }
-    const claim = at(volume, 'persistentVolumeClaim')
-    const isEphemeral = claim === undefined && at(volume, 'ephemeral') !== undefined
-    const made = `${textOf(at(pod, 'metadata', 'name'))}-${textOf(member(volume, 'name'))}`
-    add('persistentvolumeclaims', isEphemeral ? made : member(claim, 'claimName'))
+    const claim = field(volume, 'persistentVolumeClaim')
+    const isEphemeral = claim === undefined && field(volume, 'ephemeral') !== undefined
+    const made = `${textAt(pod, 'metadata', 'name')}-${textAt(volume, 'name')}`
+    add('persistentvolumeclaims', isEphemeral ? made : field(claim, 'claimName'))
   }
   const statuses = listAt(pod, 'status', 'resourceClaimStatuses')
   for (const claim of listAt(pod, 'spec', 'resourceClaims')) {
-    const existing = member(claim, 'resourceClaimName')
-    const made = statuses.find((status) => member(status, 'name') === member(claim, 'name'))
+    const existing = field(claim, 'resourceClaimName')
+    const made = statuses.find((status) => field(status, 'name') === field(claim, 'name'))
     if (existing !== undefined) add('resourceclaims', existing)
-    else if (member(claim, 'resourceClaimTemplateName') !== undefined)
-      add('resourceclaims', member(made, 'resourceClaimName'))
+    else if (field(claim, 'resourceClaimTemplateName') !== undefined)
+      add('resourceclaims', field(made, 'resourceClaimName'))
   }
-  add('resourceclaims', at(pod, 'status', 'extendedResourceClaimStatus', 'resourceClaimName'))
+  add('resourceclaims', field(pod, 'status', 'extendedResourceClaimStatus', 'resourceClaimName'))
   return names
 }
 
@@ -268,22 +259,22 @@ const CSI_SECRETS = ['nodePublishSecretRef', 'nodeStageSecretRef', 'nodeExpandSe
 
 function secretsOfVolume(volume: unknown): ReadonlySet<string> {
   const names = new Set<string>()
-  const spec = member(volume, 'spec')
-  const own = textOf(at(spec, 'claimRef', 'namespace'))
+  const spec = field(volume, 'spec')
+  const own = textAt(spec, 'claimRef', 'namespace')
   const add = (namespace: string, name: unknown): void => {
     if (typeof name === 'string' && name !== '') names.add(nameOf('secrets', namespace, name))
   }
-  const azure = member(spec, 'azureFile')
-  add(textOf(member(azure, 'secretNamespace')) || own, member(azure, 'secretName'))
+  const azure = field(spec, 'azureFile')
+  add(textAt(azure, 'secretNamespace') || own, field(azure, 'secretName'))
   for (const source of SOURCES) {
-    const reference = at(spec, source, 'secretRef')
+    const reference = field(spec, source, 'secretRef')
     // Those of volumes that were made before there was a namespace are in that of the claim.
     const otherwise = NAMESPACED.has(source) ? '' : own
-    add(textOf(member(reference, 'namespace')) || otherwise, member(reference, 'name'))
+    add(textAt(reference, 'namespace') || otherwise, field(reference, 'name'))
   }
   for (const one of CSI_SECRETS) {
-    const reference = at(spec, 'csi', one)
-    add(textOf(member(reference, 'namespace')), member(reference, 'name'))
+    const reference = field(spec, 'csi', one)
+    add(textAt(reference, 'namespace'), field(reference, 'name'))
   }
   return names
 }

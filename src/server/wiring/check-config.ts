@@ -58,7 +58,6 @@ const AUTHORITIES = [
   'etcdCafile',
   'natsCafile',
   'passthroughCafile',
-  'apiserviceCafile',
   'oidcCaFile',
 ] as const
 const CONNECT_MS = 10_000

@@ -15,7 +15,7 @@ import type { Upstream } from '../../engine/upstream/upstream.js'
 import { otherOf } from '../../kubernetes/dialect/other-etcds.js'
 import type { OtherUpstream } from './open-upstream.js'
 
-/** A deep replay is expensive for etcd, so only this many resources list at once. The in-process store can take all. */
+/** Lists are expensive for etcd, so only this many resources list at once. The in-process store can take all. */
 const FEEDS_AT_ONCE = 8
 const EMBEDDED_FEEDS_AT_ONCE = 256
 /** A list costs another server little, and most of its time is network latency. */

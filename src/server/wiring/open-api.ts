@@ -55,7 +55,6 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     writes: parts.writes,
     metrics: metrics.requests,
     onInternalError,
-    webSocketAllowedOrigins: config.websocketAllowedOrigins,
   })
 }
 

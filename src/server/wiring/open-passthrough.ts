@@ -20,15 +20,14 @@ export interface PassthroughParts {
 
 /** Returns null without `--passthrough`. @throws Error for a certificate that cannot be read. */
 export function openPassthrough(parts: PassthroughParts & Pick<Basis, 'closing'>): Passthrough | null {
-  const { config, clock, metrics, logger, semaphore } = parts
-  const { passthrough: url, passthroughCafile } = config
+  const { config, metrics } = parts
+  const { passthrough: url } = config
   if (url === null) return null
   const passthrough = new Passthrough({
     url,
     name: 'the API server',
     onAnswered: answeredBy(metrics, 'passthrough'),
-    credentials: credentialsOf(config, passthroughCafile, clock, logger),
-    ...sharedOptions(config, clock, semaphore),
+    ...sharedOptions(parts),
   })
   parts.closing.add(() => passthrough.close())
   return passthrough
@@ -43,16 +42,9 @@ export interface ApiServicesParts extends PassthroughParts {
  *
  * @throws Error for a certificate that cannot be read.
  */
-export function openApiServices({
-  config,
-  clock,
-  random,
-  logger,
-  metrics,
-  semaphore,
-}: ApiServicesParts): ApiServices | null {
+export function openApiServices(parts: ApiServicesParts): ApiServices | null {
+  const { config, clock, random, logger, metrics } = parts
   if (config.passthrough !== null) return null
-  const shared = sharedOptions(config, clock, semaphore)
   const addresses = config.apiservice.map(({ group, version, url }) => ({
     group,
     version,
@@ -60,8 +52,7 @@ export function openApiServices({
       url,
       name: `the server of ${group}/${version}`,
       onAnswered: answeredBy(metrics, `${version}.${group}`),
-      credentials: credentialsOf(config, config.apiserviceCafile, clock, logger),
-      ...shared,
+      ...sharedOptions(parts),
       keepsTokens: true,
       awayIs: 503,
     }),
@@ -73,21 +64,24 @@ function answeredBy(metrics: Metrics, server: string): (code: number, seconds: n
   return (code, seconds) => metrics.requests.passed(server, code, seconds)
 }
 
-function credentialsOf(
-  config: Config,
-  ca: string | null,
-  clock: Clock,
-  logger: Logger,
-): PassthroughOptions['credentials'] {
-  return watchCredentials({ ca, cert: config.proxyClientCertFile, key: config.proxyClientKeyFile }, { clock, logger })
-}
+const FILES = '--passthrough-cafile, --proxy-client-cert-file or --proxy-client-key-file'
 
-/** The options shared by all servers behind this one. */
-function sharedOptions(
-  config: Config,
-  clock: Clock,
-  semaphore: IdentitySemaphore,
-): Pick<PassthroughOptions, 'semaphore' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'> {
-  const { passthroughTimeout: responseTimeoutMs, passthroughStripHeaders: stripHeaders } = config
-  return { semaphore, responseTimeoutMs, stripHeaders, clock }
+/** The options of every server behind this one, each with files that it watches itself. */
+function sharedOptions({
+  config,
+  clock,
+  logger,
+  semaphore,
+}: PassthroughParts): Pick<
+  PassthroughOptions,
+  'credentials' | 'semaphore' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'
+> {
+  const { passthroughCafile: ca, proxyClientCertFile: cert, proxyClientKeyFile: key } = config
+  return {
+    credentials: watchCredentials({ ca, cert, key }, FILES, { clock, logger }),
+    semaphore,
+    responseTimeoutMs: config.requestTimeout,
+    stripHeaders: config.passthroughStripHeaders,
+    clock,
+  }
 }

@@ -74,7 +74,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     const { Process } = await import('./process.js')
     app = new Process({ config, live, ...upstreams, logger, version, metrics, schema })
     takeSignals({ app, config, live, logger, traces })
-    ports = await app.start()
+    ports = await keepAlive(app.start())
   } catch (error) {
     process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
     process.exit(2)
@@ -82,6 +82,19 @@ export async function serve(options: ServeOptions): Promise<void> {
   tellAccess(config, logger)
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports, app.servesKubernetes))
+}
+
+/**
+ * Keeps the process alive until `work` is done. Before the server listens, nothing else does: Node would end while it
+ * waits for an etcd that refuses connections.
+ */
+async function keepAlive<T>(work: Promise<T>): Promise<T> {
+  const timer = setInterval(() => {}, 60_000)
+  try {
+    return await work
+  } finally {
+    clearInterval(timer)
+  }
 }
 
 interface Running {

@@ -92,7 +92,7 @@ export async function runWorker({
     },
     collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
     collectStatus: async () => JSON.stringify((await app?.status()) ?? null),
-    onCollectFailed: (error) => logger.error({ err: error }, 'metrics or status could not be read'),
+    onBug: (error) => logger.error({ err: error }, 'a message of the primary could not be handled'),
   })
   const { isReplacement, ports } = await greeted
   try {

@@ -110,5 +110,6 @@ export async function jsonServer(
     server.closeAllConnections()
     server.close()
   })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked }
+  const closeConnections = (): void => server.closeAllConnections()
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked, closeConnections }
 }

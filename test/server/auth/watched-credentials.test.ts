@@ -87,7 +87,7 @@ void t.test('credential files are watched together, and a broken file stops the 
   put(path, authority.client('first'))
   const clock = new VirtualClock()
   const surroundings = { clock, logger: silentLogger }
-  const watched = watchCredentials({ ca: authority.ca, cert: path('cert'), key: path('key') }, surroundings)
+  const watched = watchCredentials({ ca: authority.ca, cert: path('cert'), key: path('key') }, '--flags', surroundings)
   t.teardown(() => watched.close())
   let changes = 0
   watched.onChange(() => changes++)
@@ -96,7 +96,7 @@ void t.test('credential files are watched together, and a broken file stops the 
   t.equal(changes, 1)
   t.same(watched.value.cert, readFileSync(path('cert')))
   copyFileSync(authority.client('other').key, path('key'))
-  t.throws(() => watchCredentials({ ca: null, cert: path('cert'), key: path('key') }, surroundings), /key/)
+  t.throws(() => watchCredentials({ ca: null, cert: path('cert'), key: path('key') }, '--flags', surroundings), /key/)
 })
 
 void t.test('unreadable authorities are not adopted, and stop the start', async (t) => {
@@ -106,13 +106,13 @@ void t.test('unreadable authorities are not adopted, and stop the start', async 
   const clock = new VirtualClock()
   const surroundings = { clock, logger: silentLogger }
   const files = { ca: path('ca'), cert: null, key: null }
-  const watched = watchCredentials(files, surroundings)
+  const watched = watchCredentials(files, '--flags', surroundings)
   t.teardown(() => watched.close())
   for (const broken of ['', 'none', readFileSync(authority.ca).subarray(0, 100)]) {
     writeFileSync(path('ca'), broken)
     clock.advance(LOOK_MS)
     t.same(watched.value.ca, readFileSync(authority.ca))
-    t.throws(() => watchCredentials(files, surroundings), /authority/)
+    t.throws(() => watchCredentials(files, '--flags', surroundings), /authority/)
   }
   writeFileSync(path('ca'), `a comment\n${readFileSync(authority.ca, 'utf8')}`)
   clock.advance(LOOK_MS)

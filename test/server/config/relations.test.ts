@@ -101,7 +101,7 @@ void t.test('each combination of options is accepted, or rejected with one match
       '--authorization-mode=RBAC --apiservice=a.b/v1=https://c:1 --apiservice=a.b/v1=https://d:1',
       /names a\.b\/v1 twice/,
     ],
-    ['--apiservice-cafile=/ca', /needs --apiservice/],
+    ['--passthrough-cafile=/ca', /needs --apiservice or an https --passthrough/],
     ['--apiservice=a.b/v1=http://c:1', /is not like/],
     ['--apiservice=v1=https://c:1', /is not like/],
     ['--apiservice=a.b/v1=https://u:p@c:1', /is not like/],

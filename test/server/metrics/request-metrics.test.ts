@@ -1,10 +1,11 @@
 /** Request metrics: bounded labels, outcomes of writes, permissions and webhooks. */
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
+import { ConnectionCount } from '../../../src/support/connection-count.js'
 import { timedClient } from '../../../src/server/auth/timed-client.js'
 import { Metrics } from '../../../src/server/metrics/metrics.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
@@ -58,7 +59,10 @@ void t.test(
     t.equal(written('create', 'success'), 1)
     t.equal(written('create', 'AlreadyExists'), 1)
     t.equal(written('delete', 'NotFound'), 1)
-    t.equal(samples.get('distributary_write_duration_seconds_count{verb="create"}'), 2)
+    t.equal(
+      samples.get('distributary_http_request_duration_seconds_count{verb="create",group="",resource="configmaps"}'),
+      2,
+    )
     for (const kind of ['read', 'write', 'passed']) {
       t.equal(samples.get(`distributary_http_requests_in_flight{kind="${kind}"}`), 0, `${kind}: none is left`)
     }
@@ -66,6 +70,18 @@ void t.test(
     await watch.text().catch(() => {})
   },
 )
+
+void t.test('a counter that an alert watches for its first increase is there before it', async (t) => {
+  const { app } = await startApp(t)
+  const rules = readFileSync(new URL('../../../../deploy/prometheus/rules.yaml', import.meta.url), 'utf8')
+  const lines = (await app.metrics.expose()).text.split('\n')
+  const watched = [...rules.matchAll(/increase\((\w+)(?:\{(\w+="[\w-]+")\})?\[\w+\]\)\) > 0$/gm)]
+  t.equal(watched.length, 5)
+  for (const [expression, name, label = ''] of watched) {
+    const own = lines.filter((line) => line.startsWith(`${name!}{`) && line.includes(label))
+    t.ok(own.length > 0 && own.every((line) => line.endsWith('} 0')), expression)
+  }
+})
 
 void t.test('a write that waits for its body is in flight', async (t) => {
   const { app, url } = await startApp(t, { flags: ['--enable-writes'] })
@@ -108,6 +124,7 @@ void t.test('a webhook is timed, with its code, or 0 when it does not answer', a
   const metrics = new Metrics('0')
   const client = timedClient(
     {
+      connections: new ConnectionCount(),
       get: async () => ({ status: 200, body: {} }),
       post: async () => {
         throw new Error('away')

@@ -10,6 +10,7 @@ import { silentLogger } from '../../../src/support/log.js'
 import { startApp } from '../../support/app.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
+import { definitionObject, object } from '../../support/definition.js'
 
 const GROUP = 'edge.example.com'
 
@@ -17,18 +18,13 @@ function definition(plural: string, properties: number): object {
   const kind = plural[0]!.toUpperCase() + plural.slice(1, -1)
   const described = { type: 'string', description: 'x'.repeat(40), default: 'given' }
   const spec = Object.fromEntries(Array.from({ length: properties }, (_, i) => [`p${i}`, described]))
-  const openAPIV3Schema = { type: 'object', properties: { spec: { type: 'object', properties: spec } } }
-  return {
-    apiVersion: 'apiextensions.k8s.io/v1',
-    kind: 'CustomResourceDefinition',
-    metadata: { name: `${plural}.${GROUP}` },
-    spec: {
-      group: GROUP,
-      scope: 'Namespaced',
-      names: { plural, kind },
-      versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } }],
-    },
-  }
+  return definitionObject({
+    group: GROUP,
+    plural,
+    kind,
+    scope: 'Namespaced',
+    versions: [{ name: 'v1', storage: true, schema: object({ spec: object(spec) }) }],
+  })
 }
 
 const keyOf = (plural: string): string => `apiextensions.k8s.io/customresourcedefinitions/${plural}.${GROUP}`

@@ -118,7 +118,7 @@ for (const [name, send] of [
       behind.answer = (_request, response) => {
         response.writeHead(201, [
           ['Warning', '299 - "a"'],
-          ['Warning', '299 - "b"'],
+          ['Warning', `299 - "${Buffer.from('früher').toString('latin1')}"`],
           ['Connection', 'keep-alive, X-Private'],
           ['X-Private', 'mine'],
           ['Trailer', 'X-Sum'],
@@ -147,7 +147,8 @@ for (const [name, send] of [
         '{"a":1}',
       )
       t.match(answer, { status: 201, body: '{"half":1}', trailers: { 'x-sum': '42' } })
-      t.match(String(answer.headers['warning']), '299 - "a", 299 - "b"')
+      const warning = Buffer.from(String(answer.headers['warning']), 'latin1').toString()
+      t.equal(warning, '299 - "a", 299 - "früher"', 'byte by byte')
       t.equal(answer.headers['x-private'], undefined)
       const { headers, rawHeaders, body } = behind.last()
       t.equal(body, '{"a":1}')
@@ -364,10 +365,11 @@ void t.test('the API server may refuse an upgrade, and a foreign page is rejecte
   const { h, behind } = await scene(t)
   const upgrade = { connection: 'Upgrade', upgrade: 'websocket' }
   const path = '/api/v1/namespaces/a/pods/x/exec'
+  const asked = () => behind.seen.filter(({ url }) => url === path).length
   t.match(await overHttp1(h, 'GET', path, upgrade), { status: 403, body: 'no' })
-  t.equal(behind.seen.length, 1)
+  t.equal(asked(), 1)
   t.equal((await overHttp1(h, 'GET', path, { ...upgrade, origin: 'https://evil.example' })).status, 403)
-  t.equal(behind.seen.length, 1)
+  t.equal(asked(), 1)
 })
 
 void t.test(
@@ -408,7 +410,7 @@ void t.test(
 void t.test(
   'while the API server is unreachable, requests get a Status, cached reads continue, and discovery lists what is served here',
   async (t) => {
-    const { h, behind } = await scene(t, { config: { passthroughTimeout: 200 } })
+    const { h, behind } = await scene(t, { config: { requestTimeout: 200 } })
     behind.answer = () => {}
     const late = await overHttp1(h, 'POST', '/api/v1/namespaces/a/pods', {}, '{}')
     t.equal(late.status, 504)
@@ -421,6 +423,78 @@ void t.test(
     t.match(JSON.parse((await overHttp1(h, 'GET', '/api/v1')).body), { kind: 'APIResourceList' })
   },
 )
+
+void t.test(
+  'a request may be repeated when the API server breaks off, unless it is a write that may have been performed',
+  async (t) => {
+    const { h, behind } = await scene(t)
+    const ask = async (method: string, path: string) => {
+      const { status, headers, body } = await overHttp1(h, method, path, {}, method === 'GET' ? '' : '{}')
+      t.match(JSON.parse(body), { kind: 'Status', code: 502, message: /ECONNRESET|socket/ })
+      return [status, headers['retry-after']]
+    }
+    behind.answer = (request) => request.socket.destroy()
+    t.same(await ask('GET', '/api/v1/namespaces/a/pods/x/log'), [502, '1'])
+    t.same(await ask('POST', '/api/v1/namespaces/a/pods'), [502, undefined])
+  },
+)
+
+void t.test('a write is repeated when the API server ends the connection before its handshake', async (t) => {
+  const starting = net.createServer((socket) => socket.once('data', () => socket.destroy()))
+  starting.listen(0, '127.0.0.1')
+  await once(starting, 'listening')
+  t.teardown(() => starting.close())
+  const { port } = starting.address() as net.AddressInfo
+  const h = await startApp(t, { flags: ['--passthrough', `https://127.0.0.1:${port}`] })
+  const { status, headers } = await overHttp1(h, 'POST', '/api/v1/namespaces/a/pods', {}, '{}')
+  t.same([status, headers['retry-after']], [502, '1'])
+})
+
+void t.test(
+  'what an API server that is starting refuses to everybody may be repeated; what it refuses later is forwarded',
+  async (t) => {
+    const { h, behind } = await scene(t)
+    let readyz = 500
+    behind.answer = ({ url }, response) => {
+      if (url === '/readyz') response.writeHead(readyz).end()
+      else response.writeHead(403, { 'content-type': 'text/plain' }).end('no')
+    }
+    const asked = () => behind.seen.splice(0).map(({ url }) => url)
+    const path = '/api/v1/namespaces/a/pods'
+    for (readyz of [500, 403]) {
+      const { status, headers, body } = await overHttp1(h, 'POST', path, {}, '{}')
+      t.same([status, headers['retry-after']], [502, '1'])
+      t.match(JSON.parse(body), { kind: 'Status', message: 'the API server is starting' })
+      t.match(JSON.parse((await overHttp1(h, 'GET', '/api/v1')).body), { kind: 'APIResourceList' })
+    }
+    readyz = 200
+    asked()
+    t.match(await overHttp1(h, 'POST', path, {}, '{}'), { status: 403, body: 'no' })
+    t.same(asked(), [path, '/readyz'])
+    t.match(await overHttp1(h, 'POST', path, {}, '{}'), { status: 403, body: 'no' })
+    t.same(asked(), [path], 'a known connection costs no question')
+  },
+)
+
+void t.test(
+  'a refusal is forwarded at once where nobody may ask anonymously whether the API server is ready',
+  async (t) => {
+    const { h, behind } = await scene(t)
+    behind.answer = ({ url }, response) => response.writeHead(url === '/readyz' ? 401 : 403).end('no')
+    t.match(await overHttp1(h, 'POST', '/api/v1/namespaces/a/pods', {}, '{}'), { status: 403, body: 'no' })
+  },
+)
+
+void t.test('a denial that is discarded before its body has arrived is answered exactly once', async (t) => {
+  const { h, behind } = await scene(t)
+  behind.answer = ({ url }, response) => {
+    if (url === '/readyz') response.writeHead(500).end()
+    else response.writeHead(403, { 'content-length': '10' }).write('begun')
+  }
+  const { status, body } = await overHttp1(h, 'GET', '/api/v1')
+  t.equal(status, 200)
+  t.match(JSON.parse(body), { kind: 'APIResourceList' }, 'our own document, whole')
+})
 
 void t.test('a consistent read sees a forwarded write; too many at once are rejected', async (t) => {
   const { h, behind } = await scene(t, { config: { passthroughMaxRequests: 2 } })

@@ -147,7 +147,7 @@ void t.test('the one subprotocol is echoed, and a token never is', async (t) => 
 })
 
 void t.test("pages of the server's own origin may connect, others only if configured", async (t) => {
-  const h = await startApp(t, { flags: ['--websocket-allowed-origins', 'https://app.example.org'] })
+  const h = await startApp(t, { flags: ['--cors-allowed-origins', 'https://app.example.org'] })
   for (const origin of [h.url, 'https://app.example.org']) {
     const { socket } = open(t, h, { options: { headers: { origin } } })
     await new Promise((resolve, reject) => void socket.once('open', resolve).once('error', reject))

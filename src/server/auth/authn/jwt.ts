@@ -8,7 +8,8 @@ import type { errors, JWTPayload, JWTVerifyGetKey } from 'jose'
 
 import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import { type JsonAnswer, type JsonClient, textOf } from '../https-json.js'
+import type { JsonAnswer, JsonClient } from '../https-json.js'
+import { textAt } from '../../../support/fields.js'
 
 /** The most time for which a decision is cached, and so for which a revoked key is still trusted. */
 export const POSITIVE_MS = 5 * 60_000
@@ -92,7 +93,7 @@ export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: s
       throw unavailable('the issuer cannot be reached', error)
     })
   const document = answer.body as Readonly<Record<string, unknown>> | undefined
-  const jwksUri = textOf(document?.['jwks_uri'])
+  const jwksUri = textAt(document?.['jwks_uri'])
   if (answer.status !== 200 || document?.['issuer'] !== issuerUrl || !URL.canParse(jwksUri)) {
     throw unavailable(`the discovery document (${answer.status}) is not that of ${issuerUrl}`)
   }

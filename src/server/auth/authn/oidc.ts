@@ -8,12 +8,13 @@
 import type { JWTPayload } from 'jose'
 
 import type { Clock } from '../../../support/clock.js'
-import { type JsonClient, textsOf } from '../https-json.js'
+import type { JsonClient } from '../https-json.js'
 import type { JudgeHealth } from '../judge-health.js'
 import type { User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
 import { discoverKeys, LazyKeys, NEGATIVE_MS, POSITIVE_MS, refused, statedClaims, verifyJwt } from './jwt.js'
+import { textsAt } from '../../../support/fields.js'
 
 export interface OidcOptions {
   /** The URL exactly as the issuer writes it. */
@@ -93,7 +94,7 @@ function userOf(claims: JWTPayload, options: OidcOptions): User {
 function groupsOf(claims: JWTPayload, { groupsClaim, groupsPrefix }: OidcOptions): readonly string[] {
   if (groupsClaim === null) return []
   const claimed = claims[groupsClaim]
-  const groups = typeof claimed === 'string' ? [claimed] : textsOf(claimed)
+  const groups = typeof claimed === 'string' ? [claimed] : textsAt(claimed)
   if (groupsPrefix !== null && groupsPrefix !== '') return groups.map((group) => groupsPrefix + group)
   return groups.filter((group) => !group.startsWith('system:'))
 }

@@ -15,13 +15,13 @@ import type { JWTPayload, JWTVerifyGetKey } from 'jose'
 
 import { UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import { member, textOf } from '../https-json.js'
 import type { JudgeHealth } from '../judge-health.js'
 import type { User } from '../user.js'
 import type { Watched } from '../watched-file.js'
 import { type Authenticator, RefusedCredentialError } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
 import { jose, NEGATIVE_MS, POSITIVE_MS, statedClaims, unavailable, verifyJwt } from './jwt.js'
+import { field, textAt } from '../../../support/fields.js'
 
 /** An object that a token is bound to. */
 export interface BoundObject {
@@ -195,7 +195,7 @@ function verifiedOf(claims: JWTPayload, nowMs: number): Verified {
     throw new RefusedCredentialError('Unauthorized', { cause })
   }
   const own = claims['kubernetes.io']
-  const namespace = textOf(member(own, 'namespace'))
+  const namespace = textAt(own, 'namespace')
   const account = refOf(own, 'serviceaccount')
   if (account === null || namespace === '') return refuse('the token names no service account')
   const name = `system:serviceaccount:${namespace}:${account.name}`
@@ -219,8 +219,8 @@ function verifiedOf(claims: JWTPayload, nowMs: number): Verified {
 }
 
 function refOf(own: unknown, kind: string): { readonly name: string; readonly uid: string } | null {
-  const found = member(own, kind)
-  return isObject(found) ? { name: textOf(member(found, 'name')), uid: textOf(member(found, 'uid')) } : null
+  const found = field(own, kind)
+  return isObject(found) ? { name: textAt(found, 'name'), uid: textAt(found, 'uid') } : null
 }
 
 function isObject(value: unknown): boolean {
@@ -230,7 +230,7 @@ function isObject(value: unknown): boolean {
 /** Such tokens are alpha in 1.37, and only an API server knows whether it accepts them. */
 function isOfWebhook(claims: JWTPayload): boolean {
   const own = claims['kubernetes.io']
-  return ['validatingwebhookconfiguration', 'mutatingwebhookconfiguration'].some((kind) => isObject(member(own, kind)))
+  return ['validatingwebhookconfiguration', 'mutatingwebhookconfiguration'].some((kind) => isObject(field(own, kind)))
 }
 
 /** An API server may use a new key before this server has read it. @param cause jose's error. */

@@ -10,12 +10,12 @@
 import { createHmac } from 'node:crypto'
 import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import { textOf, textsOf } from '../https-json.js'
 import { digest, identityKey, type User, withAuthenticatedGroup } from '../user.js'
 import type { Watched } from '../watched-file.js'
 import type { Authenticator, ShownTicket } from './authenticator.js'
 import { jose } from './jwt.js'
 import type { TokenTable } from './token-file.js'
+import { textAt, textsAt } from '../../../support/fields.js'
 
 /** The ticket was valid but has expired: the client should request another. */
 export class TicketExpiredError extends UnauthorizedError {
@@ -138,9 +138,9 @@ export class Tickets {
       if (claims === null) continue
       const { sub, uid, groups, extra, until, seal } = claims
       const user = {
-        name: textOf(sub),
-        uid: textOf(uid),
-        groups: textsOf(groups),
+        name: textAt(sub),
+        uid: textAt(uid),
+        groups: textsAt(groups),
         extra: extra as User['extra'],
         expiresAt: until as number | null,
       }

@@ -7,18 +7,20 @@
  */
 import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import { type JsonClient, member, refusal, textOf, textsOf } from '../https-json.js'
+import { type JsonAnswer, refusal } from '../https-json.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { networkOf } from '../client-address.js'
 import { FairSemaphore } from '../fair-semaphore.js'
 import type { JudgeHealth } from '../judge-health.js'
+import { type ReviewClient, ReviewServer } from '../review-server.js'
 import type { User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
+import { field, textAt, textsAt } from '../../../support/fields.js'
 
 export interface TokenReviewOptions {
   /** The client from `--authentication-kubeconfig`, whose identity needs `create` on tokenreviews. */
-  readonly client: Pick<JsonClient, 'post' | 'close'>
+  readonly client: ReviewClient
   readonly cacheMs: number
   /** A token must be issued for one of these audiences; none: the API server's own. */
   readonly audiences?: readonly string[]
@@ -59,6 +61,7 @@ export function tokenReview({
   unknown = unknownTokenSemaphore(clock, 1),
   health,
 }: TokenReviewOptions): Authenticator {
+  const server = new ReviewServer(client, clock)
   // Equal tokens share one review, so every known token has its own place in the queue.
   const known = new FairSemaphore({
     ...WAIT,
@@ -74,53 +77,57 @@ export function tokenReview({
     negativeMs: cacheMs,
     changesSilently: true,
     comparesAudiences: true,
-    close: () => client.close(),
+    close: () => server.close(),
     async judge(token, { address, isKnownToken, audiences: wanted = audiences }) {
       const leave = await (isKnownToken ? known.acquire('') : unknown.acquire(networkOf(address)))
-      const reviewing = review(client, token, wanted).finally(leave)
+      const reviewing = review(server, token, wanted).finally(leave)
       return await (health?.note(reviewing) ?? reviewing)
     },
   })
 }
 
-async function review(
-  client: TokenReviewOptions['client'],
-  token: string,
-  audiences: readonly string[],
-): Promise<User> {
+async function review(server: ReviewServer, token: string, audiences: readonly string[]): Promise<User> {
   const spec = { token, ...(audiences.length === 0 ? {} : { audiences }) }
   const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec }
-  const answer = await client.post('/apis/authentication.k8s.io/v1/tokenreviews', body).catch((error: unknown) => {
-    throw unavailable(error)
-  })
-  const status = member(answer.body, 'status')
-  if (answer.status < 200 || answer.status > 299 || status === undefined) {
-    throw unavailable(refusal('TokenReview', answer))
-  }
-  if (member(status, 'authenticated') !== true) {
+  const answer = await server
+    .review('/apis/authentication.k8s.io/v1/tokenreviews', body, (answer) => isAnswer(answer) && !accepts(answer))
+    .catch((error: unknown) => {
+      throw unavailable(error)
+    })
+  if (!isAnswer(answer)) throw unavailable(refusal('TokenReview', answer))
+  const status = field(answer.body, 'status')
+  if (!accepts(answer)) {
     throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
   }
   // A server that does not support audiences has not compared them.
-  const compared = textsOf(member(status, 'audiences'))
+  const compared = textsAt(status, 'audiences')
   const found = audiences.length === 0 ? compared : compared.filter((one) => audiences.includes(one))
   if (audiences.length > 0 && found.length === 0) {
     throw new UnauthorizedError('Unauthorized', { cause: `the token is not meant for ${audiences.join(', ')}` })
   }
-  return userOf(member(status, 'user'), found)
+  return userOf(field(status, 'user'), found)
+}
+
+function isAnswer({ status, body }: JsonAnswer): boolean {
+  return status >= 200 && status <= 299 && field(body, 'status') !== undefined
+}
+
+function accepts({ body }: JsonAnswer): boolean {
+  return field(body, 'status', 'authenticated') === true
 }
 
 function userOf(user: unknown, audiences: readonly string[]): User {
-  const name = textOf(member(user, 'username'))
+  const name = textAt(user, 'username')
   if (name === '') throw unavailable(new Error('TokenReview answered a user without a name'))
-  const extra = member(user, 'extra')
+  const extra = field(user, 'extra')
   return {
     name,
-    uid: textOf(member(user, 'uid')),
-    groups: textsOf(member(user, 'groups')),
+    uid: textAt(user, 'uid'),
+    groups: textsAt(user, 'groups'),
     extra: Object.fromEntries(
       Object.entries(typeof extra === 'object' && extra !== null ? extra : {}).map(([key, value]) => [
         key,
-        textsOf(value),
+        textsAt(value),
       ]),
     ),
     // The review does not say when the token expires; the time in the cache bounds how long the answer is trusted.

@@ -5,10 +5,10 @@
  *
  * Source: `reconciliation` of k8s.io/component-helpers; the objects are those of kube-apiserver's `bootstrappolicy`.
  */
-import { member, textOf } from '../https-json.js'
 import { CompiledRule } from './compiled-rule.js'
 import { parseRole } from './rbac-types.js'
 import { missingPermissions, type Permission } from './rule-cover.js'
+import { field, isObject, listAt, textAt } from '../../../support/fields.js'
 
 export type PlainObject = Readonly<Record<string, unknown>>
 
@@ -24,8 +24,8 @@ const KEEP: Reconciled = { kind: 'keep' }
 /** @param existing null if there is none. */
 export async function reconcile(expected: PlainObject, existing: PlainObject | null): Promise<Reconciled> {
   if (existing === null) return { kind: 'put', object: expected }
-  const annotations = member(member(existing, 'metadata'), 'annotations')
-  if (member(annotations, 'rbac.authorization.kubernetes.io/autoupdate') === 'false') return KEEP
+  const annotations = field(existing, 'metadata', 'annotations')
+  if (field(annotations, 'rbac.authorization.kubernetes.io/autoupdate') === 'false') return KEEP
   const isBinding = expected['roleRef'] !== undefined
   if (isBinding && !isSameRole(expected['roleRef'], existing['roleRef'])) return { kind: 'recreate', object: expected }
   const changes = {
@@ -36,7 +36,7 @@ export async function reconcile(expected: PlainObject, existing: PlainObject | n
 }
 
 function isSameRole(a: unknown, b: unknown): boolean {
-  return ['apiGroup', 'kind', 'name'].every((name) => textOf(member(a, name)) === textOf(member(b, name)))
+  return ['apiGroup', 'kind', 'name'].every((name) => textAt(a, name) === textAt(b, name))
 }
 
 /** Labels and annotations that somebody has changed stay as they are. */
@@ -44,21 +44,21 @@ function metadataChange(expected: PlainObject, existing: PlainObject): PlainObje
   const metadata = recordOf(existing['metadata'])
   const changed = ['annotations', 'labels'].flatMap((name) => {
     const held = recordOf(metadata[name])
-    const wanted = recordOf(member(expected['metadata'], name))
+    const wanted = recordOf(field(expected['metadata'], name))
     return Object.keys(wanted).every((key) => Object.hasOwn(held, key)) ? [] : [[name, { ...wanted, ...held }] as const]
   })
   return changed.length === 0 ? {} : { metadata: { ...metadata, ...Object.fromEntries(changed) } }
 }
 
 function subjectsChange(expected: PlainObject, existing: PlainObject): PlainObject {
-  const held = listOf(existing['subjects'])
+  const held = listAt(existing['subjects'])
   const known = new Set(held.map(subjectKey))
-  const missing = listOf(expected['subjects']).filter((subject) => !known.has(subjectKey(subject)))
+  const missing = listAt(expected['subjects']).filter((subject) => !known.has(subjectKey(subject)))
   return missing.length === 0 ? {} : { subjects: [...held, ...missing] }
 }
 
 function subjectKey(subject: unknown): string {
-  return JSON.stringify(['kind', 'apiGroup', 'name', 'namespace'].map((name) => textOf(member(subject, name))))
+  return JSON.stringify(['kind', 'apiGroup', 'name', 'namespace'].map((name) => textAt(subject, name)))
 }
 
 async function rulesChange(expected: PlainObject, existing: PlainObject): Promise<PlainObject> {
@@ -67,7 +67,7 @@ async function rulesChange(expected: PlainObject, existing: PlainObject): Promis
   return {
     ...(missing === null || missing.length === 0
       ? {}
-      : { rules: [...listOf(existing['rules']), ...missing.map(ruleOf)] }),
+      : { rules: [...listAt(existing['rules']), ...missing.map(ruleOf)] }),
     ...aggregationChange(expected['aggregationRule'], existing['aggregationRule']),
   }
 }
@@ -84,27 +84,19 @@ function ruleOf({ verb, group, resource, name, path }: Permission): PlainObject 
 
 function aggregationChange(expected: unknown, existing: unknown): PlainObject {
   if (!isObject(expected)) return isObject(existing) ? { aggregationRule: null } : {}
-  const held = listOf(member(existing, 'clusterRoleSelectors'))
+  const held = listAt(existing, 'clusterRoleSelectors')
   const known = new Set(held.map(canonical))
-  const missing = listOf(member(expected, 'clusterRoleSelectors')).filter((one) => !known.has(canonical(one)))
+  const missing = listAt(expected, 'clusterRoleSelectors').filter((one) => !known.has(canonical(one)))
   return missing.length === 0 ? {} : { aggregationRule: { clusterRoleSelectors: [...held, ...missing] } }
 }
 
 /** The selectors of the release have one level of plain members. */
 function canonical(selector: unknown): string {
-  const labels = recordOf(member(selector, 'matchLabels'))
+  const labels = recordOf(field(selector, 'matchLabels'))
   const sorted = Object.keys(labels).sort()
-  return JSON.stringify([sorted.map((key) => [key, labels[key]]), listOf(member(selector, 'matchExpressions'))])
-}
-
-function isObject(value: unknown): value is PlainObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return JSON.stringify([sorted.map((key) => [key, labels[key]]), listAt(selector, 'matchExpressions')])
 }
 
 function recordOf(value: unknown): PlainObject {
   return isObject(value) ? value : {}
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : []
 }

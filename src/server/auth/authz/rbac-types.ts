@@ -2,7 +2,7 @@
  * Roles and bindings, read from the JSON of `rbac.authorization.k8s.io/v1`. An object without the expected shape grants
  * nothing: an authorizer that guesses lets callers in.
  */
-import { member, textOf, textsOf } from '../https-json.js'
+import { field, listAt, textAt, textsAt } from '../../../support/fields.js'
 
 export interface PolicyRule {
   readonly verbs: readonly string[]
@@ -51,37 +51,37 @@ export interface LabelSelector {
 
 /** Returns null when the object is not a role. */
 export function parseRole(object: unknown): Role | null {
-  const metadata = member(object, 'metadata')
-  const name = textOf(member(metadata, 'name'))
+  const metadata = field(object, 'metadata')
+  const name = textAt(metadata, 'name')
   if (name === '') return null
-  const aggregationRule = member(object, 'aggregationRule')
+  const aggregationRule = field(object, 'aggregationRule')
   return {
-    namespace: textOf(member(metadata, 'namespace')),
+    namespace: textAt(metadata, 'namespace'),
     name,
-    labels: textMap(member(metadata, 'labels')),
-    rules: arrayOf(member(object, 'rules')).map(parseRule),
+    labels: textMap(field(metadata, 'labels')),
+    rules: listAt(object, 'rules').map(parseRule),
     aggregates:
       typeof aggregationRule === 'object' && aggregationRule !== null
-        ? arrayOf(member(aggregationRule, 'clusterRoleSelectors')).map(parseSelector)
+        ? listAt(aggregationRule, 'clusterRoleSelectors').map(parseSelector)
         : null,
   }
 }
 
 /** Returns null when the object is not a binding. */
 export function parseBinding(object: unknown): Binding | null {
-  const metadata = member(object, 'metadata')
-  const roleRef = member(object, 'roleRef')
-  const name = textOf(member(metadata, 'name'))
+  const metadata = field(object, 'metadata')
+  const roleRef = field(object, 'roleRef')
+  const name = textAt(metadata, 'name')
   if (name === '') return null
   return {
-    namespace: textOf(member(metadata, 'namespace')),
+    namespace: textAt(metadata, 'namespace'),
     name,
-    roleKind: textOf(member(roleRef, 'kind')),
-    roleName: textOf(member(roleRef, 'name')),
-    subjects: arrayOf(member(object, 'subjects')).map((subject) => ({
-      kind: textOf(member(subject, 'kind')),
-      name: textOf(member(subject, 'name')),
-      namespace: textOf(member(subject, 'namespace')),
+    roleKind: textAt(roleRef, 'kind'),
+    roleName: textAt(roleRef, 'name'),
+    subjects: listAt(object, 'subjects').map((subject) => ({
+      kind: textAt(subject, 'kind'),
+      name: textAt(subject, 'name'),
+      namespace: textAt(subject, 'namespace'),
     })),
   }
 }
@@ -103,11 +103,11 @@ export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<s
 
 function parseRule(rule: unknown): PolicyRule {
   return {
-    verbs: textsOf(member(rule, 'verbs')),
-    apiGroups: textsOf(member(rule, 'apiGroups')),
-    resources: textsOf(member(rule, 'resources')),
-    resourceNames: resourceNames(member(rule, 'resourceNames')),
-    nonResourceURLs: textsOf(member(rule, 'nonResourceURLs')),
+    verbs: textsAt(rule, 'verbs'),
+    apiGroups: textsAt(rule, 'apiGroups'),
+    resources: textsAt(rule, 'resources'),
+    resourceNames: resourceNames(field(rule, 'resourceNames')),
+    nonResourceURLs: textsAt(rule, 'nonResourceURLs'),
   }
 }
 
@@ -126,11 +126,11 @@ const NOBODYS_NAME = '\0'
 function parseSelector(selector: unknown): LabelSelector {
   return {
     text: JSON.stringify([selector]),
-    matchLabels: textMap(member(selector, 'matchLabels')),
-    matchExpressions: arrayOf(member(selector, 'matchExpressions')).map((expression) => ({
-      key: textOf(member(expression, 'key')),
-      operator: textOf(member(expression, 'operator')),
-      values: new Set(textsOf(member(expression, 'values'))),
+    matchLabels: textMap(field(selector, 'matchLabels')),
+    matchExpressions: listAt(selector, 'matchExpressions').map((expression) => ({
+      key: textAt(expression, 'key'),
+      operator: textAt(expression, 'operator'),
+      values: new Set(textsAt(expression, 'values')),
     })),
   }
 }
@@ -140,8 +140,4 @@ function textMap(value: unknown): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
   )
-}
-
-function arrayOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : []
 }

@@ -6,10 +6,10 @@
  */
 import { BadRequestError, InvalidError, type StatusCause, StatusError } from '../../../engine/model/status.js'
 import { parseRequirements } from '../../../engine/model/label-requirements.js'
-import { member, textOf, textsOf } from '../https-json.js'
 import type { ReviewedToken } from '../authn/union-authenticator.js'
 import type { User } from '../user.js'
 import type { Attributes, Decision, SelectorRequirement, UserRules } from './authorizer.js'
+import { field, textAt, textsAt } from '../../../support/fields.js'
 
 /** Decides for a user, and lists a user's rights. */
 export interface ReviewJudge {
@@ -118,14 +118,14 @@ export async function answerReview(judge: ReviewJudge, { kind, group }: ReviewKi
   const { caller, namespace, body, nowMs, fieldRequirements } = review
   const type = { kind, apiVersion: `${group}/v1` }
   const metadata = namespace === '' ? {} : { namespace }
-  const spec = member(body, 'spec')
+  const spec = field(body, 'spec')
   switch (kind) {
     case 'SelfSubjectReview': {
       const creationTimestamp = `${new Date(nowMs).toISOString().slice(0, 19)}Z`
       return { ...type, metadata: { creationTimestamp }, status: { userInfo: userInfo(caller) } }
     }
     case 'SelfSubjectRulesReview': {
-      const wanted = textOf(member(spec, 'namespace'))
+      const wanted = textAt(spec, 'namespace')
       if (wanted === '') throw new BadRequestError('no namespace on request')
       return { ...type, metadata, spec: {}, status: await judge.rulesFor(caller, wanted) }
     }
@@ -154,17 +154,17 @@ function check(kind: string, spec: unknown, namespace: string, isSelf: boolean):
   const causes: StatusCause[] = []
   const wrong = (reason: string, field: string, detail: string): void =>
     void causes.push({ reason, message: detail, field })
-  const resource = member(spec, 'resourceAttributes')
-  const path = member(spec, 'nonResourceAttributes')
+  const resource = field(spec, 'resourceAttributes')
+  const path = field(spec, 'nonResourceAttributes')
   if (isSet(resource) === isSet(path)) {
     const text = 'exactly one of nonResourceAttributes or resourceAttributes must be specified'
     if (isSet(path)) wrong('FieldValueInvalid', 'spec.nonResourceAttributes', `Invalid value: ${text}`)
     else wrong('FieldValueInvalid', 'spec.resourceAttributes', `Invalid value: null: ${text}`)
   }
-  if (!isSelf && textOf(member(spec, 'user')) === '' && textsOf(member(spec, 'groups')).length === 0)
+  if (!isSelf && textAt(spec, 'user') === '' && textsAt(spec, 'groups').length === 0)
     wrong('FieldValueInvalid', 'spec.user', 'Invalid value: "": at least one of user or group must be specified')
   if (kind === 'LocalSubjectAccessReview') {
-    const inside = textOf(member(resource, 'namespace'))
+    const inside = textAt(resource, 'namespace')
     if (isSet(path))
       wrong('FieldValueForbidden', 'spec.nonResourceAttributes', 'Forbidden: disallowed on this kind of request')
     if (isSet(resource) && inside !== namespace) {
@@ -180,11 +180,11 @@ function isSet(value: unknown): boolean {
 }
 
 function attributesOf(spec: unknown, fieldRequirements: Review['fieldRequirements']): Attributes {
-  const resource = member(spec, 'resourceAttributes')
-  const other = member(spec, 'nonResourceAttributes')
-  const of = (name: string): string => textOf(member(resource, name))
+  const resource = field(spec, 'resourceAttributes')
+  const other = field(spec, 'nonResourceAttributes')
+  const of = (name: string): string => textAt(resource, name)
   return {
-    verb: isSet(resource) ? of('verb') : textOf(member(other, 'verb')),
+    verb: isSet(resource) ? of('verb') : textAt(other, 'verb'),
     isResourceRequest: isSet(resource),
     group: of('group'),
     version: of('version'),
@@ -192,7 +192,7 @@ function attributesOf(spec: unknown, fieldRequirements: Review['fieldRequirement
     subresource: of('subresource'),
     namespace: of('namespace'),
     name: of('name'),
-    path: textOf(member(other, 'path')),
+    path: textAt(other, 'path'),
     ...selectorOf(resource, 'fieldSelector', fieldRequirements),
     ...selectorOf(resource, 'labelSelector', labelRequirements),
   }
@@ -204,12 +204,12 @@ function selectorOf(
   name: 'fieldSelector' | 'labelSelector',
   parse: (text: string) => readonly SelectorRequirement[],
 ): { readonly [one in typeof name]?: readonly SelectorRequirement[] } {
-  const selector = member(resource, name)
-  const listed = member(selector, 'requirements')
+  const selector = field(resource, name)
+  const listed = field(selector, 'requirements')
   const requirements =
     Array.isArray(listed) && listed.length > 0
       ? listed.flatMap((one: unknown) => requirementOf(one) ?? [])
-      : parsedOr(textOf(member(selector, 'rawSelector')), parse)
+      : parsedOr(textAt(selector, 'rawSelector'), parse)
   return requirements.length === 0 ? {} : { [name]: requirements }
 }
 
@@ -222,10 +222,10 @@ function parsedOr(text: string, parse: Review['fieldRequirements']): readonly Se
 }
 
 function requirementOf(value: unknown): SelectorRequirement | null {
-  const [key, operator, values] = ['key', 'operator', 'values'].map((name) => member(value, name))
+  const [key, operator, values] = ['key', 'operator', 'values'].map((name) => field(value, name))
   const known = OPERATORS.find((one) => one === operator)
   if (known === undefined) return null
-  return { key: textOf(key), operator: known, ...(Array.isArray(values) ? { values: textsOf(values) } : {}) }
+  return { key: textAt(key), operator: known, ...(Array.isArray(values) ? { values: textsAt(values) } : {}) }
 }
 
 const OPERATORS = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const
@@ -251,22 +251,22 @@ export function labelRequirements(text: string): readonly SelectorRequirement[] 
 }
 
 function subjectOf(spec: unknown): User {
-  const extra = member(spec, 'extra')
+  const extra = field(spec, 'extra')
   const entries = isSet(extra) ? Object.entries(extra as object) : []
   return {
-    name: textOf(member(spec, 'user')),
-    uid: textOf(member(spec, 'uid')),
-    groups: textsOf(member(spec, 'groups')),
-    extra: Object.fromEntries(entries.map(([key, values]) => [key, textsOf(values)])),
+    name: textAt(spec, 'user'),
+    uid: textAt(spec, 'uid'),
+    groups: textsAt(spec, 'groups'),
+    extra: Object.fromEntries(entries.map(([key, values]) => [key, textsAt(values)])),
     expiresAt: null,
   }
 }
 
 /** @throws BadRequestError; StatusError when the token cannot be judged now, since "not valid" would be a decision. */
 async function reviewToken(judge: ReviewJudge, spec: unknown, address: string): Promise<object> {
-  const token = textOf(member(spec, 'token'))
+  const token = textAt(spec, 'token')
   if (token === '') throw new BadRequestError('token is required for TokenReview in authentication')
-  const owner = await judge.reviewToken(token, textsOf(member(spec, 'audiences')), address)
+  const owner = await judge.reviewToken(token, textsAt(spec, 'audiences'), address)
   if (owner === null) return { user: {}, error: 'invalid bearer token' }
   const { user, audiences } = owner
   return { authenticated: true, user: userInfo(user), ...(audiences.length === 0 ? {} : { audiences }) }

@@ -4,15 +4,17 @@
  */
 import { ServiceUnavailableError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import { type JsonClient, member, refusal, textOf } from '../https-json.js'
+import { type JsonAnswer, refusal } from '../https-json.js'
 import type { JudgeHealth } from '../judge-health.js'
+import { type ReviewClient, ReviewServer } from '../review-server.js'
 import { digest, identityKey, type User } from '../user.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision } from './authorizer.js'
 import { recentEntries } from '../../../support/recent-entries.js'
+import { field, textAt } from '../../../support/fields.js'
 
 export interface WebhookOptions {
   /** The client from `--authorization-kubeconfig`, whose identity needs `create` on subjectaccessreviews. */
-  readonly client: Pick<JsonClient, 'post' | 'close'>
+  readonly client: ReviewClient
   readonly authorizedMs: number
   readonly unauthorizedMs: number
   readonly clock: Clock
@@ -24,12 +26,13 @@ export interface WebhookOptions {
 const MAX_DECISIONS = 65_536
 
 export function webhook(options: WebhookOptions): Authorizer {
-  const { client, clock, health } = options
+  const { clock, health } = options
+  const server = new ReviewServer(options.client, clock)
   const kept = recentEntries<string, { readonly decision: Decision; readonly until: number }>(MAX_DECISIONS)
   const running = new Map<string, Promise<Decision>>()
 
   async function ask(key: string, user: User, attributes: Attributes): Promise<Decision> {
-    const reviewing = review(client, user, attributes)
+    const reviewing = review(server, user, attributes)
     const decision = await (health?.note(reviewing) ?? reviewing)
     const keptMs = decision.allowed ? options.authorizedMs : options.unauthorizedMs
     kept.set(key, { decision, until: clock.monotonic() + keptMs })
@@ -53,7 +56,7 @@ export function webhook(options: WebhookOptions): Authorizer {
       evaluationError: 'webhook authorizer does not support user rule resolution',
     }),
     onChange: () => () => {},
-    close: () => client.close(),
+    close: () => server.close(),
   }
 }
 
@@ -65,7 +68,7 @@ function selectorsOf({ fieldSelector, labelSelector }: Attributes): object {
   }
 }
 
-async function review(client: WebhookOptions['client'], user: User, attributes: Attributes): Promise<Decision> {
+async function review(server: ReviewServer, user: User, attributes: Attributes): Promise<Decision> {
   const { verb, group, version, resource, subresource, namespace, name, path } = attributes
   const what = attributes.isResourceRequest
     ? {
@@ -82,22 +85,24 @@ async function review(client: WebhookOptions['client'], user: User, attributes: 
       }
     : { nonResourceAttributes: { verb, path } }
   const spec = { user: user.name, uid: user.uid, groups: user.groups, extra: user.extra, ...what }
-  const answer = await client
-    .post('/apis/authorization.k8s.io/v1/subjectaccessreviews', {
-      apiVersion: 'authorization.k8s.io/v1',
-      kind: 'SubjectAccessReview',
-      spec,
-    })
+  const body = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec }
+  const answer = await server
+    .review('/apis/authorization.k8s.io/v1/subjectaccessreviews', body, (answer) => isAnswer(answer) && !allows(answer))
     .catch((error: unknown) => {
       throw unavailable(error)
     })
-  const status = member(answer.body, 'status')
-  if (answer.status < 200 || answer.status > 299 || typeof member(status, 'allowed') !== 'boolean') {
-    throw unavailable(refusal('SubjectAccessReview', answer))
-  }
-  const allowed = member(status, 'allowed') === true && member(status, 'denied') !== true
-  const reason = textOf(member(status, 'reason'))
+  if (!isAnswer(answer)) throw unavailable(refusal('SubjectAccessReview', answer))
+  const allowed = allows(answer)
+  const reason = textAt(field(answer.body, 'status'), 'reason')
   return { allowed, reason: allowed ? '' : reason, rule: allowed ? `Webhook: ${reason}` : null }
+}
+
+function isAnswer({ status, body }: JsonAnswer): boolean {
+  return status >= 200 && status <= 299 && typeof field(body, 'status', 'allowed') === 'boolean'
+}
+
+function allows({ body }: JsonAnswer): boolean {
+  return field(body, 'status', 'allowed') === true && field(body, 'status', 'denied') !== true
 }
 
 function unavailable(cause: unknown): ServiceUnavailableError {

@@ -38,18 +38,12 @@ export const accessOptions = {
     check: (text) => (/^https:\/\/[^\s?#]+$/.test(text) ? null : 'must be an https URL without query or fragment'),
     doc: 'OpenID Connect issuer whose JWTs the server accepts. Needs --oidc-client-id.',
   }),
-  oidcClientId: string({
+  oidcClientId: list({
     flag: '--oidc-client-id',
-    group: 'Authentication',
-    default: null,
-    doc: 'Audience that a JWT must name.',
-  }),
-  oidcAudiences: list({
-    flag: '--oidc-audiences',
     group: 'Authentication',
     default: [],
     parseItem: (text) => text,
-    doc: 'Additional accepted audiences: a JWT must name one of them, or the one of --oidc-client-id.',
+    doc: 'Audiences: a JWT must name one of them.',
   }),
   oidcCaFile: file({
     flag: '--oidc-ca-file',

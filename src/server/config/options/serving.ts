@@ -67,14 +67,7 @@ export const servingOptions = {
     group: 'Serving',
     default: [],
     parseItem: origin,
-    doc: 'Origins whose pages may read responses: exact origins, not patterns as in kube-apiserver. Default: none.',
-  }),
-  websocketAllowedOrigins: list({
-    flag: '--websocket-allowed-origins',
-    group: 'Serving',
-    default: [],
-    parseItem: origin,
-    doc: "Origins, in addition to the server's own, whose pages may open a WebSocket. Browsers do not apply CORS to WebSockets.",
+    doc: "Origins, in addition to the server's own, whose pages may read responses and open WebSockets, with the credentials of the browser: exact origins, not patterns as in kube-apiserver. Default: none.",
   }),
   allowedHosts: list({
     flag: '--allowed-hosts',

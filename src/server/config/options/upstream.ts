@@ -1,7 +1,6 @@
 /** Options for the source of the objects: etcd, another server, and the API server behind this one. */
-import { boolean, duration, file, integer, list, secret, string } from '../option.js'
+import { boolean, file, integer, list, string } from '../option.js'
 import { apiServiceAddress, etcdServersOverride, headerPattern, problemOfUrl, url } from './values.js'
-import { SECOND, MINUTE, HOUR } from './units.js'
 
 export const upstreamOptions = {
   etcdServers: list({
@@ -52,11 +51,6 @@ export const upstreamOptions = {
     group: 'Upstream',
     doc: 'File with the password of the etcd user. The server ignores a newline at its end, and reloads it when it changes.',
   }),
-  etcdPassword: secret({
-    flag: '--etcd-password',
-    group: 'Upstream',
-    doc: 'Password of the etcd user. Prefer --etcd-password-file.',
-  }),
   encryptionProviderConfig: file({
     flag: '--encryption-provider-config',
     group: 'Upstream',
@@ -84,7 +78,7 @@ export const upstreamOptions = {
   passthroughCafile: file({
     flag: '--passthrough-cafile',
     group: 'Upstream',
-    doc: "PEM file of the certificate authorities that verify the certificate of --passthrough. Default: the system's.",
+    doc: "PEM file of the certificate authorities that verify the certificates of --passthrough and --apiservice. The server does not read `caBundle` of an APIService. Default: the system's.",
   }),
   apiservice: list({
     flag: '--apiservice',
@@ -94,11 +88,6 @@ export const upstreamOptions = {
     formatItem: ({ group, version, url: address }) => `${group}/${version}=${address}`,
     doc: 'Address of the server of an aggregated API, for use without --passthrough: "metrics.k8s.io/v1beta1=https://10.0.0.9:443". Repeatable. If an APIService in etcd has no address here, its paths answer 503.',
   }),
-  apiserviceCafile: file({
-    flag: '--apiservice-cafile',
-    group: 'Upstream',
-    doc: "PEM file of the certificate authorities that verify the certificates of --apiservice. The server does not read `caBundle` of the APIService. Default: the system's.",
-  }),
   passthroughMaxRequests: integer({
     flag: '--passthrough-max-requests',
     group: 'Upstream',
@@ -107,14 +96,6 @@ export const upstreamOptions = {
     max: 100_000,
     unit: 'requests',
     doc: 'Maximum number of concurrent requests to each server behind --passthrough or --apiservice, including streams and tunnels; each takes its own connection. Further requests get 429.',
-  }),
-  passthroughTimeout: duration({
-    flag: '--passthrough-timeout',
-    group: 'Upstream',
-    default: MINUTE,
-    min: SECOND,
-    max: HOUR,
-    doc: 'Maximum time until the response headers arrive, like --request-timeout of the API server. A short time cuts off slow writes without undoing them.',
   }),
   passthroughStripHeaders: list({
     flag: '--passthrough-strip-headers',

@@ -1,4 +1,4 @@
-/** What all handlers of the API share: the resources, the limits and the settings of the process. `server/` assembles it. */
+/** The context that all handlers of the API share: resources, limits and settings. `server/wiring/` assembles it. */
 import type { FairSemaphore } from '../../auth/fair-semaphore.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import type { Resource } from '../../../engine/model/resource.js'

@@ -93,7 +93,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   // 304. Where the resource is not cached, etcd has just read that revision.
   if (exchange.keeps(headers.etag) && (!request.isCached || cache.isResumable(snapshot.revision))) {
     exchange.sendNotModified({ ...headers, vary })
-    live.metrics.list((performance.now() - exchange.startedMs) / 1000, 0)
+    live.metrics.list(0)
     return
   }
   const use = await useBody(context, request, key, contents)
@@ -117,7 +117,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
     'distributary.resource_version': snapshot.revision,
     'http.response.body.size': bytes,
   })
-  live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)
+  live.metrics.list(bytes)
 }
 
 async function contentsOf(

@@ -9,16 +9,16 @@ import type { RequestGate } from '../limits/request-gate.js'
 import type { ApiService, ApiServices } from '../passthrough/api-services.js'
 import type { Passthrough } from '../passthrough/passthrough.js'
 import type { Exchange } from '../server/exchange.js'
-import { checkOrigin } from '../websocket/upgrade.js'
+import { requireOwnOrigin } from '../server/own-origin.js'
 import type { ApiContext } from './api-context.js'
 import { answerDocument, type DocumentOptions } from './discovery-documents.js'
 import { attributesOf, isRead, verbOf } from './request-attributes.js'
 
+const NO_UPGRADE = 'no connection is upgraded'
+
 export interface PassOnOptions extends DocumentOptions {
   readonly context: ApiContext
   readonly gate: RequestGate
-  /** Origins whose pages may open a WebSocket, besides the server's own. */
-  readonly webSocketAllowedOrigins: readonly string[]
   /** Answers everything that is not answered here; null without such a server. */
   readonly passthrough: Passthrough | null
   /** Group versions of other servers, if there is no passthrough; null if there are none. */
@@ -51,7 +51,7 @@ export async function passOn(
   path: RequestPath,
 ): Promise<void> {
   const attributes = attributesOfPassed(exchange, path)
-  if (exchange.requestHeaders.upgrade !== undefined) checkOrigin(exchange, options.webSocketAllowedOrigins)
+  if (exchange.requestHeaders.upgrade !== undefined) requireOwnOrigin(exchange, NO_UPGRADE)
   const caller = await options.gate.checkForwarded(exchange, attributes)
   try {
     await passthrough.pass(exchange, caller)
@@ -74,7 +74,7 @@ async function passToService(
     await options.gate.check(exchange, attributes)
     throw service
   }
-  if (exchange.requestHeaders.upgrade !== undefined) checkOrigin(exchange, options.webSocketAllowedOrigins)
+  if (exchange.requestHeaders.upgrade !== undefined) requireOwnOrigin(exchange, NO_UPGRADE)
   await service.pass(exchange, await options.gate.checkForwarded(exchange, attributes))
 }
 

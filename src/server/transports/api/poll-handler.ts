@@ -40,10 +40,9 @@ export function waitMsOf(query: Query): number | null {
 
 /** @throws StatusError before the answer. */
 export async function handlePoll(context: ApiContext, request: WatchRequest, waitMs: number): Promise<void> {
-  const { live, exchange, caller, options, form } = request
+  const { live, exchange, caller, options } = request
   const { cache } = live
   if (options.start.kind !== 'after') throw new BadRequestError('wait: needs the resourceVersion to go on after')
-  if (form.stream !== 'json-lines') throw new BadRequestError('wait: the answer is JSON')
   const after = options.start.revision
   cache.assertReadable()
   context.memory.admit()

@@ -2,7 +2,7 @@
  * A resource request as the API handlers pass it down. `Request` holds what is known after the gate; `ReadRequest` adds
  * the live resource and everything negotiated and parsed, so that a handler looks nothing up.
  */
-import { type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.js'
+import { type FormVerb, type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.js'
 import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
 import { fieldLabelsOf } from '../../../kubernetes/dialect/field-labels.js'
 import {
@@ -91,8 +91,9 @@ export function understandWatch(
   context: ApiContext,
   request: Request,
   resource: FormedResource,
+  verb: 'watch' | 'poll' = 'watch',
 ): Understood<WatchParameters> {
-  const { form, refusal } = negotiateForm(context, request, resource, 'watch')
+  const { form, refusal } = negotiateForm(context, request, resource, verb)
   if (context.isDraining()) {
     throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
   }
@@ -124,7 +125,7 @@ function negotiateForm(
   { forms }: ApiContext,
   { exchange }: Request,
   resource: FormedResource,
-  verb: 'get' | 'list' | 'watch',
+  verb: FormVerb,
 ): NegotiatedForm {
   const { accept } = exchange.requestHeaders
   const servable = { ...forms.servable(resource), cbor: exchange.servesCbor }

@@ -13,7 +13,8 @@ import { inSpan, type Span } from '../../../support/tracing.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { answerHeadOfWatch, httpWatch } from '../watch/http-watch.js'
-import { checkHandshake, checkOrigin, isWebSocket } from '../websocket/upgrade.js'
+import { requireOwnOrigin } from '../server/own-origin.js'
+import { checkHandshake, isWebSocket } from '../websocket/upgrade.js'
 import { webSocketWatch } from '../websocket/websocket-watch.js'
 import type { ApiContext } from './api-context.js'
 import { handleGet } from './get-handler.js'
@@ -28,8 +29,6 @@ import { handleWrite, type Writes } from './write-handler.js'
 export interface ResourceHandlerOptions {
   readonly context: ApiContext
   readonly gate: RequestGate
-  /** Origins whose pages may open a WebSocket, besides the server's own. */
-  readonly webSocketAllowedOrigins: readonly string[]
   /** null if writes are disabled. */
   readonly writes: Writes | null
 }
@@ -90,10 +89,10 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
     const list = { ...request, live, isCached: found.kind === 'live', ...understandList(context, request, live) }
     return await withinRequestTimeout(context, exchange, () => handleList(context, list))
   }
-  checkWebSocket(options, exchange)
-  const understood = understandWatch(context, request, live)
-  const watch = { ...request, live, ...understood, encoder: encoderOf(context, understood) }
+  checkWebSocket(exchange)
   const waitMs = isWebSocket(exchange) ? null : waitMsOf(exchange.query)
+  const understood = understandWatch(context, request, live, waitMs === null ? 'watch' : 'poll')
+  const watch = { ...request, live, ...understood, encoder: encoderOf(context, understood) }
   if (waitMs !== null) {
     // Its history is that of this request alone.
     if (found.kind !== 'live') throw new BadRequestError('wait: the resource is not cached here')
@@ -184,7 +183,7 @@ function answerHead(
 ): void {
   const { context } = options
   const { exchange } = request
-  checkWebSocket(options, exchange)
+  checkWebSocket(exchange)
   const cache = resource.kind === 'live' ? resource.cache : null
   const understood = understandWatch(context, request, { served: resource.served, cache })
   encoderOf(context, understood)
@@ -197,9 +196,9 @@ function answerHead(
 }
 
 /** @throws ForbiddenError, BadRequestError, UnauthorizedError for a rejected handshake. */
-function checkWebSocket({ webSocketAllowedOrigins }: ResourceHandlerOptions, exchange: Exchange): void {
+function checkWebSocket(exchange: Exchange): void {
   if (!isWebSocket(exchange)) return
-  checkOrigin(exchange, webSocketAllowedOrigins)
+  requireOwnOrigin(exchange, 'no WebSocket is opened')
   checkHandshake(exchange)
 }
 

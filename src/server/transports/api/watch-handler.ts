@@ -26,9 +26,7 @@ import { checkObjects } from './unknown-fields.js'
 
 const nothing = (): void => {}
 
-/**
- * What a watch holds: its slot among the watchers, the slot for its initial state, and the checks of its permission.
- */
+/** The things a watch holds: its slot among the watchers, the slot for its initial state, and its permission checks. */
 class Occupied {
   initialSlot: () => void = nothing
   checks: () => void = nothing

@@ -4,10 +4,7 @@
  */
 import { type Compression, type WireFormat, chunkEnvelope } from '../../../engine/broadcast/wire-format.js'
 import type { Stream } from '../../../kubernetes/dialect/accept.js'
-import { cborSequence } from './cbor-sequence.js'
-import type { Framing } from './framing.js'
-import { jsonLines } from './json-lines.js'
-import { protobufFrames } from './protobuf-frames.js'
+import { cborSequence, type Framing, jsonLines, protobufFrames } from './framing.js'
 import { serverSentEvents } from './server-sent-events.js'
 
 /** `http1-chunked`: a socket to which we write chunks ourselves. `http1`: a response that Node writes. */

@@ -3,8 +3,7 @@
  * one document of them; the lines are shared by all polls for the same bytes.
  */
 import type { Revision } from '../../../engine/model/revision.js'
-import type { Framing } from './framing.js'
-import { jsonEvent } from './json-lines.js'
+import { type Framing, jsonEvent } from './framing.js'
 
 const LINE = Buffer.from('\n', 'latin1')
 

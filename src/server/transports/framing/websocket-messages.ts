@@ -4,9 +4,7 @@
  */
 import { totalLength } from '../../../engine/broadcast/wire-format.js'
 import { encodeWatchEvent } from '../../../kubernetes/codec/protobuf/encode.js'
-import { cborEvent } from './cbor-sequence.js'
-import type { Framing } from './framing.js'
-import { jsonEvent } from './json-lines.js'
+import { cborEvent, type Framing, jsonEvent } from './framing.js'
 
 const TEXT = 0x81
 const BINARY = 0x82
@@ -17,31 +15,17 @@ const PING = Buffer.from([0x89, 0])
 /** Proxies close idle streams after 30 s at the earliest; most after 60. */
 const PING_EVERY_MS = 25_000
 
-const pings = { frame: () => PING, everyMs: PING_EVERY_MS }
-
-export const webSocketJson: Framing = {
-  key: 'websocket/json',
+const webSocket = (encoding: string, frame: Framing['frame']): Framing => ({
+  key: `websocket/${encoding}`,
   transport: 'websocket',
-  frame: (type, body) => message(TEXT, jsonEvent(type, body)),
+  frame,
   afterError: () => null,
-  mark: pings,
-}
+  mark: { frame: () => PING, everyMs: PING_EVERY_MS },
+})
 
-export const webSocketProtobuf: Framing = {
-  key: 'websocket/protobuf',
-  transport: 'websocket',
-  frame: (type, body) => message(BINARY, [encodeWatchEvent(type, body)]),
-  afterError: () => null,
-  mark: pings,
-}
-
-export const webSocketCbor: Framing = {
-  key: 'websocket/cbor',
-  transport: 'websocket',
-  frame: (type, body) => message(BINARY, cborEvent(type, body)),
-  afterError: () => null,
-  mark: pings,
-}
+export const webSocketJson = webSocket('json', (type, body) => message(TEXT, jsonEvent(type, body)))
+export const webSocketProtobuf = webSocket('protobuf', (type, body) => message(BINARY, [encodeWatchEvent(type, body)]))
+export const webSocketCbor = webSocket('cbor', (type, body) => message(BINARY, cborEvent(type, body)))
 
 function message(kind: number, payload: readonly Buffer[]): readonly Buffer[] {
   return [header(kind, totalLength(payload)), ...payload]

@@ -8,14 +8,13 @@
  * next. Nobody is rejected for what others have done: thousands may share an address, and those who finish their
  * requests notice nothing. Only young, unanswered requests count: ending a watch, or giving up on a slow list, is
  * normal.
- *
- * Clients are kept in bounded tables. When there are more, the least recently active one gets a full allowance again.
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
 import { networkOf } from '../../auth/client-address.js'
 import type { Clock } from '../../../support/clock.js'
 import { recentEntries } from '../../../support/recent-entries.js'
+import { TokenBuckets } from '../../../support/token-buckets.js'
 
 export interface RapidResetsOptions {
   readonly clock: Clock
@@ -42,19 +41,15 @@ const SUSPECT_MS = 10_000
 const SUSPECT_RESETS = 4
 const MAX_CLIENTS = 16_384
 
-interface Bucket {
-  tokens: number
-  atMs: number
-}
-
 export class RapidResets {
   readonly #options: RapidResetsOptions
-  readonly #buckets = recentEntries<string, Bucket>(MAX_CLIENTS)
+  readonly #allowances: TokenBuckets
   /** The time until which each client is suspect. */
   readonly #suspects = recentEntries<string, number>(MAX_CLIENTS)
 
   constructor(options: RapidResetsOptions) {
     this.#options = options
+    this.#allowances = new TokenBuckets(options.clock, MAX_CLIENTS)
   }
 
   /**
@@ -76,13 +71,9 @@ export class RapidResets {
 
   /** Counts resets seen by another process. @param client a network, or an identity. */
   countOf(client: string, resets: number): void {
-    const nowMs = this.#options.clock.monotonic()
-    const bucket = this.#buckets.get(client) ?? { tokens: RESETS_BURST, atMs: nowMs }
-    const refilled = bucket.tokens + ((nowMs - bucket.atMs) / 1_000) * RESETS_PER_SECOND
-    bucket.tokens = Math.max(0, Math.min(RESETS_BURST, refilled) - resets)
-    bucket.atMs = nowMs
-    this.#buckets.set(client, bucket)
-    if (bucket.tokens >= 1 || this.#isSuspect(client)) return
+    const allowance = this.#allowances.filled(client, { perSecond: RESETS_PER_SECOND, burst: RESETS_BURST })
+    allowance.tokens = Math.max(0, allowance.tokens - resets)
+    if (allowance.tokens >= 1 || this.#isSuspect(client)) return
     this.suspect(client)
     this.#options.onSuspected?.(client)
   }

@@ -13,7 +13,10 @@
 import http from 'node:http'
 import https from 'node:https'
 import type { Duplex } from 'node:stream'
-import type { User } from '../../auth/user.js'
+import { TLSSocket } from 'node:tls'
+import { ApiServerReadiness } from '../../../support/api-server-readiness.js'
+import { ConnectionCount } from '../../../support/connection-count.js'
+import { ANONYMOUS, type User } from '../../auth/user.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import {
   BadGatewayError,
@@ -27,6 +30,7 @@ import type { Clock } from '../../../support/clock.js'
 import { agentFor, retireAgent, type TlsClientOptions } from '../../../support/https-agent.js'
 import type { ForwardedCaller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
+import { flushHead } from '../server/flush-head.js'
 import { upgradeHead } from '../server/listeners.js'
 import { type BodyKind, bodyOf, piecesTooSmall, takeBody, upgradeWithBody } from '../server/request-body.js'
 import {
@@ -87,6 +91,9 @@ type Sender = Pick<PassedRequest, 'address' | 'asUser' | 'passesToken'>
 
 const KEEPALIVE_MS = 30_000
 const FREE_SOCKETS = 64
+/** Anybody may read `/readyz`. */
+const READER: User = { ...ANONYMOUS, name: 'system:distributary', groups: ['system:authenticated'] }
+const READYZ: AskOptions = { maxBytes: 2 ** 16, timeoutMs: 5_000, signal: new AbortController().signal }
 
 export class Passthrough {
   readonly #options: PassthroughOptions
@@ -94,10 +101,25 @@ export class Passthrough {
   #agents: { readonly own: http.Agent; readonly proxy: http.Agent | null }
   readonly #tunnels = new Set<Duplex>()
   readonly #isStripped: (key: string) => boolean
+  /** null for the server of an aggregated API, whose denials always count. */
+  readonly #readiness: ApiServerReadiness | null
+  readonly #connections = new ConnectionCount()
 
   constructor(options: PassthroughOptions) {
     this.#options = options
     this.#url = new URL(options.url)
+    this.#readiness =
+      options.awayIs === 503
+        ? null
+        : new ApiServerReadiness({
+            connections: this.#connections,
+            readyz: async () => {
+              const { status } = await this.ask('/readyz', READER, READYZ)
+              // Without a proxy certificate, a 401 only means that anonymous access is off: as if there were no /readyz.
+              return status === 401 && this.#agents.proxy === null ? 404 : status
+            },
+            clock: options.clock,
+          })
     this.#isStripped = headerMatcher(options.stripHeaders ?? [])
     this.#agents = agentsOf(options)
     options.credentials.onChange(() => {
@@ -153,7 +175,7 @@ export class Passthrough {
       const timer = this.#options.clock.setTimer(timeoutMs, () => {
         outgoing.destroy(new TimeoutError(`${this.#options.name} did not answer in time`))
       })
-      const fail = (error: Error): void => reject(this.#statusOf(error))
+      const fail = (error: Error): void => reject(this.#statusOf(error, true))
       signal.addEventListener('abort', stop, { once: true })
       outgoing.once('close', () => {
         timer.cancel()
@@ -162,6 +184,7 @@ export class Passthrough {
       })
       outgoing.on('error', fail)
       outgoing.once('response', (incoming) => {
+        this.#connections.note(incoming.socket)
         const chunks: Buffer[] = []
         let size = 0
         incoming.on('error', fail)
@@ -211,14 +234,20 @@ export class Passthrough {
     const isRead = body === 'none' && upgrade === null && ['GET', 'HEAD'].includes(request.method ?? '')
     return new Promise((resolve, reject) => {
       let hasLeft = false
+      let isConnected = false
+      let hasFailed = false
       const fail = (error: Error): void => {
+        if (hasFailed) return
+        hasFailed = true
         timer.cancel()
-        if (exchange.statusCode === 0) return reject(this.#statusOf(error))
+        if (exchange.statusCode === 0) return reject(this.#statusOf(error, isRead || !isConnected))
         exchange.breakOff()
         resolve()
       }
       const open = (): http.ClientRequest => {
+        const wasSure = this.#readiness?.isSure === true
         const opened = this.#open(exchange, sender, upgrade, body)
+        whenConnected(opened, () => (isConnected = true))
         opened.once('error', (error) => {
           // The other server may close an idle connection just when it is reused.
           const isStale = opened.reusedSocket && exchange.statusCode === 0 && !(error instanceof StatusError)
@@ -236,13 +265,30 @@ export class Passthrough {
         })
         opened.once('response', (incoming) => {
           timer.cancel()
-          try {
-            this.#answer(exchange, incoming, fail)
-            onHead(exchange.statusCode)
-          } catch (cause) {
-            opened.destroy()
-            fail(new BadGatewayError(`${name} gave an answer that cannot be forwarded`, { cause }))
+          this.#connections.note(incoming.socket)
+          const answer = (): void => {
+            try {
+              this.#answer(exchange, incoming, fail)
+              onHead(exchange.statusCode)
+            } catch (cause) {
+              opened.destroy()
+              fail(new BadGatewayError(`${name} gave an answer that cannot be forwarded`, { cause }))
+            }
           }
+          const counts = this.#denialCounts(incoming, wasSure)
+          if (counts === undefined) return answer()
+          // Until then nothing else listens: the client may leave, or the connection break.
+          incoming.once('error', fail)
+          counts.then(
+            () => {
+              incoming.off('error', fail)
+              if (!hasFailed && !hasLeft) answer()
+            },
+            (error: Error) => {
+              opened.destroy()
+              fail(error)
+            },
+          )
         })
         if (body === 'none') opened.end()
         return opened
@@ -300,6 +346,19 @@ export class Passthrough {
     })
   }
 
+  /**
+   * @param wasSure whether the server was known to be ready when the request was sent.
+   * @returns undefined if the answer is forwarded at once; otherwise a promise that rejects, with the client's answer,
+   * while the server may deny only because it is starting. Nothing was performed then.
+   */
+  #denialCounts({ statusCode }: http.IncomingMessage, wasSure: boolean): Promise<void> | undefined {
+    if (statusCode !== 403) return void this.#readiness?.accepted()
+    return this.#readiness?.denied(wasSure)?.catch((cause: unknown) => {
+      const why = { cause, details: { retryAfterSeconds: 1 } }
+      throw new BadGatewayError(`${this.#options.name} is starting`, why)
+    })
+  }
+
   /** @throws Error when a client of this protocol cannot be given such a head. Nothing has been answered then. */
   #answer(exchange: Exchange, incoming: http.IncomingMessage, fail: (error: Error) => void): void {
     const { response, request } = exchange
@@ -323,7 +382,7 @@ export class Passthrough {
     }
     exchange.statusCode = code
     // A watch or a log may be silent for a long time, so the head is sent now.
-    response.flushHeaders()
+    flushHead(response)
     incoming.once('end', () => {
       const trailers = responseTrailers(incoming.rawTrailers)
       if (Object.keys(trailers).length > 0) response.addTrailers(trailers)
@@ -378,17 +437,17 @@ export class Passthrough {
     client.once('close', () => response.emit('close'))
   }
 
-  #statusOf(error: Error): StatusError {
+  /** @param isRepeatable whether the request may be sent again: it is a read, or has not been sent. */
+  #statusOf(error: Error, isRepeatable: boolean): StatusError {
     if (error instanceof StatusError) return error
     const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
     const { name, awayIs = 502 } = this.#options
     if (code === 'ETIMEDOUT' && awayIs === 502) {
       return new TimeoutError(`${name} could not be reached in time`, { cause: error })
     }
-    const isUnsent = UNSENT.has(code)
     const message = `${name} cannot be reached: ${code === '' ? error.message : code}`
-    // Clients retry an answer with Retry-After, so only a request that cannot have been performed gets one.
-    const why = { cause: error, ...(isUnsent ? { details: { retryAfterSeconds: 1 } } : {}) }
+    // Clients retry an answer with Retry-After, so a write that may have been performed gets none.
+    const why = { cause: error, ...(isRepeatable ? { details: { retryAfterSeconds: 1 } } : {}) }
     return awayIs === 503 ? new ServiceUnavailableError(message, why) : new BadGatewayError(message, why)
   }
 }
@@ -405,5 +464,10 @@ function agentsOf({ url, credentials: { value } }: PassthroughOptions): {
   }
 }
 
-/** Errors after which no part of the request can have reached the other side. */
-const UNSENT: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'])
+/** Before that, no part of the request can have reached the other side: a server that starts may break off a handshake. */
+function whenConnected(request: http.ClientRequest, connected: () => void): void {
+  request.once('socket', (socket) => {
+    if (request.reusedSocket) connected()
+    else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', connected)
+  })
+}

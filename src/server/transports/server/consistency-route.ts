@@ -7,11 +7,11 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
-import { MethodNotAllowedError } from '../../../engine/model/status.js'
 import type { Confirmable } from '../limits/request-gate.js'
 import type { Exchange } from './exchange.js'
 import { type GatedRouteOptions, gated } from './gated-route.js'
 import { requireOwnOrigin } from './own-origin.js'
+import { requirePost } from './require-post.js'
 
 export interface ConsistencyRouteOptions extends GatedRouteOptions<Confirmable> {
   /** @returns the report, which is sent as JSON. @throws StatusError */
@@ -22,7 +22,7 @@ const PATH = '/consistency-check'
 
 export function registerConsistencyCheck(server: FastifyInstance, options: ConsistencyRouteOptions): void {
   const answer = async (exchange: Exchange, caller: Confirmable): Promise<void> => {
-    requirePost(exchange)
+    requirePost(exchange, 'a consistency check')
     requireOwnOrigin(exchange, 'a consistency check is not asked for')
     const report = await options.checkConsistency()
     await caller.confirm()
@@ -32,12 +32,4 @@ export function registerConsistencyCheck(server: FastifyInstance, options: Consi
     PATH,
     gated(options, ({ method = '' }) => pathAttributes(method, PATH), answer),
   )
-}
-
-/** @throws MethodNotAllowedError */
-function requirePost(exchange: Exchange): void {
-  const { method = '' } = exchange.request
-  if (method === 'POST') return
-  exchange.headers['allow'] = 'POST'
-  throw new MethodNotAllowedError(`request a consistency check with POST, not ${method}`)
 }

@@ -11,7 +11,7 @@ export interface HealthCheck {
   readonly problem: () => string | null
   /** Whether a problem is only shown, and does not make the server unready. */
   readonly isInformational?: boolean
-  /** What a problem of an informational check means, for `?verbose`. Default: `not served`. */
+  /** The meaning of a problem of an informational check, for `?verbose`. Default: `not served`. */
   readonly informs?: string
 }
 

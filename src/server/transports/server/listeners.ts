@@ -19,6 +19,7 @@ import {
   createSecureServer,
 } from 'node:http2'
 import type { Socket } from 'node:net'
+import { endWithSession } from '../../../support/end-with-session.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { deferClose } from './defer-close.js'
@@ -31,11 +32,10 @@ export interface ListenerLimits {
   readonly resets?: RapidResets
   /** The time limit from the start of an HTTP/2 connection to its first request, in milliseconds. Default: as for headers. */
   readonly firstRequestMs?: number
-  /**
-   * The longest silence on an HTTP/2 connection, after which an idle one is closed and a busy one is probed. Default:
-   * as for HTTP/1.1.
-   */
+  /** The longest silence of an HTTP/2 connection without open requests, in milliseconds. Default: as for HTTP/1.1. */
   readonly idleMs?: number
+  /** The silence after which an HTTP/2 connection with open requests gets a PING, in milliseconds. Default: `PROBE_MS`. */
+  readonly probeMs?: number
 }
 
 /** The methods of a port besides listening. */
@@ -59,6 +59,11 @@ const HEADERS_TIMEOUT_MS = 20_000
  */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 const CHECK_INTERVAL_MS = 5_000
+/**
+ * The silence after which a peer with open requests is sent a PING. Before Node 22 only an unanswered PING reveals a
+ * peer that has left after an illegal frame. Such connections hold much memory, so the PING comes sooner there.
+ */
+const PROBE_MS = Number.parseInt(process.versions.node, 10) < 22 ? 15_000 : KEEP_ALIVE_TIMEOUT_MS
 /** The longest wait for the answer to a PING. */
 const PING_MS = 10_000
 /** The time between the GOAWAY of an idle connection and its end. */
@@ -220,27 +225,32 @@ function sniff(socket: Socket, then: (isHttp2: boolean) => void): void {
 /** Ends idle HTTP/2 connections: a client that disappears without closing its connection would hold it forever. */
 function followSessions(
   server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
-  { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS, resets }: ListenerLimits,
+  limits: ListenerLimits,
   drain: ConnectionDrain,
 ): { destroyAll(): void } {
+  const { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS, probeMs = PROBE_MS, resets } = limits
   const sessions = new Set<ServerHttp2Session>()
   server.on('session', (session) => {
     sessions.add(session)
+    endWithSession(session)
     let streams = 0
     const onAnswered = deferClose(session, () => streams)
     drain.follow(session)
     session.setTimeout(firstRequestMs)
     const countResets = resets === undefined ? null : resetCounter(session, resets)
+    const listenAgain = (): void => {
+      if (!session.destroyed) session.setTimeout(streams > 0 ? probeMs : idleMs)
+    }
     session.on('stream', (stream) => {
-      if (streams++ === 0) session.setTimeout(idleMs)
+      if (streams++ === 0) listenAgain()
       stream.once('close', () => {
-        streams--
+        if (--streams === 0) listenAgain()
         onAnswered()
       })
       countResets?.(stream)
     })
     session.on('timeout', () => {
-      if (streams > 0) return probe(session, idleMs)
+      if (streams > 0) return probe(session, Math.min(probeMs, PING_MS), listenAgain)
       session.close()
       destroyLater(session, Math.min(idleMs, LAST_WORDS_MS))
     })
@@ -275,20 +285,17 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
  * sends GOAWAY, reads no more and stays open with its watches, although the peer has long closed; only the PING reveals
  * that. A peer that has not yet taken what was sent before is slow, which is allowed.
  */
-function probe(session: ServerHttp2Session, idleMs: number): void {
+function probe(session: ServerHttp2Session, patienceMs: number, onAlive: () => void): void {
   const isThere = (): void => {
     clearTimeout(giveUp)
     // Node does not count the answer to a PING as activity.
-    if (!session.destroyed) session.setTimeout(idleMs)
+    onAlive()
   }
-  const giveUp = setTimeout(
-    () => {
-      if (session.destroyed) return
-      if (session.socket.writableLength > 0) isThere()
-      else session.destroy()
-    },
-    Math.min(idleMs, PING_MS),
-  ).unref()
+  const giveUp = setTimeout(() => {
+    if (session.destroyed) return
+    if (session.socket.writableLength > 0) isThere()
+    else session.destroy()
+  }, patienceMs).unref()
   session.once('close', () => clearTimeout(giveUp))
   if (!session.destroyed)
     session.ping((error) => {

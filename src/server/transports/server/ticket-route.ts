@@ -3,11 +3,12 @@
  * what its caller may read.
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
-import { BadRequestError, InternalError, MethodNotAllowedError, StatusError } from '../../../engine/model/status.js'
+import { BadRequestError, InternalError, StatusError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { readBody } from '../api/read-body.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import type { Exchange } from './exchange.js'
+import { requirePost } from './require-post.js'
 
 export interface TicketRouteOptions {
   readonly gate: Pick<RequestGate, 'issueTicket'>
@@ -31,7 +32,7 @@ export async function answerTicket(
   try {
     const attributes = pathAttributes(method, TICKET_PATH)
     const made = await gate.issueTicket(exchange, attributes, async () => {
-      requirePost(exchange)
+      requirePost(exchange, 'a ticket')
       return pathOf(await readBody(exchange, clock, BODY_MS, MAX_BODY_BYTES))
     })
     const answer = { ...made, expiresAt: new Date(made.expiresAt).toISOString() }
@@ -41,14 +42,6 @@ export async function answerTicket(
     if (status instanceof InternalError) onInternalError(status)
     if (!exchange.response.headersSent) exchange.fail(status)
   }
-}
-
-/** @throws MethodNotAllowedError */
-function requirePost(exchange: Exchange): void {
-  const { method = '' } = exchange.request
-  if (method === 'POST') return
-  exchange.headers['allow'] = 'POST'
-  throw new MethodNotAllowedError(`request a ticket with POST, not ${method}`)
 }
 
 /** @throws BadRequestError */

@@ -8,6 +8,7 @@ import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.
 import type { StatusError } from '../../../engine/model/status.js'
 import { TicketExpiredError } from '../../auth/authn/ticket.js'
 import type { Exchange } from '../server/exchange.js'
+import { flushHead } from '../server/flush-head.js'
 import { type Carrier, framings, wireOf } from '../framing/framings.js'
 import { EVENT_STREAM_START } from '../framing/server-sent-events.js'
 import { GzipOutput } from './gzip-output.js'
@@ -72,7 +73,7 @@ function sendHead(exchange: Exchange, form: Negotiated, wanted: Compression): Co
 
 function openStream(exchange: Exchange, form: Negotiated, wanted: Compression): OpenStream {
   const compression = sendHead(exchange, form, wanted)
-  exchange.response.flushHeaders()
+  flushHead(exchange.response)
   const [carrier, plain] = carry(exchange)
   const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier, compression)
   const output = compression !== 'none' ? new GzipOutput(plain, wire.envelope) : plain

@@ -2,26 +2,13 @@
  * Checks a request with `Upgrade: websocket` on the URL of a watch. Every rejection comes before the upgrade, as an
  * ordinary answer.
  */
-import { BadRequestError, ForbiddenError, UnauthorizedError } from '../../../engine/model/status.js'
+import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
-import { isOwnOrigin } from '../server/own-origin.js'
 
 export function isWebSocket({ request, requestHeaders }: Exchange): boolean {
   return upgradeHead(request) !== undefined && requestHeaders.upgrade?.toLowerCase() === 'websocket'
-}
-
-/**
- * Checks the origin, because browsers send cookies and client certificates with a WebSocket without a CORS check.
- *
- * @param allowedOrigins origins whose pages may connect, besides the server's own.
- * @throws ForbiddenError for a page of any other origin.
- */
-export function checkOrigin(exchange: Exchange, allowedOrigins: readonly string[]): void {
-  const { origin } = exchange.requestHeaders
-  if (origin === undefined || allowedOrigins.includes(origin) || isOwnOrigin(exchange, origin)) return
-  throw new ForbiddenError(`origin ${JSON.stringify(origin.slice(0, 256))} is not allowed`)
 }
 
 /** @throws BadRequestError, UnauthorizedError when the handshake would fail. */

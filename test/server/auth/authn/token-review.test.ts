@@ -1,9 +1,11 @@
 import t from 'tap'
 
+import { ConnectionCount } from '../../../../src/support/connection-count.js'
 import { tokenReview } from '../../../../src/server/auth/authn/token-review.js'
 import { pathAttributes, resourceAttributes } from '../../../../src/server/auth/authz/authorizer.js'
 import { webhook } from '../../../../src/server/auth/authz/webhook.js'
-import { JsonClient, member } from '../../../../src/server/auth/https-json.js'
+import { JsonClient } from '../../../../src/server/auth/https-json.js'
+import { field } from '../../../../src/support/fields.js'
 import { loadKubeconfig } from '../../../../src/server/auth/kubeconfig.js'
 import type { User } from '../../../../src/server/auth/user.js'
 import {
@@ -93,8 +95,10 @@ for (const [source, addressOf] of [
     const reviewed: string[] = []
     const authenticator = tokenReview({
       client: {
+        connections: new ConnectionCount(),
+        get: async () => ({ status: 200, body: {} }),
         async post(_path, body) {
-          const token = String(member(member(body, 'spec'), 'token'))
+          const token = String(field(body, 'spec', 'token'))
           reviewed.push(token)
           if (token.startsWith('invented')) await new Promise<void>((resolve) => running.set(token, resolve))
           const isGood = token.startsWith('good')
@@ -226,7 +230,7 @@ void t.test('a webhook reviews access', async (t) => {
 
   asked.length = 0
   await authorizer.authorize(ANN, pathAttributes('GET', '/metrics'))
-  t.match(member(member(asked[0]?.body, 'spec'), 'nonResourceAttributes'), { verb: 'get', path: '/metrics' })
+  t.match(field(asked[0]?.body, 'spec', 'nonResourceAttributes'), { verb: 'get', path: '/metrics' })
 
   const wrong: readonly Answer[] = [
     null,

@@ -125,8 +125,22 @@ void t.test('a poll without events returns its revision, and an error is not cac
     body: { message: /resourceVersion/ },
   })
   const sse = await fetch(app.url + pollOf(first, history), { headers: { accept: 'text/event-stream' } })
-  t.equal(sse.status, 400)
+  t.equal(sse.status, 406)
   await sse.body?.cancel()
+})
+
+void t.test('a poll is JSON for everyone who takes it, however much they prefer a form of watches', async (t) => {
+  const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/', '--serve-cbor'] })
+  put(app, ['a', '1'])
+  const list = await ask(app, LIST)
+  put(app, ['a', '2'])
+  const poll = pollOf(list.body.metadata.resourceVersion, list.position)
+  const forms = ['text/event-stream', 'application/cbor', 'application/vnd.kubernetes.protobuf']
+  for (const form of forms) {
+    const answer = await ask(app, poll, { accept: `${form}, application/json` })
+    t.same([answer.code, shown(answer)], [200, ['MODIFIED a']], form)
+    t.equal((await fetch(app.url + poll, { headers: { accept: form } })).status, 406, `${form} alone`)
+  }
 })
 
 void t.test('polls of callers with rights of their own are private, and end with the right', async (t) => {

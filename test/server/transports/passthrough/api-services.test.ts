@@ -13,6 +13,7 @@ import { type AppHarness, startApp } from '../../../support/app.js'
 import { createAuthority } from '../../../support/certificates.js'
 import { kubectlBinary } from '../../../support/kubectl.js'
 import { until } from '../../../support/until.js'
+import { column, definitionObject, ESTABLISHED, type Version as DefinedVersion } from '../../../support/definition.js'
 
 const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 
@@ -55,26 +56,27 @@ function apiService(version: string, group: string, service: object | null): obj
   }
 }
 
-const WIDGETS = {
-  kind: 'CustomResourceDefinition',
-  apiVersion: 'apiextensions.k8s.io/v1',
-  metadata: { name: 'widgets.example.com', uid: 'uid-widgets' },
-  spec: {
-    group: 'example.com',
-    names: { plural: 'widgets', kind: 'Widget', singular: 'widget', shortNames: ['wd'], categories: ['all'] },
-    scope: 'Namespaced',
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        subresources: { status: {} },
-        additionalPrinterColumns: [{ name: 'Size', type: 'integer', jsonPath: '.spec.size' }],
-      },
-    ],
-  },
-  status: { conditions: [{ type: 'Established', status: 'True' }] },
+const V1: DefinedVersion = {
+  name: 'v1',
+  storage: true,
+  subresources: { status: {} },
+  additionalPrinterColumns: [column('Size', 'integer', '.spec.size')],
 }
+const widgetsIn = (...versions: readonly DefinedVersion[]): object => ({
+  ...definitionObject(
+    {
+      group: 'example.com',
+      plural: 'widgets',
+      kind: 'Widget',
+      shortNames: ['wd'],
+      categories: ['all'],
+      scope: 'Namespaced',
+      versions,
+    },
+    { uid: 'uid-widgets' },
+  ),
+  status: ESTABLISHED,
+})
 const CRD_KEY = 'apiextensions.k8s.io/customresourcedefinitions/widgets.example.com'
 const SERVICE_KEY = 'apiregistration.k8s.io/apiservices'
 
@@ -93,12 +95,12 @@ void t.test('another server’s group is served like one of our own', async (t) 
     flags: [...tls, '--enable-writes'],
     objects: {
       'namespaces/a': { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'a', uid: 'uid-a' } },
-      [CRD_KEY]: WIDGETS,
+      [CRD_KEY]: widgetsIn(V1),
       'example.com/widgets/a/one': widget('one'),
     },
   })
   const h = await startApp(t, {
-    flags: ['--apiservice', `example.com/v1=${back.secureUrl}`, '--apiservice-cafile', authority.ca],
+    flags: ['--apiservice', `example.com/v1=${back.secureUrl}`, '--passthrough-cafile', authority.ca],
     objects: {
       [`${SERVICE_KEY}/v1.example.com`]: apiService('v1', 'example.com', { namespace: 'a', name: 'widgets' }),
       [`${SERVICE_KEY}/v1beta1.metrics.k8s.io`]: apiService('v1beta1', 'metrics.k8s.io', {
@@ -187,9 +189,7 @@ void t.test('another server’s group is served like one of our own', async (t) 
 
   await t.test('a definition takes over no configured version, and serves its other versions', async (t) => {
     const before = [await aggregated(h, 'example.com'), (await ask(h, '/apis/example.com/v1')).body]
-    const [v1] = WIDGETS.spec.versions
-    const versions = [v1, { ...v1, name: 'v2', storage: false }]
-    h.put(CRD_KEY, { ...WIDGETS, spec: { ...WIDGETS.spec, versions } })
+    h.put(CRD_KEY, widgetsIn(V1, { ...V1, name: 'v2', storage: false }))
     await until(async () => (await ask(h, '/apis/example.com/v2/widgets')).status === 200, 'v2 is served', ROUNDS_MS)
     t.match((await ask(h, '/apis/example.com/v2/widgets')).body, { items: [] }, 'from here')
     t.match((await ask(h, '/apis/example.com/v1/widgets')).body, { items: [{ metadata: { name: 'one' } }] })
@@ -227,7 +227,7 @@ void t.test('an unreachable server is answered for with 503 and listed as stale,
     response.end(JSON.stringify(list))
   }
   const { url } = behind
-  const h = await startApp(t, { flags: ['--apiservice', `other.io/v1=${url}`, '--apiservice-cafile', authority.ca] })
+  const h = await startApp(t, { flags: ['--apiservice', `other.io/v1=${url}`, '--passthrough-cafile', authority.ca] })
   await until(freshness(h, 'other.io', 'v1', 'Current'), 'it is known', ROUNDS_MS)
   const expected = {
     resource: 'gadgets',
@@ -300,7 +300,7 @@ void t.test(
         ...names.flatMap((name) => ['--apiservice', `${name}/v1=${behind.url}`]),
         '--apiservice',
         `four.io/v1=${elsewhere.url}`,
-        '--apiservice-cafile',
+        '--passthrough-cafile',
         authority.ca,
       ],
     })
@@ -335,7 +335,7 @@ void t.test(
       const behind = await startApiServer(t, { ...files, requestCert: true, rejectUnauthorized: false })
       const flags = ['--secure-port', '0', '--tls-cert-file', server.cert, '--tls-private-key-file', server.key]
       flags.push('--client-ca-file', authority.ca, '--token-auth-file', tokens)
-      flags.push('--apiservice', `other.io/v1=${behind.url}`, '--apiservice-cafile', authority.ca)
+      flags.push('--apiservice', `other.io/v1=${behind.url}`, '--passthrough-cafile', authority.ca)
       if (hasProxyCertificate) flags.push('--proxy-client-cert-file', proxy.cert, '--proxy-client-key-file', proxy.key)
       const h = await startApp(t, {
         flags,
@@ -396,7 +396,7 @@ void t.test('a redirect is not followed: the client gets it, and discovery learn
   behind.answer = (request, response) => {
     response.writeHead(307, { location: `${elsewhere.url}${request.url}` }).end()
   }
-  const flags = ['--apiservice', `other.io/v1=${behind.url}`, '--apiservice-cafile', authority.ca]
+  const flags = ['--apiservice', `other.io/v1=${behind.url}`, '--passthrough-cafile', authority.ca]
   const h = await startApp(t, { flags })
   await until(() => behind.seen.length > 0, 'asked by the server itself', ROUNDS_MS)
   const answer = await fetch(`${h.url}/apis/other.io/v1/things`, {
@@ -418,7 +418,7 @@ void t.test('too many concurrent requests are rejected, and an upgrade becomes a
     socket.on('data', (bytes: Buffer) => void socket.write(bytes.toString().toUpperCase()))
   }
   const h = await startApp(t, {
-    flags: ['--apiservice', `other.io/v1=${behind.url}`, '--apiservice-cafile', authority.ca],
+    flags: ['--apiservice', `other.io/v1=${behind.url}`, '--passthrough-cafile', authority.ca],
     config: { passthroughMaxRequests: 1 },
   })
   const socket = net.connect(h.port, '127.0.0.1')

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Server, type Socket, connect } from 'node:net'
+import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import {
   type ListenerLimits,
@@ -42,11 +43,12 @@ async function listen(
 async function listenSecurely(
   t: Test,
   handshakeTimeout: number,
-): Promise<{ port: number; connections(): Promise<number>; accepted(): number }> {
+  limits: Partial<ListenerLimits> = {},
+): Promise<{ port: number; connections(): Promise<number>; accepted(): number; onSession(then: () => void): void }> {
   const { cert, key } = selfSignedCertificate()
   const server = createSecureListener(
-    (_asked, answer) => answer.end(),
-    { maxStreams: 10 },
+    (_asked, answer) => answer.end('an answer'),
+    { maxStreams: 10, ...limits },
     { cert, key, handshakeTimeout },
   )
   server.on('clientError', answerUnreadable)
@@ -60,7 +62,8 @@ async function listenSecurely(
   })
   const count = (): Promise<number> =>
     new Promise((resolve, reject) => server.getConnections((error, n) => (error === null ? resolve(n) : reject(error))))
-  return { port: (server.address() as AddressInfo).port, connections: count, accepted: () => accepted }
+  const onSession = (then: () => void): void => void server.once('session', then)
+  return { port: (server.address() as AddressInfo).port, connections: count, accepted: () => accepted, onSession }
 }
 
 async function drops(of: { connections(): Promise<number> }, to: number): Promise<void> {
@@ -108,7 +111,7 @@ void t.test(
 void t.test(
   'a watch on a connection broken by its peer ends with it, and is not kept for its whole time',
   async (t) => {
-    const h = await listen(t, { idleMs: 100 })
+    const h = await listen(t, { idleMs: 60_000, probeMs: 100 })
     const socket = await begin(h.port, Buffer.concat([start, request(1, '/watch')]))
     const [first] = (await once(socket, 'data')) as [Buffer]
     t.ok(first.length > 0)
@@ -119,7 +122,7 @@ void t.test(
 )
 
 void t.test('a silent watch whose peer is alive stays, through any number of silences', async (t) => {
-  const h = await listen(t, { idleMs: 50 })
+  const h = await listen(t, { idleMs: 50, probeMs: 50 })
   const session = connectHttp2(`http://127.0.0.1:${h.port}`)
   t.teardown(() => session.destroy())
   let pings = 0
@@ -146,6 +149,28 @@ void t.test('a stalled TLS handshake is cut off in time, whatever the peer keeps
     await drops(h, 0)
     socket.destroy()
   }
+})
+
+void t.test('a peer that leaves while it is being answered over TLS leaves no connection behind', async (t) => {
+  const h = await listenSecurely(t, 20_000, { firstRequestMs: 100, idleMs: 100, probeMs: 100 })
+  const ping = frame(TYPE.ping, 0, 0, Buffer.alloc(8))
+  for (const last of [
+    [request(1, '/'), ping, request(3, '/')],
+    [ping, ping],
+    [BROKEN, ping],
+  ]) {
+    const socket = connectTls({ port: h.port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] })
+    socket.on('error', () => {})
+    // The server's first write after this one finds that the peer has left; the next one would wait for ever.
+    h.onSession(() => {
+      for (const bytes of last) socket.write(bytes)
+      socket.destroy()
+    })
+    await once(socket, 'secureConnect')
+    for (const bytes of [PREFACE, settings()]) socket.write(bytes)
+    await once(socket, 'close')
+  }
+  await drops(h, 0)
 })
 
 void t.test('closing all connections includes an unread upgraded one', async (t) => {

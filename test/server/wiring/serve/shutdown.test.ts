@@ -84,3 +84,29 @@ void t.test(
     t.equal(await codeOf(`${h.url}/api/v1/pods?watch=1`), 503)
   },
 )
+
+void t.test('a drain ends ten watches every 50 ms, so few watches do not take the whole grace period', async (t) => {
+  const clock = new VirtualClock()
+  const h = await startApp(t, {
+    flags: ['--shutdown-watch-termination-grace-period', '10s'],
+    objects: { 'pods/default/a': pod('a') },
+    clock,
+    ready: false,
+  })
+  await until(() => {
+    clock.advance(50)
+    return h.app.isReady
+  }, 'the app is ready')
+  const watches = await Promise.all(Array.from({ length: 25 }, () => fetch(`${h.url}/api/v1/pods?watch=1`)))
+  await until(() => h.watchers === 25, 'all watch')
+  let isDrained = false
+  const drained = h.app.drain().then(() => (isDrained = true))
+  t.equal(h.watchers, 15)
+  clock.advance(50)
+  await until(() => h.watchers === 5, 'the second step')
+  t.notOk(isDrained)
+  clock.advance(50)
+  await drained
+  t.equal(h.watchers, 0)
+  for (const watch of watches) await watch.text()
+})

@@ -65,7 +65,12 @@ void t.test('a deprecated version of a custom resource is answered with its warn
   t.equal(await warningOf(`${widgets('v1alpha1')}?watch=1&timeoutSeconds=1`), ALPHA, 'watch')
   t.equal(await warningOf(widgets('v1alpha1'), { method: 'HEAD' }), ALPHA, 'head')
   t.equal(await warningOf(`${widgets('v1alpha1')}/a`, { method: 'DELETE' }), ALPHA, 'delete')
-  t.equal(await warningOf(widgets('v1beta1')), '299 - "say \\"v1\\" \\\\ früher"', 'in the words of the definition')
+  const inItsWords = '299 - "say \\"v1\\" \\\\ früher"'
+  t.equal(await warningOf(widgets('v1beta1')), inItsWords, 'in the words of the definition')
+  for (const accept of ['application/json', 'text/event-stream']) {
+    const watch = `${widgets('v1beta1')}?watch=1&timeoutSeconds=1`
+    t.equal(await warningOf(watch, { headers: { accept } }), inItsWords, `in a watch as ${accept}`)
+  }
   t.equal(await warningOf(widgets('v1')), null)
   t.equal(
     await warningOf(`${url}/apis/${GROUP}/v1/lasts`),
@@ -80,7 +85,7 @@ void t.test('a deprecated version of a custom resource is answered with its warn
     stream.on('response', resolve).on('error', reject).resume()
   })
   session.close()
-  t.equal(Buffer.from(String(headers.warning), 'latin1').toString(), '299 - "say \\"v1\\" \\\\ früher"', 'over HTTP/2')
+  t.equal(Buffer.from(String(headers.warning), 'latin1').toString(), inItsWords, 'over HTTP/2')
 })
 
 void t.test('a deprecated built-in version is answered with its warning, beside other warnings', async (t) => {

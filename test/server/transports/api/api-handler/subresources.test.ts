@@ -6,41 +6,32 @@ import t, { type Test } from 'tap'
 import { startApp } from '../../../../support/app.js'
 import { pod } from '../../../../support/pod.js'
 import { until } from '../../../../support/until.js'
+import { definitionObject } from '../../../../support/definition.js'
 
 const GROUP = 'flow.example.com'
 const ROLLOUTS = `/apis/${GROUP}/v1/namespaces/a/rollouts`
 
-const definition = {
-  kind: 'CustomResourceDefinition',
-  apiVersion: 'apiextensions.k8s.io/v1',
-  metadata: { name: `rollouts.${GROUP}` },
-  spec: {
-    group: GROUP,
-    scope: 'Namespaced',
-    names: { plural: 'rollouts', kind: 'Rollout' },
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-        subresources: {
-          status: {},
-          scale: {
-            specReplicasPath: '.spec.size.wanted',
-            statusReplicasPath: '.status.size',
-            labelSelectorPath: '.status.selector',
-          },
+const definition = definitionObject({
+  group: GROUP,
+  plural: 'rollouts',
+  kind: 'Rollout',
+  scope: 'Namespaced',
+  versions: [
+    {
+      name: 'v1',
+      storage: true,
+      subresources: {
+        status: {},
+        scale: {
+          specReplicasPath: '.spec.size.wanted',
+          statusReplicasPath: '.status.size',
+          labelSelectorPath: '.status.selector',
         },
       },
-      {
-        name: 'v1alpha1',
-        served: true,
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-}
+    },
+    { name: 'v1alpha1' },
+  ],
+})
 
 const metadata = (name: string): object => ({
   name,

@@ -7,23 +7,22 @@ import { keyFromText } from '../../../../../src/engine/model/event.js'
 import { createEmbeddedUpstream } from '../../../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { startApp } from '../../../../support/app.js'
 import { until } from '../../../../support/until.js'
+import { definitionObject, object } from '../../../../support/definition.js'
 
 const WIDGETS = '/apis/example.com/v1/widgets'
 
 function definition(given: string): object {
   const spec = { type: 'object', properties: { color: { type: 'string', default: given } } }
-  const openAPIV3Schema = { type: 'object', properties: { spec } }
-  return {
-    apiVersion: 'apiextensions.k8s.io/v1',
-    kind: 'CustomResourceDefinition',
-    metadata: { name: 'widgets.example.com', uid: '1' },
-    spec: {
+  return definitionObject(
+    {
       group: 'example.com',
+      plural: 'widgets',
+      kind: 'Widget',
       scope: 'Cluster',
-      names: { plural: 'widgets', kind: 'Widget', listKind: 'WidgetList' },
-      versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } }],
+      versions: [{ name: 'v1', storage: true, schema: object({ spec }) }],
     },
-  }
+    { uid: '1' },
+  )
 }
 
 /** A store that reveals its revision only when the test lets it. */

@@ -1,0 +1,32 @@
+/**
+ * A token bucket for each client: tokens arrive at a rate, up to a burst, and the caller takes them. The table is
+ * bounded: when there are more clients, the least recently active one starts with a full bucket again.
+ */
+import type { LRUCache } from 'lru-cache'
+import type { Clock } from './clock.js'
+import { recentEntries } from './recent-entries.js'
+
+export interface Bucket {
+  tokens: number
+  filledAtMs: number
+}
+
+export class TokenBuckets {
+  readonly #clock: Clock
+  readonly #buckets: LRUCache<string, Bucket>
+
+  constructor(clock: Clock, maxClients: number) {
+    this.#clock = clock
+    this.#buckets = recentEntries(maxClients)
+  }
+
+  /** Returns the client's bucket, filled up to now. A burst smaller than before applies at once. */
+  filled(client: string, { perSecond, burst }: { readonly perSecond: number; readonly burst: number }): Bucket {
+    const nowMs = this.#clock.monotonic()
+    const bucket = this.#buckets.get(client) ?? { tokens: burst, filledAtMs: nowMs }
+    bucket.tokens = Math.min(burst, bucket.tokens + ((nowMs - bucket.filledAtMs) / 1_000) * perSecond)
+    bucket.filledAtMs = nowMs
+    this.#buckets.set(client, bucket)
+    return bucket
+  }
+}
