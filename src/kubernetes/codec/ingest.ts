@@ -57,14 +57,20 @@ export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): 
       if (isCbor(value)) return ingestCbor(keyValue, name, scratch)
       if (isProtobuf(value)) return ingestProtobuf(keyValue, name, scratch)
     }
-    const scanned = looksLikeObject(value) ? scanObject(value, scratch) : null
+    const isLikely = looksLikeObject(value)
+    const scanned = isLikely ? scanObject(value, scratch) : null
     if (scanned !== null && scanned.metadataOffset >= 0) {
       const problem = holds === 'objects' ? problemOf(scanned, resource, name) : null
       if (problem !== null) return { unservable: problem }
       const read = holds === 'kubernetes' ? readJson(scanned) : scanned
       return stored(keyValue, name, { encoding: 'json', ...read })
     }
-    return unreadable(`it is no JSON object with metadata${holds === 'kubernetes' ? ', and no protobuf' : ''}`)
+    const isNeither =
+      holds === 'kubernetes'
+        ? 'it is neither a JSON object with metadata nor protobuf'
+        : 'it is not a JSON object with metadata'
+    const orNumber = isLikely && scanned === null ? ', or it has a number that does not fit a 64-bit float' : ''
+    return unreadable(isNeither + orNumber)
   }
 }
 

@@ -65,7 +65,8 @@ const IN_OBJECT = 1
 const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
 
 /**
- * Returns null when the value is not exactly one JSON object in UTF-8, or nests deeper than `MAX_JSON_DEPTH`.
+ * Returns null when the value is not exactly one JSON object in UTF-8, nests deeper than `MAX_JSON_DEPTH`, or holds a
+ * number beyond a double (`1e400`): kubectl and other clients in Go refuse a whole list because of one such number.
  *
  * The last of duplicate `kind`, `apiVersion` and `metadata` members counts, as in JSON.parse. Every `resourceVersion`
  * directly in a top-level `metadata` object is removed. @param scratch optional memory for the bytes.
@@ -76,7 +77,8 @@ export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | nu
 
 /**
  * Returns a value of any type without white space between tokens, otherwise unchanged; null when it is not exactly one
- * JSON value in UTF-8, or nests so deeply that an object with this member would exceed `MAX_JSON_DEPTH`.
+ * JSON value in UTF-8, nests so deeply that an object with this member would exceed `MAX_JSON_DEPTH`, or holds a number
+ * beyond a double.
  */
 export function compactJson(value: Buffer): Buffer | null {
   let start = 0
@@ -423,7 +425,7 @@ function isDigit(byte: number): boolean {
   return byte >= 0x30 && byte <= 0x39
 }
 
-/** Reads true, false, null or a number. @returns the index after it, or -1 if there is none of these. */
+/** Reads true, false, null or a number that a double can hold. @returns the index after it, or -1 if there is none. */
 function endOfScalar(value: Buffer, at: number): number {
   switch (value[at]) {
     case 0x74:
@@ -461,9 +463,17 @@ function endOfNumber(value: Buffer, at: number): number {
   if (i < end && (value[i] === 0x65 || value[i] === 0x45)) {
     i++
     if (i < end && (value[i] === 0x2b || value[i] === 0x2d)) i++
-    return endOfDigits(value, i)
+    i = endOfDigits(value, i)
+    return i === -1 || isBeyondDouble(value, at, i) ? -1 : i
   }
-  return i
+  return i - at >= DOUBLE_DIGITS && isBeyondDouble(value, at, i) ? -1 : i
+}
+
+/** The digits of the largest double. A shorter number without an exponent is smaller. */
+const DOUBLE_DIGITS = 309
+
+function isBeyondDouble(value: Buffer, start: number, end: number): boolean {
+  return Math.abs(Number(value.toString('latin1', start, end))) === Infinity
 }
 
 /** Reads at least one digit. */

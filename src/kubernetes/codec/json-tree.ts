@@ -51,12 +51,15 @@ export function numberFromText(text: string): number | JsonNumber {
   return String(value) === text && Number.isFinite(value) ? value : new JsonNumber(text)
 }
 
-/** @throws SyntaxError when the bytes are not one JSON value in UTF-8, or nest too deeply. */
-export function parseJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): ParsedJson {
+/**
+ * @param numbers `float64` refuses numbers that no double can hold: clients in Go could read no list with one of them.
+ * @throws SyntaxError when the bytes are not one JSON value in UTF-8, or nest too deeply.
+ */
+export function parseJsonTree(bytes: Buffer, numbers: 'any' | 'float64' = 'any'): ParsedJson {
   if (!isUtf8(bytes)) throw new SyntaxError('it is not UTF-8')
   // The engine checks the grammar: the parser below assumes valid JSON.
   JSON.parse(bytes.toString('utf8'))
-  return new Reader(bytes, maxDepth).read()
+  return new Reader(bytes, MAX_JSON_DEPTH, numbers === 'float64').read()
 }
 
 /**
@@ -69,6 +72,7 @@ export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): Json {
 
 /** The most duplicate paths reported for one body: the paths can be a hundred times as long as the body. */
 export const MAX_DUPLICATES = 100
+const MAX_SHOWN_DIGITS = 40
 
 class Reader {
   private at = 0
@@ -78,6 +82,7 @@ class Reader {
   constructor(
     private readonly json: Buffer,
     private readonly maxDepth: number,
+    private readonly refusesBeyondDouble = false,
   ) {}
 
   read(): ParsedJson {
@@ -102,9 +107,19 @@ class Reader {
       default: {
         this.at = endOfValue(json, start)
         const text = json.toString('latin1', start, this.at)
-        return text === 'null' ? null : text === 'true' ? true : text === 'false' ? false : numberFromText(text)
+        return text === 'null' ? null : text === 'true' ? true : text === 'false' ? false : this.number(text)
       }
     }
+  }
+
+  private number(text: string): number | JsonNumber {
+    const number = numberFromText(text)
+    if (this.refusesBeyondDouble && number instanceof JsonNumber && !Number.isFinite(Number(text))) {
+      const shown = text.length > MAX_SHOWN_DIGITS ? `${text.slice(0, MAX_SHOWN_DIGITS)}…` : text
+      const where = this.path.length === 0 ? '' : ` at ${joinPath(this.path)}`
+      throw new SyntaxError(`the number ${shown}${where} is beyond a 64-bit float`)
+    }
+    return number
   }
 
   private object(): JsonRecord {

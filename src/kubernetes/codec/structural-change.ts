@@ -1,7 +1,6 @@
 /**
- * What a structural schema does to an object, step by step and in place, for reads and writes alike: undeclared members
- * are removed, and so are nulls where none are allowed, the metadata of embedded objects is tidied, and defaults are
- * filled in.
+ * Applies a structural schema to an object, step by step and in place, for reads and writes: removes undeclared members
+ * and nulls where none are allowed, tidies the metadata of embedded objects, and fills in defaults.
  *
  * It works on a lossless tree, and also on the output of `JSON.parse` if that is only inspected: each step says whether
  * it changed anything.

@@ -6,6 +6,7 @@
  */
 import { isRecord, type Json, JsonNumber, treeFrom } from './json-tree.js'
 import { pruneUnknown, type Structural } from './structural-change.js'
+import { isObject } from '../../support/fields.js'
 
 /** A schema as parsed by `JSON.parse`. */
 export type OpenApiSchema = Readonly<Record<string, unknown>>
@@ -21,16 +22,16 @@ export function structuralOf(schema: OpenApiSchema): Structural {
 function compile(schema: OpenApiSchema): Structural {
   const properties = new Map<string, Structural>()
   const given = schema['properties']
-  if (isSchema(given)) {
-    for (const [name, inner] of Object.entries(given)) if (isSchema(inner)) properties.set(name, compile(inner))
+  if (isObject(given)) {
+    for (const [name, inner] of Object.entries(given)) if (isObject(inner)) properties.set(name, compile(inner))
   }
   const { additionalProperties, items } = schema
-  const additional = isSchema(additionalProperties)
+  const additional = isObject(additionalProperties)
     ? compile(additionalProperties)
     : additionalProperties === undefined
       ? null
       : 'nothing'
-  const inItems = isSchema(items) ? compile(items) : null
+  const inItems = isObject(items) ? compile(items) : null
   const inner = [...properties.values(), ...(additional === 'nothing' ? [] : [additional]), inItems]
   const isEmbedded = schema['x-kubernetes-embedded-resource'] === true
   const structural: Structural = {
@@ -58,8 +59,4 @@ function compile(schema: OpenApiSchema): Structural {
 function hasLongNumber(value: Json): boolean {
   if (Array.isArray(value)) return value.some(hasLongNumber)
   return value instanceof JsonNumber || (isRecord(value) && Object.values(value).some(hasLongNumber))
-}
-
-function isSchema(value: unknown): value is OpenApiSchema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,7 +1,9 @@
 /**
- * Parses YAML bodies into a JSON tree. Numbers keep their digits, and anything that JSON cannot express is rejected.
+ * Parses YAML bodies into a JSON tree. Aliases are bounded, and merge keys are followed. Anything that JSON cannot express
+ * is rejected.
  */
 import {
+  type Alias,
   createLineCounter,
   isAlias,
   isMap,
@@ -10,9 +12,11 @@ import {
   isSeq,
   type Node,
   parseAllDocuments,
+  type YAMLMap,
 } from '../../support/yaml.js'
 import { MAX_JSON_DEPTH } from './json-scan.js'
-import { joinPath, type Json, MAX_DUPLICATES, numberFromText, type ParsedJson, record } from './json-tree.js'
+import { joinPath, type Json, type JsonRecord, MAX_DUPLICATES, type ParsedJson, record } from './json-tree.js'
+import { keyText, scalar } from './yaml-scalar.js'
 
 /** The most aliases resolved in one document: a few lines of them can stand for gigabytes. */
 const MAX_ALIASES = 100
@@ -20,11 +24,10 @@ const MAX_ALIASES = 100
 const MAX_ALIASED = 200_000
 /** Bytes of text that count as one more value. */
 const BYTES_PER_VALUE = 64
-const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/
 
 /** @throws SyntaxError with the position, as far as known. */
 export function parseYamlTree(text: string): ParsedJson {
-  const documents = parseAllDocuments(text, { lineCounter: createLineCounter(), uniqueKeys: false, merge: true })
+  const documents = parseAllDocuments(text, { lineCounter: createLineCounter(), uniqueKeys: false })
   const list = Array.isArray(documents) ? documents : []
   if (list.length > 1) throw new SyntaxError('it holds more than one document')
   const document = list[0]
@@ -38,22 +41,29 @@ export function parseYamlTree(text: string): ParsedJson {
   const anchors = new Map<string, Node>()
   let aliasDepth = 0
   const path: string[] = []
+  const followed = <T>({ source }: Alias, then: (target: Node) => T): T => {
+    if (++aliases > MAX_ALIASES) throw new SyntaxError(`it has more than ${MAX_ALIASES} aliases`)
+    const target = anchors.get(source)
+    if (target === undefined) throw new SyntaxError(`the anchor ${JSON.stringify(source)} is unknown`)
+    aliasDepth++
+    const result = then(target)
+    aliasDepth--
+    return result
+  }
+  const entered = (node: Node): void => {
+    if (aliasDepth === 0) {
+      if (node.anchor !== undefined) anchors.set(node.anchor, node)
+      return
+    }
+    aliased += 1 + (isScalar(node) && typeof node.value === 'string' ? node.value.length / BYTES_PER_VALUE : 0)
+    if (aliased > MAX_ALIASED) throw new SyntaxError(`its aliases stand for more than ${MAX_ALIASED} values`)
+  }
   const toTree = (node: unknown): Json => {
     if (path.length > MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
     if (node === null || node === undefined) return null
-    if (isAlias(node)) {
-      if (++aliases > MAX_ALIASES) throw new SyntaxError(`it has more than ${MAX_ALIASES} aliases`)
-      aliasDepth++
-      const value = toTree(anchors.get(node.source))
-      aliasDepth--
-      return value
-    }
-    if (aliasDepth === 0 && isNode(node) && node.anchor !== undefined) anchors.set(node.anchor, node)
-    if (aliasDepth > 0) {
-      aliased += 1 + (isScalar(node) && typeof node.value === 'string' ? node.value.length / BYTES_PER_VALUE : 0)
-      if (aliased > MAX_ALIASED) throw new SyntaxError(`its aliases stand for more than ${MAX_ALIASED} values`)
-    }
-    if (isScalar(node)) return scalar(node.value, node.source)
+    if (isAlias(node)) return followed(node, toTree)
+    if (isNode(node)) entered(node)
+    if (isScalar(node)) return scalar(node)
     if (isSeq(node)) {
       return node.items.map((item, i) => {
         path.push(`[${i}]`)
@@ -64,9 +74,19 @@ export function parseYamlTree(text: string): ParsedJson {
     }
     if (!isMap(node)) throw new SyntaxError('it has a value that JSON cannot express')
     const members = record()
-    for (const { key, value } of node.items) {
-      if (aliasDepth === 0 && isScalar(key) && key.anchor !== undefined) anchors.set(key.anchor, key)
-      const name = isScalar(key) ? keyText(key.value, key.source) : null
+    fill(members, node)
+    return members
+  }
+  const fill = (members: JsonRecord, map: YAMLMap): void => {
+    for (const { key, value } of map.items) {
+      if (isMergeKey(key)) {
+        path.push('<<')
+        merge(members, value)
+        path.pop()
+        continue
+      }
+      if (isScalar(key)) entered(key)
+      const name = isScalar(key) ? keyText(key) : null
       if (name === null) throw new SyntaxError('a key is not a scalar')
       if (Object.hasOwn(members, name) && duplicates.length < MAX_DUPLICATES) {
         duplicates.push(joinPath([...path, name]))
@@ -75,22 +95,25 @@ export function parseYamlTree(text: string): ParsedJson {
       members[name] = toTree(value)
       path.pop()
     }
-    return members
+  }
+  /** As in the API server, the last of equal members counts, merged or not; in a list of maps, the first. */
+  const merge = (members: JsonRecord, from: unknown): void => {
+    if (path.length > MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
+    if (!isSeq(from)) return mergeMap(members, from)
+    entered(from)
+    for (const item of [...from.items].reverse()) mergeMap(members, item)
+  }
+  const mergeMap = (members: JsonRecord, map: unknown): void => {
+    if (isAlias(map)) return followed(map, (target) => mergeMap(members, target))
+    if (!isMap(map)) throw new SyntaxError('a merge key (<<) takes a map or a list of maps')
+    entered(map)
+    fill(members, map)
   }
   return { value: toTree(document.contents), duplicates }
 }
 
-function scalar(value: unknown, source: string | undefined): Json {
-  if (typeof value === 'string' || typeof value === 'boolean') return value
-  if (value === null || value === undefined) return null
-  if (typeof value !== 'number') throw new SyntaxError(`${source ?? typeof value} has no JSON`)
-  if (source !== undefined && JSON_NUMBER.test(source)) return numberFromText(source)
-  if (!Number.isFinite(value)) throw new SyntaxError(`${source ?? String(value)} has no JSON`)
-  return numberFromText(String(value))
-}
-
-function keyText(value: unknown, source: string | undefined): string | null {
-  if (typeof value === 'string') return value
-  if (typeof value === 'number' || typeof value === 'boolean') return source ?? String(value)
-  return value === null ? 'null' : null
+/** In quotes it is a key like any other. */
+function isMergeKey(key: unknown): boolean {
+  if (!isScalar(key) || key.source !== '<<') return false
+  return key.tag === undefined ? key.type === 'PLAIN' : key.tag === 'tag:yaml.org,2002:merge'
 }

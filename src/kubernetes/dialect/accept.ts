@@ -13,6 +13,8 @@ import { type Query, parameter } from './query.js'
 
 export type Encoding = 'json' | 'yaml' | 'protobuf' | 'cbor'
 export type Transform = 'none' | 'table' | 'partial'
+/** A verb that answers in a form of the client's choice. A poll is a watch that answers with one document, in JSON. */
+export type FormVerb = 'get' | 'list' | 'watch' | 'poll'
 export type Stream = 'none' | 'json-lines' | 'protobuf-frames' | 'cbor-sequence' | 'sse'
 
 export const JSON_MEDIA_TYPE = 'application/json'
@@ -94,6 +96,13 @@ const WATCH_FORMATS: readonly Format[] = [
   { type: 'text', subtype: 'event-stream', encoding: 'json', stream: 'sse', contentType: SSE_MEDIA_TYPE },
 ]
 
+const FORMATS: Readonly<Record<FormVerb, readonly Format[]>> = {
+  get: WHOLE_FORMATS,
+  list: WHOLE_FORMATS,
+  watch: WATCH_FORMATS,
+  poll: WATCH_FORMATS.filter(({ stream }) => stream === 'json-lines'),
+}
+
 function offered(formats: readonly Format[], cbor: boolean): readonly Format[] {
   return cbor ? formats : formats.filter(({ encoding }) => encoding !== 'cbor')
 }
@@ -102,12 +111,8 @@ function offered(formats: readonly Format[], cbor: boolean): readonly Format[] {
  * @param accept the header; JSON when it is absent or empty.
  * @throws NotAcceptableError naming the available media types; BadRequestError when the header is too long to read.
  */
-export function negotiate(
-  accept: string | undefined,
-  verb: 'get' | 'list' | 'watch',
-  servable: Servable = {},
-): Negotiated {
-  const formats = offered(verb === 'watch' ? WATCH_FORMATS : WHOLE_FORMATS, servable.cbor === true)
+export function negotiate(accept: string | undefined, verb: FormVerb, servable: Servable = {}): Negotiated {
+  const formats = offered(FORMATS[verb], servable.cbor === true)
   const chosen = choose<Negotiated>(accept, formats, (clause, format) => {
     const stream = clause.parameters.get('stream') ?? ''
     if (stream !== '' && stream !== 'watch') return null
@@ -134,7 +139,7 @@ export function negotiate(
 }
 
 /** Returns null when the clause asks for something this verb does not have. */
-function transformOf(clause: AcceptClause, verb: 'get' | 'list' | 'watch'): Transform | null {
+function transformOf(clause: AcceptClause, verb: FormVerb): Transform | null {
   const kind = clause.parameters.get('as')
   const group = clause.parameters.get('g')
   const version = clause.parameters.get('v')

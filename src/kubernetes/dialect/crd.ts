@@ -20,7 +20,8 @@ import {
   type ServedResource,
   type Subresources,
 } from './resource-registry.js'
-import { conditionOf, countAt, field, has, listAt, textAt } from './table/fields.js'
+import { conditionOf } from './table/printer.js'
+import { countAt, field, has, isObject, listAt, textAt, textsAt } from '../../support/fields.js'
 import { normalizeEtcdPrefix } from './well-known-resources.js'
 
 export type DefinitionReading =
@@ -71,8 +72,8 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
     singular: textAt(names, 'singular') || kind.toLowerCase(),
     kind,
     listKind: textAt(names, 'listKind') || `${kind}List`,
-    shortNames: strings(names, 'shortNames').filter((name) => LABEL.test(name)),
-    categories: strings(names, 'categories'),
+    shortNames: textsAt(names, 'shortNames').filter((name) => LABEL.test(name)),
+    categories: textsAt(names, 'categories'),
     namespaced: textAt(spec, 'scope') !== 'Cluster',
     etcdPrefix: keyFromText(`${normalizeEtcdPrefix(etcdPrefix)}/${group}/${plural}/`),
     holds: 'kubernetes',
@@ -170,7 +171,7 @@ function versionsOf(spec: unknown): readonly Version[] {
       deprecationWarning: has(version, 'deprecationWarning') ? textAt(version, 'deprecationWarning') : null,
       printerColumns: (columns.length > 0 ? columns : listAt(spec, 'additionalPrinterColumns')).map(printerColumn),
       selectableFields: listAt(version, 'selectableFields').map((entry) => textAt(entry, 'jsonPath')),
-      schema: isRecord(schema) ? DefinedSchema.of(schema) : undefined,
+      schema: isObject(schema) ? DefinedSchema.of(schema) : undefined,
       subresources: subresourcesOf(field(version, 'subresources') ?? field(spec, 'subresources')),
     }
   })
@@ -180,8 +181,8 @@ function subresourcesOf(subresources: unknown): Subresources {
   const scale = field(subresources, 'scale')
   const selector = textAt(scale, 'labelSelectorPath')
   return {
-    status: isRecord(field(subresources, 'status')),
-    scale: isRecord(scale)
+    status: isObject(field(subresources, 'status')),
+    scale: isObject(scale)
       ? {
           specReplicas: simplePath(textAt(scale, 'specReplicasPath')),
           statusReplicas: simplePath(textAt(scale, 'statusReplicasPath')),
@@ -208,12 +209,4 @@ function printerColumn(column: unknown): PrinterColumn {
     priority: countAt(column, 'priority'),
     jsonPath: has(column, 'jsonPath') ? textAt(column, 'jsonPath') : textAt(column, 'JSONPath'),
   }
-}
-
-function strings(value: unknown, member: string): readonly string[] {
-  return listAt(value, member).filter((item) => typeof item === 'string')
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

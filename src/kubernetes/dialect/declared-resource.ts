@@ -12,15 +12,15 @@
 import { keyFromText, keyToText } from '../../engine/model/event.js'
 import { resourceId, type Resource } from '../../engine/model/resource.js'
 import { servedResource, type ServedResource } from './resource-registry.js'
-import { wellKnownDeprecation } from './well-known-deprecations.js'
-import { wellKnownSubresources } from './well-known-subresources.js'
 import {
   DEFAULT_ETCD_PREFIX,
   findWellKnown,
   previewsOf,
   qualifiedName,
   storageVersionOf,
+  wellKnownDeprecation,
   wellKnownResources,
+  wellKnownSubresources,
 } from './well-known-resources.js'
 
 /** One entry of the config's resource table. Only name and prefix are required. */

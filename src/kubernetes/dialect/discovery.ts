@@ -13,7 +13,7 @@ import { apiVersion, type Resource } from '../../engine/model/resource.js'
 import type { RemoteGroups, RemoteGroupVersion } from './remote-group.js'
 import { EVICTION_NAME, type ResourceRegistry, type ServedResource, servedResource } from './resource-registry.js'
 import { SCALE } from './scale.js'
-import { EVICTION } from './well-known-subresources.js'
+import { EVICTION } from './well-known-resources.js'
 
 export interface Document {
   readonly body: Buffer

@@ -5,6 +5,7 @@
  */
 import type { ServedResource } from './resource-registry.js'
 import { apiVersion } from '../../engine/model/resource.js'
+import { isObject } from '../../support/fields.js'
 
 /** The part of a table of messages used here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
 export interface SchemaSource {
@@ -161,14 +162,14 @@ export class SchemaCollector {
     // As in Go, a null member counts as absent.
     const published = Object.fromEntries(Object.entries(schema).filter(([, value]) => value !== null))
     const { items, additionalProperties } = schema
-    if (isSchema(schema['properties'])) {
+    if (isObject(schema['properties'])) {
       const properties = Object.entries(schema['properties'])
       published['properties'] = Object.fromEntries(
-        properties.map(([name, one]) => [name, isSchema(one) ? this.#published(one) : {}]),
+        properties.map(([name, one]) => [name, isObject(one) ? this.#published(one) : {}]),
       )
     }
-    if (isSchema(items)) published['items'] = this.#published(items)
-    if (isSchema(additionalProperties)) published['additionalProperties'] = this.#published(additionalProperties)
+    if (isObject(items)) published['items'] = this.#published(items)
+    if (isObject(additionalProperties)) published['additionalProperties'] = this.#published(additionalProperties)
     if (schema['x-kubernetes-int-or-string'] === true && !saysIntOrString(schema)) addIntOrString(published)
     if (schema['x-kubernetes-embedded-resource'] === true) {
       const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
@@ -274,17 +275,13 @@ function propertiesOf(schema: JsonSchema): Record<string, JsonSchema> {
   return typeof properties === 'object' && properties !== null ? (properties as Record<string, JsonSchema>) : {}
 }
 
-function isSchema(value: unknown): value is JsonSchema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 const INT_OR_TEXT: readonly JsonSchema[] = [{ type: 'integer' }, { type: 'string' }]
 
 /** Whether the schema says so itself, directly or in the first of `allOf`, as definitions may. */
 function saysIntOrString({ anyOf, allOf }: JsonSchema): boolean {
   const first: unknown = Array.isArray(allOf) ? allOf[0] : undefined
   const says = (list: unknown): boolean => JSON.stringify(list) === JSON.stringify(INT_OR_TEXT)
-  return says(anyOf) || (isSchema(first) && says(first['anyOf']))
+  return says(anyOf) || (isObject(first) && says(first['anyOf']))
 }
 
 function addIntOrString(schema: Record<string, unknown>): void {

@@ -12,8 +12,7 @@ import { exactText } from '../codec/exact-json.js'
 import { apiVersion } from '../../engine/model/resource.js'
 import { documentOf, type Document, groupsOf, KUBERNETES_RELEASE } from './discovery.js'
 import { openApiV2, type V3Part } from './openapi-v2.js'
-import { v2Protobuf } from './openapi-v2-protobuf.js'
-import { v3Protobuf } from './openapi-v3-protobuf.js'
+import { openApiProtobuf } from './openapi-protobuf.js'
 import { type JsonSchema, SchemaCollector, type SchemaSource } from './openapi-schema.js'
 import { type ResourceRegistry, type ServedResource, valueOf } from './resource-registry.js'
 
@@ -135,14 +134,14 @@ export function makeOpenApi(
     const { paths, schemas } = partOf(resources, source, writable)
     const isCustom = resources.length > 0 && resources.every(({ origin }) => origin === 'custom')
     const content = { openapi: '3.0.0', info: isCustom ? CUSTOM_INFO : INFO, paths, components: { schemas } }
-    return encoding === 'protobuf' ? documentOf(v3Protobuf(content)) : document(content)
+    return encoding === 'protobuf' ? documentOf(openApiProtobuf('v3', content)) : document(content)
   }
   const versions = groupsOf(resources).flatMap((group) => group.versions)
   const whole = openApiV2(
     INFO,
     versions.map((one) => partOf(one.resources, source, writable)),
   )
-  return encoding === 'protobuf' ? documentOf(v2Protobuf(whole)) : document(whole)
+  return encoding === 'protobuf' ? documentOf(openApiProtobuf('v2', whole)) : document(whole)
 }
 
 function partOf(resources: readonly ServedResource[], source: SchemaSource | undefined, writable: boolean): V3Part {

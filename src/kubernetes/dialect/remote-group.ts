@@ -2,7 +2,7 @@
  * Group versions that another server answers (aggregated APIs), as discovery shows them: the content of that server's
  * own `/apis/{group}/{version}`, converted to aggregated discovery. Only the shape of the content is checked.
  */
-import { field, isTrue, listAt, textAt } from './table/fields.js'
+import { isTrue, listAt, textAt, textsAt } from '../../support/fields.js'
 
 export interface RemoteGroupVersion {
   readonly group: string
@@ -41,7 +41,7 @@ export function readResourceList(content: unknown, group: string, version: strin
   for (const one of list) {
     const [resource = '', ...rest] = textAt(one, 'name').split('/')
     if (rest.length === 0) continue
-    const entry = { subresource: rest.join('/'), responseKind: kindOf(one), verbs: texts(one, 'verbs') }
+    const entry = { subresource: rest.join('/'), responseKind: kindOf(one), verbs: textsAt(one, 'verbs') }
     const before = subresources.get(resource)
     if (before === undefined) subresources.set(resource, [entry])
     else before.push(entry)
@@ -51,8 +51,8 @@ export function readResourceList(content: unknown, group: string, version: strin
     .map((one) => {
       const name = textAt(one, 'name')
       const [shortNames, categories, below] = [
-        texts(one, 'shortNames'),
-        texts(one, 'categories'),
+        textsAt(one, 'shortNames'),
+        textsAt(one, 'categories'),
         subresources.get(name),
       ]
       return {
@@ -60,15 +60,10 @@ export function readResourceList(content: unknown, group: string, version: strin
         responseKind: kindOf(one),
         scope: isTrue(one, 'namespaced') ? 'Namespaced' : 'Cluster',
         singularResource: textAt(one, 'singularName'),
-        verbs: texts(one, 'verbs'),
+        verbs: textsAt(one, 'verbs'),
         ...(shortNames.length === 0 ? {} : { shortNames }),
         ...(categories.length === 0 ? {} : { categories }),
         ...(below === undefined ? {} : { subresources: below }),
       }
     })
-}
-
-function texts(value: unknown, name: string): readonly string[] {
-  const found = field(value, name)
-  return Array.isArray(found) ? found.filter((text): text is string => typeof text === 'string') : []
 }

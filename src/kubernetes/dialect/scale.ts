@@ -12,8 +12,9 @@ import {
   member,
   parseJsonTree,
   record,
-  textMember,
 } from '../codec/json-tree.js'
+import { has } from '../../support/fields.js'
+import { selectorText } from './selector-text.js'
 import { goNumber, printedNumber } from '../../engine/facts/numbers.js'
 import { scanObject } from '../codec/json-scan.js'
 import { apiVersion } from '../../engine/model/resource.js'
@@ -103,38 +104,11 @@ function valueAt(object: JsonRecord, path: readonly string[]): Json | undefined 
 function selectorOf(object: JsonRecord, { selector: path, isBuiltIn }: ScalePaths): string {
   const value = path === null ? undefined : valueAt(object, path)
   if (path === null || value === undefined) return ''
-  if (isBuiltIn) return selectorText(value)
+  // A ReplicationController's selector is a plain map of labels.
+  const isLabels = !has(value, 'matchLabels') && !has(value, 'matchExpressions')
+  if (isBuiltIn) return selectorText(isLabels ? { matchLabels: value } : value)
   if (typeof value !== 'string') throw wrongType(path, value, 'string')
   return value
-}
-
-/** Formats the labels of a ReplicationController, or a LabelSelector, as in a query: sorted by key. */
-function selectorText(selector: Json): string {
-  const expressions = member(selector, 'matchExpressions')
-  const labels = member(selector, 'matchLabels') ?? (expressions === undefined ? selector : undefined)
-  const terms: [key: string, text: string][] = []
-  for (const [key, value] of Object.entries(labels ?? {})) terms.push([key, `${key}=${String(value)}`])
-  for (const expression of Array.isArray(expressions) ? expressions : []) terms.push(expressionText(expression))
-  return terms
-    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-    .map(([, text]) => text)
-    .join(',')
-}
-
-function expressionText(expression: Json): [key: string, text: string] {
-  const key = textMember(expression, 'key')
-  const values = member(expression, 'values')
-  const list = Array.isArray(values) ? values.map(String).sort().join(',') : ''
-  switch (textMember(expression, 'operator')) {
-    case 'Exists':
-      return [key, key]
-    case 'DoesNotExist':
-      return [key, `!${key}`]
-    case 'NotIn':
-      return [key, `${key} notin (${list})`]
-    default:
-      return [key, `${key} in (${list})`]
-  }
 }
 
 function missingReplicas({ specReplicas }: ScalePaths): NoScaleError {

@@ -1,17 +1,26 @@
 /**
- * The resources that a kube-apiserver keeps in etcd, and their keys. This is data: `declared-resource.ts` (flags and
- * config) decides what is served, and `resource-registry.ts` holds it. Virtual resources (component statuses, bindings,
- * reviews) have no keys and are missing here. The alpha and beta versions are those of Kubernetes 1.37.
+ * The resources that a kube-apiserver keeps in etcd, and what is peculiar to each. This is data, in
+ * `well-known-resources.txt`: `declared-resource.ts` (flags and config) decides what is served, and
+ * `resource-registry.ts` holds it. Virtual resources (component statuses, bindings, reviews) have no keys and are
+ * missing here.
  *
- * Built-in kinds have no API group in their key and a few have historic names (`minions`, `services/specs`, `ingress`,
- * `controllers`); CRDs, APIServices and custom resources do have it. Rows have the API server's own order of groups, so
- * that kubectl resolves a short name in the same way (`events` is the core one).
+ * The data's notation, a line for each resource in each version:
  *
- * Source: Kubernetes' storage-path test data (`test/integration/etcd/data.go`) and default storage factory; the tests
- * compare it with the keys written by a real kube-apiserver.
+ *     @ apps/v1                                        the apiVersion of the lines below
+ *     deployments Deployment namespaced short=deploy category=all status scale generation
+ *
+ * After plural, kind and scope come, where they apply: `short=` names and `category=`; `path=`, the place below the etcd
+ * prefix if it is not the plural (built-in kinds have no API group in their key, and a few have historic names); one of
+ * `by-name`, `preview` and `other-version` (`WellKnownResource.served`); `stored=`, the version in which Kubernetes
+ * stores it if it is not that of the first line with its name; the subresources `status`, `scale` and `eviction`, and
+ * `read-only=` ones; `generation` if its objects have `metadata.generation`; `put-creates` if a PUT creates a missing
+ * object; `deprecated=`, `removed=` and `use=`: the minor releases 1.N that deprecated the version and no longer serve
+ * it, and the type to use instead.
  */
 import { keyFromText } from '../../engine/model/event.js'
-import type { Resource } from '../../engine/model/resource.js'
+import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import { readPackageFile } from '../../support/package-file.js'
+import type { ScalePaths, Subresources } from './resource-registry.js'
 
 export interface WellKnownResource {
   readonly resource: Resource
@@ -22,311 +31,55 @@ export interface WellKnownResource {
    * version itself is served only if the operator names it, never because of what is stored: equal flags give equal
    * discovery.
    */
-  readonly served: 'default' | 'by-name' | 'preview' | 'other-version'
+  readonly served: 'default' | (typeof SERVED_OTHERWISE)[number]
 }
 
+const SERVED_OTHERWISE = ['by-name', 'preview', 'other-version'] as const
+
+/** A line: the first three words, and the others by their names. A word without a value has ''. */
 interface Row {
+  readonly group: string
+  readonly version: string
   readonly plural: string
   readonly kind: string
   readonly namespaced: boolean
-  readonly shortNames?: readonly string[]
-  readonly categories?: readonly string[]
-  /** Below the etcd prefix, without slashes at the ends; absent if equal to the plural. */
-  readonly path?: string
-  readonly served?: WellKnownResource['served']
-  /** The version in which Kubernetes 1.37 stores it; that of the first row with its keys when absent. */
-  readonly stored?: string
+  readonly words: ReadonlyMap<string, string>
 }
 
-type Extras = Omit<Row, 'plural' | 'kind' | 'namespaced'>
+const FILE = 'src/kubernetes/dialect/well-known-resources.txt'
 
-const inNamespace = (plural: string, kind: string, extras: Extras = {}): Row => ({
-  plural,
-  kind,
-  namespaced: true,
-  ...extras,
-})
-const inCluster = (plural: string, kind: string, extras: Extras = {}): Row => ({
-  plural,
-  kind,
-  namespaced: false,
-  ...extras,
-})
+function readRows(): readonly Row[] {
+  const rows: Row[] = []
+  let [group, version] = ['', '']
+  for (const line of readPackageFile(FILE).toString('utf8').split('\n')) {
+    const [first = '', second = '', scope, ...others] = line.split(' ')
+    if (first === '' || first === '#') continue
+    if (first === '@') [version = '', group = ''] = second.split('/').toReversed()
+    else {
+      const words = new Map(others.map((word) => word.split('=', 2)).map(([name = '', value = '']) => [name, value]))
+      rows.push({ group, version, plural: first, kind: second, namespaced: scope === 'namespaced', words })
+    }
+  }
+  return rows
+}
 
-const ALL = ['all']
-const API_EXTENSIONS = ['api-extensions']
-const OTHER = { served: 'other-version' } as const
-const PREVIEW = { served: 'preview' } as const
+const ROWS = readRows()
+const NO_WORDS: Row['words'] = new Map()
 
-const ROWS: readonly (readonly [group: string, version: string, rows: readonly Row[]])[] = [
-  [
-    '',
-    'v1',
-    [
-      inNamespace('configmaps', 'ConfigMap', { shortNames: ['cm'] }),
-      inNamespace('endpoints', 'Endpoints', { shortNames: ['ep'], path: 'services/endpoints' }),
-      inNamespace('events', 'Event', { shortNames: ['ev'] }),
-      inNamespace('limitranges', 'LimitRange', { shortNames: ['limits'] }),
-      inCluster('namespaces', 'Namespace', { shortNames: ['ns'] }),
-      inCluster('nodes', 'Node', { shortNames: ['no'], path: 'minions' }),
-      inNamespace('persistentvolumeclaims', 'PersistentVolumeClaim', { shortNames: ['pvc'] }),
-      inCluster('persistentvolumes', 'PersistentVolume', { shortNames: ['pv'] }),
-      inNamespace('pods', 'Pod', { shortNames: ['po'], categories: ALL }),
-      inNamespace('podtemplates', 'PodTemplate'),
-      inNamespace('replicationcontrollers', 'ReplicationController', {
-        shortNames: ['rc'],
-        categories: ALL,
-        path: 'controllers',
-      }),
-      inNamespace('resourcequotas', 'ResourceQuota', { shortNames: ['quota'] }),
-      inNamespace('secrets', 'Secret', { served: 'by-name' }),
-      inNamespace('serviceaccounts', 'ServiceAccount', { shortNames: ['sa'] }),
-      inNamespace('services', 'Service', { shortNames: ['svc'], categories: ALL, path: 'services/specs' }),
-    ],
-  ],
-  [
-    'apiregistration.k8s.io',
-    'v1',
-    [
-      inCluster('apiservices', 'APIService', {
-        categories: API_EXTENSIONS,
-        path: 'apiregistration.k8s.io/apiservices',
-      }),
-    ],
-  ],
-  [
-    'apps',
-    'v1',
-    [
-      inNamespace('controllerrevisions', 'ControllerRevision'),
-      inNamespace('daemonsets', 'DaemonSet', { shortNames: ['ds'], categories: ALL }),
-      inNamespace('deployments', 'Deployment', { shortNames: ['deploy'], categories: ALL }),
-      inNamespace('replicasets', 'ReplicaSet', { shortNames: ['rs'], categories: ALL }),
-      inNamespace('statefulsets', 'StatefulSet', { shortNames: ['sts'], categories: ALL }),
-    ],
-  ],
-  // The same keys as core events, which is how they are stored; kubectl resolves `events` to the core group.
-  ['events.k8s.io', 'v1', [inNamespace('events', 'Event', { shortNames: ['ev'] })]],
-  [
-    'autoscaling',
-    'v2',
-    [
-      inNamespace('horizontalpodautoscalers', 'HorizontalPodAutoscaler', {
-        shortNames: ['hpa'],
-        categories: ALL,
-      }),
-    ],
-  ],
-  [
-    'autoscaling',
-    'v1',
-    [inNamespace('horizontalpodautoscalers', 'HorizontalPodAutoscaler', { shortNames: ['hpa'], categories: ALL })],
-  ],
-  [
-    'batch',
-    'v1',
-    [
-      inNamespace('cronjobs', 'CronJob', { shortNames: ['cj'], categories: ALL }),
-      inNamespace('jobs', 'Job', { categories: ALL }),
-    ],
-  ],
-  ['batch', 'v1beta1', [inNamespace('cronjobs', 'CronJob', { shortNames: ['cj'], categories: ALL, ...OTHER })]],
-  [
-    'certificates.k8s.io',
-    'v1',
-    [
-      inCluster('certificatesigningrequests', 'CertificateSigningRequest', { shortNames: ['csr'] }),
-      inCluster('clustertrustbundles', 'ClusterTrustBundle', { stored: 'v1beta1' }),
-      inNamespace('podcertificaterequests', 'PodCertificateRequest', { stored: 'v1beta1' }),
-    ],
-  ],
-  [
-    'certificates.k8s.io',
-    'v1beta1',
-    [
-      inCluster('clustertrustbundles', 'ClusterTrustBundle', PREVIEW),
-      inNamespace('podcertificaterequests', 'PodCertificateRequest', PREVIEW),
-    ],
-  ],
-  [
-    'networking.k8s.io',
-    'v1',
-    [
-      inCluster('ingressclasses', 'IngressClass'),
-      inNamespace('ingresses', 'Ingress', { shortNames: ['ing'], path: 'ingress' }),
-      inCluster('ipaddresses', 'IPAddress', { shortNames: ['ip'] }),
-      inNamespace('networkpolicies', 'NetworkPolicy', { shortNames: ['netpol'] }),
-      // Its first v1alpha1 had other members.
-      inCluster('servicecidrs', 'ServiceCIDR'),
-    ],
-  ],
-  [
-    'networking.k8s.io',
-    'v1beta1',
-    [inNamespace('ingresses', 'Ingress', { shortNames: ['ing'], path: 'ingress', ...OTHER })],
-  ],
-  ['policy', 'v1', [inNamespace('poddisruptionbudgets', 'PodDisruptionBudget', { shortNames: ['pdb'] })]],
-  [
-    'policy',
-    'v1beta1',
-    [inNamespace('poddisruptionbudgets', 'PodDisruptionBudget', { shortNames: ['pdb'], ...OTHER })],
-  ],
-  [
-    'rbac.authorization.k8s.io',
-    'v1',
-    [
-      inCluster('clusterrolebindings', 'ClusterRoleBinding'),
-      inCluster('clusterroles', 'ClusterRole'),
-      inNamespace('rolebindings', 'RoleBinding'),
-      inNamespace('roles', 'Role'),
-    ],
-  ],
-  [
-    'storage.k8s.io',
-    'v1',
-    [
-      inCluster('csidrivers', 'CSIDriver'),
-      inCluster('csinodes', 'CSINode'),
-      inNamespace('csistoragecapacities', 'CSIStorageCapacity'),
-      inCluster('storageclasses', 'StorageClass', { shortNames: ['sc'] }),
-      inCluster('volumeattachments', 'VolumeAttachment'),
-      inCluster('volumeattributesclasses', 'VolumeAttributesClass', { shortNames: ['vac'] }),
-    ],
-  ],
-  [
-    'admissionregistration.k8s.io',
-    'v1',
-    [
-      inCluster('mutatingadmissionpolicies', 'MutatingAdmissionPolicy', { categories: API_EXTENSIONS }),
-      inCluster('mutatingadmissionpolicybindings', 'MutatingAdmissionPolicyBinding', { categories: API_EXTENSIONS }),
-      inCluster('mutatingwebhookconfigurations', 'MutatingWebhookConfiguration', { categories: API_EXTENSIONS }),
-      inCluster('validatingadmissionpolicies', 'ValidatingAdmissionPolicy', { categories: API_EXTENSIONS }),
-      inCluster('validatingadmissionpolicybindings', 'ValidatingAdmissionPolicyBinding', {
-        categories: API_EXTENSIONS,
-      }),
-      inCluster('validatingwebhookconfigurations', 'ValidatingWebhookConfiguration', { categories: API_EXTENSIONS }),
-    ],
-  ],
-  ...['v1beta1', 'v1alpha1'].map(
-    (version) =>
-      [
-        'admissionregistration.k8s.io',
-        version,
-        [
-          inCluster('mutatingadmissionpolicies', 'MutatingAdmissionPolicy', { categories: API_EXTENSIONS, ...PREVIEW }),
-          inCluster('mutatingadmissionpolicybindings', 'MutatingAdmissionPolicyBinding', {
-            categories: API_EXTENSIONS,
-            ...PREVIEW,
-          }),
-        ],
-      ] as const,
-  ),
-  [
-    'apiextensions.k8s.io',
-    'v1',
-    [
-      // API servers still store it as v1beta1, which has a different shape (crd.ts reads both).
-      inCluster('customresourcedefinitions', 'CustomResourceDefinition', {
-        shortNames: ['crd', 'crds'],
-        categories: API_EXTENSIONS,
-        path: 'apiextensions.k8s.io/customresourcedefinitions',
-      }),
-    ],
-  ],
-  ['scheduling.k8s.io', 'v1', [inCluster('priorityclasses', 'PriorityClass', { shortNames: ['pc'] })]],
-  [
-    'scheduling.k8s.io',
-    'v1beta1',
-    [inNamespace('podgroups', 'PodGroup', PREVIEW), inNamespace('workloads', 'Workload', PREVIEW)],
-  ],
-  [
-    'scheduling.k8s.io',
-    'v1alpha3',
-    [
-      inNamespace('compositepodgroups', 'CompositePodGroup', PREVIEW),
-      inNamespace('podgroups', 'PodGroup', PREVIEW),
-      inNamespace('workloads', 'Workload', PREVIEW),
-    ],
-  ],
-  ['coordination.k8s.io', 'v1', [inNamespace('leases', 'Lease')]],
-  ['coordination.k8s.io', 'v1beta1', [inNamespace('leasecandidates', 'LeaseCandidate', PREVIEW)]],
-  ['coordination.k8s.io', 'v1alpha2', [inNamespace('leasecandidates', 'LeaseCandidate', PREVIEW)]],
-  ['node.k8s.io', 'v1', [inCluster('runtimeclasses', 'RuntimeClass')]],
-  ['discovery.k8s.io', 'v1', [inNamespace('endpointslices', 'EndpointSlice')]],
-  ['discovery.k8s.io', 'v1beta1', [inNamespace('endpointslices', 'EndpointSlice', OTHER)]],
-  [
-    'resource.k8s.io',
-    'v1',
-    [
-      inCluster('deviceclasses', 'DeviceClass'),
-      inCluster('devicetaintrules', 'DeviceTaintRule', { stored: 'v1beta2' }),
-      inNamespace('resourceclaims', 'ResourceClaim'),
-      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate'),
-      inCluster('resourceslices', 'ResourceSlice'),
-    ],
-  ],
-  [
-    'resource.k8s.io',
-    'v1beta2',
-    [
-      inCluster('deviceclasses', 'DeviceClass', PREVIEW),
-      inCluster('devicetaintrules', 'DeviceTaintRule', PREVIEW),
-      inNamespace('resourceclaims', 'ResourceClaim', PREVIEW),
-      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate', PREVIEW),
-      inCluster('resourceslices', 'ResourceSlice', PREVIEW),
-    ],
-  ],
-  [
-    'resource.k8s.io',
-    'v1beta1',
-    [
-      inCluster('deviceclasses', 'DeviceClass', PREVIEW),
-      inNamespace('resourceclaims', 'ResourceClaim', PREVIEW),
-      inNamespace('resourceclaimtemplates', 'ResourceClaimTemplate', PREVIEW),
-      inCluster('resourceslices', 'ResourceSlice', PREVIEW),
-    ],
-  ],
-  [
-    'resource.k8s.io',
-    'v1alpha3',
-    [
-      inCluster('devicetaintrules', 'DeviceTaintRule', PREVIEW),
-      inCluster('resourcepoolstatusrequests', 'ResourcePoolStatusRequest', PREVIEW),
-    ],
-  ],
-  [
-    'flowcontrol.apiserver.k8s.io',
-    'v1',
-    [
-      inCluster('flowschemas', 'FlowSchema'),
-      // v1beta1 and v1beta2 call the shares `assuredConcurrencyShares`.
-      inCluster('prioritylevelconfigurations', 'PriorityLevelConfiguration'),
-    ],
-  ],
-  ...['v1beta3', 'v1beta2', 'v1beta1'].map(
-    (version) =>
-      [
-        'flowcontrol.apiserver.k8s.io',
-        version,
-        [
-          inCluster('flowschemas', 'FlowSchema', OTHER),
-          inCluster('prioritylevelconfigurations', 'PriorityLevelConfiguration', OTHER),
-        ],
-      ] as const,
-  ),
-  ['internal.apiserver.k8s.io', 'v1alpha1', [inCluster('storageversions', 'StorageVersion', PREVIEW)]],
-  [
-    'storagemigration.k8s.io',
-    'v1',
-    [inCluster('storageversionmigrations', 'StorageVersionMigration', { stored: 'v1beta1' })],
-  ],
-  ['storagemigration.k8s.io', 'v1beta1', [inCluster('storageversionmigrations', 'StorageVersionMigration', PREVIEW)]],
-  [
-    'lifecycle.k8s.io',
-    'v1alpha1',
-    [inNamespace('evictionrequests', 'EvictionRequest', PREVIEW), inNamespace('evictions', 'Eviction', PREVIEW)],
-  ],
-]
+type Named = Pick<Resource, 'group' | 'plural'>
+
+/** Returns the first row of a resource, whatever its version. */
+function rowOf({ group, plural }: Named): Row | undefined {
+  return ROWS.find((row) => row.group === group && row.plural === plural)
+}
+
+function wordsOf(resource: Named): Row['words'] {
+  return rowOf(resource)?.words ?? NO_WORDS
+}
+
+function listOf(words: Row['words'], name: string): readonly string[] {
+  return words.get(name)?.split(',') ?? []
+}
 
 /** kube-apiserver's own default for `--etcd-prefix`. */
 export const DEFAULT_ETCD_PREFIX = '/registry'
@@ -339,37 +92,75 @@ export function normalizeEtcdPrefix(prefix: string): string {
 /** Returns every row, in the order of discovery. @param etcdPrefix the API server's `--etcd-prefix`. */
 export function wellKnownResources(etcdPrefix: string = DEFAULT_ETCD_PREFIX): readonly WellKnownResource[] {
   const root = normalizeEtcdPrefix(etcdPrefix)
-  return ROWS.flatMap(([group, version, rows]) =>
-    rows.map((row) => ({
-      resource: {
-        group,
-        version,
-        plural: row.plural,
-        singular: row.kind.toLowerCase(),
-        kind: row.kind,
-        listKind: `${row.kind}List`,
-        shortNames: row.shortNames ?? [],
-        categories: row.categories ?? [],
-        namespaced: row.namespaced,
-        etcdPrefix: keyFromText(`${root}/${row.path ?? row.plural}/`),
-        holds: 'kubernetes',
-      },
-      served: row.served ?? 'default',
-    })),
-  )
+  return ROWS.map((row) => ({
+    resource: {
+      group: row.group,
+      version: row.version,
+      plural: row.plural,
+      singular: row.kind.toLowerCase(),
+      kind: row.kind,
+      listKind: `${row.kind}List`,
+      shortNames: listOf(row.words, 'short'),
+      categories: listOf(row.words, 'category'),
+      namespaced: row.namespaced,
+      etcdPrefix: keyFromText(`${root}/${row.words.get('path') ?? row.plural}/`),
+      holds: 'kubernetes',
+    },
+    served: SERVED_OTHERWISE.find((way) => row.words.has(way)) ?? 'default',
+  }))
 }
 
 /** The version in which an API server of 1.37 stores a resource; undefined for one that is not in the table. */
-export function storageVersionOf({ group, plural }: Pick<Resource, 'group' | 'plural'>): string | undefined {
-  return STORAGE_VERSIONS.get(`${group}/${plural}`)
+export function storageVersionOf(resource: Named): string | undefined {
+  const row = rowOf(resource)
+  return row?.words.get('stored') ?? row?.version
 }
 
-const STORAGE_VERSIONS = new Map<string, string>()
-for (const [group, version, rows] of ROWS)
-  for (const { plural, stored = version } of rows) {
-    const id = `${group}/${plural}`
-    if (!STORAGE_VERSIONS.has(id)) STORAGE_VERSIONS.set(id, stored)
+/** Whether the objects of a resource in the table have `metadata.generation`, as the API server 1.37.2 creates them. */
+export function hasGeneration(resource: Named): boolean {
+  return wordsOf(resource).has('generation')
+}
+
+/** Whether a PUT creates a missing object in Kubernetes too. */
+export function isCreatedByPut(resource: Named): boolean {
+  return wordsOf(resource).has('put-creates')
+}
+
+/** The type of the object posted to evict a pod. */
+export const EVICTION = { group: 'policy', version: 'v1', kind: 'Eviction' } as const
+
+const REPLICAS: ScalePaths = {
+  specReplicas: ['spec', 'replicas'],
+  statusReplicas: ['status', 'replicas'],
+  selector: ['spec', 'selector'],
+  isBuiltIn: true,
+}
+
+/** Other subresources (logs, exec, bindings, tokens) exist only in a kube-apiserver: `unserved-subresources.ts`. */
+export function wellKnownSubresources(resource: Named): Subresources {
+  const words = wordsOf(resource)
+  return {
+    status: words.has('status'),
+    scale: words.has('scale') ? REPLICAS : null,
+    eviction: words.has('eviction'),
+    readOnly: listOf(words, 'read-only'),
   }
+}
+
+/**
+ * Returns the API server's warning about a version; null if it is not deprecated. The table has everything that can be
+ * served here, even if the release that deprecated it is newer than the one `/version` names: the text says when.
+ */
+export function wellKnownDeprecation(resource: Pick<Resource, 'group' | 'version' | 'plural'>): string | null {
+  const row = ROWS.find((one) => qualifiedName(one) === qualifiedName(resource))
+  const since = row?.words.get('deprecated')
+  if (row === undefined || since === undefined) return null
+  const removed = row.words.get('removed')
+  const unavailable = removed === undefined ? '' : `, unavailable in v1.${removed}+`
+  const use = row.words.get('use')
+  const instead = use === undefined ? '' : `; use ${use.replace(/\/(?=[^/]*$)/, ' ')}`
+  return `${apiVersion(row)} ${row.kind} is deprecated in v1.${since}+${unavailable}${instead}`
+}
 
 /**
  * The rows that a value of the API server's `--runtime-config` enables: `api/all`, `api/beta`, `api/alpha`,

@@ -6,6 +6,14 @@ import type { Resource } from '../../engine/model/resource.js'
 import { WatchFailure } from '../../client/reflector/failure.js'
 import { asUpstreamError } from './http-failure.js'
 import type { RemoteApiServer } from './remote-api-server.js'
+import {
+  AGGREGATED_DISCOVERY,
+  type ApiResource,
+  isAggregated,
+  readAggregated,
+  readResources,
+} from '../../client/discovery.js'
+import { listAt, textAt } from '../../support/fields.js'
 
 export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'holds'>
 
@@ -20,10 +28,6 @@ export interface Discovered {
   readonly etags: readonly [api: string, apis: string] | null
 }
 
-const AGGREGATED = ['v2', 'v2beta1']
-  .map((version) => `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`)
-  .join()
-const ACCEPTED = `${AGGREGATED},application/json`
 const NEEDED_VERBS = ['get', 'list', 'watch']
 
 const ROOTS = ['/api', '/apis'] as const
@@ -42,11 +46,18 @@ export async function discover(
   const resources: DiscoveredResource[] = []
   const incomplete = new Set<string>()
   for (const path of ROOTS) {
-    const asking = server.taggedDocument({ path, accept: ACCEPTED, ...(signal === undefined ? {} : { signal }) })
+    const asking = server.taggedDocument({
+      path,
+      accept: AGGREGATED_DISCOVERY,
+      ...(signal === undefined ? {} : { signal }),
+    })
     // An API server with only custom resources has no core group, and answers 404.
     const { document, etag } = path === '/api' ? await asking.catch(noneFor404) : await asking
-    if (textAt(document, 'kind') === 'APIGroupDiscoveryList') {
-      readAggregated(document, resources, incomplete)
+    if (isAggregated(document)) {
+      for (const one of readAggregated(document)) {
+        if (one.isStale) incomplete.add(groupVersion(one.group, one.version))
+        resources.push(...feedable(one.resources))
+      }
       if (etag !== null) etags.push(etag)
     } else await readGroups(server, path, document, resources, incomplete, signal)
   }
@@ -70,7 +81,7 @@ async function isUnchanged(
     try {
       await server.get({
         path,
-        accept: ACCEPTED,
+        accept: AGGREGATED_DISCOVERY,
         headers: { 'if-none-match': etags[i]! },
         ...(signal === undefined ? {} : { signal }),
       })
@@ -87,26 +98,6 @@ function noneFor404(error: unknown): { readonly document: null; readonly etag: n
   const { cause } = asUpstreamError(error, '/api')
   if (cause instanceof WatchFailure && cause.code === 404) return { document: null, etag: null }
   throw error
-}
-
-function readAggregated(document: unknown, resources: DiscoveredResource[], incomplete: Set<string>): void {
-  for (const item of listAt(document, 'items')) {
-    const group = textAt(at(item, 'metadata'), 'name')
-    for (const version of listAt(item, 'versions')) {
-      const name = textAt(version, 'version')
-      if (textAt(version, 'freshness') === 'Stale') incomplete.add(groupVersion(group, name))
-      for (const entry of listAt(version, 'resources')) {
-        const plural = textAt(entry, 'resource')
-        const kind = textAt(at(entry, 'responseKind'), 'kind')
-        const singular = textAt(entry, 'singularResource')
-        if (!canBeFed(plural, kind, entry)) continue
-        resources.push({
-          ...named(group, name, plural, kind, singular, entry),
-          namespaced: textAt(entry, 'scope') === 'Namespaced',
-        })
-      }
-    }
-  }
 }
 
 async function readGroups(
@@ -137,13 +128,7 @@ async function readGroups(
       incomplete.add(groupVersion(group, version))
       continue
     }
-    for (const entry of listAt(list, 'resources')) {
-      const plural = textAt(entry, 'name')
-      const kind = textAt(entry, 'kind')
-      if (!canBeFed(plural, kind, entry)) continue
-      const namespaced = at(entry, 'namespaced') === true
-      resources.push({ ...named(group, version, plural, kind, textAt(entry, 'singularName'), entry), namespaced })
-    }
+    resources.push(...feedable(readResources(group, version, list)))
   }
 }
 
@@ -162,7 +147,7 @@ async function readCustomNames(
       accept: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json',
       ...(signal === undefined ? {} : { signal }),
     })
-    return new Set(listAt(list, 'items').map((item) => textAt(at(item, 'metadata'), 'name')))
+    return new Set(listAt(list, 'items').map((item) => textAt(item, 'metadata', 'name')))
   } catch (error) {
     const { code } = asUpstreamError(error, served.plural)
     if (code === 'permission-denied' || code === 'unauthenticated' || code === 'protocol') return null
@@ -170,39 +155,16 @@ async function readCustomNames(
   }
 }
 
-function canBeFed(plural: string, kind: string, entry: unknown): boolean {
-  const verbs = listAt(entry, 'verbs')
-  return plural !== '' && kind !== '' && !plural.includes('/') && NEEDED_VERBS.every((verb) => verbs.includes(verb))
-}
-
-function named(group: string, version: string, plural: string, kind: string, singular: string, entry: unknown) {
-  return {
-    group,
-    version,
-    plural,
-    kind,
-    singular: singular === '' ? kind.toLowerCase() : singular,
-    listKind: `${kind}List`,
-    shortNames: listAt(entry, 'shortNames').map(String),
-    categories: listAt(entry, 'categories').map(String),
-  }
+/** Returns those that can be listed and watched. */
+function feedable(resources: readonly ApiResource[]): readonly DiscoveredResource[] {
+  return resources.flatMap(({ verbs, ...resource }) => {
+    const { plural, kind, singular } = resource
+    const isNamed = plural !== '' && kind !== '' && !plural.includes('/')
+    if (!isNamed || !NEEDED_VERBS.every((verb) => verbs.includes(verb))) return []
+    return { ...resource, singular: singular === '' ? kind.toLowerCase() : singular, listKind: `${kind}List` }
+  })
 }
 
 export function groupVersion(group: string, version: string): string {
   return `${group}/${version}`
-}
-
-function at(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
-  return (value as Readonly<Record<string, unknown>>)[name]
-}
-
-function textAt(value: unknown, name: string): string {
-  const found = at(value, name)
-  return typeof found === 'string' ? found : ''
-}
-
-function listAt(value: unknown, name: string): readonly unknown[] {
-  const found = at(value, name)
-  return Array.isArray(found) ? found : []
 }

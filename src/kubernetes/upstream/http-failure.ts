@@ -3,7 +3,9 @@ import { WatchFailure } from '../../client/reflector/failure.js'
 import { readBody, type Transport, type TransportResponse } from '../../client/reflector/transport.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
 import { PROTOBUF_CONTENT_TYPE } from '../codec/protobuf/envelope.js'
+import type { Clock } from '../../support/clock.js'
 import { statusOf } from './protobuf-wire.js'
+import { ApiServerReadiness } from '../../support/api-server-readiness.js'
 
 /** @returns the error itself if it already is an UpstreamError. */
 export function asUpstreamError(error: unknown, where: string): UpstreamError {
@@ -13,6 +15,7 @@ export function asUpstreamError(error: unknown, where: string): UpstreamError {
 }
 
 const MAX_STATUS_BYTES = 2 ** 20
+const READYZ_MS = 5_000
 
 /** Wraps a transport so that refusals are in JSON: a server sends them in protobuf where that is all that was accepted. */
 export function withReadableRefusals(transport: Transport): Transport {
@@ -28,6 +31,33 @@ export function withReadableRefusals(transport: Transport): Transport {
 async function* statusText(response: TransportResponse): AsyncGenerator<Uint8Array> {
   const body = await readBody(response, MAX_STATUS_BYTES)
   yield Buffer.from(JSON.stringify(statusOf(Buffer.from(body))))
+}
+
+/** While the server is starting, turns its denials into failures, as if it had not answered. */
+export function withFirmRefusals(transport: Transport, clock: Clock): Transport {
+  const readyz = async (): Promise<number> => {
+    const signal = AbortSignal.timeout(READYZ_MS)
+    const response = await transport.send({ path: '/readyz', query: {}, accept: '*/*', signal })
+    await readBody(response, MAX_STATUS_BYTES)
+    return response.status
+  }
+  const readiness = new ApiServerReadiness({ readyz, clock })
+  return {
+    async send(request) {
+      const response = await transport.send(request)
+      if (response.status !== 401 && response.status !== 403) {
+        readiness.accepted()
+        return response
+      }
+      const body = await readBody(response, MAX_STATUS_BYTES)
+      await readiness.denied()
+      return { ...response, body: once(body) }
+    },
+  }
+}
+
+async function* once(body: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield body
 }
 
 function codeOf({ kind, code }: WatchFailure): UpstreamErrorCode {

@@ -6,6 +6,7 @@
  * endpoint (a kube-apiserver, an older distributary) is as fresh as its last answer.
  */
 import type { SourceAge } from '../../engine/upstream/upstream.js'
+import { isObject } from '../../support/fields.js'
 
 /** How often the ages are requested. */
 export const AGES_INTERVAL_MS = 1_000
@@ -59,10 +60,6 @@ function parseAges(body: string): ReadonlyMap<string, ReportedAge> {
     ages.set(resource, { ageMs, validMs })
   }
   return ages
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null
 }
 
 function isDuration(value: unknown): value is number {

@@ -12,7 +12,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { type SourceAge, UpstreamError } from '../../engine/upstream/upstream.js'
-import { asUpstreamError, withReadableRefusals } from './http-failure.js'
+import { asUpstreamError, withFirmRefusals, withReadableRefusals } from './http-failure.js'
 import { AGES_INTERVAL_MS, RemoteAges } from './remote-ages.js'
 
 export interface RemoteApiServerOptions {
@@ -69,7 +69,7 @@ export class RemoteApiServer {
 
   constructor(options: RemoteApiServerOptions) {
     this.#options = options
-    this.transport = withReadableRefusals(options.transport)
+    this.transport = withReadableRefusals(withFirmRefusals(options.transport, options.clock))
     this.#product = new SingleFlight(() => this.#askProduct())
     this.#cluster = new SingleFlight(() => this.#askCluster())
   }
@@ -182,7 +182,7 @@ export class RemoteApiServer {
     }
   }
 
-  /** Any answer is a sign of life; one from a server in trouble confirms no age. */
+  /** Any answer is a sign of life, a refusal too; one from a server in trouble confirms no age. */
   async #askAges(): Promise<boolean> {
     const { clock, heartbeatTimeoutMs = HEARTBEAT_MS } = this.#options
     const askedAtMs = clock.monotonic()
@@ -196,7 +196,7 @@ export class RemoteApiServer {
         () => new UpstreamError('unavailable', 'no sign of life'),
         async (signal) => {
           const accept = 'text/plain, application/json'
-          const response = await this.transport.send({ ...request, accept, signal })
+          const response = await this.#options.transport.send({ ...request, accept, signal })
           const body = await readBody(response, MAX_AGES_BYTES)
           if (response.status < 500) this.#ages.answered(new TextDecoder().decode(body), askedAtMs)
         },

@@ -3,6 +3,7 @@
  * gets a warning, because an API server would reject a violation.
  */
 import { joinPath } from '../codec/json-tree.js'
+import { entriesAt, field, type Fields, isObject, listAt } from '../../support/fields.js'
 
 /** The number of rules named in a warning; the others are only counted. */
 const MAX_NAMED = 3
@@ -14,8 +15,6 @@ interface Rule {
   readonly text: string
 }
 
-type Node = Readonly<Record<string, unknown>>
-
 const known = new WeakMap<object, string | null>()
 
 /**
@@ -24,16 +23,15 @@ const known = new WeakMap<object, string | null>()
  */
 export function unevaluatedRules(schema: object): string | null {
   let told = known.get(schema)
-  if (told === undefined) known.set(schema, (told = wordsOf([...rulesOf(schema as Node)])))
+  if (told === undefined) known.set(schema, (told = wordsOf([...rulesOf(schema as Fields)])))
   return told
 }
 
 /** The same for all versions of a definition. */
-export function unevaluatedRulesOf(definition: Node): string | null {
-  const versions = nodeOf(definition['spec'])?.['versions']
-  const rules = (Array.isArray(versions) ? versions : []).flatMap((version: unknown) => {
-    const schema = nodeOf(nodeOf(nodeOf(version)?.['schema'])?.['openAPIV3Schema'])
-    return schema === undefined ? [] : [...rulesOf(schema)]
+export function unevaluatedRulesOf(definition: Fields): string | null {
+  const rules = listAt(definition, 'spec', 'versions').flatMap((version) => {
+    const schema = field(version, 'schema', 'openAPIV3Schema')
+    return isObject(schema) ? [...rulesOf(schema)] : []
   })
   return wordsOf(rules)
 }
@@ -47,25 +45,19 @@ function wordsOf(rules: readonly Rule[]): string | null {
 }
 
 /** Walks a schema without recursion, since a definition may nest it deeply. */
-function* rulesOf(schema: Node): Generator<Rule> {
-  const left: { readonly node: Node; readonly path: readonly string[] }[] = [{ node: schema, path: [] }]
+function* rulesOf(schema: Fields): Generator<Rule> {
+  const left: { readonly node: Fields; readonly path: readonly string[] }[] = [{ node: schema, path: [] }]
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     const { node, path } = next
-    const rules = node['x-kubernetes-validations']
-    for (const rule of Array.isArray(rules) ? rules : []) {
-      const text = nodeOf(rule)?.['rule']
+    for (const rule of listAt(node, 'x-kubernetes-validations')) {
+      const text = field(rule, 'rule')
       if (typeof text === 'string') yield { path: joinPath([...path]), text: text.slice(0, MAX_RULE_LENGTH) }
     }
     const inner = (value: unknown, ...names: string[]): void => {
-      const found = nodeOf(value)
-      if (found !== undefined) left.push({ node: found, path: [...path, ...names] })
+      if (isObject(value)) left.push({ node: value, path: [...path, ...names] })
     }
     inner(node['items'], '[]')
     inner(node['additionalProperties'], '*')
-    for (const [name, property] of Object.entries(nodeOf(node['properties']) ?? {})) inner(property, name)
+    for (const [name, property] of entriesAt(node, 'properties')) inner(property, name)
   }
-}
-
-function nodeOf(value: unknown): Node | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Node) : undefined
 }

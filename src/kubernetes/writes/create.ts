@@ -1,77 +1,44 @@
 /** POST: creates an object with a given name or one generated from `generateName`. */
 import { type JsonRecord, textMember } from '../codec/json-tree.js'
 import { alreadyExistsError } from '../dialect/status-body.js'
-import { apiVersion } from '../../engine/model/resource.js'
 import { BadRequestError, InvalidError } from '../../engine/model/status.js'
 import { bareValueOf } from './bare-value.js'
 import { required } from './field-errors.js'
-import { metadataOf, refuseOrWarn } from './object-change.js'
+import { metadataOf } from './object-change.js'
 import { generatedName } from './object-names.js'
-import type { Change } from './object-store.js'
 import { checkType, readObject } from './request-body.js'
-import {
-  answerOf,
-  managerOf,
-  RequestLease,
-  Warnings,
-  type OneAnswer,
-  type WriteContext,
-  type WriteRequest,
-} from './write-context.js'
-import { parseWriteOptions, type WriteOptions } from './write-options.js'
+import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
+import { parseWriteOptions } from './write-options.js'
 
 /** @throws StatusError */
 export async function createObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
-  const options = parseWriteOptions(request.query, request.userAgent, 'Create')
-  const { value, duplicates } = readObject(request.contentType, request.body, context.schema)
-  const warnings = new Warnings()
-  refuseOrWarn(
-    duplicates.map((path) => `duplicate field "${path}"`),
-    options.fieldValidation,
-    warnings.add,
-  )
-  checkType(value, request.served.resource)
-  const name = nameOf(context, request, value)
-  return await makeObject(context, { ...request, name }, value, options, warnings)
+  const write = new Write(context, request, parseWriteOptions(request.query, request.userAgent, 'Create'))
+  const body = readWhole(write)
+  write.name = nameOf(context, request, body)
+  return await makeObject(write, body)
 }
 
-/** @param request contains the name of the new object. */
-export async function makeObject(
-  context: WriteContext,
-  request: WriteRequest,
-  body: JsonRecord,
-  options: WriteOptions,
-  warnings: Warnings,
-  keepsManagedFields = false,
-): Promise<OneAnswer> {
-  const { served, namespace, name } = request
-  const metadata = metadataOf(body)
-  checkNamespace(metadata, request)
+/** Reads the body of a create or an update. @throws StatusError */
+export function readWhole(write: Write): JsonRecord {
+  const { contentType, body, served } = write.request
+  const { value, duplicates } = readObject(contentType, body, write.context.schema, served.resource.holds)
+  write.refuseOrWarn(duplicates.map((path) => `duplicate field "${path}"`))
+  checkType(value, served.resource)
+  return value
+}
+
+/** Creates the object of the write's name. @throws StatusError */
+export async function makeObject(write: Write, body: JsonRecord, keepsManagedFields = false): Promise<OneAnswer> {
+  const { context, request, name, lease } = write
+  const { served, namespace } = request
+  checkNamespace(metadataOf(body), request)
   await context.namespaces.assertOpen(served, namespace, name)
-  const lease = new RequestLease(context, options.ttlSeconds)
-  const bare = bareValueOf(served, body, name)
-  const manager = managerOf(context, apiVersion(served.resource), options, '')
   const object =
-    bare ??
-    context.change.create(body, {
-      served,
-      name: { namespace, name },
-      subresource: '',
-      verb: 'update',
-      manager,
-      keepsManagedFields,
-      fieldValidation: options.fieldValidation,
-      warn: warnings.add,
-    })
-  const change = await context.store.change(
-    { served, namespace, name },
-    (held): Change => {
-      if (held !== null) throw alreadyExistsError(served.resource, name)
-      return Buffer.isBuffer(object) ? lease.putBare(null, object) : lease.put(null, object)
-    },
-    { ...options, confirm: request.confirm },
-  )
-  return answerOf(change, warnings, options.dryRun)
+    bareValueOf(served, body, name) ?? context.change.create(body, write.asked({ verb: 'update', keepsManagedFields }))
+  return await write.change((held) => {
+    if (held !== null) throw alreadyExistsError(served.resource, name)
+    return Buffer.isBuffer(object) ? lease.putBare(null, object) : lease.put(null, object)
+  })
 }
 
 function nameOf(context: WriteContext, { served }: WriteRequest, body: JsonRecord): string {
@@ -96,4 +63,11 @@ export function checkNamespace(metadata: JsonRecord, { served, namespace }: Writ
       ? `the namespace of the provided object does not match the namespace sent on the request`
       : `namespace may not be set on ${served.resource.plural}, which are not in one`,
   )
+}
+
+/** @throws BadRequestError when the body names another object than the path. */
+export function checkName(metadata: JsonRecord, name: string): void {
+  const given = textMember(metadata, 'name')
+  if (given === '' || given === name) return
+  throw new BadRequestError(`the name of the object (${given}) does not match the name on the URL (${name})`)
 }

@@ -33,7 +33,7 @@ import {
   TooManyRequestsError,
 } from '../../engine/model/status.js'
 import type { Change, ObjectLocation } from './object-store.js'
-import { managerOf, timestamp, type WriteContext } from './write-context.js'
+import { timestamp, type WriteContext } from './write-context.js'
 
 /** A larger map means that the controller does not see the evictions: then none is allowed, as in the API server. */
 const MAX_DISRUPTED_PODS = 2_000
@@ -113,7 +113,12 @@ export async function spendDisruption(
       name: { namespace, name },
       subresource: 'status',
       verb: 'update',
-      manager: managerOf(context, apiVersion(served.resource), { fieldManager: 'distributary' }, 'status'),
+      manager: {
+        name: 'distributary',
+        apiVersion: apiVersion(served.resource),
+        subresource: 'status',
+        time: timestamp(context.clock),
+      },
       keepsManagedFields: false,
       fieldValidation: 'Ignore',
       warn: () => {},

@@ -16,7 +16,7 @@ import {
   textMember,
 } from '../codec/json-tree.js'
 import { objectNotFoundError } from '../dialect/status-body.js'
-import { EVICTION } from '../dialect/well-known-subresources.js'
+import { EVICTION } from '../dialect/well-known-resources.js'
 import { BadRequestError, ConflictError } from '../../engine/model/status.js'
 import { sleep } from '../../support/clock.js'
 import { checkNamespace } from './create.js'

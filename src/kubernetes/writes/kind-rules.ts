@@ -1,5 +1,5 @@
 /**
- * What writes know about a served resource: the shape and schema of its objects, its subresources, and the few things
+ * The rules of writes for a served resource: the shape and schema of its objects, its subresources, and the few things
  * that an API server itself does to some built-in kinds. Built-in kinds get their defaults. They are not validated
  * beyond the names and types of their members, and there are no admission plugins: both belong to a kube-apiserver.
  */
@@ -19,6 +19,7 @@ import type { DefinedSchema } from '../codec/defined-schema.js'
 import { fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
+import { hasGeneration, isCreatedByPut } from '../dialect/well-known-resources.js'
 import { apiVersion, resourceId } from '../../engine/model/resource.js'
 import type { BuiltInDefaults } from './built-in-defaults.js'
 import { unevaluatedRules, unevaluatedRulesOf } from './cel-rules.js'
@@ -48,65 +49,6 @@ export interface KindRules {
 }
 
 const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
-
-/** Kinds whose objects have no `metadata.generation`, as the API server 1.37.2 creates them. */
-const WITHOUT_GENERATION: ReadonlySet<string> = new Set([
-  'apiservices.apiregistration.k8s.io',
-  'certificatesigningrequests.certificates.k8s.io',
-  'clusterrolebindings.rbac.authorization.k8s.io',
-  'clusterroles.rbac.authorization.k8s.io',
-  'clustertrustbundles.certificates.k8s.io',
-  'compositepodgroups.scheduling.k8s.io',
-  'configmaps',
-  'controllerrevisions.apps',
-  'csidrivers.storage.k8s.io',
-  'csinodes.storage.k8s.io',
-  'csistoragecapacities.storage.k8s.io',
-  'endpoints',
-  'events',
-  'events.events.k8s.io',
-  'ipaddresses.networking.k8s.io',
-  'leasecandidates.coordination.k8s.io',
-  'leases.coordination.k8s.io',
-  'limitranges',
-  'namespaces',
-  'nodes',
-  'persistentvolumeclaims',
-  'persistentvolumes',
-  'podcertificaterequests.certificates.k8s.io',
-  'podgroups.scheduling.k8s.io',
-  'resourceclaims.resource.k8s.io',
-  'resourceclaimtemplates.resource.k8s.io',
-  'resourcepoolstatusrequests.resource.k8s.io',
-  'resourcequotas',
-  'rolebindings.rbac.authorization.k8s.io',
-  'roles.rbac.authorization.k8s.io',
-  'runtimeclasses.node.k8s.io',
-  'secrets',
-  'serviceaccounts',
-  'servicecidrs.networking.k8s.io',
-  'services',
-  'storageclasses.storage.k8s.io',
-  'storageversionmigrations.storagemigration.k8s.io',
-  'storageversions.internal.apiserver.k8s.io',
-  'volumeattachments.storage.k8s.io',
-  'volumeattributesclasses.storage.k8s.io',
-  'workloads.scheduling.k8s.io',
-])
-
-/** The resources for which a PUT creates in Kubernetes too. */
-const CREATED_ON_UPDATE: ReadonlySet<string> = new Set([
-  'endpoints',
-  'events',
-  'limitranges',
-  'services',
-  'leases.coordination.k8s.io',
-  'events.events.k8s.io',
-  'roles.rbac.authorization.k8s.io',
-  'rolebindings.rbac.authorization.k8s.io',
-  'clusterroles.rbac.authorization.k8s.io',
-  'clusterrolebindings.rbac.authorization.k8s.io',
-])
 
 export class KindRulebook {
   readonly #rules = new WeakMap<ServedResource, KindRules>()
@@ -149,9 +91,9 @@ export class KindRulebook {
         return schema?.parsed
       },
       hasStatus: subresources.status,
-      hasGeneration: origin !== 'well-known' || !WITHOUT_GENERATION.has(resourceId(resource)),
+      hasGeneration: origin !== 'well-known' || hasGeneration(resource),
       scale: subresources.scale,
-      createsOnUpdate: origin === 'declared' || CREATED_ON_UPDATE.has(resourceId(resource)),
+      createsOnUpdate: origin === 'declared' || isCreatedByPut(resource),
       takesStrategicPatch: builtIn !== undefined,
     }
   }

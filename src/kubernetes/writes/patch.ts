@@ -4,29 +4,21 @@
 import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { bodyMediaType } from '../dialect/media-type.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
-import { apiVersion } from '../../engine/model/resource.js'
+import type { Resource } from '../../engine/model/resource.js'
 import { BadRequestError, InvalidError, NotFoundError, type StatusError } from '../../engine/model/status.js'
 import { bareValueOf } from './bare-value.js'
-import { makeObject } from './create.js'
+import { checkName, makeObject } from './create.js'
 import { invalid } from './field-errors.js'
 import { applyJsonPatch, unknownPatchMembers } from './json-patch.js'
 import type { KindRules } from './kind-rules.js'
-import { applyConfiguration, type Manager } from './managed-fields.js'
+import { applyConfiguration } from './managed-fields.js'
 import { applyMergePatch } from './merge-patch.js'
-import { metadataOf, refuseOrWarn } from './object-change.js'
-import type { Change, Held } from './object-store.js'
+import { metadataOf } from './object-change.js'
+import type { Held } from './object-store.js'
 import { checkType, decode } from './request-body.js'
 import type { Shape } from './shape.js'
 import { applyStrategicPatch } from './strategic-patch.js'
-import {
-  answerOf,
-  managerOf,
-  RequestLease,
-  Warnings,
-  type OneAnswer,
-  type WriteContext,
-  type WriteRequest,
-} from './write-context.js'
+import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions, type WriteOptions } from './write-options.js'
 
 const JSON_PATCH = 'application/json-patch+json'
@@ -47,10 +39,15 @@ export interface PatchBody {
 }
 
 /** @throws BadRequestError, UnsupportedMediaTypeError */
-export function readPatch(contentType: string | undefined, body: Buffer, takesStrategicPatch: boolean): PatchBody {
+export function readPatch(
+  contentType: string | undefined,
+  body: Buffer,
+  takesStrategicPatch: boolean,
+  holds?: Resource['holds'],
+): PatchBody {
   const types: readonly [PatchType, ...PatchType[]] = takesStrategicPatch ? FOR_BUILT_IN : FOR_CUSTOM
   const type = bodyMediaType(contentType ?? 'none', types)
-  const { value, duplicates } = decode(body, type === APPLY_PATCH)
+  const { value, duplicates } = decode(body, type === APPLY_PATCH, holds)
   return { type, patch: value, duplicates }
 }
 
@@ -74,57 +71,40 @@ export function patched(
 
 /** @throws StatusError */
 export async function patchObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
-  const { served, namespace, name, subresource } = request
+  const { served, name, subresource } = request
   const { resource } = served
   const rules = context.change.rules(served)
-  const body = readPatch(request.contentType, request.body, rules.takesStrategicPatch)
+  const body = readPatch(request.contentType, request.body, rules.takesStrategicPatch, resource.holds)
   const isApply = body.type === APPLY_PATCH
   const options = parseWriteOptions(request.query, request.userAgent, 'Patch', isApply)
-  const warnings = new Warnings()
+  const write = new Write(context, request, options)
+  const { lease, manager } = write
   // As in the API server, an invalid result is an invalid patch, but a bad request for an apply.
   const invalidPatch = (why: string): StatusError =>
     InvalidError.forFields('', '', '', [invalid('patch', request.body.toString('utf8'), why)])
   const asPatched = isApply ? {} : { unreadable: invalidPatch }
-  refuseOrWarn(problemsOf(body, options), options.fieldValidation, warnings.add, asPatched.unreadable)
-  const manager = managerOf(context, apiVersion(resource), options, subresource)
-  const configuration = isApply ? readConfiguration(body.patch, request, rules.dropUnknown, options, warnings) : null
+  write.refuseOrWarn(problemsOf(body, options), asPatched.unreadable)
+  const configuration = isApply ? readConfiguration(body.patch, write, rules.dropUnknown) : null
   if (configuration !== null && rules.hasStatus) keepOwnPart(configuration, subresource)
-  const lease = new RequestLease(context, options.ttlSeconds)
-  const decide = (held: Held | null): Change => {
-    if (held === null) throw objectNotFoundError(resource, name)
-    const after =
-      configuration === null
-        ? patched(held.object, body, rules.shape)
-        : applied(held, configuration, rules.shape, manager, options, request)
-    const bare = bareValueOf(served, after, name, held.object)
-    if (bare !== null) return lease.putBare(held, bare)
-    const object = context.change.update(held.object, after, {
-      served,
-      name: { namespace, name },
-      subresource,
-      verb: 'patch',
-      manager,
-      keepsManagedFields: isApply,
-      fieldValidation: options.fieldValidation,
-      warn: warnings.add,
-      ...asPatched,
-    })
-    return lease.put(held, object)
-  }
   try {
-    const changed = await context.store.change({ served, namespace, name }, decide, {
-      ...options,
-      confirm: request.confirm,
+    return await write.change((held) => {
+      if (held === null) throw objectNotFoundError(resource, name)
+      const after =
+        configuration === null
+          ? patched(held.object, body, rules.shape)
+          : applied(held, configuration, rules.shape, write)
+      const bare = bareValueOf(served, after, name, held.object)
+      if (bare !== null) return lease.putBare(held, bare)
+      const asked = write.asked({ verb: 'patch', keepsManagedFields: isApply, ...asPatched })
+      return lease.put(held, context.change.update(held.object, after, asked))
     })
-    if (changed.kind === 'deleted') await context.containers.afterGone({ served, namespace, name })
-    return answerOf(changed, warnings, options.dryRun)
   } catch (error) {
     const isNew = error instanceof NotFoundError && configuration !== null && subresource === ''
     if (!isNew) throw error
     if (textMember(configuration, 'metadata', 'resourceVersion') !== '') throw conflictError(resource, name)
     await request.mayCreate()
     const { object } = applyConfiguration(null, configuration, rules.shape, manager, options.force)
-    return await makeObject(context, request, object, options, warnings, true)
+    return await makeObject(write, object, true)
   }
 }
 
@@ -139,23 +119,15 @@ function problemsOf({ type, patch, duplicates }: PatchBody, { fieldValidation }:
   ]
 }
 
-function readConfiguration(
-  patch: Json,
-  { served, namespace, name }: WriteRequest,
-  dropUnknown: KindRules['dropUnknown'],
-  options: WriteOptions,
-  warnings: Warnings,
-): JsonRecord {
+function readConfiguration(patch: Json, write: Write, dropUnknown: KindRules['dropUnknown']): JsonRecord {
+  const { served, namespace, name } = write.request
   if (!isRecord(patch)) throw new BadRequestError('error decoding apply patch: it must be an object')
   for (const field of ['apiVersion', 'kind']) {
     if (textMember(patch, field) === '') throw new BadRequestError(`error decoding apply patch: ${field} must be set`)
   }
   checkType(patch, served.resource)
   const metadata = metadataOf(patch)
-  const given = textMember(metadata, 'name')
-  if (given !== '' && given !== name) {
-    throw new BadRequestError(`the name of the object (${given}) does not match the name on the URL (${name})`)
-  }
+  checkName(metadata, name)
   const inNamespace = textMember(metadata, 'namespace')
   if (inNamespace !== '' && inNamespace !== namespace) {
     throw new BadRequestError('the namespace of the provided object does not match the namespace sent on the request')
@@ -164,12 +136,7 @@ function readConfiguration(
     throw new BadRequestError('metadata.managedFields must be nil')
   }
   delete metadata['managedFields']
-  const unknown = dropUnknown(patch)
-  refuseOrWarn(
-    unknown.map((path) => `unknown field "${path}"`),
-    options.fieldValidation,
-    warnings.add,
-  )
+  write.refuseOrWarn(dropUnknown(patch).map((path) => `unknown field "${path}"`))
   return patch
 }
 
@@ -195,13 +162,11 @@ function applied(
   held: Held,
   configuration: JsonRecord,
   shape: Shape,
-  manager: Manager,
-  { force }: WriteOptions,
-  { served, name }: WriteRequest,
+  { request: { served, name }, manager, options }: Write,
 ): JsonRecord {
   const version = textMember(configuration, 'metadata', 'resourceVersion')
   if (version !== '' && version !== textMember(held.object, 'metadata', 'resourceVersion')) {
     throw conflictError(served.resource, name)
   }
-  return applyConfiguration(held.object, configuration, shape, manager, force).object
+  return applyConfiguration(held.object, configuration, shape, manager, options.force).object
 }

@@ -21,16 +21,18 @@ const MAX_MESSAGES = 100_000
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 const OBJECT_TYPES = ['application/json', 'application/yaml', PROTOBUF] as const
 
-/** @throws BadRequestError, UnsupportedMediaTypeError */
+/** @param holds what the resource holds, if the object is stored. @throws BadRequestError, UnsupportedMediaTypeError */
 export function readObject(
   contentType: string | undefined,
   body: Buffer,
   schema: Schema,
+  holds?: Resource['holds'],
 ): ParsedJson & { readonly value: JsonRecord } {
   const type = bodyMediaType(contentType, OBJECT_TYPES)
   const { value, duplicates } = decode(
     type === PROTOBUF ? fromProtobuf(body, schema) : body,
     type === 'application/yaml',
+    holds,
   )
   if (!isRecord(value)) throw new BadRequestError('the body of the request must be an object')
   return { value, duplicates }
@@ -72,10 +74,13 @@ function fromProtobuf(body: Buffer, schema: Schema): Buffer {
   }
 }
 
-/** @throws BadRequestError with the position, as far as known. */
-export function decode(body: Buffer, isYaml: boolean): ParsedJson {
+/**
+ * Refuses numbers beyond a double, except for values of a declared prefix, which are then read as text.
+ * @throws BadRequestError with the position, as far as known.
+ */
+export function decode(body: Buffer, isYaml: boolean, holds?: Resource['holds']): ParsedJson {
   try {
-    if (!isYaml) return parseJsonTree(body)
+    if (!isYaml) return parseJsonTree(body, holds === 'values' ? 'any' : 'float64')
     return parseYamlTree(body.toString('utf8'))
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error

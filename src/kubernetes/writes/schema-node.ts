@@ -6,12 +6,9 @@
 import { exactCopy } from '../codec/exact-json.js'
 import { canonicalText, type Json, treeFrom } from '../codec/json-tree.js'
 import { compilePattern, type Pattern } from './pattern.js'
+import { isObject } from '../../support/fields.js'
 
 export type Schema = Readonly<Record<string, unknown>>
-
-export function isSchema(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'object', 'array', 'null'])
 const JUNCTORS = ['allOf', 'anyOf', 'oneOf'] as const
@@ -101,7 +98,7 @@ export class SchemaNode {
     const properties = this.#schema['properties']
     // The metadata of the object itself is checked by our own rules, whatever the schema says about it.
     const isOurs = this.#isRoot && (name === 'metadata' || name === 'apiVersion' || name === 'kind')
-    const schema = isSchema(properties) && Object.hasOwn(properties, name) && !isOurs ? properties[name] : undefined
+    const schema = isObject(properties) && Object.hasOwn(properties, name) && !isOurs ? properties[name] : undefined
     const node = this.#child(schema)
     if (node !== null) this.#properties.set(name, node)
     return node
@@ -109,7 +106,7 @@ export class SchemaNode {
 
   isDeclared(name: string): boolean {
     const properties = this.#schema['properties']
-    return isSchema(properties) && Object.hasOwn(properties, name)
+    return isObject(properties) && Object.hasOwn(properties, name)
   }
 
   get additional(): SchemaNode | null {
@@ -136,7 +133,7 @@ export class SchemaNode {
   }
 
   #child(schema: unknown): SchemaNode | null {
-    return isSchema(schema) ? new SchemaNode(schema, this.#onUnusable) : null
+    return isObject(schema) ? new SchemaNode(schema, this.#onUnusable) : null
   }
 }
 
@@ -168,7 +165,7 @@ function enumerationOf(schema: Schema): Enumeration | null {
 
 /** Returns what is wrong with the schema itself, checking all of it; null if it can be used. */
 export function schemaProblem(schema: unknown): string | null {
-  if (!isSchema(schema)) return null
+  if (!isObject(schema)) return null
   const { type, pattern } = schema
   if (type !== undefined && type !== '' && (typeof type !== 'string' || !TYPES.has(type))) {
     return `type ${JSON.stringify(type)} is none of ${[...TYPES].join(', ')}`
@@ -192,7 +189,7 @@ export function schemaProblem(schema: unknown): string | null {
   const { properties } = schema
   const inner = [schema['items'], schema['not'], schema['additionalProperties']]
   for (const name of JUNCTORS) if (Array.isArray(schema[name])) inner.push(...(schema[name] as unknown[]))
-  if (isSchema(properties)) inner.push(...Object.values(properties))
+  if (isObject(properties)) inner.push(...Object.values(properties))
   for (const each of inner) {
     const problem = schemaProblem(each)
     if (problem !== null) return problem

@@ -1,9 +1,10 @@
 /**
  * The part of an object's schema that writes need: which members are declared, and how lists and maps are merged. The
- * shape of a built-in kind comes from the table of messages and `merge-keys.ts`, that of a custom kind from the schema
+ * shape of a built-in kind comes from the table of messages and `merge-keys.txt`, that of a custom kind from the schema
  * of its definition. A kind with neither gets `ANY`: every member is allowed, and lists are one value.
  */
-import { MERGE_KEYS } from './merge-keys.js'
+import { readPackageFile } from '../../support/package-file.js'
+import { field, type Fields, isObject } from '../../support/fields.js'
 
 export interface Shape {
   /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
@@ -179,6 +180,12 @@ interface Marks {
   readonly fields: ReadonlyMap<string, string>
 }
 
+/**
+ * `@` a package, then one line a message; `!` after its name: applied as a whole. A field's list is a set (`s`) or is
+ * known by keys (`k(name)`); `p` it is merged by a strategic patch, `p(name)` by that key, `r` keeps only the keys given.
+ */
+const MERGE_KEYS_FILE = 'src/kubernetes/writes/merge-keys.txt'
+
 const NO_MARKS: Marks = { isAtomic: false, fields: new Map() }
 let table: ReadonlyMap<string, Marks> | null = null
 
@@ -190,10 +197,10 @@ function marksOf(fullName: string): Marks {
 function parseMarks(): ReadonlyMap<string, Marks> {
   const marks = new Map<string, Marks>()
   let packageName = ''
-  for (const line of MERGE_KEYS.split('\n')) {
+  for (const line of readPackageFile(MERGE_KEYS_FILE).toString('utf8').split('\n')) {
     const [head = '', ...words] = line.split(' ')
     if (head === '@') packageName = words[0] ?? ''
-    else if (head !== '') {
+    else if (head !== '' && head !== '#') {
       const fields = words.map((word) => word.split('=', 2) as [string, string])
       marks.set(`${packageName}.${head.replace('!', '')}`, { isAtomic: head.endsWith('!'), fields: new Map(fields) })
     }
@@ -201,10 +208,8 @@ function parseMarks(): ReadonlyMap<string, Marks> {
   return marks
 }
 
-type Schema = Readonly<Record<string, unknown>>
-
 /** Returns the shape of a custom resource. @param metadata the shape of every object's metadata. */
-export function customShape(schema: Schema | undefined, metadata: Shape): Shape {
+export function customShape(schema: Fields | undefined, metadata: Shape): Shape {
   const shape = schema === undefined ? ANY : schemaShape(schema)
   const known: Readonly<Record<string, Shape>> = { apiVersion: SCALAR, kind: SCALAR, metadata }
   return {
@@ -214,13 +219,11 @@ export function customShape(schema: Schema | undefined, metadata: Shape): Shape 
   }
 }
 
-function schemaShape(schema: Schema): Shape {
-  const properties = asSchemas(schema['properties'])
-  const additional = schema['additionalProperties']
-  const items = asSchema(schema['items'])
+function schemaShape(schema: Fields): Shape {
+  const { properties, additionalProperties: additional, items } = schema
   const isAtomic = schema['x-kubernetes-map-type'] === 'atomic'
   const keepsUnknown = schema['x-kubernetes-preserve-unknown-fields'] === true
-  if (items !== undefined) {
+  if (isObject(items)) {
     const type = schema['x-kubernetes-list-type']
     const keys = schema['x-kubernetes-list-map-keys']
     let shape: Shape | null = null
@@ -235,16 +238,16 @@ function schemaShape(schema: Schema): Shape {
       keys: Array.isArray(keys) ? keys.filter((key) => typeof key === 'string') : [],
     }
   }
-  const value = asSchema(additional)
-  if (value !== undefined) {
-    const shape = schemaShape(value)
+  if (isObject(additional)) {
+    const shape = schemaShape(additional)
     return { ...BASE, type: 'map', member: () => shape, items: ANY, isAtomic }
   }
-  if (properties === undefined) {
-    const isObject = schema['type'] === 'object'
+  if (!isObject(properties)) {
     if (additional === true || keepsUnknown || schema['type'] === undefined)
       return isAtomic ? { ...ANY, isAtomic } : ANY
-    return isObject ? { ...BASE, type: 'object', member: () => undefined, items: ANY, isAtomic } : SCALAR
+    return schema['type'] === 'object'
+      ? { ...BASE, type: 'object', member: () => undefined, items: ANY, isAtomic }
+      : SCALAR
   }
   const isEmbedded = schema['x-kubernetes-embedded-resource'] === true
   const members = new Map<string, Shape>()
@@ -257,8 +260,8 @@ function schemaShape(schema: Schema): Shape {
     member: (name) => {
       const known = members.get(name)
       if (known !== undefined) return known
-      const found = Object.hasOwn(properties, name) ? asSchema(properties[name]) : undefined
-      if (found === undefined) return isEmbedded && EMBEDDED.has(name) ? ANY : keepsUnknown ? ANY : undefined
+      const found = field(properties, name)
+      if (!isObject(found)) return isEmbedded && EMBEDDED.has(name) ? ANY : keepsUnknown ? ANY : undefined
       const shape = schemaShape(found)
       members.set(name, shape)
       return shape
@@ -267,11 +270,3 @@ function schemaShape(schema: Schema): Shape {
 }
 
 const EMBEDDED: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata'])
-
-function asSchema(value: unknown): Schema | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Schema) : undefined
-}
-
-function asSchemas(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  return asSchema(value)
-}

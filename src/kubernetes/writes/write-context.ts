@@ -2,14 +2,15 @@
 import { equalTrees, type JsonRecord } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
-import type { ObjectName } from '../../engine/model/resource.js'
+import { apiVersion, type ObjectName } from '../../engine/model/resource.js'
 import type { Revision } from '../../engine/model/revision.js'
+import type { StatusError } from '../../engine/model/status.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 import type { Containers } from './containers.js'
 import type { Manager } from './managed-fields.js'
 import type { Namespaces } from './namespaces.js'
-import { hasFinalizers, isDeleting, type ObjectChange } from './object-change.js'
+import { type ChangeRequest, hasFinalizers, isDeleting, type ObjectChange, refuseOrWarn } from './object-change.js'
 import type { Change, Changed, ConfirmPut, Held, ObjectStore } from './object-store.js'
 import { chooseLease } from './time-to-live.js'
 import type { WriteOptions } from './write-options.js'
@@ -103,22 +104,13 @@ export class Warnings {
   }
 }
 
-export function managerOf(
-  context: Pick<WriteContext, 'clock'>,
-  apiVersion: string,
-  options: Pick<WriteOptions, 'fieldManager'>,
-  subresource: string,
-): Manager {
-  return { name: options.fieldManager, apiVersion, subresource, time: timestamp(context.clock) }
-}
-
 /** Returns an RFC 3339 time in whole seconds, as Kubernetes writes times. */
 export function timestamp(clock: Clock): string {
   return new Date(clock.now()).toISOString().replace(/\.\d{3}Z$/, 'Z')
 }
 
 /** The lease of one request's write. It is granted once, however often the race is lost. */
-export class RequestLease {
+class RequestLease {
   #granted: { readonly seconds: number; readonly id: Promise<string> } | null = null
 
   constructor(
@@ -151,6 +143,60 @@ export class RequestLease {
   #grant(seconds: number): Promise<string> {
     if (this.#granted?.seconds !== seconds) this.#granted = { seconds, id: this.context.grantLease(seconds) }
     return this.#granted.id
+  }
+}
+
+/** One request that creates or changes an object, from its options to its answer. */
+export class Write {
+  readonly warnings = new Warnings()
+  readonly lease: RequestLease
+  readonly manager: Manager
+  /** The object's name, which a create may generate. */
+  name: string
+
+  constructor(
+    readonly context: WriteContext,
+    readonly request: WriteRequest,
+    readonly options: WriteOptions,
+  ) {
+    const { served, subresource, name } = request
+    this.lease = new RequestLease(context, options.ttlSeconds)
+    this.manager = {
+      name: options.fieldManager,
+      apiVersion: apiVersion(served.resource),
+      subresource,
+      time: timestamp(context.clock),
+    }
+    this.name = name
+  }
+
+  /** @throws StatusError from `refused`, if the client wants unknown and duplicate fields refused. */
+  refuseOrWarn(problems: readonly string[], refused?: (why: string) => StatusError): void {
+    refuseOrWarn(problems, this.options.fieldValidation, this.warnings.add, refused)
+  }
+
+  /** Returns what `ObjectChange` needs to know. */
+  asked(more: Pick<ChangeRequest, 'verb'> & Partial<ChangeRequest>): ChangeRequest {
+    const { served, namespace, subresource } = this.request
+    return {
+      served,
+      name: { namespace, name: this.name },
+      subresource,
+      manager: this.manager,
+      keepsManagedFields: false,
+      fieldValidation: this.options.fieldValidation,
+      warn: this.warnings.add,
+      ...more,
+    }
+  }
+
+  /** @throws StatusError */
+  async change(decide: (held: Held | null) => Change): Promise<OneAnswer> {
+    const { context, options, request, name } = this
+    const place = { served: request.served, namespace: request.namespace, name }
+    const changed = await context.store.change(place, decide, { ...options, confirm: request.confirm })
+    if (changed.kind === 'deleted') await context.containers.afterGone(place)
+    return answerOf(changed, this.warnings, options.dryRun)
   }
 }
 

@@ -4,21 +4,15 @@ import type { Schema } from '../codec/protobuf/schema.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { SCALE, scaleOf } from '../dialect/scale.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
-import { apiVersion } from '../../engine/model/resource.js'
 import { BadRequestError } from '../../engine/model/status.js'
+import { metadataOf } from './object-change.js'
 import type { Change } from './object-store.js'
 import { patched, readPatch } from './patch.js'
 import { checkType, readObject } from './request-body.js'
 import { readReplicas, setReplicas } from './scale.js'
 import { ANY } from './shape.js'
-import {
-  managerOf,
-  RequestLease,
-  Warnings,
-  type OneAnswer,
-  type WriteContext,
-  type WriteRequest,
-} from './write-context.js'
+import { checkName } from './create.js'
+import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
 /** PUT and PATCH. @throws StatusError */
@@ -32,9 +26,7 @@ export async function writeScale(
   const paths = context.change.rules(served).scale ?? missing()
   const options = parseWriteOptions(query, userAgent, verb === 'update' ? 'Update' : 'Patch')
   const next = verb === 'update' ? whole(request, context.schema) : partial(contentType, request.body)
-  const warnings = new Warnings()
-  const lease = new RequestLease(context, options.ttlSeconds)
-  const manager = managerOf(context, apiVersion(resource), options, 'scale')
+  const write = new Write(context, request, options)
   let answer: JsonRecord | null = null
   const changed = await context.store.change(
     { served, namespace, name },
@@ -48,33 +40,22 @@ export async function writeScale(
       const replicas = readReplicas(scale, name)
       const after = cloneTree(held.object)
       if (member(after, ...paths.specReplicas) !== replicas) setReplicas(after, replicas, paths)
-      const object = context.change.update(held.object, after, {
-        served,
-        name: { namespace, name },
-        subresource: 'scale',
-        verb: 'patch',
-        manager,
-        keepsManagedFields: false,
-        fieldValidation: options.fieldValidation,
-        warn: warnings.add,
-      })
+      const object = context.change.update(held.object, after, write.asked({ verb: 'patch' }))
       answer = scaleOf(object, paths)
-      return lease.put(held, object)
+      return write.lease.put(held, object)
     },
     options,
   )
   const metadata = member(answer ?? undefined, 'metadata')
   if (isRecord(metadata) && changed.stored !== null) metadata['resourceVersion'] = String(changed.stored.modRevision)
-  return document(answer ?? missing(), warnings)
+  const json = encodeJsonTree(answer ?? missing())
+  return { kind: 'document', code: 200, json, warnings: write.warnings.texts }
 }
 
 function whole({ contentType, body, name }: WriteRequest, schema: Schema): (scale: JsonRecord) => JsonRecord {
   const { value } = readObject(contentType, body, schema)
   checkType(value, SCALE)
-  const given = textMember(value, 'metadata', 'name')
-  if (given !== '' && given !== name) {
-    throw new BadRequestError(`the name of the object (${given}) does not match the name on the URL (${name})`)
-  }
+  checkName(metadataOf(value), name)
   return () => value
 }
 
@@ -84,10 +65,6 @@ function partial(contentType: string | undefined, body: Buffer): (scale: JsonRec
     throw new BadRequestError('apply is not supported for scale: send a merge patch, or apply the object')
   }
   return (scale) => patched(scale, patch, ANY)
-}
-
-function document(scale: JsonRecord, warnings = new Warnings()): OneAnswer {
-  return { kind: 'document', code: 200, json: encodeJsonTree(scale), warnings: warnings.texts }
 }
 
 function missing(): never {

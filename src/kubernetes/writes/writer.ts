@@ -27,7 +27,7 @@ import { BuiltInShapes } from './shape.js'
 import { storageError } from './storage-error.js'
 import { writeScale } from './write-scale.js'
 import { updateObject } from './update.js'
-import { type OneAnswer, Warnings, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
+import { type OneAnswer, Write, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
 
 export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fillDefaults'> {
   readonly clock: Clock
@@ -77,7 +77,7 @@ export class Writer {
         find: () => find('', 'v1', 'namespaces'),
         create: async (served, name) => {
           const request = { ...NO_REQUEST, served, name }
-          return await makeObject(this.#context, request, bareNamespace(name), BY_ITSELF, new Warnings())
+          return await makeObject(new Write(this.#context, request, BY_ITSELF), bareNamespace(name))
         },
       }),
       containers:
@@ -131,7 +131,7 @@ export class Writer {
       const { object, recreates } = decided
       try {
         if (held !== null && recreates) await remove(context, place, { ...UNCONDITIONAL, uid: uidOf(held.object) })
-        if (held === null || recreates) await makeObject(context, request, object, BY_ITSELF, new Warnings())
+        if (held === null || recreates) await makeObject(new Write(context, request, BY_ITSELF), object)
         else await updateObject(context, { ...request, contentType: 'application/json', body: encodeJsonTree(object) })
         return true
       } catch (error) {

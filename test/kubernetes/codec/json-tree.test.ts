@@ -59,10 +59,10 @@ void t.test('YAML is parsed into the same trees as JSON', (t) => {
     ['a: 1\nb: [x, "2", true, null, ~]\n', '{"a":1,"b":["x","2",true,null,null]}'],
     [
       'big: 9007199254740993\nfloat: 1.0\nexp: 1e3\noctal: 0o17\n',
-      '{"big":9007199254740993,"float":1.0,"exp":1e3,"octal":15}',
+      '{"big":9007199254740993,"float":1,"exp":1000,"octal":15}',
     ],
     ['base: &b {x: 1}\nother: *b\n', '{"base":{"x":1},"other":{"x":1}}'],
-    ['1: one\ntrue: yes\n', '{"1":"one","true":"yes"}'],
+    ['1: one\ntrue: yes\n', '{"1":"one","true":true}'],
     ['text: |\n  two\n  lines\n', '{"text":"two\\nlines\\n"}'],
     ['{"json": [1, 2]}', '{"json":[1,2]}'],
     ['---\na: 1\n', '{"a":1}'],
@@ -70,7 +70,7 @@ void t.test('YAML is parsed into the same trees as JSON', (t) => {
   ]
   for (const [yaml, json] of rows) t.equal(encodeJsonTree(parseYamlTree(yaml).value).toString(), json, yaml)
   t.same(parseYamlTree('a: 1\na: 2\n').duplicates, ['a'])
-  for (const yaml of ['a: [', 'a: 1\n---\nb: 2\n', 'a: .inf', '? {x: 1}\n: 2\n'])
+  for (const yaml of ['a: [', 'a: 1\n---\nb: 2\n', 'a: .inf', 'a: *x\n', '? {x: 1}\n: 2\n'])
     t.throws(() => parseYamlTree(yaml), SyntaxError, yaml)
   const bomb = Array.from({ length: 20 }, (_, i) => `a${i}: &a${i} [${i === 0 ? 'x' : `*a${i - 1}, *a${i - 1}`}]`).join(
     '\n',
@@ -78,6 +78,82 @@ void t.test('YAML is parsed into the same trees as JSON', (t) => {
   t.throws(() => parseYamlTree(bomb), /aliases/, 'a few lines that stand for gigabytes')
   t.notOk(isRecord(parseYamlTree('').value))
   t.end()
+})
+
+void t.test('YAML is read as the API server reads it: octal numbers, underscores, yes and on', async (t) => {
+  // Each was read by kube-apiserver 1.37 or its YAML library, with the same result.
+  const rows: readonly (readonly [yaml: string, json: string])[] = [
+    ['0644', '420'],
+    ['-010', '-8'],
+    ['0o10', '8'],
+    ['00', '0'],
+    ['09', '9'],
+    ['0x1F', '31'],
+    ['-0x1F', '-31'],
+    ['0b11', '3'],
+    ['1_000', '1000'],
+    ['1_0.5', '10.5'],
+    ['+1', '1'],
+    ['.5', '0.5'],
+    ['1.', '1'],
+    ['yes', 'true'],
+    ['on', 'true'],
+    ['y', 'true'],
+    ['No', 'false'],
+    ['off', 'false'],
+    ['"0644"', '"0644"'],
+    ["'yes'", '"yes"'],
+    ['!!str 5', '"5"'],
+    ['1:30', '"1:30"'],
+    ['2020-01-01', '"2020-01-01"'],
+    ['0x', '"0x"'],
+    ['0b', '"0b"'],
+    ['[1, 010]', '[1,8]'],
+    ['{a: yes}', '{"a":true}'],
+    ['12345678901234567890', '12345678901234567890'],
+    ['3.0', '3'],
+    ['1e3', '1000'],
+    ['1E+3', '1000'],
+    ['5.e3', '5000'],
+    ['-0', '0'],
+    ['-0.0', '-0'],
+    ['1e20', '100000000000000000000'],
+    ['1e21', '1e+21'],
+    ['0.0000001', '1e-7'],
+    ['1e400', '"1e400"'],
+    ['-1e400', '"-1e400"'],
+    ['1e400_', '"1e400_"'],
+    ['9007199254740993', '9007199254740993'],
+    ['9007199254740993.0', '9007199254740992'],
+    ['-9223372036854775808', '-9223372036854775808'],
+    ['-9223372036854775809', '-9223372036854776000'],
+    ['18446744073709551616', '18446744073709552000'],
+    ['0xffffffffffffffff', '18446744073709551615'],
+    ['0xffffffffffffffffff', '"0xffffffffffffffffff"'],
+    ['0777777777777777777777777', '7.777777777777778e+23'],
+    ['!!float 1.0', '1'],
+    ['!!int 9007199254740993', '9007199254740993'],
+  ]
+  for (const [yaml, json] of rows) {
+    t.equal(encodeJsonTree(parseYamlTree(`a: ${yaml}\n`).value).toString(), `{"a":${json}}`, yaml)
+  }
+  t.throws(() => parseYamlTree('a: !!float 1e400'), SyntaxError)
+  const keys: readonly (readonly [yaml: string, key: string])[] = [
+    ['1.0', '1'],
+    ['1e3', '1000'],
+    ['2.10', '2.1'],
+    ['.5', '0.5'],
+    ['0x10', '16'],
+    ['-0.0', '-0'],
+    ['123456.0', '123456'],
+    ['16777217.0', '1.6777216e+07'],
+    ['1e-7', '1e-07'],
+    ['1e400', '1e400'],
+    ['9007199254740993', '9007199254740993'],
+    ['18446744073709551616', '1.8446744e+19'],
+    ['"1.0"', '1.0'],
+  ]
+  for (const [yaml, key] of keys) t.same(Object.keys(parseYamlTree(`${yaml}: x\n`).value as object), [key], yaml)
 })
 
 void t.test('YAML aliases stand for the last value of their anchor, and for a bounded number of values', (t) => {
@@ -92,8 +168,47 @@ void t.test('YAML aliases stand for the last value of their anchor, and for a bo
   const many = Array.from({ length: 150_000 }, () => '0').join(',')
   t.throws(() => parseYamlTree(`a: &x [${many}]\n${aliases(99)}`), SyntaxError, 'many values')
   t.throws(() => parseYamlTree(`a: &x ${'x'.repeat(1_000_000)}\n${aliases(99)}`), SyntaxError, 'a long text')
+  t.throws(() => parseYamlTree(`a: &x\n  ? ${'x'.repeat(1_000_000)}\n  : 1\n${aliases(99)}`), SyntaxError, 'a long key')
   t.throws(() => parseYamlTree('a: &x [*x, *x]\n'), SyntaxError, 'one that holds itself')
   t.equal(Object.keys(parseYamlTree(`a: &x [1]\n${aliases(99)}`).value as object).length, 100, 'a hundred small ones')
+  t.end()
+})
+
+void t.test('YAML merge keys take the members of other maps, as in the API server', (t) => {
+  // Each was read by its YAML library, with the same result.
+  const rows: readonly (readonly [yaml: string, json: string, duplicates?: readonly string[]])[] = [
+    ['b: &b {x: 1, z: 2}\nd: {<<: *b, q: 3}\n', '{"b":{"x":1,"z":2},"d":{"q":3,"x":1,"z":2}}'],
+    ['b: &b {x: 1}\nd: {<<: *b, x: 3}\n', '{"b":{"x":1},"d":{"x":3}}', ['d.x']],
+    ['b: &b {x: 1}\nd: {x: 3, <<: *b}\n', '{"b":{"x":1},"d":{"x":1}}', ['d.<<.x']],
+    ['b: &b {x: {p: 1}}\nd: {<<: *b, x: {q: 1}}\n', '{"b":{"x":{"p":1}},"d":{"x":{"q":1}}}', ['d.x']],
+    ['b: &b {x: 1}\nd: {<<: [{x: 2}, *b, {z: 3}], q: 1}\n', '{"b":{"x":1},"d":{"q":1,"x":2,"z":3}}', ['d.<<.x']],
+    ['b: &b {x: 1}\nc: &c {<<: *b, z: 2}\nd: {<<: *c}\n', '{"b":{"x":1},"c":{"x":1,"z":2},"d":{"x":1,"z":2}}'],
+    ['<<: {x: 1}\n<<: {z: 2}\n', '{"x":1,"z":2}'],
+    ['!!merge <<: {x: 1}\n', '{"x":1}'],
+    ['"<<": {x: 1}\n', '{"<<":{"x":1}}'],
+    ['a: <<\n', '{"a":"<<"}'],
+  ]
+  for (const [yaml, json, duplicates = []] of rows) {
+    const tree = parseYamlTree(yaml)
+    t.equal(canonicalText(tree.value), json, yaml)
+    t.same(tree.duplicates, duplicates, yaml)
+  }
+  for (const yaml of [
+    '<<: 1',
+    '<<:',
+    '<<: [1]',
+    'b: &b [{x: 1}]\n<<: *b',
+    '<<: [[{x: 1}]]',
+    '<<: *b',
+    'a: &a {<<: *a}',
+  ]) {
+    t.throws(() => parseYamlTree(yaml), SyntaxError, yaml)
+  }
+  const many = Array.from({ length: 10_000 }, (_, i) => `k${i}: 0`).join(',')
+  const merges = Array.from({ length: 90 }, (_, i) => `m${i}: {<<: *b}\n`).join('')
+  t.throws(() => parseYamlTree(`b: &b {${many}}\n${merges}`), /aliases stand for/)
+  const nested = `${'{<<: '.repeat(600)}{}${'}'.repeat(600)}`
+  t.throws(() => parseYamlTree(nested), /nested more than/)
   t.end()
 })
 

@@ -108,7 +108,11 @@ for (const [what, value, text, reason] of missing) {
 void t.test('of two keys with one name, as they are while keys are rotated, the right one is found', async (t) => {
   const other = { aescbc: { keys: [{ name: 'one', secret: Buffer.alloc(32, 7).toString('base64') }] } }
   const both = configuration([[['secrets'], other, provider('aescbc', 'one')]])
-  const { value, sealed } = await opened(atRest(both), '/registry/secrets/a/b', await sealedWith(CBC))
+  const onlyOther = atRest(configuration([[['secrets'], other]]))
+  // CBC has no checksum: with a wrong key, one value in 256 seems to be right, at the API server too.
+  let bytes = await sealedWith(CBC)
+  while ((await opened(onlyOther, '/registry/secrets/a/b', bytes)).sealed === undefined) bytes = await sealedWith(CBC)
+  const { value, sealed } = await opened(atRest(both), '/registry/secrets/a/b', bytes)
   t.equal(sealed, undefined)
   t.equal(value.toString(), '{"a":1}')
 })

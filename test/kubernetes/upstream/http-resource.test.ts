@@ -13,6 +13,7 @@ import { type AppHarness, type AppHarnessOptions, startApp } from '../../support
 import { pod } from '../../support/pod.js'
 import { until } from '../../support/until.js'
 import { wholeObject } from '../../support/whole-object.js'
+import { column, definitionObject } from '../../support/definition.js'
 
 interface EventWire {
   readonly metadata: { readonly name: string; readonly resourceVersion: string }
@@ -88,24 +89,14 @@ void t.test('the other server’s resources are served, custom ones soon, Secret
   t.equal((await fetch(`${back.url}/api/v1/secrets`)).status, 404)
   t.equal((await get(named, '/api/v1/secrets')).items.length, 1)
   t.same((await get(back, '/apis/distributary.io/v1/flags')).items, [], 'a prefix that is declared there')
-  const definition = {
-    apiVersion: 'apiextensions.k8s.io/v1',
-    kind: 'CustomResourceDefinition',
-    metadata: { name: 'gadgets.example.com' },
-    spec: {
-      group: 'example.com',
-      scope: 'Namespaced',
-      names: { plural: 'gadgets', kind: 'Gadget', shortNames: ['gd'] },
-      versions: [
-        {
-          name: 'v1',
-          served: true,
-          storage: true,
-          additionalPrinterColumns: [{ name: 'Size', type: 'integer', jsonPath: '.spec.size' }],
-        },
-      ],
-    },
-  }
+  const definition = definitionObject({
+    group: 'example.com',
+    plural: 'gadgets',
+    kind: 'Gadget',
+    shortNames: ['gd'],
+    scope: 'Namespaced',
+    versions: [{ name: 'v1', storage: true, additionalPrinterColumns: [column('Size', 'integer', '.spec.size')] }],
+  })
   front.put('apiextensions.k8s.io/customresourcedefinitions/gadgets.example.com', definition)
   const gadget = {
     apiVersion: 'example.com/v1',
@@ -370,3 +361,25 @@ async function* firstBytes(body: AsyncIterable<Uint8Array>, count: number): Asyn
     throw new Error('the connection is reset')
   }
 }
+
+void t.test('a denial from a starting server counts as unavailable, not as permission denied', async (t) => {
+  let readyz = 200
+  const transport: Transport = {
+    async send({ path }) {
+      const body = (async function* () {})()
+      return { status: path === '/readyz' ? readyz : 403, header: () => null, body }
+    },
+  }
+  const remote = new RemoteApiServer({ url: 'http://127.0.0.1', transport, clock: systemClock })
+  const code = async (): Promise<unknown> =>
+    await remote.get({ path: '/api/v1/pods' }).catch((error: { code: string }) => error.code)
+  for (const [status, expected] of [
+    [500, 'unavailable'],
+    [403, 'unavailable'],
+    [200, 'permission-denied'],
+    [404, 'permission-denied'],
+  ] as const) {
+    readyz = status
+    t.equal(await code(), expected, `readyz ${status}`)
+  }
+})

@@ -11,7 +11,7 @@ import { MessageWriter } from '../../../src/kubernetes/codec/protobuf/message-wr
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { protobufCodec, protobufWire } from '../../../src/kubernetes/upstream/protobuf-wire.js'
 import { ExpiredError } from '../../../src/engine/model/status.js'
-import { protobufFrames } from '../../../src/server/transports/framing/protobuf-frames.js'
+import { protobufFrames } from '../../../src/server/transports/framing/framing.js'
 import { PODS, rev } from '../../support/objects.js'
 import { pod } from '../../support/pod.js'
 

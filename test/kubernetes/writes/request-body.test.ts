@@ -3,6 +3,7 @@ import t from 'tap'
 import { MAGIC } from '../../../src/kubernetes/codec/protobuf/envelope.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { StatusError } from '../../../src/engine/model/status.js'
+import { readPatch } from '../../../src/kubernetes/writes/patch.js'
 import { readObject } from '../../../src/kubernetes/writes/request-body.js'
 import { lengthDelimited } from '../../support/protobuf-sample.js'
 
@@ -36,3 +37,30 @@ void t.test('duplicate members are reported up to a limit', (t) => {
   t.equal(duplicates.length, 100)
   t.end()
 })
+
+void t.test(
+  'a body with a number too large for a double gets 400, because Go clients could not list the object',
+  (t) => {
+    const schema = kubernetesSchema()
+    const huge = '9'.repeat(400)
+    const read = (text: string, holds?: 'values' | 'kubernetes'): unknown =>
+      readObject('application/json', Buffer.from(text), schema, holds)
+    const patch = (type: string, text: string, holds?: 'values' | 'kubernetes'): unknown =>
+      readPatch(`application/${type}`, Buffer.from(text), true, holds)
+    const message = /^couldn't read the body as JSON: the number \S{5,41} at \S+ is beyond a 64-bit float$/
+    for (const number of ['1e400', '-1E+309', '9e308', huge, `-${huge}.5`]) {
+      t.throws(() => read(`{"spec":{"n":[1,${number}]}}`), { code: 400, message }, number.slice(0, 20))
+      t.throws(() => read(`{"n":${number},"n":1}`, 'kubernetes'), { code: 400, message })
+      t.throws(() => patch('merge-patch+json', `{"n":${number}}`), { code: 400, message })
+      t.throws(() => patch('json-patch+json', `[{"op":"add","path":"/n","value":${number}}]`), { code: 400, message })
+      t.throws(() => patch('strategic-merge-patch+json', `{"n":${number}}`, 'kubernetes'), { code: 400, message })
+      t.match(read(`{"value":${number}}`, 'values'), { value: { value: { text: number } } }, 'it will be read as text')
+      t.match(patch('merge-patch+json', `{"value":${number}}`, 'values'), { patch: { value: { text: number } } })
+    }
+    t.throws(() => read('{"spec":{"n":[1,1e400]}}'), { message: /the number 1e400 at spec\.n\[1\] is/ })
+    for (const number of ['1e308', '1e-400', '0e999', '"1e400"', '9'.repeat(308), '18446744073709551616']) {
+      t.doesNotThrow(() => read(`{"n":${number}}`), number.slice(0, 20))
+    }
+    t.end()
+  },
+)

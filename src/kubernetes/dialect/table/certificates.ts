@@ -1,6 +1,6 @@
 /** Rows of certificates that were asked for, and of the roots that they are checked by. */
-import { listAt, numberAt, textAt } from './fields.js'
-import { humanDuration } from './human-duration.js'
+import { listAt, numberAt, textAt } from '../../../support/fields.js'
+import { humanDuration } from '../../../support/human-duration.js'
 import { AGE, column, formatLabels, NAME, type Printer, printer } from './printer.js'
 
 const podOf = (member: string) => (object: unknown) => textAt(object, 'spec', member)

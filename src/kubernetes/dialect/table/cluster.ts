@@ -1,7 +1,7 @@
 /** Rows of the cluster itself: nodes, namespaces, events, configuration, rights, policies, extensions. */
-import { ageOf } from './human-duration.js'
-import { conditionOf, countAt, entriesAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from './fields.js'
-import { AGE, column, firstFew, NAME, nameOf, type Printer, printer, wide } from './printer.js'
+import { ageOf } from '../../../support/human-duration.js'
+import { countAt, entriesAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from '../../../support/fields.js'
+import { conditionOf, AGE, column, firstFew, NAME, nameOf, type Printer, printer, wide } from './printer.js'
 
 const ROLE_LABEL = 'node-role.kubernetes.io/'
 

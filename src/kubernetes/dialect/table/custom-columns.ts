@@ -9,8 +9,8 @@ import { printedValue } from '../../codec/json-path/print.js'
 import { TooMuchWorkError, Work } from '../../codec/json-path/work.js'
 import { isNumber, type Json, JsonNumber, jsonText } from '../../codec/json-tree.js'
 import type { PrinterColumn } from '../resource-registry.js'
-import { countAt, entriesAt, field, has, textAt } from './fields.js'
-import { ageOf } from './human-duration.js'
+import { countAt, entriesAt, field, has, textAt } from '../../../support/fields.js'
+import { ageOf } from '../../../support/human-duration.js'
 import { AGE, type Cell, type CellColumn, type Column, column, NAME, type Printer, printer } from './printer.js'
 
 /** The longest excerpt of a value in characters, which leaves room for the other columns on a screen. */

@@ -1,6 +1,6 @@
 /** The row of a CustomResourceDefinition. */
-import { conditionOf, isTrue, listAt, textAt } from './fields.js'
-import { column, NAME, printer } from './printer.js'
+import { isTrue, listAt, textAt } from '../../../support/fields.js'
+import { conditionOf, column, NAME, printer } from './printer.js'
 
 /** Go's zero time, which the API server prints for an object without a creation time. */
 const ZERO_TIME = '0001-01-01T00:00:00Z'

@@ -1,6 +1,6 @@
 /** Rows of devices, and of the claims to them. */
-import { countAt, field, has, listAt, textAt } from './fields.js'
-import { ageOf } from './human-duration.js'
+import { countAt, field, has, listAt, textAt } from '../../../support/fields.js'
+import { ageOf } from '../../../support/human-duration.js'
 import { AGE, column, NAME, type Printer, printer } from './printer.js'
 
 export const devicePrinters: Readonly<Record<string, Printer>> = {

@@ -1,6 +1,7 @@
 /** Rows of services, and of the kinds that find, route to and protect them. */
-import { field, has, listAt, numberAt, textAt } from './fields.js'
-import { AGE, column, firstFew, formatLabels, formatSelector, NAME, type Printer, printer, wide } from './printer.js'
+import { field, has, listAt, numberAt, textAt } from '../../../support/fields.js'
+import { AGE, column, firstFew, formatLabels, NAME, type Printer, printer, wide } from './printer.js'
+import { selectorText } from '../selector-text.js'
 
 export const networkPrinters: Readonly<Record<string, Printer>> = {
   Service: printer(
@@ -65,7 +66,7 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
       'Pod-Selector',
       'string',
       'Labels of the pods it protects.',
-      (policy) => formatSelector(field(policy, 'spec', 'podSelector')) || '<none>',
+      (policy) => selectorText(field(policy, 'spec', 'podSelector')) || '<none>',
     ),
     AGE,
   ),

@@ -3,9 +3,10 @@
  * init container that has not ended comes before all others; among the containers the first of the list wins; deletion
  * overrides everything.
  */
-import { humanDuration, timeOf } from './human-duration.js'
-import { conditionOf, countAt, field, has, isTrue, listAt, textAt } from './fields.js'
+import { humanDuration, timeOf } from '../../../support/human-duration.js'
+import { countAt, field, has, isTrue, listAt, textAt } from '../../../support/fields.js'
 import {
+  conditionOf,
   AGE,
   type Cell,
   column,

@@ -3,8 +3,8 @@
  * the two cannot drift apart.
  */
 import type { JsonNumber } from '../../codec/json-tree.js'
-import { ageOf } from './human-duration.js'
-import { entriesAt, field, listAt, member, textAt } from './fields.js'
+import { ageOf } from '../../../support/human-duration.js'
+import { entriesAt, field, listAt, textAt } from '../../../support/fields.js'
 
 export interface Column {
   readonly name: string
@@ -101,42 +101,14 @@ export function formatLabels(object: unknown, ...path: readonly string[]): strin
   return labels.length === 0 ? '<none>' : labels.sort().join(',')
 }
 
-/** Returns a LabelSelector (matchLabels and matchExpressions) as the text of a query; '' when it selects everything. */
-export function formatSelector(selector: unknown): string {
-  const terms = entriesAt(selector, 'matchLabels').map(([key, value]) => ({ key, text: `${key}=${String(value)}` }))
-  for (const expression of listAt(selector, 'matchExpressions')) {
-    const name = member(expression, 'key')
-    const key = typeof name === 'string' ? name : ''
-    switch (member(expression, 'operator')) {
-      case 'In':
-        terms.push({ key, text: `${key} in (${valuesOf(expression)})` })
-        break
-      case 'NotIn':
-        terms.push({ key, text: `${key} notin (${valuesOf(expression)})` })
-        break
-      case 'Exists':
-        terms.push({ key, text: key })
-        break
-      case 'DoesNotExist':
-        terms.push({ key, text: `!${key}` })
-        break
-      default:
-        return '<invalid>'
-    }
-  }
-  return terms
-    .sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
-    .map(({ text }) => text)
-    .join(',')
-}
-
-function valuesOf(expression: unknown): string {
-  return listAt(expression, 'values').map(String).sort().join(',')
-}
-
 /** `a,b,c + 2 more...`. */
 export function firstFew(items: readonly string[], limit: number, none: string, total: number = items.length): string {
   if (items.length === 0) return none
   const shown = items.slice(0, limit).join(',')
   return total > limit && items.length > limit ? `${shown} + ${total - limit} more...` : shown
+}
+
+/** Returns the condition of a type from `status.conditions`. */
+export function conditionOf(object: unknown, type: string): unknown {
+  return listAt(object, 'status', 'conditions').find((condition) => textAt(condition, 'type') === type)
 }

@@ -1,7 +1,7 @@
 /** Rows of pods that are scheduled together, and of pods that are asked to go. */
-import { conditionOf, countAt, field, has, listAt, textAt } from './fields.js'
-import { ageOf, humanDuration, timeOf } from './human-duration.js'
-import { AGE, column, firstFew, NAME, type Printer, printer, wide } from './printer.js'
+import { countAt, field, has, listAt, textAt } from '../../../support/fields.js'
+import { ageOf, humanDuration, timeOf } from '../../../support/human-duration.js'
+import { conditionOf, AGE, column, firstFew, NAME, type Printer, printer, wide } from './printer.js'
 
 const POLICY = column('Policy', 'string', 'Whether all are scheduled or none.', (object) =>
   has(object, 'spec', 'schedulingPolicy', 'gang') ? 'Gang' : 'Basic',
@@ -89,13 +89,13 @@ function isProcessed(called: unknown): boolean {
   return /^(Canceled|Interrupted|Completed)$/.test(textAt(called, 'state'))
 }
 
-/** The one that is at work, else the last that was. */
+/** The responder that is active, otherwise the last that finished. */
 function activeResponder(object: unknown): unknown {
   const called = listAt(object, 'status', 'targetResponders')
   return called.findLast((one) => textAt(one, 'state') === 'Active') ?? called.findLast(isProcessed)
 }
 
-/** What the active one says of itself. */
+/** The status of the active responder. */
 function responder(object: unknown): unknown {
   const active = activeResponder(object)
   if (active === undefined) return undefined

@@ -1,5 +1,5 @@
 /** Rows of volumes, and of their providers. */
-import { entriesAt, field, has, isTrue, listAt, scalarAt, textAt } from './fields.js'
+import { entriesAt, field, has, isTrue, listAt, scalarAt, textAt } from '../../../support/fields.js'
 import { AGE, column, NAME, nameOf, type Printer, printer, wide } from './printer.js'
 
 const VOLUME_MODE = wide(

@@ -1,17 +1,18 @@
 /** Rows of kinds that run pods (controllers and jobs), and of kinds that scale and protect them. */
-import { ageOf, humanDuration, timeOf } from './human-duration.js'
-import { conditionOf, countAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from './fields.js'
+import { ageOf, humanDuration, timeOf } from '../../../support/human-duration.js'
+import { countAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from '../../../support/fields.js'
 import {
+  conditionOf,
   AGE,
   column,
   containerColumns,
   formatLabels,
-  formatSelector,
   NAME,
   type Printer,
   printer,
   wide,
 } from './printer.js'
+import { selectorText } from '../selector-text.js'
 
 /** Absent means 1 to every controller that has replicas. */
 const replicas = (object: unknown): number => numberAt(object, 'spec', 'replicas') ?? 1
@@ -19,7 +20,7 @@ const status =
   (member: string) =>
   (object: unknown): number =>
     countAt(object, 'status', member)
-const selector = (object: unknown): string => formatSelector(field(object, 'spec', 'selector')) || '<none>'
+const selector = (object: unknown): string => selectorText(field(object, 'spec', 'selector')) || '<none>'
 
 const TEMPLATE = ['spec', 'template', 'spec'] as const
 const [CONTAINERS, IMAGES] = containerColumns(...TEMPLATE)
@@ -66,7 +67,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
     AGE,
     CONTAINERS,
     IMAGES,
-    wide('Selector', 'Labels of the pods it owns.', (object) => formatSelector(field(object, 'spec', 'selector'))),
+    wide('Selector', 'Labels of the pods it owns.', (object) => selectorText(field(object, 'spec', 'selector'))),
   ),
   StatefulSet: printer(NAME, READY, AGE, CONTAINERS, IMAGES),
   DaemonSet: printer(
@@ -116,7 +117,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
     wide(
       'Selector',
       'Labels of the pods of its jobs.',
-      (object) => formatSelector(field(object, 'spec', 'jobTemplate', 'spec', 'selector')) || '<none>',
+      (object) => selectorText(field(object, 'spec', 'jobTemplate', 'spec', 'selector')) || '<none>',
     ),
   ),
   HorizontalPodAutoscaler: printer(

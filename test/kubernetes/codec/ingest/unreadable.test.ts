@@ -4,36 +4,24 @@ import { keyFromText } from '../../../../src/engine/model/event.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../../../support/app.js'
 import { startApiServer } from '../../../support/api-server-stand-in.js'
 import { until } from '../../../support/until.js'
+import { definitionObject, ESTABLISHED, object } from '../../../support/definition.js'
 
 const WIDGETS = '/apis/example.com/v1/namespaces/default/widgets'
 const DEFINITION = {
-  kind: 'CustomResourceDefinition',
-  apiVersion: 'apiextensions.k8s.io/v1',
-  metadata: { name: 'widgets.example.com' },
-  spec: {
+  ...definitionObject({
     group: 'example.com',
+    plural: 'widgets',
+    kind: 'Widget',
     scope: 'Namespaced',
-    names: { plural: 'widgets', kind: 'Widget' },
     versions: [
       {
         name: 'v1',
-        served: true,
         storage: true,
-        schema: {
-          openAPIV3Schema: {
-            type: 'object',
-            properties: {
-              spec: { type: 'object', default: {}, properties: { size: { type: 'integer', default: 1 } } },
-            },
-          },
-        },
+        schema: object({ spec: object({ size: { type: 'integer', default: 1 } }, { default: {} }) }),
       },
     ],
-  },
-  status: {
-    acceptedNames: { plural: 'widgets', kind: 'Widget' },
-    conditions: [{ type: 'Established', status: 'True' }],
-  },
+  }),
+  status: ESTABLISHED,
 }
 
 /**

@@ -90,6 +90,10 @@ void t.test('under a declared prefix values are written, and nothing else', asyn
   t.equal((await send('PATCH', path, '{"value":{"limit":9007199254740995}}', MERGE)).code, 200)
   t.equal(bytes('eu/checkout'), '{"limit":9007199254740995,"share":1.0}')
   t.match((await send('GET', path)).text, /"value":\{"limit":9007199254740995,"share":1.0\}/)
+  t.equal((await send('PUT', path, '{"value":1e400}')).code, 200)
+  t.match((await send('GET', path)).body, { text: '1e400' }, 'what most clients refuse as a number is read as text')
+  t.equal((await send('PATCH', path, '{"value":[1e400],"text":null}', MERGE)).code, 200)
+  t.match((await send('GET', path)).body, { text: '[1e400]' })
   for (const value of [null, true, 0, '', [1], 'on', {}]) {
     t.equal((await send('PUT', path, { value })).code, 200, JSON.stringify(value))
     t.equal(bytes('eu/checkout'), JSON.stringify(value))

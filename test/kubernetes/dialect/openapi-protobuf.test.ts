@@ -1,6 +1,6 @@
 /** Go's encoding of the same document is compared in `npm run test:reference`. */
 import t from 'tap'
-import { v3Protobuf } from '../../../src/kubernetes/dialect/openapi-v3-protobuf.js'
+import { openApiProtobuf } from '../../../src/kubernetes/dialect/openapi-protobuf.js'
 import { parseLossless } from '../../reference/lossless.js'
 import { decodeOpenApi } from '../../reference/openapi.js'
 
@@ -38,13 +38,13 @@ void t.test('a document in protobuf has the same content as in JSON', async (t) 
     paths: { '/apis/g/v1/ks': path },
     components: { schemas: { K: schema } },
   }
-  t.same(decodeOpenApi(v3Protobuf(document)), parseLossless(JSON.stringify(document)))
+  t.same(decodeOpenApi(openApiProtobuf('v3', document)), parseLossless(JSON.stringify(document)))
 })
 
 void t.test('fields that the message does not have are dropped', async (t) => {
   const document = (one: object): object => ({ components: { schemas: { K: one } } })
   const told = decodeOpenApi(
-    v3Protobuf(document({ minimum: 0, nullable: false, default: [1], title: '', example: 1 }) as never),
+    openApiProtobuf('v3', document({ minimum: 0, nullable: false, default: [1], title: '', example: 1 })),
   )
   t.same(told, document({ default: {}, title: '' }))
 })

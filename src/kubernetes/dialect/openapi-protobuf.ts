@@ -1,8 +1,8 @@
 /**
- * An OpenAPI v3 document as protobuf (`openapi.v3.Document`), the form that client-go requests. Members without a field
- * in a message are its `specification_extension`s, whose values are YAML: JSON is YAML.
+ * OpenAPI documents as protobuf (`openapi.v2.Document`, `openapi.v3.Document`), the form that client-go requests. Members
+ * without a field in a message are its extensions, whose values are YAML: JSON is YAML.
  *
- * Source: gnostic-models, openapiv3/OpenAPIv3.proto, limited to what our documents use.
+ * Source: gnostic-models, openapiv2/OpenAPIv2.proto and openapiv3/OpenAPIv3.proto, limited to what our documents use.
  */
 import { MessageWriter } from '../codec/protobuf/message-writer.js'
 import { exactText } from '../codec/exact-json.js'
@@ -30,6 +30,11 @@ export type FieldType =
   | { readonly onlyOf: FieldType }
   /** A boolean, or something else. */
   | { readonly booleanOr: FieldType }
+  /** A message chosen by the text of its member `by`, and the numbers of the fields that lead to it. */
+  | {
+      readonly by: string
+      readonly choices: Readonly<Record<string, readonly [path: readonly number[], name: string]>>
+    }
 
 export interface MessageTable {
   readonly fields: Readonly<Record<string, readonly [number: number, type: FieldType]>>
@@ -43,7 +48,94 @@ const operation: FieldType = { message: 'Operation' }
 const parameters: FieldType = { each: { messageOrReference: 'Parameter' } }
 const content: FieldType = { byName: { message: 'MediaType' }, at: 1 }
 
-export const OPENAPI_V3_MESSAGES: Readonly<Record<string, MessageTable>> = {
+const v2 = {
+  schema: { message: 'v2.Schema' },
+  schemas: { byName: { message: 'v2.Schema' }, at: 1 },
+  operation: { message: 'v2.Operation' },
+  parameters: {
+    each: {
+      by: 'in',
+      choices: {
+        body: [[1, 1], 'v2.BodyParameter'],
+        query: [[1, 2, 3], 'v2.QueryParameter'],
+        path: [[1, 2, 4], 'v2.PathParameter'],
+      },
+    },
+  },
+} as const satisfies Readonly<Record<string, FieldType>>
+
+export const OPENAPI_MESSAGES: Readonly<Record<string, MessageTable>> = {
+  'v2.Document': {
+    fields: {
+      swagger: [1, 'text'],
+      info: [2, { message: 'v2.Info' }],
+      paths: [8, { byName: { message: 'v2.PathItem' }, at: 2 }],
+      definitions: [9, v2.schemas],
+    },
+    extensions: 16,
+  },
+  'v2.Info': { fields: { title: [1, 'text'], version: [2, 'text'] }, extensions: 7 },
+  'v2.PathItem': {
+    fields: {
+      get: [2, v2.operation],
+      put: [3, v2.operation],
+      post: [4, v2.operation],
+      delete: [5, v2.operation],
+      patch: [8, v2.operation],
+      parameters: [9, v2.parameters],
+    },
+    extensions: 10,
+  },
+  'v2.Operation': {
+    fields: {
+      produces: [6, { each: 'text' }],
+      consumes: [7, { each: 'text' }],
+      parameters: [8, v2.parameters],
+      responses: [9, { byName: { onlyOf: { message: 'v2.Response' } }, at: 1 }],
+    },
+    extensions: 13,
+  },
+  'v2.BodyParameter': {
+    fields: { name: [2, 'text'], in: [3, 'text'], required: [4, 'boolean'], schema: [5, v2.schema] },
+    extensions: 6,
+  },
+  'v2.QueryParameter': {
+    fields: { required: [1, 'boolean'], in: [2, 'text'], name: [4, 'text'], type: [6, 'text'], uniqueItems: [20, 'boolean'] },
+    extensions: 23,
+  },
+  'v2.PathParameter': {
+    fields: { required: [1, 'boolean'], in: [2, 'text'], name: [4, 'text'], type: [5, 'text'], uniqueItems: [19, 'boolean'] },
+    extensions: 22,
+  },
+  'v2.Response': { fields: { description: [1, 'text'], schema: [2, { onlyOf: v2.schema }] }, extensions: 5 },
+  'v2.Schema': {
+    fields: {
+      $ref: [1, 'text'],
+      format: [2, 'text'],
+      title: [3, 'text'],
+      description: [4, 'text'],
+      multipleOf: [6, 'double'],
+      maximum: [7, 'double'],
+      exclusiveMaximum: [8, 'boolean'],
+      minimum: [9, 'double'],
+      exclusiveMinimum: [10, 'boolean'],
+      maxLength: [11, 'integer'],
+      minLength: [12, 'integer'],
+      pattern: [13, 'text'],
+      maxItems: [14, 'integer'],
+      minItems: [15, 'integer'],
+      uniqueItems: [16, 'boolean'],
+      maxProperties: [17, 'integer'],
+      minProperties: [18, 'integer'],
+      required: [19, { each: 'text' }],
+      enum: [20, { each: 'any' }],
+      additionalProperties: [21, { booleanOr: v2.schema }],
+      type: [22, { onlyOf: 'text' }],
+      items: [23, { onlyOf: v2.schema }],
+      properties: [25, v2.schemas],
+    },
+    extensions: 31,
+  },
   Document: {
     fields: {
       openapi: [1, 'text'],
@@ -122,12 +214,12 @@ export const OPENAPI_V3_MESSAGES: Readonly<Record<string, MessageTable>> = {
 type Members = Readonly<Record<string, unknown>>
 
 /** @param document in its JSON form. */
-export function v3Protobuf(document: Members): Buffer {
-  return messageOf('Document', document).finish()
+export function openApiProtobuf(version: 'v2' | 'v3', document: object): Buffer {
+  return messageOf(version === 'v2' ? 'v2.Document' : 'Document', document as Members).finish()
 }
 
 function messageOf(name: string, members: Members): MessageWriter {
-  const { fields, extensions } = OPENAPI_V3_MESSAGES[name]!
+  const { fields, extensions } = OPENAPI_MESSAGES[name]!
   const writer = new MessageWriter()
   for (const [member, value] of Object.entries(members)) {
     if (member.startsWith('x-')) writer.message(extensions, named(member, yaml(value)))
@@ -158,6 +250,13 @@ function innerMessage(
   if (type === 'any') return yaml(value)
   if (type === 'scalar') return scalar(value)
   if ('message' in type) return messageOf(type.message, value as Members)
+  if ('by' in type) {
+    const [path, name] = type.choices[String((value as Members)[type.by])]!
+    return path.reduceRight(
+      (inner, field) => new MessageWriter().message(field, inner),
+      messageOf(name, value as Members),
+    )
+  }
   const writer = new MessageWriter()
   if ('messageOrReference' in type) {
     const members = value as Members
