@@ -15,6 +15,7 @@ import {
   TooLargeResourceVersionError,
 } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
+import { errorMessage } from '../../support/error-message.js'
 import { turns } from '../../support/turns.js'
 import { HeldObjects, type Ingester } from './held-objects.js'
 import type { Snapshot } from './store.js'
@@ -266,7 +267,8 @@ export abstract class CacheReads {
     } catch (error) {
       if (isCompacted(error))
         throw new ExpiredError('The resourceVersion for the provided list is too old.', { cause: error })
-      throw new TimeoutError(`Timeout: ${this.name}: the storage did not answer`, { ...RETRY_SOON, cause: error })
+      const reason = isRefused(error) ? `the storage refused: ${errorMessage(error)}` : 'the storage did not answer'
+      throw new TimeoutError(`Timeout: ${this.name}: ${reason}`, { ...RETRY_SOON, cause: error })
     }
   }
 }
@@ -274,6 +276,13 @@ export abstract class CacheReads {
 /** Returns a name that no other cache, here or in another process, gives to its history. */
 export function newHistory(): string {
   return randomBytes(12).toString('base64url')
+}
+
+/** Whether no other attempt will be answered until the storage's permissions or our credentials change. */
+function isRefused(error: unknown): error is Error {
+  return (
+    error instanceof Error && 'code' in error && ['permission-denied', 'unauthenticated'].includes(String(error.code))
+  )
 }
 
 /** Checks the upstream's error by shape: the cache does not import the upstream. */

@@ -22,7 +22,7 @@ export interface FeedOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: FeedMetrics
-  /** Bounds how many feeds list and replay at once. All feeds of one etcd share it. */
+  /** Bounds how many feeds list at once. All feeds of one etcd share it. */
   readonly listSlots: Semaphore
   /**
    * Wakes the feed when etcd is back. All feeds of one etcd share it; without it each waits for the end of its own

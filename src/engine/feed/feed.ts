@@ -66,9 +66,9 @@ export class Feed {
   #connectedSince: number | null = null
 
   constructor(options: FeedOptions) {
-    const { listSlots, clock, sink } = options
+    const { listSlots, sink } = options
     this.#options = options
-    this.#slot = new ListSlot(listSlots, clock, () => sink.isAwaited === true)
+    this.#slot = new ListSlot(listSlots, () => sink.isAwaited === true)
     this.#history = new HistoryReader(options, this.#slot, (input) => this.#send(input))
   }
 
@@ -236,8 +236,7 @@ export class Feed {
       this.#giveUpJob()
       this.#confirm()
     }
-    if (state.kind === 'catching-up') this.#slot.limit()
-    else if (state.kind !== 'listing' && state.kind !== 'verifying') this.#slot.release()
+    if (state.kind !== 'listing' && state.kind !== 'verifying') this.#slot.release()
 
     const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
     // The outcome is logged in one line elsewhere: by the cache of a resource that cannot be listed, and by the outage,

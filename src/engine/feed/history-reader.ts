@@ -151,8 +151,6 @@ export class HistoryReader {
       if (this.#isHistoryDear || startRevision > place.settled + 1) await this.#slot.take(signal)
       const verdict = await compareHistory({ ...this.#comparison(place, signal), startRevision })
       if (signal.aborted) return
-      // There is no replay from such a source for which others would have to wait.
-      if (this.#isHistoryDear) this.#slot.release()
       if (verdict.kind === 'same') {
         this.#learned(verdict.status)
         this.#send({ kind: 'same-history', now: verdict.now })

@@ -1,24 +1,18 @@
 /**
- * The slot in which a feed lists and replays: etcd serves only a few of them at once. The feed returns it when it
- * starts watching, or when its replay has held up the next feed for too long.
+ * The slot in which a feed lists and compares histories, because etcd should serve only a few such reads at once. A
+ * replay needs no slot: the feeds replay the same range of revisions, so together they replay each event once, and etcd
+ * reads the range for hundreds of waiting watches at a time.
  */
-import type { Clock, Timer } from '../../support/clock.js'
 import type { Semaphore } from '../../support/semaphore.js'
-
-/** A replay that takes longer stops holding up the next feed. */
-const REPLAY_MS = 30_000
 
 export class ListSlot {
   readonly #slots: Semaphore
-  readonly #clock: Clock
   readonly #isAwaited: () => boolean
   #giveBack: (() => void) | null = null
-  #timer: Timer | null = null
 
   /** @param isAwaited whether a client waits for the resource: its feed goes first. */
-  constructor(slots: Semaphore, clock: Clock, isAwaited: () => boolean) {
+  constructor(slots: Semaphore, isAwaited: () => boolean) {
     this.#slots = slots
-    this.#clock = clock
     this.#isAwaited = isAwaited
   }
 
@@ -33,14 +27,7 @@ export class ListSlot {
     this.#giveBack = giveBack
   }
 
-  /** Called when a replay begins: the slot is kept for a limited time from now on. */
-  limit(): void {
-    this.#timer ??= this.#clock.setTimer(REPLAY_MS, () => this.release())
-  }
-
   release(): void {
-    this.#timer?.cancel()
-    this.#timer = null
     this.#giveBack?.()
     this.#giveBack = null
   }

@@ -4,7 +4,7 @@
  */
 import { type Key, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
-import type { Clock } from '../../support/clock.js'
+import { sleep, type Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { beginSpan } from '../../support/tracing.js'
 import { UpstreamError, type Page, type StreamPart, type UpstreamReader } from '../upstream/upstream.js'
@@ -85,6 +85,13 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
 
 /** A stream that breaks is continued by a page, and then by another stream, so often in one list. */
 const MAX_STREAMS = 3
+/** Between two attempts to continue. */
+const RETRY_MS = 100
+
+interface Place {
+  readonly startKey?: Key
+  readonly revision?: Revision
+}
 
 interface OpenStream {
   readonly parts: AsyncIterator<StreamPart, void>
@@ -121,7 +128,7 @@ class PageReader {
       this.#signal.throwIfAborted()
       stream.abort.abort(error)
       this.#stream = null
-      return this.#page({ startKey, revision })
+      return this.#continue({ startKey, revision })
     }
   }
 
@@ -136,9 +143,27 @@ class PageReader {
     return { parts, abort }
   }
 
-  #page(place: { readonly startKey?: Key; readonly revision?: Revision }): Promise<Page> {
+  #page(place: Place): Promise<Page> {
+    return this.#inTime((signal) => this.#read(place, signal))
+  }
+
+  /** Asks until the source can be reached, for the time of one page: whatever broke the stream may be restarting it. */
+  #continue(place: Place): Promise<Page> {
+    return this.#inTime(async (signal) => {
+      for (;;) {
+        try {
+          return await this.#read(place, signal)
+        } catch (error) {
+          if (signal.aborted || !(error instanceof UpstreamError) || error.code !== 'unavailable') throw error
+        }
+        await sleep(this.#options.clock, RETRY_MS, signal)
+      }
+    })
+  }
+
+  #read(place: Place, signal: AbortSignal): Promise<Page> {
     const { upstream, prefix, pageKeys: limit, keysOnly = false, willWatch = false } = this.#options
-    return this.#inTime((signal) => upstream.read({ prefix, limit, keysOnly, willWatch, signal, ...place }))
+    return upstream.read({ prefix, limit, keysOnly, willWatch, signal, ...place })
   }
 
   #inTime<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {

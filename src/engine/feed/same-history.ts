@@ -8,7 +8,7 @@ import type { Key, KeyValue } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
-import { UpstreamError, type UpstreamReader, type UpstreamStatus } from '../upstream/upstream.js'
+import { type Page, UpstreamError, type UpstreamReader, type UpstreamStatus } from '../upstream/upstream.js'
 import type { FeedPlace } from './feed-state.js'
 import { summariseKeys } from './read-pages.js'
 import { type HistoryFingerprint, isSamePut, type KnownPut } from './history-fingerprint.js'
@@ -43,7 +43,9 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   if (status.clusterId !== options.clusterId) {
     return { kind: 'other', why: `cluster id ${status.clusterId} instead of ${options.clusterId}` }
   }
-  const now = await ask(options, (signal) => upstream.currentRevision(signal))
+  // A small prefix is compared as a whole, in one request instead of one for each key.
+  const whole = status.isHistoryDear === true ? null : await readWhole(options)
+  const now = whole?.currentRevision ?? (await ask(options, (signal) => upstream.currentRevision(signal)))
   if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
 
   try {
@@ -53,7 +55,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
     const isBrief = status.isHistoryDear === true && isReplayed && fingerprint.puts.length > 0
     const puts = isBrief ? fingerprint.puts.slice(-1) : fingerprint.puts
     const { lastDelete, keyCount } = fingerprint
-    const found = await readAtPosition(options, puts)
+    const found = await readAtPosition(options, puts, whole)
     const differing = puts.findLastIndex((put, i) => !isSamePut(put, found[i]!))
     if (differing !== -1) {
       return { kind: 'other', why: differenceOf(puts[differing]!, found[differing]!, place.position) }
@@ -63,7 +65,8 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
     }
     if (isBrief) return { kind: 'same', now, status }
     const { position: revision } = place
-    const page = await ask(options, (signal) => upstream.read({ prefix, revision, limit: 1, keysOnly: true, signal }))
+    const limits = { limit: 1, keysOnly: true }
+    const page = whole ?? (await ask(options, (signal) => upstream.read({ prefix, revision, ...limits, signal })))
     if (keyCount !== null && page.count !== keyCount) {
       return { kind: 'other', why: `${page.count} keys at revision ${revision} instead of ${keyCount}` }
     }
@@ -99,10 +102,34 @@ export async function canBridge(
 }
 
 /**
+ * Reads the whole prefix at our revision. Returns null if the fingerprint lacks a key, or if the prefix does not fit into
+ * one answer or cannot be read at that revision.
+ */
+async function readWhole(options: SameHistoryOptions): Promise<Page | null> {
+  const { upstream, prefix, place, fingerprint } = options
+  const { puts, keyCount } = fingerprint
+  if (keyCount !== puts.length) return null
+  const limit = keyCount + 1
+  try {
+    const { position: revision } = place
+    const page = await ask(options, (signal) => upstream.read({ prefix, revision, limit, signal }))
+    return page.more ? null : page
+  } catch (error) {
+    if (error instanceof UpstreamError && (error.code === 'future-revision' || error.code === 'compacted')) return null
+    throw error
+  }
+}
+
+/**
  * Reads our newest keys at our revision, in order. Only a few are read at a time, since each listens to the same
  * signal.
  */
-async function readAtPosition(options: SameHistoryOptions, puts: readonly KnownPut[]): Promise<(KeyValue | null)[]> {
+async function readAtPosition(
+  options: SameHistoryOptions,
+  puts: readonly KnownPut[],
+  whole: Page | null,
+): Promise<(KeyValue | null)[]> {
+  if (whole !== null) return puts.map(({ key }) => whole.keyValues.find((found) => found.key === key) ?? null)
   const found: (KeyValue | null)[] = []
   for (let i = 0; i < puts.length; i += READS_AT_ONCE) {
     const reads = puts.slice(i, i + READS_AT_ONCE)

@@ -21,7 +21,7 @@ export interface UpstreamFeedOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** Bounds how many feeds list and replay at once. All feeds share it. */
+  /** Bounds how many feeds list at once. All feeds share it. */
   readonly listSlots: Semaphore
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'

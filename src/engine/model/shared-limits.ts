@@ -1,6 +1,6 @@
 /**
  * Client limits that apply to the whole server however many processes it has. With several processes, each asks the one
- * that counts for all (`fleet/workers/shared-limits.ts`); a single process counts for itself.
+ * that counts for all (`fleet/workers/primary-limits.ts`); a single process counts for itself.
  */
 
 /** Slots that clients hold while they use something. */

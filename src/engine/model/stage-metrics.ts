@@ -45,7 +45,7 @@ export interface ResourceMetrics {
   readonly feed: FeedMetrics
   readonly cache: WatchCacheMetrics
   readonly broadcast: BroadcastMetrics
-  list(seconds: number, bytes: number): void
+  list(bytes: number): void
   /** Counts a watch from a revision that is gone. */
   resumeExpired(): void
 }

@@ -349,7 +349,7 @@ void t.test('a Kubernetes resource with unreadable values is refused as a whole,
     ['encrypted at rest', 'k8s:enc:aescbc:v1:key:secret', /encrypted at rest/, 2],
     ['CBOR', '\xd9\xd9\xf7\xa1\x61a\x01', /cannot be read as CBOR: it is no object with metadata/, 0],
     ['a broken envelope', 'k8s\0\x0a\x7f', /cannot be read as protobuf/, 0],
-    ['anything else', 'text', /no JSON object with metadata, and no protobuf/, 0],
+    ['anything else', 'text', /neither a JSON object with metadata nor protobuf/, 0],
     ['too large', 'x'.repeat(1024 * 1024 + 1), /exceed the limit/, 0],
   ]
   for (const [name, text, reason, encrypted] of cases) {
@@ -428,6 +428,14 @@ void t.test('a state read while the history changes is returned, but not kept', 
   answer({ revision: rev(20), keyValues: [podKeyValue('x', 'new', 7)] })
   t.same(namesIn(await again), ['new@7'])
   t.same(states, [20, 20])
+})
+
+void t.test('a read error names the refusal of the storage, because retrying cannot help', async (t) => {
+  const refusal = Object.assign(new Error('etcdserver: permission denied'), { code: 'permission-denied' })
+  const currentRevision = (): Promise<never> => Promise.reject(refusal)
+  const { cache } = setUp({ freshness: { trustsProgress: false, currentRevision, readState: currentRevision } })
+  const message = 'Timeout: pods: the storage refused: etcdserver: permission denied'
+  await t.rejects(cache.consistentSnapshot(), { code: 504, message })
 })
 
 void t.test('reads that share one read of the source share the sorted state', async (t) => {

@@ -552,6 +552,20 @@ void t.test('only a few feeds list at once', async (t) => {
   t.ok(second.sink.isSynced)
 })
 
+void t.test('a feed that replays does not hold up the next one', async (t) => {
+  const listSlots = new Semaphore(1)
+  const first = harness(t, { listSlots, backfillRevisions: 1 }, { progressIntervalMs: 1e9 }, slowWay())
+  const second = harness(t, { listSlots })
+  first.write(put('a'))
+  first.write(put('b'))
+  first.feed.start()
+  second.feed.start()
+  await first.settle()
+  await second.settle()
+  t.equal(first.feed.status.state, 'catching-up')
+  t.ok(second.sink.isSynced)
+})
+
 void t.test('a resource that a client waits for is listed before the others', async (t) => {
   const listSlots = new Semaphore(1)
   const first = harness(t, { listSlots })

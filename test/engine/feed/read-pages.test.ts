@@ -145,6 +145,29 @@ for (const end of ['breaks', 'is cut off', 'hangs'] as const) {
   })
 }
 
+void t.test(
+  'a source that cannot be reached after a broken stream is asked again, for the time of a page',
+  async (t) => {
+    // Deadlines do not keep a process alive; a socket does.
+    const socket = setInterval(() => {}, 1_000)
+    t.teardown(() => clearInterval(socket))
+    for (const failures of [2, Number.POSITIVE_INFINITY]) {
+      const { options, keys } = streaming(['breaks'])
+      let left = failures
+      const upstream = {
+        ...options.upstream,
+        read: (asked: ReadOptions): Promise<Page> =>
+          asked.startKey !== undefined && left-- > 0
+            ? Promise.reject(new UpstreamError('unavailable', 'connect ECONNREFUSED'))
+            : options.upstream.read(asked),
+      } as UpstreamReader
+      const listed = keysOf({ ...options, upstream, pageTimeoutMs: failures === 2 ? 10_000 : 250 })
+      if (failures === 2) t.same(await listed, keys)
+      else await t.rejects(listed, { code: 'unavailable' })
+    }
+  },
+)
+
 void t.test('after three streams that broke, the rest of the list is pages', async (t) => {
   const { asked, options, keys } = streaming([])
   const reasons: string[] = []

@@ -180,7 +180,7 @@ void t.test(
     write(put('a'))
     await settle()
     etcd.cutWatches()
-    etcd.setDelays({ readMs: 1_000 })
+    etcd.setDelays({ readMs: 1_900 })
     const big = 'x'.repeat(1_400_000)
     for (let i = 0; i < 60; i++) write(put('big', big))
     await pass(3_900)

@@ -11,6 +11,7 @@ import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { systemClock, type Clock } from '../../../support/clock.js'
 import { silentLogger, type Logger } from '../../../support/log.js'
+import { SingleFlight } from '../../../support/single-flight.js'
 import { sourceTurns } from '../../../support/turns.js'
 import {
   UpstreamError,
@@ -133,6 +134,7 @@ class EtcdUpstream implements Upstream {
   readonly #lagging: LaggingMembers<GrpcEndpoint>
   readonly #silent: SilentMembers<GrpcEndpoint>
   readonly #pulse: MemberPulse<GrpcEndpoint>
+  readonly #status = new SingleFlight(() => this.#askStatus())
   readonly #stopFollowing: () => void
   /** A key that the user may read, used to read etcd's revision: the first prefix read. null before. */
   #probeKey: Key | null = null
@@ -163,7 +165,7 @@ class EtcdUpstream implements Upstream {
     this.#lagging = new LaggingMembers({
       members: endpoints,
       revisionOf: async (endpoint) => {
-        const answer = await this.#statusOf(endpoint, undefined)
+        const answer = await this.#statusOf(endpoint)
         return answer instanceof UpstreamError ? null : toRevision(answer.revision)
       },
       onBehind: (endpoint, own, others) => this.#leave(endpoint, `is behind the other members: ${own}, not ${others}`),
@@ -172,8 +174,7 @@ class EtcdUpstream implements Upstream {
     })
     this.#silent = new SilentMembers({
       members: endpoints,
-      answers: async (endpoint, deadlineMs) =>
-        !((await this.#statusOf(endpoint, undefined, deadlineMs)) instanceof UpstreamError),
+      answers: async (endpoint, deadlineMs) => !((await this.#statusOf(endpoint, deadlineMs)) instanceof UpstreamError),
       heardFrom: (endpoint) => endpoint.heard,
       onSilent: (endpoint) => {
         this.#leave(endpoint, 'has gone silent, while another member answers')
@@ -242,14 +243,19 @@ class EtcdUpstream implements Upstream {
     return answer.headerRevision
   }
 
-  async status(signal?: AbortSignal): Promise<UpstreamStatus> {
+  /** Callers at one time share an answer, which is never older than the call. */
+  status(signal?: AbortSignal): Promise<UpstreamStatus> {
+    return this.#status.join(signal)
+  }
+
+  async #askStatus(): Promise<UpstreamStatus> {
     const { endpoints } = this.#pool
     const audible = endpoints.filter((endpoint) => !this.#silent.isSilent(endpoint))
-    let results = await this.#statusOfAll(audible, signal)
+    let results = await this.#statusOfAll(audible)
     const isAnswer = (result: StatusAnswer | UpstreamError): result is StatusAnswer =>
       !(result instanceof UpstreamError)
     if (!results.some(isAnswer) && audible.length < endpoints.length) {
-      results = await this.#statusOfAll(endpoints, signal)
+      results = await this.#statusOfAll(endpoints)
     }
     const answers = results.filter(isAnswer)
     const failure = results.find((result) => result instanceof UpstreamError)
@@ -381,20 +387,13 @@ class EtcdUpstream implements Upstream {
     if (last !== null) yield last
   }
 
-  #statusOfAll(
-    endpoints: readonly GrpcEndpoint[],
-    signal: AbortSignal | undefined,
-  ): Promise<readonly (StatusAnswer | UpstreamError)[]> {
-    return Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
+  #statusOfAll(endpoints: readonly GrpcEndpoint[]): Promise<readonly (StatusAnswer | UpstreamError)[]> {
+    return Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint)))
   }
 
   /** Returns the status of one particular endpoint, whether or not it is in use. */
-  async #statusOf(
-    endpoint: GrpcEndpoint,
-    signal: AbortSignal | undefined,
-    timeoutMs = STATUS_TIMEOUT_MS,
-  ): Promise<StatusAnswer | UpstreamError> {
-    const status = await this.#calls.statusOf(endpoint, timeoutMs, signal)
+  async #statusOf(endpoint: GrpcEndpoint, timeoutMs = STATUS_TIMEOUT_MS): Promise<StatusAnswer | UpstreamError> {
+    const status = await this.#calls.statusOf(endpoint, timeoutMs, undefined)
     if (!(status instanceof UpstreamError)) this.#learnVersion(endpoint, status.version)
     return status
   }

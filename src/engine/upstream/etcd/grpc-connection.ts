@@ -14,6 +14,7 @@
  */
 import { connect as connectSocket } from 'node:net'
 import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
+import { endWithSession } from '../../../support/end-with-session.js'
 import { errorMessage } from '../../../support/error-message.js'
 
 /** PEM. Without `ca` the system's roots are used. */
@@ -119,10 +120,14 @@ export class GrpcConnection {
         ? connect(withPort(url), options)
         : connect('http://localhost', { ...options, createConnection: () => connectSocket(path) })
     this.#session = session
+    endWithSession(session)
     this.#become('connecting')
     const silent = new Error(`no answer within ${ATTEMPT_MS} ms`)
     this.#timer = setTimeout(() => session.destroy(silent), ATTEMPT_MS)
-    session.once('connect', () => session.setLocalWindowSize(WINDOW_BYTES))
+    session.once('connect', () => {
+      // Node emits this a tick late: the session may be destroyed by then, and would throw.
+      if (!session.destroyed) session.setLocalWindowSize(WINDOW_BYTES)
+    })
     session.once('remoteSettings', () => {
       if (this.#session !== session || this.#state !== 'connecting') return
       this.#pauseMs = FIRST_PAUSE_MS

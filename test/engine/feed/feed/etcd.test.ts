@@ -44,6 +44,45 @@ void t.test('after kill -9 and a restart every write arrives once, and nothing i
   t.equal(h.metrics.of('reconnected'), 3)
 })
 
+void t.test(
+  'the start of a small resource reads the present, the list, the proof, and the keys where progress proves nothing',
+  async (t) => {
+    let reads = 0
+    const counted = new Set<string | symbol>(['read', 'readKey', 'currentRevision'])
+    const wrap = (upstream: Upstream): Upstream =>
+      new Proxy(upstream, {
+        get(target, name) {
+          const value: unknown = Reflect.get(target, name, target)
+          if (typeof value !== 'function') return value
+          return (...given: unknown[]): unknown => {
+            if (counted.has(name)) reads++
+            return Reflect.apply(value, target, given)
+          }
+        },
+      })
+    const h = await harness(t, { backfillRevisions: 5, pageKeys: 100 }, [], wrap)
+    for (const key of ['a', 'b', 'c', 'd']) await h.put(key)
+    for (let i = 0; i < 6; i++) await h.elsewhere()
+    h.feed.start()
+    await until(() => h.sink.isSynced, 'synced')
+    t.equal(reads, h.feed.trustsProgress ? 3 : 4)
+    await h.remove('a')
+    await h.put('e')
+    await h.converged()
+  },
+)
+
+void t.test('keys that went since the revision of the first list come as events, and nothing relists', async (t) => {
+  const h = await harness(t, { backfillRevisions: 6, pageKeys: 100 })
+  for (const key of ['a', 'b', 'c', 'd']) await h.put(key)
+  for (let i = 0; i < 6; i++) await h.elsewhere()
+  await h.remove('d')
+  h.feed.start()
+  await h.converged()
+  t.equal(h.sink.of('replace').length, 1)
+  t.equal(h.sink.batches.length, 1)
+})
+
 for (const onGap of ['expire', 'coalesce'] as const) {
   void t.test(`a compaction while the feed is cut off is a gap (${onGap})`, async (t) => {
     const h = await harness(t, { onGap })

@@ -1,5 +1,6 @@
 /** Tests against the server of @grpc/grpc-js, which shares nothing with our client. */
 import { Server, ServerCredentials, type ServerDuplexStream, type ServiceDefinition, status } from '@grpc/grpc-js'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createSecureServer, createServer as createHttp2Server, type Http2Server } from 'node:http2'
@@ -339,6 +340,25 @@ async function listening(t: Test, server: NetServer | Http2Server, port = 0): Pr
   t.teardown(() => server.close())
   return (server.address() as { port: number }).port
 }
+
+void t.test('an endpoint that is closed in the tick in which it connects harms nothing', async (t) => {
+  const { port } = await listen(t)
+  const endpoint = endpointAt(t, port)
+  let hasConnected = false
+  const onSocket = (message: unknown): void => {
+    const { socket } = message as { socket: Socket }
+    // This listener runs before the session's own.
+    socket.once('connect', () => {
+      hasConnected = true
+      process.nextTick(() => endpoint.close())
+    })
+  }
+  subscribe('net.client.socket', onSocket)
+  t.teardown(() => unsubscribe('net.client.socket', onSocket))
+  t.notOk(await endpoint.connect(30_000))
+  t.ok(hasConnected)
+  await new Promise(setImmediate)
+})
 
 void t.test('an unconnected endpoint reports its name and the reason, until it connects', async (t) => {
   const closing = createServer((socket) => socket.end())
