@@ -3,10 +3,9 @@ import { activeClock } from '../client/reflector/active-clock.js'
 import { selectionQuery } from '../client/reflector/requests.js'
 import { sleep } from '../support/clock.js'
 import { Load, type LoadReport, type Quantiles } from './bench/load.js'
-import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
-import { connect, type Connection, connectionFlags } from './connection.js'
+import { type CommandContext, defineCommand, type Flags } from './command.js'
+import { type Connection, connectionFlags, withConnection } from './connection.js'
 import { CommandError, EXIT, type ExitCode } from './exit-code.js'
-import { Progress } from './progress.js'
 import { askJson } from './request.js'
 import { choose, selectionFlags, watchSelection } from './selection.js'
 import { bytes } from './top/view.js'
@@ -58,13 +57,7 @@ export const benchCommand = defineCommand<typeof benchFlags>({
     { doc: 'any path; the result as JSON', line: 'distributary bench /apis/distributary.io/v1/flags -o json' },
   ],
   async run(context) {
-    const { flags, environment } = context
-    const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
-    try {
-      return await run(context, connection)
-    } finally {
-      connection.close()
-    }
+    return await withConnection(context, async (connection) => await run(context, connection))
   },
 })
 
@@ -88,40 +81,27 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
     burst: flags.burst ?? 100,
     now: () => performance.timeOrigin + performance.now(),
   })
-  const progress = new Progress(err)
-  const timer = setInterval(() => tick(), 100)
-  let tick = (): void => progress.show({ label: 'opening', done: load.answered + load.failed, total: watchers })
+  await err.line(`opening ${watchers} watches`)
   const cpuBefore = process.cpuUsage()
   let report: LoadReport
   let cpuShare = 0
   try {
     // With an initial state, the measurement begins with the first watch.
-    let startedAt = performance.now()
     if (flags.initial) load.mark()
     await load.open(signal)
     if (load.answered === 0 && !signal.aborted) {
       throw new CommandError(`no watch was answered: ${Object.keys(load.report().failures).join(', ')}`)
     }
-    if (!flags.initial) {
-      load.mark()
-      startedAt = performance.now()
-    }
+    if (!flags.initial) load.mark()
     const countingAt = performance.now()
     const cpuAtMark = process.cpuUsage(cpuBefore)
-    tick = () => {
-      const elapsed = performance.now() - startedAt
-      const rate = load.deliveries / Math.max(0.001, elapsed / 1_000)
-      const done = performance.now() - countingAt
-      progress.show({ label: 'counting', done, total: durationMs, detail: `${Math.round(rate)} deliveries/s` })
-    }
+    await err.line(`counting for ${durationMs / 1_000} s`)
     await sleep(activeClock, durationMs, signal)
     report = load.report()
     const cpu = process.cpuUsage(cpuBefore)
     const cpuMs = (cpu.user + cpu.system - cpuAtMark.user - cpuAtMark.system) / 1_000
     cpuShare = cpuMs / Math.max(1, performance.now() - countingAt)
   } finally {
-    clearInterval(timer)
-    progress.end()
     load.close()
   }
   if (flags.output === 'json') await out.line(JSON.stringify({ resource: args[0], ...report, cpuShare }))

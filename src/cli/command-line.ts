@@ -2,6 +2,7 @@
 import { Argument, Command as Parser, InvalidArgumentError, Option } from 'commander'
 import type { Command, Flag, FlagKind, Flags, FlagValues } from './command.js'
 import { EXIT_CODES } from './exit-code.js'
+import { parseDuration } from '../support/duration.js'
 
 const PLACEHOLDERS: Readonly<Record<FlagKind, string>> = {
   boolean: '',
@@ -92,7 +93,7 @@ function valueOf(flag: Flag, text: string): string | number {
       if (!/^\d+$/.test(text)) throw new InvalidArgumentError('Expected a whole number.')
       return within(flag, Number(text), String)
     case 'duration': {
-      const duration = durationMs(text)
+      const duration = parseDuration(text)
       if (duration === null) throw new InvalidArgumentError('Expected a duration such as 30s or 1h30m.')
       return within(flag, duration, (ms) => `${ms / 1_000}s`)
     }
@@ -108,15 +109,4 @@ function within({ min = 0, max }: Flag, value: number, show: (value: number) => 
   if (value < min) throw new InvalidArgumentError(`Must be at least ${show(min)}.`)
   if (max !== undefined && value > max) throw new InvalidArgumentError(`Must be at most ${show(max)}.`)
   return value
-}
-
-const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
-
-/** Parses `90s`, `1.5m`, `1h30m`; a bare number is seconds. Returns null for any other text. */
-function durationMs(text: string): number | null {
-  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1_000
-  if (!/^(\d+(\.\d+)?(ms|s|m|h))+$/.test(text)) return null
-  let sum = 0
-  for (const [, number, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)) sum += Number(number) * UNITS[unit!]!
-  return Math.round(sum)
 }

@@ -115,6 +115,19 @@ export async function connect(
   return { server, namespace, transport, options, close: () => transport.close() }
 }
 
+/** Connects with a command's flags while `use` runs. @throws as `connect` */
+export async function withConnection<T>(
+  { flags, environment }: { readonly flags: FlagValues<Flags>; readonly environment: Environment },
+  use: (connection: Connection) => Promise<T>,
+): Promise<T> {
+  const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
+  try {
+    return await use(connection)
+  } finally {
+    connection.close()
+  }
+}
+
 /** Flags replace the kubeconfig's impersonation as a whole. */
 function impersonationOf(flags: FlagValues<typeof connectionFlags>): Pick<NodeTransportOptions, 'impersonate'> {
   const { as: user, 'as-group': groups, 'as-uid': uid } = flags

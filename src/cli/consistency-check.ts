@@ -3,7 +3,7 @@ import { type CommandContext, defineCommand, type FlagValues, type Flags } from 
 import { connect, type Connection, connectionFlags } from './connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { askJson } from './request.js'
-import { type Colour, painter } from './style.js'
+import { tableLines } from './table/text-table.js'
 
 /** The report as the server writes it; see `engine/feed/consistency-report.ts`. */
 interface ConsistencyReport {
@@ -32,12 +32,6 @@ const checkFlags = {
 
 type Context = CommandContext<typeof checkFlags>
 
-const COLOURS: Readonly<Record<CheckedResource['outcome'], Colour>> = {
-  equal: 'green',
-  different: 'red',
-  skipped: 'yellow',
-}
-
 export const consistencyCheckCommand = defineCommand<typeof checkFlags>({
   name: 'consistency-check',
   summary: 'compare a server’s cache with etcd, now',
@@ -64,7 +58,7 @@ async function checkConsistency({ flags, args, environment, out, signal }: Conte
   try {
     const report = await requestReport(connection, deadline === null ? signal : AbortSignal.any([signal, deadline]))
     if (flags.output === 'json') await out.line(JSON.stringify(report, null, 2))
-    else await out.write(table(report, painter(out.hasColour())))
+    else for (const line of table(report)) await out.line(line)
     return report.outcome === 'equal' ? EXIT.done : EXIT.failed
   } catch (error) {
     if (deadline?.aborted === true && !signal.aborted) {
@@ -88,7 +82,7 @@ function isReport(answer: unknown): answer is ConsistencyReport {
   return typeof answer === 'object' && answer !== null && (answer as { kind?: unknown }).kind === 'ConsistencyReport'
 }
 
-function table({ resources }: ConsistencyReport, paint: ReturnType<typeof painter>): string {
+function table({ resources }: ConsistencyReport): readonly string[] {
   const rows = resources.map((row) => [
     row.group === '' ? row.resource : `${row.resource}.${row.group}`,
     row.outcome,
@@ -98,15 +92,5 @@ function table({ resources }: ConsistencyReport, paint: ReturnType<typeof painte
     String(row.sampled),
     row.reason ?? (row.rebuilt ? 'listed again' : ''),
   ])
-  const all = [['RESOURCE', 'OUTCOME', 'REVISION', 'OBJECTS', 'DIFFERENCES', 'SAMPLED', ''], ...rows]
-  const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)))
-  return all
-    .map((row, line) => {
-      const cells = row.map((cell, column) => {
-        const padded = column === row.length - 1 ? cell : cell.padEnd(widths[column]!)
-        return line > 0 && column === 1 ? paint(COLOURS[resources[line - 1]!.outcome], padded) : padded
-      })
-      return `${cells.join('  ').trimEnd()}\n`
-    })
-    .join('')
+  return tableLines([['RESOURCE', 'OUTCOME', 'REVISION', 'OBJECTS', 'DIFFERENCES', 'SAMPLED', ''], ...rows])
 }

@@ -7,7 +7,7 @@ import { connect, connectionFlags } from './connection.js'
 import { checkCertificate, CHECKS, type Finding, type Patient } from './doctor/checks.js'
 import { Party } from './doctor/party.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
-import { type Colour, painter } from './style.js'
+import { tableLines } from './table/text-table.js'
 
 const { kubeconfig, context, server, 'certificate-authority': authority } = connectionFlags
 
@@ -91,7 +91,7 @@ async function diagnose({ flags, environment, out, signal }: Context): Promise<E
     for (const [check, examine] of Object.entries(CHECKS))
       findings.push({ check, ...(await verdictOf(examine, patient)) })
     if (flags.output === 'json') await out.line(JSON.stringify(findings, null, 2))
-    else await out.write(table(findings, painter(out.hasColour())))
+    else for (const line of table(findings)) await out.line(line)
     return findings.some(({ outcome }) => outcome === 'wrong') ? EXIT.failed : EXIT.done
   } finally {
     for (const each of opened) each.close()
@@ -172,15 +172,7 @@ async function authorityOf(cluster: Party, agent: Patient['agent']): Promise<str
   throw new CommandError(`no ConfigMap distributary-ca in ${namespace}: create it, or give --certificate-authority`)
 }
 
-const COLOURS: Readonly<Record<Finding['outcome'], Colour>> = { ok: 'green', wrong: 'red', skipped: 'yellow' }
-
-function table(findings: readonly Finding[], paint: ReturnType<typeof painter>): string {
-  const header = { check: 'CHECK', outcome: 'OUTCOME', found: 'FOUND', advice: 'WHAT TO DO' }
-  const width = (column: keyof Finding): number => Math.max(...[header, ...findings].map((row) => row[column].length))
-  const line = (row: Readonly<Record<keyof Finding, string>>, paintOutcome = (text: string) => text): string => {
-    const outcome = paintOutcome(row.outcome.padEnd(width('outcome')))
-    return `${row.check.padEnd(width('check'))}  ${outcome}  ${row.found.padEnd(width('found'))}  ${row.advice}`.trimEnd()
-  }
-  const lines = findings.map((row) => line(row, (text) => paint(COLOURS[row.outcome], text)))
-  return `${[line(header), ...lines].join('\n')}\n`
+function table(findings: readonly Finding[]): readonly string[] {
+  const rows = findings.map(({ check, outcome, found, advice }) => [check, outcome, found, advice])
+  return tableLines([['CHECK', 'OUTCOME', 'FOUND', 'WHAT TO DO'], ...rows])
 }

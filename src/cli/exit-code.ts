@@ -14,7 +14,7 @@ export const EXIT_CODES: ReadonlyMap<ExitCode, string> = new Map([
   [EXIT.done, 'done; also when the reader of the output went away (`| head`)'],
   [EXIT.failed, 'the server refused, did not answer, or does not have the object'],
   [EXIT.usage, 'a wrong flag or argument'],
-  [EXIT.timedOut, 'the condition was not met within --timeout'],
+  [EXIT.timedOut, 'no answer within --timeout'],
   [EXIT.interrupted, 'Ctrl-C'],
   [EXIT.terminated, 'SIGTERM'],
 ])

@@ -13,11 +13,11 @@ import { bytesCodec } from '../client/reflector/bytes-codec.js'
 import type { ObjectCodec } from '../client/reflector/object-codec.js'
 import { selectionQuery } from '../client/reflector/requests.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
-import { connect, type Connection, connectionFlags } from './connection.js'
+import { type Connection, connectionFlags, withConnection } from './connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { follow } from './follow.js'
 import { askBytes } from './request.js'
-import { type Chosen, chooseSeveral, selectionFlags, watchSelection } from './selection.js'
+import { choose, type Chosen, selectionFlags, watchSelection } from './selection.js'
 import { type Row, rowsOfAnswer, tableCodec } from './table/table-codec.js'
 import { TablePrinter } from './table/table-printer.js'
 
@@ -48,25 +48,24 @@ type Context = CommandContext<typeof getFlags>
 interface Get {
   readonly context: Context
   readonly connection: Connection
-  readonly chosen: readonly Chosen[]
+  readonly chosen: Chosen
 }
 
 export const getCommand = defineCommand<typeof getFlags>({
   name: 'get',
   summary: 'print objects, as a table, JSON, YAML or names',
   description:
-    'RESOURCE is a name that the server knows (pods, pod, po, deployments.apps), RESOURCE/NAME, several of these (pods,services), or a path (/api/v1/pods). The server chooses the table’s columns. For JSONPath, custom columns and sorting, use kubectl with the same server.',
+    'RESOURCE is a name that the server knows (pods, pod, po, deployments.apps), RESOURCE/NAME, or a path (/api/v1/pods). The server chooses the table’s columns. For several resources at once, JSONPath, custom columns and sorting, use kubectl with the same server.',
   positionals: '<RESOURCE> [NAME...]',
   flags: getFlags,
   examples: [
     { doc: 'pods of every namespace', line: 'distributary get pods -A' },
     { doc: 'one of them, followed', line: 'distributary get pod web-0 -n shop -w' },
     { doc: 'by label, with more columns', line: 'distributary get deploy -l app=cart -o wide' },
-    { doc: 'several resources in one call', line: 'distributary get deploy,svc -n shop' },
     { doc: 'a custom prefix of etcd', line: 'distributary get flags.distributary.io -o yaml' },
   ],
   async run(context) {
-    const { flags, args, environment, signal } = context
+    const { flags, args, signal } = context
     const { 'resource-version': revision } = flags
     if (flags.watch && revision !== null) {
       throw new UsageError(
@@ -76,26 +75,20 @@ export const getCommand = defineCommand<typeof getFlags>({
     if (revision !== null && !/^[1-9]\d*$/.test(revision)) {
       throw new UsageError(`--resource-version must come from a list or an event, not "${revision}"`)
     }
-    const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
-    try {
-      const chosen = await chooseSeveral(connection, args, flags, signal)
-      if (flags.output === 'name' && chosen.some(({ resource }) => resource === null)) {
+    return await withConnection(context, async (connection) => {
+      const chosen = await choose(connection, args, flags, signal)
+      if (flags.output === 'name' && chosen.resource === null) {
         throw new UsageError('-o name needs a resource, not a path')
       }
-      if (revision !== null && chosen.some(({ names }) => names.length > 0)) {
+      if (revision !== null && chosen.names.length > 0) {
         throw new UsageError(
           '--resource-version is for lists: use --field-selector metadata.name=NAME instead of a name',
         )
       }
       const get: Get = { context, connection, chosen }
-      if (flags.watch) {
-        if (chosen.length > 1) throw new UsageError('only one resource can be watched at a time')
-        return await watchObjects(get)
-      }
-      return isTable(flags) ? await printTables(get) : await printObjects(get)
-    } finally {
-      connection.close()
-    }
+      if (flags.watch) return await watchObjects(get)
+      return isTable(flags) ? await printTable(get) : await printObjects(get)
+    })
   },
 })
 
@@ -108,37 +101,23 @@ function isTable({ output }: Values): boolean {
 /** The number of rows in a request: the first ones are on the screen while the last ones are still being generated. */
 const PAGE = 500
 
-/** Prints tables one below the other; if kinds are mixed, each name is prefixed with its kind. */
-async function printTables(get: Get): Promise<ExitCode> {
+async function printTable(get: Get): Promise<ExitCode> {
   const { context, chosen } = get
   const { out, err, flags } = context
-  const isMixed = new Set(chosen.map(({ selection }) => selection.path)).size > 1
-  let count = 0
-  let printer: TablePrinter | null = null
-  for (const [index, one] of chosen.entries()) {
-    // Several objects of one resource given as RESOURCE/NAME are one table.
-    const isSame = index > 0 && chosen[index - 1]!.selection.path === one.selection.path
-    if (printer === null || !isSame) printer = printerOf(one, flags, isMixed ? `${typeName(one)}/` : '')
-    const needsGap = count > 0 && !isSame
-    let ofThis = 0
-    for await (const rows of rowsOf(get, one)) {
-      if (Buffer.isBuffer(rows)) {
-        await out.write(rows.toString('utf8').replace(/\n*$/, '\n'))
-        ofThis++
-        continue
-      }
-      const lines = printer.lines(rows)
-      if (lines.length > 0) await out.write(`${needsGap && ofThis === 0 ? '\n' : ''}${lines.join('\n')}\n`)
-      ofThis += rows.length
-    }
-    count += ofThis
+  const printer = printerOf(chosen, flags)
+  let isEmpty = true
+  for await (const rows of rowsOf(get)) {
+    const lines = Buffer.isBuffer(rows) ? [rows.toString('utf8').replace(/\n*$/, '')] : printer.lines(rows)
+    if (lines.length === 0) continue
+    await out.write(`${lines.join('\n')}\n`)
+    isEmpty = false
   }
-  if (count === 0) await err.line(`no objects${chosen[0]!.place}`)
+  if (isEmpty) await err.line(`no objects${chosen.place}`)
   return EXIT.done
 }
 
 /** Yields rows page by page. An answer of a path that is not an object (`/version`, `/healthz`) is yielded as it is. */
-async function* rowsOf({ context, connection }: Get, chosen: Chosen): AsyncGenerator<readonly Row[] | Buffer> {
+async function* rowsOf({ context, connection, chosen }: Get): AsyncGenerator<readonly Row[] | Buffer> {
   const { signal, flags } = context
   const { selection, names } = chosen
   const accept = tableCodec().accept!
@@ -183,12 +162,11 @@ function parsed(body: Buffer): unknown {
   }
 }
 
-function printerOf(chosen: Chosen, flags: Values, namePrefix = ''): TablePrinter {
+function printerOf(chosen: Chosen, flags: Values): TablePrinter {
   return new TablePrinter({
     isWide: flags.output === 'wide',
     withNamespace: chosen.resource === null ? 'auto' : chosen.isAcross,
     withHeader: !flags['no-headers'],
-    namePrefix,
   })
 }
 
@@ -212,36 +190,32 @@ function selectorsOf({ selection }: Chosen, flags: Values): Record<string, strin
 async function printObjects(get: Get): Promise<ExitCode> {
   const { context, chosen } = get
   const { out, err, flags } = context
-  const answers: { readonly one: Chosen; readonly body: Buffer }[] = []
-  for (const one of chosen) for (const body of await answersOf(get, one)) answers.push({ one, body })
+  const answers = await answersOf(get)
   const [first] = answers
-  const isOne = answers.length === 1 && (first!.one.resource === null || first!.one.names.length > 0)
-  if (isOne && flags.output !== 'name') return await printBytes(context, first!.body)
+  const isOne = answers.length === 1 && (chosen.resource === null || chosen.names.length > 0)
+  if (isOne && flags.output !== 'name') return await printBytes(context, first!)
 
-  const trees = answers.map(({ one, body }) => ({ one, tree: parseJsonTree(body).value }))
-  const items = trees.flatMap(({ one, tree }) => itemsOf(tree).map((item) => ({ one, item })))
+  const trees = answers.map((body) => parseJsonTree(body).value)
+  const items = trees.flatMap(itemsOf)
   if (flags.output === 'name') {
-    for (const { one, item } of items) await out.line(`${typeName(one)}/${textMember(item, 'metadata', 'name')}`)
-    if (items.length === 0) await err.line(`no objects${chosen[0]!.place}`)
+    for (const item of items) await out.line(`${typeName(chosen)}/${textMember(item, 'metadata', 'name')}`)
+    if (items.length === 0) await err.line(`no objects${chosen.place}`)
     return EXIT.done
   }
-  const objects = items.map(({ item }) => item)
-  return await printBytes(
-    context,
-    encodeJsonTree(trees.length === 1 ? withItems(trees[0]!.tree, objects) : listOf(objects)),
-  )
+  return await printBytes(context, encodeJsonTree(trees.length === 1 ? withItems(trees[0]!, items) : listOf(items)))
 }
 
-async function answersOf({ context, connection }: Get, one: Chosen): Promise<readonly Buffer[]> {
+async function answersOf({ context, connection, chosen }: Get): Promise<readonly Buffer[]> {
   const { signal, flags } = context
-  const { path } = one.selection
-  if (one.names.length === 0) {
-    const body = await askBytes(connection, { path, query: selectorsOf(one, flags), signal })
-    if (one.resource === null && parsed(body) === undefined) throw new CommandError(`${path} does not answer with JSON`)
+  const { path } = chosen.selection
+  if (chosen.names.length === 0) {
+    const body = await askBytes(connection, { path, query: selectorsOf(chosen, flags), signal })
+    if (chosen.resource === null && parsed(body) === undefined)
+      throw new CommandError(`${path} does not answer with JSON`)
     return [body]
   }
   const objects: Buffer[] = []
-  for (const name of one.names) {
+  for (const name of chosen.names) {
     objects.push(await askBytes(connection, { path: `${path}/${encodeURIComponent(name)}`, signal }))
   }
   return objects
@@ -273,9 +247,9 @@ function listOf(items: Json[]): Json {
 
 async function watchObjects(get: Get): Promise<ExitCode> {
   const { out, flags, signal } = get.context
-  const one = get.chosen[0]!
+  const { chosen } = get
   if (isTable(flags)) {
-    const printer = printerOf(one, flags)
+    const printer = printerOf(chosen, flags)
     return await printEach(get, tableCodec(), async (rows) => {
       const lines = printer.lines(rows)
       if (lines.length > 0) await out.write(`${lines.join('\n')}\n`)
@@ -287,7 +261,7 @@ async function watchObjects(get: Get): Promise<ExitCode> {
       const body = Buffer.from(bytes)
       if (flags.output === 'json') await out.line(body.toString('utf8'))
       else if (flags.output === 'yaml') await out.write(`---\n${jsonToYaml(body)}`)
-      else await out.line(`${typeName(one)}/${name}`)
+      else await out.line(`${typeName(chosen)}/${name}`)
     }
   })
 }
@@ -303,7 +277,7 @@ async function printEach<T extends { readonly resourceVersion: string }>(
   const { err, signal } = context
   const printed = new Map<string, string>()
   const onTrouble = (text: string): void => void err.line(`distributary get: ${text}`)
-  for await (const item of follow({ connection, selection: watchSelection(chosen[0]!), codec, signal, onTrouble })) {
+  for await (const item of follow({ connection, selection: watchSelection(chosen), codec, signal, onTrouble })) {
     if (item.type === 'BOOKMARK') continue
     if (item.type !== 'STATE') {
       if (item.type === 'DELETED') printed.delete(item.key)

@@ -5,8 +5,6 @@
 import { once } from 'node:events'
 import type { WriteStream } from 'node:tty'
 
-export type ColourMode = 'auto' | 'always' | 'never'
-
 export interface OutputOptions {
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly onClosed: () => void
@@ -50,12 +48,5 @@ export class Output {
 
   get rows(): number {
     return this.#stream.rows ?? 24
-  }
-
-  /** Respects `NO_COLOR` (https://no-color.org). */
-  hasColour(mode: ColourMode | null = 'auto'): boolean {
-    if (mode === 'always' || mode === 'never') return mode === 'always'
-    const { NO_COLOR: refused } = this.#environment
-    return this.isTerminal && (refused === undefined || refused === '')
   }
 }

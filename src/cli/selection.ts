@@ -62,21 +62,6 @@ export async function choose(
   flags: FlagValues<typeof selectionFlags>,
   signal: AbortSignal,
 ): Promise<Chosen> {
-  const [chosen, another] = await chooseSeveral(connection, args, flags, signal)
-  if (another !== undefined) throw new UsageError('only one resource can be watched at a time')
-  return chosen!
-}
-
-/**
- * Like `choose` for several resources. @param args also `pods,services [NAME…]`, and several of RESOURCE/NAME. @throws
- * CommandError
- */
-export async function chooseSeveral(
-  connection: Connection,
-  args: readonly string[],
-  flags: FlagValues<typeof selectionFlags>,
-  signal: AbortSignal,
-): Promise<readonly Chosen[]> {
   const [word = '', ...more] = args
   const selectors = {
     ...(flags.selector === null ? {} : { labelSelector: flags.selector }),
@@ -88,61 +73,50 @@ export async function chooseSeveral(
     if (word.includes('?'))
       throw new UsageError('a path must not have a query: use --selector, --field-selector or --prefix')
     const selection = { path: word.replace(/\/+$/, ''), ...selectors }
-    return [{ resource: null, selection, names: [], isAcross: !word.includes('/namespaces/'), place: '' }]
+    return { resource: null, selection, names: [], isAcross: !word.includes('/namespaces/'), place: '' }
   }
-  const wanted = wantedOf(args)
-  if (wanted.some(({ names }) => names.length > 0)) {
+  const { typeName, names } = wantedOf(args)
+  if (names.length > 0) {
     if (flags.selector !== null) throw new UsageError('names and --selector cannot be combined')
     if (flags.prefix !== null) throw new UsageError('names and --prefix cannot be combined')
     if (flags['all-namespaces']) {
       throw new UsageError('a name needs one namespace: drop -A or the name')
     }
   }
-  const served = await discover(connection, signal)
-  return wanted.map(({ typeName, names }) => {
-    const resource = findResource(served, typeName)
-    const isAcross = resource.namespaced && flags['all-namespaces']
-    const namespace = flags.namespace ?? (connection.namespace === '' ? 'default' : connection.namespace)
-    const { group: apiGroup, version, plural, namespaced } = resource
-    const path = resourcePath({
-      group: apiGroup,
-      version,
-      plural,
-      ...(namespaced && !isAcross ? { namespace } : {}),
-    })
-    const place = !namespaced ? '' : isAcross ? ' in any namespace' : ` in namespace ${namespace}`
-    return { resource, selection: { path, ...selectors }, names, isAcross, place }
+  const resource = findResource(await discover(connection, signal), typeName)
+  const isAcross = resource.namespaced && flags['all-namespaces']
+  const namespace = flags.namespace ?? (connection.namespace === '' ? 'default' : connection.namespace)
+  const { group: apiGroup, version, plural, namespaced } = resource
+  const path = resourcePath({
+    group: apiGroup,
+    version,
+    plural,
+    ...(namespaced && !isAcross ? { namespace } : {}),
   })
-}
-
-interface Wanted {
-  readonly typeName: string
-  readonly names: readonly string[]
+  const place = !namespaced ? '' : isAcross ? ' in any namespace' : ` in namespace ${namespace}`
+  return { resource, selection: { path, ...selectors }, names, isAcross, place }
 }
 
 /** @throws UsageError */
-function wantedOf([word = '', ...more]: readonly string[]): readonly Wanted[] {
-  if (!word.includes('/')) {
-    const typeNames = word.split(',')
-    if (typeNames.includes('')) throw new UsageError(`"${word}" has a comma without a resource`)
-    const slashed = more.find((name) => name.includes('/'))
-    if (slashed !== undefined) {
-      const hint = `if it is a key of etcd, its name is ${keyName(slashed)}`
-      throw new UsageError(`"${slashed}" names a resource, but "${word}" already does; ${hint}`)
-    }
-    return [...new Set(typeNames)].map((typeName) => ({ typeName, names: more }))
+function wantedOf([word = '', ...more]: readonly string[]): {
+  readonly typeName: string
+  readonly names: readonly string[]
+} {
+  const slashed = [word, ...more].find((one) => one.includes('/'))
+  const [typeName = '', ...key] = word.split('/')
+  if (slashed === undefined) return { typeName, names: more }
+  if (slashed !== word) {
+    const hint = `if it is a key of etcd, its name is ${keyName(slashed)}`
+    throw new UsageError(`"${slashed}" names a resource, but "${word}" already does; ${hint}`)
   }
-  return [word, ...more].map((one) => {
-    const [typeName = '', name, ...more] = one.split('/')
-    if (name === '') throw new UsageError(`"${one}" has no name after the slash`)
-    if (name === undefined) throw new UsageError(`"${word}" is RESOURCE/NAME, so "${one}" must be too`)
-    if (typeName === '' || typeName.includes(',')) throw new UsageError(`"${one}" is not RESOURCE/NAME`)
-    if (more.length > 0) {
-      const hint = `if it is a key of etcd, write ${typeName}/${keyName([name, ...more].join('/'))}`
-      throw new UsageError(`"${one}" is not RESOURCE/NAME; ${hint}`)
-    }
-    return { typeName, names: [name] }
-  })
+  if (more.length > 0) throw new UsageError(`"${word}" is RESOURCE/NAME, so no other name can follow`)
+  const [name = '', ...deeper] = key
+  if (typeName === '' || name === '') throw new UsageError(`"${word}" is not RESOURCE/NAME`)
+  if (deeper.length > 0) {
+    const hint = `if it is a key of etcd, write ${typeName}/${keyName(key.join('/'))}`
+    throw new UsageError(`"${word}" is not RESOURCE/NAME; ${hint}`)
+  }
+  return { typeName, names: [name] }
 }
 
 /** A watch has no names, so one object is selected by field. @throws UsageError for several. */

@@ -1,14 +1,12 @@
 /** `distributary top`: shows what a server is doing, from its `/metrics`, which cover all processes with --workers. */
 import { activeClock } from '../client/reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
-import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
-import { connect, type Connection, connectionFlags } from './connection.js'
+import { type CommandContext, defineCommand, type Flags } from './command.js'
+import { type Connection, connectionFlags, withConnection } from './connection.js'
 import { CommandError, EXIT, type ExitCode } from './exit-code.js'
 import { askBytes } from './request.js'
-import { enterScreen } from './screen.js'
-import { painter } from './style.js'
 import { Scrape } from './top/metrics-text.js'
-import { SORT_KEYS, viewOf, type ViewOptions } from './top/view.js'
+import { SORT_KEYS, viewOf } from './top/view.js'
 import { errorMessage } from '../support/error-message.js'
 
 const topFlags = {
@@ -25,7 +23,6 @@ const topFlags = {
   },
   sort: { kind: 'choice', choices: SORT_KEYS, doc: 'Default: watchers.' },
   all: { kind: 'boolean', doc: 'Include resources without objects and watchers.' },
-  color: { kind: 'choice', choices: ['auto', 'always', 'never'], doc: 'Default: auto, on a terminal.' },
   ...connectionFlags,
 } as const satisfies Flags
 
@@ -35,7 +32,7 @@ export const topCommand = defineCommand<typeof topFlags>({
   name: 'top',
   summary: 'show a server’s resources, watchers, events per second, lag and memory',
   description:
-    'On a terminal it refreshes until you press q; w e o l n sort by watchers, events, objects, lag and name. In a pipe it prints one sample and ends. Rates are measured between two samples.',
+    'On a terminal it refreshes until you press Ctrl-C. In a pipe it prints one sample and ends. Rates are measured between two samples.',
   positionals: '',
   flags: topFlags,
   examples: [
@@ -47,13 +44,7 @@ export const topCommand = defineCommand<typeof topFlags>({
     { doc: 'a line every ten seconds', line: 'distributary top --interval 10s --count 1000 | grep ^watchers' },
   ],
   async run(context) {
-    const { flags, environment } = context
-    const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
-    try {
-      return context.out.isTerminal ? await show(context, connection) : await print(context, connection)
-    } finally {
-      connection.close()
-    }
+    return await withConnection(context, async (connection) => await print(context, connection))
   },
 })
 
@@ -67,81 +58,32 @@ async function scrape(connection: Connection, signal: AbortSignal): Promise<Scra
   return scraped
 }
 
-async function print({ flags, out, signal }: Context, connection: Connection): Promise<ExitCode> {
-  const count = flags.count ?? 1
+/** Clears a terminal, so that each sample replaces the one before. */
+const CLEAR = '\u001b[H\u001b[J'
+
+async function print({ flags, out, err, signal }: Context, connection: Connection): Promise<ExitCode> {
+  const { server } = connection
+  const count = flags.count ?? (out.isTerminal ? Infinity : 1)
   let before = await scrape(connection, signal)
   for (let look = 0; look < count; look++) {
     await sleep(activeClock, flags.interval ?? (count === 1 ? 1_000 : 2_000), signal)
     if (signal.aborted) break
-    const after = await scrape(connection, signal)
-    if (look > 0) await out.line()
-    for (const line of viewOf(
-      before,
-      after,
-      viewOptions(flags, connection, Infinity, Infinity, out.hasColour(flags.color)),
-    )) {
-      await out.line(line)
+    let after: Scrape
+    try {
+      after = await scrape(connection, signal)
+    } catch (error) {
+      if (signal.aborted) break
+      if (!out.isTerminal) throw error
+      // On a terminal, continue: the user may be watching the server restart.
+      await err.line(errorMessage(error))
+      continue
     }
+    const lines = viewOf(before, after, { server, sort: flags.sort ?? 'watchers', withIdle: flags.all })
+    if (out.isTerminal) {
+      const visible = lines.slice(0, out.rows - 1).map((line) => line.slice(0, out.columns))
+      await out.write(`${CLEAR}${visible.join('\n')}\n`)
+    } else await out.write(`${look > 0 ? '\n' : ''}${lines.join('\n')}\n`)
     before = after
-  }
-  return EXIT.done
-}
-
-function viewOptions(
-  flags: FlagValues<typeof topFlags>,
-  { server }: Connection,
-  columns: number,
-  rows: number,
-  hasColour: boolean,
-): ViewOptions {
-  return { server, columns, rows, sort: flags.sort ?? 'watchers', withIdle: flags.all, paint: painter(hasColour) }
-}
-
-const SORT_BY_KEY = new Map(SORT_KEYS.map((key) => [key === 'objects' ? 'o' : key[0]!, key]))
-
-async function show({ flags, out, signal }: Context, connection: Connection): Promise<ExitCode> {
-  const stop = new AbortController()
-  const both = AbortSignal.any([signal, stop.signal])
-  let sort = flags.sort ?? 'watchers'
-  let redraw = (): void => undefined
-  // The first scrape precedes the screen switch, so that a failure is reported on the normal screen.
-  let before = await scrape(connection, both)
-  let after = before
-  const screen = await enterScreen(out, (key) => {
-    if (key === 'q') return stop.abort()
-    const chosen = SORT_BY_KEY.get(key)
-    if (chosen === undefined) return
-    sort = chosen
-    redraw()
-  })
-  let trouble: string | null = null
-  const draw = async (): Promise<void> => {
-    const options = { ...viewOptions(flags, connection, out.columns, out.rows - 1, out.hasColour(flags.color)), sort }
-    const lines = [...viewOf(before, after, options)]
-    if (trouble !== null) lines.splice(4, 1, options.paint('red', trouble.slice(0, out.columns)))
-    await screen.draw(lines)
-  }
-  redraw = () => void draw()
-  process.stdout.on('resize', redraw)
-  try {
-    for (let look = 0; look < (flags.count ?? Infinity); look++) {
-      await draw()
-      await sleep(activeClock, flags.interval ?? 2_000, both)
-      if (both.aborted) break
-      try {
-        const next = await scrape(connection, both)
-        before = after
-        after = next
-        trouble = null
-      } catch (error) {
-        // Continue during a restart of the server, which the user may want to watch.
-        trouble = errorMessage(error)
-      }
-    }
-    if (!both.aborted) await draw()
-  } finally {
-    process.stdout.off('resize', redraw)
-    await screen.leave()
   }
   return EXIT.done
 }

@@ -1,7 +1,7 @@
 /** `distributary version`: prints the version of this program and that of the server. */
 import { jsonToYaml } from '../kubernetes/codec/json-to-yaml.js'
-import { type Command, defineCommand, type FlagValues } from './command.js'
-import { connect, connectionFlags } from './connection.js'
+import { type Command, defineCommand } from './command.js'
+import { connectionFlags, withConnection } from './connection.js'
 import { EXIT } from './exit-code.js'
 import { askJson } from './request.js'
 
@@ -19,17 +19,12 @@ export function createVersionCommand(clientVersion: () => string): Command {
       { doc: 'both', line: 'distributary version' },
       { doc: 'for a script', line: 'distributary version --client -o json' },
     ],
-    async run({ flags, environment, out, signal }) {
+    async run(context) {
+      const { flags, out, signal } = context
       const version = clientVersion()
-      let server: unknown
-      if (!flags.client) {
-        const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
-        try {
-          server = await askJson(connection, { path: '/version', signal })
-        } finally {
-          connection.close()
-        }
-      }
+      const server = flags.client
+        ? undefined
+        : await withConnection(context, async (connection) => await askJson(connection, { path: '/version', signal }))
       if (flags.output === 'json' || flags.output === 'yaml') {
         const told = { clientVersion: version, ...(server === undefined ? {} : { serverVersion: server }) }
         await out.write(

@@ -1,16 +1,12 @@
-/** `distributary watch`: prints one line per event, or waits until a condition is met. */
-import { parseJsonTree } from '../kubernetes/codec/json-tree.js'
+/** `distributary watch`: prints one line per event. */
 import { type BytesObject, bytesCodec } from '../client/reflector/bytes-codec.js'
 import { activeClock } from '../client/reflector/active-clock.js'
-import type { ChangeType } from '../client/reflector/object-codec.js'
-import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
-import { connect, type Connection, connectionFlags } from './connection.js'
+import { type CommandContext, defineCommand, type Flags } from './command.js'
+import { type Connection, connectionFlags, withConnection } from './connection.js'
+import { type Change, differences } from './differences.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { follow } from './follow.js'
 import { choose, selectionFlags, watchSelection } from './selection.js'
-import { type Colour, painter } from './style.js'
-import { type Goal, parseGoal } from './watch/goal.js'
-import { KnownObjects, type Told } from './watch/known-objects.js'
 
 const watchFlags = {
   'resource-version': {
@@ -24,15 +20,10 @@ const watchFlags = {
     doc: 'Of the existing objects, print only those created, changed or deleted within this time, by their own metadata; then all changes.',
   },
   'only-changes': { kind: 'boolean', doc: 'Do not print the existing objects.' },
-  for: {
-    kind: 'string',
-    placeholder: 'GOAL',
-    doc: 'Exit with 0 when every chosen object has reached it: condition=Ready (or condition=Ready=False), create, delete.',
-  },
   timeout: {
     kind: 'duration',
     min: 1,
-    doc: 'Stop after this time, with exit code 124 if --for is given, else 0.',
+    doc: 'Stop after this time.',
   },
   output: {
     kind: 'choice',
@@ -40,7 +31,6 @@ const watchFlags = {
     choices: ['line', 'json'],
     doc: 'line (the default), or json: one {"type":…,"object":…} per line, as the server sends it.',
   },
-  color: { kind: 'choice', choices: ['auto', 'always', 'never'], doc: 'Default: auto, on a terminal.' },
   ...selectionFlags,
   ...connectionFlags,
 } as const satisfies Flags
@@ -49,7 +39,7 @@ type Context = CommandContext<typeof watchFlags>
 
 export const watchCommand = defineCommand<typeof watchFlags>({
   name: 'watch',
-  summary: 'print a line for each change, or wait for a condition',
+  summary: 'print a line for each change',
   description:
     'Each line has the time, the event type, the object’s resourceVersion, and its namespace and name. A broken watch resumes where it was; if the server no longer has that history, the command lists again and prints the difference. Both are reported on stderr.',
   positionals: '<RESOURCE> [NAME]',
@@ -58,48 +48,27 @@ export const watchCommand = defineCommand<typeof watchFlags>({
     { doc: 'all changes of pods', line: 'distributary watch pods -A' },
     { doc: 'changes of the last ten minutes, and then all further ones', line: 'distributary watch pods --since 10m' },
     { doc: 'everything after a resourceVersion', line: 'distributary watch pods -n shop --resource-version 4711' },
-    {
-      doc: 'wait for a deployment',
-      line: 'distributary watch deploy/cart -n shop --for condition=Available --timeout 2m',
-    },
-    { doc: 'wait until it is gone', line: 'distributary watch pod/web-0 --for delete' },
   ],
   async run(context) {
-    const { flags, environment } = context
-    const goal = flags.for === null ? null : parseGoal(flags.for)
+    const { flags } = context
     const { 'resource-version': after, since } = flags
     if (after !== null && !/^[1-9]\d*$/.test(after)) {
       throw new UsageError(`--resource-version must come from a list or an event, not "${after}"`)
     }
-    if (goal !== null && after !== null) {
-      throw new UsageError('--for needs the existing objects, so it cannot be combined with --resource-version')
-    }
     if (since !== null && after !== null) throw new UsageError('--since and --resource-version cannot be combined')
-    const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
-    try {
-      return await run(context, connection, goal)
-    } finally {
-      connection.close()
-    }
+    return await withConnection(context, async (connection) => await run(context, connection))
   },
 })
 
-async function run(context: Context, connection: Connection, goal: Goal | null): Promise<ExitCode> {
+async function run(context: Context, connection: Connection): Promise<ExitCode> {
   const { flags, args, signal, err } = context
   const { 'resource-version': after } = flags
   const stop = new AbortController()
   const both = AbortSignal.any([signal, stop.signal])
-  let isTimeOut = false
-  const timer =
-    flags.timeout === null
-      ? null
-      : activeClock.setTimer(flags.timeout, () => {
-          isTimeOut = true
-          stop.abort()
-        })
-  const note = (text: string): void => void err.line(painter(err.hasColour(flags.color))('dim', `# ${text}`))
+  const timer = flags.timeout === null ? null : activeClock.setTimer(flags.timeout, () => stop.abort())
+  const note = (text: string): void => void err.line(`# ${text}`)
   const print = printerOf(context)
-  const known = new KnownObjects<BytesObject>(goal, ({ bytes }) => parseJsonTree(Buffer.from(bytes)).value)
+  let known = new Map<string, BytesObject>()
   try {
     const selection = watchSelection(await choose(connection, args, flags, both))
     const since = after === null ? {} : { afterResourceVersion: after }
@@ -122,7 +91,9 @@ async function run(context: Context, connection: Connection, goal: Goal | null):
         if (after !== null && !hasState) {
           throw new CommandError(`the server no longer has the history after resourceVersion ${after} (410 Expired)`)
         }
-        const differ = known.replace(new Map(item.items.map((object) => [bytesCodec.keyOf(object), object])))
+        const now = new Map(item.items.map((object) => [bytesCodec.keyOf(object), object]))
+        const differ = differences(known, now)
+        known = now
         // With --resource-version, objects unchanged since then are not reported, unless the server's history is
         // another one: a restored etcd goes back.
         const told =
@@ -130,7 +101,7 @@ async function run(context: Context, connection: Connection, goal: Goal | null):
             ? differ
             : differ.filter(({ type, object }) => type !== 'ADDED' || isAfter(object.resourceVersion, position))
         if (hasState) note(`relisted at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
-        const isShown = (one: Told<BytesObject>): boolean =>
+        const isShown = (one: Change<BytesObject>): boolean =>
           hasState || oldest === null || newestTime(one.object) >= oldest
         if (hasState || !flags['only-changes']) for (const one of told) if (isShown(one)) await print(one)
       } else {
@@ -140,15 +111,13 @@ async function run(context: Context, connection: Connection, goal: Goal | null):
       }
       position = item.resourceVersion
       hasState = true
-      if (known.isGoalMet) return EXIT.done
     }
   } catch (error) {
-    if (!isTimeOut) throw error
+    if (!stop.signal.aborted) throw error
   } finally {
     timer?.cancel()
   }
-  if (goal === null || !isTimeOut) return EXIT.done
-  throw new CommandError(`timed out after ${flags.timeout! / 1_000} s waiting for ${flags.for!}`, EXIT.timedOut)
+  return EXIT.done
 }
 
 /**
@@ -174,16 +143,13 @@ function newestTime({ bytes }: BytesObject): number {
   return Math.max(...times.map((time) => Date.parse(time ?? '')).filter((time) => !Number.isNaN(time)))
 }
 
-const COLOURS: Readonly<Record<ChangeType, Colour>> = { ADDED: 'green', MODIFIED: 'yellow', DELETED: 'red' }
-
-function printerOf({ out, flags }: Context): (told: Told<BytesObject>) => Promise<void> {
-  const paint = painter(out.hasColour(flags.color))
+function printerOf({ out, flags }: Context): (told: Change<BytesObject>) => Promise<void> {
   return async ({ type, key, object }) => {
     const { bytes, resourceVersion } = object
     if (flags.output === 'json') {
       return await out.write(Buffer.concat([Buffer.from(`{"type":"${type}","object":`), bytes, Buffer.from('}\n')]))
     }
-    const time = paint('dim', new Date().toISOString().slice(11, 23))
-    await out.line(`${time}  ${paint(COLOURS[type], type.padEnd(8))}  ${resourceVersion.padEnd(8)}  ${key}`)
+    const time = new Date().toISOString().slice(11, 23)
+    await out.line(`${time}  ${type.padEnd(8)}  ${resourceVersion.padEnd(8)}  ${key}`)
   }
 }

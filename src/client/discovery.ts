@@ -1,4 +1,5 @@
 /** Asks a server which resources it serves. */
+import { field, isTrue, listAt, textAt, textsAt } from '../support/fields.js'
 import type { ResourceName } from './resource-path.js'
 
 /** A resource that a server serves. */
@@ -12,47 +13,20 @@ export interface ApiResource {
   readonly kind: string
   readonly namespaced: boolean
   readonly shortNames: readonly string[]
+  /** `all`, which `kubectl get all` shows. */
+  readonly categories: readonly string[]
+  /** `get`, `list`, `watch` and others. */
+  readonly verbs: readonly string[]
 }
 
 /** Requests one discovery document; null when the server answers 404. */
 export type AskDiscovery = (path: string, accept: string) => Promise<unknown>
 
 /** Since 1.26 one answer has all groups; older servers answer the same request with a list of them. */
-const AGGREGATED = ['v2', 'v2beta1']
+export const AGGREGATED_DISCOVERY = ['v2', 'v2beta1']
   .map((version) => `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`)
   .concat('application/json')
   .join(',')
-
-interface GroupDiscovery {
-  readonly metadata?: { readonly name?: string }
-  readonly versions?: readonly {
-    readonly version: string
-    readonly resources?: readonly {
-      readonly resource: string
-      readonly responseKind?: { readonly kind?: string }
-      readonly scope?: string
-      readonly singularResource?: string
-      readonly shortNames?: readonly string[]
-    }[]
-  }[]
-}
-
-interface Legacy {
-  readonly kind?: string
-  readonly items?: readonly GroupDiscovery[]
-  readonly groups?: readonly {
-    readonly name: string
-    readonly preferredVersion?: { readonly version: string }
-    readonly versions?: readonly { readonly version: string }[]
-  }[]
-  readonly resources?: readonly {
-    readonly name: string
-    readonly singularName?: string
-    readonly namespaced?: boolean
-    readonly kind?: string
-    readonly shortNames?: readonly string[]
-  }[]
-}
 
 /**
  * Returns the resources in order of preference: the core group first, then groups and versions in the server's order,
@@ -61,16 +35,16 @@ interface Legacy {
  * @throws any error of `ask` for `/api`, `/api/v1` and `/apis`.
  */
 export async function discover(ask: AskDiscovery): Promise<readonly ApiResource[]> {
-  const get = async (path: string): Promise<Legacy | null> => (await ask(path, AGGREGATED)) as Legacy | null
+  const get = async (path: string): Promise<unknown> => await ask(path, AGGREGATED_DISCOVERY)
   // A server with only custom resources has no core group.
   const [core, named] = await Promise.all([get('/api'), get('/apis')])
   const ofCore =
-    core === null ? [] : isAggregated(core) ? fromAggregated(core) : fromList('', 'v1', await get('/api/v1'))
+    core === null ? [] : isAggregated(core) ? resourcesOf(core) : readResources('', 'v1', await get('/api/v1'))
   if (named === null) return ofCore
-  if (isAggregated(named)) return [...ofCore, ...fromAggregated(named)]
+  if (isAggregated(named)) return [...ofCore, ...resourcesOf(named)]
   const lists = await Promise.all(
     groupVersions(named).map(async ([group, version]) =>
-      fromList(group, version, await get(`/apis/${group}/${version}`).catch(() => null)),
+      readResources(group, version, await get(`/apis/${group}/${version}`).catch(() => null)),
     ),
   )
   return [...ofCore, ...lists.flat()]
@@ -101,44 +75,68 @@ export function resourceNameOf(resource: ApiResource, namespace?: string): Resou
   return { group, version, plural, ...(namespaced && namespace !== undefined ? { namespace } : {}) }
 }
 
-function isAggregated({ kind }: Legacy): boolean {
-  return kind === 'APIGroupDiscoveryList'
+export function isAggregated(document: unknown): boolean {
+  return textAt(document, 'kind') === 'APIGroupDiscoveryList'
 }
 
-/** The preferred version of each group comes first. */
-function groupVersions({ groups = [] }: Legacy): readonly (readonly [group: string, version: string])[] {
-  return groups.flatMap(({ name, preferredVersion, versions = [] }) => {
-    const all = [...(preferredVersion === undefined ? [] : [preferredVersion]), ...versions]
-    return [...new Set(all.map(({ version }) => version))].map((version): [string, string] => [name, version])
+/** Returns the versions of each group in an aggregated document. Those of a server that is unreachable are stale. */
+export function readAggregated(document: unknown): readonly {
+  readonly group: string
+  readonly version: string
+  readonly isStale: boolean
+  readonly resources: readonly ApiResource[]
+}[] {
+  return listAt(document, 'items').flatMap((item) => {
+    const group = textAt(item, 'metadata', 'name')
+    return listAt(item, 'versions').map((one) => {
+      const version = textAt(one, 'version')
+      const resources = listAt(one, 'resources').map((resource) => ({
+        group,
+        version,
+        plural: textAt(resource, 'resource'),
+        singular: textAt(resource, 'singularResource'),
+        kind: textAt(resource, 'responseKind', 'kind'),
+        namespaced: textAt(resource, 'scope') === 'Namespaced',
+        ...wordsOf(resource),
+      }))
+      return { group, version, isStale: textAt(one, 'freshness') === 'Stale', resources }
+    })
   })
 }
 
-function fromAggregated({ items = [] }: Legacy): ApiResource[] {
-  return items.flatMap(({ metadata, versions = [] }) =>
-    versions.flatMap(({ version, resources = [] }) =>
-      resources.map(({ resource, responseKind, scope, singularResource = '', shortNames = [] }) => ({
-        group: metadata?.name ?? '',
-        version,
-        plural: resource,
-        singular: singularResource,
-        kind: responseKind?.kind ?? '',
-        namespaced: scope === 'Namespaced',
-        shortNames,
-      })),
-    ),
-  )
-}
-
-function fromList(group: string, version: string, list: Legacy | null): ApiResource[] {
-  return (list?.resources ?? [])
-    .filter(({ name }) => !name.includes('/'))
-    .map(({ name, singularName = '', namespaced = false, kind = '', shortNames = [] }) => ({
+/** Returns the resources of an APIResourceList, without subresources. */
+export function readResources(group: string, version: string, document: unknown): readonly ApiResource[] {
+  return listAt(document, 'resources')
+    .filter((resource) => !textAt(resource, 'name').includes('/'))
+    .map((resource) => ({
       group,
       version,
-      plural: name,
-      singular: singularName,
-      kind,
-      namespaced,
-      shortNames,
+      plural: textAt(resource, 'name'),
+      singular: textAt(resource, 'singularName'),
+      kind: textAt(resource, 'kind'),
+      namespaced: isTrue(resource, 'namespaced'),
+      ...wordsOf(resource),
     }))
+}
+
+function wordsOf(resource: unknown): Pick<ApiResource, 'shortNames' | 'categories' | 'verbs'> {
+  return {
+    shortNames: textsAt(resource, 'shortNames'),
+    categories: textsAt(resource, 'categories'),
+    verbs: textsAt(resource, 'verbs'),
+  }
+}
+
+function resourcesOf(document: unknown): readonly ApiResource[] {
+  return readAggregated(document).flatMap(({ resources }) => resources)
+}
+
+/** The preferred version of each group comes first. */
+function groupVersions(document: unknown): readonly (readonly [group: string, version: string])[] {
+  return listAt(document, 'groups').flatMap((group) => {
+    const preferred = field(group, 'preferredVersion')
+    const all = [...(preferred === undefined ? [] : [preferred]), ...listAt(group, 'versions')]
+    const versions = new Set(all.map((one) => textAt(one, 'version')))
+    return [...versions].map((version): [string, string] => [textAt(group, 'name'), version])
+  })
 }

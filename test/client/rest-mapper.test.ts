@@ -4,18 +4,19 @@ import t, { type Test } from 'tap'
 import { fetchTransport, RestMapper, resourceNameOf, resourcePath, type Transport } from '../../src/client/index.js'
 import { startApp } from '../support/app.js'
 import { VirtualClock } from '../support/virtual-clock.js'
+import { definitionObject } from '../support/definition.js'
 
-const WIDGETS = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: 'widgets.example.com', uid: 'w' },
-  spec: {
+const WIDGETS = definitionObject(
+  {
     group: 'example.com',
+    plural: 'widgets',
+    kind: 'Widget',
+    shortNames: ['wd'],
     scope: 'Cluster',
-    names: { plural: 'widgets', singular: 'widget', kind: 'Widget', shortNames: ['wd'] },
-    versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: { type: 'object' } } }],
+    versions: [{ name: 'v1', storage: true }],
   },
-}
+  { uid: 'w' },
+)
 
 function counting(server: string): { readonly transport: Transport; asked: number } {
   const inner = fetchTransport({ server })

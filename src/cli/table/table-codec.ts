@@ -4,6 +4,7 @@
  */
 import { type Json, parseJsonTree } from '../../kubernetes/codec/json-tree.js'
 import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
+import { ageOf } from '../../support/human-duration.js'
 import { INITIAL_EVENTS_END, type ObjectCodec, objectKey } from '../../client/reflector/object-codec.js'
 
 export interface Column {
@@ -116,14 +117,5 @@ function rowAt(columns: readonly Column[], cells: readonly unknown[], object: An
 
 function plainRow(object: Answer): Row {
   const { name, creationTimestamp } = object.metadata ?? {}
-  return rowAt(PLAIN_COLUMNS, [name, ageOf(creationTimestamp)], object)
-}
-
-/** `45s`, `5m`, `3h`, `12d`. */
-export function ageOf(creationTimestamp: string | undefined, now: number = Date.now()): string {
-  const seconds = Math.max(0, Math.floor((now - Date.parse(creationTimestamp ?? '')) / 1_000))
-  if (Number.isNaN(seconds)) return '<unknown>'
-  if (seconds < 120) return `${seconds}s`
-  if (seconds < 7_200) return `${Math.floor(seconds / 60)}m`
-  return seconds < 172_800 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`
+  return rowAt(PLAIN_COLUMNS, [name, ageOf(creationTimestamp, Date.now())], object)
 }

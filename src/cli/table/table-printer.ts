@@ -10,8 +10,6 @@ export interface TablePrinterOptions {
   /** Whether there is a namespace column; `auto` decides by the first rows. */
   readonly withNamespace: boolean | 'auto'
   readonly withHeader: boolean
-  /** Text before the first cell, such as `pod/`, if kinds are mixed. */
-  readonly namePrefix?: string
 }
 
 const GAP = '   '
@@ -42,8 +40,7 @@ export class TablePrinter {
         this.#widths = []
         if (this.#options.withHeader) lines.push([...header])
       }
-      const { namePrefix = '' } = this.#options
-      const cells = shown.map((index, at) => (at === 0 ? namePrefix : '') + cellText(row.cells[index]))
+      const cells = shown.map((index) => cellText(row.cells[index]))
       lines.push(this.#withNamespace ? [row.namespace, ...cells] : cells)
     }
     for (const line of lines) {

@@ -1,5 +1,6 @@
 /** Presents two scrapes of `/metrics` as readable lines: the server's current state, and what happened in between. */
-import type { Paint } from '../style.js'
+import { humanDuration } from '../../support/human-duration.js'
+import { tableLines } from '../table/text-table.js'
 import { quantileBetween, type Scrape } from './metrics-text.js'
 
 export const SORT_KEYS = ['watchers', 'events', 'objects', 'lag', 'name'] as const
@@ -22,19 +23,13 @@ interface ResourceLine {
 export interface ViewOptions {
   readonly server: string
   readonly sort: SortKey
-  readonly columns: number
-  /** The total number of lines; rows that do not fit are only counted. */
-  readonly rows: number
   /** Whether to also show resources without objects and watchers. */
   readonly withIdle: boolean
-  readonly paint: Paint
 }
 
 export function viewOf(before: Scrape, after: Scrape, options: ViewOptions): readonly string[] {
-  const { paint, columns, rows, sort, withIdle } = options
-  const header = headerOf(before, after, options)
-  const all = resourcesOf(before, after)
-  const shown = all
+  const { sort, withIdle } = options
+  const shown = resourcesOf(before, after)
     .filter(({ objects, watchers }) => withIdle || objects > 0 || watchers > 0)
     .sort((a, b) => compare(a, b, sort))
   const table = [
@@ -51,24 +46,7 @@ export function viewOf(before: Scrape, after: Scrape, options: ViewOptions): rea
       line.isReady ? (line.staleness === 0 ? '-' : `${line.staleness.toFixed(1)}s`) : 'not ready',
     ]),
   ]
-  const widths = table[0]!.map((_cell, index) => Math.max(...table.map((cells) => cells[index]!.length)))
-  const lines = table.map((cells) =>
-    cells
-      .map((cell, index) => (index === 0 ? cell.padEnd(widths[index]!) : cell.padStart(widths[index]!)))
-      .join('  ')
-      .slice(0, columns),
-  )
-  const [titles = '', ...body] = lines
-  const room = Math.max(1, rows - header.length - 3)
-  const rest = body.length - room
-  const visible = rest > 0 ? body.slice(0, room - 1) : body
-  return [
-    ...header.map((line) => line.slice(0, columns)),
-    '',
-    paint('bold', titles),
-    ...visible.map((line, index) => colourOf(shown[index]!, line, paint)),
-    ...(rest > 0 ? [paint('dim', `… and ${rest + 1} more`)] : []),
-  ]
+  return [...headerOf(before, after, options), '', ...tableLines(table, (column) => column > 0)]
 }
 
 function headerOf(before: Scrape, after: Scrape, { server }: ViewOptions): string[] {
@@ -76,7 +54,7 @@ function headerOf(before: Scrape, after: Scrape, { server }: ViewOptions): strin
   const per = (name: string): number => Math.max(0, after.sum(name) - before.sum(name)) / seconds
   const version = after.samples('distributary_build_info')[0]?.labels['version']
   const started = after.samples('process_start_time_seconds')[0]?.value
-  const uptime = started === undefined ? '' : `, up ${duration(Date.now() / 1_000 - started)}`
+  const uptime = started === undefined ? '' : `, up ${humanDuration(Date.now() - started * 1_000)}`
   const workers = after.sum('distributary_workers')
   const delay = (segment: string): string => {
     const bound = quantileBetween(before, after, 'distributary_broadcast_delay_seconds', segment, 0.99)
@@ -142,16 +120,6 @@ function compare(a: ResourceLine, b: ResourceLine, key: SortKey): number {
   return difference === 0 ? byName : difference
 }
 
-function colourOf(
-  { isReady, staleness, lagging, receivedPerSecond }: ResourceLine,
-  line: string,
-  paint: Paint,
-): string {
-  if (!isReady || staleness > 0) return paint('red', line)
-  if (lagging > 0) return paint('yellow', line)
-  return receivedPerSecond > 0 ? paint('green', line) : line
-}
-
 function rate(value: number): string {
   return value >= 100 ? Math.round(value).toLocaleString('en-US') : value.toFixed(1)
 }
@@ -165,11 +133,4 @@ export function bytes(value: number): string {
     unit++
   }
   return `${unit === 0 ? Math.round(number) : number.toFixed(1)} ${units[unit]}`
-}
-
-function duration(seconds: number): string {
-  const whole = Math.max(0, Math.floor(seconds))
-  if (whole < 120) return `${whole}s`
-  if (whole < 7_200) return `${Math.floor(whole / 60)}m`
-  return whole < 172_800 ? `${Math.floor(whole / 3_600)}h` : `${Math.floor(whole / 86_400)}d`
 }

@@ -13,11 +13,10 @@ const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, arg
 
 void t.test('each failure is reported in one line', async (t) => {
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
-    [['get', 'pods,cm', '-w'], /only one resource can be watched/],
-    [['watch', 'pods,cm'], /only one resource can be watched/],
-    [['get', 'pods,'], /a comma without a resource/],
     [['get', 'pods', 'cm/a'], /"cm\/a" names a resource, but "pods" already does/],
-    [['get', 'pod/a', 'b'], /"pod\/a" is RESOURCE\/NAME, so "b" must be too/],
+    [['get', 'pod/a', 'b'], /"pod\/a" is RESOURCE\/NAME, so no other name can follow/],
+    [['get', 'pod/a', 'pod/b'], /no other name can follow/],
+    [['get', 'pod/'], /"pod\/" is not RESOURCE\/NAME/],
     [['get', 'pod/a/b'], /is not RESOURCE\/NAME/],
     [['get', 'pods', '--resource-version', 'x'], /--resource-version must come from a list/],
     [['get', 'pod/a', '--resource-version', '5'], /--resource-version is for lists/],

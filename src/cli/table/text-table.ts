@@ -1,0 +1,15 @@
+/** Lays out rows that are all known, with columns as wide as their widest cell. */
+
+/** Returns a line for each row. @param isRight whether a column is aligned to the right, as numbers are. */
+export function tableLines(
+  rows: readonly (readonly string[])[],
+  isRight: (column: number) => boolean = () => false,
+): readonly string[] {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
+  return rows.map((row) =>
+    row
+      .map((cell, column) => (isRight(column) ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!)))
+      .join('  ')
+      .trimEnd(),
+  )
+}
