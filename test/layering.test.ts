@@ -33,7 +33,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'kubernetes/codec': ['engine/facts'],
   'kubernetes/dialect': ['kubernetes/codec', 'engine/facts', 'engine/pipeline'],
   'kubernetes/encryption': ['kubernetes/codec', 'engine/upstream'],
-  'kubernetes/upstream': ['kubernetes/codec', 'client/reflector', 'engine/upstream'],
+  'kubernetes/upstream': ['kubernetes/codec', 'client', 'client/reflector', 'engine/upstream'],
   // A write goes straight to the upstream, past the caches, which see its event like any other.
   'kubernetes/writes': ['kubernetes/dialect', 'kubernetes/codec', 'engine/upstream', 'engine/facts'],
   // The port to a message broker, and what both ways of feeding replicas share.

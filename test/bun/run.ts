@@ -9,6 +9,8 @@ import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
 import { selectTests } from '../support/select-tests.js'
+import { fail, verdict } from '../support/verdict.js'
+import { runMain } from '../support/run-main.js'
 
 /** Those that need nothing that Bun lacks (docs/runtimes.md). */
 const SUITES = [
@@ -26,24 +28,12 @@ async function main(): Promise<number> {
   if (lack !== null) return fail(lack)
   const bun = runtimeProgram('bun', '1')
   if (bun === null) {
-    print('0 passed, 0 failed')
-    return 0
+    return verdict({ passed: 0, failed: 0 })
   }
   // The tests' own processes inherit both. Bundled as the package is: Bun would put its own `ws` in place of ours.
   process.env['TEST_SERVER_RUNTIME'] = bun
   await bundlePrograms()
-  const { passed, failed } = await runTap(files)
-  print(`${passed} passed, ${failed} failed`)
-  return failed === 0 ? 0 : 1
+  return verdict(await runTap(files))
 }
 
-function print(line: string): void {
-  process.stdout.write(`${line}\n`)
-}
-
-function fail(message: string): number {
-  process.stderr.write(`${message}\n`)
-  return 1
-}
-
-process.exitCode = await main()
+await runMain(import.meta.url, main)

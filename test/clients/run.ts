@@ -9,8 +9,12 @@ import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { buildGoProgram, NoProgramError } from '../support/go-program.js'
 import { runTap } from '../support/run-tap.js'
+import { provideJava } from './support/java.js'
 import { NoPythonError, providePython } from './support/python.js'
+import { provideRust } from './support/rust.js'
 import { type OutsideClient, outsideClients } from './table.js'
+import { fail, print, verdict } from '../support/verdict.js'
+import { runMain } from '../support/run-main.js'
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
@@ -28,24 +32,26 @@ async function main(): Promise<number> {
   const deadlineMs = performance.now() + Number(values['build-seconds']) * 1_000
   const runnable = chosen.filter((client) => isProvided(client, deadlineMs))
   if (runnable.length === 0) {
-    print('0 passed, 0 failed')
-    return 0
+    return verdict({ passed: 0, failed: 0 })
   }
   // Several clients may share a test.
   const files = [...new Set(runnable.map(({ test }) => test))]
   const lack = provideRequirements(sourcesOf(files))
   if (lack !== null) return fail(lack)
-  const { passed, failed } = await runTap(files, { seconds: Number(values.seconds), jobs: 1 })
-  print(`${passed} passed, ${failed} failed`)
-  return failed === 0 ? 0 : 1
+  return verdict(await runTap(files, { seconds: Number(values.seconds), jobs: 1 }))
 }
 
 const optionName = ({ name }: OutsideClient): string => name.toLowerCase().replaceAll(' ', '-')
 
-function isProvided({ name, program, needsPython = false }: OutsideClient, deadlineMs: number): boolean {
+function isProvided(
+  { name, program, needsPython = false, needsJava = false, needsRust = false }: OutsideClient,
+  deadlineMs: number,
+): boolean {
   try {
     if (program !== undefined) buildGoProgram(program, deadlineMs)
     if (needsPython) providePython()
+    if (needsJava) provideJava()
+    if (needsRust) provideRust()
     return true
   } catch (error) {
     if (!(error instanceof NoProgramError || error instanceof NoPythonError)) throw error
@@ -54,13 +60,4 @@ function isProvided({ name, program, needsPython = false }: OutsideClient, deadl
   }
 }
 
-function print(line: string): void {
-  process.stdout.write(`${line}\n`)
-}
-
-function fail(message: string): number {
-  process.stderr.write(`${message}\n`)
-  return 1
-}
-
-process.exitCode = await main()
+await runMain(import.meta.url, main)

@@ -16,6 +16,9 @@ export interface OutsideClient {
   readonly program?: GoProgram
   /** Needs Python 3 and the packages that its test names. */
   readonly needsPython?: boolean
+  /** Needs Java 17 and Maven. */
+  readonly needsJava?: boolean
+  readonly needsRust?: boolean
   /** What a user of the client has to set or know. */
   readonly note?: string
 }
@@ -46,7 +49,7 @@ export const outsideClients: readonly OutsideClient[] = [
   {
     name: 'client-go',
     version: '0.37.2',
-    does: 'typed, dynamic and metadata informers with its mutation detectors, with and without WatchList; eight writers of one object; leader election, and a lease that it keeps at its defaults',
+    does: 'typed, dynamic and metadata informers with its mutation detectors, with and without WatchList; eight writers of one object; leader election, and a lease that it keeps at its defaults; the same behind two replicas',
     test: 'test/clients/outside/client-go.ts',
     runsIn: 'npm run test:clients',
     program: clientGo,
@@ -130,6 +133,15 @@ export const outsideClients: readonly OutsideClient[] = [
     note: 'it refuses to start without a user, even an empty one',
   },
   {
+    name: 'kr8s',
+    version: '0.20.15',
+    does: 'a resumed watch; lists in pages, selectors, tables, discovery and waiting for a condition or a deletion',
+    test: 'test/clients/outside/python.ts',
+    runsIn: 'npm run test:clients',
+    needsPython: true,
+    note: 'after a 410 it keeps asking for the same version, so the program has to start a new watch',
+  },
+  {
     name: 'kopf',
     version: '1.45.2',
     does: 'an operator that updates a status and cleans up with its finalizer',
@@ -138,9 +150,25 @@ export const outsideClients: readonly OutsideClient[] = [
     needsPython: true,
   },
   {
+    name: 'fabric8 kubernetes-client',
+    version: '8.0.0',
+    does: 'an informer that lists in pages and watches over WebSocket; a resumed watch; a new list after a 410',
+    test: 'test/clients/outside/java.ts',
+    runsIn: 'npm run test:clients',
+    needsJava: true,
+  },
+  {
+    name: 'kube',
+    version: '5.0.0, of Rust',
+    does: 'a reflector with a paged and with a streaming list; a resumed watch; a new list after a 410',
+    test: 'test/clients/outside/rust.ts',
+    runsIn: 'npm run test:clients',
+    needsRust: true,
+  },
+  {
     name: 'Patroni',
     version: 'as Debian has it, with its PostgreSQL',
-    does: 'keeps its lock, a ConfigMap, and PostgreSQL as the primary',
+    does: 'keeps its lock, a ConfigMap, and PostgreSQL as the primary; the same behind two replicas',
     test: 'test/clients/outside/patroni.ts',
     runsIn: 'npm run test:clients',
   },

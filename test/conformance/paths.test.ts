@@ -3,36 +3,28 @@ import t from 'tap'
 import { pod } from '../support/pod.js'
 import { type Check, type Row, checkRows, status } from './row.js'
 import { overEveryUpstream } from './world.js'
+import { column, definitionObject, ESTABLISHED, object } from '../support/definition.js'
 
 const CACHES = {
-  kind: 'CustomResourceDefinition',
-  apiVersion: 'apiextensions.k8s.io/v1',
-  metadata: { name: 'caches.edge.example.com', uid: 'u' },
-  spec: {
-    group: 'edge.example.com',
-    scope: 'Namespaced',
-    names: { plural: 'caches', singular: 'cache', kind: 'Cache', listKind: 'CacheList', shortNames: ['ca'] },
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: {
-            type: 'object',
-            properties: { spec: { type: 'object', properties: { size: { type: 'string', description: 'How big.' } } } },
-          },
+  ...definitionObject(
+    {
+      group: 'edge.example.com',
+      plural: 'caches',
+      kind: 'Cache',
+      shortNames: ['ca'],
+      scope: 'Namespaced',
+      versions: [
+        {
+          name: 'v1',
+          storage: true,
+          schema: object({ spec: object({ size: { type: 'string', description: 'How big.' } }) }),
+          additionalPrinterColumns: [column('Size', 'string', '.spec.size')],
         },
-        additionalPrinterColumns: [{ name: 'Size', type: 'string', jsonPath: '.spec.size' }],
-      },
-    ],
-  },
-  status: {
-    conditions: [
-      { type: 'Established', status: 'True' },
-      { type: 'NamesAccepted', status: 'True' },
-    ],
-  },
+      ],
+    },
+    { uid: 'u' },
+  ),
+  status: ESTABLISHED,
 }
 const SEEDS = [
   { 'apiextensions.k8s.io/customresourcedefinitions/caches.edge.example.com': CACHES },

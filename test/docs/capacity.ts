@@ -1,6 +1,6 @@
 /**
  * The capacity table of docs/operations.md, from recorded measurements (`bench/results.jsonl`): the newest complete run
- * of each question. No figure is typed by hand, and missing measurements are marked as such.
+ * of each question. No figure is typed by hand. A transport that was never measured has no row.
  */
 import { reliefFigures, reliefTable } from '../../bench/support/relief-rows.js'
 import { figure, lastRun, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
@@ -29,8 +29,8 @@ function relief(rows: readonly Row[]): string {
   const [first] = rows
   if (first === undefined) return ''
   return [
-    `A simulated cluster of ${figure(first['nodes'])} nodes and ${figure(first['pods'])} pods, with an agent on each node and a deployment rolled every ten seconds, gains this by`,
-    'sending its agents here instead of to the API server, as a sidecar next to etcd or with `--upstream`:',
+    `A simulated cluster of ${figure(first['nodes'])} nodes and ${figure(first['pods'])} pods has an agent on each node and rolls a deployment every ten seconds. The table shows what it gains when`,
+    'the agents watch distributary instead of the API server, as a sidecar next to etcd or with `--upstream`:',
     '',
     reliefTable(
       rows,
@@ -38,7 +38,7 @@ function relief(rows: readonly Row[]): string {
       figure,
     ),
     '',
-    '*Storm*: the API server was restarted, and all agents come back at once. [How it was measured](bench/RESULTS.md#relief-what-a-cluster-gains)',
+    '*Storm*: the API server restarts, and all agents return at once. [How it was measured](bench/RESULTS.md#relief-what-a-cluster-gains)',
   ].join('\n')
 }
 
@@ -62,12 +62,9 @@ function chart(rows: readonly Row[]): string {
 }
 
 function capacity(rows: readonly Row[]): string {
-  const table = Object.entries(WIRES).map(([wire, name]) => {
-    const memory = newest(rows.filter((row) => row.question === 'memory' && row.wire === wire))
-    // At the same rate for all, with the largest number of watchers.
-    const fanout = rows.filter((row) => row.question === 'fanout' && row.wire === wire && Number(row['rate']) > 0)
-    const most = Math.max(...fanout.map((row) => Number(row['watchers'])))
-    const paced = newest(fanout.filter((row) => Number(row['watchers']) === most))
+  const table = Object.entries(WIRES).flatMap(([wire, name]) => {
+    const { memory, paced } = costsOf(rows, wire)
+    if (memory === undefined && paced === undefined) return []
     const cells = [
       figure(memory?.['kbPerIdleWatcher']),
       figure(memory?.['kbPerWatcherAfterEvents']),
@@ -75,7 +72,7 @@ function capacity(rows: readonly Row[]): string {
       paced === undefined ? NOT_YET : `${figure(paced['watchers'])} at ${figure(paced['rate'])} events/s`,
       figure(paced?.['p99Ms']),
     ]
-    return `| ${[name, ...cells].join(' | ')} |`
+    return [`| ${[name, ...cells].join(' | ')} |`]
   })
   const lists = Object.entries(WIRES).flatMap(([wire, name]) => {
     const row = newest(rows.filter((one) => one.question === 'list' && one.wire === wire))
@@ -102,7 +99,52 @@ function capacity(rows: readonly Row[]): string {
       : `Events of about 1 KiB, one process on one core of ${String(last['cpu'])}, ${String(last['cores'])} cores, with Node ` +
         `${String(last['node'])}, etcd ${String(last['etcd'])}, commit ${String(last['commit'])}. [RESULTS](../bench/RESULTS.md) has all ` +
         'measurements, including etcd itself. Run `npm run bench -- fanout` to measure your own machine.',
+    '',
+    '### A table for planning',
+    '',
+    'Cores are deliveries per second (watchers × events per second to each) divided by the deliveries per CPU-second above. Memory is for the watchers alone, after events.',
+    '',
+    ...planning(rows),
   ].join('\n')
+}
+
+/** What watchers over one transport cost: their memory, and the largest load at a fixed rate. */
+function costsOf(
+  rows: readonly Row[],
+  wire: string,
+): { readonly memory?: Row | undefined; readonly paced?: Row | undefined } {
+  const fanout = rows.filter((row) => row.question === 'fanout' && row.wire === wire && Number(row['rate']) > 0)
+  const most = Math.max(...fanout.map((row) => Number(row['watchers'])))
+  return {
+    memory: newest(rows.filter((row) => row.question === 'memory' && row.wire === wire)),
+    paced: newest(fanout.filter((row) => Number(row['watchers']) === most)),
+  }
+}
+
+const PLANNED_WIRES = ['http1', 'http1-tls', 'http2x100-tls']
+const PLANNED_LOADS = [
+  [1_000, 20],
+  [5_000, 5],
+  [10_000, 5],
+  [10_000, 20],
+  [50_000, 5],
+] as const
+
+function planning(rows: readonly Row[]): readonly string[] {
+  const wires = PLANNED_WIRES.map((wire) => ({ name: WIRES[wire], ...costsOf(rows, wire) }))
+  return [
+    `| watchers | events/s to each | deliveries/s | ${wires.map(({ name }) => name).join(' | ')} |`,
+    `| ---: | ---: | ---: |${' --- |'.repeat(wires.length)}`,
+    ...PLANNED_LOADS.map(([watchers, rate]) => {
+      const deliveries = watchers * rate
+      const cells = wires.map(({ memory, paced }) => {
+        const cores = deliveries / Number(paced?.['deliveriesPerCpuSecond'])
+        const mb = (watchers * Number(memory?.['kbPerWatcherAfterEvents'])) / 1_000
+        return `${figure(Number(cores.toPrecision(2)))} cores, ${figure(Math.round(mb))} MB`
+      })
+      return `| ${[figure(watchers), figure(rate), figure(deliveries), ...cells].join(' | ')} |`
+    }),
+  ]
 }
 
 /** The newest run of each paced load, the lightest first. */

@@ -8,8 +8,7 @@ type Schema = Readonly<Record<string, unknown>>
 
 export interface OptionRow {
   readonly group: OptionGroup
-  /** null for an option that can only be set in the environment. */
-  readonly flag: string | null
+  readonly flag: string
   readonly environment: string
   /** null for an option that cannot be set in the file. */
   readonly yaml: string | null
@@ -26,7 +25,7 @@ export function optionRows(): readonly OptionRow[] {
     const option: Option<unknown> = options[name]
     return {
       group: option.group,
-      flag: option.kind === 'secret' ? null : option.flag,
+      flag: option.flag,
       environment: environmentName(name),
       yaml: yamlKey(name),
       default: option.defaultText,
@@ -92,7 +91,6 @@ function schemaOf(option: Option<unknown>): Schema {
       return { type: 'array', items: option.choices === null ? { type: 'string' } : { enum: option.choices } }
     case 'string':
     case 'file':
-    case 'secret':
       return { type: 'string' }
   }
 }

@@ -25,7 +25,8 @@ export const WIRES: Readonly<Record<string, string>> = {
   sse: 'Server-Sent Events',
 }
 
-export const NOT_YET = 'not measured yet'
+/** The cell of a figure that was never measured. */
+export const NOT_YET = '–'
 
 /**
  * A page with its generated part replaced. @throws Error when the place of that part is gone.

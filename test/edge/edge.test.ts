@@ -216,10 +216,10 @@ for (const name of ['nginx', 'varnish'] as const) {
         }
         const heldAt = (history: ReadonlyMap<number, string>, revision: number): string =>
           [...history].findLast(([one]) => one <= revision)?.[1] ?? ''
-        const joined = new Set<string>()
-        const onState = ({ state: held, position }: Poller): void => {
-          const isOfOne = histories.some((history) => heldAt(history, position) === held)
-          if (!isOfOne) joined.add(`at ${position}: ${held}`)
+        // Judged at the end: a poller can have an event before its writer has the answer.
+        const held = new Map<string, { readonly state: string; readonly position: number }>()
+        const onState = ({ state, position }: Poller): void => {
+          held.set(`at ${position}: ${state}`, { state, position })
         }
         for (let i = 0; i < 5; i++) await write()
         const ports = [await freePort(), await freePort()] as const
@@ -233,7 +233,7 @@ for (const name of ['nginx', 'varnish'] as const) {
           return null
         }
         const reach = async (revision: number): Promise<void> =>
-          await allReach(pollers, revision, ({ state: held }) => held === heldAt(histories.at(-1)!, revision))
+          await allReach(pollers, revision, (poller) => poller.state === heldAt(histories.at(-1)!, revision))
 
         await reach([...histories[0]!.keys()].at(-1)!)
         const copy = join(folder, 'copy')
@@ -262,7 +262,10 @@ for (const name of ['nginx', 'varnish'] as const) {
           'everybody had to list again',
         )
         await Promise.all(pollers.map(async (poller) => await poller.stop()))
-        t.same([...joined].slice(0, 5), [], 'what a client held was always of one history')
+        const joined = [...held].filter(
+          ([, { state: one, position }]) => !histories.some((history) => heldAt(history, position) === one),
+        )
+        t.same(joined.slice(0, 5), [], 'what a client held was always of one history')
       },
     )
   }

@@ -11,6 +11,8 @@ import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
 import { selectTests } from '../support/select-tests.js'
 import { buildEtcd, etcdVersions, type EtcdVersion } from './versions.js'
+import { fail, print, verdict } from '../support/verdict.js'
+import { runMain } from '../support/run-main.js'
 
 /** `test/etcd` contains the tests that only this run includes: they take minutes, root, or a newer etcd than Debian's. */
 const SUITES = ['test/engine/upstream', 'test/engine/feed', 'test/fault', 'test/fleet', 'test/integration', 'test/etcd']
@@ -45,8 +47,7 @@ async function main(): Promise<number> {
     passed += outcome.passed
     failed += outcome.failed
   }
-  print(`${passed} passed, ${failed} failed`)
-  return failed === 0 ? 0 : 1
+  return verdict({ passed, failed })
 }
 
 /** null, after printing the reason, when it cannot be built. */
@@ -64,13 +65,4 @@ function isKnown(version: string): version is EtcdVersion {
   return (etcdVersions as readonly string[]).includes(version)
 }
 
-function print(line: string): void {
-  process.stdout.write(`${line}\n`)
-}
-
-function fail(message: string): number {
-  process.stderr.write(`${message}\n`)
-  return 1
-}
-
-process.exitCode = await main()
+await runMain(import.meta.url, main)

@@ -1,6 +1,7 @@
 /**
  * A TCP load balancer like a Kubernetes Service: it polls each replica's `/readyz`, gives new connections to those that
- * are ready, in turn, and leaves existing connections alone.
+ * are ready, in turn, and leaves existing connections alone. A Service leaves it to the replica to refuse a connection;
+ * this has accepted it already, and so gives it to another replica.
  */
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
@@ -22,7 +23,7 @@ export async function startBalancer(t: Test, pollMs: number): Promise<Balancer> 
   const ready = new Set<number>()
   const sockets = new Set<net.Socket>()
   let turn = 0
-  const server = net.createServer((client) => {
+  const serve = (client: net.Socket): void => {
     const ports = [...ready]
     const port = ports[turn++ % Math.max(ports.length, 1)]
     if (port === undefined) {
@@ -30,15 +31,26 @@ export async function startBalancer(t: Test, pollMs: number): Promise<Balancer> 
       return
     }
     const replica = net.connect(port, '127.0.0.1')
-    for (const [from, to] of [
-      [client, replica],
-      [replica, client],
-    ] as const) {
-      sockets.add(from)
-      from.pipe(to)
-      from.once('error', () => to.destroy())
-      from.once('close', () => sockets.delete(from))
+    sockets.add(replica)
+    replica.once('close', () => sockets.delete(replica))
+    const refuse = (): void => {
+      ready.delete(port)
+      serve(client)
     }
+    replica.once('error', refuse)
+    replica.once('connect', () => {
+      replica.off('error', refuse)
+      replica.once('error', () => client.destroy())
+      client.once('error', () => replica.destroy())
+      client.pipe(replica)
+      replica.pipe(client)
+    })
+  }
+  const server = net.createServer((client) => {
+    sockets.add(client)
+    client.on('error', () => client.destroy())
+    client.once('close', () => sockets.delete(client))
+    serve(client)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -18,6 +18,7 @@ import { startNats } from '../support/nats-process.js'
 import { only } from '../support/only.js'
 import { type ServerProcess, startServer } from '../support/server-process.js'
 import { until } from '../support/until.js'
+import { definitionObject } from '../support/definition.js'
 
 type Secret = ReturnType<typeof nkeys.createUser>
 
@@ -176,24 +177,13 @@ void t.test('--nats-signing-key-file: each process adopts the next key, and none
   }
 })
 
-const WIDGETS = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: 'widgets.example.com' },
-  spec: {
-    group: 'example.com',
-    names: { plural: 'widgets', kind: 'Widget' },
-    scope: 'Cluster',
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-}
+const WIDGETS = definitionObject({
+  group: 'example.com',
+  plural: 'widgets',
+  kind: 'Widget',
+  scope: 'Cluster',
+  versions: [{ name: 'v1', storage: true }],
+})
 const SERVICE = {
   apiVersion: 'apiregistration.k8s.io/v1',
   kind: 'APIService',
@@ -214,7 +204,7 @@ async function create(url: string, path: string, body: object): Promise<number> 
   return answer.status
 }
 
-void t.test('--apiservice-cafile: the server behind gets a certificate from a new authority', async (t) => {
+void t.test('--passthrough-cafile: the server behind gets a certificate from a new authority', async (t) => {
   const folder = new Folder(t)
   const [old, fresh] = [issue('old authority'), issue('new authority')]
   const serve = (by: IssuedCertificate): void => {
@@ -232,7 +222,7 @@ void t.test('--apiservice-cafile: the server behind gets a certificate from a ne
   const server = await startServer(t, {
     flags: [
       `--apiservice=example.com/v1=${behind.secureUrl}`,
-      `--apiservice-cafile=${ca}`,
+      `--passthrough-cafile=${ca}`,
       '--authorization-mode=AlwaysAllow',
     ],
   })
@@ -310,7 +300,6 @@ const REPLACED: Readonly<Partial<Record<OptionName, string>>> = {
   passthroughCafile: all,
   proxyClientCertFile: all,
   proxyClientKeyFile: all,
-  apiserviceCafile: here,
   encryptionProviderConfig: 'integration/encryption-at-rest.test.ts',
   ticketKeyFile: 'security/tickets.test.ts',
 }

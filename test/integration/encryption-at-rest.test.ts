@@ -114,6 +114,16 @@ void t.test(
         t.notOk(status?.includes(text), `${name}: the status`)
       }
     }
+    const positionOf = async (server: ServerProcess): Promise<string | null> => {
+      const answer = await fetch(`${server.url}${SECRETS}?history=`)
+      await answer.arrayBuffer()
+      return answer.headers.get('x-distributary-position')
+    }
+    const position = await positionOf(servers['one process'])
+    t.match(position, /^\d+\.[\w-]{43}$/)
+    for (const name of ['workers', 'a candidate of a fleet', 'an edge of a fleet', 'another etcd'] as const) {
+      await until(async () => (await positionOf(servers[name])) === position, `${name} has the same position`)
+    }
     const copy = join(folder, 'nats')
     await nats.saveData(copy)
     const holds = (text: string): boolean => spawnSync('grep', ['-rqaF', text, copy]).status === 0

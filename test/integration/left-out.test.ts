@@ -8,6 +8,7 @@ import { type AppHarness, startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { startServer } from '../support/server-process.js'
 import { until } from '../support/until.js'
+import { definitionObject } from '../support/definition.js'
 
 const FLAGS = ['--resource=-events,-gadgets.example.com']
 const LEFT_OUT = [
@@ -20,17 +21,8 @@ const LEFT_OUT = [
 ]
 const SERVED = ['/api/v1/pods', '/apis/apps/v1/deployments', '/apis/example.com/v1/widgets']
 
-const definition = (plural: string, kind: string): object => ({
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: `${plural}.example.com` },
-  spec: {
-    group: 'example.com',
-    scope: 'Cluster',
-    names: { plural, kind },
-    versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: { type: 'object' } } }],
-  },
-})
+const definition = (plural: string, kind: string): object =>
+  definitionObject({ group: 'example.com', plural, kind, scope: 'Cluster', versions: [{ name: 'v1', storage: true }] })
 
 const OBJECTS = {
   'pods/a/x': pod('x', { namespace: 'a' }),

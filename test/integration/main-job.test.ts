@@ -189,7 +189,7 @@ void t.test('bad input gets one clear error, and other requests are still served
     ['/api/v1/pods?limit=many', 400, 'BadRequest', /limit/],
     ['/api/v1/namespaces/default/pods/nobody', 404, 'NotFound', /pods "nobody" not found/],
     ['/api/v1/namespaces/default/secrets/sealed', 501, 'NotImplemented', /encrypted at rest/],
-    ['/api/v1/configmaps', 501, 'NotImplemented', /no JSON object with metadata, and no protobuf/],
+    ['/api/v1/configmaps', 501, 'NotImplemented', /neither a JSON object with metadata nor protobuf/],
   ]
   for (const [path, code, reason, message] of refused) {
     const response = await fetch(`${server.url}${path}`)
@@ -258,13 +258,13 @@ void t.test(
   },
 )
 
-void t.test('SIGTERM ends watches with a last bookmark, spread over the grace period, and exits with 0', async (t) => {
+void t.test('SIGTERM ends watches with a last bookmark, spread over a second, and exits with 0', async (t) => {
   const { etcd, writer, server } = await startScene(t, ['--shutdown-watch-termination-grace-period', '4s'])
   const control = await recordEtcdHistory(etcd)
   const recorder = new WatchRecorder({ url: server.url })
   t.teardown(() => recorder.close())
   const start = await writer.put('/registry/pods/team-0/first', pod('first', { namespace: 'team-0' }))
-  for (let i = 0; i < 40; i++) recorder.watch({ target: pods, resourceVersion: String(start) })
+  for (let i = 0; i < 240; i++) recorder.watch({ target: pods, resourceVersion: String(start) })
   const second = await writer.put('/registry/pods/team-0/second', pod('second', { namespace: 'team-0' }))
   await Promise.all(recorder.watches.map((watch) => watch.untilRevision(second)))
   const startedAt = performance.now()

@@ -6,17 +6,6 @@ import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../src/fleet/stream/message.js'
 import { answerQuestions } from '../../src/fleet/stream/questions.js'
 import { SnapshotStore, SnapshotWriter } from '../../src/fleet/stream/snapshot-store.js'
-import { FrameReader, FrameWriter } from '../../src/fleet/workers/frames.js'
-import {
-  Answer,
-  batchFrames,
-  failureFrame,
-  readBatches,
-  readReplace,
-  replaceFrame,
-  ToWorker,
-} from '../../src/fleet/workers/messages.js'
-import { readFailure, readKeyValues, writeKeyValues } from '../../src/fleet/key-value-codec.js'
 import type { Batch, Key, KeyValue } from '../../src/engine/model/event.js'
 import { toRevision } from '../../src/engine/model/revision.js'
 import type { Upstream } from '../../src/engine/upstream/upstream.js'
@@ -121,21 +110,4 @@ void t.test("both releases answer each other's edges", async (t) => {
   ]
   const answers = await Promise.all(questions.map((question) => ask(Buffer.from(JSON.stringify(question)))))
   t.same(hex(answers.map((answer) => answer ?? Buffer.alloc(0))), written['answers'])
-})
-
-void t.test("both releases read each other's frames between a primary and its workers", async (t) => {
-  t.same(hex(batchFrames(9, batches)), written['batchFrames'])
-  t.same(hex([replaceFrame(9, toRevision(44), 'gap')]), written['replaceFrame'])
-  t.same(hex([writeKeyValues(new FrameWriter(ToWorker.page).count(9), [state[0]!]).done()]), written['pageFrame'])
-  t.same(hex([failureFrame(5, new Error('gone'))]), written['failureFrame'])
-  const reader = (name: string): FrameReader => new FrameReader(bytesOf(name)[0]!.subarray(4))
-  const told = reader('batchFrames')
-  t.same([told.type, told.count(), readBatches(told)], [ToWorker.batches, 9, batches])
-  const replaced = reader('replaceFrame')
-  t.same([replaced.count(), readReplace(replaced)], [9, { revision: 44, reason: 'gap' }])
-  const page = reader('pageFrame')
-  t.same([page.count(), readKeyValues(page)], [9, [state[0]]])
-  const failure = reader('failureFrame')
-  t.same([failure.count(), failure.byte()], [5, Answer.failed])
-  t.match(readFailure(failure), { code: 'unavailable', message: 'gone' })
 })

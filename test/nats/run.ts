@@ -8,20 +8,23 @@ import { buildGoProgram, NoProgramError } from '../support/go-program.js'
 import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
-import { selectTests } from '../support/select-tests.js'
+import { isUnder, moduleTests, selectTests, systemTests } from '../support/select-tests.js'
+import { fail, print, verdict } from '../support/verdict.js'
+import { runMain } from '../support/run-main.js'
 
-const SUITES = [
-  'test/fleet',
-  'test/integration/nats-processes.test.ts',
-  'test/integration/nats-servers.test.ts',
-  'test/ops/chart-nats.test.ts',
-]
+const NATS = 'test/support/nats-process.ts'
+/** Benches, tests of the commands in the docs, and one test that needs `-t`, which the program built here ignores. */
+const OTHERS = ['test/bench', 'test/docs', 'test/ops/deploy.test.ts']
+
+function testsOfNats(): string[] {
+  return [...moduleTests(), ...systemTests()].filter((file) => !isUnder(file, OTHERS) && sourcesOf([file]).has(NATS))
+}
 
 const source = fileURLToPath(new URL('../../../test/nats/nats-server', import.meta.url))
 
 async function main(): Promise<number> {
   const names = process.argv.slice(2)
-  const files = selectTests(names.length === 0 ? SUITES : names)
+  const files = names.length === 0 ? testsOfNats() : selectTests(names)
   const lack = provideRequirements(sourcesOf(files))
   if (lack !== null) return fail(lack)
   try {
@@ -30,21 +33,9 @@ async function main(): Promise<number> {
   } catch (error) {
     if (!(error instanceof NoProgramError)) throw error
     print(`skipped: the newest nats-server, since ${error.message}`)
-    print('0 passed, 0 failed')
-    return 0
+    return verdict({ passed: 0, failed: 0 })
   }
-  const { passed, failed } = await runTap(files)
-  print(`${passed} passed, ${failed} failed`)
-  return failed === 0 ? 0 : 1
+  return verdict(await runTap(files))
 }
 
-function print(line: string): void {
-  process.stdout.write(`${line}\n`)
-}
-
-function fail(message: string): number {
-  process.stderr.write(`${message}\n`)
-  return 1
-}
-
-process.exitCode = await main()
+await runMain(import.meta.url, main)

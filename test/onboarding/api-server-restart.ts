@@ -4,15 +4,14 @@
  * with `--on-gap=coalesce` they do not even notice. Either way they end with what the API server has.
  */
 import t, { type Test } from 'tap'
-import { nodeTransport } from '../../src/client/node/node-transport.js'
-import type { Transport } from '../../src/client/reflector/transport.js'
-import { SharedInformer } from '../../src/client/shared-informer.js'
+import type { SharedInformer } from '../../src/client/shared-informer.js'
 import { ask, type Server } from '../reference/ask.js'
 import { startApiServer, writeKubeconfig } from '../reference/control-plane.js'
 import { buildKubernetes } from '../reference/programs.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { startServer } from '../support/server-process.js'
 import { pause, until } from '../support/until.js'
+import { startInformer } from './informer.js'
 
 const INFORMERS = 40
 /** Each informer follows one of them. */
@@ -116,32 +115,6 @@ function startLoad(t: Test, server: Server) {
   }
   t.teardown(load.stop)
   return load
-}
-
-interface Observer {
-  readonly onList: () => void
-  readonly onRefused: (status: number) => void
-}
-
-function startInformer(t: Test, url: string, { onList, onRefused }: Observer): SharedInformer {
-  const { origin, pathname } = new URL(url)
-  const inner = nodeTransport({ server: origin })
-  const transport: Transport = {
-    async send(request) {
-      const { watch, sendInitialEvents } = request.query
-      if (watch === undefined || sendInitialEvents !== undefined) onList()
-      const response = await inner.send(request)
-      if (response.status >= 400) onRefused(response.status)
-      return response
-    },
-  }
-  const informer = new SharedInformer({ transport, path: pathname })
-  informer.start()
-  t.teardown(async () => {
-    await informer.stop()
-    inner.close()
-  })
-  return informer
 }
 
 interface Named {

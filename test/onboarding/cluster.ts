@@ -22,7 +22,7 @@ export interface Cluster {
   readonly url: string
   /** The authority that signed its certificate, as `ca.crt` of every pod has it. */
   readonly ca: string
-  /** Of the administrator. */
+  /** The path of the administrator's kubeconfig. */
   readonly kubeconfig: string
   /** Returns what kubectl prints. @throws Error when it fails, or warns. */
   kubectl(args: readonly string[], input?: string): string
@@ -87,12 +87,14 @@ export interface Installation {
   /** Default: those of the manifests. */
   readonly objects?: readonly KubernetesObject[]
   readonly namespace?: string
+  /** Further flags of the server. */
+  readonly flags?: readonly string[]
 }
 
 /** Applies the manifests, and runs what their Deployment says. */
 export async function install(t: Test, cluster: Cluster, installation: Installation = {}): Promise<Installed> {
   const { isApplied = () => true, certificates = temporaryFolder(t), namespace = 'distributary' } = installation
-  const { objects = kustomize(SERVER_FOLDER) } = installation
+  const { objects = kustomize(SERVER_FOLDER), flags = [] } = installation
   const placed = objects.map((object) => ({ ...object, metadata: { namespace, ...object.metadata } }))
   for (const kind of ['Namespace', '']) {
     const chosen = placed.filter((object) => (kind === '' || object.kind === kind) && isApplied(object))
@@ -109,7 +111,7 @@ export async function install(t: Test, cluster: Cluster, installation: Installat
     })
     if (made.status !== 0) throw new Error(made.stderr)
   }
-  // What the kubelet mounts.
+  // The service account's directory, as the kubelet mounts it.
   const account = temporaryFolder(t)
   writeFileSync(join(account, 'token'), tokenOf(cluster, namespace, 'distributary'))
   writeFileSync(join(account, 'ca.crt'), readFileSync(cluster.ca))
@@ -134,14 +136,16 @@ export async function install(t: Test, cluster: Cluster, installation: Installat
     secrets: { 'distributary-tls': { 'tls.crt': pem('tls.crt'), 'tls.key': pem('tls.key') }, 'etcd-client': {} },
     replace: (text) => mounted(text.includes('bindAddress:') ? readdress(text, addresses) : text),
   })
-  return Object.assign(await startServerProcess(t, { args, environment, scheme }), { certificates })
+  return Object.assign(await startServerProcess(t, { args: [...args, ...flags], environment, scheme }), {
+    certificates,
+  })
 }
 
 export const listOf = (items: readonly object[]): string => JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
 
 /** Follows the page: makes the ConfigMap distributary-ca of a namespace. Returns the path of what its pods have as `ca.crt`. */
 export function trustBoth(cluster: Cluster, { certificates }: Installed, namespace: string): string {
-  // What a controller writes.
+  // A controller writes this one in a real cluster.
   cluster.kubectl(['-n', namespace, 'create', 'configmap', 'kube-root-ca.crt', `--from-file=ca.crt=${cluster.ca}`])
   const page = readFileSync(join(root, 'docs/onboarding.md'), 'utf8')
   const [, commands = ''] = /```sh\n([^`]*kube-root-ca\.crt[^`]*)```/.exec(page) ?? []
@@ -154,7 +158,8 @@ export function trustBoth(cluster: Cluster, { certificates }: Installed, namespa
   return join(certificates, 'bundle.crt')
 }
 
-/** A token of a service account that exists, as a projected volume has it. */
-export function tokenOf(cluster: Cluster, namespace: string, name: string): string {
-  return cluster.kubectl(['create', 'token', '-n', namespace, name]).trim()
+/** A token of a service account that exists, as a projected volume has it. @param pod it dies with this pod. */
+export function tokenOf(cluster: Cluster, namespace: string, name: string, pod?: string): string {
+  const bound = pod === undefined ? [] : ['--bound-object-kind', 'Pod', '--bound-object-name', pod]
+  return cluster.kubectl(['create', 'token', '-n', namespace, name, ...bound]).trim()
 }

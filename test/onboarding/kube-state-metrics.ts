@@ -2,7 +2,6 @@
  * kube-state-metrics as a pod that docs/onboarding.md has moved: environment variables and a token directory, nothing else. Its
  * series are those of one that asks the API server, and so they are after everything has changed.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { kubeStateMetrics } from '../clients/programs.js'
@@ -10,7 +9,8 @@ import { type RunningProcess, startProcess } from '../clients/support/start-proc
 import { freePorts } from '../support/free-port.js'
 import { buildGoProgram } from '../support/go-program.js'
 import { until } from '../support/until.js'
-import { type Cluster, install, listOf, startCluster, temporaryFolder, tokenOf, trustBoth } from './cluster.js'
+import { type Cluster, install, listOf, startCluster, tokenOf, trustBoth } from './cluster.js'
+import { makePod, type PodSettings } from './pod.js'
 
 const program = buildGoProgram(kubeStateMetrics)
 
@@ -126,26 +126,19 @@ interface Pod {
   series(): Promise<string[]>
 }
 
-/** A process with the environment, the hosts and the mounts of a pod: a mount namespace of its own, which takes root. */
-async function startPod(
-  t: Test,
-  { host, port, ca, token }: { host: string; port: string; ca: string; token: string },
-): Promise<Pod> {
-  const account = join(temporaryFolder(t), 'serviceaccount')
-  mkdirSync(account)
-  writeFileSync(join(account, 'token'), token)
-  writeFileSync(join(account, 'ca.crt'), readFileSync(ca))
-  writeFileSync(join(account, 'namespace'), 'monitoring')
-  // What a pod asks its DNS.
-  writeFileSync(join(account, 'hosts'), `127.0.0.1 localhost ${host}\n`)
+/** kube-state-metrics in a pod. */
+async function startPod(t: Test, settings: PodSettings): Promise<Pod> {
   const [own = 0, telemetry = 0] = await freePorts(2)
-  const script = [
-    `mount -t tmpfs tmpfs /run && mkdir -p /run/secrets/kubernetes.io`,
-    `cp -r "$0" /run/secrets/kubernetes.io/ && mount --bind "$0/hosts" /etc/hosts`,
-    `exec env -i KUBERNETES_SERVICE_HOST="$1" KUBERNETES_SERVICE_PORT="$2" "$3" --host=127.0.0.1 --telemetry-host=127.0.0.1 --port=${own} --telemetry-port=${telemetry} --resources=${KINDS.join(',')} '--metric-labels-allowlist=pods=[*],nodes=[*],services=[*]'`,
-  ].join(' && ')
-  const line = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', script, account, host, port, program]
-  const process = startProcess(t, line)
+  const command = [
+    program,
+    '--host=127.0.0.1',
+    '--telemetry-host=127.0.0.1',
+    `--port=${own}`,
+    `--telemetry-port=${telemetry}`,
+    `--resources=${KINDS.join(',')}`,
+    '--metric-labels-allowlist=pods=[*],nodes=[*],services=[*]',
+  ]
+  const process = startProcess(t, makePod(t, settings).run(...command))
   const series = async (): Promise<string[]> => {
     const text = await (await fetch(`http://127.0.0.1:${own}/metrics`)).text()
     return text

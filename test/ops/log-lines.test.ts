@@ -130,7 +130,7 @@ void t.test('an unexpected value is logged once for its key', async (t) => {
   const refusals = Object.entries(counts).filter(([message]) => message.startsWith('resource cannot be served'))
   t.equal(counts['value cannot be served'], 2)
   t.match(refusals, [
-    [/no JSON object with metadata, and no protobuf/, 1],
+    [/neither a JSON object with metadata nor protobuf/, 1],
     [/cannot be read as protobuf/, 1],
   ])
   t.equal(Object.keys(counts).length, 1 + refusals.length)

@@ -40,6 +40,8 @@ void t.test(
       'src/server/ui/page/index.html',
       'src/engine/upstream/embedded/sample-cluster.json',
       'src/kubernetes/codec/protobuf/kubernetes-schema.txt',
+      'src/kubernetes/dialect/well-known-resources.txt',
+      'src/kubernetes/writes/merge-keys.txt',
       'src/server/auth/authz/bootstrap-roles.json',
       'LICENSE',
       'NOTICE',
@@ -52,7 +54,7 @@ void t.test(
     t.same(
       files.filter(
         (path) =>
-          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/kubernetes\/codec\/protobuf\/kubernetes-schema\.txt|src\/server\/auth\/authz\/bootstrap-roles\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/kubernetes\/codec\/protobuf\/kubernetes-schema\.txt|src\/kubernetes\/writes\/merge-keys\.txt|src\/kubernetes\/dialect\/well-known-resources\.txt|src\/server\/auth\/authz\/bootstrap-roles\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
             path,
           ),
       ),

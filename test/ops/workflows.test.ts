@@ -135,6 +135,8 @@ void t.test('dependabot checks only folders that have dependencies', async (t) =
     'github-actions': '.github/workflows/ci.yml',
     docker: 'Dockerfile',
     gomod: 'go.mod',
+    maven: 'pom.xml',
+    cargo: 'Cargo.toml',
     pip: 'requirements.txt',
   }
   for (const update of updates) {

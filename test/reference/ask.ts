@@ -113,8 +113,10 @@ export async function watch(
     request.on('response', (response) => {
       let rest = ''
       response.setEncoding('utf8')
-      // A refusal is not a stream: it counts as a single event.
-      if (response.statusCode !== 200) onEvent(`refused: ${response.statusCode}`)
+      // A refusal is not a stream: it counts as a single event. A 429 passes, so only its own words tell the reason.
+      if (response.statusCode === 429)
+        response.once('data', (text: string) => onEvent(`refused: ${response.statusCode} ${text}`))
+      else if (response.statusCode !== 200) onEvent(`refused: ${response.statusCode}`)
       else
         response.on('data', (text: string) => {
           const lines = (rest + text).split('\n')

@@ -137,16 +137,16 @@ export function apiServerFlags({ etcdUrl, port, folder, hasServiceAccounts = fal
   ]
 }
 
-/** The path of a kubeconfig of the administrator. */
-export function writeKubeconfig({ server, folder }: Pick<ApiServer, 'server' | 'folder'>): string {
-  const kubeconfig = join(folder, 'kubeconfig')
+/** Returns the path of a kubeconfig. @param token default: the administrator's. */
+export function writeKubeconfig({ server, folder }: Pick<ApiServer, 'server' | 'folder'>, token = ADMIN): string {
+  const kubeconfig = join(folder, token === ADMIN ? 'kubeconfig' : 'kubeconfig-of-another')
   const authority = join(folder, 'apiserver.crt')
   const cluster = { server: `https://127.0.0.1:${server.port}`, 'certificate-authority': authority }
   const config = {
     apiVersion: 'v1',
     kind: 'Config',
     clusters: [{ name: 'reference', cluster }],
-    users: [{ name: 'admin', user: { token: ADMIN } }],
+    users: [{ name: 'admin', user: { token } }],
     contexts: [{ name: 'admin', context: { cluster: 'reference', user: 'admin' } }],
     'current-context': 'admin',
   }

@@ -1,5 +1,5 @@
 /** A set of definitions with their objects, and how both change during a run. */
-import type { Definition } from './definition.js'
+import type { Definition } from '../support/definition.js'
 import type { Random } from './random.js'
 
 export interface DefinitionSet {

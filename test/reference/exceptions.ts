@@ -295,7 +295,7 @@ export const exceptions: readonly Row[] = [
       ((where === 'code' && theirs.startsWith('406') && /^(200|404)/.test(ours)) ||
         (where === 'code' &&
           theirs.startsWith('406') &&
-          (path.includes('includeObject=Other') || path.includes('%25')) &&
+          /includeObject=Other|%25|%2E/.test(path) &&
           ours.startsWith('400')) ||
         // Where plain JSON is also accepted, the API server sends the object.
         (where.startsWith('body ') && accept.endsWith(',application/json'))),

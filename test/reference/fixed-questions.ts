@@ -1,6 +1,6 @@
 /** Questions that are asked once: all of discovery, and the corner cases of each resource. */
 import type { Question } from './ask.js'
-import type { Definition } from './definition.js'
+import type { Definition } from '../support/definition.js'
 import { groupPath } from './discovered.js'
 import { oddShardQuestions, shardQuestions } from './shard-questions.js'
 import { asked, type Moment, PROTOBUF, root, type Shelf, TABLE, V1 } from './questions.js'

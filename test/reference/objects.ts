@@ -3,7 +3,7 @@
  * would not survive a JavaScript object. Most are posted to the API server; some are written directly into etcd, as an
  * older definition or another encoder would have left them.
  */
-import type { Definition } from './definition.js'
+import type { Definition } from '../support/definition.js'
 import type { DefinitionSet } from './definition-set.js'
 import { metadata } from './object-parts.js'
 import type { Random } from './random.js'

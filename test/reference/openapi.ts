@@ -3,7 +3,7 @@
  * that are not served here, the parameters of reads, media types. Ours must have every path and kind that can be read
  * from theirs.
  */
-import { type FieldType, OPENAPI_V3_MESSAGES } from '../../src/kubernetes/dialect/openapi-v3-protobuf.js'
+import { type FieldType, OPENAPI_MESSAGES } from '../../src/kubernetes/dialect/openapi-protobuf.js'
 import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
 import { fieldsOf } from './wire.js'
 import { readYaml } from './yaml.js'
@@ -125,12 +125,12 @@ function tidy(schema: LosslessJson, isOfGo: boolean): LosslessJson {
 }
 
 /** A protobuf document as JSON. @throws Error when it is malformed. */
-export function decodeOpenApi(bytes: Buffer): LosslessJson {
-  return message('Document', bytes)
+export function decodeOpenApi(bytes: Buffer, version: 'v2' | 'v3' = 'v3'): LosslessJson {
+  return message(version === 'v2' ? 'v2.Document' : 'Document', bytes)
 }
 
 function message(name: string, bytes: Buffer): Members {
-  const { fields, extensions } = OPENAPI_V3_MESSAGES[name]!
+  const { fields, extensions } = OPENAPI_MESSAGES[name]!
   const byNumber = new Map(Object.entries(fields).map(([member, [number, type]]) => [number, { member, type }]))
   const members: Members = {}
   for (const { number, value } of fieldsOf(bytes)) {
@@ -172,6 +172,12 @@ function valueOf(type: FieldType, value: number | Buffer): LosslessJson {
   if ('messageOrReference' in type)
     return first.number === 2 ? { $ref: String([...fieldsOf(first.value as Buffer)][0]!.value) } : message(type.messageOrReference, first.value as Buffer)
   if ('onlyOf' in type) return valueOf(type.onlyOf, first.value)
+  if ('by' in type) {
+    for (const [path, name] of Object.values(type.choices)) {
+      const found = path.reduce<Buffer | undefined>((inner, at) => inner && ([...fieldsOf(inner)].find(({ number }) => number === at)?.value as Buffer | undefined), value)
+      if (found !== undefined) return message(name, found)
+    }
+  }
   if ('booleanOr' in type) return first.number === 2 ? first.value === 1 : valueOf(type.booleanOr, first.value)
   throw new Error('a list is no message')
 } // prettier-ignore

@@ -7,6 +7,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { seededRandom } from '../../src/support/random.js'
+import { anything, definitionObject, object } from '../support/definition.js'
 
 /** One patch, and the answer. */
 export interface PatchedCase {
@@ -23,29 +24,13 @@ export interface PatchedCase {
 
 type Question = Pick<PatchedCase, 'type' | 'validation' | 'patch'>
 
-export const DEFINITION = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: 'things.patches.example.com' },
-  spec: {
-    group: 'patches.example.com',
-    scope: 'Namespaced',
-    names: { plural: 'things', singular: 'thing', kind: 'Thing', listKind: 'ThingList' },
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: {
-            type: 'object',
-            properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-          },
-        },
-      },
-    ],
-  },
-}
+export const DEFINITION = definitionObject({
+  group: 'patches.example.com',
+  plural: 'things',
+  kind: 'Thing',
+  scope: 'Namespaced',
+  versions: [{ name: 'v1', storage: true, schema: object({ spec: anything }) }],
+})
 
 export const THINGS = '/apis/patches.example.com/v1/namespaces/default/things'
 

@@ -34,6 +34,7 @@ import { Report } from './report.js'
 import { keep, seed } from './seed.js'
 import { everySet, onlyOf } from './sets.js'
 import { startWorld, type World } from './world.js'
+import { runMain } from '../support/run-main.js'
 
 interface Settings extends ComparisonOptions {
   readonly questions: number
@@ -175,4 +176,4 @@ async function compare(world: World, report: Report, settings: Settings): Promis
   }
 }
 
-process.exitCode = await main()
+await runMain(import.meta.url, main)

@@ -9,7 +9,7 @@ import { freePort } from '../support/free-port.js'
 import { startServer } from '../support/server-process.js'
 import { type Answer, ask, type Server, serverAt } from './ask.js'
 import { ADMIN, ISSUER, type Running, startApiServer, startControllers, writeKubeconfig } from './control-plane.js'
-import { type Definition, definitionSpec, definitionText } from './definition.js'
+import { type Definition, definitionObject, definitionSpec } from '../support/definition.js'
 import type { Stored } from './definition-set.js'
 import { printLossless } from './lossless.js'
 import type { KubernetesRelease, Programs } from './programs.js'
@@ -69,6 +69,8 @@ export async function startWorld(t: Test, { etcd, other, programs, behind, isCbo
         ]
   const flags = [
     `--port=${port}`,
+    // The comparison is one client that asks more than a thousand questions a second.
+    '--requests-per-second=100000',
     ...source,
     ...(isCbor ? ['--serve-cbor'] : []),
     `--token-auth-file=${apiServer.tokenFile}`,
@@ -127,7 +129,7 @@ export async function deleteDefinition(world: World, { plural, group }: Definiti
 }
 
 export async function createDefinition(world: World, definition: Definition): Promise<void> {
-  await send(world, 'POST', DEFINITIONS, definitionText(definition))
+  await send(world, 'POST', DEFINITIONS, printLossless(definitionObject(definition)))
 }
 
 /** Replaces the definition, whatever its resourceVersion. */

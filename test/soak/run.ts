@@ -23,6 +23,7 @@ import { Schedule } from '../fault/schedule.js'
 import { startScenario } from '../fault/scenario.js'
 import { fuzz } from '../security/support/fuzz.js'
 import type { Violation } from '../guarantees/violation.js'
+import { runMain } from '../support/run-main.js'
 
 const ROUND_MS = 40_000
 /** A whole fleet takes a while to start, and each fault takes longer there. */
@@ -299,4 +300,4 @@ function print(text: string): void {
 
 // Everything that a round started ends with this process.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
-process.exitCode = await main()
+await runMain(import.meta.url, main)

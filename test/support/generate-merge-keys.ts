@@ -1,9 +1,9 @@
 /**
- * Generates `src/kubernetes/writes/merge-keys.ts` from the API's published facts. Run it by hand when the API has
+ * Generates `src/kubernetes/writes/merge-keys.txt` from the API's published facts. Run it by hand when the API has
  * changed:
  *
  *     node .build/test/support/generate-merge-keys.js kubernetes/api@COMMIT=DIR kubernetes/apimachinery@COMMIT=DIR … \
- *       > src/kubernetes/writes/merge-keys.ts
+ *       > src/kubernetes/writes/merge-keys.txt
  *
  * Each argument is a checked-out repository. The markers in the comments of `generated.proto` say which lists are
  * merged, and by what: `+listType`, `+listMapKey`, `+patchStrategy`, `+patchMergeKey`, `+structType`, `+mapType`. Only
@@ -93,17 +93,9 @@ for (const argument of process.argv.slice(2)) {
     if (name !== undefined && lines.length > 0) packages.push(`@ ${name}`, ...lines)
   }
 }
-process.stdout.write(`/**
- * Which lists of the built-in kinds are merged by what: the data of \`shape.ts\`, by message and field.
- *
- * Made by \`test/support/generate-merge-keys.ts\`; do not edit. Read off the published proto files of
-${sources.map((source) => ` * - ${source}`).join('\n')}
- * (Apache-2.0, The Kubernetes Authors.)
- *
- * \`@\` a package, then one line a message; \`!\` after its name: applied as a whole. A field's list is a set (\`s\`) or is
- * known by keys (\`k(name)\`); \`p\` it is merged by a strategic patch, \`p(name)\` by that key, \`r\` keeps only the keys given.
- */
-export const MERGE_KEYS = \`
+process.stdout.write(`# Which lists of the built-in kinds are merged by what, by message and field.
+# Made by \`test/support/generate-merge-keys.ts\` from the published proto files of
+${sources.map((source) => `# - ${source}`).join('\n')}
+# (Apache-2.0, The Kubernetes Authors.)
 ${packages.join('\n')}
-\`
 `)

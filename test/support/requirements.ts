@@ -77,7 +77,7 @@ export const requirements: readonly Requirement[] = [
   {
     what: 'Patroni',
     package: 'patroni',
-    usedBy: ['test/clients/outside/patroni.ts'],
+    usedBy: ['test/clients/support/patroni.ts'],
     isThere: () => runs('patroni', '--version'),
   },
   { what: 'a C compiler', package: 'gcc', usedBy: COMPILER, isThere: () => runs('cc', '--version') },

@@ -18,6 +18,7 @@ import { provideRequirements } from './requirements.js'
 import { type Outcome, runTap } from './run-tap.js'
 import { moduleTests, selectTests, systemTests } from './select-tests.js'
 import { isRandom, SEED_VARIABLE } from './test-seeds.js'
+import { fail, verdict } from './verdict.js'
 
 async function main(): Promise<number> {
   const { values, positionals: names } = parseArgs({
@@ -39,9 +40,7 @@ async function main(): Promise<number> {
   if (lack !== null) return fail(lack)
   await compile(new Set([...sources, ...sourcesOf(['test/support/run-tap.ts'])]))
   if (startsPrograms(sources)) await bundlePrograms()
-  const { passed, failed } = isNightly ? await runRounds(files, rounds, values.seed) : await runTap(files)
-  process.stdout.write(`${passed} passed, ${failed} failed\n`)
-  return failed === 0 ? 0 : 1
+  return verdict(isNightly ? await runRounds(files, rounds, values.seed) : await runTap(files))
 }
 
 async function runRounds(files: readonly string[], rounds: number, given: string | undefined): Promise<Outcome> {
@@ -59,11 +58,6 @@ async function runRounds(files: readonly string[], rounds: number, given: string
   }
   for (const seed of failures) process.stdout.write(`failed: npm run test:nightly -- --rounds 1 --seed ${seed}\n`)
   return { passed, failed }
-}
-
-function fail(message: string): number {
-  process.stderr.write(`${message}\n`)
-  return 1
 }
 
 process.exitCode = await main()

@@ -133,10 +133,17 @@ function spawnServer(t: Test, { flags, limits, environment, program = main }: Se
   return child
 }
 
+/** The characters kept of each output. A string cannot hold an hour of the audit log. */
+const KEPT = 2 ** 27
+
 function collect(child: ChildProcess): { stdout: string; stderr: string } {
   const out = { stdout: '', stderr: '' }
-  child.stdout?.on('data', (chunk: Buffer) => (out.stdout += chunk.toString()))
-  child.stderr?.on('data', (chunk: Buffer) => (out.stderr += chunk.toString()))
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]?.on('data', (chunk: Buffer) => {
+      out[name] += chunk.toString()
+      if (out[name].length > 2 * KEPT) out[name] = out[name].slice(-KEPT)
+    })
+  }
   return out
 }
 

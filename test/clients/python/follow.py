@@ -1,7 +1,8 @@
 """Follows the pods with the client that the first argument names, from the server of the second, for the test that started it.
 
-A line on standard input is answered with what the client holds, as a line of JSON on standard output. The client's own
-watch is resumed from the last version that it saw; it lists once, and again only after a 410, which the answer counts.
+`what` on standard input is answered with what the client holds, as a line of JSON on standard output; any other line is
+the name of a ConfigMap to create. The client's own watch is resumed from the last version that it saw; it lists once, and
+again only after a 410, which the answer counts. If the server is `in-cluster`, the client takes its settings as in a pod.
 """
 
 import asyncio
@@ -35,10 +36,23 @@ def wait(error):
     time.sleep(0.2)
 
 
+def official_api(server):
+    from kubernetes import client, config
+
+    if server != "in-cluster":
+        return client.CoreV1Api(client.ApiClient(client.Configuration(host=server)))
+    config.load_incluster_config()
+    return client.CoreV1Api()
+
+
+def official_create(server, name):
+    official_api(server).create_namespaced_config_map("default", {"metadata": {"name": name}})
+
+
 def official(server):
     from kubernetes import client, watch
 
-    api = client.CoreV1Api(client.ApiClient(client.Configuration(host=server)))
+    api = official_api(server)
     version = None
     while True:
         try:
@@ -64,14 +78,28 @@ def official(server):
             wait(error)
 
 
-def light(server):
-    from lightkube import ApiError, Client, KubeConfig
+def light_client(server):
+    from lightkube import Client, KubeConfig
     from lightkube.config.models import Cluster, User
+
+    if server == "in-cluster":
+        return Client()
+    # Without a user, even one without a name, it refuses to start.
+    return Client(config=KubeConfig.from_one(cluster=Cluster(server=server), user=User()))
+
+
+def light_create(server, name):
+    from lightkube.models.meta_v1 import ObjectMeta
+    from lightkube.resources.core_v1 import ConfigMap
+
+    light_client(server).create(ConfigMap(metadata=ObjectMeta(name=name, namespace="default")))
+
+
+def light(server):
+    from lightkube import ApiError
     from lightkube.resources.core_v1 import Pod
 
-    # Without a user, even one without a name, it refuses to start.
-    config = KubeConfig.from_one(cluster=Cluster(server=server), user=User())
-    client = Client(config=config)
+    client = light_client(server)
     version = None
     while True:
         try:
@@ -94,6 +122,24 @@ def light(server):
             wait(error)
 
 
+def asynchronous_api(server):
+    from kubernetes_asyncio import client, config
+
+    if server != "in-cluster":
+        return client.CoreV1Api(client.ApiClient(client.Configuration(host=server)))
+    config.load_incluster_config()
+    return client.CoreV1Api(client.ApiClient())
+
+
+def asynchronous_create(server, name):
+    async def create():
+        api = asynchronous_api(server)
+        async with api.api_client:
+            await api.create_namespaced_config_map("default", {"metadata": {"name": name}})
+
+    asyncio.run(create())
+
+
 def asynchronous(server):
     asyncio.run(following(server))
 
@@ -101,7 +147,7 @@ def asynchronous(server):
 async def following(server):
     from kubernetes_asyncio import client, watch
 
-    api = client.CoreV1Api(client.ApiClient(client.Configuration(host=server)))
+    api = asynchronous_api(server)
     version = None
     while True:
         try:
@@ -127,15 +173,76 @@ async def following(server):
             await pause(error)
 
 
+async def kr8s_api(server):
+    import kr8s
+
+    if server == "in-cluster":
+        return await kr8s.asyncio.api()
+    return await kr8s.asyncio.api(url=server, kubeconfig="/nonexistent")
+
+
+def kr8s_create(server, name):
+    from kr8s.asyncio.objects import ConfigMap
+
+    async def create():
+        resource = {"metadata": {"name": name, "namespace": "default"}}
+        await (await ConfigMap(resource, api=await kr8s_api(server))).create()
+
+    asyncio.run(create())
+
+
+def by_events(server):
+    asyncio.run(following_events(server))
+
+
+async def following_events(server):
+    """kr8s returns no version with a list, so its first watch begins with all objects.
+
+    By its source it asks for the same version forever after a 410, whatever the server.
+    """
+    import kr8s
+
+    api = await kr8s_api(server)
+    version = None
+    while True:
+        try:
+            if version is None:
+                pods = [pod async for pod in api.get("pods", namespace=kr8s.ALL)]
+                replace({pod.name: pod.labels.get("turn") for pod in pods})
+            else:
+                counts["resumed"] += 1
+            async for kind, pod in api.watch("pods", namespace=kr8s.ALL, since=version):
+                version = pod.metadata.resourceVersion
+                take(kind, pod.name, pod.labels.get("turn"))
+        except Exception as error:
+            await pause(error)
+
+
 async def pause(error):
     print(repr(error)[:300], file=sys.stderr, flush=True)
     await asyncio.sleep(0.2)
 
 
-clients = {"kubernetes": official, "kubernetes_asyncio": asynchronous, "lightkube": light}
-threading.Thread(target=clients[sys.argv[1]], args=(sys.argv[2],), daemon=True).start()
+clients = {
+    "kr8s": (by_events, kr8s_create),
+    "kubernetes": (official, official_create),
+    "kubernetes_asyncio": (asynchronous, asynchronous_create),
+    "lightkube": (light, light_create),
+}
+follow, create = clients[sys.argv[1]]
+server = sys.argv[2]
+threading.Thread(target=follow, args=(server,), daemon=True).start()
 print('"started"', flush=True)
 for line in sys.stdin:
-    with lock:
-        lines = [f"{name} {turn}" for name, turn in held.items()]
-        print(json.dumps({"held": lines, **counts}), flush=True)
+    command = line.strip()
+    if command == "what":
+        with lock:
+            lines = [f"{name} {turn}" for name, turn in held.items()]
+            print(json.dumps({"held": lines, **counts}), flush=True)
+        continue
+    try:
+        create(server, command)
+        print("true", flush=True)
+    except Exception as error:
+        wait(error)
+        print("false", flush=True)

@@ -1,9 +1,9 @@
 /** The disruptions that every outside client must survive. */
-import type { Stage } from './stage.js'
+import type { ReplicatedStage, Stage } from './stage.js'
 
-export interface Disruption {
+export interface Disruption<S extends Stage = Stage> {
   readonly name: string
-  readonly disrupt: (stage: Stage) => Promise<void>
+  readonly disrupt: (stage: S) => Promise<void>
 }
 
 const restartAfter = (signal: NodeJS.Signals) => async (stage: Stage) => {
@@ -20,6 +20,13 @@ export const disruptions: readonly Disruption[] = [
   { name: 'a restart of etcd', disrupt: async (stage) => await stage.etcd.restart() },
 ]
 
+/** The same of two replicas behind one address. */
+export const replicaDisruptions: readonly Disruption<ReplicatedStage>[] = [
+  { name: 'a rolling update', disrupt: async (stage) => await stage.update() },
+  { name: 'kill -9 of a replica', disrupt: async (stage) => await stage.killOne() },
+  { name: 'a restart of etcd', disrupt: async (stage) => await stage.etcd.restart() },
+]
+
 /** A name for an object written after a disruption, valid for every kind. */
-export const momentAfter = (disruption: Disruption): string =>
+export const momentAfter = (disruption: { readonly name: string }): string =>
   `after-${disruption.name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`

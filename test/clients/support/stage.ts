@@ -1,13 +1,15 @@
-/** A server over a real etcd, as its users run both. */
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+/** A server over a real etcd, as its users run both; or several replicas behind one address. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { type Balancer, startBalancer } from '../../fault/balancer.js'
 import { pod } from '../../support/pod.js'
 import { type EtcdProcess, startEtcd } from '../../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../../support/etcd-writer.js'
 import { freePort } from '../../support/free-port.js'
 import { type ServerProcess, startServer } from '../../support/server-process.js'
+import { until } from '../../support/until.js'
 
 /** The objects that programs other than the server write into etcd. */
 export interface World {
@@ -21,7 +23,14 @@ export interface StageOptions {
   readonly flags?: readonly string[]
   /** Default: 300 pods; the last one of a turn is `default/NAME`. */
   readonly world?: World
+  /** Returns the flags that name where the servers read and write. Default: this etcd, for both. */
+  readonly source?: (etcd: EtcdProcess) => Promise<readonly string[]>
 }
+
+const fromEtcd = async ({ url }: EtcdProcess): Promise<readonly string[]> => [
+  `--etcd-servers=${url}`,
+  '--enable-writes',
+]
 
 /** A request from the server's access log. */
 export interface Answered {
@@ -64,53 +73,135 @@ const pods: World = {
   },
 }
 
-class RunningStage implements Stage {
-  readonly url: string
-  #server: ServerProcess | null = null
+abstract class AnyStage implements Stage {
+  abstract readonly url: string
   readonly #writer: EtcdWriter
 
   constructor(
     readonly t: Test,
     readonly etcd: EtcdProcess,
-    readonly port: number,
-    readonly accessLog: string,
-    readonly options: Required<StageOptions>,
+    /** Of the access logs of all servers. */
+    readonly folder: string,
+    readonly world: World,
+    readonly flags: readonly string[],
   ) {
-    this.url = `http://127.0.0.1:${port}`
     this.#writer = new EtcdWriter([etcd])
   }
 
+  abstract start(): Promise<void>
+  abstract kill(signal: NodeJS.Signals): Promise<void>
+
+  protected async startServer(port: number, flags: readonly string[] = []): Promise<ServerProcess> {
+    const own = [`--port=${port}`, `--audit-log-path=${join(this.folder, `${port}`)}`]
+    return await startServer(this.t, { flags: [...own, ...flags, ...this.flags] })
+  }
+
+  async fill(): Promise<void> {
+    await this.#writer.fill(this.world.initial)
+  }
+
+  async write(turn: string): Promise<void> {
+    for (const changes of this.world.turn(turn)) await this.#writer.commit(changes)
+  }
+
+  answered(): readonly Answered[] {
+    return readdirSync(this.folder).flatMap((name) => {
+      // The last line may be incomplete.
+      const lines = readFileSync(join(this.folder, name), 'utf8').split('\n').slice(0, -1)
+      return lines.map((line) => JSON.parse(line) as Answered)
+    })
+  }
+}
+
+class LoneStage extends AnyStage {
+  #server: ServerProcess | null = null
+  #port = 0
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`
+  }
+
   async start(): Promise<void> {
-    const own = [`--etcd-servers=${this.etcd.url}`, `--port=${this.port}`, `--audit-log-path=${this.accessLog}`]
-    this.#server = await startServer(this.t, { flags: [...own, '--enable-writes', ...this.options.flags] })
+    this.#port ||= await freePort()
+    this.#server = await this.startServer(this.#port)
   }
 
   async kill(signal: NodeJS.Signals): Promise<void> {
     await this.#server?.kill(signal)
   }
+}
 
-  async fill(): Promise<void> {
-    await this.#writer.fill(this.options.world.initial)
+const POLL_MS = 100
+
+/** Two replicas behind one address. */
+export class ReplicatedStage extends AnyStage {
+  #balancer: Balancer | null = null
+  #replicas: ServerProcess[] = []
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#balancer!.port}`
   }
 
-  async write(turn: string): Promise<void> {
-    for (const changes of this.options.world.turn(turn)) await this.#writer.commit(changes)
+  async start(): Promise<void> {
+    this.#balancer ??= await startBalancer(this.t, POLL_MS)
+    await this.#add()
+    await this.#add()
   }
 
-  answered(): readonly Answered[] {
-    if (!existsSync(this.accessLog)) return []
-    // The last line may be incomplete.
-    const lines = readFileSync(this.accessLog, 'utf8').split('\n').slice(0, -1)
-    return lines.map((line) => JSON.parse(line) as Answered)
+  async kill(signal: NodeJS.Signals): Promise<void> {
+    await Promise.all(this.#replicas.map(async (replica) => await this.#end(replica, signal)))
+  }
+
+  /** As a Deployment does: a new one is ready before an old one ends. */
+  async update(): Promise<void> {
+    for (const old of this.#replicas) {
+      await this.#add()
+      await this.#end(old, 'SIGTERM')
+    }
+  }
+
+  /** Kills one; another starts in its place. */
+  async killOne(): Promise<void> {
+    await this.#end(this.#replicas[0]!, 'SIGKILL')
+    await this.#add()
+  }
+
+  async #add(): Promise<void> {
+    const grace = ['--shutdown-delay-duration=1s', '--shutdown-watch-termination-grace-period=1s']
+    const replica = await this.startServer(await freePort(), grace)
+    const { port } = replica
+    this.#balancer!.add(port)
+    await until(() => this.#balancer!.ready.has(port), 'the balancer knows the replica')
+    this.#replicas = [...this.#replicas, replica]
+  }
+
+  async #end(replica: ServerProcess, signal: NodeJS.Signals): Promise<void> {
+    await replica.kill(signal)
+    this.#balancer!.remove(replica.port)
+    this.#replicas = this.#replicas.filter((one) => one !== replica)
   }
 }
 
-export async function startStage(t: Test, { flags = [], world = pods }: StageOptions = {}): Promise<Stage> {
+type StageClass<S> = new (...args: ConstructorParameters<typeof AnyStage>) => S
+
+async function startAny<S extends AnyStage>(
+  Kind: StageClass<S>,
+  t: Test,
+  { flags = [], world = pods, source = fromEtcd }: StageOptions,
+): Promise<S> {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-stage-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  const accessLog = join(folder, 'access.log')
-  const stage = new RunningStage(t, await startEtcd(t), await freePort(), accessLog, { flags, world })
+  const etcd = await startEtcd(t)
+  const stage = new Kind(t, etcd, folder, world, [...(await source(etcd)), ...flags])
   await stage.fill()
   await stage.start()
   return stage
+}
+
+export async function startStage(t: Test, options: StageOptions = {}): Promise<Stage> {
+  return await startAny(LoneStage, t, options)
+}
+
+export async function startReplicatedStage(t: Test, options: StageOptions = {}): Promise<ReplicatedStage> {
+  return await startAny(ReplicatedStage, t, options)
 }

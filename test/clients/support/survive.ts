@@ -10,6 +10,8 @@ import type { Stage } from './stage.js'
 export interface Following {
   /** Matches the client's User-Agent. */
   readonly userAgent: RegExp
+  /** Its initial list is a watch. */
+  readonly streams?: boolean
   /** The client's output, for diagnosing a failure. */
   printed(): string
   /** The client's state, one line per object, in any order. */
@@ -25,27 +27,36 @@ const WITHIN_MS = 90_000
 /** client-go relists after a watch that ends in its first second, no matter which side ends it. */
 const SETTLED_MS = 1_500
 
-export async function surviveDisruptions(t: Test, stage: Stage, client: Following): Promise<void> {
-  const compare = async (moment: string): Promise<void> => {
-    let held: readonly string[] = []
-    let listed: readonly string[] = []
-    const isEqual = async (): Promise<boolean> => {
-      listed = (await client.listed()).toSorted()
-      held = (await client.held()).toSorted()
-      return held.join('\n') === listed.join('\n')
-    }
-    try {
-      await until(isEqual, `${moment}: it holds what a fresh list holds`, WITHIN_MS)
-    } catch (error) {
-      t.comment(client.printed())
-      t.same(held, listed)
-      throw error
-    }
-    t.ok(
-      listed.some((line) => line.includes(moment)),
-      `${moment} is listed`,
-    )
+/** Waits until the client holds what a fresh list holds, the object of that moment included. */
+export async function compareWithList(t: Test, client: Following, moment: string): Promise<void> {
+  let held: readonly string[] = []
+  let listed: readonly string[] = []
+  const isEqual = async (): Promise<boolean> => {
+    listed = (await client.listed()).toSorted()
+    held = (await client.held()).toSorted()
+    return held.join('\n') === listed.join('\n')
   }
+  try {
+    await until(isEqual, `${moment}: it holds what a fresh list holds`, WITHIN_MS)
+  } catch (error) {
+    t.comment(client.printed())
+    t.same(held, listed)
+    throw error
+  }
+  t.ok(
+    listed.some((line) => line.includes(moment)),
+    `${moment} is listed`,
+  )
+}
+
+/** The pods of a fresh list as lines `NAME TURN`. @param none how the client prints that a label is absent. */
+export async function podLines(stage: Stage, none = 'null'): Promise<readonly string[]> {
+  const { items } = await list(stage, '/api/v1/pods')
+  return items.map(({ metadata }) => `${metadata.name} ${metadata.labels?.['turn'] ?? none}`)
+}
+
+export async function surviveDisruptions(t: Test, stage: Stage, client: Following): Promise<void> {
+  const compare = (moment: string): Promise<void> => compareWithList(t, client, moment)
   const lists = (): readonly string[] =>
     stage
       .answered()
@@ -55,7 +66,7 @@ export async function surviveDisruptions(t: Test, stage: Stage, client: Followin
   await stage.write('first')
   await compare('first')
   const atTheStart = lists()
-  t.ok(atTheStart.length > 0, `it has listed ${atTheStart.join(' ')}`)
+  t.equal(atTheStart.length > 0, client.streams !== true, `it has listed ${atTheStart.join(' ')}`)
   let watches = 0
   for (const disruption of disruptions) {
     watches = await settledWatches(stage, watches, client.token)
@@ -65,6 +76,15 @@ export async function surviveDisruptions(t: Test, stage: Stage, client: Followin
     await compare(moment)
     t.same(lists(), atTheStart, `${moment}: it has not listed again`)
   }
+}
+
+/** Writes a turn while no server runs, and compacts etcd before one starts, so that resumed watches get 410. */
+export async function forgetEvents(stage: Stage, turn: string): Promise<void> {
+  await stage.kill('SIGKILL')
+  await stage.write(turn)
+  const { header } = await stage.etcd.call('kv/range', { key: 'YQ==' })
+  await stage.etcd.compact(Number((header as { revision: string }).revision))
+  await stage.start()
 }
 
 /** Waits until at least this many watches run and none has started or ended for a while. @returns how many run. */

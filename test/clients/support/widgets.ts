@@ -1,23 +1,13 @@
+import { definitionObject } from '../../support/definition.js'
+
 /** A custom kind, for clients that are operators. */
-export const widgetDefinition = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: 'widgets.example.com' },
-  spec: {
-    group: 'example.com',
-    names: { kind: 'Widget', listKind: 'WidgetList', plural: 'widgets', singular: 'widget' },
-    scope: 'Namespaced',
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        subresources: { status: {} },
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-} as const
+export const widgetDefinition = definitionObject({
+  group: 'example.com',
+  plural: 'widgets',
+  kind: 'Widget',
+  scope: 'Namespaced',
+  versions: [{ name: 'v1', storage: true, subresources: { status: {} } }],
+})
 
 export const definitionsPath = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 export const widgetsPath = '/apis/example.com/v1/namespaces/default/widgets'

@@ -21,6 +21,7 @@ import { buildKubernetes } from '../programs.js'
 import { eventually } from '../world.js'
 import { phases } from './configurations.js'
 import { buildPlugin, Plugin } from './plugin.js'
+import { runMain } from '../../support/run-main.js'
 
 /** What no log, metric or error may hold; in base64 as it is in a Secret, and as it is in a config map. */
 const MARKER = 'plaintext-that-must-not-leak'
@@ -396,4 +397,4 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64')
 }
 
-process.exitCode = await main()
+await runMain(import.meta.url, main)

@@ -18,7 +18,7 @@ import {
   mapOf,
   object,
   text,
-} from '../definition.js'
+} from '../../support/definition.js'
 
 /** Two served versions without conversion, defaults in both, pruning, status, short names: as in certificate managers. */
 const certificates: Definition = {

@@ -21,7 +21,7 @@ import {
   mapOf,
   object,
   text,
-} from '../definition.js'
+} from '../../support/definition.js'
 import { markNumber } from '../lossless.js'
 
 const texts = listOf(text)

@@ -150,7 +150,8 @@ func (f *follower) compare(ctx context.Context) (answer, error) {
 func main() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	base := &rest.Config{Host: os.Args[1], QPS: 1000, Burst: 1000}
+	base := settings(os.Args[1])
+	base.QPS, base.Burst = 1000, 1000
 	followers := follow(ctx, base, strings.Split(os.Args[2], ","))
 	fmt.Println(`"synced"`)
 	input := bufio.NewScanner(os.Stdin)
@@ -163,6 +164,17 @@ func main() {
 		line, _ := json.Marshal(result)
 		fmt.Println(string(line))
 	}
+}
+
+func settings(server string) *rest.Config {
+	if server != "in-cluster" {
+		return &rest.Config{Host: server}
+	}
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		panic(err)
+	}
+	return config
 }
 
 func follow(ctx context.Context, base *rest.Config, names []string) []*follower {
@@ -253,6 +265,12 @@ func perform(ctx context.Context, base *rest.Config, followers []*follower, comm
 			answers = append(answers, result)
 		}
 		return answers, nil
+	case "what":
+		return what(followers, argument)
+	case "create":
+		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: argument}}
+		_, err := kubernetes.NewForConfigOrDie(base).CoreV1().ConfigMaps("default").Create(ctx, created, metav1.CreateOptions{})
+		return true, err
 	case "write":
 		return write(ctx, base, 8, 25)
 	case "elect":
@@ -263,6 +281,24 @@ func perform(ctx context.Context, base *rest.Config, followers []*follower, comm
 		return lost.Load(), nil
 	}
 	return nil, fmt.Errorf("no command is called %q", command)
+}
+
+// what has a line for each pod of one follower: its name and turn.
+func what(followers []*follower, name string) (any, error) {
+	lines := []string{}
+	for _, one := range followers {
+		if one.name != name {
+			continue
+		}
+		for _, held := range one.held() {
+			turn, ok := held.GetLabels()["turn"]
+			if !ok {
+				turn = "null"
+			}
+			lines = append(lines, held.GetName()+" "+turn)
+		}
+	}
+	return lines, nil
 }
 
 // write lets several writers count up one number, each with a client of its own, as controllers do.

@@ -1,5 +1,4 @@
 /** A custom resource definition as a client posts it, and parts that several definitions share. */
-import { printLossless } from './lossless.js'
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 export type JsonObject = { readonly [name: string]: Json }
@@ -32,15 +31,18 @@ export interface Definition {
   readonly versions: readonly Version[]
 }
 
-/** The definition that a client would post, as JSON. */
-export function definitionText(definition: Definition): string {
-  return printLossless({
+/** The definition that a client would post. @param metadata besides its name. */
+export function definitionObject(definition: Definition, metadata: JsonObject = {}): JsonObject {
+  return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${definition.plural}.${definition.group}` },
+    metadata: { name: `${definition.plural}.${definition.group}`, ...metadata },
     spec: definitionSpec(definition),
-  })
+  }
 }
+
+/** The status of a definition that is served. */
+export const ESTABLISHED = { conditions: [{ type: 'Established', status: 'True' }] } as const
 
 export function definitionSpec(definition: Definition): JsonObject {
   const { group, kind, plural, singular, shortNames, categories, scope, conversion, versions } = definition

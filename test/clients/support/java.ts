@@ -1,0 +1,33 @@
+/** Java with the packages of ../java/pom.xml, from Maven's own cache. */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { NoProgramError } from '../../support/go-program.js'
+
+const folder = fileURLToPath(new URL('../../../../test/clients/java/', import.meta.url))
+
+const FETCH_MS = 5 * 60_000
+
+/** The command that compiles and runs Follow.java. @throws NoProgramError without Java 17, Maven or the packages. */
+export function provideJava(): readonly string[] {
+  if (spawnSync('java', ['-version']).status !== 0) throw new NoProgramError('there is no Java')
+  const output = mkdtempSync(join(tmpdir(), 'distributary-java-'))
+  try {
+    const classpath = join(output, 'classpath')
+    const args = [
+      '-q',
+      '-B',
+      '-f',
+      join(folder, 'pom.xml'),
+      'dependency:build-classpath',
+      `-Dmdep.outputFile=${classpath}`,
+    ]
+    const { status } = spawnSync('mvn', args, { stdio: 'ignore', timeout: FETCH_MS })
+    if (status !== 0) throw new NoProgramError('Maven cannot fetch its packages')
+    return ['java', '-cp', readFileSync(classpath, 'utf8').trim(), join(folder, 'Follow.java')]
+  } finally {
+    rmSync(output, { recursive: true, force: true })
+  }
+}

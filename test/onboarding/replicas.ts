@@ -1,0 +1,170 @@
+/** Two replicas behind one address, before Kubernetes' own API server over the same etcd, in which everybody may do everything. */
+import type { Test } from 'tap'
+import type { Disruption } from '../clients/support/disruptions.js'
+import { type ReplicatedStage, startReplicatedStage } from '../clients/support/stage.js'
+import { ask } from '../reference/ask.js'
+import { type ApiServer, startApiServer, writeKubeconfig } from '../reference/control-plane.js'
+import { buildKubernetes } from '../reference/programs.js'
+import { pause } from '../support/until.js'
+
+/**
+ * Returns the flags that say what the replicas read, and how they authorize.
+ *
+ * @param reader the kubeconfig of a service account, which an API server that is starting refuses; the administrator is
+ * let in by his group.
+ */
+export type Source = (apiServer: ApiServer, etcdUrl: string, reader: string) => readonly string[]
+
+export const fromUpstream =
+  (onGap: 'coalesce' | 'expire'): Source =>
+  (apiServer, _, reader) => [
+    `--upstream=${urlOf(apiServer)}`,
+    `--kubeconfig=${reader}`,
+    `--on-gap=${onGap}`,
+    '--authorization-mode=Webhook',
+    `--authorization-kubeconfig=${writeKubeconfig(apiServer)}`,
+    '--anonymous-auth',
+  ]
+
+export const fromEtcd: Source = (_, etcdUrl) => [
+  `--etcd-servers=${etcdUrl}`,
+  '--authorization-mode=RBAC',
+  '--anonymous-auth',
+]
+
+export interface Replicas {
+  readonly stage: ReplicatedStage
+  readonly apiServer: ApiServer
+}
+
+export async function startReplicas(t: Test, source: Source): Promise<Replicas> {
+  let apiServer!: ApiServer
+  const stage = await startReplicatedStage(t, {
+    source: async ({ url }) => {
+      apiServer = await startApiServer(t, url, buildKubernetes('kube-apiserver'))
+      await create(apiServer, '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings', EVERYONE)
+      const accounts = '/api/v1/namespaces/default/serviceaccounts'
+      await create(apiServer, accounts, { metadata: { name: 'reader' } })
+      const { status } = await create(apiServer, `${accounts}/reader/token`, {
+        apiVersion: 'authentication.k8s.io/v1',
+        kind: 'TokenRequest',
+        spec: {},
+      })
+      const reader = writeKubeconfig(apiServer, status?.token)
+      return [
+        ...source(apiServer, url, reader),
+        `--passthrough=${urlOf(apiServer)}`,
+        `--passthrough-cafile=${apiServer.folder}/apiserver.crt`,
+      ]
+    },
+  })
+  return { stage, apiServer }
+}
+
+export async function create({ server }: ApiServer, path: string, object: object): Promise<Created> {
+  const headers = { 'content-type': 'application/json' }
+  const { code, body } = await ask(server, { method: 'POST', path, headers }, Buffer.from(JSON.stringify(object)))
+  if (code !== 201) throw new Error(`${path}: ${code} ${body.toString()}`)
+  return JSON.parse(body.toString()) as Created
+}
+
+interface Created {
+  readonly status?: { readonly token?: string }
+}
+
+const urlOf = ({ server }: ApiServer): string => `https://127.0.0.1:${server.port}`
+
+const EVERYONE = {
+  apiVersion: 'rbac.authorization.k8s.io/v1',
+  kind: 'ClusterRoleBinding',
+  metadata: { name: 'everyone' },
+  roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+  subjects: ['system:unauthenticated', 'system:serviceaccounts'].map((name) => ({
+    apiGroup: 'rbac.authorization.k8s.io',
+    kind: 'Group',
+    name,
+  })),
+}
+
+export interface Restart extends Disruption<ReplicatedStage> {
+  /** How long the API server was away. */
+  awayMs: number
+}
+
+/**
+ * Kills the API server and starts it again, while others ask for various things and are never misled.
+ *
+ * @param object the path of an object that exists.
+ */
+export function restartOf(t: Test, { stage, apiServer }: Replicas, object: string): Restart {
+  const restart: Restart = {
+    name: 'a restart of the API server',
+    awayMs: 0,
+    disrupt: async () => {
+      const probe = startProbe(t, stage.url, object)
+      const startedMs = performance.now()
+      const written = stage.write('meanwhile')
+      await apiServer.restart()
+      restart.awayMs = performance.now() - startedMs
+      await written
+      t.comment(`the API server was away for ${Math.round(restart.awayMs)} ms`)
+      await pause(1_000)
+      for (const [{ what, code, retryAfter }, count] of await probe.stop()) {
+        t.comment(`${what}: ${code}, Retry-After ${retryAfter}, ${count} times`)
+        t.notOk([401, 403, 404].includes(code ?? 0), `${what}: ${code} would mislead`)
+        if (code === 429 || code === 503) t.ok(retryAfter, `${what}: ${code} says when to ask again`)
+      }
+    },
+  }
+  return restart
+}
+
+interface Probed {
+  readonly what: string
+  /** null: the connection failed. */
+  readonly code: number | null
+  readonly retryAfter: string | null
+}
+
+/** Asks for various things all the time. `stop` returns the different answers, with how often each came. */
+function startProbe(t: Test, url: string, object: string) {
+  const counts = new Map<string, number>()
+  const ended = new AbortController()
+  const outcome = async (path: string, init: RequestInit): Promise<Omit<Probed, 'what'>> => {
+    try {
+      const answer = await fetch(`${url}${path}`, init)
+      await answer.arrayBuffer()
+      return { code: answer.status, retryAfter: answer.headers.get('retry-after') }
+    } catch {
+      return { code: null, retryAfter: null }
+    }
+  }
+  const asking = async (what: string, path: string, init: RequestInit = {}): Promise<void> => {
+    while (!ended.signal.aborted) {
+      const key = JSON.stringify({ what, ...(await outcome(path, init)) } satisfies Probed)
+      counts.set(key, (counts.get(key) ?? 0) + 1)
+      await pause(100)
+    }
+  }
+  const pods = '/api/v1/namespaces/default/pods'
+  const patch = {
+    method: 'PATCH',
+    headers: { 'content-type': 'application/merge-patch+json' },
+    body: '{"metadata":{"labels":{"a":"b"}}}',
+  }
+  const all = [
+    asking('a consistent list', `${pods}?limit=1`),
+    asking('a list from the cache', `${pods}?resourceVersion=0&labelSelector=a=b`),
+    asking('a pod', `${pods}/p1`),
+    asking('the object', object),
+    asking('a patch', '/api/v1/namespaces/default', patch),
+    asking('discovery', '/api/v1'),
+  ]
+  const stop = async (): Promise<readonly (readonly [Probed, number])[]> => {
+    ended.abort()
+    await Promise.all(all)
+    return [...counts].map(([key, count]) => [JSON.parse(key) as Probed, count])
+  }
+  t.teardown(stop)
+  return { stop }
+}
