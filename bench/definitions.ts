@@ -1,6 +1,6 @@
 /**
- * Question: how does a cluster with 250 definitions and 300,000 objects get through a restart? Clients follow every resource
- * and come back as soon as they can, while each resource is written to several times a minute.
+ * Question: how does a cluster with 250 definitions get through a restart, with 5 objects of each and with 1,200? Clients
+ * follow every resource and come back as soon as they can, while each resource is written to several times a minute.
  *
  * Measured from the start of the process: until one resource that a client asks for is listed, and until the server is ready;
  * the answers that clients got before that; from SIGTERM to the end; and the latest event of the second start, from the time
@@ -9,14 +9,16 @@
 import { get, type IncomingMessage } from 'node:http'
 import { bundlePrograms, programFile } from '../test/support/program.js'
 import { freePort } from '../test/support/free-port.js'
-import { startEtcd } from './subjects/etcd.js'
+import { type Etcd, startEtcd } from './subjects/etcd.js'
 import { attempt, type Choice, type Question } from './support/choice.js'
-import { benchObjects, customResource, type BenchResource, MAGIC, writeObjectsFile } from './support/objects.js'
+import { benchObjects, customResource, type BenchResource, MAGIC, pods, writeObjectsFile } from './support/objects.js'
 import { type Child, endAll, sleep, start, usage } from './support/processes.js'
 import { startWriter, writeAll } from './support/source.js'
 import { createWorkspace } from './support/workspace.js'
 
-const OBJECTS_EACH = 1_200
+const OBJECTS_EACH = [5, 1_200]
+/** Changes of pods before a start: most definitions of a cluster rest while it goes on. */
+const OTHER_CHANGES = 12_000
 const RATE = 50
 const READY_MS = 300_000
 const WRITE_MS = 600_000
@@ -25,41 +27,57 @@ const SETTLE_MS = 10_000
 const EXIT_MS = 120_000
 
 export const definitions: Question = async (choice) => {
-  const count = choice.quick ? 25 : 250
-  const row = { question: 'definitions', subject: 'distributary', wire: 'http1', definitions: count }
-  await attempt(choice, row, () => measure(choice, count, row))
+  for (const objectsEach of choice.quick ? OBJECTS_EACH.slice(0, 1) : OBJECTS_EACH) {
+    const row = { question: 'definitions', subject: 'distributary', wire: 'http1', definitions: 250, objectsEach }
+    await attempt(choice, row, () => measure(choice, row))
+  }
 }
 
-async function measure(choice: Choice, count: number, row: Parameters<Choice['recorder']['row']>[0]): Promise<void> {
+interface Row {
+  readonly question: string
+  readonly subject: string
+  readonly wire: string
+  readonly definitions: number
+  readonly objectsEach: number
+}
+
+async function measure(choice: Choice, row: Row): Promise<void> {
+  const { definitions: count, objectsEach } = row
   const workspace = createWorkspace()
   try {
     await bundlePrograms()
     const etcd = await startEtcd(workspace, 'load')
     const resources = Array.from({ length: count }, (_, i) => customResource(`kind${String(i).padStart(4, '0')}k`))
     for (const { definition } of resources) await etcd.put(definition!.key, JSON.stringify(definition!.object))
-    const each = { count: OBJECTS_EACH, nodes: 100, bytes: 1024 }
+    const each = { count: objectsEach, nodes: 100, bytes: 1024 }
     const objects = resources.flatMap((resource) => benchObjects(resource, each))
-    writeObjectsFile(workspace.path('objects'), objects)
-    const filling = await startWriter(etcd.port, workspace.path('objects'), workspace.path('filling'))
-    await writeAll(filling, objects.length, WRITE_MS)
-    await filling.end()
+    const others = benchObjects(pods, { ...each, count: 100 })
+    for (const [name, filled, writes] of [
+      ['objects', objects, objects.length],
+      ['others', others, OTHER_CHANGES],
+    ] as const) {
+      writeObjectsFile(workspace.path(name), filled)
+      const filling = await startWriter(etcd.port, workspace.path(name), workspace.path(`${name}-filling`))
+      await writeAll(filling, writes, WRITE_MS)
+      await filling.end()
+    }
     // The first object of each resource, in turn.
     writeObjectsFile(
       workspace.path('changes'),
-      resources.map((_, i) => objects[i * OBJECTS_EACH]!),
+      resources.map((_, i) => objects[i * objectsEach]!),
     )
     const writer = await startWriter(etcd.port, workspace.path('changes'), workspace.path('progress'))
     const port = await freePort()
     const last = resources.at(-1)!
 
-    const first = await startServer(choice, etcd.port, port, last)
+    const first = await startServer(choice, etcd, port, last)
     const followers = resources.map((resource) => new Follower(port, resource, count))
     const writing = writer.run({ rate: RATE, count: 1e9, ms: choice.quick ? 20_000 : 60_000 })
     await sleep(choice.quick ? 2_000 : SETTLE_MS)
     const { residentBytes } = usage(first.child.pid)
     const stopMs = await stop(first.child)
     for (const follower of followers) follower.startOver()
-    const second = await startServer(choice, etcd.port, port, last)
+    const second = await startServer(choice, etcd, port, last)
     for (const follower of followers) follower.readyAt = second.readyAt
     const { next } = await writing
     await sleep(SETTLE_MS)
@@ -74,9 +92,12 @@ async function measure(choice: Choice, count: number, row: Parameters<Choice['re
       askedMs: first.askedMs,
       readyMs: first.readyMs,
       startCpuSeconds: first.cpuSeconds,
+      startReads: first.reads,
       residentMb: residentBytes / 2 ** 20,
       stopMs,
       readyAgainMs: second.readyMs,
+      againCpuSeconds: second.cpuSeconds,
+      againReads: second.reads,
       askedAgainMs: second.askedMs,
       answersBefore: answersText(followers),
       relists: followers.reduce((sum, { relists }) => sum + relists, 0),
@@ -98,16 +119,19 @@ interface Started {
   /** Monotonic, in nanoseconds. */
   readonly readyAt: number
   readonly cpuSeconds: number
+  /** Requests for ranges that etcd got from it. */
+  readonly reads: number
 }
 
 async function startServer(
   { nodeFlags, serverFlags }: Choice,
-  etcdPort: number,
+  etcd: Etcd,
   port: number,
   asked: BenchResource,
 ): Promise<Started> {
+  const reads = await etcd.reads()
   const begin = performance.now()
-  const flags = [`--etcd-servers=http://127.0.0.1:${etcdPort}`, `--port=${port}`, '--log-level=warn', ...serverFlags]
+  const flags = [`--etcd-servers=http://127.0.0.1:${etcd.port}`, `--port=${port}`, '--log-level=warn', ...serverFlags]
   const child = start('distributary', 'server', [process.execPath, ...nodeFlags, programFile('main'), ...flags])
   const until = async (path: string): Promise<number> => {
     while ((await statusOf(port, path)) !== 200) {
@@ -121,7 +145,8 @@ async function startServer(
     until(`${asked.path}?limit=1`),
     until('/readyz'),
   ])
-  return { child, listeningMs, askedMs, readyMs, readyAt: nowNanos(), cpuSeconds: usage(child.pid).cpuSeconds }
+  const [readyAt, { cpuSeconds }] = [nowNanos(), usage(child.pid)]
+  return { child, listeningMs, askedMs, readyMs, readyAt, cpuSeconds, reads: (await etcd.reads()) - reads }
 }
 
 async function stop(child: Child): Promise<number> {

@@ -4,6 +4,10 @@
  * of servers, half of them silent, half refusing connections. Then: what do 50 replicas cost etcd that lose NATS at the
  * same moment and continue from etcd?
  *
+ * Over 20 cuts, on two busy cores with NATS 2.15 (2.11 is no different), the oldest of 61 resources was 7.9 s old at
+ * candidates (worst: 10.1 s) and 29 s at edges (worst: 51 s). Fifty candidates sent etcd about 20,000 requests, at most
+ * 7,000 in a second.
+ *
  * `NATS_BIN` names the nats-server. A subject is one of the two parts: `cuts`, `fallback`. `--seconds` is the length of the
  * longest cut: one ends earlier once all data has been fresh for a while. `--server-flag` goes to the candidates.
  */

@@ -156,7 +156,8 @@ function startOurs({ choice, workspace, etcd, plane, runtime }: Scene, arrangeme
     core: 'both',
     runtime,
     nodeFlags,
-    serverFlags: [...source, `--token-auth-file=${plane.tokenFile}`, ...serverFlags],
+    // All agents are one service account, which opens every watch at once.
+    serverFlags: [...source, `--token-auth-file=${plane.tokenFile}`, '--requests-per-second=100000', ...serverFlags],
   })
 }
 

@@ -61,7 +61,7 @@ const questions: Record<string, Asked> = {
   },
   definitions: {
     ask: definitions,
-    about: 'a restart with 250 definitions and 300,000 objects: until ready, until gone',
+    about: 'a restart with 250 definitions and 1,250 or 300,000 objects: until ready, until gone',
   },
   storm: { ask: storm, about: 'everybody reconnects at once while others list' },
   restart: { ask: restart, about: 'what reading history back at a start costs etcd: the delay of its puts' },

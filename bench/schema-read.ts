@@ -4,7 +4,7 @@
  */
 import { DefinedSchema } from '../src/kubernetes/codec/defined-schema.js'
 import { ReadRules } from '../src/kubernetes/codec/read-rules.js'
-import { anything } from '../test/reference/definition.js'
+import { anything } from '../test/support/definition.js'
 import { definitions } from '../test/reference/second/definitions.js'
 import type { Question } from './support/choice.js'
 import { costOfCalls } from './support/call-cost.js'

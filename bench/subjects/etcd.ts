@@ -15,6 +15,8 @@ export interface Etcd {
   /** The store's revision now. */
   revision(): Promise<number>
   put(key: string, value: string): Promise<void>
+  /** How many requests for ranges it has answered. */
+  reads(): Promise<number>
 }
 
 export function etcdBinary(): string {
@@ -50,6 +52,11 @@ export async function startEtcd(workspace: Workspace, core: Core): Promise<Etcd>
     revision: async () => Number((await call('range', { key: base64('/'), count_only: true })).header.revision),
     async put(key, value) {
       await call('put', { key: base64(key), value: base64(value) })
+    },
+    async reads() {
+      const text = await (await fetch(`${url}/metrics`)).text()
+      const samples = text.matchAll(/^grpc_server_handled_total\{.*grpc_method="Range".*\} (\S+)$/gm)
+      return [...samples].reduce((sum, [, value]) => sum + Number(value), 0)
     },
   }
 }

@@ -29,12 +29,13 @@ curve='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
 if [ -n "$ca" ]; then
   cp "$ca" ca.crt
 elif [ ! -e ca.key ]; then
+  # Python refuses an authority that does not say what its key is for (since 3.13).
   # shellcheck disable=SC2086 # several options
-  openssl req -x509 $curve -days 3650 -subj '/CN=distributary authority' -keyout ca.key -out ca.crt
+  openssl req -x509 $curve -days 3650 -subj '/CN=distributary authority' -addext keyUsage=critical,keyCertSign,cRLSign -keyout ca.key -out ca.crt
 fi
 extensions=$(mktemp)
 trap 'rm -f "$extensions" tls.csr' EXIT
-printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth\nbasicConstraints=critical,CA:FALSE\n' "$names" > "$extensions"
+printf 'subjectAltName=%s\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth\nbasicConstraints=critical,CA:FALSE\n' "$names" > "$extensions"
 # shellcheck disable=SC2086
 openssl req -new $curve -subj /CN=distributary -keyout tls.key -out tls.csr
 serial=0x$(openssl rand -hex 16)
