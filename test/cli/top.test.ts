@@ -60,9 +60,10 @@ void t.test('top on a terminal draws again and again, in its size, until Ctrl-C'
 })
 
 void t.test('Ctrl-C ends top quietly while the server does not answer', terminalTest, async (t) => {
+  const metrics = await (await fetch(`${app.url}/metrics`)).text()
   let asked = 0
-  const server = http.createServer(async (_request, response) => {
-    if (asked++ === 0) response.end(await (await fetch(`${app.url}/metrics`)).text())
+  const server = http.createServer((_request, response) => {
+    if (asked++ === 0) response.end(metrics)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

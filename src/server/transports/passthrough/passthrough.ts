@@ -352,7 +352,10 @@ export class Passthrough {
    * while the server may deny only because it is starting. Nothing was performed then.
    */
   #denialCounts({ statusCode }: http.IncomingMessage, wasSure: boolean): Promise<void> | undefined {
-    if (statusCode !== 403) return void this.#readiness?.accepted()
+    if (statusCode !== 403) {
+      this.#readiness?.accepted()
+      return undefined
+    }
     return this.#readiness?.denied(wasSure)?.catch((cause: unknown) => {
       const why = { cause, details: { retryAfterSeconds: 1 } }
       throw new BadGatewayError(`${this.#options.name} is starting`, why)
