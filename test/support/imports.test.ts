@@ -25,7 +25,7 @@ void t.test('a source runs its imports, theirs, and the modules that it starts o
       `export * from './c.js'`,
       `import './d.js'`,
       // In two parts; otherwise it would count as an import of this file.
-      `const e = async () => await ${'import'}('./e.js')`,
+      ['const e = async () => await import', `('./e.js')`].join(''),
       `new Worker(new URL('thread/f.js', import.meta.url))`,
       `readFileSync(new URL(\`page/\${name}\`, import.meta.url))`,
       `readFileSync(new URL('../../../../docs/options.md', import.meta.url))`,

@@ -120,7 +120,7 @@ function answering(list: (name: string) => Iterable<KeyValue>) {
       read = done
     },
   })
-  const link = new Link<{ kind: string }, { list(name: string): null }, Record<never, never>>({
+  const link = new Link<{ kind: string }, { list(name: string): null }, never>({
     socket,
     onMessage: () => {
       throw new Error('a bug')

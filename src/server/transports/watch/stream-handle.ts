@@ -81,7 +81,7 @@ export function findSocketHandle(socket: Socket): StreamHandle | null {
 
 /** Like `http2Handle`, whether or not this kind is in use. */
 export function findHttp2Handle(stream: ServerHttp2Stream): StreamHandle | null {
-  if (stream.writableLength > 0 || stream.pending === true) return null
+  if (stream.writableLength > 0 || stream.pending) return null
   http2HandleKey ??= Object.getOwnPropertySymbols(stream).find(({ description }) => description === 'kHandle')
   if (http2HandleKey === undefined) return null
   return usable((stream as unknown as Record<symbol, unknown>)[http2HandleKey])

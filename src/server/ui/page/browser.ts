@@ -188,7 +188,7 @@ export class ObjectBrowser {
     byId('object-title').textContent = `${namespace === '' ? '' : `${namespace}/`}${name}`
     byId('yaml').replaceChildren(
       ...yaml.split('\n').map((text, i) => {
-        const element = document.createElement(changed[i] === true ? 'mark' : 'span')
+        const element = document.createElement(changed[i] ? 'mark' : 'span')
         element.textContent = text === '' ? ' ' : text
         return element
       }),
