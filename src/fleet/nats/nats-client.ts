@@ -6,6 +6,7 @@ import {
   credsAuthenticator,
   DiscardPolicy,
   Events,
+  type JetStreamClient,
   type JetStreamManager,
   type Msg,
   nanos,
@@ -67,6 +68,7 @@ export class NatsClient implements Broker {
   #onDoubt: () => void = () => {}
   /** Key-value buckets and object stores. */
   readonly buckets: Buckets
+  readonly #jetStream: JetStreamClient
   #jsm: Promise<JetStreamManager> | null = null
   #isConnected = true
 
@@ -104,8 +106,9 @@ export class NatsClient implements Broker {
     this.#connection = connection
     this.#servers = options.servers
     this.#clock = clock
+    this.#jetStream = connection.jetstream({ timeout: API_TIMEOUT_MS })
     this.buckets = new Buckets({
-      jetStream: connection.jetstream({ timeout: API_TIMEOUT_MS }),
+      jetStream: this.#jetStream,
       manager: () => this.#manager(),
       maxPayloadBytes: () => this.maxPayloadBytes,
       flushed: () => connection.flush(),
@@ -204,7 +207,8 @@ export class NatsClient implements Broker {
   }
 
   openWriter(subject: string): StreamWriter {
-    return new StreamWriter(this.#connection, subject, this.#clock, () => this.doubt())
+    const onUnanswered = (): void => this.doubt()
+    return new StreamWriter({ jetStream: this.#jetStream, subject, clock: this.#clock, onUnanswered })
   }
 
   follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable {

@@ -2,13 +2,13 @@
 import type { NatsError } from 'nats'
 import { BrokerError, type BrokerErrorCode } from '../broker.js'
 
-/** The server's error codes for a write that expected another sequence, or another message, before it. */
-export const WRONG_LAST_SEQUENCE = 10_071
-export const WRONG_LAST_MESSAGE = 10_070
-/** The error code for a message with the id of one that is still being written. */
-export const MESSAGE_IN_PROCESS = 10_158
-/** The error code of a server that sees no leader of the cluster or of a stream. */
-export const NO_LEADER = 10_008
+/** The server's error code for a write that expected another sequence before it. */
+const WRONG_LAST_SEQUENCE = 10_071
+/**
+ * The error codes that say nothing: of a server that sees no leader of the cluster or of a stream, and for a message
+ * with the id of one that is still being written.
+ */
+const NO_ANSWER: readonly (number | undefined)[] = [10_008, 10_158]
 
 export function asBrokerError(error: unknown): BrokerError {
   if (error instanceof BrokerError) return error
@@ -21,7 +21,7 @@ export function asBrokerError(error: unknown): BrokerError {
         ? 'not-found'
         : /digest|corrupt/.test(cause.message)
           ? 'corrupt'
-          : api !== undefined && api.err_code !== NO_LEADER
+          : api !== undefined && !NO_ANSWER.includes(api.err_code)
             ? 'refused'
             : 'unavailable'
   return new BrokerError(code, cause.message, { cause })
@@ -30,8 +30,13 @@ export function asBrokerError(error: unknown): BrokerError {
 /** Whether no server answered: another server of NATS may reach the one that can. */
 export function isUnanswered({ code, cause }: BrokerError): boolean {
   if (code !== 'unavailable' || !(cause instanceof Error) || !isNatsError(cause)) return false
-  if (cause.api_error !== undefined) return cause.api_error.err_code === NO_LEADER
+  if (cause.api_error !== undefined) return NO_ANSWER.includes(cause.api_error.err_code)
   return cause.code === 'TIMEOUT' || cause.code === '503'
+}
+
+/** Whether nobody listens to the subject: the stream that does may be without a leader. */
+export function isNoResponder({ cause }: BrokerError): boolean {
+  return cause instanceof Error && isNatsError(cause) && cause.code === '503' && cause.api_error === undefined
 }
 
 /** By name: importing the class would load the whole package, even in a server without NATS. */

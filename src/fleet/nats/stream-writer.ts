@@ -13,10 +13,19 @@
  * first, the answer to it comes first; only if that answer was lost does the rejection of the second end the session,
  * and the next session finds its own message at the end of the stream.
  */
-import { createInbox, headers as createHeaders, type Msg, type NatsConnection, type Subscription } from 'nats'
-import type { Clock, Timer } from '../../support/clock.js'
+import { type JetStreamClient, type JetStreamPublishOptions, nuid } from 'nats'
+import type { Clock } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
 import { type Appender, BrokerError } from '../broker.js'
-import { MESSAGE_IN_PROCESS, WRONG_LAST_MESSAGE, WRONG_LAST_SEQUENCE } from './nats-error.js'
+import { asBrokerError, isNoResponder, isUnanswered } from './nats-error.js'
+
+export interface StreamWriterOptions {
+  readonly jetStream: Pick<JetStreamClient, 'publish'>
+  readonly subject: string
+  readonly clock: Clock
+  /** Called whenever a write is resent after a second or longer, or has failed. */
+  readonly onUnanswered: () => void
+}
 
 /** A write that is not answered within this time has failed. */
 const WRITE_TIMEOUT_MS = 5_000
@@ -25,118 +34,75 @@ const WRITE_AGAIN_MS = 1_000
 /** When NATS reports that no stream accepts the subject, the stream may have a leader a moment later. */
 const NO_STREAM_AGAIN_MS = 200
 
-interface Write {
-  readonly id: number
-  readonly data: Buffer
-  readonly expectedLastSequence: number
-  readonly resolve: (sequence: number) => void
-  readonly reject: (error: BrokerError) => void
-}
-
 export class StreamWriter implements Appender {
-  readonly #connection: NatsConnection
-  readonly #subject: string
-  readonly #clock: Clock
-  readonly #onUnanswered: () => void
-  readonly #inbox = createInbox()
-  readonly #subscription: Subscription
+  readonly #options: StreamWriterOptions
+  readonly #closing = new AbortController()
   /** Unique, so that no message of another writer is mistaken for one of this one. */
-  readonly #session = this.#inbox.slice(this.#inbox.lastIndexOf('.') + 1)
-  /** The first is in flight, the others wait for it. */
-  readonly #writes: Write[] = []
+  readonly #session = nuid.next()
   #next = 0
-  /** When the first was sent for the first time. */
-  #sentMs = 0
-  /** How long to wait for the next answer to the first. */
-  #gapMs = WRITE_AGAIN_MS
-  #timer: Timer | null = null
-  /** Why nothing is written any more. */
-  #failure: BrokerError | null = null
+  /** Rejects after the first failure, and with it every later write. */
+  #last: Promise<unknown> = Promise.resolve()
 
-  /** @param onUnanswered called whenever a write is resent after a second or longer, or has failed. */
-  constructor(connection: NatsConnection, subject: string, clock: Clock, onUnanswered: () => void) {
-    this.#connection = connection
-    this.#subject = subject
-    this.#clock = clock
-    this.#onUnanswered = onUnanswered
-    this.#subscription = connection.subscribe(`${this.#inbox}.*`, {
-      callback: (error, message) => {
-        if (error === null) this.#answered(message)
-      },
-    })
+  constructor(options: StreamWriterOptions) {
+    this.#options = options
   }
 
-  write(data: Buffer, expectedLastSequence: number): Promise<number> {
-    if (this.#failure !== null) return Promise.reject(this.#failure)
-    return new Promise((resolve, reject) => {
-      this.#writes.push({ id: this.#next++, data, expectedLastSequence, resolve, reject })
-      if (this.#writes.length === 1) this.#begin()
-    })
+  write(data: Buffer, lastSequence: number): Promise<number> {
+    const msgID = `${this.#session}.${this.#next++}`
+    const written = this.#last.then(() =>
+      this.#write(data, { msgID, expect: { lastSequence }, timeout: WRITE_TIMEOUT_MS }),
+    )
+    this.#last = written
+    void written.catch(() => {})
+    return written
   }
 
   close(): void {
-    this.#fail(new BrokerError('unavailable', 'given up'))
+    this.#closing.abort(new BrokerError('unavailable', 'given up'))
   }
 
-  /** Sends the oldest write for the first time. */
-  #begin(): void {
-    this.#timer?.cancel()
-    this.#timer = null
-    if (this.#writes.length === 0) return
-    this.#sentMs = this.#clock.monotonic()
-    this.#gapMs = WRITE_AGAIN_MS
-    this.#send()
-  }
-
-  #send(): void {
-    const [write] = this.#writes
-    if (write === undefined) return
-    if (this.#connection.isClosed()) return this.#fail(new BrokerError('unavailable', 'the connection is closed'))
-    const headers = createHeaders()
-    headers.set('Nats-Expected-Last-Sequence', String(write.expectedLastSequence))
-    headers.set('Nats-Msg-Id', `${this.#session}.${write.id}`)
-    this.#connection.publish(this.#subject, write.data, { headers, reply: `${this.#inbox}.${write.id}` })
-    this.#sendAgainIn(this.#gapMs, `not acknowledged within ${WRITE_TIMEOUT_MS} ms`)
-  }
-
-  /** @param reason why the write has failed if it would be too late then. */
-  #sendAgainIn(gapMs: number, reason: string): void {
-    this.#timer?.cancel()
-    const leftMs = this.#sentMs + WRITE_TIMEOUT_MS - this.#clock.monotonic()
-    this.#timer = this.#clock.setTimer(Math.min(gapMs, leftMs), () => {
-      const passedMs = this.#clock.monotonic() - this.#sentMs
-      if (passedMs >= WRITE_AGAIN_MS) this.#onUnanswered()
-      if (gapMs >= leftMs) return this.#fail(new BrokerError('unavailable', reason))
-      if (gapMs === this.#gapMs) this.#gapMs *= 2
-      this.#send()
-    })
-  }
-
-  #answered(message: Msg): void {
-    const [write] = this.#writes
-    if (write?.id !== Number(message.subject.slice(this.#inbox.length + 1))) return
-    if (message.headers?.code === 503) return this.#sendAgainIn(NO_STREAM_AGAIN_MS, 'no stream takes it')
-    const answer = message.json<{ seq?: number; error?: { err_code?: number; description?: string } }>()
-    const { seq, error } = answer
-    if (error === undefined && seq !== undefined) {
-      // The answer to a second copy while the first is still being written: 2.9 gives it no sequence, later releases
-      // reject it.
-      if (seq === 0) return
-      this.#writes.shift()
-      write.resolve(seq)
-      return this.#begin()
+  async #write(data: Buffer, options: Partial<JetStreamPublishOptions>): Promise<number> {
+    const { jetStream, subject, clock, onUnanswered } = this.#options
+    let reason = `not acknowledged within ${WRITE_TIMEOUT_MS} ms`
+    let isOver = false
+    let cancel = (): void => {}
+    const late = (): Error => {
+      onUnanswered()
+      return new BrokerError('unavailable', reason)
     }
-    const refusal = error?.err_code
-    if (refusal === MESSAGE_IN_PROCESS) return
-    const code = refusal === WRONG_LAST_SEQUENCE || refusal === WRONG_LAST_MESSAGE ? 'conflict' : 'unavailable'
-    this.#fail(new BrokerError(code, error?.description ?? 'an answer without a sequence'))
-  }
-
-  #fail(failure: BrokerError): void {
-    if (this.#failure !== null) return
-    this.#failure = failure
-    this.#subscription.unsubscribe()
-    this.#timer?.cancel()
-    for (const { reject } of this.#writes.splice(0)) reject(failure)
+    const sentMs = clock.monotonic()
+    const answered = new Promise<number>((resolve, reject) => {
+      const sendIn = (delayMs: number, gapMs: number): void => {
+        cancel()
+        const timer = clock.setTimer(delayMs, () => {
+          if (clock.monotonic() - sentMs >= WRITE_AGAIN_MS) onUnanswered()
+          send(gapMs)
+        })
+        cancel = () => timer.cancel()
+      }
+      const send = (gapMs: number): void => {
+        sendIn(gapMs, gapMs * 2)
+        jetStream.publish(subject, data, options).then(
+          // The answer to a second copy while the first is still being written: 2.9 gives it no sequence, later
+          // releases reject it.
+          ({ seq }) => seq !== 0 && resolve(seq),
+          (error: unknown) => {
+            if (isOver) return
+            const failure = asBrokerError(error)
+            if (isNoResponder(failure)) {
+              reason = 'no stream takes it'
+              sendIn(NO_STREAM_AGAIN_MS, gapMs)
+            } else if (!isUnanswered(failure)) reject(failure)
+          },
+        )
+      }
+      send(WRITE_AGAIN_MS)
+    })
+    try {
+      return await withDeadline(clock, WRITE_TIMEOUT_MS, this.#closing.signal, late, () => answered)
+    } finally {
+      isOver = true
+      cancel()
+    }
   }
 }

@@ -1,150 +1,155 @@
 /**
- * The outcome of writes that NATS loses or answers late, on a connection controlled by the test and over a real
+ * The outcome of writes that NATS loses or answers late, on a stream controlled by the test and over a real
  * nats-server.
  */
-import { connect, type Msg, type NatsConnection } from 'nats'
+import { connect, type JetStreamClient, NatsError, type PubAck } from 'nats'
 import t, { type Test } from 'tap'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
 import { StreamWriter } from '../../../src/fleet/nats/stream-writer.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { startNats } from '../../support/nats-process.js'
-import { VirtualClock } from '../../support/virtual-clock.js'
+import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'
 
 interface Sent {
+  readonly id: string
   readonly data: string
-  readonly expected: string
-  readonly reply: string
+  readonly expected: number
+  answer(seq: number): void
+  fail(error: NatsError): void
 }
 
-/** A connection that records what is sent, and gives the test's answers. */
-function quietConnection() {
+const apiError = (code: number, err_code: number, description: string): NatsError =>
+  Object.assign(new NatsError(description, String(code)), { api_error: { code, err_code, description } })
+const wrongSequence = apiError(400, 10_071, 'wrong last sequence: 8')
+const noStream = new NatsError('503', '503')
+
+/** A writer whose copies are recorded, and answered by the test. */
+function quietWriter(onUnanswered: (passedMs: number) => void = () => {}) {
+  const clock = new VirtualClock()
+  const startMs = clock.monotonic()
   const sent: Sent[] = []
-  let hear: (error: null, message: Msg) => void = () => {}
-  const connection = {
-    isClosed: () => false,
-    subscribe: (_subject: string, options: { callback: typeof hear }) => {
-      hear = options.callback
-      return { unsubscribe: () => {} }
-    },
-    publish: (_subject: string, data: Buffer, { headers, reply }: { headers: Headers; reply: string }) => {
-      sent.push({ data: data.toString(), expected: String(headers.get('Nats-Expected-Last-Sequence')), reply })
-    },
-  } as unknown as NatsConnection
-  const answer = (subject: string, json: object): void => hear(null, { subject, json: () => json } as unknown as Msg)
-  const refuse = (subject: string): void => hear(null, { subject, headers: { code: 503 } } as unknown as Msg)
-  return { connection, sent, answer, refuse }
+  const publish: JetStreamClient['publish'] = (_subject, data, { msgID, expect } = {}) =>
+    new Promise((resolve, reject) => {
+      const answer = (seq: number): void => resolve({ seq } as PubAck)
+      sent.push({ id: msgID!, data: String(data), expected: expect!.lastSequence!, answer, fail: reject })
+    })
+  const passedMs = (): number => clock.monotonic() - startMs
+  const writer = new StreamWriter({
+    jetStream: { publish },
+    subject: 'log',
+    clock,
+    onUnanswered: () => onUnanswered(passedMs()),
+  })
+  /** @returns what was sent by then. */
+  const after = async (ms: number): Promise<readonly Sent[]> => {
+    await nextTurn()
+    await clock.advanceInTurns(ms, 100)
+    return sent
+  }
+  const write = (expected: number): Promise<number> => writer.write(Buffer.from(`after ${expected}`), expected)
+  return { writer, write, after, passedMs }
 }
 
 void t.test('one write is in flight, and the next follows its answer', async (t) => {
-  const clock = new VirtualClock()
-  const { connection, sent, answer } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', clock, () => {})
-  const writes = Array.from({ length: 5 }, (_, i) => writer.write(Buffer.from('a'), i))
+  const { write, after } = quietWriter()
+  const writes = Array.from({ length: 5 }, (_, i) => write(i))
   for (let i = 0; i < 5; i++) {
+    const sent = await after(900)
     t.equal(sent.length, i + 1)
-    clock.advance(900)
-    answer(sent[i]!.reply, { seq: i + 1 })
+    sent[i]!.answer(i + 1)
   }
   t.same(await Promise.all(writes), [1, 2, 3, 4, 5])
-  clock.advance(10_000)
-  t.equal(sent.length, 5, 'nothing is sent again to a NATS that answers, however slowly')
-  writer.close()
+  t.equal((await after(10_000)).length, 5, 'nothing is sent again to a NATS that answers, however slowly')
 })
 
 void t.test('a write that is not answered for a second is resent', async (t) => {
-  const clock = new VirtualClock()
-  const { connection, sent, answer } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', clock, () => {})
-  const writes = [writer.write(Buffer.from('a'), 7), writer.write(Buffer.from('b'), 8)]
-  clock.advance(999)
-  t.equal(sent.length, 1)
-  clock.advance(1)
-  t.same(sent[1], sent[0])
-  answer(sent[0]!.reply, { seq: 8 })
+  const { write, after } = quietWriter()
+  const writes = [write(7), write(8)]
+  t.equal((await after(900)).length, 1)
+  const sent = await after(200)
+  t.match(sent[1], { id: sent[0]!.id, data: 'after 7', expected: 7 })
+  sent[0]!.answer(8)
   t.equal(await writes[0], 8)
-  t.match(sent[2], { data: 'b', expected: '8' })
-  clock.advance(500)
-  answer(sent[0]!.reply, { error: { err_code: 10_071, description: 'wrong last sequence: 8' } })
-  clock.advance(499)
-  t.equal(sent.length, 3, 'a late answer to the second copy says nothing')
-  answer(sent[2]!.reply, { seq: 9 })
+  await after(500)
+  t.match(sent[2], { data: 'after 8', expected: 8 })
+  sent[1]!.fail(wrongSequence)
+  t.equal((await after(300)).length, 3, 'a late answer to the second copy says nothing')
+  sent[2]!.answer(9)
   t.equal(await writes[1], 9)
-  writer.close()
 })
 
 void t.test('after the first rejection nothing is written any more', async (t) => {
-  const { connection, sent, answer } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', new VirtualClock(), () => {})
-  const writes = [7, 8, 9].map((expected) => writer.write(Buffer.from('a'), expected))
-  answer(sent[0]!.reply, { error: { err_code: 10_071, description: 'wrong last sequence: 8' } })
-  for (const write of writes) await t.rejects(write, { code: 'conflict', message: 'wrong last sequence: 8' })
-  await t.rejects(writer.write(Buffer.from('a'), 8), { code: 'conflict' })
-  t.equal(sent.length, 1)
+  const { write, after } = quietWriter()
+  const writes = [7, 8, 9].map(write)
+  const sent = await after(0)
+  sent[0]!.fail(wrongSequence)
+  for (const written of writes) await t.rejects(written, { code: 'conflict', message: 'wrong last sequence: 8' })
+  await t.rejects(write(8), { code: 'conflict' })
+  t.equal((await after(10_000)).length, 1)
+})
+
+void t.test('a closed writer sends nothing, not even a copy', async (t) => {
+  const { writer, write, after } = quietWriter()
+  const writes = [write(7), write(8)]
+  const sent = await after(500)
+  writer.close()
+  for (const written of [...writes, write(8)]) await t.rejects(written, { code: 'unavailable', message: 'given up' })
+  sent[0]!.fail(noStream)
+  t.equal((await after(10_000)).length, 1)
 })
 
 void t.test('the answer to a copy proves nothing about the original, which is still being written', async (t) => {
-  const clock = new VirtualClock()
-  const { connection, sent, answer } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', clock, () => {})
-  const write = writer.write(Buffer.from('a'), 7)
-  clock.advance(1_000)
-  answer(sent[0]!.reply, { error: { code: 409, err_code: 10_158, description: 'duplicate message id is in process' } })
-  answer(sent[0]!.reply, { seq: 0, duplicate: true })
-  answer(sent[0]!.reply, { seq: 8 })
-  t.equal(await write, 8)
-  writer.close()
+  const { write, after } = quietWriter()
+  const written = write(7)
+  const sent = await after(3_100)
+  sent[1]!.fail(apiError(409, 10_158, 'duplicate message id is in process'))
+  sent[2]!.answer(0)
+  await after(100)
+  sent[0]!.answer(8)
+  t.equal(await written, 8)
 })
 
 void t.test('a write that is never answered fails after five seconds, whatever was resent', async (t) => {
-  const clock = new VirtualClock()
-  const { connection, sent } = quietConnection()
-  const startMs = clock.monotonic()
   const unanswered: number[] = []
-  const writer = new StreamWriter(connection, 'log', clock, () => unanswered.push(clock.monotonic() - startMs))
-  const failed = t.rejects(writer.write(Buffer.from('a'), 7), { code: 'unavailable', message: /within 5000 ms/ })
-  for (let i = 0; i < 5; i++) clock.advance(1_000)
+  const { write, after } = quietWriter((passedMs) => unanswered.push(passedMs))
+  const failed = t.rejects(write(7), { code: 'unavailable', message: /within 5000 ms/ })
+  const sent = await after(5_100)
   await failed
   t.equal(sent.length, 3, 'after one second and after three')
   t.same(unanswered, [1_000, 3_000, 5_000], 'each wait without an answer is reported')
-  writer.close()
 })
 
 void t.test('a write that no stream accepts is resent soon, and accepted once the stream has a leader', async (t) => {
-  const clock = new VirtualClock()
-  const { connection, sent, answer, refuse } = quietConnection()
   let unanswered = 0
-  const writer = new StreamWriter(connection, 'log', clock, () => unanswered++)
-  const write = writer.write(Buffer.from('a'), 7)
+  const { write, after } = quietWriter(() => unanswered++)
+  const written = write(7)
+  let sent = await after(0)
   for (let i = 0; i < 4; i++) {
     t.equal(sent.length, i + 1)
-    refuse(sent[i]!.reply)
-    clock.advance(200)
+    sent[i]!.fail(noStream)
+    sent = await after(200)
   }
   t.equal(unanswered, 0, 'within a second nothing is doubted')
-  clock.advance(1_000)
-  t.equal(sent.length, 6, 'a copy that is lost then is sent again after the usual second')
+  t.equal((await after(1_000)).length, 6, 'a copy that is lost then is sent again after the usual second')
   t.equal(unanswered, 1)
-  answer(sent[0]!.reply, { seq: 8 })
-  t.equal(await write, 8)
-  writer.close()
+  sent[5]!.answer(8)
+  t.equal(await written, 8)
 })
 
 void t.test('a write that no stream accepts for five seconds has failed', async (t) => {
-  const clock = new VirtualClock()
-  const { connection, sent, refuse } = quietConnection()
-  const startMs = clock.monotonic()
-  const writer = new StreamWriter(connection, 'log', clock, () => {})
+  const { write, after, passedMs } = quietWriter()
   let failedMs = 0
   const failed = t.rejects(
-    writer.write(Buffer.from('a'), 7).catch((error: unknown) => {
-      failedMs = clock.monotonic() - startMs
+    write(7).catch((error: unknown) => {
+      failedMs = passedMs()
       throw error
     }),
     { code: 'unavailable', message: 'no stream takes it' },
   )
+  let sent = await after(0)
   for (let i = 0; i < 100; i++) {
-    refuse(sent.at(-1)!.reply)
-    await clock.advanceInTurns(100, 100)
+    sent.at(-1)!.fail(noStream)
+    sent = await after(100)
   }
   await failed
   t.ok(failedMs >= 5_000 && failedMs <= 5_200, `after ${failedMs} ms`)
@@ -159,21 +164,16 @@ async function losing(t: Test, what: 'write' | 'answer') {
   await client.ensureStream('S', 'log', { replicas: 1, maxBytes: 2 ** 20, maxAgeMs: 60_000 })
   const connection = await connect({ servers: nats.url })
   t.teardown(() => connection.close())
+  const publish = connection.publish.bind(connection)
   let isFirst = true
-  const lossy = new Proxy(connection, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target)
-      if (typeof value !== 'function') return value
-      if (name !== 'publish') return value.bind(target) as unknown
-      return (subject: string, data: Uint8Array, options: { headers: never; reply: string }) => {
-        const wasFirst = isFirst
-        isFirst = false
-        if (!wasFirst) target.publish(subject, data, options)
-        else if (what === 'answer') target.publish(subject, data, { ...options, reply: 'nowhere' })
-      }
-    },
-  })
-  const writer = new StreamWriter(lossy, 'log', systemClock, () => {})
+  connection.publish = (subject, data, options) => {
+    const wasFirst = isFirst
+    isFirst = false
+    if (!wasFirst) publish(subject, data, options)
+    else if (what === 'answer') publish(subject, data, { ...options, reply: 'nowhere' })
+  }
+  const jetStream = connection.jetstream()
+  const writer = new StreamWriter({ jetStream, subject: 'log', clock: systemClock, onUnanswered: () => {} })
   t.teardown(() => writer.close())
   return { client, writer }
 }
