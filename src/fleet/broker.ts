@@ -10,8 +10,13 @@ export interface Broker extends Streams, Subjects {
   doubt(): void
   /** The most bytes of data in one message. */
   readonly maxPayloadBytes: number
-  readonly buckets: Leases & Blobs
+  /** Returns a bucket, which is created on first use. */
+  bucket(name: string, limits: BucketLimits): Bucket
 }
+
+export type Bucket = Leases & Blobs
+
+export type BucketLimits = Pick<StreamLimits, 'replicas'>
 
 /** The connection of a process, open while it has users. */
 export interface SharedBroker {
@@ -76,11 +81,11 @@ export interface FollowHandlers {
 /** Values that are swapped by their revision. */
 export interface Leases {
   /** @throws BrokerError */
-  kvGet(bucket: string, key: string, replicas: number): Promise<KvEntry | null>
+  kvGet(key: string): Promise<KvEntry | null>
   /**
    * Writes a value. @param expected the revision that it must have now; 0 if there must be none. @throws BrokerError
    */
-  kvUpdate(bucket: string, key: string, value: Buffer, expected: number, replicas: number): Promise<number>
+  kvUpdate(key: string, value: Buffer, expected: number): Promise<number>
 }
 
 export interface KvEntry {
@@ -92,22 +97,22 @@ export interface KvEntry {
 
 export interface Blobs {
   /** @throws BrokerError */
-  putObject(bucket: string, name: string, chunks: Iterable<Buffer>, replicas: number): Promise<void>
+  putObject(name: string, chunks: Iterable<Buffer>): Promise<void>
   /**
    * Reads a whole object and verifies its checksum; null if there is no such object.
    *
    * @throws BrokerError `corrupt` when the checksum is wrong or chunks are missing.
    */
-  getObject(bucket: string, name: string, replicas: number): Promise<Buffer | null>
+  getObject(name: string): Promise<Buffer | null>
   /** @throws BrokerError */
-  deleteObject(bucket: string, name: string, replicas: number): Promise<void>
+  deleteObject(name: string): Promise<void>
   /**
    * Deletes the objects for which `isOrphan` returns true, and chunks without an object, left behind by a process that
    * died while writing. Nothing younger than `minAgeMs` is touched, because it may still be being written.
    *
    * @returns the number deleted. @throws BrokerError
    */
-  sweepObjects(bucket: string, replicas: number, minAgeMs: number, isOrphan: (name: string) => boolean): Promise<number>
+  sweepObjects(minAgeMs: number, isOrphan: (name: string) => boolean): Promise<number>
 }
 
 // Ask

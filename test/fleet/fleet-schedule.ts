@@ -65,8 +65,8 @@ const faults: Readonly<Record<string, Fault>> = {
     for (const { toNats } of s.replicas) s.pick(toNats).cut(s.pick(['rst', 'fin'] as const))
     await pause(50)
   },
-  'snapshots damaged': async (s) => await stored(s, (admin) => admin.flipBytes(podNames.snapshotBucket)),
-  'snapshots gone': async (s) => await stored(s, (admin) => admin.dropChunks(podNames.snapshotBucket)),
+  'snapshots damaged': async (s) => await stored(s, (admin) => admin.flipBytes(podNames.bucket)),
+  'snapshots gone': async (s) => await stored(s, (admin) => admin.dropChunks(podNames.bucket)),
   'stream purged': async (s) => await stored(s, (admin) => admin.purge(podNames.stream)),
   'stream deleted': async (s) => await stored(s, (admin) => admin.remove(podNames.stream)),
   'consumers deleted': async (s) => await stored(s, (admin) => admin.removeConsumers(podNames.stream)),

@@ -147,9 +147,10 @@ void t.test('the stream accepts only one of two simultaneous publishers, and the
   const client = await NatsClient.connect({ servers: [nats.url], name: 'thief' }, systemClock)
   t.teardown(() => client.close())
   const { bucket, leaseKey } = namesOf('test', things)
+  const leases = client.bucket(bucket, { replicas: 1 })
   for (let round = 0; round < 4; round++) {
-    const lease = await client.buckets.kvGet(bucket, leaseKey, 1)
-    await client.buckets.kvUpdate(bucket, leaseKey, Buffer.alloc(0), lease?.revision ?? 0, 1).catch(() => {})
+    const lease = await leases.kvGet(leaseKey)
+    await leases.kvUpdate(leaseKey, Buffer.alloc(0), lease?.revision ?? 0).catch(() => {})
     for (let i = 0; i < 50; i++) {
       etcd.put(`r${round}-${i}`)
       if (i % 10 === 0) await new Promise((resolve) => setTimeout(resolve, 30))
@@ -342,11 +343,12 @@ void t.test(
     t.ok((await (await admin.jetstreamManager()).streams.info('KV_old')).config.allow_direct)
     await kv.put('lease.a', 'x')
     const client = await connectAs('us')
-    for (const bucket of ['old', 'new']) {
-      const before = (await client.buckets.kvGet(bucket, 'lease.a', 1))?.revision ?? 0
-      const revision = await client.buckets.kvUpdate(bucket, 'lease.a', Buffer.from('y'), before, 1)
-      t.match(await client.buckets.kvGet(bucket, 'lease.a', 1), { value: Buffer.from('y'), revision })
-      t.equal(await client.buckets.kvGet(bucket, 'lease.b', 1), null)
+    for (const name of ['old', 'new']) {
+      const bucket = client.bucket(name, { replicas: 1 })
+      const before = (await bucket.kvGet('lease.a'))?.revision ?? 0
+      const revision = await bucket.kvUpdate('lease.a', Buffer.from('y'), before)
+      t.match(await bucket.kvGet('lease.a'), { value: Buffer.from('y'), revision })
+      t.equal(await bucket.kvGet('lease.b'), null)
     }
   },
 )
@@ -381,7 +383,7 @@ void t.test('consistent reads of a quiet resource share their marks, and make no
 void t.test('snapshots missing from the index are deleted, and no others', async (t) => {
   const nats = await startNats(t)
   const { connection } = await natsAdmin(t, nats)
-  const { snapshotBucket: bucket, snapshotPrefix } = namesOf('test', things)
+  const { bucket, snapshotPrefix } = namesOf('test', things)
   const store = await connection.jetstream().views.os(bucket)
   const rollup = headers()
   rollup.set('Nats-Rollup', 'sub')
@@ -426,16 +428,16 @@ void t.test('snapshots missing from the index are deleted, and no others', async
   t.ok(left.includes(`${snapshotPrefix}1-2-new`), 'one that may be on its way')
   t.ok(left.includes('others_00000000/1-1-old'), 'one of another resource')
   await until(async () => {
-    const index = await client.buckets.kvGet(bucket, namesOf('test', things).indexKey, 1)
+    const index = await client.bucket(bucket, { replicas: 1 }).kvGet(namesOf('test', things).indexKey)
     const listed = JSON.parse(index!.value.toString()) as { name: string }[]
     const held = await names()
     return listed.length > 0 && listed.every(({ name }) => held.includes(name))
   }, 'those that the index lists are left, once no further snapshot is under way')
   await connection.jetstream().publish(`$O.${bucket}.C.none`, 'a chunk of an upload that never ended')
   t.equal(
-    await client.buckets.sweepObjects(bucket, 1, 3_600_000, () => true),
+    await client.bucket(bucket, { replicas: 1 }).sweepObjects(3_600_000, () => true),
     1,
     'of all that is old: the other resource\u2019s',
   )
-  t.equal(await client.buckets.sweepObjects(bucket, 1, 0, () => false), 1, 'the chunk')
+  t.equal(await client.bucket(bucket, { replicas: 1 }).sweepObjects(0, () => false), 1, 'the chunk')
 })

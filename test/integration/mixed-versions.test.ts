@@ -87,9 +87,9 @@ void t.test("both releases read each other's snapshots", async (t) => {
   const writer = new SnapshotWriter()
   writer.add(state)
   t.same(hex(writer.finish()), written['snapshot'])
-  const buckets = { getObject: async () => Buffer.concat(bytesOf('snapshot')) } as never
+  const bucket = { getObject: async () => Buffer.concat(bytesOf('snapshot')) } as never
   const read: KeyValue[] = []
-  const store = new SnapshotStore(buckets, namesOf('test', things), 1, unsigned)
+  const store = new SnapshotStore(bucket, namesOf('test', things), unsigned)
   for await (const page of store.read({ name: 'any', keys: 2 })) read.push(...page)
   t.same(read, state)
 })

@@ -20,14 +20,16 @@ import type { Clock, Timer } from '../../support/clock.js'
 import {
   type Broker,
   BrokerError,
+  type Bucket,
+  type BucketLimits,
   type Closable,
   type FollowHandlers,
   type StreamLimits,
   type StreamState,
 } from '../broker.js'
 import { asBrokerError, asConnectError, isUnanswered } from './nats-error.js'
-import { Buckets } from './buckets.js'
 import { bufferOf } from './buffer-of.js'
+import { NatsBucket } from './nats-bucket.js'
 import { StreamFollower } from './stream-follower.js'
 import { StreamWriter } from './stream-writer.js'
 
@@ -66,8 +68,8 @@ export class NatsClient implements Broker {
   readonly #clock: Clock
   readonly #servers: readonly string[]
   #onDoubt: () => void = () => {}
-  /** Key-value buckets and object stores. */
-  readonly buckets: Buckets
+  /** By name: the resources of a cluster share one. */
+  readonly #buckets = new Map<string, NatsBucket>()
   readonly #jetStream: JetStreamClient
   #jsm: Promise<JetStreamManager> | null = null
   #isConnected = true
@@ -107,14 +109,6 @@ export class NatsClient implements Broker {
     this.#servers = options.servers
     this.#clock = clock
     this.#jetStream = connection.jetstream({ timeout: API_TIMEOUT_MS })
-    this.buckets = new Buckets({
-      jetStream: this.#jetStream,
-      manager: () => this.#manager(),
-      maxPayloadBytes: () => this.maxPayloadBytes,
-      flushed: () => connection.flush(),
-      onUnanswered: () => this.doubt(),
-      clock,
-    })
     void this.#watchStatus(options)
   }
 
@@ -225,6 +219,26 @@ export class NatsClient implements Broker {
       (error: unknown) => follower.end(asBrokerError(error).message),
     )
     return follower
+  }
+
+  // Buckets
+
+  bucket(name: string, limits: BucketLimits): Bucket {
+    let bucket = this.#buckets.get(name)
+    if (bucket === undefined) {
+      bucket = new NatsBucket({
+        name,
+        limits,
+        jetStream: this.#jetStream,
+        manager: () => this.#manager(),
+        maxPayloadBytes: () => this.maxPayloadBytes,
+        flushed: () => this.#connection.flush(),
+        onUnanswered: () => this.doubt(),
+        clock: this.#clock,
+      })
+      this.#buckets.set(name, bucket)
+    }
+    return bucket
   }
 
   // Subjects

@@ -24,11 +24,10 @@ import type { Names } from './names.js'
 
 export interface ElectionOptions {
   /** Where the lease is read and swapped. */
-  readonly buckets: Leases
+  readonly leases: Leases
   /** Called when NATS does not answer in time. */
   readonly onLate: () => void
   readonly names: Names
-  readonly replicas: number
   /** The human-readable name of this process. */
   readonly holder: string
   readonly leaseMs: number
@@ -244,13 +243,13 @@ export class Election {
   }
 
   #read(): Promise<KvEntry | null> {
-    const { buckets, names, replicas } = this.#options
-    return this.#answered(buckets.kvGet(names.bucket, names.leaseKey, replicas))
+    const { leases, names } = this.#options
+    return this.#answered(leases.kvGet(names.leaseKey))
   }
 
   #write(value: string, expected: number): Promise<number> {
-    const { buckets, names, replicas } = this.#options
-    return buckets.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
+    const { leases, names } = this.#options
+    return leases.kvUpdate(names.leaseKey, Buffer.from(value, 'utf8'), expected)
   }
 
   /** @throws BrokerError `unavailable` when there is no answer in time; the request may still be performed. */

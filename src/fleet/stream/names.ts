@@ -10,11 +10,10 @@ export interface Names {
   readonly ask: string
   /** The subject of the publisher's statuses. */
   readonly status: string
-  /** The key-value bucket of leases and of snapshot indexes. */
+  /** The bucket of leases, snapshots and their indexes. */
   readonly bucket: string
   readonly leaseKey: string
   readonly indexKey: string
-  readonly snapshotBucket: string
   /** The names of the resource's snapshots begin with this, and no others do. */
   readonly snapshotPrefix: string
   /** @param madeAtMs the time by the publisher's clock, so that a retaken snapshot has another name. */
@@ -35,7 +34,6 @@ export function namesOf(cluster: string, { plural, group, etcdPrefix }: Resource
     bucket: `DISTRIBUTARY_${cluster}`,
     leaseKey: `lease.${token}`,
     indexKey: `snapshots.${token}`,
-    snapshotBucket: `DISTRIBUTARY_${cluster}`,
     snapshotPrefix: `${token}/`,
     snapshot: (epoch, revision, madeAtMs) => `${token}/${epoch}-${revision}-${madeAtMs.toString(36)}`,
   }

@@ -31,7 +31,7 @@ import { ProgressCoalescer } from './progress-coalescer.js'
 import { mayWrite, nextPublisherState, type PublisherInput, type PublisherState, sessionOf } from './publisher-state.js'
 import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
 import { answerQuestions } from './questions.js'
-import { SnapshotWriter } from './snapshot-store.js'
+import { type SnapshotStore, SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
 import { StatusSender } from './status-sender.js'
 import { FINGERPRINT_EVERY } from './recall-history.js'
@@ -47,6 +47,7 @@ export interface PublisherOptions {
   readonly client: Broker
   readonly names: Names
   readonly envelope: Envelope
+  readonly store: SnapshotStore
   readonly prefix: Key
   readonly upstream: UpstreamReader
   readonly openFeed: (sink: FeedSink) => PublishedFeed

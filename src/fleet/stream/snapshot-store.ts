@@ -9,7 +9,7 @@ import type { KeyValue } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
-import { type Blobs, BrokerError, type Leases } from '../broker.js'
+import { BrokerError, type Bucket } from '../broker.js'
 import type { Names } from './names.js'
 import type { Envelope } from './envelope.js'
 
@@ -77,29 +77,27 @@ export class SnapshotWriter {
 }
 
 export class SnapshotStore {
-  readonly #buckets: Leases & Blobs
+  readonly #bucket: Bucket
   readonly #names: Names
-  readonly #replicas: number
   readonly #envelope: Envelope
 
-  constructor(buckets: Leases & Blobs, names: Names, replicas: number, envelope: Envelope) {
-    this.#buckets = buckets
+  constructor(bucket: Bucket, names: Names, envelope: Envelope) {
+    this.#bucket = bucket
     this.#names = names
-    this.#replicas = replicas
     this.#envelope = envelope
   }
 
   /** @throws BrokerError */
   async put(name: string, snapshot: SnapshotWriter): Promise<void> {
     const chunks = this.#envelope.sealChunks('snapshot', name, snapshot.finish())
-    await this.#buckets.putObject(this.#names.snapshotBucket, name, chunks, this.#replicas)
+    await this.#bucket.putObject(name, chunks)
   }
 
   /**
    * Yields the pages of a snapshot after verifying its checksum. @throws BrokerError, also `corrupt` or `not-found`.
    */
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
-    const object = await this.#buckets.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
+    const object = await this.#bucket.getObject(entry.name)
     if (object === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
     const blob = this.#envelope.open('snapshot', entry.name, object)
     if (blob === null) throw new BrokerError('corrupt', `snapshot ${entry.name} was not signed by this fleet`)
@@ -142,12 +140,12 @@ export class SnapshotStore {
       const sorted = [...useful, entry].sort((a, b) => a.sequence - b.sequence)
       const kept = sorted.length <= KEPT ? sorted : [...sorted.slice(0, 1), ...sorted.slice(1 - KEPT)]
       try {
-        const { bucket, indexKey, snapshotBucket } = this.#names
+        const { indexKey } = this.#names
         const value = this.#envelope.seal('index', indexKey, Buffer.from(JSON.stringify(kept)))
-        await this.#buckets.kvUpdate(bucket, indexKey, value, revision, this.#replicas)
+        await this.#bucket.kvUpdate(indexKey, value, revision)
         for (const { name } of others) {
           if (kept.some((other) => other.name === name)) continue
-          await this.#buckets.deleteObject(snapshotBucket, name, this.#replicas).catch(() => {})
+          await this.#bucket.deleteObject(name).catch(() => {})
         }
         return
       } catch (error) {
@@ -160,15 +158,15 @@ export class SnapshotStore {
    * Deletes what dead processes left behind: snapshots missing from the index, and stray chunks. @throws BrokerError
    */
   async sweep(minAgeMs: number): Promise<number> {
-    const { snapshotBucket, snapshotPrefix } = this.#names
+    const { snapshotPrefix } = this.#names
     const known = new Set((await this.index()).map(({ name }) => name))
     const isOrphan = (name: string): boolean => name.startsWith(snapshotPrefix) && !known.has(name)
-    return await this.#buckets.sweepObjects(snapshotBucket, this.#replicas, minAgeMs, isOrphan)
+    return await this.#bucket.sweepObjects(minAgeMs, isOrphan)
   }
 
   async #readIndex(): Promise<{ readonly entries: readonly SnapshotEntry[]; readonly revision: number }> {
-    const { bucket, indexKey } = this.#names
-    const found = await this.#buckets.kvGet(bucket, indexKey, this.#replicas)
+    const { indexKey } = this.#names
+    const found = await this.#bucket.kvGet(indexKey)
     if (found === null) return { entries: [], revision: 0 }
     const index = this.#envelope.open('index', indexKey, found.value)
     return { entries: index === null ? [] : readEntries(index), revision: found.revision }

@@ -10,15 +10,14 @@ import { type Clock, sleep, type Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../engine/upstream/upstream.js'
 import { type Broker, BrokerError, type StreamLimits } from '../broker.js'
-import type { Envelope } from './envelope.js'
 import type { Names } from './names.js'
-import { type SnapshotEntry, SnapshotStore, SnapshotWriter } from './snapshot-store.js'
+import { type SnapshotEntry, type SnapshotStore, SnapshotWriter } from './snapshot-store.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface SnapshotTakerOptions {
   readonly client: Broker
   readonly names: Names
-  readonly envelope: Envelope
+  readonly store: SnapshotStore
   readonly limits: StreamLimits
   readonly prefix: Key
   readonly upstream: UpstreamReader
@@ -52,7 +51,6 @@ const NOTHING = { messages: 0, bytes: 0, allBytes: 0 }
 
 export class SnapshotTaker {
   readonly #options: SnapshotTakerOptions
-  readonly #store: SnapshotStore
   readonly #stopping = new AbortController()
   /** Bytes and messages written to the stream since the last snapshot. */
   #since = NOTHING
@@ -68,7 +66,6 @@ export class SnapshotTaker {
 
   constructor(options: SnapshotTakerOptions) {
     this.#options = options
-    this.#store = new SnapshotStore(options.client.buckets, options.names, options.limits.replicas, options.envelope)
   }
 
   /** Resolves when nothing is running any more. */
@@ -98,11 +95,11 @@ export class SnapshotTaker {
    * index has no leader, the stream may have one.
    */
   async requestUnlessUsable(firstSequence: number, lastSequence: number): Promise<void> {
-    const { clock, logger, names } = this.#options
+    const { store, clock, logger, names } = this.#options
     const { signal } = this.#stopping
     while (!signal.aborted) {
       try {
-        const entries = await this.#store.index()
+        const entries = await store.index()
         if (!entries.some(({ sequence }) => sequence + 1 >= firstSequence && sequence <= lastSequence)) this.request()
         return
       } catch (error) {
@@ -130,7 +127,7 @@ export class SnapshotTaker {
    * Stores a whole state that the feed has read. `publishState` lists it once the stream has it. @throws BrokerError
    */
   async put(name: string, snapshot: SnapshotWriter): Promise<void> {
-    await this.#store.put(name, snapshot)
+    await this.#options.store.put(name, snapshot)
   }
 
   /** Lists a stored state in the index, and drops all earlier snapshots, which are now useless. @throws BrokerError */
@@ -174,7 +171,7 @@ export class SnapshotTaker {
       const pages = { upstream, prefix, revision, pageKeys: PAGE_KEYS, pageTimeoutMs: PAGE_TIMEOUT_MS, clock, signal }
       for await (const page of readPages(pages)) snapshot.add(page.keyValues)
       const name = names.snapshot(epoch, revision, clock.now())
-      await this.#store.put(name, snapshot)
+      await this.#options.store.put(name, snapshot)
       await this.#publish(name, snapshot, place, false)
       this.#isWanted = false
       this.#lastBytes = snapshot.bytes
@@ -196,9 +193,9 @@ export class SnapshotTaker {
     const { clock, logger, names } = this.#options
     if (clock.monotonic() - this.#sweptMs < SWEEP_INTERVAL_MS) return
     this.#sweptMs = clock.monotonic()
-    const bucket = names.snapshotBucket
+    const { bucket } = names
     try {
-      const swept = await this.#store.sweep(ORPHAN_AGE_MS)
+      const swept = await this.#options.store.sweep(ORPHAN_AGE_MS)
       if (swept > 0) logger.info({ bucket, swept }, 'orphaned snapshots deleted')
     } catch (error) {
       const reason = errorMessage(error)
@@ -209,6 +206,6 @@ export class SnapshotTaker {
   async #publish(name: string, snapshot: SnapshotWriter, place: SnapshotPlace, replacesAll: boolean): Promise<void> {
     const { client, names } = this.#options
     const entry: SnapshotEntry = { ...place, name, keys: snapshot.keys }
-    await this.#store.add(entry, (await client.streamState(names.stream))?.first ?? 1, replacesAll)
+    await this.#options.store.add(entry, (await client.streamState(names.stream))?.first ?? 1, replacesAll)
   }
 }

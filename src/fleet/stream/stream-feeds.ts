@@ -26,6 +26,7 @@ import { type Names, namesOf } from './names.js'
 import { PlacedSink } from './placed-sink.js'
 import { Publisher } from './publisher.js'
 import { RemoteReader } from './questions.js'
+import { SnapshotStore } from './snapshot-store.js'
 import { Subscriber, type SubscriberMetrics } from './subscriber.js'
 
 export type FleetRole = 'auto' | 'edge' | 'origin'
@@ -244,12 +245,14 @@ export class StreamFeed implements ResourceFeed {
     if (this.#isStopped || client === null) return
     this.#client = client
     const { role, clock, random, logger, limits } = this.#options
+    const bucket = client.bucket(this.#names.bucket, limits)
+    const store = new SnapshotStore(bucket, this.#names, this.#envelope)
     if (role !== 'origin') {
       this.#subscriber = new Subscriber({
         client,
         names: this.#names,
         envelope: this.#envelope,
-        replicas: limits.replicas,
+        store,
         sink: this.#sink,
         requestSnapshot: () => this.#reader.requestSnapshot(),
         requestStatus: () => this.#reader.requestStatus(),
@@ -270,28 +273,28 @@ export class StreamFeed implements ResourceFeed {
     }
     if (role === 'edge') return
     this.#candidate = new Candidate({
-      buckets: client.buckets,
+      leases: bucket,
       onLate: () => client.doubt(),
       names: this.#names,
-      replicas: limits.replicas,
       holder: this.#options.holder,
       leaseMs: this.#options.leaseMs,
       clock,
       random,
       logger,
-      openPublisher: (onEnd) => this.#openPublisher(client, onEnd),
+      openPublisher: (onEnd) => this.#openPublisher(client, store, onEnd),
       onPublishing: (isPublishing) => this.#metrics.publishing(isPublishing),
     })
     this.#candidate.start()
   }
 
-  #openPublisher(client: Broker, onEnd: (reason: string) => void): Publisher {
+  #openPublisher(client: Broker, store: SnapshotStore, onEnd: (reason: string) => void): Publisher {
     const { clock, logger, upstream, limits, snapshotBytes, snapshotMessages } = this.#options
     const { resource, metrics } = this.#request
     return new Publisher({
       client,
       names: this.#names,
       envelope: this.#envelope,
+      store,
       prefix: resource.etcdPrefix,
       upstream,
       pulse: this.#pulse,

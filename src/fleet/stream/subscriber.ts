@@ -22,7 +22,7 @@ import type { Envelope } from './envelope.js'
 import type { Names } from './names.js'
 import type { PlacedSink } from './placed-sink.js'
 import { SnapshotReader } from './snapshot-reader.js'
-import { type SnapshotEntry, SnapshotStore, takenAtOf } from './snapshot-store.js'
+import { type SnapshotEntry, type SnapshotStore, takenAtOf } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
 import {
   chainBroke,
@@ -45,7 +45,7 @@ export interface SubscriberOptions extends StartOptions {
   readonly client: Broker
   readonly names: Names
   readonly envelope: Envelope
-  readonly replicas: number
+  readonly store: SnapshotStore
   readonly sink: PlacedSink
   /** Asks the publisher for a snapshot, because no existing one helps. */
   readonly requestSnapshot: () => void
@@ -120,8 +120,7 @@ export class Subscriber {
 
   constructor(options: SubscriberOptions) {
     this.#options = options
-    const { client, names, envelope, replicas, sink, clock, metrics } = options
-    const store = new SnapshotStore(client.buckets, names, replicas, envelope)
+    const { client, names, envelope, store, sink, clock, metrics } = options
     this.#snapshots = new SnapshotReader(store, (name, reason) => this.#unusable(name, reason))
     this.#status = new StatusListener({
       client,

@@ -35,9 +35,9 @@ void t.test('one process never runs two publishers of a resource', async (t) => 
       if (isDeaf) throw new BrokerError('unavailable', 'no answer')
       return performed
     }
-    const buckets: Leases = {
+    const leases: Leases = {
       kvGet: () => answer(() => entry),
-      kvUpdate: (_bucket, _key, value, expected) =>
+      kvUpdate: (_key, value, expected) =>
         answer(() => {
           if ((entry?.revision ?? 0) !== expected) throw new BrokerError('conflict', 'taken')
           entry = { value, revision: expected + 1 }
@@ -45,10 +45,9 @@ void t.test('one process never runs two publishers of a resource', async (t) => 
         }),
     }
     const candidate = new Candidate({
-      buckets,
+      leases,
       onLate: () => {},
       names: namesOf('test', things),
-      replicas: 1,
       holder: 'it',
       leaseMs: LEASE_MS,
       clock,

@@ -37,7 +37,7 @@ class Register {
   }
 
   /** @param link `down` cuts the link: requests are lost. With `deaf` they are performed, and the answers are lost. */
-  buckets(link: { state: 'up' | 'down' | 'deaf' }): Leases {
+  leases(link: { state: 'up' | 'down' | 'deaf' }): Leases {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {
       kvGet: () => {
@@ -46,7 +46,7 @@ class Register {
           ? Promise.resolve(this.#look())
           : Promise.reject(new BrokerError('refused', this.refusal))
       },
-      kvUpdate: (_bucket, _key, value, expected) => {
+      kvUpdate: (_key, value, expected) => {
         if (link.state === 'down') return unavailable()
         if (this.hangs > 0) {
           this.hangs--
@@ -89,10 +89,9 @@ function world(t: Test, count: number): World {
     const warnings: string[] = []
     const warn = ({ reason }: { readonly reason?: string }): void => void warnings.push(reason ?? '')
     const election = new Election({
-      buckets: register.buckets(link),
+      leases: register.leases(link),
       onLate: () => void register.late++,
       names: namesOf('test', things),
-      replicas: 1,
       holder: `c${i}`,
       leaseMs: LEASE_MS,
       clock,

@@ -5,7 +5,8 @@ import { Envelope } from '../../../src/fleet/stream/envelope.js'
 import { EtcdPulse } from '../../../src/fleet/stream/etcd-pulse.js'
 import { namesOf } from '../../../src/fleet/stream/names.js'
 import { encodeMessage } from '../../../src/fleet/stream/message.js'
-import type { Broker } from '../../../src/fleet/broker.js'
+import type { Broker, Bucket } from '../../../src/fleet/broker.js'
+import { SnapshotStore } from '../../../src/fleet/stream/snapshot-store.js'
 import { Publisher, type PublisherOptions } from '../../../src/fleet/stream/publisher.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
@@ -15,10 +16,14 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 import { FleetCounts, things, unsigned } from '../nats-harness.js'
 
 const MIB = 2 ** 20
+const names = namesOf('test', things)
 
-/** A client whose writes and uploads are never answered. */
+const never = (): Promise<never> => new Promise(() => {})
+/** No upload is ever answered. */
+const silentBucket = { putObject: never, kvGet: async () => null } as unknown as Bucket
+
+/** A client whose writes are never answered. */
 function silentNats(): Broker {
-  const never = (): Promise<never> => new Promise(() => {})
   const client = {
     maxPayloadBytes: MIB,
     ensureStream: async () => {},
@@ -26,7 +31,6 @@ function silentNats(): Broker {
     openWriter: () => ({ write: never, close: () => {} }),
     respond: () => ({ close: () => {} }),
     publish: () => {},
-    buckets: { putObject: never, kvGet: async () => null },
   }
   return client as unknown as Broker
 }
@@ -51,8 +55,9 @@ function publisherOf(
   t.teardown(() => upstream.close())
   return new Publisher({
     client,
-    names: namesOf('test', things),
+    names,
     envelope: unsigned,
+    store: new SnapshotStore(silentBucket, names, unsigned),
     prefix: things.etcdPrefix,
     upstream,
     openFeed: () => feed,
@@ -126,7 +131,6 @@ void t.test('a publisher that is stopped while it starts answers no request afte
       responders++
       return { close: () => responders-- }
     },
-    buckets: { kvGet: async () => null },
   } as unknown as Broker
   const publisher = publisherOf(t, client, { onEnd: (reason) => t.fail(reason) })
   const starting = publisher.start()
@@ -156,16 +160,16 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
     message: async () => end,
     openWriter: () => ({ write: async (_part: Buffer, expected: number) => expected + 1, close: () => {} }),
     respond: () => ({ close: () => {} }),
-    buckets: {
-      kvGet: async () => null,
-      putObject: async () => {},
-      sweepObjects: async () => 0,
-      kvUpdate: async (_bucket: string, key: string, value: Buffer) => {
-        const entries = JSON.parse(unsigned.open('index', key, value)!.toString()) as { takenAt?: number }[]
-        taken.push(entries.at(-1)?.takenAt)
-      },
-    },
   } as unknown as Broker
+  const bucket = {
+    kvGet: async () => null,
+    putObject: async () => {},
+    sweepObjects: async () => 0,
+    kvUpdate: async (key: string, value: Buffer) => {
+      const entries = JSON.parse(unsigned.open('index', key, value)!.toString()) as { takenAt?: number }[]
+      taken.push(entries.at(-1)?.takenAt)
+    },
+  } as unknown as Bucket
   let sink!: FeedSink
   let keysChanged = (): void => {}
   const keys = {
@@ -180,6 +184,7 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
     clock,
     upstream,
     envelope,
+    store: new SnapshotStore(bucket, names, envelope),
     pulse: new EtcdPulse({ upstream, clock }),
     openFeed: (opened) => {
       sink = opened

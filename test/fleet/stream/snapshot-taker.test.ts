@@ -2,7 +2,7 @@
 import t from 'tap'
 import { namesOf } from '../../../src/fleet/stream/names.js'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
-import { SnapshotWriter } from '../../../src/fleet/stream/snapshot-store.js'
+import { SnapshotStore, SnapshotWriter } from '../../../src/fleet/stream/snapshot-store.js'
 import { SnapshotTaker } from '../../../src/fleet/stream/snapshot-taker.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import { systemClock } from '../../../src/support/clock.js'
@@ -34,7 +34,7 @@ void t.test('a snapshot request during a list uses its state; any other due snap
   const snapshots = new SnapshotTaker({
     client,
     names,
-    envelope: unsigned,
+    store: new SnapshotStore(client.bucket(names.bucket, limits), names, unsigned),
     limits,
     prefix: things.etcdPrefix,
     upstream: etcd.upstream,

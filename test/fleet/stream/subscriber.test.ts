@@ -65,15 +65,15 @@ function foreign(epoch: number, at: number): Uint8Array {
 const cases: readonly Case[] = [
   {
     name: 'a byte of every snapshot is flipped',
-    harm: (admin) => admin.flipBytes(names.snapshotBucket),
+    harm: (admin) => admin.flipBytes(names.bucket),
     isMet: ({ metrics }) => metrics.unusable > 0,
   },
   {
     name: 'the chunks of every snapshot are missing',
-    harm: (admin) => admin.dropChunks(names.snapshotBucket),
+    harm: (admin) => admin.dropChunks(names.bucket),
     isMet: ({ metrics }) => metrics.unusable > 0,
   },
-  { name: 'the object store is deleted', harm: (admin) => admin.remove(`OBJ_${names.snapshotBucket}`) },
+  { name: 'the object store is deleted', harm: (admin) => admin.remove(`OBJ_${names.bucket}`) },
   { name: 'the stream is purged', harm: (admin) => admin.purge(names.stream) },
   { name: 'the stream is deleted', harm: (admin) => admin.remove(names.stream) },
   { name: 'leases and the index of snapshots are deleted', harm: (admin) => admin.remove(`KV_${names.bucket}`) },

@@ -8,6 +8,7 @@ import { Envelope, type Sealed, type SigningKeys } from '../../../../src/fleet/s
 import { encodeMessage, type Message } from '../../../../src/fleet/stream/message.js'
 import { namesOf } from '../../../../src/fleet/stream/names.js'
 import { SnapshotStore, SnapshotWriter } from '../../../../src/fleet/stream/snapshot-store.js'
+import type { Bucket } from '../../../../src/fleet/broker.js'
 import { NatsClient } from '../../../../src/fleet/nats/nats-client.js'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import { type Revision, toRevision } from '../../../../src/engine/model/revision.js'
@@ -92,10 +93,10 @@ function envelopeWith(...keys: readonly Buffer[]): Envelope {
 
 const stranger = envelopeWith(randomBytes(32))
 
-async function connectBuckets(t: Test, nats: NatsProcess): Promise<NatsClient['buckets']> {
+async function connectBucket(t: Test, nats: NatsProcess): Promise<Bucket> {
   const client = await NatsClient.connect({ servers: [nats.url], name: 'reader' }, systemClock)
   t.teardown(() => client.close())
-  return client.buckets
+  return client.bucket(names.bucket, { replicas: 1 })
 }
 
 const disguises: Readonly<Record<string, (kind: Sealed, place: string | number, data: Buffer) => Buffer>> = {
@@ -146,21 +147,21 @@ void t.test('a message signed for another place is rejected', async (t) => {
 void t.test('forged snapshots, and a forged index, do not get a new replica to serve', async (t) => {
   const nats = await startNats(t)
   const { etcd, options, replicas } = await startFleet(t, nats)
-  const buckets = await connectBuckets(t, nats)
+  const bucket = await connectBucket(t, nats)
   const admin = await natsAdmin(t, nats)
   const snapshot = new SnapshotWriter()
   snapshot.add([forgedKeyValue(toRevision(2))])
   const sequence = await admin.lastSequence(names.stream)
   const place = { revision: etcd.embedded.revision, settled: etcd.embedded.revision, epoch: 1, clusterId: '1' }
   for (const envelope of [envelopeWith(), stranger]) {
-    const store = new SnapshotStore(buckets, names, 1, envelope)
+    const store = new SnapshotStore(bucket, names, envelope)
     const name = names.snapshot(1, place.revision, Date.now())
     await store.put(name, snapshot)
     const entry = { ...place, name, sequence, keys: 1, isSynced: true, trustsProgress: true }
     // A forger need not read the index to write another.
-    const { revision } = (await buckets.kvGet(names.bucket, names.indexKey, 1))!
+    const { revision } = (await bucket.kvGet(names.indexKey))!
     const index = envelope.seal('index', names.indexKey, Buffer.from(JSON.stringify([entry])))
-    await buckets.kvUpdate(names.bucket, names.indexKey, index, revision, 1)
+    await bucket.kvUpdate(names.indexKey, index, revision)
     const edge = startReplica(t, { ...options, role: 'edge' })
     replicas.push(edge)
     await judge(t, etcd, replicas)
@@ -216,7 +217,7 @@ void t.test('keys are rotated under a running fleet, and no replica loses histor
   const { etcd, options, candidate } = await startFleet(t, nats, files[0])
   const edge = startReplica(t, { ...options, role: 'edge', signingKeys: files[1]! })
   const replicas = [candidate, edge]
-  const store = new SnapshotStore(await connectBuckets(t, nats), names, 1, envelopeWith(fresh))
+  const store = new SnapshotStore(await connectBucket(t, nats), names, envelopeWith(fresh))
   for (const keys of [[old, fresh], [fresh, old], [fresh]]) {
     // The files do not change at the same time.
     for (const file of files) {

@@ -1,9 +1,9 @@
 /** Tests what a subscriber says and does while etcd may feed its sink instead, over a broker that the test plays. */
 import t, { type Test } from 'tap'
-import type { Broker, FollowHandlers } from '../../../../src/fleet/broker.js'
+import type { Broker, Bucket, FollowHandlers } from '../../../../src/fleet/broker.js'
 import { namesOf } from '../../../../src/fleet/stream/names.js'
 import { PlacedSink } from '../../../../src/fleet/stream/placed-sink.js'
-import { SnapshotWriter } from '../../../../src/fleet/stream/snapshot-store.js'
+import { SnapshotStore, SnapshotWriter } from '../../../../src/fleet/stream/snapshot-store.js'
 import { Subscriber } from '../../../../src/fleet/stream/subscriber.js'
 import { silentLogger } from '../../../../src/support/log.js'
 import { RecordingSink } from '../../../engine/feed/recording-sink.js'
@@ -35,16 +35,16 @@ function subscribe(t: Test) {
       hear = onMessage
       return { close: () => {} }
     },
-    buckets: {
-      kvGet: () => Promise.resolve({ value: sealed, revision: 1 }),
-      getObject: () => world.snapshot(),
-    } as unknown as Broker['buckets'],
+  }
+  const bucket: Partial<Bucket> = {
+    kvGet: () => Promise.resolve({ value: sealed, revision: 1 }),
+    getObject: () => world.snapshot(),
   }
   const subscriber: Subscriber = new Subscriber({
     client: client as Broker,
     names,
     envelope: unsigned,
-    replicas: 1,
+    store: new SnapshotStore(bucket as Bucket, names, unsigned),
     sink: new PlacedSink(new RecordingSink()),
     requestSnapshot: () => {},
     requestStatus: () => {},

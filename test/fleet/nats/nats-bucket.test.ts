@@ -9,9 +9,10 @@ void t.test('sending a large object blocks neither the event loop nor the connec
   const nats = await startNats(t)
   const client = await NatsClient.connect({ servers: [nats.url], name: 'a test' }, systemClock)
   t.teardown(() => client.close())
+  const bucket = client.bucket('OBJECTS', { replicas: 1 })
   const size = 24
   const chunks = Array.from({ length: size * 8 }, (_, i) => Buffer.alloc(MiB / 8, String.fromCharCode(97 + (i % 26))))
-  await client.buckets.putObject('OBJECTS', 'small', chunks.slice(0, 1), 1)
+  await bucket.putObject('small', chunks.slice(0, 1))
 
   let isOver = false
   let turns = 0
@@ -23,16 +24,16 @@ void t.test('sending a large object blocks neither the event loop nor the connec
   let answered = 0
   const ask = async (): Promise<void> => {
     while (!isOver) {
-      await client.buckets.kvGet('VALUES', 'none', 1)
+      await bucket.kvGet('none')
       answered++
     }
   }
   const asking = ask()
-  await client.buckets.putObject('OBJECTS', 'large', chunks, 1)
+  await bucket.putObject('large', chunks)
   isOver = true
   await asking
   t.ok(turns > size * 2, `${turns} turns of the event loop for ${size} MiB`)
   t.ok(answered > size, `${answered} other requests were answered meanwhile`)
-  const read = await client.buckets.getObject('OBJECTS', 'large', 1)
+  const read = await bucket.getObject('large')
   t.ok(read?.equals(Buffer.concat(chunks)), 'it came as it was sent')
 })

@@ -1,16 +1,18 @@
 /**
- * Key-value buckets and object stores, opened or created on first use.
+ * A key-value bucket and an object store of one name, opened or created on first use.
  *
  * Values are read only from a stream's leader, because any replica may answer a direct get, however far behind it is.
  */
 import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, type ObjectStore } from 'nats'
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
-import { type Blobs, BrokerError, type KvEntry, type Leases } from '../broker.js'
+import { BrokerError, type Bucket, type BucketLimits, type KvEntry } from '../broker.js'
 import { asBrokerError, isUnanswered } from './nats-error.js'
 import { bufferOf } from './buffer-of.js'
 
-export interface BucketsOptions {
+export interface NatsBucketOptions {
+  readonly name: string
+  readonly limits: BucketLimits
   readonly jetStream: JetStreamClient
   readonly manager: () => Promise<JetStreamManager>
   /** Returns the most bytes of data in one message. */
@@ -31,28 +33,28 @@ const CHUNK_BYTES = 128 * 1024
  */
 const UNTAKEN_BYTES = 256 * 1024
 
-export class Buckets implements Leases, Blobs {
-  readonly #options: BucketsOptions
-  readonly #kvs = new Map<string, Promise<KV>>()
-  readonly #stores = new Map<string, Promise<ObjectStore>>()
+export class NatsBucket implements Bucket {
+  readonly #options: NatsBucketOptions
+  #kv: Promise<KV> | null = null
+  #store: Promise<ObjectStore> | null = null
 
-  constructor(options: BucketsOptions) {
+  constructor(options: NatsBucketOptions) {
     this.#options = options
   }
 
   // Values
 
-  async kvGet(bucket: string, key: string, replicas: number): Promise<KvEntry | null> {
-    return this.#inBucket(this.#kvs, bucket, async () => {
-      const entry = await (await this.#kv(bucket, replicas)).get(key)
+  async kvGet(key: string): Promise<KvEntry | null> {
+    return this.#answered(async () => {
+      const entry = await (await this.#openKv()).get(key)
       if (entry === null || entry.operation !== 'PUT') return null
       return { value: bufferOf(entry.value), revision: entry.revision }
     })
   }
 
-  async kvUpdate(bucket: string, key: string, value: Buffer, expected: number, replicas: number): Promise<number> {
-    return this.#inBucket(this.#kvs, bucket, async () => {
-      const kv = await this.#kv(bucket, replicas)
+  async kvUpdate(key: string, value: Buffer, expected: number): Promise<number> {
+    return this.#answered(async () => {
+      const kv = await this.#openKv()
       return expected === 0 ? await kv.create(key, value) : await kv.update(key, value, expected)
     })
   }
@@ -60,9 +62,9 @@ export class Buckets implements Leases, Blobs {
   // Objects
 
   /** The library cuts the object into chunks and adds a SHA-256 of the whole. */
-  async putObject(bucket: string, name: string, chunks: Iterable<Buffer>, replicas: number): Promise<void> {
-    await this.#inBucket(this.#stores, bucket, async () => {
-      const store = await this.#store(bucket, replicas)
+  async putObject(name: string, chunks: Iterable<Buffer>): Promise<void> {
+    await this.#answered(async () => {
+      const store = await this.#openStore()
       const iterator = chunks[Symbol.iterator]()
       const { flushed } = this.#options
       let untaken = 0
@@ -89,14 +91,13 @@ export class Buckets implements Leases, Blobs {
     })
   }
 
-  async getObject(bucket: string, name: string, replicas: number): Promise<Buffer | null> {
-    return this.#inBucket(this.#stores, bucket, async () => {
-      const store = await this.#store(bucket, replicas)
-      const found = await store.get(name)
+  async getObject(name: string): Promise<Buffer | null> {
+    return this.#answered(async () => {
+      const found = await (await this.#openStore()).get(name)
       if (found === null) return null
       const { info, data, error } = found
       // The library would wait for the first chunk forever.
-      const isEmpty = info.size > 0 && !(await this.#hasSubject(`OBJ_${bucket}`, `$O.${bucket}.C.${info.nuid}`))
+      const isEmpty = info.size > 0 && !(await this.#hasChunks(info.nuid))
       void error.catch(() => {})
       const reader = data.getReader()
       const chunks: Uint8Array[] = []
@@ -116,21 +117,16 @@ export class Buckets implements Leases, Blobs {
     })
   }
 
-  async deleteObject(bucket: string, name: string, replicas: number): Promise<void> {
-    await this.#inBucket(this.#stores, bucket, async () => {
-      await (await this.#store(bucket, replicas)).delete(name)
+  async deleteObject(name: string): Promise<void> {
+    await this.#answered(async () => {
+      await (await this.#openStore()).delete(name)
     })
   }
 
-  async sweepObjects(
-    bucket: string,
-    replicas: number,
-    minAgeMs: number,
-    isOrphan: (name: string) => boolean,
-  ): Promise<number> {
-    return this.#inBucket(this.#stores, bucket, async () => {
-      const { manager, clock } = this.#options
-      const store = await this.#store(bucket, replicas)
+  async sweepObjects(minAgeMs: number, isOrphan: (name: string) => boolean): Promise<number> {
+    return this.#answered(async () => {
+      const { manager, clock, name: bucket } = this.#options
+      const store = await this.#openStore()
       const { streams } = await manager()
       const stream = `OBJ_${bucket}`
       // Chunks are listed first, so that chunks of an object written meanwhile are missing from the list, or too young.
@@ -155,22 +151,23 @@ export class Buckets implements Leases, Blobs {
     })
   }
 
-  /** Forgets a bucket that fails, because it may be gone with its server: the next call opens or creates it again. */
-  async #inBucket<T>(opened: Map<string, unknown>, bucket: string, work: () => Promise<T>): Promise<T> {
+  /** After a failure the bucket may be gone with its server: the next call opens or creates it again. */
+  async #answered<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
       const failure = asBrokerError(error)
-      if (failure.code !== 'conflict') opened.delete(bucket)
+      if (failure.code !== 'conflict') this.#kv = this.#store = null
       if (isUnanswered(failure)) this.#options.onUnanswered()
       throw failure
     }
   }
 
-  async #hasSubject(stream: string, subject: string): Promise<boolean> {
+  async #hasChunks(nuid: string): Promise<boolean> {
+    const { manager, name } = this.#options
     try {
-      const { streams } = await this.#options.manager()
-      await streams.getMessage(stream, { last_by_subj: subject })
+      const { streams } = await manager()
+      await streams.getMessage(`OBJ_${name}`, { last_by_subj: `$O.${name}.C.${nuid}` })
       return true
     } catch (error) {
       const failure = asBrokerError(error)
@@ -184,45 +181,35 @@ export class Buckets implements Leases, Blobs {
     return withDeadline(this.#options.clock, CHUNK_TIMEOUT_MS, undefined, late, () => work)
   }
 
-  #kv(bucket: string, replicas: number): Promise<KV> {
-    return remember(this.#kvs, bucket, () =>
-      this.#options.jetStream.views.kv(bucket, { history: 1, replicas, allow_direct: false }),
-    )
+  #openKv(): Promise<KV> {
+    const { jetStream, name, limits } = this.#options
+    this.#kv ??= jetStream.views.kv(name, { history: 1, replicas: limits.replicas, allow_direct: false })
+    return this.#kv
   }
 
-  #store(bucket: string, replicas: number): Promise<ObjectStore> {
-    return remember(this.#stores, bucket, async () => {
-      await this.#ensureStore(bucket, replicas)
-      return await this.#options.jetStream.views.os(bucket)
-    })
+  #openStore(): Promise<ObjectStore> {
+    const { jetStream, name } = this.#options
+    this.#store ??= this.#ensureStore().then(() => jetStream.views.os(name))
+    return this.#store
   }
 
   /** Like the library, except for a field that NATS 2.12 and newer reject. */
-  async #ensureStore(bucket: string, replicas: number): Promise<void> {
-    const { streams } = await this.#options.manager()
-    const name = `OBJ_${bucket}`
+  async #ensureStore(): Promise<void> {
+    const { manager, name, limits } = this.#options
+    const { streams } = await manager()
+    const stream = `OBJ_${name}`
     try {
-      await streams.info(name)
+      await streams.info(stream)
     } catch (error) {
       if (asBrokerError(error).code !== 'not-found') throw error
       await streams.add({
-        name,
-        subjects: [`$O.${bucket}.C.>`, `$O.${bucket}.M.>`],
-        num_replicas: replicas,
+        name: stream,
+        subjects: [`$O.${name}.C.>`, `$O.${name}.M.>`],
+        num_replicas: limits.replicas,
         discard: DiscardPolicy.New,
         allow_rollup_hdrs: true,
         allow_direct: true,
       })
     }
   }
-}
-
-function remember<T>(map: Map<string, Promise<T>>, name: string, open: () => Promise<T>): Promise<T> {
-  let opened = map.get(name)
-  if (opened === undefined) {
-    opened = open()
-    map.set(name, opened)
-    void opened.catch(() => map.delete(name))
-  }
-  return opened
 }
