@@ -93,6 +93,28 @@ const ROWS: readonly Row[] = [
     body: '{',
     code: 200,
   },
+  ...(
+    [
+      ['abc', 'invalid duration "abc"'],
+      ['10', 'missing unit in duration "10"'],
+      ['1x', 'unknown unit "x" in duration "1x"'],
+      ['1s2', 'missing unit in duration "1s2"'],
+      ['--1s', 'invalid duration "--1s"'],
+      ['3000000h', 'invalid duration "3000000h"'],
+    ] as const
+  ).flatMap(([timeout, why]) =>
+    [PODS, `${PODS}/a`, '/apis', '/api/v1/namespaces/default/nothings'].map((path) => ({
+      promise: `a timeout of ${timeout} is 400: ${path}`,
+      path: `${path}?timeout=${timeout}`,
+      code: 400,
+      has: status(400, 'BadRequest', `invalid timeout specified in the request URL - time: ${why}`),
+    })),
+  ),
+  ...['1s', '1h2m3.5s', '-1.5µs', '0', ''].map((timeout) => ({
+    promise: `a timeout of ${timeout} is one`,
+    path: `${PODS}/a?timeout=${encodeURIComponent(timeout)}`,
+    code: 200,
+  })),
   { promise: 'an unknown parameter is ignored', path: `${PODS}/a?export=true&x=%ff`, code: 200 },
 ]
 

@@ -82,6 +82,13 @@ overEveryUpstream(t, 'the table of resourceVersion, resourceVersionMatch and lim
       names: ALL,
       check: whole,
     },
+    {
+      promise: 'a second question mark is part of a name',
+      path: `${PODS}??limit=1`,
+      code: 200,
+      names: ALL,
+      check: whole,
+    },
     { promise: 'a limit of 0 is no limit', path: `${PODS}?limit=0`, code: 200, names: ALL, check: whole },
     {
       promise: 'with a selector there is no remaining count',

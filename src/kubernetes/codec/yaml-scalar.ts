@@ -69,15 +69,16 @@ function numberFromFloat(number: number): number | JsonNumber {
 
 /**
  * The API server turns a key into the text of its value: `y` becomes `true`, and `010` becomes `8`.
- * @returns null if JSON cannot express it.
+ * @returns null for what it takes for no key: null, and an integer that has more than 63 bits.
  */
 export function keyText(node: Scalar): string | null {
   const { value, source } = node
   const plain = plainValue(node)
+  if (typeof plain === 'string') return BigInt(plain) > MAX_INT64 ? null : plain
   if (plain !== null) return typeof plain === 'number' ? float32Text(plain) : String(plain)
   if (typeof value === 'string') return value
   if (typeof value === 'number' || typeof value === 'boolean') return source ?? String(value)
-  return value === null ? 'null' : null
+  return null
 }
 
 /** Writes a number as the API server does in a key: with the digits of a 32-bit float, `1e+06` from a million on. */

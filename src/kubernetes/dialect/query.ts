@@ -13,17 +13,22 @@ export type Query = URLSearchParams | Readonly<Record<string, string | readonly 
  * @param text what follows the question mark.
  */
 export function parseQuery(text: string): URLSearchParams {
-  if (!UNREADABLE.test(text)) return new URLSearchParams(text)
+  if (!UNREADABLE.test(text)) return paramsOf(text)
   const readable = text
     .split('&')
     .map((pair) => (isPrefix(pair) && UNREADABLE.test(pair) ? 'prefix=%EF%BF%BD' : pair))
     .filter((pair) => !UNREADABLE.test(pair))
-  return new URLSearchParams(readable.join('&'))
+  return paramsOf(readable.join('&'))
+}
+
+/** A second question mark is part of the first name, which the class would drop: `??limit=1` has no limit. */
+function paramsOf(text: string): URLSearchParams {
+  return new URLSearchParams(text.startsWith('?') ? `&${text}` : text)
 }
 
 /** Whatever the encoding of the name. */
 function isPrefix(pair: string): boolean {
-  return new URLSearchParams(pair.split('=', 1)[0]).has('prefix')
+  return paramsOf(pair.split('=', 1)[0] ?? '').has('prefix')
 }
 
 const UNREADABLE = /%(?![\dA-Fa-f]{2})|;/

@@ -10,6 +10,7 @@ import {
   unknownResource,
 } from '../../../kubernetes/dialect/request-path.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
+import { checkTimeout } from '../../../kubernetes/dialect/timeout-parameter.js'
 import type { AnsweredRequest, RequestKind } from '../../../engine/model/request-metrics.js'
 import { InternalError, StatusError, UnshowableError } from '../../../engine/model/status.js'
 import type { Exchange } from '../server/exchange.js'
@@ -78,6 +79,7 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
     begin(options, counted, 'passed')
     return await pass()
   }
+  if (path.kind !== 'resource' || verbOf(exchange, path) !== 'watch') checkTimeout(exchange.query)
   if (path.kind === 'other') throw unknownResource()
   if (path.kind === 'resource') {
     const review = reviewOf(path, options)

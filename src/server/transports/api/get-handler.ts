@@ -8,6 +8,7 @@ import { NotAcceptableError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { type KeyParts, keyOf } from '../../../support/key-of.js'
 import { type Layout, layOut } from '../bodies/layout.js'
+import { sendObject } from '../bodies/send-body.js'
 import type { ApiContext } from './api-context.js'
 import { cacheHeaders, contentOf, publicCachingOf } from './cache-headers.js'
 import { readObject } from './read-state.js'
@@ -59,5 +60,5 @@ export async function handleGet(context: ApiContext, request: ReadRequest<GetPar
     throw new NotAcceptableError(
       `${served.resource.plural} ${JSON.stringify(path.name)} is stored in a form that cannot be read`,
     )
-  exchange.send(200, form.contentType, await layout.whole(body), { ...headers })
+  await sendObject(exchange, 200, form.contentType, await layout.whole(body), { ...headers })
 }

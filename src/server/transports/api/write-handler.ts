@@ -15,7 +15,7 @@ import type { ConfirmPut } from '../../../kubernetes/writes/object-store.js'
 import type { WriteAnswer, WriteRequest } from '../../../kubernetes/writes/write-context.js'
 import type { WriteVerb } from '../../../kubernetes/writes/writer.js'
 import { layOut } from '../bodies/layout.js'
-import { sendPieces } from '../bodies/send-body.js'
+import { sendObject, sendPieces } from '../bodies/send-body.js'
 import type { Exchange } from '../server/exchange.js'
 import { requireOwnOrigin } from '../server/own-origin.js'
 import type { ApiContext } from './api-context.js'
@@ -130,7 +130,7 @@ async function send(
   form: Negotiated,
 ): Promise<void> {
   for (const warning of answer.warnings) exchange.warn(warning)
-  if (answer.kind === 'protobuf') return exchange.send(answer.code, PROTOBUF_MEDIA_TYPE, answer.bytes)
+  if (answer.kind === 'protobuf') return await sendObject(exchange, answer.code, PROTOBUF_MEDIA_TYPE, answer.bytes)
   if (answer.kind === 'messages') {
     return await sendPieces(exchange, answer.code, PROTOBUF_MEDIA_TYPE, protobufPieces(served.resource, answer))
   }
@@ -139,7 +139,7 @@ async function send(
   const layout = layOut(exchange, form)
   if (answer.kind === 'document') {
     const { contentType } = form.encoding === 'protobuf' ? negotiate(undefined, 'get') : form
-    return exchange.send(answer.code, contentType, await layout.whole(answer.json))
+    return await sendObject(exchange, answer.code, contentType, await layout.whole(answer.json))
   }
   const { includeObject } = parseGetParameters(exchange.query)
   const encoder = context.forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
@@ -150,7 +150,7 @@ async function send(
   }
   const body = encoder.single(answer.stored)
   if (body === null) throw new NotAcceptableError('the written object cannot be shown in the requested format')
-  exchange.send(answer.code, form.contentType, await layout.whole(body))
+  await sendObject(exchange, answer.code, form.contentType, await layout.whole(body))
 }
 
 function protobufPieces(

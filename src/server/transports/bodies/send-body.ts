@@ -1,14 +1,16 @@
-/** Writes a shared body to one client, in pieces and at the client's pace. */
+/** Writes a body to one client: a shared one in pieces, at the client's pace; that of one object as a whole. */
 import type { OutgoingHttpHeaders } from 'node:http'
-import { createGzip } from 'node:zlib'
+import { promisify } from 'node:util'
+import { createGzip, gzip as gzipWhole } from 'node:zlib'
 import { type Clock, sleep } from '../../../support/clock.js'
+import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import { turns } from '../../../support/turns.js'
 import type { BodyCache, BodyUse } from './body-cache.js'
 import type { Exchange } from '../server/exchange.js'
 import type { BodyReader, Pieces, SharedBody } from './shared-body.js'
 
-/** The API server compresses from this size on; below it the network is cheaper than the CPU. */
-const GZIP_FROM_BYTES = 128 * 1024
+/** The API server compresses what is larger; below it the network is cheaper than the CPU. */
+const GZIP_ABOVE_BYTES = 128 * 1024
 /** The API server's choice: nearly as small as the default level in a fraction of the time. */
 const GZIP_LEVEL = 1
 
@@ -38,7 +40,7 @@ export async function sendBody(
     const second = first === undefined ? undefined : await use.body.piece(1)
     if (exchange.isGone) return 0
     const { headers } = answer
-    const isLarge = second !== undefined || (first?.length ?? 0) >= GZIP_FROM_BYTES
+    const isLarge = second !== undefined || (first?.length ?? 0) > GZIP_ABOVE_BYTES
     if (!isLarge) {
       const body = first ?? Buffer.alloc(0)
       answer.pace(body.length)
@@ -67,6 +69,26 @@ export async function sendBody(
   } finally {
     use.release()
   }
+}
+
+/** Compresses in a thread. */
+const gzipInThread = promisify(gzipWhole)
+
+/** Sends one object, compressed if it is large and the client takes that. */
+export async function sendObject(
+  exchange: Exchange,
+  code: number,
+  contentType: string,
+  body: Buffer,
+  headers: OutgoingHttpHeaders = {},
+): Promise<void> {
+  if (body.length <= GZIP_ABOVE_BYTES) return exchange.send(code, contentType, body, headers)
+  const vary = [headers['vary'], 'Accept-Encoding'].filter((name) => name !== undefined).join(', ')
+  if (!acceptsGzip(exchange.requestHeaders['accept-encoding'])) {
+    return exchange.send(code, contentType, body, { ...headers, vary })
+  }
+  const bytes = await gzipInThread(body, { level: GZIP_LEVEL })
+  exchange.send(code, contentType, bytes, { ...headers, vary, 'content-encoding': 'gzip' })
 }
 
 /**
