@@ -43,6 +43,8 @@ export interface CursorAdvanceOptions {
   readonly replayBytes: number
   /** Called when a cursor starts waiting for a future revision. */
   readonly onWaiting: (cursor: Cursor) => void
+  /** Called after each turn that a cursor had for itself. */
+  readonly onTurn: (cursor: Cursor) => void
 }
 
 export class CursorAdvance implements Advance {
@@ -95,7 +97,9 @@ export class CursorAdvance implements Advance {
     }
     if (cursor.isBlocked) return false
     try {
-      return this.#advanceInTurn(cursor)
+      const hasMore = this.#advanceInTurn(cursor)
+      this.#options.onTurn(cursor)
+      return hasMore
     } catch (error) {
       this.#endings.endWithError(cursor, this.#endings.unwritable(error), 'error')
       return false

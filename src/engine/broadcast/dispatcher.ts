@@ -77,6 +77,8 @@ export interface CursorRequest extends GroupRequest {
  * an error.
  */
 const STUCK_LIMIT_MS = 30_000
+/** How long a watcher of a resource that is no longer served may take for its last events. */
+const RETIRE_LIMIT_MS = 60_000
 const STUCK_CHECK_MS = 5_000
 /** Half a megabit per second on average: a slower reader would hold its initial-state slot forever. */
 const MIN_INITIAL_BYTES_PER_SECOND = 64 * 1024
@@ -98,6 +100,9 @@ export class Dispatcher implements CacheListener, CursorOwner {
   #sentBytes = 0
   #stuckTimer: Timer
   #isClosed = false
+  /** Not null while the resource is no longer served, and some watchers still have to get events. */
+  #onRetired: (() => void) | null = null
+  #retiring: Timer | null = null
 
   constructor(options: DispatcherOptions) {
     const { cache, clock, random, metrics, replayBytes, onInternalError } = options
@@ -122,6 +127,9 @@ export class Dispatcher implements CacheListener, CursorOwner {
       metrics,
       replayBytes,
       onWaiting: (cursor) => this.#waiting.add(cursor),
+      onTurn: (cursor) => {
+        if (this.#onRetired !== null) this.#endIfComplete(cursor)
+      },
     })
     this.#waiting = new FutureWatchers({
       cache,
@@ -219,12 +227,38 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.facts.forget()
   }
 
-  /** The resource is no longer served: every watcher ends cleanly. */
+  /**
+   * The resource is no longer served: a watcher ends cleanly once it has every event, since nobody can resume it, and
+   * with an error when that takes too long. Resolves when all have ended.
+   */
+  async retire(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await new Promise<void>((resolve) => {
+      this.#onRetired = resolve
+      for (const cursor of this.#cursors) {
+        this.#endIfComplete(cursor)
+        if (cursor.state !== 'ended') this.wake(cursor)
+      }
+      if (this.#cursors.size === 0) return resolve()
+      this.#retiring = this.#options.clock.setTimer(RETIRE_LIMIT_MS, () => {
+        for (const cursor of this.#cursors) this.#endings.endWithError(cursor, noLongerServed(), 'removed')
+      })
+    })
+    this.close()
+  }
+
+  /** The server stops, or everybody has what there is: every watcher that is left ends cleanly. */
   close(): void {
     this.#isClosed = true
+    this.#retiring?.cancel()
     for (const cursor of this.#cursors) this.#endings.endUnserved(cursor)
     this.#bookmarks.stop()
     this.#stuckTimer.cancel()
+  }
+
+  #endIfComplete(cursor: Cursor): void {
+    if (cursor.isAtHead || cursor.state === 'waiting') this.#endings.endUnserved(cursor)
   }
 
   /** Changes the limits for encoded events, and frees logs beyond them at once. */
@@ -289,6 +323,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#groups.leave(cursor.group, this.#cache.revision)
     this.#options.metrics.ended(reason)
     cursor.options.onEnd(reason)
+    if (this.#cursors.size === 0) this.#onRetired?.()
   }
 
   /** Plain sums on the hot path: a labelled counter costs several times as much per write. */

@@ -139,6 +139,12 @@ export class ResourcePipeline {
     this.dispatcher.close()
   }
 
+  /** The resource is no longer served: its watchers get what is in the cache, and then end. */
+  async retire(): Promise<void> {
+    await this.feed.stop()
+    await this.dispatcher.retire()
+  }
+
   /** Changes the limits of the history and its encoded events; a smaller limit evicts at once. */
   setRingBounds(ring: RingBounds): void {
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)

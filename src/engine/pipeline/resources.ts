@@ -32,7 +32,7 @@ export class Resources<S extends Served> {
   readonly #pipelines = new Map<string, Shared>()
   readonly #byPath = new Map<string, LiveResource<S> | UncachedResource<S>>()
   readonly #uncached: UncachedResources<S>
-  readonly #stopping = new Set<Promise<void>>()
+  readonly #retiring = new Map<ResourcePipeline, Promise<void>>()
   #isStarted = false
 
   constructor(registry: ServedList<S>, options: ResourcesOptions) {
@@ -57,6 +57,7 @@ export class Resources<S extends Served> {
   /** The dispatchers of all watchers, including those of uncached resources. */
   *dispatchers(): Generator<Dispatcher> {
     for (const { dispatcher } of this.pipelines()) yield dispatcher
+    for (const { dispatcher } of this.#retiring.keys()) yield dispatcher
     yield* this.#uncached.dispatchers()
   }
 
@@ -83,7 +84,8 @@ export class Resources<S extends Served> {
 
   async stop(): Promise<void> {
     this.#uncached.stop()
-    await Promise.all([...[...this.pipelines()].map((pipeline) => pipeline.stop()), ...this.#stopping])
+    const all = [...this.pipelines(), ...this.#retiring.keys()]
+    await Promise.all([...all.map((pipeline) => pipeline.stop()), ...this.#retiring.values()])
   }
 
   /** Additions come first: an entry that only changed keeps its pipeline. */
@@ -93,11 +95,11 @@ export class Resources<S extends Served> {
     const reread = new Set<ResourcePipeline>()
     for (const served of removed) {
       const isReplaced = addedPaths.has(pathOf(served))
-      const pipeline = this.#pipelines.get(sourceOf(served.resource))?.pipeline
-      if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
       if (!isReplaced) this.#byPath.delete(pathOf(served))
       if (!this.#isUncached(served)) this.#release(served, isReplaced)
       else if (!isReplaced || served.definition !== null) this.#uncached.end(served.resource)
+      const pipeline = this.#pipelines.get(sourceOf(served.resource))?.pipeline
+      if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
     }
     for (const pipeline of reread) pipeline.reread()
   }
@@ -137,21 +139,23 @@ export class Resources<S extends Served> {
       return
     }
     this.#pipelines.delete(source)
-    const stopped = shared.pipeline.stop()
-    this.#stopping.add(stopped)
-    void stopped.finally(() => this.#stopping.delete(stopped))
+    const { pipeline } = shared
+    this.#retiring.set(
+      pipeline,
+      pipeline.retire().finally(() => this.#retiring.delete(pipeline)),
+    )
   }
 }
 
 /**
  * Returns the identity of a pipeline. What is cached of a declared prefix depends on its declaration, so another
- * declaration of the same prefix gets a new pipeline.
+ * declaration of the same prefix gets a new pipeline. A definition may return with another scope, and then its keys have
+ * another shape.
  */
 function sourceOf(resource: Resource): string {
   const { holds, etcdPrefix, kind, namespaced } = resource
-  return holds === 'kubernetes'
-    ? etcdPrefix
-    : JSON.stringify([etcdPrefix, holds, apiVersion(resource), kind, namespaced])
+  const shape = holds === 'kubernetes' ? [] : [apiVersion(resource), kind]
+  return JSON.stringify([etcdPrefix, holds, namespaced, ...shape])
 }
 
 function pathOf({ resource }: Served): string {

@@ -179,6 +179,11 @@ export class ResourceRegistry implements ServedList<ServedResource> {
     return this.#byPath.get(pathOf(group, version, plural))
   }
 
+  /** Returns the resources of one owner. */
+  ownedBy(owner: string): readonly ServedResource[] {
+    return [...(this.#owners.get(owner)?.values() ?? [])]
+  }
+
   /** Whether any resource of the group (and version) is served, to distinguish an unknown resource from an unknown group. */
   hasGroup(group: string, version?: string): boolean {
     return this.list().some(

@@ -42,6 +42,11 @@ export interface DefinitionsOptions {
   readonly jsonOf: (object: StoredObject) => Buffer | null
   /** Reads a definition in a thread; null if it took too much time or memory. */
   readonly readInThread: (object: StoredObject) => Promise<SharedReading | null>
+  /**
+   * Waits for the last events of a resource whose definition is gone, as `whenEmptied`; undefined if there is nothing to wait
+   * for.
+   */
+  readonly whenEmptied: (resource: ServedResource) => Promise<void> | undefined
   /** Whether the objects come from a server that reads them by their definitions, in the version that is requested. */
   readonly areReadThere: boolean
   readonly clock: Clock
@@ -60,6 +65,8 @@ export class Definitions implements ObjectFollower {
   readonly #requested = new Map<string, string>()
   /** By name, of definitions that have changed: what serves them a moment later. */
   readonly #changing = new Map<string, Timer>()
+  /** By name, of definitions that are gone: what waits for the last events of their objects. */
+  readonly #leaving = new Map<string, Promise<void>>()
 
   constructor(options: DefinitionsOptions) {
     this.#options = options
@@ -71,6 +78,7 @@ export class Definitions implements ObjectFollower {
   }
 
   onPresent(object: StoredObject): void {
+    this.#leaving.delete(object.name)
     if (this.isSettled && isSmall(object) && !this.#slice.isOver) return this.#readHere(object)
     this.#forget(object.name)
     this.#waiting.set(object.name, object)
@@ -82,7 +90,23 @@ export class Definitions implements ObjectFollower {
     this.#requested.delete(name)
     this.#changing.get(name)?.cancel()
     this.#changing.delete(name)
-    this.#options.registry.remove(ownerOfDefinition(name))
+    void this.#leave(name)
+  }
+
+  async #leave(name: string): Promise<void> {
+    const { registry, whenEmptied } = this.#options
+    const owner = ownerOfDefinition(name)
+    // The versions share their objects.
+    const [resource] = registry.ownedBy(owner)
+    const emptied = resource === undefined ? undefined : whenEmptied(resource)
+    if (emptied !== undefined) {
+      this.#leaving.set(name, emptied)
+      await emptied
+      // Meanwhile it may have come back.
+      if (this.#leaving.get(name) !== emptied) return
+      this.#leaving.delete(name)
+    }
+    registry.remove(owner)
   }
 
   #forget(name: string): void {

@@ -2,6 +2,7 @@
 import { isOfReviews } from '../auth/authz/reviews.js'
 import { Definitions } from '../served/definitions.js'
 import type { DocumentThreads } from '../served/document-threads.js'
+import { whenEmptied } from '../served/emptied.js'
 import { followResource } from '../served/followed-objects.js'
 import { KnownResources } from '../served/known-resources.js'
 import { followApiServices } from '../served/named-services.js'
@@ -28,9 +29,13 @@ export function followServed(
   followResource(
     registry,
     () => resources.findLive('apiextensions.k8s.io', 'v1', 'customresourcedefinitions'),
-    ({ served }) =>
+    ({ served, cache }) =>
       (definitions = new Definitions({
         registry,
+        whenEmptied: ({ resource: { group, version, plural } }) => {
+          const live = resources.findLive(group, version, plural)
+          return live === undefined ? undefined : whenEmptied(live.cache, cache.revision)
+        },
         etcdPrefix,
         reservedFor,
         areReadThere: remote !== null,

@@ -819,6 +819,37 @@ void t.test('ends', (t) => {
     t.same([v1.output.isEnded, v2.output.isEnded, v2.endReason], [false, true, 'removed'])
     t.end()
   })
+  void t.test('a watcher of a resource that is no longer served ends once it has every event', async (t) => {
+    const { watch, apply, dispatcher, settle, clock } = createHarness({ revision: 10 })
+    const [quick, slow, later] = [watch(), watch(), watch({ start: 50 })]
+    await settle()
+    slow.output.isFull = true
+    await apply(batch(11, put('x', 'a', 11)))
+    await apply(batch(12, put('x', 'b', 12)))
+    await apply(batch(13, del('x', 'a')))
+    const retired = dispatcher.retire()
+    t.same([quick.output.isEnded, quick.endReason, later.output.isEnded], [true, 'removed', true])
+    t.same([slow.seen, slow.output.isEnded], [['ADDED a@11'], false])
+    t.throws(() => watch(), ServiceUnavailableError)
+    slow.drain()
+    await settle()
+    t.same([slow.seen, slow.output.isEnded, slow.endReason], [quick.seen, true, 'removed'])
+    await retired
+    t.equal(clock.pending, 0, 'no timer is left')
+  })
+  void t.test('a watcher of such a resource that takes too long gets an error', async (t) => {
+    const { watch, apply, dispatcher, settle, clock } = createHarness({ revision: 10 })
+    const slow = watch()
+    await settle()
+    slow.output.isFull = true
+    await apply(batch(11, put('x', 'a', 11)))
+    await apply(batch(12, put('x', 'b', 12)))
+    const retired = dispatcher.retire()
+    clock.advance(60_000)
+    t.same(slow.seen, ['ADDED a@11', 'ERROR 503'])
+    await retired
+    t.equal(clock.pending, 0, 'no timer is left')
+  })
   void t.test('a closed dispatcher accepts no watcher', (t) => {
     const { watch, dispatcher, clock } = createHarness({ revision: 10 })
     watch()

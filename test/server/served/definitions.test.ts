@@ -43,7 +43,7 @@ function storedAs(plural: string, object: object): StoredObject {
 }
 
 /** Reads of large definitions wait until the test answers them. */
-function world({ areReadThere = false } = {}) {
+function world({ areReadThere = false, whenEmptied = (): Promise<void> | undefined => undefined } = {}) {
   const registry = new ResourceRegistry()
   const asked: { readonly object: StoredObject; readonly answer: (reading: SharedReading | null) => void }[] = []
   const warned: object[] = []
@@ -53,6 +53,7 @@ function world({ areReadThere = false } = {}) {
     etcdPrefix: '/registry',
     reservedFor: () => null,
     jsonOf: (object) => object.bytes,
+    whenEmptied,
     areReadThere,
     clock,
     readInThread: (object) => new Promise((answer) => asked.push({ object, answer })),
@@ -70,6 +71,25 @@ void t.test('a small definition is a resource at once', async (t) => {
   await until(() => definitions.isSettled, 'it is read')
   definitions.onAbsent(`widgets.${GROUP}`)
   t.same(served(), [])
+})
+
+void t.test('a deleted definition is served until the last events of its objects are there', async (t) => {
+  const waiting: (() => void)[] = []
+  const whenEmptied = (): Promise<void> => new Promise((resolve) => waiting.push(resolve))
+  const { definitions, served } = world({ whenEmptied })
+  const first = stored('widgets', 3)
+  definitions.onPresent(first)
+  await until(() => served().length === 1, 'it is read')
+  definitions.onAbsent(first.name)
+  t.same(served(), ['widgets'])
+  definitions.onPresent(stored('widgets', 4))
+  await until(() => definitions.isSettled, 'it is back')
+  waiting[0]!()
+  await until(() => Promise.resolve(true), 'a turn of the event loop')
+  t.same(served(), ['widgets'], 'one that has come back stays')
+  definitions.onAbsent(first.name)
+  waiting[1]!()
+  await until(() => served().length === 0, 'it is gone')
 })
 
 void t.test('definitions after a large one wait for it', async (t) => {

@@ -1,0 +1,23 @@
+/**
+ * Waits for the last events of a resource whose definition has been deleted. The API server deletes the objects first, but the
+ * two kinds arrive on two watches: without waiting, watchers might end before they have seen all objects deleted, and could
+ * not resume to see them later.
+ */
+import type { WatchCache } from '../../engine/cache/watch-cache.js'
+import type { Revision } from '../../engine/model/revision.js'
+
+/**
+ * @param revision at which the definition had been deleted.
+ * @returns undefined if there is nothing to wait for. Resolves when the cache is empty or has reached the revision, or after the
+ * time that any read waits for one: if etcd's progress cannot be trusted, objects that outlive their definition never end it.
+ */
+export function whenEmptied(cache: WatchCache, revision: Revision): Promise<void> | undefined {
+  if (cache.size === 0 || cache.revision >= revision || cache.readiness.kind !== 'ready') return undefined
+  const isEmpty = new Promise<void>((resolve) => {
+    const look = (): void => {
+      if (cache.size === 0) resolve()
+    }
+    cache.listen({ onBatch: look, onAdvance() {}, onReset: look })
+  })
+  return Promise.race([isEmpty, cache.waitUntil(revision).catch(() => {})])
+}
