@@ -504,7 +504,10 @@ function attemptAfter(state: { readonly openedAt: number | null; readonly attemp
   return state.openedAt !== null && at - state.openedAt >= HEALTHY_MS ? 1 : state.attempt + 1
 }
 
-/** Trying again soon would not help: a permission, a limit or a version has to be changed. */
+/**
+ * Trying again soon would not help: a permission, a limit or a version has to be changed. Credentials that etcd does not accept
+ * concern every resource, and the files with them are read again when they change.
+ */
 function isRefusal(code: UpstreamErrorCode): boolean {
-  return code === 'permission-denied' || code === 'unauthenticated' || code === 'too-large' || code === 'protocol'
+  return code === 'permission-denied' || code === 'too-large' || code === 'protocol'
 }

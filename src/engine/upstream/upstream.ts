@@ -177,6 +177,7 @@ export type UpstreamErrorCode =
   /** The revision is above etcd's own: the replica is behind, or the history is another one. */
   | 'future-revision'
   | 'permission-denied'
+  /** etcd does not accept our user, password or token, for any request. */
   | 'unauthenticated'
   /** The message exceeds the limits of client or server. */
   | 'too-large'

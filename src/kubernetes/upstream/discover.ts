@@ -150,7 +150,7 @@ async function readCustomNames(
     return new Set(listAt(list, 'items').map((item) => textAt(item, 'metadata', 'name')))
   } catch (error) {
     const { code } = asUpstreamError(error, served.plural)
-    if (code === 'permission-denied' || code === 'unauthenticated' || code === 'protocol') return null
+    if (code === 'permission-denied' || code === 'protocol') return null
     throw error
   }
 }

@@ -61,8 +61,8 @@ async function* once(body: Uint8Array): AsyncGenerator<Uint8Array> {
 }
 
 function codeOf({ kind, code }: WatchFailure): UpstreamErrorCode {
-  if (code === 401) return 'unauthenticated'
-  if (code === 403) return 'permission-denied'
+  // An aggregated API may refuse a credential that the server itself accepts.
+  if (code === 401 || code === 403) return 'permission-denied'
   // The object exists but cannot be read there (encrypted at rest, or stored in a form that has no JSON).
   if (code === 501) return 'protocol'
   if (kind === 'expired') return 'compacted'

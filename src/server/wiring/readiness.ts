@@ -89,6 +89,9 @@ export class Readiness {
 type Pipeline = Pick<ResourcePipeline, 'resource' | 'cache'>
 
 /**
+ * A resource that cannot be listed does not keep the others away from clients, unless there are no others: then every client would
+ * be turned away.
+ *
  * @param wasReady as in `ReadyParts`.
  * @param others the etcds without which a server becomes ready: a few resources that cannot be read must not keep all
  * the others away from clients.
@@ -98,10 +101,13 @@ export function* cacheChecks(
   wasReady: boolean,
   others: readonly OtherEtcd[],
 ): Generator<HealthCheck, void, void> {
-  for (const pipeline of pipelines) {
+  const all = [...pipelines]
+  const areAllRefused = all.every(({ cache }) => cache.readiness.kind === 'refused')
+  for (const pipeline of all) {
     const { readiness, disconnectedReason } = pipeline.cache
     const isAway = disconnectedReason !== null && otherOf(others, pipeline.resource) !== undefined
-    yield new CacheCheck(pipeline, wasReady || isAway || readiness.kind === 'refused')
+    const isRefused = readiness.kind === 'refused' && !areAllRefused
+    yield new CacheCheck(pipeline, wasReady || isAway || isRefused)
   }
 }
 

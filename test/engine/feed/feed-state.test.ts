@@ -456,7 +456,7 @@ void t.test('errors that a retry cannot fix are refusals, all others are retried
     'future-revision': 'backing-off',
     'no-space': 'backing-off',
     'permission-denied': 'refused',
-    unauthenticated: 'refused',
+    unauthenticated: 'backing-off',
     'too-large': 'refused',
     protocol: 'refused',
   } as const

@@ -1,7 +1,7 @@
 /** When a replica without its source stops being ready, and what it reports. */
 import t from 'tap'
 import { silentLogger } from '../../../src/support/log.js'
-import { Readiness, staleness } from '../../../src/server/wiring/readiness.js'
+import { cacheChecks, Readiness, staleness } from '../../../src/server/wiring/readiness.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
 const LIMIT_MS = 60_000
@@ -52,5 +52,24 @@ void t.test('a server with thousands of resources looks no further than the firs
   t.equal([...readiness.checks()].length, 2_003, 'and a report names all')
   problems[3] = null
   t.equal(readiness.isReady, true)
+  t.end()
+})
+
+void t.test('resources that cannot be listed keep a server from being ready only if it has no others', (t) => {
+  type Pipeline = Parameters<typeof cacheChecks>[0] extends Iterable<infer P> ? P : never
+  const pipeline = (plural: string, kind: 'ready' | 'refused' | 'pending'): Pipeline =>
+    ({
+      resource: { plural, group: '' },
+      cache: { readiness: { kind, reason: 'permission-denied' }, disconnectedReason: null },
+    }) as unknown as Pipeline
+  const failing = (pipelines: readonly Pipeline[], wasReady = false): readonly string[] =>
+    [...cacheChecks(pipelines, wasReady, [])].flatMap((check) =>
+      check.isInformational !== true && check.problem() !== null ? [`${check.name}: ${check.problem()}`] : [],
+    )
+  const [pods, nodes] = [pipeline('pods', 'refused'), pipeline('nodes', 'refused')]
+  t.same(failing([pods, pipeline('nodes', 'ready')]), [])
+  t.same(failing([pods, pipeline('nodes', 'pending')]), ['cache-nodes: not listed yet'])
+  t.same(failing([pods, nodes]), ['cache-pods: permission-denied', 'cache-nodes: permission-denied'])
+  t.same(failing([pods, nodes], true), [], 'not once it has been ready')
   t.end()
 })

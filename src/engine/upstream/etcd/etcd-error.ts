@@ -22,6 +22,9 @@ const TEXTS: readonly (readonly [text: string, code: UpstreamErrorCode])[] = [
   ['too many operations in txn request', 'too-large'],
   ['message larger than max', 'too-large'],
   ['no leader', 'unavailable'],
+  // A member that joins answers nothing before its promotion, and all members stop while one is found corrupt.
+  ['rpc not supported for learner', 'unavailable'],
+  ['corrupt cluster', 'unavailable'],
 ]
 
 const CODES: Partial<Record<RpcStatus, UpstreamErrorCode>> = {

@@ -17,6 +17,8 @@ void t.test('a refusal is classified by its text, otherwise by its code', async 
     [RpcStatus.INVALID_ARGUMENT, 'etcdserver: request is too large', 'too-large'],
     [RpcStatus.INVALID_ARGUMENT, 'etcdserver: duplicate key given in txn request', 'protocol'],
     [RpcStatus.UNAVAILABLE, 'etcdserver: no leader', 'unavailable'],
+    [RpcStatus.FAILED_PRECONDITION, 'etcdserver: rpc not supported for learner', 'unavailable'],
+    [RpcStatus.DATA_LOSS, 'etcdserver: corrupt cluster', 'unavailable'],
     [RpcStatus.UNAVAILABLE, 'etcdserver: request timed out', 'unavailable'],
     [RpcStatus.DEADLINE_EXCEEDED, 'Deadline exceeded', 'unavailable'],
     [RpcStatus.CANCELLED, 'Cancelled on client', 'unavailable'],

@@ -1,0 +1,113 @@
+/**
+ * An etcd that answers and refuses: a wrong password, a user without permissions, a member that has not been promoted. A server
+ * that can read nothing must not be ready, or a rollout would replace every replica that works; and a client must not be told
+ * that its resource does not exist.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { definitionObject } from '../support/definition.js'
+import { type EtcdProcess, startEtcd, startLearner } from '../support/etcd-process.js'
+import { EtcdWriter } from '../support/etcd-writer.js'
+import { pod } from '../support/pod.js'
+import { startServer } from '../support/server-process.js'
+import { until } from '../support/until.js'
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+
+const OBJECTS = {
+  '/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com': definitionObject({
+    group: 'example.com',
+    plural: 'widgets',
+    kind: 'Widget',
+    scope: 'Cluster',
+    versions: [{ name: 'v1', storage: true }],
+  }),
+  '/registry/pods/a/x': pod('x', { namespace: 'a' }),
+}
+const PATHS = ['/api/v1/pods', '/apis/example.com/v1/widgets']
+
+/** @param reads whether the user may read Kubernetes' prefix. */
+async function enableAuth(etcd: EtcdProcess, reads: boolean): Promise<void> {
+  const root = { name: 'root', password: 'root' }
+  await etcd.call('auth/user/add', root)
+  await etcd.call('auth/role/add', { name: 'root' })
+  await etcd.call('auth/user/grant', { user: 'root', role: 'root' })
+  await etcd.call('auth/user/add', { name: 'reader', password: 'right' })
+  await etcd.call('auth/role/add', { name: 'reader' })
+  const prefix = reads ? 'registry' : 'other'
+  const perm = { permType: 'READ', key: base64(`/${prefix}/`), range_end: base64(`/${prefix}0`) }
+  await etcd.call('auth/role/grant', { name: 'reader', perm })
+  await etcd.call('auth/user/grant', { user: 'reader', role: 'reader' })
+  await etcd.call('auth/enable', {})
+}
+
+async function answer(url: string): Promise<{ readonly status: number; readonly text: string }> {
+  const response = await fetch(url)
+  return { status: response.status, text: await response.text() }
+}
+
+void t.test('with a wrong password a server is not ready, and it becomes ready with the right one', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'distributary-refused-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  const file = join(directory, 'password')
+  writeFileSync(file, 'wrong')
+  const etcd = await startEtcd(t)
+  await new EtcdWriter([etcd]).commit(OBJECTS)
+  await enableAuth(etcd, true)
+  const flags = [`--etcd-servers=${etcd.url}`, '--etcd-username=reader', `--etcd-password-file=${file}`]
+  const servers = [
+    await startServer(t, { flags, ready: false }),
+    await startServer(t, { flags: [...flags, '--workers=2'], ready: false }),
+  ]
+  for (const { url } of servers) {
+    await until(
+      async () => (await answer(`${url}/readyz?verbose`)).text.includes('definitions'),
+      'it has looked for what there is',
+    )
+    for (let i = 0; i < 10; i++) {
+      for (const path of PATHS) t.match((await answer(url + path)).status, /^(429|503)$/, path)
+      t.equal((await answer(`${url}/readyz`)).status, 500)
+    }
+  }
+  await until(() => servers[0]!.log().includes('authentication failed'), 'the log says why')
+  writeFileSync(file, 'right')
+  for (const { url } of servers) {
+    await until(async () => (await answer(`${url}/readyz`)).status === 200, 'it is ready')
+    for (const path of PATHS) t.equal((await answer(url + path)).status, 200, path)
+  }
+})
+
+void t.test('a server that may read nothing is not ready', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'distributary-refused-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  const file = join(directory, 'password')
+  writeFileSync(file, 'right')
+  const etcd = await startEtcd(t)
+  await new EtcdWriter([etcd]).commit(OBJECTS)
+  await enableAuth(etcd, false)
+  const flags = [`--etcd-servers=${etcd.url}`, '--etcd-username=reader', `--etcd-password-file=${file}`]
+  const server = await startServer(t, { flags, ready: false })
+  const { url } = server
+  await until(() => server.log().includes('resource cannot be listed'), 'etcd has refused a list')
+  await until(async () => {
+    const { text } = await answer(`${url}/readyz?verbose`)
+    return text.includes('[-]cache-pods failed: permission-denied') && !text.includes('not listed yet')
+  }, 'all are refused')
+  t.equal((await answer(`${url}/readyz`)).status, 500)
+})
+
+void t.test('a server beside a member that is no voter yet waits for its promotion', async (t) => {
+  const etcd = await startEtcd(t)
+  await new EtcdWriter([etcd]).commit(OBJECTS)
+  const { member, id } = await startLearner(t, etcd)
+  const { url } = await startServer(t, { flags: [`--etcd-servers=${member.url}`], ready: false })
+  for (let i = 0; i < 10; i++) {
+    for (const path of PATHS) t.match((await answer(url + path)).status, /^(429|503)$/, path)
+    t.equal((await answer(`${url}/readyz`)).status, 500)
+  }
+  await until(() => etcd.call('cluster/member/promote', { ID: id }).then(() => true), 'the member votes')
+  await until(async () => (await answer(`${url}/readyz`)).status === 200, 'it is ready', 25_000)
+  for (const path of PATHS) t.equal((await answer(url + path)).status, 200, path)
+})
