@@ -51,7 +51,7 @@ const KIND = /^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/
  */
 export function readDefinition(definition: unknown, etcdPrefix: string): DefinitionReading {
   const spec = field(definition, 'spec')
-  const names = field(spec, 'names')
+  const names = namesOf(definition)
   const group = textAt(spec, 'group')
   const plural = textAt(names, 'plural')
   const kind = textAt(names, 'kind')
@@ -99,6 +99,15 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
       }),
     )
   return { kind: 'defined', resources, storageVersion: stored.name, conversion }
+}
+
+/**
+ * The API server serves the names that it has accepted. When a change asks for a name that another definition of the group has, it
+ * keeps the names from before.
+ */
+function namesOf(definition: unknown): unknown {
+  const accepted = field(definition, 'status', 'acceptedNames')
+  return textAt(accepted, 'kind') === '' ? field(definition, 'spec', 'names') : accepted
 }
 
 /** The API server reinstalls a resource when one of these changes, and for nothing else. */

@@ -122,6 +122,19 @@ void t.test('names have defaults', async (t) => {
   t.match(resources[0]?.resource, { singular: 'cache', listKind: 'CacheList', shortNames: [], categories: [] })
 })
 
+void t.test('names that another definition has are not served', async (t) => {
+  const taken = { ...names, listKind: 'ThingList', shortNames: ['ca', 'th'], categories: ['all'] }
+  const acceptedNames = { ...names, shortNames: ['ca'] }
+  const conditions = [
+    { type: 'NamesAccepted', status: 'False' },
+    { type: 'Established', status: 'True' },
+  ]
+  const { resources } = defined(define({ names: taken }, { conditions, acceptedNames }))
+  t.match(resources[0]?.resource, { listKind: 'CacheList', shortNames: ['ca'], categories: [] })
+  const unread = defined(define({ names: taken }, { conditions, acceptedNames: { plural: '', kind: '' } }))
+  t.match(unread.resources[0]?.resource, { listKind: 'ThingList' }, 'none were accepted yet')
+})
+
 void t.test('a definition is served once it is established; without conditions it counts as established', async (t) => {
   t.equal(define({}, {}).kind, 'defined')
   t.match(define({}, { conditions: [{ type: 'NamesAccepted', status: 'True' }] }), { reason: 'it is not established' })
