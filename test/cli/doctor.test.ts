@@ -129,6 +129,24 @@ void t.test('doctor finds nothing wrong where nothing is', async (t) => {
   t.match(rows.get('lists')?.found, /with [1-9]\d* objects/)
 })
 
+void t.test('doctor compares what changes all the time', async (t) => {
+  const scene = await setScene(t)
+  const lease = (at: number): object => ({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: 'busy', namespace: 'default' },
+    data: { at: String(at) },
+  })
+  let isOver = false
+  const writing = (async (): Promise<void> => {
+    for (let at = 0; !isOver; at++) await scene.writer.put('/registry/configmaps/default/busy', lease(at))
+  })()
+  const { rows } = await diagnose(t, scene)
+  isOver = true
+  await writing
+  t.match(rows.get('lists'), { outcome: 'ok' })
+})
+
 void t.test('doctor takes a file with several authorities, and the address that agents of a node use', async (t) => {
   const scene = await setScene(t)
   const bundle = join(scene.tokens, '../bundle.crt')

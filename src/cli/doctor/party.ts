@@ -15,6 +15,7 @@ export interface Reply {
 export interface Body {
   readonly message?: string
   readonly gitVersion?: string
+  readonly metadata?: { readonly resourceVersion?: string }
   readonly items?: readonly ListedObject[]
   readonly data?: Readonly<Record<string, string>>
   readonly status?: {
