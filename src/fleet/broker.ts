@@ -16,7 +16,11 @@ export interface Broker extends Streams, Subjects {
 
 export type Bucket = Leases & Blobs
 
-export type BucketLimits = Pick<StreamLimits, 'replicas'>
+export interface BucketLimits {
+  readonly replicas: number
+  /** Blobs are deleted at this age, and values never. */
+  readonly blobAgeMs: number
+}
 
 /** The connection of a process, open while it has users. */
 export interface SharedBroker {
@@ -106,13 +110,6 @@ export interface Blobs {
   getObject(name: string): Promise<Buffer | null>
   /** @throws BrokerError */
   deleteObject(name: string): Promise<void>
-  /**
-   * Deletes the objects for which `isOrphan` returns true, and chunks without an object, left behind by a process that
-   * died while writing. Nothing younger than `minAgeMs` is touched, because it may still be being written.
-   *
-   * @returns the number deleted. @throws BrokerError
-   */
-  sweepObjects(minAgeMs: number, isOrphan: (name: string) => boolean): Promise<number>
 }
 
 // Ask

@@ -1,5 +1,5 @@
 /** A fleet over a real nats-server, with the in-process etcd where etcd's own behaviour does not matter. */
-import { connect, headers } from 'nats'
+import { connect } from 'nats'
 import t from 'tap'
 import { namesOf } from '../../src/fleet/stream/names.js'
 import { NatsClient } from '../../src/fleet/nats/nats-client.js'
@@ -7,7 +7,6 @@ import { keyFromText } from '../../src/engine/model/event.js'
 import { systemClock } from '../../src/support/clock.js'
 import { until } from '../support/until.js'
 import { startFaultProxy } from '../support/fault-proxy.js'
-import { natsAdmin } from '../support/nats-admin.js'
 import { startNats } from '../support/nats-process.js'
 import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from './nats-harness.js'
 
@@ -147,7 +146,7 @@ void t.test('the stream accepts only one of two simultaneous publishers, and the
   const client = await NatsClient.connect({ servers: [nats.url], name: 'thief' }, systemClock)
   t.teardown(() => client.close())
   const { bucket, leaseKey } = namesOf('test', things)
-  const leases = client.bucket(bucket, { replicas: 1 })
+  const leases = client.bucket(bucket, { replicas: 1, blobAgeMs: 3_600_000 })
   for (let round = 0; round < 4; round++) {
     const lease = await leases.kvGet(leaseKey)
     await leases.kvUpdate(leaseKey, Buffer.alloc(0), lease?.revision ?? 0).catch(() => {})
@@ -344,7 +343,7 @@ void t.test(
     await kv.put('lease.a', 'x')
     const client = await connectAs('us')
     for (const name of ['old', 'new']) {
-      const bucket = client.bucket(name, { replicas: 1 })
+      const bucket = client.bucket(name, { replicas: 1, blobAgeMs: 3_600_000 })
       const before = (await bucket.kvGet('lease.a'))?.revision ?? 0
       const revision = await bucket.kvUpdate('lease.a', Buffer.from('y'), before)
       t.match(await bucket.kvGet('lease.a'), { value: Buffer.from('y'), revision })
@@ -378,66 +377,4 @@ void t.test('consistent reads of a quiet resource share their marks, and make no
     publisher.metrics.snapshots - before.snapshots <= 1,
     'none but one that a replica may have asked for before the first was listed',
   )
-})
-
-void t.test('snapshots missing from the index are deleted, and no others', async (t) => {
-  const nats = await startNats(t)
-  const { connection } = await natsAdmin(t, nats)
-  const { bucket, snapshotPrefix } = namesOf('test', things)
-  const store = await connection.jetstream().views.os(bucket)
-  const rollup = headers()
-  rollup.set('Nats-Rollup', 'sub')
-  const put = async (name: string, mtime: string): Promise<void> => {
-    const info = await store.putBlob({ name }, Buffer.from(name))
-    const subject = `$O.${bucket}.M.${Buffer.from(name).toString('base64').replaceAll('+', '-').replaceAll('/', '_')}`
-    const meta = {
-      ...info,
-      name,
-      bucket,
-      mtime,
-      nuid: info.nuid,
-      size: info.size,
-      chunks: info.chunks,
-      digest: info.digest,
-    }
-    await connection.jetstream().publish(subject, JSON.stringify(meta), { headers: rollup })
-  }
-  const old = '2026-01-01T00:00:00Z'
-  await put(`${snapshotPrefix}1-1-old`, old)
-  await put(`${snapshotPrefix}1-2-new`, new Date().toISOString())
-  await put('others_00000000/1-1-old', old)
-  const etcd = new CountedUpstream()
-  etcd.put('a')
-  const options = { servers: [nats.url], upstream: etcd.upstream, snapshotMessages: 3 }
-  const replica = startReplica(t, options)
-  await until(() => replica.isPublishing && replica.sink.isSynced, 'it publishes')
-  const isTaken = (): boolean => {
-    etcd.put('k')
-    return replica.metrics.snapshots > 0
-  }
-  await until(isTaken, 'a snapshot')
-  const names = async (): Promise<string[]> => (await store.list()).map(({ name }) => name)
-  const client = await NatsClient.connect({ servers: [nats.url], name: 'sweeper' }, systemClock)
-  t.teardown(() => client.close())
-  const deadline = Date.now() + 10_000
-  while ((await names()).includes(`${snapshotPrefix}1-1-old`) && Date.now() < deadline) {
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-  const left = await names()
-  t.notOk(left.includes(`${snapshotPrefix}1-1-old`), 'the old one of the resource')
-  t.ok(left.includes(`${snapshotPrefix}1-2-new`), 'one that may be on its way')
-  t.ok(left.includes('others_00000000/1-1-old'), 'one of another resource')
-  await until(async () => {
-    const index = await client.bucket(bucket, { replicas: 1 }).kvGet(namesOf('test', things).indexKey)
-    const listed = JSON.parse(index!.value.toString()) as { name: string }[]
-    const held = await names()
-    return listed.length > 0 && listed.every(({ name }) => held.includes(name))
-  }, 'those that the index lists are left, once no further snapshot is under way')
-  await connection.jetstream().publish(`$O.${bucket}.C.none`, 'a chunk of an upload that never ended')
-  t.equal(
-    await client.bucket(bucket, { replicas: 1 }).sweepObjects(3_600_000, () => true),
-    1,
-    'of all that is old: the other resource\u2019s',
-  )
-  t.equal(await client.bucket(bucket, { replicas: 1 }).sweepObjects(0, () => false), 1, 'the chunk')
 })

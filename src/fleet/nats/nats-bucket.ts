@@ -3,7 +3,7 @@
  *
  * Values are read only from a stream's leader, because any replica may answer a direct get, however far behind it is.
  */
-import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, type ObjectStore } from 'nats'
+import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, nanos, type ObjectStore } from 'nats'
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { BrokerError, type Bucket, type BucketLimits, type KvEntry } from '../broker.js'
@@ -123,34 +123,6 @@ export class NatsBucket implements Bucket {
     })
   }
 
-  async sweepObjects(minAgeMs: number, isOrphan: (name: string) => boolean): Promise<number> {
-    return this.#answered(async () => {
-      const { manager, clock, name: bucket } = this.#options
-      const store = await this.#openStore()
-      const { streams } = await manager()
-      const stream = `OBJ_${bucket}`
-      // Chunks are listed first, so that chunks of an object written meanwhile are missing from the list, or too young.
-      const { subjects = {} } = (await streams.info(stream, { subjects_filter: `$O.${bucket}.C.>` })).state
-      const objects = await this.#inTime(store.list(), `objects of ${bucket}: no list`)
-      const isOld = (time: string): boolean => clock.now() - Date.parse(time) >= minAgeMs
-      let swept = 0
-      for (const { name, mtime } of objects) {
-        if (!isOrphan(name) || !isOld(mtime)) continue
-        await store.delete(name)
-        swept++
-      }
-      const known = new Set(objects.map(({ nuid }) => `$O.${bucket}.C.${nuid}`))
-      for (const subject of Object.keys(subjects)) {
-        if (known.has(subject)) continue
-        const last = await streams.getMessage(stream, { last_by_subj: subject })
-        if (!isOld(last.time.toISOString())) continue
-        await streams.purge(stream, { filter: subject })
-        swept++
-      }
-      return swept
-    })
-  }
-
   /** After a failure the bucket may be gone with its server: the next call opens or creates it again. */
   async #answered<T>(work: () => Promise<T>): Promise<T> {
     try {
@@ -206,6 +178,7 @@ export class NatsBucket implements Bucket {
         name: stream,
         subjects: [`$O.${name}.C.>`, `$O.${name}.M.>`],
         num_replicas: limits.replicas,
+        max_age: nanos(limits.blobAgeMs),
         discard: DiscardPolicy.New,
         allow_rollup_hdrs: true,
         allow_direct: true,

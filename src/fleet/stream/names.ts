@@ -14,8 +14,6 @@ export interface Names {
   readonly bucket: string
   readonly leaseKey: string
   readonly indexKey: string
-  /** The names of the resource's snapshots begin with this, and no others do. */
-  readonly snapshotPrefix: string
   /** @param madeAtMs the time by the publisher's clock, so that a retaken snapshot has another name. */
   snapshot(epoch: number, revision: number, madeAtMs: number): string
 }
@@ -34,7 +32,6 @@ export function namesOf(cluster: string, { plural, group, etcdPrefix }: Resource
     bucket: `DISTRIBUTARY_${cluster}`,
     leaseKey: `lease.${token}`,
     indexKey: `snapshots.${token}`,
-    snapshotPrefix: `${token}/`,
     snapshot: (epoch, revision, madeAtMs) => `${token}/${epoch}-${revision}-${madeAtMs.toString(36)}`,
   }
 }

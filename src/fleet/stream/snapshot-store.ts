@@ -154,16 +154,6 @@ export class SnapshotStore {
     }
   }
 
-  /**
-   * Deletes what dead processes left behind: snapshots missing from the index, and stray chunks. @throws BrokerError
-   */
-  async sweep(minAgeMs: number): Promise<number> {
-    const { snapshotPrefix } = this.#names
-    const known = new Set((await this.index()).map(({ name }) => name))
-    const isOrphan = (name: string): boolean => name.startsWith(snapshotPrefix) && !known.has(name)
-    return await this.#bucket.sweepObjects(minAgeMs, isOrphan)
-  }
-
   async #readIndex(): Promise<{ readonly entries: readonly SnapshotEntry[]; readonly revision: number }> {
     const { indexKey } = this.#names
     const found = await this.#bucket.kvGet(indexKey)

@@ -37,13 +37,6 @@ const PAGE_KEYS = 1_000
 const PAGE_TIMEOUT_MS = 15_000
 const RETRY_MS = 2_000
 /**
- * The interval between two searches for orphans, the first of which follows the first snapshot; a bucket lists all
- * resources.
- */
-const SWEEP_INTERVAL_MS = 3_600_000
-/** The age from which an unlisted snapshot is an orphan: no upload takes that long, and no two clocks differ by that much. */
-const ORPHAN_AGE_MS = 3_600_000
-/**
  * A snapshot is due after this share of the stream's bytes, long before the stream discards the place of the last one.
  */
 const STREAM_SHARE = 0.5
@@ -55,7 +48,6 @@ export class SnapshotTaker {
   /** Bytes and messages written to the stream since the last snapshot. */
   #since = NOTHING
   #lastBytes = 0
-  #sweptMs = Number.NEGATIVE_INFINITY
   #isDue = false
   /** A subscriber found no helpful snapshot; whatever is listed next will help. */
   #isWanted = false
@@ -176,7 +168,6 @@ export class SnapshotTaker {
       this.#isWanted = false
       this.#lastBytes = snapshot.bytes
       metrics.snapshot((clock.monotonic() - startedMs) / 1_000, snapshot.bytes)
-      await this.#sweep()
     } catch (error) {
       if (signal.aborted) return
       const reason = errorMessage(error)
@@ -185,21 +176,6 @@ export class SnapshotTaker {
         this.#retryTimer = null
         this.request()
       })
-    }
-  }
-
-  /** Deletes leftover snapshots from time to time. A failure is logged, and the next sweep tries again. */
-  async #sweep(): Promise<void> {
-    const { clock, logger, names } = this.#options
-    if (clock.monotonic() - this.#sweptMs < SWEEP_INTERVAL_MS) return
-    this.#sweptMs = clock.monotonic()
-    const { bucket } = names
-    try {
-      const swept = await this.#options.store.sweep(ORPHAN_AGE_MS)
-      if (swept > 0) logger.info({ bucket, swept }, 'orphaned snapshots deleted')
-    } catch (error) {
-      const reason = errorMessage(error)
-      logger.warn({ bucket, reason }, 'orphaned snapshots could not be deleted')
     }
   }
 

@@ -62,6 +62,13 @@ const EXACT_READS = 2
 const CHECK_INTERVAL_MS = 30 * 60_000
 const CHECK_VALUES = 20
 const CHECK_PAGE_TIMEOUT_MS = 15_000
+/**
+ * NATS deletes a snapshot after this many times the age of the stream. By then the stream has discarded what followed the
+ * snapshot: a publisher marks its stream several times in one age. So it also deletes what dead publishers left behind.
+ */
+const SNAPSHOT_AGES = 2
+/** No upload takes longer. */
+const UPLOAD_MS = 3_600_000
 /** A replica stays with etcd for several times the time after which it left NATS. */
 const STAY_SHARE = 4
 
@@ -245,7 +252,8 @@ export class StreamFeed implements ResourceFeed {
     if (this.#isStopped || client === null) return
     this.#client = client
     const { role, clock, random, logger, limits } = this.#options
-    const bucket = client.bucket(this.#names.bucket, limits)
+    const blobAgeMs = SNAPSHOT_AGES * limits.maxAgeMs + UPLOAD_MS
+    const bucket = client.bucket(this.#names.bucket, { replicas: limits.replicas, blobAgeMs })
     const store = new SnapshotStore(bucket, this.#names, this.#envelope)
     if (role !== 'origin') {
       this.#subscriber = new Subscriber({

@@ -1,7 +1,9 @@
 import t from 'tap'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
 import { systemClock } from '../../../src/support/clock.js'
+import { natsAdmin } from '../../support/nats-admin.js'
 import { startNats } from '../../support/nats-process.js'
+import { until } from '../../support/until.js'
 
 const MiB = 2 ** 20
 
@@ -9,7 +11,7 @@ void t.test('sending a large object blocks neither the event loop nor the connec
   const nats = await startNats(t)
   const client = await NatsClient.connect({ servers: [nats.url], name: 'a test' }, systemClock)
   t.teardown(() => client.close())
-  const bucket = client.bucket('OBJECTS', { replicas: 1 })
+  const bucket = client.bucket('OBJECTS', { replicas: 1, blobAgeMs: 3_600_000 })
   const size = 24
   const chunks = Array.from({ length: size * 8 }, (_, i) => Buffer.alloc(MiB / 8, String.fromCharCode(97 + (i % 26))))
   await bucket.putObject('small', chunks.slice(0, 1))
@@ -36,4 +38,21 @@ void t.test('sending a large object blocks neither the event loop nor the connec
   t.ok(answered > size, `${answered} other requests were answered meanwhile`)
   const read = await bucket.getObject('large')
   t.ok(read?.equals(Buffer.concat(chunks)), 'it came as it was sent')
+})
+
+void t.test('a blob is gone at its age, with or without an end of its upload, and a value stays', async (t) => {
+  const nats = await startNats(t)
+  const client = await NatsClient.connect({ servers: [nats.url], name: 'a test' }, systemClock)
+  t.teardown(() => client.close())
+  const bucket = client.bucket('B', { replicas: 1, blobAgeMs: 1_000 })
+  const revision = await bucket.kvUpdate('a', Buffer.from('a'), 0)
+  await bucket.putObject('listed', [Buffer.from('a')])
+  const { connection } = await natsAdmin(t, nats)
+  await connection.jetstream().publish('$O.B.C.none', 'a chunk of an upload that never ended')
+  await until(async () => {
+    const { first, last } = (await client.streamState('OBJ_B'))!
+    return first > last
+  }, 'everything is gone')
+  t.equal(await bucket.getObject('listed'), null)
+  t.match(await bucket.kvGet('a'), { revision })
 })

@@ -164,7 +164,6 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
   const bucket = {
     kvGet: async () => null,
     putObject: async () => {},
-    sweepObjects: async () => 0,
     kvUpdate: async (key: string, value: Buffer) => {
       const entries = JSON.parse(unsigned.open('index', key, value)!.toString()) as { takenAt?: number }[]
       taken.push(entries.at(-1)?.takenAt)

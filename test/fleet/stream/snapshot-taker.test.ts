@@ -34,7 +34,7 @@ void t.test('a snapshot request during a list uses its state; any other due snap
   const snapshots = new SnapshotTaker({
     client,
     names,
-    store: new SnapshotStore(client.bucket(names.bucket, limits), names, unsigned),
+    store: new SnapshotStore(client.bucket(names.bucket, { replicas: 1, blobAgeMs: 3_600_000 }), names, unsigned),
     limits,
     prefix: things.etcdPrefix,
     upstream: etcd.upstream,
@@ -54,8 +54,8 @@ void t.test('a snapshot request during a list uses its state; any other due snap
     t.equal(metrics.snapshots, 0, 'none beside the state')
     await listed
   }
-  await listState(`${names.snapshotPrefix}1`, () => snapshots.requestForSubscriber())
-  await listState(`${names.snapshotPrefix}2`, () => snapshots.request())
+  await listState(names.snapshot(1, revision, 1), () => snapshots.requestForSubscriber())
+  await listState(names.snapshot(1, revision, 2), () => snapshots.request())
   await until(() => metrics.snapshots === 1, 'the one that no subscriber asked for is taken')
   snapshots.requestForSubscriber()
   await until(() => metrics.snapshots === 2, 'and so is one for a subscriber whom the listed state does not help')

@@ -96,7 +96,7 @@ const stranger = envelopeWith(randomBytes(32))
 async function connectBucket(t: Test, nats: NatsProcess): Promise<Bucket> {
   const client = await NatsClient.connect({ servers: [nats.url], name: 'reader' }, systemClock)
   t.teardown(() => client.close())
-  return client.bucket(names.bucket, { replicas: 1 })
+  return client.bucket(names.bucket, { replicas: 1, blobAgeMs: 3_600_000 })
 }
 
 const disguises: Readonly<Record<string, (kind: Sealed, place: string | number, data: Buffer) => Buffer>> = {
