@@ -1,19 +1,16 @@
 /**
  * Writes the messages of one publishing session, and knows the end of the stream.
  *
- *     acknowledged ── in flight ── written
- *     the stream has it            it will have it, unless another publisher has written in between
- *
- * Every message expects the sequence left by the previous one, and is sent when that has been acknowledged. When one
- * write fails, all later ones fail too, and the session is over.
+ * Every message expects the sequence left by the previous one. When one write fails, all later ones fail too, and the
+ * session is over.
  */
 import type { Batch } from '../../engine/model/event.js'
-import type { Revision } from '../../engine/model/revision.js'
+import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import type { FleetMetrics } from '../fleet-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import { type Appender, type Broker, BrokerError } from '../broker.js'
 import type { Envelope } from './envelope.js'
-import { encodeMessage, type Body, type Header, type Origin } from './message.js'
+import { encodeMessage, type Body, type Header, type Message, type Origin } from './message.js'
 
 /** The end of the stream after a message. */
 export interface StreamPlace {
@@ -31,34 +28,27 @@ export interface MessageWriterOptions {
   readonly envelope: Envelope
   readonly clock: Clock
   readonly metrics: Pick<FleetMetrics, 'published'>
-  readonly epoch: number
-  /** The end of the stream before the first message. */
-  readonly place: StreamPlace
-  /** Called when the stream has a message and everything before it. */
-  readonly onAcknowledged: (parts: number, bytes: number, kind: Body['kind']) => void
 }
 
 export class MessageWriter {
-  readonly epoch: number
   readonly #options: MessageWriterOptions
-  #written: StreamPlace
-  #acknowledged: StreamPlace
-  #inFlight = 0
+  #epoch = 0
+  #place: StreamPlace = { sequence: 0, revision: ZERO_REVISION, settled: ZERO_REVISION }
   #lastWriteMs: number
 
   constructor(options: MessageWriterOptions) {
     this.#options = options
-    this.epoch = options.epoch
-    this.#written = this.#acknowledged = options.place
     this.#lastWriteMs = options.clock.monotonic()
   }
 
-  get written(): StreamPlace {
-    return this.#written
+  /** The session's number; 0 before it has begun. */
+  get epoch(): number {
+    return this.#epoch
   }
 
-  get acknowledged(): StreamPlace {
-    return this.#acknowledged
+  /** The last message that the stream is known to have. */
+  get place(): StreamPlace {
+    return this.#place
   }
 
   /** When the last message was written, in monotonic milliseconds; before the first, when the session began. */
@@ -66,33 +56,36 @@ export class MessageWriter {
     return this.#lastWriteMs
   }
 
-  /** Whether nothing is in flight: items that arrive meanwhile share the next message. */
-  get hasRoom(): boolean {
-    return this.#inFlight === 0
+  /** Begins after the end of the stream. @param last the message there; null if no publisher can continue after it. */
+  beginAfter(sequence: number, last: Message | null): void {
+    // If no epoch is left to count from, the sequence is at least as high as any: each has written a message.
+    this.#epoch = (last?.epoch ?? sequence) + 1
+    const { revision, settled } = last?.isSynced === true ? last : this.#place
+    this.#place = { sequence, revision, settled }
   }
 
-  /** Resolves to the place after the message when the stream has it and everything before it. @throws BrokerError */
-  async write(body: Body, stamp: Stamp): Promise<StreamPlace> {
-    const { client, clock, metrics, writer, envelope, onAcknowledged } = this.#options
-    const { sequence: expected, revision: previous } = this.#written
-    const message = { ...stamp, ...body, epoch: this.epoch, previous, sentAt: clock.now() }
+  /**
+   * Resolves when the stream has the message and everything before it; only then may the next be written.
+   *
+   * @returns the number of parts and bytes written. @throws BrokerError
+   */
+  async write(body: Body, stamp: Stamp): Promise<{ readonly parts: number; readonly bytes: number }> {
+    const { client, clock, metrics, writer, envelope } = this.#options
+    const { sequence: expected, revision: previous } = this.#place
+    const message = { ...stamp, ...body, epoch: this.#epoch, previous, sentAt: clock.now() }
     const parts = encodeMessage(message, client.maxPayloadBytes - envelope.overheadBytes).map((part, index) =>
       envelope.seal('message', expected + index + 1, part),
     )
     const bytes = parts.reduce((sum, part) => sum + part.length, 0)
-    const reached = { sequence: expected + parts.length, revision: stamp.revision, settled: stamp.settled }
-    this.#written = reached
-    this.#inFlight++
+    const sequence = expected + parts.length
     this.#lastWriteMs = clock.monotonic()
     const sequences = await Promise.all(parts.map((part, index) => writer.write(part, expected + index)))
-    if (sequences.at(-1) !== reached.sequence) {
-      throw new BrokerError('conflict', `written at ${sequences.at(-1)} instead of ${reached.sequence}`)
+    if (sequences.at(-1) !== sequence) {
+      throw new BrokerError('conflict', `written at ${sequences.at(-1)} instead of ${sequence}`)
     }
-    this.#inFlight--
-    if (reached.sequence > this.#acknowledged.sequence) this.#acknowledged = reached
+    this.#place = { sequence, revision: stamp.revision, settled: stamp.settled }
     metrics.published(parts.length, body.kind === 'batches' ? countEvents(body.batches) : 0, bytes)
-    onAcknowledged(parts.length, bytes, body.kind)
-    return reached
+    return { parts: parts.length, bytes }
   }
 
   close(): void {

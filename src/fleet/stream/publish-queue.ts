@@ -41,15 +41,18 @@ const MESSAGE_BYTES = 256 * 1024
 const MARK_BYTES = 64
 
 export class PublishQueue {
-  readonly #onQueued: (item: Queued) => void
+  readonly #onContent: () => void
   readonly #items: Queued[] = []
   #bytes = 0
   /** Whether the last queued item is known to complete everything that etcd had. */
   #endsSynced = false
+  #isClosed = false
+  /** Ends the wait for an item. */
+  #wake = (): void => {}
 
-  /** @param onQueued called with each new item, but not for an addition to a waiting one. */
-  constructor(onQueued: (item: Queued) => void) {
-    this.#onQueued = onQueued
+  /** @param onContent called for each new item but progress, and not for an addition to a waiting one. */
+  constructor(onContent: () => void) {
+    this.#onContent = onContent
   }
 
   get bytes(): number {
@@ -95,20 +98,25 @@ export class PublishQueue {
     return true
   }
 
-  /** Removes the oldest item; undefined if there is none. */
-  shift(): Queued | undefined {
-    const item = this.#items.shift()
-    if (item !== undefined) this.#bytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES
+  /** Removes the oldest item once there is one; resolves to null when the queue is closed. */
+  async next(): Promise<Queued | null> {
+    while (this.#items.length === 0 && !this.#isClosed) await new Promise<void>((resolve) => (this.#wake = resolve))
+    const item = this.#items.shift() ?? null
+    if (item !== null) this.#bytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES
     return item
   }
 
-  clear(): void {
+  /** Forgets everything. */
+  close(): void {
+    this.#isClosed = true
     this.#items.length = 0
     this.#bytes = 0
+    this.#wake()
   }
 
   #push(item: Queued): void {
     this.#items.push(item)
-    this.#onQueued(item)
+    if (item.kind !== 'progress') this.#onContent()
+    this.#wake()
   }
 }

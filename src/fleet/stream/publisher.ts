@@ -1,8 +1,8 @@
 /**
  * Publishes one resource's feed to its stream, for as long as this process is the elected publisher.
  *
- *     etcd ─▶ feed ─▶ queue ─▶ one message in flight (it expects the sequence before it) ─▶ stream
- *                       └─ while it is in flight, batches accumulate and share the next message
+ *     etcd ─▶ feed ─▶ queue ─▶ a loop writes one message after the other, each of which expects the sequence before it
+ *                       └─ while a message is in flight, batches accumulate and share the next message
  *
  * A session continues exactly after the stream's last message: the feed compares the history and watches etcd from
  * there. The first write of a session (a claim, or a whole state) raises the epoch; from then on every write of an
@@ -22,13 +22,12 @@ import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../engine/upstream/upstream.js'
 import { type Broker, BrokerError, type Closable, type StreamLimits } from '../broker.js'
-import type { Body, Message, Testimony } from './message.js'
-import { MessageWriter, type StreamPlace } from './message-writer.js'
+import type { Body, Testimony } from './message.js'
+import { MessageWriter } from './message-writer.js'
 import type { Names } from './names.js'
 import type { Envelope } from './envelope.js'
 import type { EtcdPulse } from './etcd-pulse.js'
 import { ProgressCoalescer } from './progress-coalescer.js'
-import { mayWrite, nextPublisherState, type PublisherInput, type PublisherState, sessionOf } from './publisher-state.js'
 import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
 import { answerQuestions } from './questions.js'
 import { type SnapshotStore, SnapshotWriter } from './snapshot-store.js'
@@ -66,22 +65,23 @@ export interface PublisherOptions {
 /** Beyond this the session ends, and the next one reads from etcd what this one could not keep. */
 const QUEUE_BYTES = 64 * 2 ** 20
 
-/** What a session has once the end of the stream is known. */
-interface Session {
-  readonly messages: MessageWriter
-  readonly feed: PublishedFeed
-}
-
 export class Publisher {
   readonly #options: PublisherOptions
+  readonly #stopping = new AbortController()
+  readonly #stream: MessageWriter
+  readonly #feed: PublishedFeed
   readonly #snapshots: SnapshotTaker
   readonly #status: StatusSender
   readonly #progress: ProgressCoalescer
   readonly #queue: PublishQueue
-  #state: PublisherState<Session> = { kind: 'reading' }
   /** Removes the responder to subscribers, and the listener for new keys. */
   #detach: () => void = () => {}
   #clusterId = ''
+  /**
+   * Whether the stream says that it has everything that etcd had when the feed began. Replicas answer reads only from
+   * such a stream, so after a whole state it takes another message that says so.
+   */
+  #isSynced = false
   /** When the last message of the previous publisher was written; null if there is nothing to continue. */
   #continuedAt: number | null = null
   /** Describes what was written, not what is queued: a mark testifies to its own revision. */
@@ -90,7 +90,9 @@ export class Publisher {
 
   constructor(options: PublisherOptions) {
     this.#options = options
-    const { client, names, envelope, prefix, pulse, clock } = options
+    const { client, names, envelope, prefix, pulse, clock, metrics } = options
+    this.#stream = new MessageWriter({ client, writer: client.openWriter(names.log), envelope, clock, metrics })
+    this.#feed = options.openFeed(this.#sink())
     this.#progress = new ProgressCoalescer(clock, (revision) => this.#enqueueProgress(revision))
     this.#snapshots = new SnapshotTaker({ ...options, place: () => this.#snapshotPlace() })
     this.#status = new StatusSender({
@@ -100,66 +102,47 @@ export class Publisher {
       prefix,
       pulse,
       clock,
-      position: () => ({ epoch: this.epoch, sequence: this.#session?.messages.acknowledged.sequence ?? 0 }),
+      position: () => ({ epoch: this.#stream.epoch, sequence: this.#stream.place.sequence }),
       onTold: () => this.#keepAlive(),
     })
-    this.#queue = new PublishQueue((item) => {
-      // Progress is not content: its absence makes nothing older.
-      if (item.kind !== 'progress') this.#status.received(item)
-    })
-  }
-
-  get epoch(): number {
-    return this.#session?.messages.epoch ?? 0
-  }
-
-  get #session(): Session | null {
-    return sessionOf(this.#state)
+    // Progress is not content: its absence makes nothing older.
+    this.#queue = new PublishQueue(() => this.#status.received())
   }
 
   get #isOver(): boolean {
-    return this.#state.kind === 'over'
-  }
-
-  #next(input: PublisherInput<Session>): void {
-    this.#state = nextPublisherState(this.#state, input)
+    return this.#stopping.signal.aborted
   }
 
   /** Takes over the stream and begins to feed it. A failure ends the session (`onEnd`) and is not thrown. */
   async start(): Promise<void> {
     try {
       await this.#begin()
+      void this.#run()
     } catch (error) {
-      this.#end(errorMessage(error))
-      if (!(error instanceof BrokerError)) this.#options.logger.error({ err: error }, 'unexpected error in a publisher')
+      this.#failed(error)
     }
   }
 
   /** Nothing is written after the call. Resolves when nothing of the session is running any more. */
   async stop(): Promise<void> {
     this.#halt()
-    await Promise.all([this.#session?.feed.stop(), this.#snapshots.stop()])
+    await Promise.all([this.#feed.stop(), this.#snapshots.stop()])
   }
 
   async #begin(): Promise<void> {
     const { client, names, envelope, limits } = this.#options
     await client.ensureStream(names.stream, names.log, limits)
     const { sequence, first, end } = await readTail(client, names, envelope)
-    const message = end?.message ?? null
     if (this.#isOver) return
-    const feed = this.#options.openFeed(this.#sink())
-    const session = { messages: this.#openWriter(sequence, message), feed }
-    this.#next({ kind: 'read', session, continues: message?.isSynced === true })
-    if (end?.message.isSynced !== true) {
-      feed.start()
-    } else {
+    this.#stream.beginAfter(sequence, end?.message ?? null)
+    if (end?.message.isSynced === true) {
       await this.#claim(end)
       if (this.#isOver) return
       const { settled, revision, clusterId } = end.message
-      feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
+      this.#feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
       void this.#snapshots.requestUnlessUsable(first, sequence)
-    }
-    const answering = this.#answer(feed)
+    } else this.#feed.start()
+    const answering = this.#answer()
     // Data that the new key has not signed becomes unreadable once the old key is gone.
     const unfollowKeys = envelope.onKeysChanged(() => this.#snapshots.request())
     this.#detach = () => {
@@ -170,32 +153,10 @@ export class Publisher {
     this.#snapshots.consider()
   }
 
-  #openWriter(sequence: number, last: Message | null): MessageWriter {
-    const { client, names, envelope, clock, metrics } = this.#options
-    const isContinued = last?.isSynced === true
-    return new MessageWriter({
-      client,
-      writer: client.openWriter(names.log),
-      envelope,
-      clock,
-      metrics,
-      // If no epoch is left to count from, the sequence is at least as high as any: each has written a message.
-      epoch: (last?.epoch ?? sequence) + 1,
-      place: {
-        sequence,
-        revision: isContinued ? last.revision : ZERO_REVISION,
-        settled: isContinued ? last.settled : ZERO_REVISION,
-      },
-      onAcknowledged: (parts, bytes, kind) => {
-        this.#flush()
-        this.#snapshots.written(parts, bytes, kind !== 'progress')
-      },
-    })
-  }
-
   /** Continues after the last message of the previous publisher. @throws BrokerError when another was faster. */
   async #claim({ message, fingerprint }: StreamEnd): Promise<void> {
     const { revision, settled, clusterId, sentAt } = message
+    this.#isSynced = true
     this.#clusterId = clusterId
     this.#continuedAt = sentAt
     this.#queue.continueSynced()
@@ -204,14 +165,14 @@ export class Publisher {
     await this.#write({ kind: 'claim', testimony: this.#testimony() }, revision, settled)
   }
 
-  #answer(feed: PublishedFeed): Closable {
+  #answer(): Closable {
     const { client, names, envelope, prefix, upstream } = this.#options
     const answers = {
       upstream,
       prefix,
       envelope,
       maxBytes: client.maxPayloadBytes,
-      onProgressWanted: () => feed.requestProgress(),
+      onProgressWanted: () => this.#feed.requestProgress(),
       onSnapshotWanted: () => this.#snapshots.requestForSubscriber(),
       onStatusWanted: () => this.#status.request(),
     }
@@ -219,20 +180,21 @@ export class Publisher {
   }
 
   #halt(): void {
-    this.#next({ kind: 'end' })
-    this.#session?.messages.close()
+    this.#stopping.abort(new BrokerError('unavailable', 'the session is over'))
+    this.#stream.close()
     this.#detach()
     this.#status.stop()
     this.#progress.stop()
     void this.#snapshots.stop()
-    this.#queue.clear()
+    this.#queue.close()
     this.#options.metrics.queued(0)
   }
 
-  #end(reason: string): void {
+  #failed(error: unknown): void {
     if (this.#isOver) return
+    if (!(error instanceof BrokerError)) this.#options.logger.error({ err: error }, 'unexpected error in a publisher')
     this.#halt()
-    this.#options.onEnd(reason)
+    this.#options.onEnd(errorMessage(error))
   }
 
   // Calls from the feed
@@ -282,87 +244,72 @@ export class Publisher {
   }
 
   #queueGrew(): void {
-    if (this.#queue.bytes > QUEUE_BYTES) {
-      return this.#end(`more than ${QUEUE_BYTES} bytes wait to be published`)
-    }
-    this.#options.metrics.queued(this.#queue.bytes)
-    this.#flush()
+    const { bytes } = this.#queue
+    if (bytes <= QUEUE_BYTES) return this.#options.metrics.queued(bytes)
+    this.#failed(new BrokerError('unavailable', `more than ${QUEUE_BYTES} bytes wait to be published`))
   }
 
   // Writing
 
-  #flush(): void {
-    while (mayWrite(this.#state) && this.#state.session.messages.hasRoom) {
-      const item = this.#queue.shift()
-      if (item === undefined) return
-      this.#options.metrics.queued(this.#queue.bytes)
-      const { revision, settled } = this.#state.session.messages.written
-      switch (item.kind) {
-        case 'batches': {
-          const last = item.batches.at(-1) as Batch
-          this.#fingerprint.applied(item.batches)
-          this.#send(item, { kind: 'batches', batches: item.batches }, last.revision, last.revision)
-          break
-        }
-        case 'progress': {
-          const reached = item.revision > revision ? item.revision : revision
-          this.#send(item, { kind: 'progress', testimony: this.#testimony() }, reached, settled)
-          break
-        }
-        case 'synced':
-          this.#next({ kind: 'caught-up' })
-          this.#send(item, { kind: 'progress', testimony: this.#testimony() }, revision, settled)
-          break
-        case 'state':
-          this.#next({ kind: 'relisted' })
-          this.#fingerprint = item.fingerprint
-          void this.#publishState(item)
-          break
-        default:
-          item satisfies never
+  async #run(): Promise<void> {
+    try {
+      for (let item = await this.#queue.next(); item !== null; item = await this.#queue.next()) {
+        this.#options.metrics.queued(this.#queue.bytes)
+        await this.#publish(item)
+        if (item.kind !== 'progress') this.#status.published()
       }
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+
+  /** Resolves when the stream has the item and everything before it. @throws BrokerError */
+  async #publish(item: Queued): Promise<void> {
+    const { revision, settled } = this.#stream.place
+    switch (item.kind) {
+      case 'batches': {
+        const { batches } = item
+        const last = batches.at(-1) as Batch
+        this.#fingerprint.applied(batches)
+        return await this.#write({ kind: 'batches', batches }, last.revision, last.revision)
+      }
+      case 'progress':
+        return await this.#mark(item.revision > revision ? item.revision : revision, settled)
+      case 'synced':
+        this.#isSynced = true
+        return await this.#mark(revision, settled)
+      case 'state':
+        return await this.#publishState(item)
+      default:
+        item satisfies never
     }
   }
 
   /** Uploads the snapshot before it writes the mark, so that every reader of the mark finds the snapshot. */
-  async #publishState(item: QueuedState): Promise<void> {
-    const { revision, reason, snapshot } = item
+  async #publishState({ revision, reason, snapshot, fingerprint }: QueuedState): Promise<void> {
     const { names, clock } = this.#options
-    try {
-      const name = names.snapshot(this.epoch, revision, clock.now())
-      this.#clusterId = this.#session?.feed.clusterId ?? this.#clusterId
-      await this.#snapshots.put(name, snapshot)
-      if (this.#isOver) return
-      const body: Body = { kind: 'state', reason, snapshot: name, testimony: this.#testimony() }
-      const place = await this.#write(body, revision, revision)
-      this.#status.published(item)
-      this.#next({ kind: 'state-written' })
-      this.#flush()
-      await this.#snapshots.publishState(name, snapshot, { ...this.#describe(place), isSynced: false })
-    } catch (error) {
-      this.#end(errorMessage(error))
-    }
+    this.#isSynced = false
+    this.#fingerprint = fingerprint
+    const name = names.snapshot(this.#stream.epoch, revision, clock.now())
+    this.#clusterId = this.#feed.clusterId ?? this.#clusterId
+    await this.#snapshots.put(name, snapshot)
+    await this.#write({ kind: 'state', reason, snapshot: name, testimony: this.#testimony() }, revision, revision)
+    // What follows is written meanwhile.
+    this.#snapshots.publishState(name, snapshot, this.#placeNow()).catch((error: unknown) => this.#failed(error))
   }
 
-  #send(item: Queued, body: Body, revision: Revision, settled: Revision): void {
-    this.#write(body, revision, settled).then(
-      () => this.#status.published(item),
-      (error: unknown) => this.#end(errorMessage(error)),
-    )
+  #mark(revision: Revision, settled: Revision): Promise<void> {
+    return this.#write({ kind: 'progress', testimony: this.#testimony() }, revision, settled)
   }
 
   /** Resolves when the stream has the message and everything before it. @throws BrokerError */
-  async #write(body: Body, revision: Revision, settled: Revision): Promise<StreamPlace> {
-    if (this.#session === null) throw new BrokerError('unavailable', 'not started')
-    const { messages, feed } = this.#session
-    const { trustsProgress } = feed
+  async #write(body: Body, revision: Revision, settled: Revision): Promise<void> {
+    this.#stopping.signal.throwIfAborted()
+    const { trustsProgress } = this.#feed
     const stamp = { revision, settled, isSynced: this.#isSynced, trustsProgress, clusterId: this.#clusterId }
     const fingerprint = this.#isFingerprintDue(body) ? { fingerprint: this.#fingerprint.digested() } : {}
-    return await messages.write(body, { ...stamp, ...fingerprint })
-  }
-
-  get #isSynced(): boolean {
-    return this.#state.kind === 'synced'
+    const { parts, bytes } = await this.#stream.write(body, { ...stamp, ...fingerprint })
+    this.#snapshots.written(parts, bytes, body.kind !== 'progress')
   }
 
   /** The first message of a session includes it, and then one of every few. */
@@ -378,22 +325,13 @@ export class Publisher {
   }
 
   #snapshotPlace(): SnapshotPlace | null {
-    if (!this.#isSynced || this.#session === null) return null
-    const { acknowledged } = this.#session.messages
-    return acknowledged.revision === ZERO_REVISION ? null : this.#describe(acknowledged)
+    return this.#isSynced && this.#stream.place.revision !== ZERO_REVISION ? this.#placeNow() : null
   }
 
-  #describe(place: StreamPlace): SnapshotPlace {
-    const trustsProgress = this.#session?.feed.trustsProgress ?? false
-    const takenAt = this.#asOf()
-    return {
-      ...place,
-      epoch: this.epoch,
-      clusterId: this.#clusterId,
-      isSynced: this.#isSynced,
-      trustsProgress,
-      takenAt,
-    }
+  #placeNow(): SnapshotPlace {
+    const { epoch, place } = this.#stream
+    const { trustsProgress } = this.#feed
+    return { ...place, epoch, clusterId: this.#clusterId, isSynced: this.#isSynced, trustsProgress, takenAt: this.#asOf() }
   }
 
   /**
@@ -409,8 +347,8 @@ export class Publisher {
   /** Writes a mark before the last message grows too old to be kept: no publisher can continue after a discarded message. */
   #keepAlive(): void {
     const { clock, limits } = this.#options
-    if (this.#session === null || !this.#isSynced || this.#status.trouble !== null) return
-    if (clock.monotonic() - this.#session.messages.lastWriteMs <= limits.maxAgeMs / 4) return
+    if (!this.#isSynced || this.#status.trouble !== null) return
+    if (clock.monotonic() - this.#stream.lastWriteMs <= limits.maxAgeMs / 4) return
     this.#enqueueProgress(ZERO_REVISION)
     // The older messages will be discarded for their age, and with them the places of the snapshots taken there.
     this.#snapshots.request()

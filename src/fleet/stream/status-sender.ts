@@ -58,9 +58,9 @@ export class StatusSender {
   #caughtUpAtMs = 0
   /** The monotonic time at which etcd had nothing that the stream lacks now. */
   #vouchedMs: number | null = null
-  /** The batches from etcd that are not in the stream yet, oldest first, each with its number. */
-  readonly #unpublished = new Map<object, number>()
+  /** The number of items received from etcd, and how many of them the stream has. */
   #received = 0
+  #written = 0
   /** Oldest first. */
   #proofs: Proof[] = []
   /** Ends a regular status's wait for the stream. */
@@ -116,13 +116,13 @@ export class StatusSender {
   }
 
   /** Called when something to be published has arrived from etcd. */
-  received(item: object): void {
-    this.#unpublished.set(item, ++this.#received)
+  received(): void {
+    this.#received++
   }
 
-  /** Called when the stream has it. */
-  published(item: object): void {
-    this.#unpublished.delete(item)
+  /** Called when the stream has the next of these. */
+  published(): void {
+    this.#written++
     // If NATS is far away, the regular status was sent before the stream had what it needs.
     const wasTold = this.#patience === null && this.#proofs.length > 0
     this.#settle()
@@ -165,9 +165,7 @@ export class StatusSender {
   /** Settles the proofs for which the stream has what they need. */
   #settle(): void {
     if (this.#proofs.length === 0) return
-    const [oldest] = this.#unpublished.values()
-    const written = oldest === undefined ? this.#received : oldest - 1
-    const waiting = this.#proofs.findIndex(({ received }) => received > written)
+    const waiting = this.#proofs.findIndex(({ received }) => received > this.#written)
     const taken = this.#proofs.splice(0, waiting === -1 ? this.#proofs.length : waiting)
     for (const { askedAtMs } of taken) this.#vouchedMs = Math.max(this.#vouchedMs ?? askedAtMs, askedAtMs)
     if (this.#proofs.length === 0 && this.#patience !== null) this.#tellRegularly()

@@ -56,11 +56,10 @@ void t.test('a late event does not make the stream fresher than its last proof',
   etcd.answers = false
   await clock.advanceInTurns(6_000, 50)
   etcd.answers = true
-  const late = {}
-  status.received(late)
+  status.received()
   await clock.advanceInTurns(5_000, 50)
   t.ok(ages.at(-1)! >= 10_000, `the stream lacks what etcd had all the time, and is ${ages.at(-1)} ms old`)
-  status.published(late)
+  status.published()
   await clock.advanceInTurns(2_000, 50)
   t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
 })
@@ -70,13 +69,11 @@ void t.test('a status waits briefly for events before the answer, and not for la
   status.start()
   status.caughtUp()
   await clock.advanceInTurns(3_000, 50)
-  const before = {}
-  status.received(before)
+  status.received()
   const told = ages.length
   await clock.advanceInTurns(1_000, 50)
-  const after = {}
-  status.received(after)
-  status.published(before)
+  status.received()
+  status.published()
   t.ok(ages.length > told)
   t.ok(ages.at(-1)! <= 1_000, `${ages.at(-1)}`)
   await clock.advanceInTurns(60_000, 50)
@@ -101,14 +98,13 @@ void t.test('events that reach the stream after the regular status are reported 
   status.start()
   status.caughtUp()
   await clock.advanceInTurns(3_000, 50)
-  const far = {}
-  status.received(far)
+  status.received()
   // The question asked meanwhile waits for the message in flight; the regular status does not.
   const toldBefore = ages.length
   while (ages.length === toldBefore) await clock.advanceInTurns(50, 50)
   t.ok(ages.at(-1)! > 500, `${ages.at(-1)}: as old as the proof before`)
   const regular = ages.length
-  status.published(far)
+  status.published()
   t.equal(ages.length, regular + 1)
   t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
 })
