@@ -331,7 +331,14 @@ export class Publisher {
   #placeNow(): SnapshotPlace {
     const { epoch, place } = this.#stream
     const { trustsProgress } = this.#feed
-    return { ...place, epoch, clusterId: this.#clusterId, isSynced: this.#isSynced, trustsProgress, takenAt: this.#asOf() }
+    return {
+      ...place,
+      epoch,
+      clusterId: this.#clusterId,
+      isSynced: this.#isSynced,
+      trustsProgress,
+      takenAt: this.#asOf(),
+    }
   }
 
   /**
