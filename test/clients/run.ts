@@ -50,8 +50,8 @@ function isProvided(
   try {
     if (program !== undefined) buildGoProgram(program, deadlineMs)
     if (needsPython) providePython()
-    if (needsJava) provideJava()
-    if (needsRust) provideRust()
+    if (needsJava) provideJava(deadlineMs)
+    if (needsRust) provideRust(deadlineMs)
     return true
   } catch (error) {
     if (!(error instanceof NoProgramError || error instanceof NoPythonError)) throw error

@@ -85,11 +85,11 @@ export async function checkConfig({ argv, environment, connects, explains }: Che
     }
   }
   if (!connects) return { outcome: 'valid', lines, problems }
-  for (const ask of [askEtcds, askNats, askUpstream]) {
+  for await (const [name, ask] of sources(config)) {
     try {
-      for await (const line of ask(config)) lines.push(line)
+      lines.push(`${name}: ${await ask()}`)
     } catch (error) {
-      problems.push(errorMessage(error))
+      problems.push(`${name}: ${errorMessage(error)}`)
     }
   }
   return { outcome: problems.length > 0 ? 'unreachable' : 'valid', lines, problems }
@@ -186,22 +186,20 @@ function described({ config, sources }: Run): string[] {
   ]
 }
 
-async function* askEtcds(config: Config): AsyncGenerator<string> {
-  if (config.etcdServers.length === 0) return
-  const { upstream: main, others } = openUpstreams(config, logger, new Metrics('check'))
-  try {
-    yield `etcd ${await askEtcd(main, [keyFromText(`${config.etcdPrefix}/`)])}`
-    for (const { resources, prefixes, upstream } of others) {
-      const name = `the etcd of ${resources.join(', ')}`
-      try {
-        yield `${name}: ${await askEtcd(upstream, prefixes)}`
-      } catch (error) {
-        throw new Error(`${name}: ${errorMessage(error)}`, { cause: error })
-      }
+/** What the server would connect to, by name, each open until the next is asked for. */
+async function* sources(config: Config): AsyncGenerator<readonly [name: string, ask: () => Promise<string>]> {
+  if (config.etcdServers.length > 0) {
+    const { upstream: main, others } = openUpstreams(config, logger, new Metrics('check'))
+    try {
+      yield ['etcd', () => askEtcd(main, [keyFromText(`${config.etcdPrefix}/`)])]
+      for (const { resources, prefixes, upstream } of others)
+        yield [`the etcd of ${resources.join(', ')}`, () => askEtcd(upstream, prefixes)]
+    } finally {
+      await closeAll({ upstream: main, others })
     }
-  } finally {
-    await closeAll({ upstream: main, others })
   }
+  if (config.natsServers.length > 0) yield [`NATS ${config.natsServers.join(', ')}`, () => askNats(config)]
+  if (config.upstream !== null) yield [`--upstream ${config.upstream}`, () => askUpstream(config)]
 }
 
 async function askEtcd(upstream: Upstream, prefixes: readonly Key[]): Promise<string> {
@@ -214,20 +212,14 @@ async function askEtcd(upstream: Upstream, prefixes: readonly Key[]): Promise<st
   return `${serverVersions.join(', ')} answers, at revision ${revision}`
 }
 
-async function* askNats(config: Config): AsyncGenerator<string> {
-  if (config.natsServers.length === 0) return
-  try {
-    const { NatsClient } = await import('../../fleet/nats/nats-client.js')
-    const client = await NatsClient.connect(connectionOf(config), clock)
-    await client.close()
-    yield 'NATS answers'
-  } catch (error) {
-    throw new Error(`NATS ${config.natsServers.join(', ')}: ${errorMessage(error)}`, { cause: error })
-  }
+async function askNats(config: Config): Promise<string> {
+  const { NatsClient } = await import('../../fleet/nats/nats-client.js')
+  const client = await NatsClient.connect(connectionOf(config), clock)
+  await client.close()
+  return 'answers'
 }
 
-async function* askUpstream(config: Config): AsyncGenerator<string> {
-  if (config.upstream === null) return
+async function askUpstream(config: Config): Promise<string> {
   const server = openRemoteApiServer(config, { clock, logger })
   try {
     const { status } = await server.transport.send({
@@ -237,9 +229,7 @@ async function* askUpstream(config: Config): AsyncGenerator<string> {
       signal: AbortSignal.timeout(CONNECT_MS),
     })
     if (status !== 200) throw new Error(`/version was answered with ${status}`)
-    yield `${config.upstream} answers`
-  } catch (error) {
-    throw new Error(`--upstream ${config.upstream}: ${errorMessage(error)}`, { cause: error })
+    return 'answers'
   } finally {
     server.close()
   }

@@ -10,8 +10,13 @@ const folder = fileURLToPath(new URL('../../../../test/clients/java/', import.me
 
 const FETCH_MS = 5 * 60_000
 
-/** The command that compiles and runs Follow.java. @throws NoProgramError without Java 17, Maven or the packages. */
-export function provideJava(): readonly string[] {
+/**
+ * The command that compiles and runs Follow.java.
+ *
+ * @param deadlineMs of `performance.now()`: Maven has fetched the packages by then.
+ * @throws NoProgramError without Java 17, Maven or the packages.
+ */
+export function provideJava(deadlineMs = performance.now() + FETCH_MS): readonly string[] {
   if (spawnSync('java', ['-version']).status !== 0) throw new NoProgramError('there is no Java')
   const output = mkdtempSync(join(tmpdir(), 'distributary-java-'))
   try {
@@ -24,7 +29,8 @@ export function provideJava(): readonly string[] {
       'dependency:build-classpath',
       `-Dmdep.outputFile=${classpath}`,
     ]
-    const { status } = spawnSync('mvn', args, { stdio: 'ignore', timeout: FETCH_MS })
+    const timeout = Math.max(1, Math.floor(deadlineMs - performance.now()))
+    const { status } = spawnSync('mvn', args, { stdio: 'ignore', timeout })
     if (status !== 0) throw new NoProgramError('Maven cannot fetch its packages')
     return ['java', '-cp', readFileSync(classpath, 'utf8').trim(), join(folder, 'Follow.java')]
   } finally {

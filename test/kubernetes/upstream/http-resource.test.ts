@@ -187,9 +187,8 @@ void t.test(
     const back = await behind(t, front, { flags: ['--kubeconfig', kubeconfig] })
     t.equal((await get(back, '/api/v1/pods')).items.length, 1)
     const stranger = await behind(t, front, { ready: false })
-    let text = ''
-    while (!text.includes('Unauthorized')) text = await (await fetch(`${stranger.url}/readyz?verbose`)).text()
-    t.match(text, /upstream-discovery failed.*Unauthorized/)
+    const readiness = async (): Promise<string> => await (await fetch(`${stranger.url}/readyz?verbose`)).text()
+    await until(async () => /upstream-discovery failed.*Unauthorized/.test(await readiness()), 'it says why')
   },
 )
 

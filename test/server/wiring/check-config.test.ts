@@ -83,11 +83,11 @@ void t.test('with --connect etcd is contacted, and a server that does not answer
   const etcd = await startEtcd(t)
   const reached = await check(['--etcd-servers', etcd.url], true)
   t.same(reached.problems, [])
-  t.match(reached.lines.at(-1), /^etcd \d.* answers, at revision \d+$/)
+  t.match(reached.lines.at(-1), /^etcd: \d.* answers, at revision \d+$/)
   const other = await startEtcd(t)
   const both = await check(['--etcd-servers', etcd.url, `--etcd-servers-overrides=/events#${other.url}`], true)
   t.same(both.problems, [])
-  t.match(both.lines.at(-2), /^etcd \d.* answers/)
+  t.match(both.lines.at(-2), /^etcd: \d.* answers/)
   t.match(both.lines.at(-1), /^the etcd of events: \d.* answers, at revision \d+$/)
   const away = `127.0.0.1:${await freePort()}`
   for (const argv of [
@@ -101,6 +101,8 @@ void t.test('with --connect etcd is contacted, and a server that does not answer
     t.equal(problems.length, 1, problems.join('\n'))
     t.match(problems[0], away)
   }
+  const none = ['--etcd-servers', `http://${away}`, `--etcd-servers-overrides=/events#http://${away}`]
+  t.match((await check(none, true)).problems, [/^etcd: /, /^the etcd of events: /], 'all of them are')
 })
 
 void t.test('the command exits with 0, 1 or 2, and starts no server', async (t) => {

@@ -21,7 +21,7 @@ import type { Watched } from '../watched-file.js'
 import { type Authenticator, RefusedCredentialError } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
 import { jose, NEGATIVE_MS, POSITIVE_MS, statedClaims, unavailable, verifyJwt } from './jwt.js'
-import { field, textAt } from '../../../support/fields.js'
+import { field, isObject, textAt } from '../../../support/fields.js'
 
 /** An object that a token is bound to. */
 export interface BoundObject {
@@ -221,10 +221,6 @@ function verifiedOf(claims: JWTPayload, nowMs: number): Verified {
 function refOf(own: unknown, kind: string): { readonly name: string; readonly uid: string } | null {
   const found = field(own, kind)
   return isObject(found) ? { name: textAt(found, 'name'), uid: textAt(found, 'uid') } : null
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null
 }
 
 /** Such tokens are alpha in 1.37, and only an API server knows whether it accepts them. */
