@@ -48,11 +48,20 @@ async function namesIn(url: string): Promise<readonly string[]> {
   return items.map(({ metadata }) => metadata.name)
 }
 
-for (const workers of [1, 2]) {
-  void t.test(`watchers see the last objects deleted before a watch ends, with ${workers} worker(s)`, async (t) => {
+const SERVERS: readonly (readonly [string, ...(readonly string[])])[] = [
+  ['one process'],
+  ['workers', '--workers=2'],
+  ['no cache', '--watch-cache=false'],
+  ['another server in front of etcd'],
+]
+
+for (const [name, ...flags] of SERVERS) {
+  void t.test(`watchers see the last objects deleted before a watch ends, with ${name}`, async (t) => {
     const etcd = await startEtcd(t)
     const writer = new EtcdWriter([etcd])
-    const { url } = await startServer(t, { flags: [`--etcd-servers=${etcd.url}`, `--workers=${workers}`] })
+    const first = await startServer(t, { flags: [`--etcd-servers=${etcd.url}`, ...flags] })
+    const isChain = name.startsWith('another')
+    const { url } = isChain ? await startServer(t, { flags: [`--upstream=${first.url}`] }) : first
     for (let round = 0; round < 5; round++) {
       const objects = widgets(100)
       await writer.commit({ [DEFINITION]: definition('Namespaced') })

@@ -4,6 +4,7 @@
  * two kinds of events) share one pipeline.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
+import type { WatchCache } from '../cache/watch-cache.js'
 import { type Resource, apiVersion } from '../model/resource.js'
 import type { Served, ServedChange, ServedList } from '../model/served.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
@@ -52,6 +53,13 @@ export class Resources<S extends Served> {
   findLive(group: string, version: string, plural: string): LiveResource<S> | undefined {
     const found = this.find(group, version, plural)
     return found?.kind === 'live' ? found : undefined
+  }
+
+  /** The cache of a resource, or those of the running requests if it is not cached. */
+  *cachesOf({ group, version, plural }: Resource): Generator<WatchCache> {
+    const found = this.find(group, version, plural)
+    if (found?.kind === 'live') yield found.cache
+    else if (found !== undefined) yield* this.#uncached.cachesOf(found.served.resource)
   }
 
   /** The dispatchers of all watchers, including those of uncached resources. */

@@ -3,6 +3,7 @@
  * pipeline that lives as long as the request.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
+import type { WatchCache } from '../cache/watch-cache.js'
 import { type Resource, namespacePrefix } from '../model/resource.js'
 import type { Served } from '../model/served.js'
 import type { StatusError } from '../model/status.js'
@@ -41,9 +42,16 @@ export class UncachedResources<S extends Served> {
     return { kind: 'uncached', served, open: (request, signal) => this.#openFor(served, request, signal) }
   }
 
+  /** The caches of the running requests for a resource. */
+  *cachesOf(resource: Resource): Generator<WatchCache> {
+    for (const opening of this.#open) if (opening.resource === resource) yield opening.pipeline.cache
+  }
+
   /** Ends the requests for a resource that is no longer served. */
   end(resource: Resource): void {
-    for (const opening of this.#open) if (opening.resource === resource) this.#close(opening)
+    for (const opening of this.#open) {
+      if (opening.resource === resource) void opening.pipeline.retire().finally(() => this.#open.delete(opening))
+    }
   }
 
   stop(): void {

@@ -43,10 +43,10 @@ export interface DefinitionsOptions {
   /** Reads a definition in a thread; null if it took too much time or memory. */
   readonly readInThread: (object: StoredObject) => Promise<SharedReading | null>
   /**
-   * Waits for the last events of a resource whose definition is gone, as `whenEmptied`; undefined if there is nothing to wait
-   * for.
+   * Waits for the last events of the resources of a definition that is gone, as `whenEmptied`; undefined if there is nothing to
+   * wait for.
    */
-  readonly whenEmptied: (resource: ServedResource) => Promise<void> | undefined
+  readonly whenEmptied: (resources: readonly ServedResource[]) => Promise<unknown> | undefined
   /** Whether the objects come from a server that reads them by their definitions, in the version that is requested. */
   readonly areReadThere: boolean
   readonly clock: Clock
@@ -66,7 +66,7 @@ export class Definitions implements ObjectFollower {
   /** By name, of definitions that have changed: what serves them a moment later. */
   readonly #changing = new Map<string, Timer>()
   /** By name, of definitions that are gone: what waits for the last events of their objects. */
-  readonly #leaving = new Map<string, Promise<void>>()
+  readonly #leaving = new Map<string, Promise<unknown>>()
 
   constructor(options: DefinitionsOptions) {
     this.#options = options
@@ -96,9 +96,7 @@ export class Definitions implements ObjectFollower {
   async #leave(name: string): Promise<void> {
     const { registry, whenEmptied } = this.#options
     const owner = ownerOfDefinition(name)
-    // The versions share their objects.
-    const [resource] = registry.ownedBy(owner)
-    const emptied = resource === undefined ? undefined : whenEmptied(resource)
+    const emptied = whenEmptied(registry.ownedBy(owner))
     if (emptied !== undefined) {
       this.#leaving.set(name, emptied)
       await emptied

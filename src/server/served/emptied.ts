@@ -8,16 +8,22 @@ import type { Revision } from '../../engine/model/revision.js'
 
 /**
  * @param revision at which the definition had been deleted.
- * @returns undefined if there is nothing to wait for. Resolves when the cache is empty or has reached the revision, or after the
+ * @returns undefined if there is nothing to wait for. Resolves when each cache is empty or has reached the revision, or after the
  * time that any read waits for one: if etcd's progress cannot be trusted, objects that outlive their definition never end it.
  */
-export function whenEmptied(cache: WatchCache, revision: Revision): Promise<void> | undefined {
-  if (cache.size === 0 || cache.revision >= revision || cache.readiness.kind !== 'ready') return undefined
+export function whenEmptied(caches: Iterable<WatchCache>, revision: Revision): Promise<unknown> | undefined {
+  const waiting = [...caches].filter(
+    (cache) => cache.size > 0 && cache.revision < revision && cache.readiness.kind === 'ready',
+  )
+  return waiting.length === 0 ? undefined : Promise.all(waiting.map((cache) => emptied(cache, revision)))
+}
+
+async function emptied(cache: WatchCache, revision: Revision): Promise<void> {
   const isEmpty = new Promise<void>((resolve) => {
     const look = (): void => {
       if (cache.size === 0) resolve()
     }
     cache.listen({ onBatch: look, onAdvance() {}, onReset: look })
   })
-  return Promise.race([isEmpty, cache.waitUntil(revision).catch(() => {})])
+  await Promise.race([isEmpty, cache.waitUntil(revision).catch(() => {})])
 }

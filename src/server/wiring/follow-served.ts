@@ -32,9 +32,10 @@ export function followServed(
     ({ served, cache }) =>
       (definitions = new Definitions({
         registry,
-        whenEmptied: ({ resource: { group, version, plural } }) => {
-          const live = resources.findLive(group, version, plural)
-          return live === undefined ? undefined : whenEmptied(live.cache, cache.revision)
+        whenEmptied: (gone) => {
+          // The versions of a definition may share one.
+          const caches = new Set(gone.flatMap(({ resource }) => [...resources.cachesOf(resource)]))
+          return whenEmptied(caches, cache.revision)
         },
         etcdPrefix,
         reservedFor,
