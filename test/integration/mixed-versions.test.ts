@@ -33,10 +33,6 @@ const batches: readonly Batch[] = [
   },
   { revision: toRevision(44), events: [{ type: 'put', keyValue: state[1]! }] },
 ]
-const testimony = {
-  newest: keyValue(41, 'a', Buffer.from('newest')),
-  lastDelete: { key: key('c'), revision: toRevision(39) },
-}
 const header = {
   epoch: 7,
   previous: toRevision(40),
@@ -49,9 +45,9 @@ const header = {
 }
 const messages: readonly Message[] = [
   { ...header, kind: 'batches', batches },
-  { ...header, kind: 'progress', testimony },
-  { ...header, kind: 'claim', testimony: { newest: null, lastDelete: null } },
-  { ...header, kind: 'state', reason: 'coalesce', snapshot: 'things/7-44', testimony },
+  { ...header, kind: 'progress' },
+  { ...header, kind: 'claim' },
+  { ...header, kind: 'state', reason: 'coalesce', snapshot: 'things/7-44' },
 ]
 
 for (const message of messages) {

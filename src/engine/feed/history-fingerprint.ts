@@ -77,10 +77,13 @@ export class HistoryFingerprint implements KnownHistory {
     return fingerprint
   }
 
-  /** Returns everything known, with digests instead of values. Costs one SHA-256 per value. */
+  /** Returns everything known, with digests, and keeps these instead of the values: each is hashed once. */
   digested(): DigestedHistory {
-    const { puts, lastDelete, keyCount } = this
-    return { puts: puts.map(digestOf), lastDelete, keyCount }
+    const puts = this.#puts.map(digestOf)
+    this.#puts = puts
+    this.#putBytes = 0
+    const { lastDelete, keyCount } = this
+    return { puts, lastDelete, keyCount }
   }
 
   listed(keyValues: readonly KeyValue[]): void {

@@ -13,10 +13,10 @@
  */
 import { crc32 } from 'node:zlib'
 import type { DigestedHistory, DigestedPut } from '../../engine/feed/history-fingerprint.js'
-import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
+import type { Batch } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
-import { readBatches, readKeyValue, writeBatches, writeKeyValue } from '../key-value-codec.js'
+import { readBatches, writeBatches } from '../key-value-codec.js'
 import { BrokerError } from '../broker.js'
 import { isSealed } from './envelope.js'
 
@@ -39,29 +39,14 @@ export interface Header {
   readonly trustsProgress: boolean
 }
 
-/**
- * A part of the history's fingerprint, by which a publisher recognizes the history if the stream has discarded the last
- * fingerprint.
- */
-export interface Testimony {
-  /** The newest value that still exists, unless it is too large to repeat. */
-  readonly newest: KeyValue | null
-  readonly lastDelete: { readonly key: Key; readonly revision: Revision } | null
-}
-
 export type Body =
   | { readonly kind: 'batches'; readonly batches: readonly Batch[] }
   /** Nothing changed up to `revision`. */
-  | { readonly kind: 'progress'; readonly testimony: Testimony }
+  | { readonly kind: 'progress' }
   /** A publisher takes over, and continues from the end of the stream. */
-  | { readonly kind: 'claim'; readonly testimony: Testimony }
+  | { readonly kind: 'claim' }
   /** A whole state replaces everything before; its snapshot is in the object store. */
-  | {
-      readonly kind: 'state'
-      readonly reason: StateReason
-      readonly snapshot: string
-      readonly testimony: Testimony
-    }
+  | { readonly kind: 'state'; readonly reason: StateReason; readonly snapshot: string }
 
 export type StateReason = 'gap' | 'coalesce' | 'history-changed'
 
@@ -69,7 +54,8 @@ export interface Origin {
   /** Names the etcd that was read. */
   readonly clusterId: string
   /**
-   * The history's fingerprint after this message, by which the next publisher recognizes it. Not every message has one.
+   * The history's fingerprint after this message, by which the next publisher recognizes it. Batches need none, since
+   * they continue the one before them.
    */
   readonly fingerprint?: DigestedHistory
 }
@@ -91,11 +77,9 @@ const TRUSTS_PROGRESS = 2
 const HAS_FINGERPRINT = 4
 const KINDS: readonly Body['kind'][] = ['batches', 'progress', 'claim', 'state']
 const MAGIC = 0x44
-const FORMAT = 1
+const FORMAT = 2
 const HEADER_BYTES = 8 + 5 * 8
 const CRC_BYTES = 4
-/** A larger value is not repeated in marks, only its digest. */
-const TESTIMONY_BYTES = 64 * 1024
 
 /** @param maxBytes the size of one part, including its header. @returns at least one part, in writing order. */
 export function encodeMessage(message: Message, maxBytes: number): Buffer[] {
@@ -183,14 +167,12 @@ function encodeBody(body: Body & Origin): Buffer {
     case 'batches':
       writeBatches(writer, body.batches)
       break
-    case 'progress':
-    case 'claim':
-      writeTestimony(writer, body.testimony)
-      break
     case 'state':
       writer.byte(REASONS.indexOf(body.reason))
       writer.text(body.snapshot)
-      writeTestimony(writer, body.testimony)
+      break
+    case 'progress':
+    case 'claim':
       break
     default:
       body satisfies never
@@ -205,29 +187,15 @@ function decodeBody(kind: Body['kind'], reader: ByteReader): Body {
       return { kind, batches: readBatches(reader) }
     case 'progress':
     case 'claim':
-      return { kind, testimony: readTestimony(reader) }
+      return { kind }
     case 'state': {
       const reason = REASONS[reader.byte()]
       if (reason === undefined) throw corrupt('gives an unknown reason')
-      return { kind, reason, snapshot: reader.text(), testimony: readTestimony(reader) }
+      return { kind, reason, snapshot: reader.text() }
     }
     default:
       return kind satisfies never
   }
-}
-
-function writeTestimony(writer: ByteWriter, { newest, lastDelete }: Testimony): void {
-  const repeated = newest !== null && newest.value.length <= TESTIMONY_BYTES ? newest : null
-  writer.byte((repeated === null ? 0 : 1) | (lastDelete === null ? 0 : 2))
-  if (repeated !== null) writeKeyValue(writer, repeated)
-  if (lastDelete !== null) writer.key(lastDelete.key).number(lastDelete.revision)
-}
-
-function readTestimony(reader: ByteReader): Testimony {
-  const flags = reader.byte()
-  const newest = (flags & 1) === 0 ? null : readKeyValue(reader)
-  const lastDelete = (flags & 2) === 0 ? null : { key: reader.key(), revision: toRevision(reader.number()) }
-  return { newest, lastDelete }
 }
 
 function writeFingerprint(writer: ByteWriter, fingerprint: DigestedHistory): void {

@@ -22,7 +22,7 @@ import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../engine/upstream/upstream.js'
 import { type Broker, BrokerError, type Closable, type StreamLimits } from '../broker.js'
-import type { Body, Testimony } from './message.js'
+import type { Body } from './message.js'
 import { MessageWriter } from './message-writer.js'
 import type { Names } from './names.js'
 import type { Envelope } from './envelope.js'
@@ -84,7 +84,7 @@ export class Publisher {
   #isSynced = false
   /** When the last message of the previous publisher was written; null if there is nothing to continue. */
   #continuedAt: number | null = null
-  /** Describes what was written, not what is queued: a mark testifies to its own revision. */
+  /** Describes what was written, not what is queued. */
   #fingerprint = new HistoryFingerprint()
   #sinceFingerprint = 0
 
@@ -162,7 +162,7 @@ export class Publisher {
     this.#queue.continueSynced()
     this.#progress.reset(revision)
     this.#fingerprint = HistoryFingerprint.recalled(fingerprint)
-    await this.#write({ kind: 'claim', testimony: this.#testimony() }, revision, settled)
+    await this.#write({ kind: 'claim' }, revision, settled)
   }
 
   #answer(): Closable {
@@ -293,13 +293,13 @@ export class Publisher {
     const name = names.snapshot(this.#stream.epoch, revision, clock.now())
     this.#clusterId = this.#feed.clusterId ?? this.#clusterId
     await this.#snapshots.put(name, snapshot)
-    await this.#write({ kind: 'state', reason, snapshot: name, testimony: this.#testimony() }, revision, revision)
+    await this.#write({ kind: 'state', reason, snapshot: name }, revision, revision)
     // What follows is written meanwhile.
     this.#snapshots.publishState(name, snapshot, this.#placeNow()).catch((error: unknown) => this.#failed(error))
   }
 
   #mark(revision: Revision, settled: Revision): Promise<void> {
-    return this.#write({ kind: 'progress', testimony: this.#testimony() }, revision, settled)
+    return this.#write({ kind: 'progress' }, revision, settled)
   }
 
   /** Resolves when the stream has the message and everything before it. @throws BrokerError */
@@ -312,16 +312,11 @@ export class Publisher {
     this.#snapshots.written(parts, bytes, body.kind !== 'progress')
   }
 
-  /** The first message of a session includes it, and then one of every few. */
+  /** A mark may be the only message that a quiet stream still has. */
   #isFingerprintDue({ kind }: Body): boolean {
-    if (kind !== 'claim' && kind !== 'state' && ++this.#sinceFingerprint < FINGERPRINT_EVERY) return false
+    if (kind === 'batches' && ++this.#sinceFingerprint < FINGERPRINT_EVERY) return false
     this.#sinceFingerprint = 0
     return true
-  }
-
-  #testimony(): Testimony {
-    const { newest, lastDelete } = this.#fingerprint
-    return { newest: newest !== null && 'value' in newest ? newest : null, lastDelete }
   }
 
   #snapshotPlace(): SnapshotPlace | null {

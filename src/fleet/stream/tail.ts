@@ -60,7 +60,6 @@ async function sinceFingerprint(source: Source, first: number, newest: Placed): 
   const messages = [newest.message]
   let oldest: Placed = newest
   while (messages.length < FINGERPRINT_EVERY && oldest.message.fingerprint === undefined) {
-    if (oldest.message.kind === 'state') break
     const before = await orNull(lastMessage(source, first, oldest.start - 1))
     if (before === null || !leadsTo(before.message, oldest.message)) break
     messages.unshift(before.message)

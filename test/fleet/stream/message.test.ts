@@ -32,10 +32,6 @@ const header = {
 }
 const put = (revision: number, value: Buffer, name?: string) =>
   ({ type: 'put', keyValue: keyValue(revision, value, name) }) as const
-const testimony = {
-  newest: keyValue(41, Buffer.from('newest')),
-  lastDelete: { key: keyFromBytes(everyByte), revision: toRevision(39) },
-}
 
 const fingerprint = {
   puts: [1, 2].map((at) => ({
@@ -45,7 +41,7 @@ const fingerprint = {
     version: 2,
     digest: Buffer.alloc(32, at),
   })),
-  lastDelete: testimony.lastDelete,
+  lastDelete: { key: keyFromBytes(everyByte), revision: toRevision(39) },
   keyCount: 7,
 }
 
@@ -75,17 +71,17 @@ const messages: readonly (readonly [name: string, message: Message])[] = [
       ],
     },
   ],
-  ['progress', { ...header, kind: 'progress', testimony }],
-  ['progress of nothing known', { ...header, kind: 'progress', testimony: { newest: null, lastDelete: null } }],
-  ['a claim', { ...header, kind: 'claim', testimony: { ...testimony, lastDelete: null } }],
+  ['progress', { ...header, kind: 'progress', fingerprint }],
+  ['progress of nothing known', { ...header, kind: 'progress' }],
+  ['a claim', { ...header, kind: 'claim', fingerprint: { ...fingerprint, lastDelete: null } }],
   ['batches and a fingerprint', { ...header, kind: 'batches', batches: [], fingerprint }],
   [
     'a mark and a fingerprint of nothing',
-    { ...header, kind: 'progress', testimony, fingerprint: { puts: [], lastDelete: null, keyCount: null } },
+    { ...header, kind: 'progress', fingerprint: { puts: [], lastDelete: null, keyCount: null } },
   ],
   ...(['gap', 'coalesce', 'history-changed'] as const).map(
     (reason) =>
-      [`a state: ${reason}`, { ...header, kind: 'state', reason, snapshot: 'th\u00fcngs/1-2', testimony }] as const,
+      [`a state: ${reason}`, { ...header, kind: 'state', reason, snapshot: 'th\u00fcngs/1-2', fingerprint }] as const,
   ),
 ]
 
@@ -100,15 +96,6 @@ for (const [name, message] of messages) {
     })
   }
 }
-
-void t.test('a value that is too large to repeat is left out of marks', async (t) => {
-  const large = { ...testimony, newest: keyValue(41, Buffer.alloc(64 * 1024 + 1)) }
-  const [part] = encodeMessage({ ...header, kind: 'claim', testimony: large }, 1_000_000)
-  t.match(joinParts([decodePart(part!)]), { testimony: { newest: null, lastDelete: testimony.lastDelete } })
-  const fits = { ...testimony, newest: keyValue(41, Buffer.alloc(64 * 1024)) }
-  const [whole] = encodeMessage({ ...header, kind: 'claim', testimony: fits }, 1_000_000)
-  t.match(joinParts([decodePart(whole!)]), { testimony: { newest: { version: 3 } } })
-})
 
 void t.test('every flipped bit is found', async (t) => {
   const [part] = encodeMessage(messages[2]![1], 1_000_000)

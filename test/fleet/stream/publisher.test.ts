@@ -4,7 +4,7 @@ import type { FeedSink } from '../../../src/engine/model/feed-sink.js'
 import { Envelope } from '../../../src/fleet/stream/envelope.js'
 import { EtcdPulse } from '../../../src/fleet/stream/etcd-pulse.js'
 import { namesOf } from '../../../src/fleet/stream/names.js'
-import { encodeMessage } from '../../../src/fleet/stream/message.js'
+import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/stream/message.js'
 import type { Broker, Bucket } from '../../../src/fleet/broker.js'
 import { SnapshotStore } from '../../../src/fleet/stream/snapshot-store.js'
 import { Publisher, type PublisherOptions } from '../../../src/fleet/stream/publisher.js'
@@ -12,6 +12,7 @@ import { keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { FleetCounts, things, unsigned } from '../nats-harness.js'
 
@@ -105,9 +106,8 @@ void t.test('a publisher whose NATS accepts nothing ends its session at 64 MiB, 
 void t.test('a publisher that is stopped while it starts answers no request afterwards', async (t) => {
   const revision = toRevision(5)
   const header = { epoch: 1, previous: revision, revision, settled: revision, sentAt: 0 }
-  const testimony = { newest: null, lastDelete: null }
   const [end] = encodeMessage(
-    { ...header, kind: 'progress', testimony, isSynced: true, trustsProgress: true, clusterId: '1' },
+    { ...header, kind: 'progress', isSynced: true, trustsProgress: true, clusterId: '1' },
     MIB,
   )
   let acknowledge!: () => void
@@ -148,9 +148,8 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
   upstream.commit([{ type: 'put', key: keyFromText('/registry/things/a'), value: Buffer.from('a') }])
   const revision = toRevision(upstream.revision)
   const sentAt = clock.now() - 30_000
-  const testimony = { newest: null, lastDelete: null }
   const stamp = { previous: revision, revision, settled: revision, isSynced: true, trustsProgress: true }
-  const [end] = encodeMessage({ ...stamp, kind: 'progress', epoch: 1, sentAt, testimony, clusterId: '1' }, MIB)
+  const [end] = encodeMessage({ ...stamp, kind: 'progress', epoch: 1, sentAt, clusterId: '1' }, MIB)
   const taken: (number | undefined)[] = []
   const client = {
     maxPayloadBytes: MIB,
@@ -201,5 +200,52 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
   await clock.advanceInTurns(100, 20)
   t.equal(taken.length, 2)
   t.ok(taken[1]! <= heardMs && taken[1]! > heardMs - 1_500, `${heardMs - taken[1]!} ms before`)
+  await publisher.stop()
+})
+
+void t.test('every mark has the whole fingerprint, because a quiet stream may have nothing else', async (t) => {
+  const written: Message[] = []
+  const client = {
+    ...silentNats(),
+    openWriter: () => ({
+      write: async (part: Buffer, expected: number) => {
+        written.push(joinParts([decodePart(part)]))
+        return expected + 1
+      },
+      close: () => {},
+    }),
+  } as unknown as Broker
+  let sink!: FeedSink
+  const bucket = { putObject: async () => {}, kvGet: async () => null, kvUpdate: async () => {} } as unknown as Bucket
+  const publisher = publisherOf(t, client, {
+    store: new SnapshotStore(bucket, names, unsigned),
+    openFeed: (opened) => {
+      sink = opened
+      return feed
+    },
+    onEnd: (reason) => t.fail(reason),
+  })
+  await publisher.start()
+  const keyValue = {
+    key: keyFromText('/registry/things/a'),
+    value: Buffer.from('a'),
+    createRevision: toRevision(2),
+    modRevision: toRevision(2),
+    version: 1,
+    leaseId: '0',
+  }
+  const list = sink.replace(toRevision(2), 'initial')
+  list.add([keyValue])
+  list.commit()
+  sink.synced()
+  sink.progress(toRevision(3))
+  await until(() => written.length === 3, 'three marks')
+  const { key, modRevision } = keyValue
+  const fingerprint = { puts: [{ key, modRevision }], keyCount: 1 }
+  t.match(written, [
+    { kind: 'state', fingerprint },
+    { kind: 'progress', isSynced: true, fingerprint },
+    { kind: 'progress', revision: 3, fingerprint },
+  ])
   await publisher.stop()
 })

@@ -30,8 +30,6 @@ function sent(body: Body, fingerprint: HistoryFingerprint | null, revision = 40)
   return joinParts(encodeMessage({ ...header, ...origin, ...body }, 100).map(decodePart))
 }
 
-const mark = (newest: KeyValue | null): Body => ({ kind: 'progress', testimony: { newest, lastDelete: null } })
-
 for (const seed of testSeeds(3)) {
   void t.test(`a random history loses nothing in transit (seed ${seed})`, async (t) => {
     const random = seededRandom(seed)
@@ -54,13 +52,13 @@ for (const seed of testSeeds(3)) {
     fingerprint.listed([])
     for (let revision = 50; revision < 100; revision++) fingerprint.applied([batchAt(revision)])
     for (const carrier of ['batches', 'mark'] as const) {
-      const first: Body = carrier === 'mark' ? mark(null) : { kind: 'batches', batches: [batchAt(100)] }
+      const first: Body = carrier === 'mark' ? { kind: 'progress' } : { kind: 'batches', batches: [batchAt(100)] }
       if (first.kind === 'batches') fingerprint.applied(first.batches)
       const messages = [sent(first, fingerprint)]
       for (let revision = 101; revision < 106; revision++) {
         const batches = [batchAt(revision)]
         fingerprint.applied(batches)
-        messages.push(sent({ kind: 'batches', batches }, null, revision), sent(mark(null), null, revision))
+        messages.push(sent({ kind: 'batches', batches }, null, revision))
       }
       const recalled = recallHistory(messages)
       t.same(recalled.digested(), fingerprint.digested())
@@ -69,20 +67,11 @@ for (const seed of testSeeds(3)) {
   })
 }
 
-void t.test('a repeated value in a message is kept, for the next publisher’s mark', async (t) => {
-  const newest = keyValue('a', 40, 1)
-  const fingerprint = new HistoryFingerprint()
-  fingerprint.listed([keyValue('b', 39, 1), newest])
-  t.same(recallHistory([sent(mark(newest), fingerprint)]).newest, newest)
-  t.notOk('value' in recallHistory([sent(mark(null), fingerprint)]).newest!, 'and is known by its digest otherwise')
-})
-
-void t.test('a stream that has discarded its last fingerprint yields what it can', async (t) => {
-  const newest = keyValue('a', 40, 1)
-  const lastDelete = { key: key('b'), revision: toRevision(41) }
-  const claim = sent({ kind: 'claim', testimony: { newest, lastDelete } }, null)
-  t.match(recallHistory([claim]), { puts: [newest], lastDelete, keyCount: null })
-  const later: Batch = { revision: toRevision(42), events: [{ type: 'put', keyValue: keyValue('c', 42, 1) }] }
-  const both = [newest, keyValue('c', 42, 1)]
-  t.match(recallHistory([claim, sent({ kind: 'batches', batches: [later] }, null)]), { puts: both, keyCount: null })
+void t.test('a stream that has discarded its last fingerprint yields what its batches say', async (t) => {
+  const batchOf = (name: string, revision: number): Message => {
+    const put = { type: 'put', keyValue: keyValue(name, revision, 1) } as const
+    return sent({ kind: 'batches', batches: [{ revision: toRevision(revision), events: [put] }] }, null, revision)
+  }
+  const recalled = recallHistory([batchOf('a', 41), batchOf('b', 42)])
+  t.match(recalled, { puts: [keyValue('a', 41, 1), keyValue('b', 42, 1)], lastDelete: null, keyCount: null })
 })
