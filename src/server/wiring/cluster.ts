@@ -82,9 +82,10 @@ export class Cluster implements ReadyParts {
     }
     if (remote !== null) yield { name: 'upstream-discovery', problem: () => remote.problem }
     if (kubernetes !== null) yield { name: 'stored-kubernetes', problem: () => kubernetes.problem }
-    const { otherEtcds } = this.#basis.config
+    const { otherEtcds, natsRole } = this.#basis.config
     yield* otherEtcdChecks(this.pipelines(), otherEtcds)
-    yield* cacheChecks(this.pipelines(), wasReady, otherEtcds)
+    // An origin turns every client away, and is ready to publish.
+    yield* cacheChecks(this.pipelines(), wasReady || natsRole === 'origin', otherEtcds)
   }
 
   /** Compares every cache with the source; only one comparison runs at a time. */
