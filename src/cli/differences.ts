@@ -1,4 +1,6 @@
 /** Finds what changed between the objects reported so far and the whole state that a server sends after a gap. */
+import { isEqualTree } from '../client/equal-trees.js'
+import type { BytesObject } from '../client/reflector/bytes-codec.js'
 import type { ChangeType } from '../client/reflector/object-codec.js'
 
 export interface Change<T> {
@@ -8,16 +10,32 @@ export interface Change<T> {
 }
 
 /** Returns the differences by key, deletions first; a deletion has the last known object. */
-export function differences<T extends { readonly resourceVersion: string }>(
-  known: ReadonlyMap<string, T>,
-  now: ReadonlyMap<string, T>,
-): readonly Change<T>[] {
-  const changes: Change<T>[] = []
+export function differences(
+  known: ReadonlyMap<string, BytesObject>,
+  now: ReadonlyMap<string, BytesObject>,
+): readonly Change<BytesObject>[] {
+  const changes: Change<BytesObject>[] = []
   for (const [key, object] of known) if (!now.has(key)) changes.push({ type: 'DELETED', key, object })
   for (const [key, object] of now) {
     const before = known.get(key)
-    if (before?.resourceVersion === object.resourceVersion) continue
+    if (before !== undefined && isSame(before, object)) continue
     changes.push({ type: before === undefined ? 'ADDED' : 'MODIFIED', key, object })
   }
   return changes
+}
+
+/** An etcd restored from a backup repeats its revisions with other contents. */
+function isSame(a: BytesObject, b: BytesObject): boolean {
+  if (a.resourceVersion !== b.resourceVersion) return false
+  return Buffer.compare(a.bytes, b.bytes) === 0 || isEqualTree(contentOf(a), contentOf(b))
+}
+
+/** Lists leave out the kind. */
+function contentOf({ bytes }: BytesObject): unknown {
+  const {
+    kind: _kind,
+    apiVersion: _version,
+    ...rest
+  } = JSON.parse(Buffer.from(bytes).toString('utf8')) as Record<string, unknown>
+  return rest
 }

@@ -14,6 +14,7 @@ import { activeClock } from './reflector/active-clock.js'
 import { objectKey } from './reflector/object-codec.js'
 import { AsyncQueue } from './async-queue.js'
 import { deferred } from './deferred.js'
+import { isEqualTree } from './equal-trees.js'
 import { type Delta, DeltaFifo, type KnownObjects } from './delta-fifo.js'
 import { Connection } from './connection.js'
 import { type Handler, type HandlerOptions, HandlerRegistration } from './handler-registration.js'
@@ -106,7 +107,8 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     this.#fifo = new DeltaFifo({ keyOf: (object) => this.#codec.keyOf(object), known: this.#known() })
     this.#fifo.onItem(() => this.#schedule())
     this.#saved = this.#savedState()
-    this.#received = this.#saved === null || options.validate === undefined ? null : new Map()
+    const keepsAsSent = options.validate === undefined && options.transform === undefined
+    this.#received = this.#saved === null || keepsAsSent ? null : new Map()
     this.#connection = new Connection(() => this.#connectionChanged())
     this.#reflector = this.#makeReflector(options.afterResourceVersion)
     // Callers need not await it.
@@ -355,12 +357,13 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
       if (rejected === undefined) this.#put(key, delta.object)
       return
     }
-    // A relist delivers mostly known objects.
-    const held = isNew ? undefined : (this.store.get(key) ?? (rejected?.object as T | undefined))
-    if (held !== undefined && isSame(held, delta.object)) return
+    if (rejected !== undefined && isSame(rejected.object as T, delta.object)) return
     this.#received?.set(key, delta.object)
     const object = this.#made(delta.object, (error) => this.#reject({ key, object: delta.object, error }))
     if (object === undefined) return
+    // A relist delivers mostly known objects.
+    const held = isNew ? undefined : this.store.get(key)
+    if (held !== undefined && isSame(held, object)) return
     if (rejected !== undefined) this.#accept(key)
     this.#put(key, object)
   }
@@ -425,13 +428,10 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 }
 
 /**
- * Whether both are the same version of the same object, not only by resourceVersion: a key may have been deleted and
- * recreated in a restored etcd.
+ * Whether both are the same version of the same object. The resourceVersion alone does not say that: an etcd restored from a backup
+ * repeats its revisions with other contents.
  */
 function isSame(a: ObjectLike, b: ObjectLike): boolean {
-  return (
-    a.metadata?.resourceVersion !== undefined &&
-    a.metadata.resourceVersion === b.metadata?.resourceVersion &&
-    a.metadata.uid === b.metadata.uid
-  )
+  const version = a.metadata?.resourceVersion
+  return version !== undefined && version === b.metadata?.resourceVersion && isEqualTree(a, b)
 }

@@ -207,3 +207,31 @@ void t.test('a watch from a resourceVersion shows everything in an etcd restored
   await until(() => /DELETED +\d+ +r\/y\n/.test(running.stdout()), 'what is gone', 20_000)
   await until(() => /ADDED +\d+ +r\/x\n/.test(running.stdout()), 'what is back, older than the place of the watch')
 })
+
+void t.test(
+  'after a restore of etcd, watch prints an object that was written again at the same revision',
+  async (t) => {
+    const own = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
+    const put = (key: string, value: string): void =>
+      void own.upstream.commit([{ type: 'put', key: keyFromText(`/config/flags/${key}`), value: Buffer.from(value) }])
+    put('kept', '1')
+    const faults = await startHttpFaults(t, own.port)
+    const backup = own.upstream.snapshot()
+    const { clusterId } = await own.upstream.status()
+    put('a', '"lost"')
+    const watch = startCli(t, ['watch', 'flags', '-o', 'json', '-s', faults.url])
+    await until(() => watch.stdout().includes('"lost"'), 'it has printed what will be lost')
+    // The server ends the watch with 410, and the command cannot list yet.
+    faults.fault = () => ({ status: 503 })
+    const before = faults.requests.length
+    own.upstream.restore(backup, { clusterId })
+    await until(() => faults.requests.length > before, 'the command comes back')
+    put('a', '"new"')
+    const url = `${own.url}/apis/distributary.io/v1/flags`
+    await until(async () => (await (await fetch(url)).text()).includes('"new"'), 'the server has it')
+    faults.fault = () => null
+    await until(() => watch.stdout().includes('"new"'), 'and the command prints it')
+    t.match(watch.stdout(), /^\{"type":"MODIFIED",.*"new".*$/m)
+    t.equal(watch.stdout().split('"kept"').length, 2, 'what is the same is not printed again')
+  },
+)

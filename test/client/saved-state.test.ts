@@ -175,6 +175,20 @@ void t.test('a state of another history is replaced, although the server has its
   )
 })
 
+void t.test('what is saved is what the server sent: a later release that keeps more of it has all of it', async (t) => {
+  const app = await startFlags(t)
+  put(app, 'a', 1)
+  const faults = await startHttpFaults(t, app.port)
+  const store = fileStore(scratch(t))
+  const transform = ({ metadata }: Flag): Flag => ({ metadata }) as Flag
+  await visit(t, faults.url, { store, transform }, 'a=undefined')
+  faults.requests.length = 0
+  const informer = open(t, faults.url, { store })
+  await until(() => informer.status.isLive, 'it continues')
+  t.equal(shown(informer), 'a=1')
+  t.equal(lists(faults), 0, 'without a list')
+})
+
 void t.test('a server that names no history is listed, and the saved state shown until then', async (t) => {
   const app = await startFlags(t)
   put(app, 'a', 1)

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { type KubeObject, SharedInformer, type Transport, watch } from '../../src/client/browser.js'
 import { fetchTransport } from '../../src/client/reflector/fetch-transport.js'
+import { startHttpFaults } from './reflector/http-faults.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
@@ -150,4 +151,36 @@ void t.test('an informer that is stopped before it has synced reports that', asy
   const synced = informer.whenSynced()
   await informer.stop()
   await t.rejects(synced, /stopped before it had synced/)
+})
+
+void t.test('after a restore of etcd, an object that was written again at the same revision is replaced', async (t) => {
+  const app = await startApp(t, { objects: { 'pods/default/kept': pod('kept') } })
+  const faults = await startHttpFaults(t, app.port)
+  const informer = new SharedInformer<KubeObject>({
+    transport: transportTo(faults.url),
+    path: PODS,
+    backoff: { firstMs: 20, capMs: 200 },
+  })
+  t.teardown(() => informer.stop())
+  const updated: string[] = []
+  informer.addHandler({ updated: ({ metadata }) => void updated.push(metadata.name) })
+  informer.start()
+  await informer.whenSynced()
+  const backup = app.upstream.snapshot()
+  const { clusterId } = await app.upstream.status()
+  const held = (): string | undefined => informer.lister.get('a', 'default')?.metadata.labels?.['of']
+  const lost = app.put('pods/default/a', pod('a', { labels: { of: 'lost' } }))
+  await until(() => held() === 'lost', 'the client has what will be lost')
+
+  // The server ends the watch with 410, and the client cannot list yet.
+  faults.fault = () => ({ status: 503 })
+  const before = faults.requests.length
+  app.upstream.restore(backup, { clusterId })
+  await until(() => faults.requests.length > before, 'the client comes back')
+  const again = app.put('pods/default/a', pod('a', { labels: { of: 'new' } }))
+  t.equal(again, lost, 'the revision is repeated')
+  await until(async () => (await (await fetch(app.url + PODS)).text()).includes('"new"'), 'the server has it')
+  faults.fault = () => null
+  await until(() => held() === 'new', 'and the client')
+  t.same(updated, ['a'], 'objects that are the same are not reported')
 })
