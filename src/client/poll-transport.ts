@@ -29,6 +29,8 @@ const KEPT_POSITIONS = 1_000
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
 /** How long caches keep an empty answer. */
 const STALE_MS = 1_000
+/** A watch counts as open with its first answer, so the first poll does not wait for an event. */
+const FIRST_WAIT_SECONDS = 1
 const LINE_FEED = 0x0a
 const COMMA = 0x2c
 
@@ -61,18 +63,18 @@ export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOp
       if (query['sendInitialEvents'] !== undefined || query['resourceVersion'] === undefined) {
         return answer(400, 'a poll needs a resourceVersion')
       }
-      const poll = async (resourceVersion: string): Promise<TransportResponse> => {
+      const poll = async (resourceVersion: string, seconds = waitSeconds): Promise<TransportResponse> => {
         const { allowWatchBookmarks: _bookmarks, timeoutSeconds: _timeout, ...rest } = query
         // A saved state names its own history, before any list.
         const history = positions.get(positionKey(path, query, resourceVersion)) ?? query['history'] ?? ''
-        const asked = { ...rest, resourceVersion, wait: `${waitSeconds}s`, history }
+        const asked = { ...rest, resourceVersion, wait: `${seconds}s`, history }
         const response = await transport.send({ ...request, query: asked })
         const current = response.status === 410 ? response.header(HISTORY) : null
         if (current !== null) histories.set(path, current)
         return response
       }
       const endMs = performance.now() + Number(query['timeoutSeconds'] ?? 300) * 1_000
-      const first = await poll(query['resourceVersion'])
+      const first = await poll(query['resourceVersion'], Math.min(FIRST_WAIT_SECONDS, waitSeconds))
       if (first.status !== 200) return first
       return {
         status: 200,

@@ -206,3 +206,22 @@ void t.test(
     )
   },
 )
+
+void t.test('an informer over long polls is live while nothing happens, however long a poll waits', async (t) => {
+  const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
+  const faults = await startHttpFaults(t, app.port)
+  const troubles = new Set<string | null>()
+  const informer = new SharedInformer<KubeObject>({
+    transport: pollTransport(fetchTransport({ server: faults.url }), { waitSeconds: 50 }),
+    path: '/apis/distributary.io/v1/flags',
+    openTimeoutMs: 3_000,
+    onStatus: ({ reason }) => void troubles.add(reason),
+  })
+  t.teardown(() => informer.stop())
+  informer.start()
+  await informer.whenSynced()
+  const polls = (): number => faults.requests.filter(({ query }) => query.has('wait')).length
+  await until(() => polls() >= 2, 'a second poll has begun')
+  t.ok(informer.status.isLive)
+  t.same([...troubles], [null])
+})

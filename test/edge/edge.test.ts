@@ -92,7 +92,8 @@ for (const name of ['nginx', 'varnish'] as const) {
     await reach(written.at(-1)!)
     const before = origin.requests.length
     for (let i = 0; i < 10; i++) await reach(await write())
-    const polls = origin.requests.slice(before).filter(({ isWatch }) => isWatch)
+    // The informer begins with a poll of a second.
+    const polls = origin.requests.slice(before).filter(({ isWatch, query }) => isWatch && query.get('wait') === '50s')
     const byRevision = new Map<string, number>()
     for (const { query } of polls) {
       const revision = query.get('resourceVersion') ?? ''
