@@ -306,5 +306,5 @@ export class Reflector<T> {
 }
 
 function positionAt(resourceVersion: string): WatchPosition {
-  return { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: [] }
+  return { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: new Set() }
 }

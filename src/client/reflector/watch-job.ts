@@ -18,7 +18,7 @@ export interface WatchPosition {
   position: string
   safePosition: string
   /** The keys whose event at `position` was delivered. */
-  keysAtPosition: string[]
+  readonly keysAtPosition: Set<string>
 }
 
 export interface WatchJobOptions<T> {
@@ -173,7 +173,7 @@ class WatchJob<T> {
       }
       this.#initialEnd = resourceVersion
     }
-    this.#place = { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: [] }
+    this.#place = { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: new Set() }
     this.#hasMoved = true
     this.#hasBookmark = true
     // The end of the initial events is reported by `onInitial`, which follows.
@@ -182,17 +182,17 @@ class WatchJob<T> {
 
   #change(place: WatchPosition, change: Change<T>, endsRevision: boolean | null): void {
     const { key, resourceVersion } = change
-    const isRepeated = resourceVersion === place.position && place.keysAtPosition.includes(key)
+    const isRepeated = resourceVersion === place.position && place.keysAtPosition.has(key)
     if (resourceVersion !== place.position) {
       // Without ids, only a new revision proves that the one before it is whole.
       if (endsRevision === null) place.safePosition = place.position
       place.position = resourceVersion
-      place.keysAtPosition = []
+      place.keysAtPosition.clear()
     }
     if (endsRevision === true) place.safePosition = resourceVersion
     this.#hasMoved = true
     if (isRepeated) return
-    place.keysAtPosition.push(key)
+    place.keysAtPosition.add(key)
     if (this.#initialEnd === null) this.#options.onChange(change)
     else this.#late.push(change)
   }

@@ -56,7 +56,7 @@ export async function proveProgress(options: {
       openTimeoutMs: timeoutMs,
       initialSilenceMs: timeoutMs,
       silenceMs: timeoutMs,
-      place: { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: [] },
+      place: { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: new Set() },
       onOpen: () => undefined,
       onInitial: () => undefined,
       onChange: (change) => {

@@ -248,5 +248,5 @@ function oldestIn(message: string): Revision | null {
 
 function positionAt(revision: Revision): WatchPosition {
   const position = formatResourceVersion(revision)
-  return { position, safePosition: position, keysAtPosition: [] }
+  return { position, safePosition: position, keysAtPosition: new Set() }
 }
