@@ -1,5 +1,6 @@
 # Varnish as an edge cache: it answers any number of equal lists and long polls from one request to distributary.
-#   varnishd -a 127.0.0.1:8080 -f /etc/distributary/varnish.vcl -s malloc,256m
+#   varnishd -a 127.0.0.1:8080 -f /etc/distributary/varnish.vcl -s malloc,256m -p pipe_timeout=1h
+# By default Varnish cuts off a stream after a minute without an event.
 # docs/plain-prefixes.md says what makes a resource public; everything else goes through as it is.
 vcl 4.1;
 
@@ -13,7 +14,7 @@ backend default {
 
 sub vcl_recv {
   # A stream has no end.
-  if (req.url ~ "[?&]watch=" && req.url !~ "[?&]wait=") {
+  if (req.http.Upgrade || (req.url ~ "[?&]watch=" && req.url !~ "[?&]wait=") || req.url ~ "^/apis?/([^/]+/)?[^/]+/watch/") {
     return (pipe);
   }
   # Who sends a credential is answered alone.
@@ -21,6 +22,13 @@ sub vcl_recv {
     return (pass);
   }
   return (hash);
+}
+
+sub vcl_pipe {
+  if (req.http.Upgrade) {
+    set bereq.http.Upgrade = req.http.Upgrade;
+    set bereq.http.Connection = req.http.Connection;
+  }
 }
 
 sub vcl_backend_response {

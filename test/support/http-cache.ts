@@ -95,6 +95,7 @@ function varnish(folder: string, port: number, origin: number): () => ChildProce
   // prettier-ignore
   const args = [
     '-F', '-n', join(folder, 'work'), '-a', `127.0.0.1:${port}`, '-f', join(folder, 'varnish.vcl'), '-s', 'malloc,64m', '-j', 'none',
+    ...(/^#   varnishd .*/m.exec(text)?.[0].match(/-p \S+/g) ?? []).flatMap((parameter) => parameter.split(' ')),
   ]
   mkdirSync(join(folder, 'work'), { recursive: true })
   return () => spawn('varnishd', args, { stdio: ['ignore', 'pipe', 'pipe'] })

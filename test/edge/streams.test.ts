@@ -1,0 +1,88 @@
+/** Streams of every kind through real caches, as `deploy/edge/` configures them: an event arrives when it happens, not with the next ones. */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
+import { keyFromText } from '../../src/engine/model/event.js'
+import { startApp } from '../support/app.js'
+import { startHttpCache } from '../support/http-cache.js'
+import { until } from '../support/until.js'
+import { FLAGS } from './poller.js'
+
+/** What has arrived of an answer. */
+interface Arrived {
+  text: string
+  isOver: boolean
+}
+
+function openStream(t: Test, url: string, headers: Readonly<Record<string, string>> = {}): Arrived {
+  const arrived: Arrived = { text: '', isOver: false }
+  const request = http.get(url, { headers }, (response) => {
+    response.on('data', (bytes: Buffer) => (arrived.text += bytes.toString()))
+    response.on('close', () => (arrived.isOver = true))
+  })
+  request.on('error', () => (arrived.isOver = true))
+  t.teardown(() => request.destroy())
+  return arrived
+}
+
+function openWebSocket(t: Test, url: string): Arrived {
+  const arrived: Arrived = { text: '', isOver: false }
+  const socket = new WebSocket(url.replace('http:', 'ws:'))
+  socket.on('message', (bytes: Buffer) => (arrived.text += bytes.toString()))
+  socket.on('error', (error) => (arrived.text += error.message))
+  socket.on('close', () => (arrived.isOver = true))
+  t.teardown(() => socket.terminate())
+  return arrived
+}
+
+for (const name of ['nginx', 'varnish'] as const) {
+  void t.test(`through ${name} every stream gets each event by itself`, async (t) => {
+    const app = await startApp(t, {
+      flags: ['--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s/30s'],
+    })
+    const put = (value: string): void =>
+      void app.upstream.commit([{ type: 'put', key: keyFromText('/config/flags/a'), value: Buffer.from(value) }])
+    put('first')
+    const cache = await startHttpCache(t, name, app.port)
+    const url = `${cache.url}${FLAGS}?watch=1`
+    const streams: Readonly<Record<string, Arrived>> = {
+      'JSON lines': openStream(t, url),
+      'JSON lines again': openStream(t, url),
+
+      'the old path': openStream(t, `${cache.url}${FLAGS.replace('/v1/', '/v1/watch/')}`),
+      SSE: openStream(t, url, { accept: 'text/event-stream' }),
+      WebSocket: openWebSocket(t, url),
+    }
+    for (const value of ['first', 'second', 'third']) {
+      if (value !== 'first') put(value)
+      for (const [kind, arrived] of Object.entries(streams)) {
+        await until(
+          () => arrived.text.includes(value),
+          () => `${kind}: ${value} (${arrived.isOver ? 'over' : 'open'}): ${arrived.text}`,
+        )
+      }
+    }
+    t.notOk(Object.values(streams).some(({ isOver }) => isOver))
+  })
+}
+
+void t.test('through nginx, requests whose answers nobody may share do not wait for each other', async (t) => {
+  const waiting: http.ServerResponse[] = []
+  const origin = http.createServer((_request, response) => void waiting.push(response))
+  const port = await new Promise<number>((resolve) =>
+    origin.listen(0, '127.0.0.1', () => resolve((origin.address() as AddressInfo).port)),
+  )
+  t.teardown(() => {
+    origin.closeAllConnections()
+    origin.close()
+  })
+  const cache = await startHttpCache(t, 'nginx', port)
+  const answers = Array.from({ length: 20 }, async () => (await fetch(`${cache.url}/api/v1/pods?limit=500`)).status)
+  await until(
+    () => waiting.length === 20,
+    () => `${waiting.length} have arrived`,
+  )
+  for (const response of waiting) response.writeHead(200, { 'cache-control': 'no-cache, private' }).end('{}')
+  t.same(new Set(await Promise.all(answers)), new Set([200]))
+})
