@@ -41,6 +41,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/^nats(-server)? /, { not: "NATS' own, from its manual" }],
   [/^etcdutl /, { not: "etcd's own, from its manual" }],
   [/^openssl /, { not: "OpenSSL's own, from its manual" }],
+  [/^(flags|position)=|\$flags\b|^echo .* > tokens\.csv$/, { not: 'flags-page.test.ts runs its block as a whole' }],
   [/^etcdutl /, { not: 'of a newer etcd than is here; test/etcd/restore.test.ts restores with the same flags' }],
   [/^python3 -m http\.server /, { not: "Python's own; test/docs/flags-page.test.ts serves the page" }],
   [/^bun /, { not: 'no Bun here; npm run test:bun runs the server on it' }],

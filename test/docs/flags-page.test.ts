@@ -1,5 +1,6 @@
 /** The page and the script of the guide to plain prefixes, exactly as documented. */
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,6 +13,9 @@ import { startHttpFaults } from '../client/reflector/http-faults.js'
 import { systemClock } from '../../src/support/clock.js'
 import { type AppHarness, startApp } from '../support/app.js'
 import { openPage } from '../support/chromium.js'
+import { startEtcd } from '../support/etcd-process.js'
+import { pod } from '../support/pod.js'
+import { programFile } from '../support/program.js'
 import { until } from '../support/until.js'
 import { readText } from './repository.js'
 
@@ -72,6 +76,52 @@ void t.test('the page shows each flag’s current state, through a cut and a 410
   await shows('')
   const metrics = await (await fetch(`${app.url}/metrics`)).text()
   t.match(metrics, /^distributary_watch_resumes_expired_total\{[^}]*resource="flags"\} [1-9]/m, 'by way of a 410')
+})
+
+void t.test('the pages survive a break in the first state, and a proxy that refuses them', async (t) => {
+  const { origin, show } = await servePage(t)
+  const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/', '--cors-allowed-origins', origin] })
+  const pages = [
+    { html: blockOf('html', '410'), resource: 'flags', list: 'ul' },
+    { html: readText('deploy/examples/pods.html'), resource: 'pods', list: 'tbody' },
+  ]
+  for (const { html, resource, list } of pages) {
+    const write = (name: string, isThere = true): void => {
+      if (resource === 'flags') put(app, name, isThere ? '1' : null)
+      else app.commit({ [`pods/default/${name}`]: isThere ? pod(name) : null })
+    }
+    write('first')
+    write('second')
+    const faults = await startHttpFaults(t, app.port)
+    let streams = 0
+    faults.fault = () => {
+      if (++streams === 2) write('first', false)
+      return streams === 1 ? { endAfterLines: 5 } : null
+    }
+    show(html.replace('http://127.0.0.1:8001', faults.url))
+    const browser = await openPage(t, origin)
+    let shown: readonly string[] = []
+    const shows = async (...names: readonly string[]): Promise<void> =>
+      await until(
+        async () => {
+          shown = (await browser.innerText(list)).match(/\w+(?=: 1|\s+Running)/g) ?? []
+          return shown.join() === names.join()
+        },
+        () => `${resource}: ${names.join()}, not ${shown.join()}`,
+        60_000,
+      )
+    await shows('second')
+    t.ok(streams > 1, 'the first stream broke')
+
+    // As nginx answers while the server restarts.
+    faults.fault = () => ({ status: 502 })
+    const before = faults.requests.length
+    faults.cut()
+    await until(() => faults.requests.length > before, 'the browser is refused')
+    write('third')
+    faults.fault = () => null
+    await shows('second', 'third')
+  }
 })
 
 void t.test('the script follows the part that it requests', async (t) => {
@@ -158,4 +208,41 @@ void t.test('the script with long polls follows changes', async (t) => {
   await until(() => printed === '/config/flags/a\n', 'what is there')
   put(app, 'b', '1')
   await until(() => printed === '/config/flags/a\n/config/flags/b\n', 'what comes')
+})
+
+void t.test('the commands for tickets and for polls work when their block is pasted as a whole', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'flags-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const paste = (block: string): { readonly out: () => string; readonly ended: Promise<unknown> } => {
+    const child = spawn('/bin/sh', ['-c', block], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    let out = ''
+    child.stdout.on('data', (text: Buffer) => (out += text.toString()))
+    return { out: () => out, ended: once(child, 'close') }
+  }
+  const etcd = await startEtcd(t)
+  writeFileSync(join(folder, 'policy.yaml'), blockOf('yaml', 'ann reads'))
+  const tickets = paste(
+    blockOf('sh', 'ticket.key')
+      .replace('npm start --', `exec ${process.execPath} ${programFile('main')} --log-level error --port 0`)
+      .replace('http://127.0.0.1:2379', etcd.url),
+  )
+  await until(() => tickets.out().includes('Try:'), 'the server starts')
+  const [, server = ''] = /on (http:\S+)/.exec(tickets.out()) ?? []
+  const path = '/apis/distributary.io/v1/flags'
+  const response = await fetch(`${server}/tickets`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer s3cret', 'content-type': 'application/json' },
+    body: JSON.stringify({ path }),
+  })
+  const { ticket } = (await response.json()) as { readonly ticket: string }
+  await until(async () => (await fetch(`${server}${path}?ticket=${ticket}`)).status === 200, 'the ticket reads')
+
+  const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
+  put(app, 'a', '1')
+  const poll = paste(blockOf('sh', 'wait=20s').replace('http://127.0.0.1:8001', app.url))
+  await until(() => app.watchers === 1, 'it waits')
+  put(app, 'banner', 'Hello again')
+  await poll.ended
+  t.match(JSON.parse(poll.out()), { kind: 'WatchEvents', events: [{ object: { text: 'Hello again' } }] })
 })
