@@ -1,6 +1,6 @@
 /**
- * The container's health check: asks the server beside it whether it lives, at the port and by the scheme that are configured
- * to serve. Its command line, environment and configuration file are read as the server reads them.
+ * The container's health check: requests `/livez` from the server beside it, at the configured port and scheme. It reads the
+ * server's command line, environment and configuration file as the server does.
  *
  *   node health.js [FILE]     the server's command line, NUL-separated; default: of process 1
  */

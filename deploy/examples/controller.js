@@ -1,5 +1,5 @@
-// Keeps a file for each node with the pods on it: `node controller.js SERVER FOLDER`. Run it as many times as you like:
-// it makes the files what they should be, whatever happened while it was away.
+// Keeps a file for each node with the pods on it: `node controller.js SERVER FOLDER`. Run it as often as you like:
+// it brings the files up to date, whatever happened while it was not running.
 import { writeFile } from 'node:fs/promises'
 import { nodeTransport, SharedInformer, WorkQueue } from 'distributary/client'
 

@@ -1,4 +1,4 @@
-// Gives every pod the label `node-seen` with the node it runs on: an informer, a work queue, and a Lease that lets one of
+// Gives every pod the label `node-seen` with the node it runs on: it uses an informer, a work queue, and a Lease that lets only one of
 // several copies of this program work. `node leader-controller.js [SERVER]`, or with KUBECONFIG.
 import { hostname } from 'node:os'
 import {

@@ -1,6 +1,6 @@
 /**
- * Something to look at: pods on three nodes, and flags of a shop, into an etcd, by its JSON gateway; then one change a second
- * until it is stopped. For a first look, never for an etcd that anybody uses.
+ * Writes sample data to an etcd through its JSON gateway: pods on three nodes, and a shop's flags. Then it makes one change a
+ * second until it is stopped. For a first look only, never for an etcd in use.
  *
  *   ETCD_URL=http://127.0.0.1:2379 node deploy/examples/sample-data.js
  *

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every change of a resource as a line of JSON, with curl alone: watch.sh [URL]. It goes on where it was when a connection
-# breaks; when the server no longer has that history (410) it lists, and prints a line {"type":"RELIST"} before going on.
+# Prints every change of a resource as a line of JSON, using only curl: watch.sh [URL]. It resumes after a broken connection. When the
+# server no longer has that history (410), it prints a line {"type":"RELIST"} and lists again.
 url=${1:-http://127.0.0.1:8001/api/v1/pods}
 place=$(mktemp)
 trap 'rm -f "$place"' EXIT
@@ -28,5 +28,5 @@ while :; do
         ;;
       esac
     done
-  sleep 1 # never a hot loop, whatever the server does
+  sleep 1 # never a busy loop, whatever the server does
 done

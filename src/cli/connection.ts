@@ -59,9 +59,9 @@ export const connectionFlags = {
   'insecure-skip-tls-verify': {
     kind: 'boolean',
     group,
-    doc: 'Accept any certificate. Anyone on the way can then read everything.',
+    doc: 'Accept any certificate. Anyone on the network path can then read everything.',
   },
-  as: { kind: 'string', placeholder: 'USER', group, doc: 'Impersonate this user, if the server lets you.' },
+  as: { kind: 'string', placeholder: 'USER', group, doc: 'Impersonate this user, if the server allows it.' },
   'as-group': { kind: 'list', placeholder: 'GROUP', group, doc: 'Group of that user. Repeatable.' },
   'as-uid': { kind: 'string', placeholder: 'UID', group, doc: 'UID of that user.' },
 } as const satisfies Flags

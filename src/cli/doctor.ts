@@ -1,4 +1,4 @@
-/** `distributary doctor`: whether a cluster and an installation before it fit, as a table of what is wrong and what to do. */
+/** `distributary doctor`: whether a cluster's agents can use an installation, as a table of what is wrong and what to do. */
 import { readFileSync } from 'node:fs'
 import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
 import { errorMessage } from '../support/error-message.js'
@@ -25,7 +25,7 @@ const doctorFlags = {
   'from-pod': {
     kind: 'string',
     placeholder: 'NAMESPACE/SERVICEACCOUNT',
-    doc: 'Ask as the pods of this service account do, with a token that the API server issues. Default: as the user of the kubeconfig.',
+    doc: 'Act as the pods of this service account, with a token that the API server issues. Default: the user of the kubeconfig.',
   },
   host: {
     kind: 'string',
@@ -45,9 +45,9 @@ type Context = CommandContext<typeof doctorFlags>
 
 export const doctorCommand = defineCommand<typeof doctorFlags>({
   name: 'doctor',
-  summary: 'check whether agents of a cluster can use a distributary',
+  summary: 'check whether a cluster’s agents can use a distributary',
   description:
-    'Asks the API server and distributary the same questions, and says what differs and what to do: versions, certificate, token, the reviewer’s rights, discovery, 200 sampled permissions, sampled lists, and the time from a write to its watch event. It writes and deletes one ConfigMap. Exits with 0 only if nothing is wrong.',
+    'Sends the same requests to the API server and to distributary, and says what differs and what to do. It compares versions, certificate, token, the reviewer’s permissions, discovery, 200 sampled permissions and sampled lists, and measures the time from a write to its watch event. It writes and deletes one ConfigMap. Exits with 0 only if nothing is wrong.',
   positionals: '',
   flags: doctorFlags,
   examples: [
@@ -60,7 +60,7 @@ export const doctorCommand = defineCommand<typeof doctorFlags>({
 })
 
 async function diagnose({ flags, environment, out, signal }: Context): Promise<ExitCode> {
-  if (flags.kubeconfig === null) throw new UsageError('--kubeconfig is required: the API server’s')
+  if (flags.kubeconfig === null) throw new UsageError('--kubeconfig is required: a kubeconfig for the API server')
   const agent = accountOf('from-pod', flags['from-pod'])
   const reviewer = accountOf('reviewer', flags.reviewer) ?? { namespace: 'distributary', name: 'distributary' }
   const url = flags.server ?? environment['DISTRIBUTARY_SERVER'] ?? 'https://127.0.0.1:8001'
@@ -161,7 +161,7 @@ async function issueToken(cluster: Party, { namespace, name }: NonNullable<Patie
   return token
 }
 
-/** The authority that a moved pod trusts. @throws CommandError */
+/** The CA that a moved pod trusts. @throws CommandError */
 async function authorityOf(cluster: Party, agent: Patient['agent']): Promise<string> {
   const namespace = encodeURIComponent(agent?.namespace ?? 'default')
   for (const name of ['distributary-ca', 'kube-root-ca.crt']) {

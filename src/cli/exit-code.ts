@@ -11,7 +11,7 @@ export const EXIT = {
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
 export const EXIT_CODES: ReadonlyMap<ExitCode, string> = new Map([
-  [EXIT.done, 'done; also when the reader of the output went away (`| head`)'],
+  [EXIT.done, 'done, or the reader of the output has exited (`| head`)'],
   [EXIT.failed, 'the server refused, did not answer, or does not have the object'],
   [EXIT.usage, 'a wrong flag or argument'],
   [EXIT.timedOut, 'no answer within --timeout'],

@@ -25,7 +25,7 @@ const getFlags = {
   watch: {
     kind: 'boolean',
     short: 'w',
-    doc: 'Keep running, and print each object again when it changes. Resumes by itself. JSON is then one object per line.',
+    doc: 'Keep running, and print each object again when it changes. Resumes on its own. JSON is then one object per line.',
   },
   output: {
     kind: 'choice',

@@ -76,7 +76,7 @@ export function refusal(failure: WatchFailure): CommandError {
   )
 }
 
-/** Explains the likely cause when one side speaks TLS and the other plain HTTP; OpenSSL's own message helps nobody. */
+/** Explains the likely cause when one side speaks TLS and the other plain HTTP; OpenSSL's own message does not help. */
 function hinted(reason: string, server: string): string {
   if (/wrong version number|packet length too long/.test(reason)) return 'it does not speak TLS: use http://'
   const isPlain = server.startsWith('http:')

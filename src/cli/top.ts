@@ -19,7 +19,7 @@ const topFlags = {
   count: {
     kind: 'integer',
     min: 1,
-    doc: 'Stop after this many samples. Default: never on a terminal, 1 in a pipe or file.',
+    doc: 'Stop after this many samples. Default: no limit on a terminal, 1 in a pipe or file.',
   },
   sort: { kind: 'choice', choices: SORT_KEYS, doc: 'Default: watchers.' },
   all: { kind: 'boolean', doc: 'Include resources without objects and watchers.' },

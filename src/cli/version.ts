@@ -11,7 +11,7 @@ export function createVersionCommand(clientVersion: () => string): Command {
     summary: 'print the versions of this program and of the server',
     positionals: '',
     flags: {
-      client: { kind: 'boolean', doc: 'Only this program’s version, without asking a server.' },
+      client: { kind: 'boolean', doc: 'Only this program’s version, without contacting a server.' },
       output: { kind: 'choice', short: 'o', choices: ['text', 'json', 'yaml'], doc: 'Default: text.' },
       ...connectionFlags,
     },

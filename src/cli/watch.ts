@@ -45,7 +45,7 @@ export const watchCommand = defineCommand<typeof watchFlags>({
   positionals: '<RESOURCE> [NAME]',
   flags: watchFlags,
   examples: [
-    { doc: 'all changes of pods', line: 'distributary watch pods -A' },
+    { doc: 'all changes to pods', line: 'distributary watch pods -A' },
     { doc: 'changes of the last ten minutes, and then all further ones', line: 'distributary watch pods --since 10m' },
     { doc: 'everything after a resourceVersion', line: 'distributary watch pods -n shop --resource-version 4711' },
   ],

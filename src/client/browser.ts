@@ -1,6 +1,6 @@
 /**
- * The client without anything of Node, for bundlers and for pages that import it directly. It has all of list and
- * watch, but not kubeconfig files and the transport with client certificates.
+ * The client without anything from Node, for bundlers and for pages that import it directly. It has everything for list
+ * and watch, but no kubeconfig files and no transport with client certificates.
  */
 export { bytesCodec, type BytesObject } from './reflector/bytes-codec.js'
 export { jsonWire, sseWire, type EventWire } from './reflector/event-stream.js'

@@ -1,5 +1,5 @@
 /**
- * Whether an informer's state is the server's present one, as far as its answers say: a page shows that, and must show nothing to a
+ * Whether an informer's state is current, as far as the server's answers show. A page displays this, and must show nothing to a
  * reader whom the server has refused.
  */
 import type { ReflectorStatus } from './reflector/reflector.js'

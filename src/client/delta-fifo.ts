@@ -100,7 +100,7 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
   }
 
   /**
-   * Takes a whole state: each object becomes Replaced, and objects that were pending or known but are missing become
+   * Accepts a complete state: each object becomes Replaced, and objects that were pending or known but are missing become
    * Deleted.
    */
   replace(items: readonly T[]): void {
@@ -217,7 +217,7 @@ function compress<T>(deltas: Delta<T>[], delta: Delta<T>): void {
   const last = deltas.at(-1) as Delta<T>
   if (delta.type !== 'Deleted') {
     if (last.type === 'Deleted') deltas.push(delta)
-    // A run of upserts keeps the type of its first: for the reader it is one step from the object it has to the newest.
+    // A run of upserts keeps the type of its first: for the reader it is one step from its current object to the newest.
     else deltas[deltas.length - 1] = { type: last.type === 'Sync' ? delta.type : last.type, object: delta.object }
     return
   }

@@ -1,7 +1,7 @@
 /**
  * The notifications that one handler has yet to receive. A slow (async) handler does not delay the others: its
  * notifications wait here, exactly as they happened up to `maxQueued`. Beyond that they are merged into one per object,
- * from what the handler last knew to the present object. So the queue never has more than `maxQueued` entries plus one
+ * from what the handler last knew to the current object. So the queue never has more than `maxQueued` entries plus one
  * per object.
  */
 export type Notification<T> =

@@ -121,7 +121,7 @@ export function indexedDbStore({
 /** @param onGone called when the connection ends: the browser deletes the data, or a later release opens it. */
 async function openDatabase(name: string, onGone: () => void): Promise<Database> {
   const { indexedDB } = globalThis as { readonly indexedDB?: Factory }
-  if (indexedDB === undefined) throw new Error('there is no IndexedDB here')
+  if (indexedDB === undefined) throw new Error('IndexedDB is not available here')
   const opening = indexedDB.open(name, 1)
   opening.onupgradeneeded = () => {
     opening.result.createObjectStore(STATES)

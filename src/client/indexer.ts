@@ -33,7 +33,7 @@ export class Indexer<T> {
 
   /** May be called at any time. @throws Error when the name is taken. */
   addIndex(name: string, valuesOf: IndexFunction<T>): void {
-    if (this.#indexes.has(name)) throw new Error(`an index ${JSON.stringify(name)} is there already`)
+    if (this.#indexes.has(name)) throw new Error(`index ${JSON.stringify(name)} already exists`)
     this.#indexes.set(name, { valuesOf, keysByValue: null })
   }
 

@@ -99,7 +99,7 @@ export class LeaderElection {
     this.#path = resourcePath({ group: 'coordination.k8s.io', plural: 'leases', namespace, name })
   }
 
-  /** Whether nobody else can lead now: false as soon as the last renewal has expired, however busy this process was. */
+  /** Whether no other process can lead now: false as soon as the last renewal has expired, however busy this process was. */
   get isLeader(): boolean {
     return this.#heldSinceMs !== null && this.#clock.monotonic() - this.#heldSinceMs < this.#leaseMs
   }
@@ -189,7 +189,7 @@ export class LeaderElection {
       return await this.#within(timeoutMs, signal, (limited) => this.#takeOrKeep(limited))
     } catch (error) {
       // 409: another candidate was faster. Its Lease is read next time.
-      this.#logger.debug({ lease: this.#options.name, error: errorMessage(error) }, 'the lease was not taken')
+      this.#logger.debug({ lease: this.#options.name, error: errorMessage(error) }, 'the lease could not be acquired')
       return false
     }
   }
@@ -268,7 +268,7 @@ export class LeaderElection {
     const leader = this.leader
     if (leader === '' || leader === this.#toldLeader) return
     this.#toldLeader = leader
-    this.#logger.info({ lease: this.#options.name, leader }, 'there is a leader')
+    this.#logger.info({ lease: this.#options.name, leader }, 'new leader')
     try {
       this.#options.onLeader?.(leader)
     } catch (error) {
@@ -291,7 +291,7 @@ export class LeaderElection {
         await this.#write({ ...found, spec }, limited)
       })
     } catch (error) {
-      this.#logger.debug({ lease: this.#options.name, error: errorMessage(error) }, 'the lease was not let go')
+      this.#logger.debug({ lease: this.#options.name, error: errorMessage(error) }, 'the lease could not be released')
     }
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A resource as a page shows it: one informer while anybody looks, and a snapshot that changes only when what is shown changes. The
+ * A resource as a page shows it: one informer while it has subscribers, and a snapshot that changes only when what is shown changes. The
  * hooks of `distributary/react` are made for it; other frameworks use `subscribe` and `read` the same way.
  *
  * The informer starts with the first subscriber and stops a moment after the last one has left, so that a component that is mounted
@@ -35,11 +35,11 @@ export class LiveList<T extends ObjectLike = KubeObject> {
     this.#options = options
   }
 
-  /** Returns what is to be shown now: the same object until that changes. */
+  /** Returns the current view: the same object until the view changes. */
   readonly read = (): ListSnapshot<T> => this.#snapshot
 
   /**
-   * Calls back whenever `read` returns something else. @returns a function that ends that; the informer runs as long as anybody
+   * Calls back whenever `read` returns something else. @returns a function that unsubscribes; the informer runs as long as anybody
    * subscribes.
    */
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -79,7 +79,7 @@ export class LiveList<T extends ObjectLike = KubeObject> {
     }
   }
 
-  /** Ends it for good, and shows nothing any more: the user has logged out. Resolves when nothing is running. */
+  /** Closes the list for good and shows nothing: for a user who has logged out. Resolves when nothing is running any more. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#linger?.cancel()

@@ -1,11 +1,11 @@
 /** Snapshots of a `LiveList`: a framework compares one with the next to see whether anything changed. */
 import type { InvalidObject } from './values.js'
 
-/** How far what is shown can be relied on. */
+/** How current the shown state is. */
 export interface Shown {
   /** Whether there is a state: the server's, or a saved one. */
   readonly isLoaded: boolean
-  /** Whether it is the server's present state, and changes arrive. Otherwise it is the last known one. */
+  /** Whether it is the server's current state, and changes arrive. Otherwise it is the last known one. */
   readonly isLive: boolean
   /** Whether the server answered that this caller may not read it (401, 403). Then nothing is shown. */
   readonly isRefused: boolean

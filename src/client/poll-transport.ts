@@ -12,9 +12,9 @@ import { activeClock } from './reflector/active-clock.js'
 import type { StatusLike } from './reflector/failure.js'
 import { readBody, type Transport, type TransportRequest, type TransportResponse } from './reflector/transport.js'
 
-/** How `pollTransport` asks. */
+/** Options of `pollTransport`. */
 export interface PollOptions {
-  /** How long the server lets a poll wait, at most 50. Less than the lock timeouts of the caches on the way. Default: 20. */
+  /** How long the server lets a poll wait, at most 50. Less than the lock timeouts of the caches in between. Default: 20. */
   readonly waitSeconds?: number
 }
 
@@ -85,7 +85,7 @@ export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOp
   }
 }
 
-/** Positions in parts of a resource may have names of their own. */
+/** Positions in parts of a resource may have different names. */
 function positionKey(path: string, query: TransportRequest['query'], revision: string | undefined): string {
   return JSON.stringify([revision, path, query['prefix'], query['fieldSelector'], query['labelSelector']])
 }

@@ -1,6 +1,6 @@
 /**
- * An informer's last state, kept beside the program, so that the program starts with it while the server is out of reach, and then
- * continues after it instead of listing again.
+ * An informer's last state, kept by the program, so that it can start while the server is unreachable and then continue after
+ * that state instead of listing again.
  *
  *     start ─▶ load ─▶ show it ─▶ watch after its revision, naming its history ─┬─ same history ──▶ continue
  *                                                                               └─ any other answer ─▶ list again
@@ -15,7 +15,7 @@ import { selectionQuery, type Selection } from './reflector/requests.js'
 import type { Transport, TransportRequest, TransportResponse } from './reflector/transport.js'
 import type { KubeObject } from './reflector/tree-codec.js'
 
-/** Keeps texts by key: in files (`fileStore`), in a browser (`indexedDbStore`), or wherever you like. */
+/** Stores texts by key: in files (`fileStore`), in a browser (`indexedDbStore`), or wherever you like. */
 export interface StateStore {
   /** Returns null if there is none. */
   load(key: string): Promise<string | null>
@@ -152,7 +152,7 @@ export class SavedState {
     void this.#do((store) => store.remove(this.#key))
   }
 
-  /** Saves what has not been saved yet. To be called while the reflector still knows its position. */
+  /** Saves what has not been saved yet. Call this while the reflector still knows its position. */
   close(): Promise<void> {
     this.#isClosed = true
     if (this.#timer !== null) {

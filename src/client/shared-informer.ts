@@ -42,7 +42,7 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
    * the store but in `invalid`.
    */
   readonly validate?: (object: unknown) => T
-  /** Keeps the last state, to start with it while the server is out of reach. */
+  /** Keeps the last state, to start with it while the server is unreachable. */
   readonly saved?: SavedStateOptions
   /**
    * Called when `validate` rejects an object, and with null when the object is valid again or gone. Default: an error is
@@ -58,7 +58,7 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
 
 /** The progress of an informer. */
 export interface InformerStatus extends ReflectorStatus {
-  /** Whether the store is the server's present state, and changes arrive. */
+  /** Whether the store is the server's current state, and changes arrive. */
   readonly isLive: boolean
   /** Whether the server's last answer was that this caller may not read the resource (401, 403). The store stays as it is. */
   readonly isRefused: boolean
@@ -277,7 +277,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
       throw new Error('afterResourceVersion: a saved state has its own')
     }
     const onError = (err: unknown): void => {
-      if (saved.onError === undefined) logger.error({ path, err }, 'the state cannot be kept')
+      if (saved.onError === undefined) logger.error({ path, err }, 'the state cannot be saved')
       else saved.onError(err)
     }
     return new SavedState({ ...saved, onError }, this.#options, clock, () => this.#contents())

@@ -11,20 +11,20 @@ import { fetchTransport, type FetchTransportOptions } from './reflector/fetch-tr
 import { queryText } from './reflector/transport.js'
 import { requestJson } from './request-json.js'
 
-/** What `ticketEvents` asks for, and what it calls. */
+/** What `ticketEvents` follows, and what it calls. */
 export interface TicketEventsOptions<T> extends Pick<FetchTransportOptions, 'server' | 'token'> {
   /** The path of a resource or of one object's list: `/apis/distributary.io/v1/flags`. */
   readonly path: string
   /** Selectors, `prefix`, `fields`. */
   readonly query?: Readonly<Record<string, string>>
-  /** Forget every object: all there are come next. Called at first, and when the server no longer knows what happened meanwhile. */
+  /** Forget every object; all current ones follow. Called at the start, and when the server can no longer tell what has changed. */
   readonly reset: () => void
   readonly event: (type: 'ADDED' | 'MODIFIED' | 'DELETED', object: T) => void
-  /** Gets every trouble; another try follows by itself. */
+  /** Called with every error; the next attempt follows on its own. */
   readonly failed?: (failure: WatchFailure) => void
-  /** Ends it. */
+  /** Ends the stream. */
   readonly signal?: AbortSignal
-  /** The first and the longest pause between two tries. Default: 1 s and 30 s. */
+  /** The first and the longest pause between two attempts. Default: 1 s and 30 s. */
   readonly backoff?: { readonly firstMs: number; readonly capMs: number }
 }
 

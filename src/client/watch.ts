@@ -8,7 +8,7 @@ import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-co
 
 /** What `watch` yields: whole states, the changes after them, and bookmarks. */
 export type WatchItem<T> =
-  /** A whole state: at first, and again when the server could not tell what happened meanwhile. */
+  /** A complete state: at the start, and again when the server cannot tell what has changed. */
   | { readonly type: 'STATE'; readonly items: readonly T[]; readonly resourceVersion: string }
   | Exclude<DecodedEvent<T>, { type: 'ERROR' }>
 
@@ -23,7 +23,7 @@ export type WatchOptions<T extends ObjectLike = KubeObject> = Omit<DecodedWatchO
 /** While this many events are waiting, nothing more is read from the server. */
 const MAX_WAITING = 256
 
-/** Ends only when the signal aborts: trouble is reported by `onStatus`. */
+/** Ends only when the signal aborts: `onStatus` reports failures. */
 export function watch<T extends ObjectLike = KubeObject>(
   options: WatchOptions<T>,
 ): AsyncGenerator<WatchItem<T>, void, undefined> {

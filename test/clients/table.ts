@@ -6,7 +6,7 @@ import { clientGo, coreDns, helm, kubeStateMetrics, newestKubectl, operator, pro
 export interface OutsideClient {
   readonly name: string
   readonly version: string
-  /** A sentence on what the client does in its test. */
+  /** What the client does in its test, as a phrase. */
   readonly does: string
   /** The path of its test. */
   readonly test: string
@@ -19,7 +19,7 @@ export interface OutsideClient {
   /** Needs Java 17 and Maven. */
   readonly needsJava?: boolean
   readonly needsRust?: boolean
-  /** What a user of the client has to set or know. */
+  /** What a user of the client must set or know. */
   readonly note?: string
 }
 
@@ -27,7 +27,7 @@ export const outsideClients: readonly OutsideClient[] = [
   {
     name: 'kubectl',
     version: 'as installed, 1.20 or newer',
-    does: 'get in every format, describe, watch, wait, explain, create, apply, patch, edit, scale, label, drain and delete, on objects that a kube-apiserver stored',
+    does: 'get in every format, describe, watch, wait, explain, create, apply, patch, edit, scale, label, drain, delete',
     test: 'test/clients/kubectl.test.ts',
     runsIn: 'npm test',
   },
@@ -37,7 +37,7 @@ export const outsideClients: readonly OutsideClient[] = [
     does: 'paged lists, custom objects, and its Informer and Watch across broken connections and an expired revision',
     test: 'test/clients/client-node.test.ts',
     runsIn: 'npm test',
-    note: 'over plain HTTP it needs `skipTLSVerify: true`',
+    note: 'over plain HTTP, set `skipTLSVerify: true`',
   },
   {
     name: 'curl',
@@ -49,7 +49,7 @@ export const outsideClients: readonly OutsideClient[] = [
   {
     name: 'client-go',
     version: '0.37.2',
-    does: 'typed, dynamic and metadata informers with its mutation detectors, with and without WatchList; eight writers of one object; leader election, and a lease that it keeps at its defaults; the same behind two replicas',
+    does: 'typed, dynamic and metadata informers, with and without WatchList; eight writers of one object; leader election; the same behind two replicas',
     test: 'test/clients/outside/client-go.ts',
     runsIn: 'npm run test:clients',
     program: clientGo,
@@ -65,16 +65,16 @@ export const outsideClients: readonly OutsideClient[] = [
   {
     name: 'controller-runtime',
     version: '0.25.2',
-    does: 'an operator that updates a status, applies ConfigMaps server-side and cleans up with a finalizer, under RBAC and with two workers',
+    does: 'an operator that updates a status, applies server-side and has a finalizer, under RBAC and with two workers',
     test: 'test/clients/outside/operator.ts',
     runsIn: 'npm run test:clients',
     program: operator,
-    note: 'under RBAC it needs `get` on everything under `/api` and `/apis`, which an API server grants with its role `system:discovery`',
+    note: 'under RBAC, allow `get` on everything under `/api` and `/apis`, as the API server’s role `system:discovery` does',
   },
   {
     name: 'kube-state-metrics',
     version: '2.20.0',
-    does: 'its metrics of nodes, pods, services, endpoint slices and ingresses',
+    does: 'metrics of nodes, pods, services, endpoint slices and ingresses',
     test: 'test/clients/outside/kube-state-metrics.ts',
     runsIn: 'npm run test:clients',
     program: kubeStateMetrics,
@@ -87,21 +87,21 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/clients/outside/coredns.ts',
     runsIn: 'npm run test:clients',
     program: coreDns,
-    note: 'set `endpoint` of the plugin',
+    note: 'set the plugin’s `endpoint`',
   },
   {
     name: 'Prometheus',
     version: '0.316.0 of github.com/prometheus/prometheus',
-    does: 'its discovery of nodes, pods, services, endpoints, endpoint slices and ingresses',
+    does: 'discovery of nodes, pods, services, endpoints, endpoint slices and ingresses',
     test: 'test/clients/outside/prometheus.ts',
     runsIn: 'npm run test:clients',
     program: prometheusDiscovery,
-    note: 'set `api_server` of `kubernetes_sd_configs`; Debian builds Prometheus without this discovery',
+    note: 'set `api_server` in `kubernetes_sd_configs`; Debian’s Prometheus is built without this discovery',
   },
   {
     name: 'Helm',
     version: '4.3.1',
-    does: 'install, upgrade, rollback and uninstall of a chart with `--wait`, across restarts',
+    does: 'install, upgrade, rollback and uninstall with `--wait`, across restarts',
     test: 'test/clients/outside/helm.ts',
     runsIn: 'npm run test:clients',
     program: helm,
@@ -130,16 +130,16 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/clients/outside/python.ts',
     runsIn: 'npm run test:clients',
     needsPython: true,
-    note: 'it refuses to start without a user, even an empty one',
+    note: 'give its kubeconfig a user, which may be empty',
   },
   {
     name: 'kr8s',
     version: '0.20.15',
-    does: 'a resumed watch; lists in pages, selectors, tables, discovery and waiting for a condition or a deletion',
+    does: 'a resumed watch; paged lists, selectors, tables, discovery, waiting for a condition or a deletion',
     test: 'test/clients/outside/python.ts',
     runsIn: 'npm run test:clients',
     needsPython: true,
-    note: 'after a 410 it keeps asking for the same version, so the program has to start a new watch',
+    note: 'after a 410 it keeps requesting the same resourceVersion, so your program must start a new watch',
   },
   {
     name: 'kopf',
@@ -159,7 +159,7 @@ export const outsideClients: readonly OutsideClient[] = [
   },
   {
     name: 'kube',
-    version: '5.0.0, of Rust',
+    version: '5.0.0, for Rust',
     does: 'a reflector with a paged and with a streaming list; a resumed watch; a new list after a 410',
     test: 'test/clients/outside/rust.ts',
     runsIn: 'npm run test:clients',
@@ -167,8 +167,8 @@ export const outsideClients: readonly OutsideClient[] = [
   },
   {
     name: 'Patroni',
-    version: 'as Debian has it, with its PostgreSQL',
-    does: 'keeps its lock, a ConfigMap, and PostgreSQL as the primary; the same behind two replicas',
+    version: 'Debian’s, with Debian’s PostgreSQL',
+    does: 'keeping its lock in a ConfigMap, and PostgreSQL as the primary; the same behind two replicas',
     test: 'test/clients/outside/patroni.ts',
     runsIn: 'npm run test:clients',
   },

@@ -29,8 +29,8 @@ function relief(rows: readonly Row[]): string {
   const [first] = rows
   if (first === undefined) return ''
   return [
-    `A simulated cluster of ${figure(first['nodes'])} nodes and ${figure(first['pods'])} pods has an agent on each node and rolls a deployment every ten seconds. The table shows what it gains when`,
-    'the agents watch distributary instead of the API server, as a sidecar next to etcd or with `--upstream`:',
+    `A simulated cluster has ${figure(first['nodes'])} nodes with an agent on each, ${figure(first['pods'])} pods, and a Deployment that rolls out every ten seconds. The table shows what the cluster`,
+    'gains when the agents watch distributary instead of the API server, with distributary as a sidecar next to etcd or behind the API server (`--upstream`):',
     '',
     reliefTable(
       rows,
@@ -38,7 +38,7 @@ function relief(rows: readonly Row[]): string {
       figure,
     ),
     '',
-    '*Storm*: the API server restarts, and all agents return at once. [How it was measured](bench/RESULTS.md#relief-what-a-cluster-gains)',
+    '*Storm*: the API server restarts, and all agents reconnect at once. [How it was measured](bench/RESULTS.md#relief-what-a-cluster-gains)',
   ].join('\n')
 }
 
@@ -53,8 +53,8 @@ function chart(rows: readonly Row[]): string {
         '![Deliveries per CPU-second, beside etcd, its proxy, its gateway and the limit](bench/charts/fanout-1000-20.svg)',
       ].join('\n')
     : [
-        `The chart shows the server's CPU time per delivery to 300 node agents, for distributary and for Kubernetes' API server ${String(agents['apiServer'])}, which took turns over`,
-        'one etcd. Each agent has one HTTP/2 connection over TLS with four watches in protobuf. A delivery costs far less where one connection carries many watches of the',
+        `The chart shows the server's CPU time per delivery to 300 node agents. distributary and Kubernetes' API server ${String(agents['apiServer'])} ran in turn against the same`,
+        'etcd. Each agent has one HTTP/2 connection over TLS with four watches in protobuf. A delivery costs far less when one connection carries many watches of the',
         'same resource. [bench/RESULTS.md](bench/RESULTS.md) has every measurement.',
         '',
         '![Server CPU of one delivery to a node agent, beside the API server](bench/charts/agents-300.svg)',

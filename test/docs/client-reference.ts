@@ -38,7 +38,7 @@ export function clientReferencePage(): string {
     [`## ${title}`, ...all.filter((one) => one.kind === kind).map(section)].join('\n\n')
   return `# Reference of the client
 
-Every name of \`distributary/client\` and \`distributary/react\`, made from the sources by \`npm run generate\`; [the client](client.md) tells what to use when.
+Every name of \`distributary/client\` and \`distributary/react\`, made from the sources by \`npm run generate\`; [the client](client.md) says what to use when.
 
 ${[of('class', 'Classes'), of('function', 'Functions'), of('constant', 'Constants'), of('type', 'Types')].join('\n\n')}
 `

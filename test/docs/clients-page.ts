@@ -10,23 +10,24 @@ export function clientsPage(): string {
     '<!-- Made from test/clients/table.ts by `npm run generate`. -->',
     'These third-party clients are tested against distributary, unmodified. Configure them as for a kube-apiserver, with the address of distributary.',
     table(outsideClients),
+    '## What to set',
+    outsideClients.flatMap(({ name, note }) => (note === undefined ? [] : [`- **${name}**: ${note}.`])).join('\n'),
+    '## What differs from a kube-apiserver',
+    'There is no kubelet and no admission: logs, exec, port-forward and tokens need [`--passthrough`](kubernetes.md). Writes are off unless you set [`--enable-writes`](writes.md).',
     '## How they are tested',
     `\`npm test\` runs ${names(always)}.`,
-    `\`npm run test:clients\` runs ${names(sometimes)}. It needs Go with access to Go modules, Python 3 with venv and access to packages, Java 17 with Maven, or cargo; it skips clients that it cannot build, and says so. The server is a separate process on a real etcd. Every client that follows changes has to survive ${disruptions.map(({ name }) => name).join(', ')}: afterwards it holds nothing stale, it has not listed more often than at its start, and it holds what a fresh list holds. Two replicas behind one address face ${replicaDisruptions.map(({ name }) => name).join(', ')}.`,
-    '`npm run test:onboarding` runs client-go, kube-state-metrics, Python kubernetes, kubernetes_asyncio, lightkube, kr8s, fabric8 kubernetes-client and kube with the settings of a pod: its variables, token directory and authority, against the API server of Kubernetes 1.37.2 and through the replacement of their tokens.',
-    '## What differs from a kube-apiserver',
-    'It has no kubelet and no admission: logs, exec, port-forward and tokens need [`--passthrough`](kubernetes.md). Writes are off unless [`--enable-writes`](writes.md) is set.',
+    `\`npm run test:clients\` runs ${names(sometimes)}. It needs Go with access to Go modules, Python 3 with venv and access to packages, Java 17 with Maven, and cargo. It skips clients that it cannot build, and says so.`,
+    `Each client talks to a server in a separate process, on a real etcd. A client that follows changes must survive ${names(disruptions)}. Afterwards it must hold what a fresh list holds, without having listed again. Two replicas behind one address go through ${names(replicaDisruptions)}.`,
+    '`npm run test:onboarding` runs client-go, kube-state-metrics, Python kubernetes, kubernetes_asyncio, lightkube, kr8s, fabric8 kubernetes-client and kube as pods are configured: with variables, a token directory and a CA. They run against the API server of Kubernetes 1.37.2 while their tokens are replaced.',
   ].join('\n\n')}\n`
 }
 
-function names(clients: readonly OutsideClient[]): string {
-  return clients.map(({ name }) => name).join(', ')
+function names(all: readonly { readonly name: string }[]): string {
+  const list = all.map(({ name }) => name)
+  return list.length < 2 ? list.join('') : `${list.slice(0, -1).join(', ')} and ${list.at(-1)}`
 }
 
 function table(clients: readonly OutsideClient[]): string {
-  const rows = clients.map(({ name, version, does, test, note }) => {
-    const noted = note === undefined ? does : `${does}; ${note}`
-    return `| ${name} | ${version} | ${noted} | \`${test}\` |`
-  })
-  return ['| client | version | what it does in its test | test |', '| --- | --- | --- | --- |', ...rows].join('\n')
+  const rows = clients.map(({ name, version, does, test }) => `| ${name} | ${version} | ${does} | \`${test}\` |`)
+  return ['| client | version | what its test covers | test |', '| --- | --- | --- | --- |', ...rows].join('\n')
 }

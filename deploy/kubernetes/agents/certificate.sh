@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes ca.crt, tls.crt and tls.key in the current folder: our authority, and a certificate for the names by which agents call us.
-#   certificate.sh                                         a new authority, whose key (ca.key) stays here
+# Creates ca.crt, tls.crt and tls.key in the current folder: our CA, and a certificate for the names that agents use for us.
+#   certificate.sh                                         a new CA, whose key (ca.key) stays here
 #   certificate.sh --ca-cert /etc/kubernetes/pki/ca.crt --ca-key /etc/kubernetes/pki/ca.key    the cluster's own
-# --names replaces the names: DNS:distributary.distributary.svc,IP:127.0.0.1 and so on. --days is 365.
+# --names replaces the names (DNS:distributary.distributary.svc,IP:127.0.0.1 and so on). --days is 365 by default.
 set -eu
 
 names=DNS:distributary,DNS:distributary.distributary,DNS:distributary.distributary.svc,DNS:distributary.distributary.svc.cluster.local,DNS:localhost,IP:127.0.0.1
@@ -29,7 +29,7 @@ curve='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
 if [ -n "$ca" ]; then
   cp "$ca" ca.crt
 elif [ ! -e ca.key ]; then
-  # Python refuses an authority that does not say what its key is for (since 3.13).
+  # Since 3.13, Python refuses a CA that does not say what its key is for.
   # shellcheck disable=SC2086 # several options
   openssl req -x509 $curve -days 3650 -subj '/CN=distributary authority' -addext keyUsage=critical,keyCertSign,cRLSign -keyout ca.key -out ca.crt
 fi

@@ -1,6 +1,6 @@
 /**
- * The checks of `distributary doctor`, each a question to both servers. A check says `wrong` only for what an agent would notice;
- * what it could not ask, for want of a right or of an option, is `skipped` and says so.
+ * The checks of `distributary doctor`, each of which compares two servers. A check is `wrong` only for what an agent would notice.
+ * If a permission or an option is missing for it, it is `skipped` and says so.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
@@ -65,7 +65,7 @@ async function checkVersion({ here, there }: Patient): Promise<Verdict> {
   return own === version ? ok(version) : wrong(`${own} here, ${version} there`, 'set --passthrough to this API server')
 }
 
-/** Checks the certificate as an agent does: against the authority that its pod trusts, for the name that it calls. */
+/** Checks the certificate as an agent does: against the CA that its pod trusts, for the name that it calls. */
 export async function checkCertificate(server: string, ca: string, host: string): Promise<Verdict> {
   const { protocol, hostname, port } = new URL(server)
   if (protocol === 'http:') return wrong('plain HTTP', 'set --tls-cert-file: agents use https')
@@ -158,7 +158,7 @@ async function checkPermissions(patient: Patient): Promise<Verdict> {
   const differing: string[] = []
   const tally = { allowed: 0 }
   for (let i = 0; i < DECISIONS; i++) {
-    // Each coordinate moves at a pace of its own: the same sample in each run.
+    // Each coordinate moves at its own pace: the same sample in each run.
     const { group, plural } = resources[(i * 17) % resources.length]!
     const namespace = namespaces[(i * 5) % namespaces.length]!
     const decision: Decision = {
@@ -216,7 +216,7 @@ function askedOf({ kind, name, namespace = '' }: Subject): Asked {
   return { user: `system:serviceaccount:${namespace}:${name}`, groups }
 }
 
-/** Those that every agent lists, those that are often in another etcd, and those that are often encrypted. */
+/** Resources that every agent lists, that are often in another etcd, or that are often encrypted. */
 const ALWAYS = ['pods', 'nodes', 'services', 'endpointslices', 'configmaps', 'events', 'secrets']
 const LISTS = 20
 const PAGE = '500'
@@ -364,7 +364,7 @@ function adviceOn(status: number): string {
     case 404:
       return 'set --passthrough'
     case 503:
-      return 'check the reviewer’s rights, and /readyz?verbose'
+      return 'check the reviewer’s permissions, and /readyz?verbose'
     default:
       return 'see the server’s log'
   }

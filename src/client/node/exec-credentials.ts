@@ -88,12 +88,12 @@ function outputOf(
     })
     child.once('error', (error: NodeJS.ErrnoException) => {
       const hint = error.code === 'ENOENT' && installHint !== '' ? `\n${installHint}` : ''
-      reject(new Error(`${command}, which the kubeconfig logs in by: ${error.message}${hint}`, { cause: error }))
+      reject(new Error(`the kubeconfig's exec plugin ${command}: ${error.message}${hint}`, { cause: error }))
     })
     child.once('close', (code, signal) => {
       if (size > MAX_OUTPUT_BYTES) reject(new Error(`${command} printed more than ${MAX_OUTPUT_BYTES} bytes`))
       else if (code === 0) resolve(Buffer.concat(chunks).toString('utf8'))
-      else reject(new Error(`${command}, which the kubeconfig logs in by, ended with ${signal ?? `exit code ${code}`}`))
+      else reject(new Error(`the kubeconfig's exec plugin ${command} ended with ${signal ?? `exit code ${code}`}`))
     })
   })
 }
@@ -112,7 +112,7 @@ interface ExecCredential {
 /** No message contains the command's output, which may be a secret. */
 function credentialsIn(output: string, { command, apiVersion }: ExecPlugin): Cached {
   const fail = (problem: string): never => {
-    throw new Error(`${command}, which the kubeconfig logs in by: ${problem}`)
+    throw new Error(`the kubeconfig's exec plugin ${command}: ${problem}`)
   }
   let printed: ExecCredential | null
   try {

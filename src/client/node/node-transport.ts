@@ -20,7 +20,7 @@ export interface NodeTransportOptions extends TlsClientOptions {
   readonly authorization?: () => string | null
   /** Credentials that must be fetched and expire, also requested for each request. */
   readonly credentials?: CredentialSource
-  /** Makes the requests as another user, if the server lets this one. */
+  /** Makes the requests as another user, if the server allows it. */
   readonly impersonate?: Impersonation
 }
 
@@ -32,7 +32,7 @@ export interface NodeTransport extends Transport {
   retire(): void
 }
 
-/** Returns a transport over `node:http` and `node:https`, with authorities and client certificates. */
+/** Returns a transport over `node:http` and `node:https`, with CAs and client certificates. */
 export function nodeTransport(options: NodeTransportOptions): NodeTransport {
   const server = options.server.replace(/\/+$/, '')
   const asAnother = headersByName(options.impersonate)

@@ -23,7 +23,7 @@ export interface EventWire {
   open<T>(codec: ObjectCodec<T>, onEvent: OnEvent<T>): EventStream
 }
 
-/** etcd's own limit for a request is 1.5 MiB by default; operators raise it, but seldom beyond this. */
+/** etcd's own limit for a request is 1.5 MiB by default; operators raise it, but rarely beyond this. */
 const MAX_EVENT_BYTES = 64 * 2 ** 20
 
 /** Watch events as lines of JSON, which every API server supports. */

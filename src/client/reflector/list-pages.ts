@@ -80,7 +80,7 @@ export async function failureOf(response: TransportResponse): Promise<WatchFailu
     if (typeof status === 'object' && status !== null)
       return WatchFailure.fromStatus({ ...status, code }, code, retryAfter)
   } catch {
-    // The body is a proxy's page, or it broke off: the code has to be enough.
+    // The body is a proxy's page, or it broke off: the code must be enough.
   }
   const [line = ''] = text.split('\n', 1)
   return WatchFailure.fromStatus({ message: `status ${code}: ${line.slice(0, 200)}`, code }, code, retryAfter)

@@ -45,6 +45,6 @@ export class StringPool {
 }
 
 const SHARED_BY_V8 = 10
-/** Longer texts cost more to compare, and seldom recur. */
+/** Longer texts cost more to compare, and rarely recur. */
 const MAX_LENGTH = 128
 const MAX_STRINGS = 4_096

@@ -36,7 +36,7 @@ export function fleetSeries(set: MetricSet) {
   )
   const refused = set.counter(
     'fleet_refused_total',
-    'Messages, snapshots, statuses and questions from NATS refused for lack of a signature (--nats-signing-key-file).',
+    'Messages, snapshots, statuses and requests from NATS refused for lack of a valid signature (--nats-signing-key-file).',
     RESOURCE,
   )
   const loaded = set.counter('fleet_snapshots_taken_total', 'Snapshots that this replica loaded.', RESOURCE)

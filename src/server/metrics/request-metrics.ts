@@ -46,7 +46,7 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
     ])
     this.#authentications = set.counter(
       'authentication_attempts_total',
-      'Requests whose caller was authenticated (success), refused (failure), or could not be judged (error).',
+      'Requests whose caller was authenticated (success), refused (failure), or could not be checked (error).',
       ['result'],
     )
     announce(this.#authentications, { result: 'error' })
@@ -57,7 +57,7 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
     )
     this.#authorizations = set.counter(
       'authorization_attempts_total',
-      'Requests that were allowed, denied, or could not be judged (error).',
+      'Requests that were allowed, denied, or could not be decided (error).',
       ['result'],
     )
     announce(this.#authorizations, { result: 'error' })

@@ -15,7 +15,7 @@ const restartAfter = (signal: NodeJS.Signals) => async (stage: Stage) => {
 
 /** None of them may make a client's state stale or cause a relist. */
 export const disruptions: readonly Disruption[] = [
-  { name: 'SIGTERM of the server', disrupt: restartAfter('SIGTERM') },
+  { name: 'SIGTERM to the server', disrupt: restartAfter('SIGTERM') },
   { name: 'kill -9 of the server', disrupt: restartAfter('SIGKILL') },
   { name: 'a restart of etcd', disrupt: async (stage) => await stage.etcd.restart() },
 ]

@@ -24,7 +24,7 @@ export const accessOptions = {
   clientCaFile: file({
     flag: '--client-ca-file',
     group: 'Authentication',
-    doc: 'PEM file of the authorities whose client certificates the server accepts: the common name is the user, the organizations are the groups.',
+    doc: 'PEM file of the CAs whose client certificates the server accepts: the common name is the user, the organizations are the groups.',
   }),
   tokenAuthFile: file({
     flag: '--token-auth-file',
@@ -36,7 +36,7 @@ export const accessOptions = {
     group: 'Authentication',
     default: null,
     check: (text) => (/^https:\/\/[^\s?#]+$/.test(text) ? null : 'must be an https URL without query or fragment'),
-    doc: 'OpenID Connect issuer whose JWTs the server accepts. Needs --oidc-client-id.',
+    doc: 'OpenID Connect issuer whose JWTs the server accepts. Requires --oidc-client-id.',
   }),
   oidcClientId: list({
     flag: '--oidc-client-id',
@@ -48,7 +48,7 @@ export const accessOptions = {
   oidcCaFile: file({
     flag: '--oidc-ca-file',
     group: 'Authentication',
-    doc: "PEM file of the certificate authorities that verify the issuer's certificate. Default: the system's.",
+    doc: "PEM file of the CAs that verify the issuer's certificate. Default: the system's.",
   }),
   oidcUsernameClaim: string({
     flag: '--oidc-username-claim',
@@ -119,14 +119,14 @@ export const accessOptions = {
   requestheaderClientCaFile: file({
     flag: '--requestheader-client-ca-file',
     group: 'Authentication',
-    doc: 'PEM file of the authorities that sign the certificates of front proxies; the server trusts the user headers of those proxies. Use an authority that signs nothing else.',
+    doc: 'PEM file of the CAs that sign the certificates of front proxies; the server trusts the user headers of those proxies. Use a CA that signs nothing else.',
   }),
   requestheaderAllowedNames: list({
     flag: '--requestheader-allowed-names',
     group: 'Authentication',
     default: [],
     parseItem: (text) => text,
-    doc: 'Accepted common names of front proxies. Empty: every name that the authority signed.',
+    doc: 'Accepted common names of front proxies. Empty: every name that the CA signed.',
   }),
   requestheaderUsernameHeaders: list({
     flag: '--requestheader-username-headers',
@@ -186,7 +186,7 @@ export const accessOptions = {
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'Time for which the server caches that a request is allowed. A revoked permission stays valid for that long, on running watches too.',
+    doc: 'Time for which the server caches that a request is allowed. A revoked permission stays valid for that long, even on running watches.',
   }),
   authorizationWebhookCacheUnauthorizedTtl: duration({
     flag: '--authorization-webhook-cache-unauthorized-ttl',

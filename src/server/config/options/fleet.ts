@@ -39,7 +39,7 @@ export const fleetOptions = {
     flag: '--nats-username',
     group: 'Fleet',
     default: null,
-    doc: 'NATS user name. Needs --nats-password-file.',
+    doc: 'NATS user name. Requires --nats-password-file.',
   }),
   natsPasswordFile: file({
     flag: '--nats-password-file',
@@ -49,12 +49,12 @@ export const fleetOptions = {
   natsCafile: file({
     flag: '--nats-cafile',
     group: 'Fleet',
-    doc: 'PEM file of the certificate authorities that verify the certificates of the NATS servers. Setting it makes TLS mandatory.',
+    doc: 'PEM file of the CAs that verify the certificates of the NATS servers. Setting it makes TLS mandatory.',
   }),
   natsCertfile: file({
     flag: '--nats-certfile',
     group: 'Fleet',
-    doc: 'PEM file of the client certificate for NATS. Needs --nats-keyfile.',
+    doc: 'PEM file of the client certificate for NATS. Requires --nats-keyfile.',
   }),
   natsKeyfile: file({
     flag: '--nats-keyfile',
@@ -104,6 +104,6 @@ export const fleetOptions = {
     default: null,
     min: SECOND,
     max: 168 * HOUR,
-    doc: 'Age of the data from which a replica is not ready. Default: a replica stays ready without its source, answers from its cache, and reports the age in a header, a metric and /readyz?verbose. If you set it, an outage of etcd takes every replica out of its Service.',
+    doc: 'Age of the data above which a replica is not ready. Default: a replica stays ready without its source, answers from its cache, and reports the age in a header, a metric and /readyz?verbose. If you set it, an outage of etcd takes every replica out of its Service.',
   }),
 } as const

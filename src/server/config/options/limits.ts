@@ -20,7 +20,7 @@ export const limitsOptions = {
     min: 1,
     max: 10_000_000,
     unit: 'watches',
-    doc: 'Maximum number of watches of one identity, or of one address if the server authenticates nobody; further watches get 429.',
+    doc: 'Maximum number of watches of one identity, or of one address if the server does not authenticate callers; further watches get 429.',
   }),
   maxInitialStates: integer({
     flag: '--max-initial-states',

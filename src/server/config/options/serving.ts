@@ -10,7 +10,7 @@ export const servingOptions = {
     group: 'Serving',
     default: '127.0.0.1',
     check: (text) => (isIP(text) === 0 ? 'is not an IP address' : null),
-    doc: 'IP address to listen on. Any address other than loopback needs TLS and an authenticator.',
+    doc: 'IP address to listen on. Any address other than loopback requires TLS and an authenticator.',
   }),
   port: port({
     flag: '--port',
@@ -24,19 +24,19 @@ export const servingOptions = {
     default: 6443,
     min: 0,
     max: 65_535,
-    doc: 'Port for HTTPS; 0 chooses a free one, and the log names it. Needs --tls-cert-file.',
+    doc: 'Port for HTTPS; 0 chooses a free one, and the log names it. Requires --tls-cert-file.',
   }),
   metricsBindAddress: parsed({
     flag: '--metrics-bind-address',
     group: 'Serving',
     parse: socketAddress,
-    doc: 'IP address and port of an additional listener with /metrics, /livez, /readyz and /healthz, and nothing else: 0.0.0.0:9090, [::]:9090; port 0 chooses a free one. It is plain HTTP without authentication: everyone who reaches it sees the names of resources and the numbers of objects and clients. Default: none; the other ports have these paths as well.',
+    doc: 'IP address and port of an additional listener with /metrics, /livez, /readyz and /healthz, and nothing else: 0.0.0.0:9090, [::]:9090; port 0 chooses a free one. It is plain HTTP without authentication: anyone who can reach it sees the names of resources and the numbers of objects and clients. Default: none; the other ports have these paths as well.',
   }),
   insecureBindAny: boolean({
     flag: '--insecure-bind-any',
     group: 'Serving',
     default: false,
-    doc: 'Allow listening beyond loopback without TLS or without an authenticator. Everyone who reaches the port can then read everything the server serves.',
+    doc: 'Allow listening beyond loopback without TLS or without an authenticator. Anyone who can reach the port can then read everything the server serves.',
   }),
   enableWrites: boolean({
     flag: '--enable-writes',
@@ -99,7 +99,7 @@ export const servingOptions = {
   tlsCertFile: file({
     flag: '--tls-cert-file',
     group: 'TLS',
-    doc: "PEM file of the server's certificate and its chain. The server reloads it when it changes, without ending watches. Needs --tls-private-key-file.",
+    doc: "PEM file of the server's certificate and its chain. The server reloads it when it changes, without ending watches. Requires --tls-private-key-file.",
   }),
   tlsPrivateKeyFile: file({
     flag: '--tls-private-key-file',

@@ -28,12 +28,12 @@ export const upstreamOptions = {
   etcdCafile: file({
     flag: '--etcd-cafile',
     group: 'Upstream',
-    doc: "PEM file of the certificate authorities that verify etcd's certificate. Default: the system's. The server reloads it when it changes, for new connections.",
+    doc: "PEM file of the CAs that verify etcd's certificate. Default: the system's. The server reloads it when it changes, for new connections.",
   }),
   etcdCertfile: file({
     flag: '--etcd-certfile',
     group: 'Upstream',
-    doc: 'PEM file of the client certificate for etcd. Needs --etcd-keyfile. The server reloads both when they change, for new connections.',
+    doc: 'PEM file of the client certificate for etcd. Requires --etcd-keyfile. The server reloads both when they change, for new connections.',
   }),
   etcdKeyfile: file({
     flag: '--etcd-keyfile',
@@ -66,7 +66,7 @@ export const upstreamOptions = {
   kubeconfig: file({
     flag: '--kubeconfig',
     group: 'Upstream',
-    doc: 'Kubeconfig with the credentials for --upstream: the certificate authority, and the token or client certificate, of its current context. The server ignores the address in it.',
+    doc: 'Kubeconfig with the credentials for --upstream: the CA, and the token or client certificate, of its current context. The server ignores the address in it.',
   }),
   passthrough: string({
     flag: '--passthrough',
@@ -78,7 +78,7 @@ export const upstreamOptions = {
   passthroughCafile: file({
     flag: '--passthrough-cafile',
     group: 'Upstream',
-    doc: "PEM file of the certificate authorities that verify the certificates of --passthrough and --apiservice. The server does not read `caBundle` of an APIService. Default: the system's.",
+    doc: "PEM file of the CAs that verify the certificates of --passthrough and --apiservice. The server does not read `caBundle` of an APIService. Default: the system's.",
   }),
   apiservice: list({
     flag: '--apiservice',

@@ -24,7 +24,7 @@ export const watchingOptions = {
     group: 'Resources',
     default: [],
     parseItem: publicResource,
-    doc: 'Resources that anybody may read, with two times: how long shared caches (a CDN, nginx) may answer gets and lists from their copy, and how much longer they may do so while they revalidate it: "flags.distributary.io=5s/30s". At most 60s together. The server does not start unless its authorizer lets system:anonymous list each of them. By default answers are private and revalidated each time.',
+    doc: 'Resources that anyone may read, with two durations: how long shared caches (a CDN, nginx) may answer gets and lists from their copy, and how much longer they may do so while they revalidate it: "flags.distributary.io=5s/30s". At most 60s together. The server does not start unless its authorizer lets system:anonymous list each of them. By default answers are private and revalidated each time.',
   }),
   selectAnyField: boolean({
     flag: '--select-any-field',
