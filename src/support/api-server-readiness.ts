@@ -36,7 +36,7 @@ export class ApiServerReadiness {
     return this.#confirmed !== null && this.#options.connections?.count === this.#confirmed
   }
 
-  /** To be called after an answer that is no denial: while the server is in doubt, it asks whether that is over. */
+  /** Call this after an answer that is not a denial: while the server is in doubt, it checks whether the doubt is over. */
   accepted(): void {
     if (this.#doubt === null) return
     const now = this.#options.clock.monotonic()
@@ -46,7 +46,7 @@ export class ApiServerReadiness {
   }
 
   /**
-   * To be called after a denial.
+   * Call this after a denial.
    * @param wasSure `isSure` when the request was sent.
    * @returns null if the denial counts at once; otherwise a promise that rejects while the server is not ready.
    */

@@ -1,5 +1,5 @@
 /**
- * Counts the connections of a client that have brought an answer. `reusedSocket` of Node does not tell: it is false for a
+ * Counts the connections of a client that have brought an answer. Node's `reusedSocket` does not show this: it is false for a
  * request that waited for a connection.
  */
 export class ConnectionCount {
@@ -10,7 +10,7 @@ export class ConnectionCount {
     return this.#count
   }
 
-  /** To be called with the socket of each answer. */
+  /** Call this with the socket of each answer. */
   note(socket: object): void {
     if (this.#known.has(socket)) return
     this.#known.add(socket)

@@ -1,7 +1,7 @@
 /** Returns the text of anything thrown: an Error's message, any other value as a string. */
 export function errorMessage(thrown: unknown): string {
   if (!(thrown instanceof Error)) return String(thrown)
-  // Node's error for a host with several addresses has no message of its own.
+  // Node's error for a host with several addresses has no message.
   if (thrown.message === '' && thrown instanceof AggregateError) return thrown.errors.map(errorMessage).join(', ')
   return thrown.message
 }

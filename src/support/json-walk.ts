@@ -2,7 +2,7 @@
  * Steps over JSON text: finds where a string or a value ends. Nothing here checks grammar or builds a tree. Text that
  * is not JSON gives a wrong result, but no step goes backwards or beyond the end.
  *
- * Nothing of Node is used, because the client also runs in browsers.
+ * Nothing from Node is used, because the client also runs in browsers.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c

@@ -54,8 +54,8 @@ void t.test('a lister selects with matchLabels and matchExpressions', (t) => {
   t.equal(names(one('tier', 'NotIn', 'web', 'x')), 'cart-1 none canary')
   t.equal(names(one('app', 'DoesNotExist')), 'none')
   for (const [selector, message] of [
-    [one('app', 'Gt', '1'), /operator "Gt" is none of In, NotIn, Exists, DoesNotExist/],
-    [one('app', 'constructor'), /operator "constructor" is none of/],
+    [one('app', 'Gt', '1'), /operator "Gt" is not one of In, NotIn, Exists, DoesNotExist/],
+    [one('app', 'constructor'), /operator "constructor" is not one of/],
     [one('app', 'In'), /In of app takes at least one value/],
     [one('app', 'Exists', 'x'), /Exists of app takes no values/],
     [one('-app', 'Exists'), /matchExpressions: "-app"/],

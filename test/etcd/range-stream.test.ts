@@ -120,16 +120,19 @@ void t.test('a reader that stops makes etcd wait, and one that leaves ends the s
   await until(async () => (await counted('handled')) === 1, 'the stream has ended in etcd')
 })
 
-void t.test('etcd killed in the middle of a list: it goes on where it was, and has everything once', async (t) => {
-  const { upstream, etcd, asked, hasStream } = await start(t)
-  // A page that breaks ends the list, which its caller repeats.
-  if (!hasStream) return
-  const keyValues = await list(upstream, async (page) => {
-    if (page === 3) await etcd.restart()
-  })
-  checkAll(t, keyValues)
-  t.equal(asked.filter((operation) => operation === 'range-stream').length, 2, 'continued by another')
-})
+void t.test(
+  'etcd killed in the middle of a list: the list continues where it was, and has everything once',
+  async (t) => {
+    const { upstream, etcd, asked, hasStream } = await start(t)
+    // A page that breaks ends the list, which its caller repeats.
+    if (!hasStream) return
+    const keyValues = await list(upstream, async (page) => {
+      if (page === 3) await etcd.restart()
+    })
+    checkAll(t, keyValues)
+    t.equal(asked.filter((operation) => operation === 'range-stream').length, 2, 'continued by another')
+  },
+)
 
 void t.test('a revision compacted in the middle of a list ends it as compacted', async (t) => {
   const { upstream, etcd, writer } = await start(t)

@@ -155,7 +155,7 @@ void t.test('2,000 requests with distinct selectors leave nothing behind', async
 })
 
 const selectors = isLong ? 1_000_000 : 50_000
-void t.test(`${selectors} distinct selectors, each with labels of its own, leave nothing behind`, (t) => {
+void t.test(`${selectors} distinct selectors, each with its own labels, leave nothing behind`, (t) => {
   const facts = new FactRegistry(({ bytes }) => bytes)
   const bytes = Buffer.from(JSON.stringify(pod('a', { labels: { app: 'web' } })))
   const object = { namespace: 'default', name: 'a', bytes, facts: null } as never

@@ -60,7 +60,7 @@ void t.test('an hour without etcd costs clients nothing but fresh data', async (
   const relists = await s.relists()
   const head = s.cacheRevision
   await s.etcd.kill()
-  await until(() => lines.some(({ message }) => message.startsWith('upstream is away')), 'the outage is logged')
+  await until(() => lines.some(({ message }) => message.startsWith('upstream is unavailable')), 'the outage is logged')
   const [logged, timers, before, bookmarks] = [lines.length, clock.pending, heapBytes(), bookmarksOf()]
   const startMs = clock.monotonic()
   const late: RecordedWatch[] = []

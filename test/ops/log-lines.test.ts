@@ -61,7 +61,7 @@ void t.test(
     upstream.setUnavailable(true)
     upstream.cutWatches()
     await pass()
-    t.same(logger.take(), { 'upstream is away; serving from the cache': 1 })
+    t.same(logger.take(), { 'upstream is unavailable; serving from the cache': 1 })
     upstream.setUnavailable(false)
     await pass()
     t.same(logger.take(), { 'upstream is back': 1 })
@@ -84,7 +84,7 @@ void t.test('after a gap each resource logs once that it was relisted, and why',
   t.equal(new Set(relists.map(({ fields }) => (fields as { resource: string }).resource)).size, relists.length)
   t.ok(relists.some(({ fields }) => (fields as { resource: string }).resource === 'pods'))
   const { relisted: _, ...rest } = logger.take()
-  t.same(rest, { 'upstream is away; serving from the cache': 1, 'upstream is back': 1 })
+  t.same(rest, { 'upstream is unavailable; serving from the cache': 1, 'upstream is back': 1 })
 })
 
 void t.test('another history is logged once for each resource, and so is the new list', async (t) => {

@@ -106,7 +106,7 @@ function* requests(): Generator<readonly [path: string, accept: string]> {
   }
 }
 
-void t.test('in every form an ETag stands for what would be sent, and never for what others get', async (t) => {
+void t.test('in every form an ETag identifies what would be sent, and never what others get', async (t) => {
   const { app, flag } = await startWorld(t, accessFlags(t).flags)
   const kept = new Map<string, Answer>()
   let allowed = 0
@@ -167,7 +167,7 @@ void t.test('in every form an ETag stands for what would be sent, and never for 
 })
 
 void t.test(
-  'a public answer has one ETag for all, and becomes private as soon as not everybody may read it',
+  'a public answer has one ETag for all, and becomes private as soon as not everyone may read it',
   async (t) => {
     const open = `${POLICY}  - users: [system:anonymous]\n    verbs: [get, list]\n    apiGroups: [distributary.io]\n    resources: [flags]\n`
     const { flags, policyFile } = accessFlags(
@@ -204,7 +204,7 @@ void t.test(
   },
 )
 
-void t.test('a server does not start if caches would expose what not everybody may read', async (t) => {
+void t.test('a server does not start if caches would expose what not everyone may read', async (t) => {
   const { flags } = accessFlags(t)
   const publicly = ['--anonymous-auth', '--public-caching', 'flags.distributary.io=5s']
   await t.rejects(startApp(t, { flags: [...flags, ...publicly] }), {

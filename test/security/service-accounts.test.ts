@@ -219,7 +219,7 @@ void t.test(
   },
 )
 
-void t.test('what cannot be decided here is asked of the API server', async (t) => {
+void t.test('the API server decides what cannot be decided here', async (t) => {
   const published = { keys: [{ ...createPublicKey(RSA.privateKey).export({ format: 'jwk' }), kid: RSA.kid }] }
   let says = true
   const { ask, whoIs, reviewer, etcd } = await start(

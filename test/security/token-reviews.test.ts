@@ -84,7 +84,7 @@ void t.test('those who may not review tokens learn nothing about them', async (t
   }
 })
 
-void t.test('only the token is judged: not the caller, and not an absent credential', async (t) => {
+void t.test('only the token is checked: not the caller, and not an absent credential', async (t) => {
   const { url } = await start(t, '--enable-writes', '--anonymous-auth')
   for (const token of [' ', '\t', ' web-token', 'Bearer web-token', 'web-token,judge-token', 'web\r\ntoken']) {
     const { code, body } = await review(url, 'judge-token', { token })

@@ -41,7 +41,7 @@ export interface FactUse {
 const EMPTY = Buffer.from('{}')
 const NO_VALUES: Facts['values'] = []
 
-/** Controllers of a busy cluster use about twenty. At this limit an object with a row of its own takes 2 KB more. */
+/** Controllers of a busy cluster use about twenty. At this limit an object with its own row takes 2 KB more. */
 export const MAX_PATHS = 256
 /** The limit for one identity, so that others find room. */
 export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4

@@ -4,7 +4,7 @@
  * not an etcd that was restored and has gone another way, although that repeats revisions.
  *
  * The digest of a state is the sum of one for each object, so an event costs two hashes and no pass over the state, and the order in
- * which objects came does not matter. A sum of ordinary hashes would be unsafe: somebody who writes many values can choose them so
+ * which objects came does not matter. A sum of ordinary hashes would be unsafe: someone who writes many values can choose them so
  * that two states have one sum (Wagner's generalized birthday attack; lattice reduction). So each object has 64 lanes of 32
  * bits from an extendable-output hash, which are added lane by lane, as in LtHash: with as many objects as etcd can hold, either
  * attack takes some 2^100 steps. What is handed out is SHA-256 of the sum.
@@ -15,7 +15,7 @@
  *     before(b1)  before(b2)  …  before(bn)   newest
  *         └─ b1 ──────┴─ b2 ─ … ──────┴─ bn ────┘
  *
- * Nothing is computed until somebody asks, and from then on only what came since the last question.
+ * Nothing is computed before the first request; after that, only what has arrived since the last one.
  */
 import { createHash } from 'node:crypto'
 import type { Revision } from '../model/revision.js'

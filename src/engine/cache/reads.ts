@@ -1,5 +1,5 @@
 /**
- * The reads of a cache, for lists, gets and watches: the present state, a state as fresh as a linearizable read, a
+ * The reads of a cache, for lists, gets and watches: the current state, a state as fresh as a linearizable read, a
  * state not older than a revision, or the state at exactly a revision. `watch-cache.ts` is the write side.
  */
 import { randomBytes } from 'node:crypto'

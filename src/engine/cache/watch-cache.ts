@@ -332,7 +332,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   disconnected(reason: string): void {
     if (!this.#age.disconnected(reason)) return
-    this.#options.logger.debug({ resource: this.name, reason }, 'source is away; serving from the cache')
+    this.#options.logger.debug({ resource: this.name, reason }, 'source is unavailable; serving from the cache')
   }
 
   confirmed(ageMs: number, validMs: number): void {

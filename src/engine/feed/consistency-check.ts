@@ -6,7 +6,7 @@
  * whole of etcd, and a wrong value under a right mod revision means corrupted memory, which a sample finds in time as
  * well.
  *
- * When etcd has compacted the cache's revision, which a quiet resource rarely advances, the present is compared
+ * When etcd has compacted the cache's revision, which a quiet resource rarely advances, the current state is compared
  * instead. Keys written since then are ignored, and a missing key proves nothing, since it may have been deleted since.
  *
  * A source for which even a list of keys is expensive is asked for their number and a few values. Only if the number

@@ -24,7 +24,7 @@ export class HeldBatches {
     }
   }
 
-  /** Empties the buffer. When it is not whole, the rest has to be requested again. */
+  /** Empties the buffer. If it is not whole, the rest must be requested again. */
   take(): { readonly batches: readonly Batch[]; readonly isWhole: boolean } {
     const taken = { batches: this.#batches, isWhole: this.#isWhole }
     this.#batches = []

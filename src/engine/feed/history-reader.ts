@@ -76,7 +76,7 @@ export class HistoryReader {
       // revision.
       let at: Revision | null = null
       if (status.isHistoryDear !== true) {
-        // The probe reads this prefix, since the user may have no right to read anything else.
+        // The probe reads this prefix, since the user may not be allowed to read anything else.
         const probe = await this.#ask(signal, (inner) => upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }))
         const now = probe.currentRevision
         const affordable = effect.replay ?? affordableReplay(probe.keyValues)

@@ -1,6 +1,6 @@
 /**
- * A feed whose values are opened on their way into the cache (`value-transform.ts`). What feeds it, in this process or
- * another, has them as they are stored.
+ * A feed whose values are opened on their way into the cache (`value-transform.ts`). Whatever feeds it, in this process or
+ * another, has them as stored.
  *
  * A key may have to be fetched first. Everything the feed hands over meanwhile waits its turn, for as long as fetching may
  * take: a few seconds.
@@ -114,7 +114,7 @@ function openedCheck(checked: CheckedCache, transform: ValueTransform): CheckedC
 }
 
 function openedFreshness(source: () => FreshnessSource, transform: ValueTransform): FreshnessSource {
-  /** Reads at one time are handed the same state, and go on sharing it. */
+  /** Concurrent reads get the same state, and continue to share it. */
   const states = new WeakMap<StateAtRevision, Promise<StateAtRevision>>()
   const open = async ({ revision, keyValues }: StateAtRevision): Promise<StateAtRevision> => {
     const opened: KeyValue[] = []

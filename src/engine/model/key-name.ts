@@ -10,7 +10,7 @@
  * any language stay as they are. Bytes that are not UTF-8 are written as ~XX, one by one. The set of characters is
  * fixed here rather than taken from Unicode's classes, which grow from one version of Node to the next.
  *
- * Nothing of Node is used, because the client also runs in browsers.
+ * Nothing from Node is used, because the client also runs in browsers.
  */
 
 const PLAIN_REST = /^(?!\.\.?$)[A-Za-z0-9._@/][-A-Za-z0-9._@/]*$/

@@ -56,7 +56,7 @@ function expression(key: string, operator: string, values: readonly string[]): R
   const known = EXPRESSION_OPERATORS.get(operator)
   if (known === undefined) {
     const names = [...EXPRESSION_OPERATORS.keys()].join(', ')
-    throw new BadRequestError(`matchExpressions: operator ${JSON.stringify(operator)} is none of ${names}`)
+    throw new BadRequestError(`matchExpressions: operator ${JSON.stringify(operator)} is not one of ${names}`)
   }
   const takesValues = known === 'in' || known === 'notin'
   if (takesValues !== values.length > 0) {

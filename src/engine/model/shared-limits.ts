@@ -71,7 +71,7 @@ export interface Resets {
 
 /** How a process counts its limits together with others. */
 export interface SharedLimits {
-  /** The number of processes with clients. A process that has to decide alone grants its even share. */
+  /** The number of processes with clients. A process that must decide alone grants its equal share. */
   readonly processes: number
   /** @param own counts what this process holds, and decides alone within one process's share. */
   semaphore(name: SemaphoreName, own: IdentitySemaphore): IdentitySemaphore

@@ -1,5 +1,5 @@
 /**
- * The form in which values are stored, where it is not the form in which they are read: encryption at rest. Values are opened
+ * Encryption at rest: values whose stored form differs from the form in which they are read. Values are opened
  * where they enter a cache and sealed where they leave for etcd, so that everything in between (other processes, NATS) has
  * them as they are stored.
  *
@@ -9,7 +9,7 @@
 import type { Batch, Key, KeyEvent, KeyValue } from './event.js'
 
 export interface ValueTransform {
-  /** Returns a promise only where a key has to be fetched. Never rejects. */
+  /** Returns a promise only if a key must be fetched. Never rejects. */
   open(keyValue: KeyValue): KeyValue | Promise<KeyValue>
   /** @throws StatusError where nothing can be sealed now. */
   seal(key: Key, value: Buffer): Buffer | Promise<Buffer>
@@ -17,7 +17,7 @@ export interface ValueTransform {
 
 type Opener = Pick<ValueTransform, 'open'>
 
-/** Opens values in their order. Returns a promise only where a key has to be fetched. */
+/** Opens values in their order. Returns a promise only if a key must be fetched. */
 export function openAll(
   transform: Opener,
   keyValues: readonly KeyValue[],

@@ -349,7 +349,7 @@ export class NatsClient implements Broker {
         ask().then(
           (answer) => finish(() => resolve(answer)),
           (error: unknown) => {
-            // The first request reports why a repetition failed, no later than it would have alone.
+            // The first request reports why a repetition failed, no later than it would have by itself.
             if (isFirst || !isUnanswered(asBrokerError(error))) finish(() => reject(error as Error))
           },
         )

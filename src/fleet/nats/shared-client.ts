@@ -54,7 +54,7 @@ export class SharedClient implements SharedBroker {
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
     const { connection, clock, random, logger } = this.#options
-    // Loaded on demand: most servers run without NATS, and its package is a tenth of what a start has to load.
+    // Loaded on demand: most servers run without NATS, and its package is a tenth of what a start loads.
     const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {

@@ -25,7 +25,7 @@ const HEARTBEAT_MS = 1_000
 const MISSED_HEARTBEATS = 3
 
 interface FollowerHandlers extends FollowHandlers {
-  /** Called before the end of a follower that has heard nothing for too long, or whose consumer nobody created. */
+  /** Called before the end of a follower that has heard nothing for too long, or whose consumer was never created. */
   onSilent(): void
 }
 

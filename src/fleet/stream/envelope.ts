@@ -151,7 +151,7 @@ export function parseSigningKeys(file: Buffer): readonly Buffer[] {
     .map((line) => line.trim())
   const texts = lines.filter((line) => line !== '' && !line.startsWith('#'))
   if (texts.length === 0 || texts.length > MOST_KEYS) {
-    throw new Error(`--nats-signing-key-file: ${texts.length} keys; one signs, and a second may be accepted besides it`)
+    throw new Error(`--nats-signing-key-file: ${texts.length} keys; at most two are allowed, and the first one signs`)
   }
   return texts.map((text, i) => {
     const key = Buffer.from(text, 'base64')

@@ -102,7 +102,7 @@ export class MessageChain {
     this.#options.onMoved(this.#place!)
   }
 
-  /** Something else has brought the sink to this batch: the chain has to meet it if it is ahead. */
+  /** Something else has brought the sink to this batch: the chain must meet it if it is ahead. */
   meets(last: Batch | null): void {
     if (last !== null && this.#place !== null && last.revision > this.#place.revision) this.#expected = last
   }

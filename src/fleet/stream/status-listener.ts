@@ -161,7 +161,7 @@ export class StatusListener {
       onConfirmed(true)
       return sink.synced()
     }
-    // Whoever knows why the stream is away tells the sink.
+    // Whatever knows why the stream is unavailable reports it to the sink.
     if (this.#followedSinceMs === null) return
     if (before === 'nothing') {
       // The age by the clocks of two machines. If that is unknown too, the sink keeps counting from its last

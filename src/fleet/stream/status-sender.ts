@@ -103,7 +103,7 @@ export class StatusSender {
     if (this.#timer !== null) this.#tellIn(0)
   }
 
-  /** Called when the feed relists: it has to prove again that it has caught up. */
+  /** Called when the feed relists: it must prove again that it has caught up. */
   fellBehind(): void {
     this.#isCaughtUp = false
   }

@@ -148,7 +148,7 @@ export class StreamFeed implements ResourceFeed {
         isChanging: this.#subscriber?.isLoading === true,
       }),
       onDirect: () => {
-        options.logger.warn({ resource: resourceId(resource) }, 'NATS brings nothing new; reading from etcd directly')
+        options.logger.warn({ resource: resourceId(resource) }, 'NATS delivers nothing new; reading from etcd')
         this.#subscriber?.leave()
       },
       onStream: (isFresh) => {
@@ -180,7 +180,8 @@ export class StreamFeed implements ResourceFeed {
   start(): void {
     if (this.#isStarted) return
     this.#isStarted = true
-    if (this.#options.role === 'origin') this.#sink.refused('this replica is an origin: it publishes and serves nobody')
+    if (this.#options.role === 'origin')
+      this.#sink.refused('this replica is an origin: it publishes and serves no clients')
     this.#check?.start()
     this.#noteAway('not connected yet')
     void this.#connect()

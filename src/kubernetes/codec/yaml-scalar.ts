@@ -6,7 +6,7 @@
 import type { Scalar } from '../../support/yaml.js'
 import { type Json, JsonNumber, numberFromText } from './json-tree.js'
 
-/** What Go's YAML takes for a boolean; the first group is what is true. */
+/** What Go's YAML reads as a boolean; the first group is true. */
 const BOOLEAN = /^(?:(y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON)|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$/
 /** At most 64 digits, as many as 64 bits have in any base. */
 const INTEGER = /^([-+]?)(?:0[xX]([\da-fA-F]{1,64})|0[bB]([01]{1,64})|0[oO]?([0-7]{1,64})|(0|[1-9]\d{0,19}))$/
@@ -21,12 +21,12 @@ export function scalar(node: Scalar): Json {
   if (plain !== null) return plain
   if (typeof value === 'string' || typeof value === 'boolean') return value
   if (value === null || value === undefined) return null
-  if (typeof value !== 'number') throw new SyntaxError(`${source || typeof value} has no JSON`)
+  if (typeof value !== 'number') throw new SyntaxError(`${source || typeof value} has no JSON form`)
   // To Go's YAML, a number that fits no type is text.
   if (tag === undefined && /\d/.test(source)) return source
   const digits = source.replaceAll('_', '')
   const number = integerOf(digits) ?? floatOf(digits)
-  if (number === null) throw new SyntaxError(`${source} has no JSON`)
+  if (number === null) throw new SyntaxError(`${source} has no JSON form`)
   return typeof number === 'string' ? numberFromText(number) : numberFromFloat(number)
 }
 

@@ -18,9 +18,9 @@ import { MAX_JSON_DEPTH } from './json-scan.js'
 import { joinPath, type Json, type JsonRecord, MAX_DUPLICATES, type ParsedJson, record } from './json-tree.js'
 import { keyText, scalar } from './yaml-scalar.js'
 
-/** The most aliases resolved in one document: a few lines of them can stand for gigabytes. */
+/** The most aliases resolved in one document: a few lines of them can expand to gigabytes. */
 const MAX_ALIASES = 100
-/** The most values that aliases may stand for in one document; a long text counts as several. */
+/** The most values that aliases may expand to in one document; a long text counts as several. */
 const MAX_ALIASED = 200_000
 /** Bytes of text that count as one more value. */
 const BYTES_PER_VALUE = 64

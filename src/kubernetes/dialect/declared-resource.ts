@@ -114,7 +114,9 @@ export function resolveResources(options: {
     const ids = idsOf(text.slice(1), held)
     const basic = ids.find((id) => BASIC_RESOURCES.has(id))
     if (basic !== undefined)
-      problems.push(`resource ${quote(text)}: resources and rights are made from ${basic}, so it is always served`)
+      problems.push(
+        `resource ${quote(text)}: resources and permissions are derived from ${basic}, so it is always served`,
+      )
     else if (ids.length === 0)
       problems.push(`resource ${quote(text)} is not a known resource; a custom one is left out as -NAME.GROUP`)
     else for (const id of ids) leftOut.add(id)

@@ -40,7 +40,7 @@ export function resolveOtherEtcds(
     }
     const stored = known.find((one) => one.etcdPrefix === resource.etcdPrefix) ?? resource
     if (BASIC_RESOURCES.has(resourceId(resource)))
-      problems.push(`${name}: resources and rights are made from it, so it must be in the main etcd`)
+      problems.push(`${name}: resources and permissions are derived from it, so it must be in the main etcd`)
     else if (stored.group !== group)
       problems.push(`${name}: the API server stores it as ${stored.group}/${stored.plural}, and accepts only that name`)
     else if (seen.has(resource.etcdPrefix)) problems.push(`${name} is named twice`)

@@ -1,6 +1,6 @@
 /**
- * The ciphers of stored values, behind the prefix that names the key. Each opens what the API server has sealed and seals what
- * it opens. The errors of opening are the API server's own words.
+ * The ciphers of stored values, behind the prefix that names the key. Each opens values that the API server has sealed, and
+ * seals values that the API server can open. Errors are in the API server's own words.
  *
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt (aes, secretbox), which define the layouts:
  *
@@ -103,7 +103,7 @@ export function secretbox(key: Buffer): Cipher {
   }
 }
 
-/** Each value has a key of its own, which is derived from the seed and the value's first bytes. */
+/** Each value has its own key, which is derived from the seed and the value's first bytes. */
 export function aesGcmOfSeed(seed: Buffer): Cipher {
   // One round of HKDF-Expand yields the 32 bytes of a key.
   const derived = (info: Buffer): Cipher =>

@@ -1,5 +1,5 @@
 /**
- * Values sealed with KMS v2: each carries its key, encrypted by the plugin. Many values share one key, so the plugin is asked
+ * Values sealed with KMS v2: each carries its key, encrypted by the plugin. Many values share one key, so the plugin is called
  * once for each key and not for each value. Decrypted keys are kept in memory only.
  *
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the limits and when
@@ -127,7 +127,7 @@ function cipherOf(key: Buffer, isSeed: boolean): Cipher {
   throw new Error(`invalid seed length ${key.length} used for key generation`)
 }
 
-/** Tells keys apart by all that the plugin is given. */
+/** Distinguishes keys by everything that the plugin is given. */
 function nameOf({ ciphertext, keyId, annotations, isSeed }: EncryptedObject): string {
   const hash = createHash('sha256').update(JSON.stringify([isSeed, keyId, ciphertext.toString('base64')]))
   for (const name of [...annotations.keys()].sort()) {

@@ -19,7 +19,7 @@ const NO_BYTES = Buffer.alloc(0)
 
 export class HttpKeyValues {
   readonly #resource: Resource
-  /** The first bytes of a value in which nothing has to be moved. */
+  /** The first bytes of a value in which nothing needs to move. */
   readonly #head: Buffer
 
   constructor(resource: Resource) {

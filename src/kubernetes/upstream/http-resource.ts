@@ -65,7 +65,7 @@ const API_SERVER_PROOF_SECONDS = 3
 const PROOF_SECONDS = 1
 /** Up to this many objects, a kube-apiserver is asked for all of them sooner than for a bookmark, which takes a second or two. */
 const FEW_OBJECTS = 500
-/** How long the watch may take to follow its state, which has to be stored first. */
+/** How long the watch may take to follow its state, which must be stored first. */
 const FOLLOW_MS = 60_000
 
 /** The groups of definitions. This server reads them itself, as JSON, which is also how API servers store them. */

@@ -1,6 +1,6 @@
 /**
  * Reads what a kube-apiserver sends in Kubernetes' protobuf: frames of a watch, each with four bytes of length before it,
- * lists and single objects. An object becomes what etcd would have: its message, byte for byte, in an envelope of its own.
+ * lists and single objects. An object becomes what etcd would have: its message, byte for byte, in its own envelope.
  * Its resourceVersion stays in it, and is replaced when the object is served.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'

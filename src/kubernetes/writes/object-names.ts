@@ -27,7 +27,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'certificates.k8s.io/certificatesigningrequests': 'path-segment',
 }
 
-/** etcd limits a key only by the size of the request; this is longer than any path anybody types. */
+/** etcd limits a key only by the size of the request; this is longer than any path that people type. */
 const MAX_KEY_LENGTH = 1_024
 const MAX_SUBDOMAIN_LENGTH = 253
 const MAX_LABEL_LENGTH = 63

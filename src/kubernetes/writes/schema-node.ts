@@ -168,7 +168,7 @@ export function schemaProblem(schema: unknown): string | null {
   if (!isObject(schema)) return null
   const { type, pattern } = schema
   if (type !== undefined && type !== '' && (typeof type !== 'string' || !TYPES.has(type))) {
-    return `type ${JSON.stringify(type)} is none of ${[...TYPES].join(', ')}`
+    return `type ${JSON.stringify(type)} is not one of ${[...TYPES].join(', ')}`
   }
   for (const name of BOUNDS) {
     const bound = schema[name]

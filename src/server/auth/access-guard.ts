@@ -49,20 +49,20 @@ export interface AccessGuardOptions {
   readonly unjudgedMs?: number
 }
 
-/** The user whose rights are used, and the user who asked to use them. */
+/** The user whose permissions apply, and the user who asked to act with them. */
 export interface Acting {
   /** The request for which the caller may act as the user. */
   readonly on: Attributes
   readonly user: User
   /** The caller that impersonates the user; null when the user is the caller. */
   readonly impersonator: User | null
-  /** The generation of the rights under which the decision was made: see `confirm` and `keep`. */
+  /** The generation of the permissions under which the decision was made: see `confirm` and `keep`. */
   readonly generation: number
   /** When the caller was authenticated, by the monotonic clock. */
   readonly sinceMs: number
 }
 
-/** An allowed request, with the generation of the rights that allowed it. */
+/** An allowed request, with the generation of the permissions that allowed it. */
 export interface Grant extends Acting {
   readonly decision: Decision
 }
@@ -140,8 +140,8 @@ export class AccessGuard {
   }
 
   /**
-   * Finds the user whose rights are used: the caller, or the user that it impersonates.
-   * @param on the request: some rights to impersonate are for some requests only.
+   * Finds the user whose permissions apply: the caller, or the user that it impersonates.
+   * @param on the request: some permissions to impersonate are for certain requests only.
    * @throws BadRequestError, ForbiddenError, ServiceUnavailableError
    */
   async actingAs(caller: User, request: AuthenticationRequest, on: Attributes): Promise<Acting> {
@@ -234,7 +234,7 @@ export class AccessGuard {
   /**
    * Checks a request again before it is answered, since it may have waited for a revision, a slot or a body after it was let in.
    *
-   * @param attributes null for a request that needs no right.
+   * @param attributes null for a request that needs no permission.
    * @returns undefined, without another check, when nothing can have changed since.
    * @throws UnauthorizedError, possibly synchronously; ForbiddenError; ServiceUnavailableError when nobody can decide now.
    */
@@ -404,7 +404,7 @@ function secondsSince(startedMs: number): number {
   return (performance.now() - startedMs) / 1000
 }
 
-/** Callers that impersonate the same user are judged separately, since one of them may lose the right to do so. */
+/** Callers that impersonate the same user are judged separately, since one of them may lose the permission to do so. */
 function actingKey({ user, impersonator }: Pick<Acting, 'user' | 'impersonator'>): string {
   return JSON.stringify([identityKey(user), impersonator === null ? null : identityKey(impersonator)])
 }

@@ -15,7 +15,7 @@ import type { Logger } from '../../support/log.js'
 export interface AuditRecord {
   readonly user: string
   readonly groups: readonly string[]
-  /** The user whose rights were used by impersonation; left out when there was none. */
+  /** The user whose permissions applied by impersonation; left out when there was none. */
   readonly impersonatedUser?: string
   readonly impersonatedGroups?: readonly string[]
   readonly sourceAddress: string

@@ -1,12 +1,12 @@
 /**
  * `Impersonate-*` headers: the caller asks to act as another user. The headers are never ignored, because a sender such
- * as a gateway that speaks for its users would then act with its own rights.
+ * as a gateway that speaks for its users would then act with its own permissions.
  *
  * As in the API server, a mode allows it if the caller has the mode's verb on each part of the identity: `users` (or
  * `serviceaccounts`, `nodes`), `groups`, `uids` and `userextras/KEY`. The plain verb `impersonate` allows it for every
  * request. A constrained mode (KEP-5284) needs `impersonate:MODE` on each part and, for the request itself,
- * `impersonate-on:MODE:VERB`. Each mode but `user-info` gives one kind of identity, of which only the name is asked
- * for.
+ * `impersonate-on:MODE:VERB`. Each mode but `user-info` gives one kind of identity, of which only the name may be
+ * given.
  *
  * This server refuses more than the API server does: an empty or repeated user or uid and unknown header names are
  * errors, and an anonymous caller cannot impersonate.
@@ -62,7 +62,7 @@ export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
   return { name, uid: uids[0] ?? '', groups, extra }
 }
 
-/** An anonymous caller may not impersonate anybody, whatever its other rights. @throws ForbiddenError */
+/** An anonymous caller may not impersonate anyone, whatever its other permissions. @throws ForbiddenError */
 export function refuseImpersonation(rawHeaders: readonly string[]): void {
   if (!rawHeaders.some((text, i) => i % 2 === 0 && text.toLowerCase().startsWith(PREFIX))) return
   throw new ForbiddenError('an anonymous caller cannot impersonate anybody', { details: {} })
@@ -111,7 +111,7 @@ export function impersonationModes(wanted: WantedUser, caller: User): readonly I
   return modes
 }
 
-/** @param askedName the name that rights are asked for, if not that of the identity. */
+/** @param askedName the name to check permissions for, if not that of the identity. */
 function* constrainedChecks(
   mode: ModeName,
   wanted: WantedUser,
@@ -133,10 +133,10 @@ function* constrainedChecks(
   }
 }
 
-/** From this number of groups or values on, the right to all of them is asked for first. */
+/** From this number of groups or values on, permission for all of them is checked first. */
 const MANY = 4
 
-/** Yields the rights for each part of the identity. @param group the API group of users, accounts, nodes and groups. */
+/** Yields the required permissions for each part of the identity. @param group the API group of users, accounts, nodes and groups. */
 function* parts(wanted: WantedUser, verb: string, group: string): Generator<ImpersonationCheck> {
   const isConstrained = group === AUTHENTICATION
   const account = serviceAccountOf(wanted.name)
@@ -205,7 +205,7 @@ function nodeOfAccount({ name, extra }: User): string | null {
   return nodes?.length === 1 ? nodes[0]! : null
 }
 
-/** Its rights do not depend on the node, so authorizers see of its extra only which keys there are. */
+/** Its permissions do not depend on the node, so authorizers see only the keys of its extra. */
 function onSomeNode(caller: User): User {
   const keys = Object.keys(caller.extra).sort()
   return { ...caller, extra: { 'authentication.kubernetes.io/associated-node-keys': keys } }

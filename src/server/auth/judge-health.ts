@@ -35,7 +35,7 @@ export class JudgeHealth {
     this.#options = options
   }
 
-  /** Why the last judgement failed; null if it did not. Without the server's answer, since anybody may read this. */
+  /** Why the last decision failed; null if it did not. Without the server's answer, since anyone may read this. */
   get problem(): string | null {
     if (this.#failing === null) return null
     const { reason, atMs } = this.#failing

@@ -1,6 +1,6 @@
 /**
  * The files with which this server authenticates to others, reread when they change. New content takes effect only if TLS can
- * use it: if a certificate is renewed before its key, the previous pair stays in force.
+ * use it: if a certificate is renewed before its key, the previous pair stays in use.
  */
 import { readFileSync } from 'node:fs'
 import { assertUsable } from '../../support/https-agent.js'

@@ -99,7 +99,7 @@ export class WatchedFiles<T> implements Watched<T> {
       this.#isUnreadable = true
       logger.warn(
         { paths, reason: errorMessage(error) },
-        'a watched file cannot be read; its previous content stays in force',
+        'a watched file cannot be read; its previous content stays in use',
       )
       return
     }
@@ -113,7 +113,7 @@ export class WatchedFiles<T> implements Watched<T> {
     } catch (error) {
       logger.error(
         { paths, reason: errorMessage(error) },
-        'a changed file is invalid; its previous content stays in force',
+        'a changed file is invalid; its previous content stays in use',
       )
       return
     }

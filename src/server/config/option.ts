@@ -240,7 +240,7 @@ export function choice<const C extends string, D extends C | null>(
 /** Parses an item of a list of choices. @throws OptionValueError */
 export function pick<C extends string>(choices: readonly C[], text: string): C {
   const found = choices.find((one) => one === text)
-  if (found === undefined) throw new OptionValueError(`${quote(text)} is none of ${choices.join(', ')}`)
+  if (found === undefined) throw new OptionValueError(`${quote(text)} is not one of ${choices.join(', ')}`)
   return found
 }
 

@@ -1,6 +1,6 @@
 /**
  * The pods, nodes, service accounts and Secrets in the caches, as tokens that are bound to them need them: whether one is there,
- * by its UID, and the moment when one that was asked about is gone.
+ * by its UID, and the moment when one of those is deleted.
  *
  * The cache answers while it is fresh. What it does not have may be newer than it, so it is looked for by a consistent read.
  */
@@ -21,7 +21,7 @@ export interface BoundObjectsOptions {
   readonly clock: Clock
 }
 
-/** A cache that etcd has not confirmed for longer does not say that something is there. */
+/** A cache that etcd has not confirmed for longer cannot prove that an object exists. */
 const MAX_STALENESS_MS = 10_000
 /** As in the API server, an object that is being deleted counts until so long after the end of its grace period. */
 const LEEWAY_MS = 60_000

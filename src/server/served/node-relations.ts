@@ -1,10 +1,10 @@
 /**
- * Finds what belongs to a node, in the caches, for the Node mode: the pods that run on it, what they name, the volumes of their
- * claims with the Secrets of those, and what names the node itself.
+ * Finds what belongs to a node, in the caches, for the Node mode: the pods that run on it, the objects they name, the volumes of their
+ * claims with their Secrets, and the objects that name the node itself.
  *
- * Two indexes are kept: pods by node, and volumes by claim. What a pod names is read when somebody asks about its node, since most
- * changes of a pod are of its status, and nobody asks about most of them. A mirror pod gives its node nothing but itself: a node
- * makes those.
+ * Two indexes are kept: pods by node, and volumes by claim. The objects that a pod names are looked up when its node makes a request, since most
+ * changes to a pod are to its status and concern no request. A mirror pod gives its node access only to itself, because nodes
+ * create those.
  *
  * Source: the graph of the node authorizer of kubernetes/kubernetes.
  */
@@ -47,7 +47,7 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
     const live = options.find(group, 'v1', plural)
     if (live === undefined || live.cache.readiness.kind === 'refused') return null
     const isFresh = live.cache.readiness.kind === 'ready' && live.cache.stalenessMs <= MAX_STALENESS_MS
-    // A refusal would end the watches of every kubelet; while nobody can say, they go on.
+    // A refusal would end the watches of every kubelet; while no decision is possible, they continue.
     if (!isFresh)
       throw new ServiceUnavailableError(`what belongs to the node is not known: ${live.cache.name} is not fresh`)
     return live
@@ -254,7 +254,7 @@ function namesOfPod(pod: unknown): ReadonlySet<string> {
 const SOURCES = ['cephfs', 'cinder', 'flexVolume', 'rbd', 'scaleIO', 'iscsi', 'storageos'] as const
 /** Their volumes name the namespace, too. */
 const NAMESPACED: ReadonlySet<string> = new Set(['cinder', 'storageos'])
-/** Those that a kubelet uses. The controllers use two others. */
+/** The verbs that a kubelet uses. The controllers use two others. */
 const CSI_SECRETS = ['nodePublishSecretRef', 'nodeStageSecretRef', 'nodeExpandSecretRef'] as const
 
 function secretsOfVolume(volume: unknown): ReadonlySet<string> {

@@ -109,7 +109,7 @@ export class RemoteDiscovery {
       discovered.incomplete.has(groupVersion(resource.group, resource.version)),
     )
     const served = this.#choose(discovered, product, silent)
-    // A feed keeps the version that it began with, so that it has to end before another one is read.
+    // A feed keeps the version that it began with, so it must end before another one is read.
     const stay = this.#served.filter(({ resource: { etcdPrefix } }) =>
       isSamePath(sourceOf(this.#served, etcdPrefix), sourceOf(served, etcdPrefix)),
     )

@@ -12,7 +12,7 @@ import { readPackageFile } from '../../support/package-file.js'
 import type { HealthCheck } from '../transports/server/health.js'
 import type { Basis } from './basis.js'
 
-/** The data is a file of its own, which the compiler does not copy. `npm run generate:roles` makes it. */
+/** The data is a separate file, which the compiler does not copy. `npm run generate:roles` makes it. */
 const FILE = 'src/server/auth/authz/bootstrap-roles.json'
 const GROUP = 'rbac.authorization.k8s.io'
 const AT_ONCE = 16
@@ -89,7 +89,7 @@ export class BootstrapRoles {
       })
     } catch (error) {
       const status = StatusError.from(error)
-      // Trying again would hardly help: an API server has stored it, finalizers keep a replaced binding, or others changed
+      // Trying again is unlikely to help: an API server has stored it, finalizers keep a replaced binding, or others changed
       // it at every attempt.
       if (status.code >= 500 && !(status instanceof NotImplementedError)) throw status
       this.#basis.logger.warn({ err: status, kind: plural, name }, 'a role or binding of Kubernetes is not up to date')

@@ -8,7 +8,7 @@ import { parseQuery } from '../../kubernetes/dialect/query.js'
 import { parseRequestPath } from '../../kubernetes/dialect/request-path.js'
 import { attributesOf, type Verb } from '../transports/api/request-attributes.js'
 
-/** What the file calls the parts of a rule. */
+/** The names of a rule's parts in the file. */
 const NAMED: Readonly<Record<RulePart, string>> = {
   who: 'it is for others',
   verbs: 'its verbs do not include this one',

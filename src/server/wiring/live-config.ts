@@ -71,7 +71,7 @@ export class LiveConfig implements CurrentConfig {
       metrics.configLoaded(true, clock.now())
     } catch (error) {
       const problems = error instanceof ConfigError ? error.problems : [String(error)]
-      logger.error({ problems }, 'configuration not reloaded; the previous one stays in force')
+      logger.error({ problems }, 'configuration not reloaded; the previous one stays in use')
       metrics.configLoaded(false, clock.now())
     }
   }

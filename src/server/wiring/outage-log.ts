@@ -22,7 +22,7 @@ const LOOK_MS = 500
 
 export class OutageLog {
   readonly #options: OutageLogOptions
-  /** Since when each upstream is away; undefined is the main one. */
+  /** Since when each upstream is unavailable; undefined is the main one. */
   readonly #sinceMs = new Map<OtherEtcd | undefined, number>()
   #timer: Timer | null = null
 
@@ -57,7 +57,7 @@ export class OutageLog {
       const sinceMs = this.#sinceMs.get(upstream)
       if (away !== undefined && sinceMs === undefined) {
         this.#sinceMs.set(upstream, clock.monotonic())
-        logger.warn({ ...fields, ...away }, 'upstream is away; serving from the cache')
+        logger.warn({ ...fields, ...away }, 'upstream is unavailable; serving from the cache')
       } else if (away === undefined && sinceMs !== undefined) {
         this.#sinceMs.delete(upstream)
         logger.info({ ...fields, seconds: (clock.monotonic() - sinceMs) / 1000 }, 'upstream is back')

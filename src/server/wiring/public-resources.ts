@@ -1,4 +1,4 @@
-/** Checks at the start that everybody may read what caches may serve to everybody (`--public-caching`). */
+/** Checks at startup that everyone may read what caches may serve to everyone (`--public-caching`). */
 import { resourceId } from '../../engine/model/resource.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
 import { sleep } from '../../support/clock.js'

@@ -111,7 +111,7 @@ export function* cacheChecks(
   }
 }
 
-/** Its name is joined only when somebody reads it. */
+/** Its name is joined only when it is read. */
 class CacheCheck implements HealthCheck {
   constructor(
     private readonly pipeline: Pipeline,
@@ -143,7 +143,7 @@ export function* otherEtcdChecks(
       name: `etcd-override-${i}`,
       problem: () => (reasons.length === 0 ? null : `${servers.join(', ')} (${resources.join(', ')}): ${reasons[0]}`),
       isInformational: true,
-      informs: 'is away',
+      informs: 'is unavailable',
     }
   }
 }
@@ -159,5 +159,5 @@ export function staleness(sources: Iterable<Pick<ResourcePipeline, 'cache'>>, li
   for (const { cache } of sources) if (worst === null || cache.stalenessMs > worst.stalenessMs) worst = cache
   if (worst === null || worst.stalenessMs <= limitMs) return null
   const seconds = Math.round(worst.stalenessMs / 1_000)
-  return `${worst.name} was last confirmed ${seconds} s ago: ${worst.disconnectedReason ?? 'the source is away'}`
+  return `${worst.name} was last confirmed ${seconds} s ago: ${worst.disconnectedReason ?? 'the source is unavailable'}`
 }

@@ -1,5 +1,5 @@
 /**
- * The server as a process: starts, drains on SIGTERM. Exit codes: 0 after a clean stop, 1 after a fatal error, 2 when
+ * Runs the server as a process: starts it, and drains it on SIGTERM. Exit codes: 0 after a clean stop, 1 after a fatal error, 2 when
  * it cannot start as configured (a wrong flag, a port in use).
  */
 import cluster from 'node:cluster'

@@ -139,6 +139,6 @@ async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
     return JSON.parse(await channel.checkConsistency()) as ConsistencyReport
   } catch (error) {
     const reason = errorMessage(error)
-    throw new ServiceUnavailableError(`the primary process was not asked: ${reason}`, { cause: error })
+    throw new ServiceUnavailableError(`the primary process could not be reached: ${reason}`, { cause: error })
   }
 }

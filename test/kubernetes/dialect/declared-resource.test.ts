@@ -58,8 +58,8 @@ void t.test('a resource that cannot be omitted is rejected by name', async (t) =
     ['-Widgets.example.com', /is not a known resource/],
     ['-horizontalpodautoscalers.v1.autoscaling', /is not a known resource/],
     ['-events=/x/', /is not a known resource/],
-    ['-clusterroles.rbac.authorization.k8s.io', /rights are made from clusterroles/],
-    ['-roles', /rights are made from roles/],
+    ['-clusterroles.rbac.authorization.k8s.io', /permissions are derived from clusterroles/],
+    ['-roles', /permissions are derived from roles/],
     ['-customresourcedefinitions', /always served/],
   ] as const) {
     const { problems } = resolveResources({ names: [name] })

@@ -53,7 +53,7 @@ void t.test('what decides what is served, and who may read it, is in the main et
     'apiextensions.k8s.io/customresourcedefinitions',
     'apiregistration.k8s.io/apiservices',
   ])
-    t.match(resolve(`${name}#a`).problems, [`${name}: resources and rights are made from it`])
+    t.match(resolve(`${name}#a`).problems, [`${name}: resources and permissions are derived from it`])
 })
 
 void t.test('both groups of events, and declared prefixes below, are found where the events are', async (t) => {

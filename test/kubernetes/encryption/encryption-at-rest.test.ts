@@ -153,7 +153,7 @@ void t.test('another configuration is used at once, and listeners hear of it', a
   encryption.close()
 })
 
-void t.test('a plugin is asked once for each key, however many values it has sealed', async (t) => {
+void t.test('a plugin is called once for each key, however many values it has sealed', async (t) => {
   const service = recordedKeys()
   const text = configuration([[['secrets'], kms('plugin', '/run/kms.sock')]])
   const sealing = atRest(text, service)

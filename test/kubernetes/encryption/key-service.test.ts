@@ -30,7 +30,7 @@ void t.test('a plugin that refuses says why', async (t) => {
   await t.rejects(service.currentKeyId(), /the plugin refuses/)
 })
 
-void t.test('a plugin that does not answer is left after its timeout, and asked again', async (t) => {
+void t.test('a plugin that does not answer is abandoned after its timeout, and called again', async (t) => {
   const { plugin, service } = await setUp(t, 100)
   plugin.mode = 'silence'
   await t.rejects(service.currentKeyId(), /no answer within 100 ms/)

@@ -138,7 +138,7 @@ class Recorded {
   }
 }
 
-void t.test('an API server of any version is asked for its state as a stream', async (t) => {
+void t.test('the state of an API server of any version is requested as a stream', async (t) => {
   const front = await frontOf(t, {
     objects: { 'pods/a/x': wholeObject(pod('x', { namespace: 'a' })), 'configmaps/a/c': configMap('c') },
   })

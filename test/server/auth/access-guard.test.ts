@@ -95,7 +95,7 @@ void t.test('a revoked token ends its watches with 401', async (t) => {
   t.match(ann.ended, { code: 401 })
 })
 
-void t.test('a change that concerns one user is judged at once, for that user alone', async (t) => {
+void t.test('a change that concerns one user takes effect at once, for that user alone', async (t) => {
   const clock = new VirtualClock()
   const asked: string[] = []
   const gone = new Set<string>()
@@ -136,7 +136,7 @@ void t.test('a change that concerns one user is judged at once, for that user al
   t.match(watches.get('c')?.ended, { code: 401 })
 })
 
-void t.test('a token that now identifies somebody else, or other groups, ends its watches', async (t) => {
+void t.test('a token that now identifies another user, or other groups, ends its watches', async (t) => {
   for (const file of ['t1,bob,2', 't1,ann,1,web']) {
     const { guard, tokens, settle } = setup(t)
     const ann = await start(guard, bearer('t1'), watchPods('web'))

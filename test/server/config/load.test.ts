@@ -168,7 +168,7 @@ void t.test('a value of the wrong kind is rejected with the value shown', async 
     ['--bookmark-interval=1s x', /not a duration/],
     ['--watch-cache-bytes=1TB', /not a size/],
     ['--watch-cache=yes', /neither true nor false/],
-    ['--on-gap=ignore', /none of expire, coalesce/],
+    ['--on-gap=ignore', /not one of expire, coalesce/],
     ['--etcd-servers=127.0.0.1:2379', /not a URL/],
     ['--etcd-servers=http://root:pw@a:2379', /contains a user or password/],
     ['--etcd-prefix=registry', /must begin with/],
@@ -177,8 +177,8 @@ void t.test('a value of the wrong kind is rejected with the value shown', async 
     ['--cors-allowed-origins=https://a.example/path', /not an origin/],
     ['--cors-allowed-origins=*', /not an origin/],
     ['--trusted-proxies=10.0.0.0/33', /not an address/],
-    ['--oidc-signing-algs=HS256', /none of RS256/],
-    ['--oidc-signing-algs=none', /none of RS256/],
+    ['--oidc-signing-algs=HS256', /not one of RS256/],
+    ['--oidc-signing-algs=none', /not one of RS256/],
     ['--oidc-issuer-url=http://issuer.example', /https URL/],
     ['--watch-cache-sizes=pods=5', /resource#size/],
     ['--etcd-cafile=/missing.pem', /cannot be read: ENOENT/],
@@ -212,7 +212,7 @@ void t.test('all problems are reported at once', async (t) => {
     'c.yaml:1:1: unknown option "bookmarkIntervall"; did you mean bookmarkInterval?',
     '--port: "http" is neither a port nor "off"',
     'DISTRIBUTARY_WORKERS: "many" is not a whole number',
-    'c.yaml:2:8: onGap: "explode" is none of expire, coalesce',
+    'c.yaml:2:8: onGap: "explode" is not one of expire, coalesce',
     '--tls-cert-file and --tls-private-key-file must be given together',
   ])
 })

@@ -450,31 +450,28 @@ void t.test('a write is repeated when the API server ends the connection before 
   t.same([status, headers['retry-after']], [502, '1'])
 })
 
-void t.test(
-  'what an API server that is starting refuses to everybody may be repeated; what it refuses later is forwarded',
-  async (t) => {
-    const { h, behind } = await scene(t)
-    let readyz = 500
-    behind.answer = ({ url }, response) => {
-      if (url === '/readyz') response.writeHead(readyz).end()
-      else response.writeHead(403, { 'content-type': 'text/plain' }).end('no')
-    }
-    const asked = () => behind.seen.splice(0).map(({ url }) => url)
-    const path = '/api/v1/namespaces/a/pods'
-    for (readyz of [500, 403]) {
-      const { status, headers, body } = await overHttp1(h, 'POST', path, {}, '{}')
-      t.same([status, headers['retry-after']], [502, '1'])
-      t.match(JSON.parse(body), { kind: 'Status', message: 'the API server is starting' })
-      t.match(JSON.parse((await overHttp1(h, 'GET', '/api/v1')).body), { kind: 'APIResourceList' })
-    }
-    readyz = 200
-    asked()
-    t.match(await overHttp1(h, 'POST', path, {}, '{}'), { status: 403, body: 'no' })
-    t.same(asked(), [path, '/readyz'])
-    t.match(await overHttp1(h, 'POST', path, {}, '{}'), { status: 403, body: 'no' })
-    t.same(asked(), [path], 'a known connection costs no question')
-  },
-)
+void t.test('refusals of a starting API server may be repeated; later ones are forwarded', async (t) => {
+  const { h, behind } = await scene(t)
+  let readyz = 500
+  behind.answer = ({ url }, response) => {
+    if (url === '/readyz') response.writeHead(readyz).end()
+    else response.writeHead(403, { 'content-type': 'text/plain' }).end('no')
+  }
+  const asked = () => behind.seen.splice(0).map(({ url }) => url)
+  const path = '/api/v1/namespaces/a/pods'
+  for (readyz of [500, 403]) {
+    const { status, headers, body } = await overHttp1(h, 'POST', path, {}, '{}')
+    t.same([status, headers['retry-after']], [502, '1'])
+    t.match(JSON.parse(body), { kind: 'Status', message: 'the API server is starting' })
+    t.match(JSON.parse((await overHttp1(h, 'GET', '/api/v1')).body), { kind: 'APIResourceList' })
+  }
+  readyz = 200
+  asked()
+  t.match(await overHttp1(h, 'POST', path, {}, '{}'), { status: 403, body: 'no' })
+  t.same(asked(), [path, '/readyz'])
+  t.match(await overHttp1(h, 'POST', path, {}, '{}'), { status: 403, body: 'no' })
+  t.same(asked(), [path], 'a known connection costs no question')
+})
 
 void t.test(
   'a refusal is forwarded at once where nobody may ask anonymously whether the API server is ready',

@@ -110,7 +110,7 @@ void t.test('new files that are unusable leave the previous ones in force, with 
   copyFileSync(second.cert, path('cert'))
   clock.advance(LOOK_MS * 5)
   t.equal(credentials.value, own, 'a certificate without its key')
-  t.same(lines, ['a changed file is invalid; its previous content stays in force'])
+  t.same(lines, ['a changed file is invalid; its previous content stays in use'])
   rmSync(path('key'))
   clock.advance(LOOK_MS * 5)
   t.equal(credentials.value, own, 'a key that is not there')

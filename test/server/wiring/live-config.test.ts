@@ -69,7 +69,7 @@ void t.test('a change that needs a restart is rejected as a whole, with the name
   t.same(levels, [])
   t.match(lines, [
     {
-      message: 'configuration not reloaded; the previous one stays in force',
+      message: 'configuration not reloaded; the previous one stays in use',
       fields: {
         problems: [
           '--watch-cache-sizes cannot change without a restart',

@@ -21,7 +21,7 @@ for (const [name, sources, expected] of [
     [cache('a', 70_000, 'x'), cache('b', 95_400, 'etcd: away'), cache('c', 0)],
     'b was last confirmed 95 s ago: etcd: away',
   ],
-  ['no reason is known', [cache('a', 90_000)], 'a was last confirmed 90 s ago: the source is away'],
+  ['no reason is known', [cache('a', 90_000)], 'a was last confirmed 90 s ago: the source is unavailable'],
 ] as const) {
   void t.test(name, async (t) => {
     t.equal(staleness(sources, LIMIT_MS), expected)

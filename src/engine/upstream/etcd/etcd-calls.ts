@@ -191,7 +191,7 @@ export class EtcdCalls {
   }
 }
 
-/** Messages that arrived before anybody asked for them; etcd waits when there are more. */
+/** Messages that arrived before they were requested; etcd waits when there are more. */
 const MESSAGES_AHEAD = 2
 
 interface StreamCall {

@@ -1,7 +1,7 @@
 /**
- * Turns a custom resource that an API server stored as CBOR into the JSON that it serves. The bytes are the work of
- * others, so depth and size are limited. Integers keep all their digits; members are in the order of their names, and
- * numbers and strings are spelled as in Go's JSON, where all members of a Go map are.
+ * Turns a custom resource that an API server stored as CBOR into the JSON that it serves. Others wrote the bytes, so depth
+ * and size are limited. Integers keep all their digits; members are sorted by name, and numbers and strings are spelled as
+ * Go's JSON encoder writes a map.
  *
  * Source: k8s.io/apimachinery 0.37, pkg/runtime/serializer/cbor/internal/modes. Strings are byte strings there. What that
  * decoder refuses is refused here: repeated keys, NaN, infinities, big numbers, other simple values. Its encoder writes
@@ -169,7 +169,7 @@ class Reader {
   }
 
   #textOf(token: Token): Uint8Array {
-    // An empty text string has no bytes of its own.
+    // An empty text string has no bytes.
     const bytes = token.byteValue ?? NOTHING
     if (!isUtf8(bytes)) throw this.#fault('a text string is not UTF-8')
     return bytes

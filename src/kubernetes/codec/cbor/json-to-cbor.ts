@@ -100,7 +100,7 @@ interface Container {
   readonly cborAt: number
   /** Null for an array. */
   readonly keys: Set<string> | null
-  /** Of items; of keys and values together. */
+  /** The number of items, or of keys and values together. */
   count: number
   hasRepeated: boolean
 }

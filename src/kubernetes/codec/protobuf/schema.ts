@@ -234,7 +234,7 @@ export class Schema {
   }
 }
 
-/** The data is a file of its own, which the compiler does not copy. `npm run generate:schema` makes it. */
+/** The data is a separate file, which the compiler does not copy. `npm run generate:schema` makes it. */
 const SCHEMA_FILE = 'src/kubernetes/codec/protobuf/kubernetes-schema.txt'
 
 let builtIn: Schema | null = null

@@ -1,8 +1,8 @@
 /**
- * Objects as metadata alone shows them. Metadata has no version, so it lacks the annotations in which a version keeps
+ * The metadata-only view of an object. Metadata has no version, so it lacks the annotations in which a version keeps
  * what has no member there.
  *
- * Source: kubernetes 1.37, pkg/apis/{apps/v1,autoscaling}/, which make and drop these annotations.
+ * Source: kubernetes 1.37, pkg/apis/{apps/v1,autoscaling}/, which add and drop these annotations.
  */
 import { resourceId, type Resource } from '../../../engine/model/resource.js'
 import { scanObject } from '../../codec/json-scan.js'

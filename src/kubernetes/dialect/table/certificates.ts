@@ -1,4 +1,4 @@
-/** Rows of certificates that were asked for, and of the roots that they are checked by. */
+/** Rows of certificate requests, and of the trust bundles that certificates are checked against. */
 import { listAt, numberAt, textAt } from '../../../support/fields.js'
 import { humanDuration } from '../../../support/human-duration.js'
 import { AGE, column, formatLabels, NAME, type Printer, printer } from './printer.js'

@@ -1,4 +1,4 @@
-/** Rows of the cluster itself: nodes, namespaces, events, configuration, rights, policies, extensions. */
+/** Rows of the cluster itself: nodes, namespaces, events, configuration, permissions, policies, extensions. */
 import { ageOf } from '../../../support/human-duration.js'
 import { countAt, entriesAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from '../../../support/fields.js'
 import { conditionOf, AGE, column, firstFew, NAME, nameOf, type Printer, printer, wide } from './printer.js'

@@ -22,7 +22,7 @@ const EXCERPT_LENGTH = 60
  */
 const ROW_VALUES = 50_000
 
-/** The columns that the API server shows for a kind without columns of its own. */
+/** The columns that the API server shows for a kind without its own. */
 export const plainPrinter: Printer = printer(
   NAME,
   column(

@@ -48,7 +48,7 @@ const MAX_TOKENS = 16_384
 
 export function cachedTokens(options: CachedTokensOptions): Authenticator {
   const { clock, judge } = options
-  // Refused tokens have a separate cache, because anybody can invent them by the thousand.
+  // Refused tokens have a separate cache, because anyone can invent them by the thousand.
   const accepted = recentEntries<string, Kept>(MAX_TOKENS)
   const refused = recentEntries<string, Kept>(MAX_TOKENS)
   const running = new Map<string, Promise<Verdict>>()

@@ -131,7 +131,7 @@ export class Tickets {
 
   /** @throws UnauthorizedError, TicketExpiredError */
   async #userOf({ text, path, isRead, atMs }: ShownTicket): Promise<User> {
-    if (!isRead) throw refused('a ticket only reads')
+    if (!isRead) throw refused('a ticket only allows reading')
     const { keys, cluster } = this.#options
     for (const key of keys.value) {
       const claims = await verify(text, key, { issuer: cluster, audience: path, currentDate: new Date(atMs) })

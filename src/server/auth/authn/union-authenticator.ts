@@ -46,7 +46,7 @@ export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
    */
   authenticate(request: AuthenticationRequest): Promise<Authenticated>
   /**
-   * Judges a token that somebody else has presented, by the token alone.
+   * Judges a token that another caller has presented, by the token alone.
    *
    * @param audiences the token must be meant for one of them; if empty, for this server.
    * @param address the client's, for a fair share of the reviews.

@@ -14,7 +14,7 @@ export interface Attributes {
   readonly version: string
   readonly resource: string
   readonly subresource: string
-  /** '' for a cluster-scoped resource and for all namespaces, which needs a right of its own. */
+  /** '' for a cluster-scoped resource and for all namespaces, which need a separate permission. */
   readonly namespace: string
   /** '' unless the request is for one object; `transports/request-attributes.ts` decides what names an object. */
   readonly name: string
@@ -66,7 +66,7 @@ export interface UserRules {
 export interface Authorizer {
   /** @throws ServiceUnavailableError when no decision is possible now. */
   authorize(user: User, attributes: Attributes): Promise<Decision>
-  /** Lists the rights of a user in a namespace, those of the whole cluster included. */
+  /** Lists the permissions of a user in a namespace, those of the whole cluster included. */
   rulesFor(user: User, namespace: string): Promise<UserRules>
   /** Calls the listener when earlier answers may no longer hold. @returns a function that removes the listener. */
   onChange(listener: () => void): () => void

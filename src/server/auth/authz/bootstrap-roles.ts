@@ -39,7 +39,7 @@ function isSameRole(a: unknown, b: unknown): boolean {
   return ['apiGroup', 'kind', 'name'].every((name) => textAt(a, name) === textAt(b, name))
 }
 
-/** Labels and annotations that somebody has changed stay as they are. */
+/** Labels and annotations that users have changed stay as they are. */
 function metadataChange(expected: PlainObject, existing: PlainObject): PlainObject {
   const metadata = recordOf(existing['metadata'])
   const changed = ['annotations', 'labels'].flatMap((name) => {

@@ -34,7 +34,7 @@ export interface RightsWrite {
   readonly after: unknown
 }
 
-/** Whether objects of a resource grant rights. */
+/** Whether objects of a resource grant permissions. */
 export function givesRights(resource: { readonly group: string; readonly plural: string }): boolean {
   return resource.group === GROUP && (ROLES.has(resource.plural) || BINDINGS.has(resource.plural))
 }
@@ -46,7 +46,7 @@ const FULL_AUTHORITY: readonly PolicyRule[] = [
 
 export interface EscalationOptions {
   readonly authorizer: Pick<Authorizer, 'authorize'>
-  /** null if Roles and bindings are not served: then they grant nobody anything. */
+  /** null if Roles and bindings are not served: then they grant nothing. */
   readonly rules: Pick<RbacRules, 'index'> | null
   /** Waits until the index is as fresh as etcd. @throws StatusError */
   readonly refresh: () => Promise<void>

@@ -1,9 +1,9 @@
 /**
- * The Node mode: the rights of a kubelet. It may read its own node, the pods that run on it, and the objects that those pods
- * name; its other rights are the same for every kubelet. They are the defaults of Kubernetes 1.37.
+ * The Node mode: the permissions of a kubelet. It may read its own node, the pods that run on it, and the objects that those pods
+ * name; its other permissions are the same for every kubelet. They are the defaults of Kubernetes 1.37.
  *
  * The mode never denies: what it cannot decide (a resource that is not served here, a stale cache) is left to the other
- * modes. Some rights are wider than a kubelet's needs, such as creating nodes and pods, because admission narrows them in the API
+ * modes. Some permissions are wider than a kubelet's needs, such as creating nodes and pods, because admission narrows them in the API
  * server; this server has no admission for nodes, so send such writes to the API server.
  *
  * Source: the node authorizer and NodeRules of kubernetes/kubernetes.
@@ -197,7 +197,7 @@ const JUDGES: ReadonlyMap<string, Judge> = new Map<string, Judge>([
   ],
 ])
 
-/** The rights of a node on the object that has its name. */
+/** The permissions of a node on the object that has its name. */
 const OWN = 'get create update patch delete'
 
 function isOneOf(verb: string, verbs: string): boolean {

@@ -217,7 +217,7 @@ async function each<T>(objects: readonly unknown[], read: (object: unknown) => T
   return found
 }
 
-/** Returns null for a subject that can match nobody. */
+/** Returns null for a subject that can match no user. */
 function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string): string | null {
   if (kind === 'User' || kind === 'Group') return name === '' ? null : `${kind} ${name}`
   if (kind !== 'ServiceAccount') return null

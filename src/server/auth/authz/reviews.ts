@@ -1,5 +1,5 @@
 /**
- * Answers access reviews: what a caller may do, or, if it has the right to ask, what somebody else may do. A review is a
+ * Answers access reviews: what a caller may do, or, if it has permission to ask, what another user may do. A review is a
  * question in the form of an object; nothing is stored.
  *
  * Source: kubernetes/api authorization/v1 and authentication/v1, and their registries in kubernetes/kubernetes.
@@ -11,7 +11,7 @@ import type { User } from '../user.js'
 import type { Attributes, Decision, SelectorRequirement, UserRules } from './authorizer.js'
 import { field, textAt, textsAt } from '../../../support/fields.js'
 
-/** Decides for a user, and lists a user's rights. */
+/** Decides for a user, and lists a user's permissions. */
 export interface ReviewJudge {
   /** @throws StatusError when no decision is possible now. */
   decide(user: User, attributes: Attributes): Promise<Decision>
@@ -25,7 +25,7 @@ export interface ReviewKind {
   readonly plural: string
   readonly kind: string
   readonly namespaced: boolean
-  /** Whether it is about the caller only, who then needs no right to ask. */
+  /** Whether it is about the caller only, who then needs no permission to ask. */
   readonly isSelf: boolean
 }
 

@@ -42,7 +42,7 @@ export function waitMsOf(query: Query): number | null {
 export async function handlePoll(context: ApiContext, request: WatchRequest, waitMs: number): Promise<void> {
   const { live, exchange, caller, options } = request
   const { cache } = live
-  if (options.start.kind !== 'after') throw new BadRequestError('wait: needs the resourceVersion to go on after')
+  if (options.start.kind !== 'after') throw new BadRequestError('wait: requires the resourceVersion to continue after')
   const after = options.start.revision
   cache.assertReadable()
   context.memory.admit()

@@ -63,11 +63,11 @@ export async function assertPosition(
     cache.assertResumable(revision)
     if (named === (await positionAt(context, asked, revision))) return
   }
-  throw new ExpiredError(`history ${JSON.stringify((named ?? '').slice(0, 64))} is not the present one`)
+  throw new ExpiredError(`history ${JSON.stringify((named ?? '').slice(0, 64))} is not the current one`)
 }
 
 /**
- * The digest is of the whole resource: with it, somebody who may read a part could find out whether a guess at the rest is right. So
+ * The digest is of the whole resource: with it, a caller who may read a part could check a guess at the rest. So
  * only those who may read all of it see a name that every server gives.
  */
 function secretFor(context: ApiContext, { caller, exchange, live, path }: Asked): Buffer {

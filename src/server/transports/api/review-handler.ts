@@ -24,7 +24,7 @@ export interface ReviewOptions {
 /** A review contains a few names; the largest list of groups is far below this. */
 const MAX_REVIEW_BYTES = 64 * 1024
 
-/** Whoever may write has no API server beside this one. */
+/** A server that accepts writes has no API server beside it. */
 export function reviewOf(path: ResourcePath, { writes }: Pick<ReviewOptions, 'writes'>): ReviewKind | undefined {
   return findReview(path, writes !== null)
 }

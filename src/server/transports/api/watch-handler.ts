@@ -189,7 +189,7 @@ async function startOf({ live: { cache }, options, exchange }: WatchRequest): Pr
  */
 export function assertHistory(asked: string | undefined, history: string): void {
   if (asked === undefined || asked === history) return
-  throw new ExpiredError(`history ${JSON.stringify(asked.slice(0, 64))} is not the present one`)
+  throw new ExpiredError(`history ${JSON.stringify(asked.slice(0, 64))} is not the current one`)
 }
 
 /** The API server compresses only watches with an initial list, for clients that accept gzip. */

@@ -57,11 +57,11 @@ export interface Caller extends Confirmable {
   /** The name under which limits count it: the user, or the address of an anonymous client. */
   readonly identity: string
   /**
-   * Equal for callers with the same name, uid, groups and extra, who therefore have the same rights; '' where nobody is
+   * Equal for callers with the same name, uid, groups and extra, who therefore have the same permissions; '' where nobody is
    * authenticated.
    */
   readonly rights: string
-  /** Whether anybody may make this request; false while that is unknown. */
+  /** Whether anyone may make this request; false while that is unknown. */
   isAnybody(): Promise<boolean>
   /** Counts bytes of a list or initial state. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
@@ -200,7 +200,7 @@ export class RequestGate {
   }
 
   /**
-   * Counts the request for the user whose rights it uses, so that users behind a gateway do not share one limit, and
+   * Counts the request for the user whose permissions it uses, so that users behind a gateway do not share one limit, and
    * waits for that user's turn.
    */
   async #actingAs(guard: AccessGuard, caller: User, asked: Asked, on: Attributes, found: Judgement): Promise<Acting> {
@@ -238,7 +238,8 @@ export class RequestGate {
     const { acting, asked, found } = await this.#identify(guard, exchange, attributes)
     const needsNoRight = isSelf && !acting.user.groups.includes(ALL_UNAUTHENTICATED)
     const needed = needsNoRight ? null : attributes
-    found.rule = needed === null ? 'a review of its own rights' : (await guard.authorize(acting, needed)).decision.rule
+    found.rule =
+      needed === null ? 'a review of its own permissions' : (await guard.authorize(acting, needed)).decision.rule
     const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, needed, acting)
     return { user: acting.user, address: asked.address, judge: guard, confirm }
   }
@@ -263,7 +264,7 @@ export class RequestGate {
   }
 
   /**
-   * Makes a ticket for one path, by which the caller can be known without a header. It gives no right that the caller does not have.
+   * Makes a ticket for one path, which identifies the caller without a header. It gives no permission that the caller does not have.
    * @throws UnauthorizedError, ForbiddenError, NotFoundError, TooManyRequestsError, ServiceUnavailableError
    */
   async issueTicket(
@@ -275,7 +276,7 @@ export class RequestGate {
     // The access log has a line for every request, also for those that end here.
     this.#judgementOf(exchange, attributes)
     if (guard?.tickets === null || guard === null) throw unknownResource()
-    // It would outlive the right to act as somebody else.
+    // It would outlive the permission to act as another user.
     refuseImpersonation(exchange.request.rawHeaders)
     const { user, acting, asked, found } = await this.#identify(guard, exchange, attributes)
     if (user.groups.includes(ALL_UNAUTHENTICATED)) {
@@ -375,7 +376,7 @@ export class RequestGate {
   }
 }
 
-/** Where nobody is authenticated, everybody may do everything. */
+/** Without authentication, everyone may do everything. */
 const EVERYTHING: ReviewJudge = {
   decide: (user, attributes) => alwaysAllow.authorize(user, attributes),
   rulesFor: (user, namespace) => alwaysAllow.rulesFor(user, namespace),

@@ -44,7 +44,7 @@ const BACKOFF = { firstMs: 500, capMs: 5_000 }
 const ASK_TIMEOUT_MS = 5_000
 const MAX_DOCUMENT_BYTES = 4 * 2 ** 20
 
-/** The name used by the API server's aggregator, but with no more rights than any authenticated user. */
+/** The name used by the API server's aggregator, but with no more permissions than any authenticated user. */
 const ASKING: User = {
   name: 'system:kube-aggregator',
   uid: '',
@@ -201,7 +201,7 @@ export class ApiService implements RemoteGroupVersion {
       })
       if (status !== 200) throw new Error(`it answers ${status}`)
       const resources = readResourceList(JSON.parse(body.toString('utf8')), group, version)
-      if (resources === null) throw new Error('what it answers is no list of its resources')
+      if (resources === null) throw new Error('its answer is not a list of resources')
       this.#take(resources)
       return true
     } catch (error) {

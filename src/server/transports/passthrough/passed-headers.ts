@@ -50,7 +50,7 @@ export interface PassedRequest {
 
 /**
  * Whether a header is forwarded even if Connection lists it, because without it the other server would see another
- * caller. A gateway that adds Impersonate-User and forwards its client's Connection would act with its own rights.
+ * caller. A gateway that adds Impersonate-User and forwards its client's Connection would act with its own permissions.
  */
 function isEndToEnd(key: string): boolean {
   return key === 'authorization' || key === PROTOCOLS || key.startsWith('impersonate-')

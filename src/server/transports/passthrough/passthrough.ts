@@ -91,7 +91,7 @@ type Sender = Pick<PassedRequest, 'address' | 'asUser' | 'passesToken'>
 
 const KEEPALIVE_MS = 30_000
 const FREE_SOCKETS = 64
-/** Anybody may read `/readyz`. */
+/** Anyone may read `/readyz`. */
 const READER: User = { ...ANONYMOUS, name: 'system:distributary', groups: ['system:authenticated'] }
 const READYZ: AskOptions = { maxBytes: 2 ** 16, timeoutMs: 5_000, signal: new AbortController().signal }
 

@@ -23,7 +23,7 @@ export function deferClose(session: ServerHttp2Session, openStreams: () => numbe
   const endWhenIdle = (): void => {
     if (openStreams() > 0 || session.destroyed) return
     close()
-    // A closed session with unsent bytes would go on reading requests.
+    // A closed session with unsent bytes would continue to read requests.
     if (!session.destroyed) session.destroy()
   }
   session.close = (callback) => {

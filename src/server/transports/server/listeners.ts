@@ -188,7 +188,7 @@ function asHttp2Handler(
 }
 
 /**
- * Bun shows nobody the first bytes, so a sniffer would wait for them until its deadline, and then end a watch that was silent
+ * Bun does not expose the first bytes, so a sniffer would wait for them until its deadline, and then end a watch that was silent
  * for so long. There the port speaks HTTP/1.1 only.
  */
 const canSniff = process.versions['bun'] === undefined

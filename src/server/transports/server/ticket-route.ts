@@ -1,6 +1,6 @@
 /**
- * `POST /tickets` gives a caller that is known a ticket for one path (`auth/authn/ticket.ts`). It needs no right: the ticket reads only
- * what its caller may read.
+ * `POST /tickets` gives an authenticated caller a ticket for one path (`auth/authn/ticket.ts`). It needs no permission: the ticket reads
+ * only what its caller may read.
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { BadRequestError, InternalError, StatusError } from '../../../engine/model/status.js'
@@ -20,7 +20,7 @@ export const TICKET_PATH = '/tickets'
 
 const MAX_BODY_BYTES = 8 * 1024
 const BODY_MS = 20_000
-/** A URL with a ticket in it has to fit in the headers of any proxy. */
+/** A URL with a ticket in it must fit in the headers of any proxy. */
 const MAX_PATH_CHARACTERS = 2_048
 
 export async function answerTicket(
@@ -58,7 +58,7 @@ function pathOf(body: Buffer): string {
     !/^\/apis?\/[!-~]+$/.test(path) ||
     /[?#]/.test(path)
   ) {
-    throw new BadRequestError('a ticket is for one path of the API, as it stands in the URL: {"path":"/api/v1/pods"}')
+    throw new BadRequestError('a ticket is for one API path, as in the URL: {"path":"/api/v1/pods"}')
   }
   return path
 }

@@ -33,7 +33,7 @@ let nodeProblems: Promise<HandleProblems> | undefined
 /** Loopback takes a few milliseconds; a machine under load may take more. */
 const TIMEOUT_MS = 5_000
 const PIECE_BYTES = 256 * 1024
-/** 32 MiB: far beyond what the kernel buffers for one connection, so that some write has to wait. */
+/** 32 MiB: far beyond what the kernel buffers for one connection, so that some write must wait. */
 const MAX_PIECES = 128
 
 /**

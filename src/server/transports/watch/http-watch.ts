@@ -20,7 +20,7 @@ import type { OpenStream, WatchTransport } from './watch-transport.js'
 /** Statuses after which an EventSource gives up for good, although a retry could succeed. */
 const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
 
-/** One that comes back with a ticket of the past has to learn why, so that the page can get another. */
+/** A page that returns with an expired ticket must learn why, so that it can get another. */
 function isCurable(error: StatusError): boolean {
   return CURABLE.has(error.code) || error instanceof TicketExpiredError
 }

@@ -9,7 +9,7 @@ import { type Status, StatusError } from '../../../engine/model/status.js'
 export interface Polled {
   /** One event each, in JSON. */
   readonly events: readonly Buffer[]
-  /** Nothing at or before it is missing; null: nobody has said how far the watch has come. */
+  /** Nothing at or before it is missing; null: the position of the watch is not known. */
   readonly revision: string | null
 }
 

@@ -111,10 +111,10 @@ function isFound(...texts: readonly (string | null)[]): boolean {
 function showWatchers({ groups, clients, slow }: ServerStatus): void {
   const found = <W extends GroupFigures | SlowWatcherFigures>(all: readonly W[]): readonly W[] =>
     all.filter((one) => isFound(one.resource, one.transport, 'selector' in one ? String(one.selector) : null))
-  fillTable(byId('groups'), GROUPS, found(groups), groups.length === 0 ? 'nobody watches' : 'none is found')
+  fillTable(byId('groups'), GROUPS, found(groups), groups.length === 0 ? 'no watchers' : 'no matches')
   fillTable(byId('slow'), SLOW, found(slow), 'none')
   byId('clients-part').hidden = clients === null
-  fillTable(byId('clients'), CLIENTS, clients ?? [], 'nobody watches')
+  fillTable(byId('clients'), CLIENTS, clients ?? [], 'no watchers')
 }
 
 const CLIENTS: readonly Column<ClientFigures>[] = [
@@ -135,7 +135,7 @@ const SLOW: readonly Column<SlowWatcherFigures>[] = [
   { title: 'Transport', cell: (w) => w.transport },
   { title: 'State', cell: (w) => w.state },
   { title: 'Revisions behind', isNumber: true, cell: (w) => formatNumber(w.behind) },
-  { title: 'In its socket', isNumber: true, cell: (w) => formatBytes(w.pendingBytes) },
+  { title: 'In socket', isNumber: true, cell: (w) => formatBytes(w.pendingBytes) },
 ]
 
 interface Rates {
@@ -167,7 +167,7 @@ const FEED_STATES: Readonly<Record<string, string>> = {
   verifying: 'reconnecting',
   'catching-up': 'catching up',
   watching: 'watched',
-  'backing-off': 'cut off, trying again',
+  'backing-off': 'cut off, retrying',
   refused: 'cannot be listed',
 }
 
@@ -189,7 +189,7 @@ function upstream(status: ServerStatus): void {
     const publishes = `publishes ${parts('publishes')} and follows ${parts('follows')} of ${feeds.length} resources`
     values.push([
       'Part',
-      direct === 0 ? publishes : marked(`${publishes}; reads etcd for ${direct}: NATS is away`, 'bad'),
+      direct === 0 ? publishes : marked(`${publishes}; reads etcd for ${direct}: NATS is unavailable`, 'bad'),
     ])
   }
   fillList(byId('upstream'), values)
@@ -203,7 +203,8 @@ function awaySeconds({ resources }: ServerStatus): number {
 function connection(status: ServerStatus): Node {
   const seconds = awaySeconds(status)
   const { reason = null } = status.feeds.find((feed) => feed.reason !== null && feed.state !== 'refused') ?? {}
-  if (seconds > 0) return marked(`away for ${formatSeconds(seconds)}${reason === null ? '' : `: ${reason}`}`, 'bad')
+  if (seconds > 0)
+    return marked(`unavailable for ${formatSeconds(seconds)}${reason === null ? '' : `: ${reason}`}`, 'bad')
   return status.feeds.some(({ state }) => state === 'watching') ? marked('connected', 'good') : marked('not yet', '')
 }
 
@@ -228,7 +229,7 @@ function processes({ processes: all }: ServerStatus, outByPid: ReadonlyMap<numbe
 /** Fills the live region only when its text changes, because screen readers read it aloud. */
 function summary(status: ServerStatus): void {
   const isAway = awaySeconds(status) > 0
-  const state = `${status.ready ? 'ready' : 'not ready'}${isAway ? ' · upstream away' : ''}`
+  const state = `${status.ready ? 'ready' : 'not ready'}${isAway ? ' · upstream unavailable' : ''}`
   const text = `${status.version} · ${status.upstream} · ${state}`
   const element = byId('summary')
   if (element.textContent !== text) element.replaceChildren(marked(text, status.ready && !isAway ? '' : 'bad'))
@@ -255,7 +256,7 @@ function showResources({ resources }: ServerStatus): void {
   const shown = resources.filter(
     (r) => isFound(r.resource, r.problem) && (all || r.objects > 0 || r.watchers > 0 || r.problem !== null),
   )
-  const none = isFound() ? 'all are empty' : 'none is found'
+  const none = isFound() ? 'all are empty' : 'no matches'
   fillTable(byId('resources'), RESOURCES, shown, none)
 }
 

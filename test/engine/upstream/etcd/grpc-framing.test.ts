@@ -18,7 +18,7 @@ void t.test('messages are whole, wherever the stream is cut', async (t) => {
   }
 })
 
-void t.test('a message within one chunk is a slice of it; any other gets a buffer of its own size', async (t) => {
+void t.test('a message within one chunk is a slice of it; any other gets a buffer of its exact size', async (t) => {
   const read: Buffer[] = []
   const reader = new MessageReader(1_000, (message) => read.push(message))
   const [framed] = partsOf(Buffer.from('within one chunk')) as [Buffer]

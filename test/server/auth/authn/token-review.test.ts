@@ -339,7 +339,7 @@ void t.test('a token is reviewed for the audiences of this server, and counts if
   }
 })
 
-void t.test('a clock that is set back keeps no verdict longer than asked', async (t) => {
+void t.test('a clock that is set back keeps no decision longer than configured', async (t) => {
   const clock = new VirtualClock()
   let isAllowed = true
   const { url } = await jsonServer(t, (path) => ({

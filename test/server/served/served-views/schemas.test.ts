@@ -235,7 +235,7 @@ void t.test('after a change of the definition everything is reread, and watches 
   t.match((await fresh.first(6)).at(-1), { type: 'MODIFIED', object: { spec: { tier: 'silver', size: 5 } } })
 })
 
-void t.test('an uncached resource is read according to its schema, too', async (t) => {
+void t.test('an uncached resource is also read according to its schema', async (t) => {
   const h = await startApp(t, {
     flags: ['--watch-cache-sizes', `widgets.${GROUP}#0`],
     objects: { [DEFINED]: definition([v1('gold')]), ...OBJECTS },

@@ -94,7 +94,7 @@ void t.test('a request is authorized with the API server’s attributes', async 
   }
 })
 
-void t.test('lists, watches and deletecollections are judged with what they select by', async (t) => {
+void t.test('lists, watches and deletecollections are authorized with their selectors', async (t) => {
   const rows: readonly (readonly [method: string, query: string, fields: object | undefined, labels?: object])[] = [
     ['GET', 'fieldSelector=spec.nodeName==n1', [{ key: 'spec.nodeName', operator: 'In', values: ['n1'] }]],
     ['GET', 'watch=1&fieldSelector=a!=b,c=', [{ key: 'a', operator: 'NotIn', values: ['b'] }, { key: 'c', operator: 'In', values: [''] }]],
