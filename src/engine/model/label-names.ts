@@ -4,31 +4,54 @@
 const MAX_NAME_LENGTH = 63
 const MAX_PREFIX_LENGTH = 253
 
-const NAME_RULE = "must be letters, digits, '-', '_' or '.', and start and end with a letter or digit"
-const PREFIX_RULE =
-  "must be a lower case DNS subdomain (letters, digits, '-' or '.', each label starting and ending with a letter or digit)"
+const SUBDOMAIN = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
+const NAME = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'
+const CHARACTERS =
+  "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+const NAME_RULE = `${CHARACTERS} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '${NAME}')`
+const VALUE_RULE = `a valid label must be an empty string or consist of${CHARACTERS.slice('must consist of'.length)} (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(${NAME})?')`
+const PREFIX_RULE = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '${SUBDOMAIN}(\\.${SUBDOMAIN})*')`
 
 /** @returns what is wrong with the key, or null. */
 export function checkLabelKey(key: string): string | null {
-  const slash = key.indexOf('/')
-  const name = key.slice(slash + 1)
-  if (name.includes('/')) return "a label key has at most one '/', between its prefix and its name"
-  if (slash === 0) return 'prefix part must be non-empty'
-  if (slash > 0) {
-    const prefix = key.slice(0, slash)
-    if (prefix.length > MAX_PREFIX_LENGTH) return `prefix part must be no more than ${MAX_PREFIX_LENGTH} characters`
-    if (!isSubdomain(prefix)) return `prefix part ${PREFIX_RULE}`
-  }
-  if (name === '') return 'name part must be non-empty'
-  if (name.length > MAX_NAME_LENGTH) return `name part must be no more than ${MAX_NAME_LENGTH} characters`
-  return isName(name) ? null : `name part ${NAME_RULE}`
+  return joined(labelKeyProblems(key))
 }
 
 /** The empty value is allowed. @returns what is wrong with the value, or null. */
 export function checkLabelValue(value: string): string | null {
-  if (value === '') return null
-  if (value.length > MAX_NAME_LENGTH) return `must be no more than ${MAX_NAME_LENGTH} characters`
-  return isName(value) ? null : `a label value ${NAME_RULE}`
+  return joined(labelValueProblems(value))
+}
+
+/** Returns everything that is wrong with the key, in the API server's words. */
+export function labelKeyProblems(key: string): readonly string[] {
+  const slash = key.indexOf('/')
+  const name = key.slice(slash + 1)
+  if (name.includes('/')) {
+    return [`a valid label key ${NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`]
+  }
+  const problems: string[] = []
+  if (slash === 0) problems.push('prefix part must be non-empty')
+  if (slash > 0) {
+    const prefix = key.slice(0, slash)
+    if (prefix.length > MAX_PREFIX_LENGTH) {
+      problems.push(`prefix part must be no more than ${MAX_PREFIX_LENGTH} bytes`)
+    }
+    if (!isSubdomain(prefix)) problems.push(`prefix part ${PREFIX_RULE}`)
+  }
+  if (name === '') problems.push('name part must be non-empty')
+  if (name.length > MAX_NAME_LENGTH) problems.push(`name part must be no more than ${MAX_NAME_LENGTH} bytes`)
+  return isName(name) ? problems : [...problems, `name part ${NAME_RULE}`]
+}
+
+/** Returns everything that is wrong with the value, in the API server's words. */
+export function labelValueProblems(value: string): readonly string[] {
+  if (value === '') return []
+  const problems = value.length > MAX_NAME_LENGTH ? [`must be no more than ${MAX_NAME_LENGTH} bytes`] : []
+  return isName(value) ? problems : [...problems, VALUE_RULE]
+}
+
+function joined(problems: readonly string[]): string | null {
+  return problems.length === 0 ? null : problems.join('; ')
 }
 
 function isName(text: string): boolean {

@@ -179,7 +179,7 @@ class Parser {
     if (keyToken.kind !== 'word') this.failRequirement(keyToken, 'identifier')
     const key = keyToken.text
     const problem = checkLabelKey(key)
-    if (problem !== null) this.failValue(keyToken, problem)
+    if (problem !== null) this.failKey(key, problem)
     if (negated) return newRequirement(key, '!', [])
     const ahead = this.peek().kind
     if (ahead === 'end' || ahead === ',') return newRequirement(key, 'exists', [])
@@ -281,6 +281,11 @@ class Parser {
     throw new BadRequestError(
       `unable to parse requirement: found '${found.text}', expected: ${expected} (labelSelector, character ${found.at + 1})`,
     )
+  }
+
+  /** In the API server's words, which name no place. */
+  private failKey(key: string, problem: string): never {
+    throw new BadRequestError(`unable to parse requirement: <nil>: Invalid value: ${JSON.stringify(key)}: ${problem}`)
   }
 
   private failValue(found: Token, problem: string): never {

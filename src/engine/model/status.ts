@@ -250,7 +250,12 @@ export class InvalidError extends StatusError {
     const joined = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`
     const qualified = group === '' ? kind : `${kind}.${group}`
     return new InvalidError(`${qualified} ${JSON.stringify(name)} is invalid: ${joined}`, {
-      details: { ...(name === '' ? {} : { name }), group, kind, causes: told },
+      details: {
+        ...(name === '' ? {} : { name }),
+        ...(group === '' ? {} : { group }),
+        ...(kind === '' ? {} : { kind }),
+        causes: told,
+      },
     })
   }
 }

@@ -28,7 +28,7 @@ export type Json = null | boolean | number | string | JsonNumber | Json[] | Json
 
 export interface ParsedJson {
   readonly value: Json
-  /** Paths of duplicate members: `spec.replicas`. */
+  /** What the API server's strict decoder says of duplicate members: `duplicate field "spec.replicas"`. */
   readonly duplicates: readonly string[]
 }
 
@@ -70,13 +70,18 @@ export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): Json {
   return new Reader(bytes, maxDepth).read().value
 }
 
-/** The most duplicate paths reported for one body: the paths can be a hundred times as long as the body. */
+/** As at the API server. The paths can be a hundred times as long as the body. */
 export const MAX_DUPLICATES = 100
+
+export function duplicateField(path: string): string {
+  return `duplicate field ${JSON.stringify(path)}`
+}
+
 const MAX_SHOWN_DIGITS = 40
 
 class Reader {
   private at = 0
-  private readonly duplicates: string[] = []
+  private readonly duplicates = new Set<string>()
   private readonly path: string[] = []
 
   constructor(
@@ -86,7 +91,7 @@ class Reader {
   ) {}
 
   read(): ParsedJson {
-    return { value: this.value(), duplicates: this.duplicates }
+    return { value: this.value(), duplicates: [...this.duplicates] }
   }
 
   private value(): Json {
@@ -129,8 +134,8 @@ class Reader {
       const keyEnd = endOfString(json, this.at)
       const key = decodeString(json, this.at, keyEnd)
       this.at = skipSpace(json, keyEnd) + 1
-      if (Object.hasOwn(members, key) && this.duplicates.length < MAX_DUPLICATES) {
-        this.duplicates.push(joinPath([...this.path, key]))
+      if (Object.hasOwn(members, key) && this.duplicates.size < MAX_DUPLICATES) {
+        this.duplicates.add(duplicateField(joinPath([...this.path, key])))
       }
       members[key] = this.child(key)
     }

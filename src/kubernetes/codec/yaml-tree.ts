@@ -15,7 +15,7 @@ import {
   type YAMLMap,
 } from '../../support/yaml.js'
 import { MAX_JSON_DEPTH } from './json-scan.js'
-import { joinPath, type Json, type JsonRecord, MAX_DUPLICATES, type ParsedJson, record } from './json-tree.js'
+import { type Json, type JsonRecord, MAX_DUPLICATES, type ParsedJson, record } from './json-tree.js'
 import { keyText, scalar } from './yaml-scalar.js'
 
 /** The most aliases resolved in one document: a few lines of them can expand to gigabytes. */
@@ -25,9 +25,13 @@ const MAX_ALIASED = 200_000
 /** Bytes of text that count as one more value. */
 const BYTES_PER_VALUE = 64
 
+/** Go's YAML says once what is wrong with all lines. */
+export const YAML_PROBLEMS = 'yaml: unmarshal errors:\n  '
+
 /** @throws SyntaxError with the position, as far as known. */
 export function parseYamlTree(text: string): ParsedJson {
-  const documents = parseAllDocuments(text, { lineCounter: createLineCounter(), uniqueKeys: false })
+  const lineCounter = createLineCounter()
+  const documents = parseAllDocuments(text, { lineCounter, uniqueKeys: false })
   const list = Array.isArray(documents) ? documents : []
   if (list.length > 1) throw new SyntaxError('it holds more than one document')
   const document = list[0]
@@ -89,7 +93,8 @@ export function parseYamlTree(text: string): ParsedJson {
       const name = isScalar(key) ? keyText(key) : null
       if (name === null) throw new SyntaxError('a key is not a scalar')
       if (Object.hasOwn(members, name) && duplicates.length < MAX_DUPLICATES) {
-        duplicates.push(joinPath([...path, name]))
+        const at = (isNode(value) ? value : isNode(key) ? key : null)?.range?.[0] ?? 0
+        duplicates.push(`line ${lineCounter.linePos(at).line}: key ${JSON.stringify(name)} already set in map`)
       }
       path.push(name)
       members[name] = toTree(value)
@@ -109,7 +114,8 @@ export function parseYamlTree(text: string): ParsedJson {
     entered(map)
     fill(members, map)
   }
-  return { value: toTree(document.contents), duplicates }
+  const value = toTree(document.contents)
+  return { value, duplicates: duplicates.length === 0 ? [] : [`${YAML_PROBLEMS}${duplicates.join('\n  ')}`] }
 }
 
 /** In quotes it is a key like any other. */

@@ -74,8 +74,9 @@ export function objectNotFoundError(resource: ResourceName, name: string): NotFo
   })
 }
 
-export function alreadyExistsError(resource: ResourceName, name: string): AlreadyExistsError {
-  return new AlreadyExistsError(`${resourceId(resource)} ${JSON.stringify(name)} already exists`, {
+export function alreadyExistsError(resource: ResourceName, name: string, isDeleting = false): AlreadyExistsError {
+  const when = isDeleting ? 'object is being deleted: ' : ''
+  return new AlreadyExistsError(`${when}${resourceId(resource)} ${JSON.stringify(name)} already exists`, {
     details: detailsOf(resource, name),
   })
 }

@@ -14,7 +14,7 @@
  * `by-name`, `preview` and `other-version` (`WellKnownResource.served`); `stored=`, the version in which Kubernetes
  * stores it if it is not that of the first line with its name; the subresources `status`, `scale` and `eviction`, and
  * `read-only=` ones; `generation` if its objects have `metadata.generation`; `put-creates` if a PUT creates a missing
- * object; `deprecated=`, `removed=` and `use=`: the minor releases 1.N that deprecated the version and no longer serve
+ * object; `versioned-put` if a PUT must name the version that it replaces; `deprecated=`, `removed=` and `use=`: the minor releases 1.N that deprecated the version and no longer serve
  * it, and the type to use instead.
  */
 import { keyFromText } from '../../engine/model/event.js'
@@ -124,6 +124,11 @@ export function hasGeneration(resource: Named): boolean {
 /** Whether a PUT creates a missing object in Kubernetes too. */
 export function isCreatedByPut(resource: Named): boolean {
   return wordsOf(resource).has('put-creates')
+}
+
+/** Whether a PUT must name the resourceVersion that it replaces, as in Kubernetes. */
+export function isPutVersioned(resource: Named): boolean {
+  return wordsOf(resource).has('versioned-put')
 }
 
 /** The type of the object posted to evict a pod. */

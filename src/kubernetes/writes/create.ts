@@ -4,9 +4,10 @@ import { alreadyExistsError } from '../dialect/status-body.js'
 import { BadRequestError, InvalidError } from '../../engine/model/status.js'
 import { bareValueOf } from './bare-value.js'
 import { required } from './field-errors.js'
-import { metadataOf } from './object-change.js'
+import { isDeleting, metadataOf, unreadableAs } from './object-change.js'
 import { generatedName } from './object-names.js'
 import { checkType, readObject } from './request-body.js'
+import { strictProblems } from './strict-problems.js'
 import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
@@ -21,9 +22,14 @@ export async function createObject(context: WriteContext, request: WriteRequest)
 /** Reads the body of a create or an update. @throws StatusError */
 export function readWhole(write: Write): JsonRecord {
   const { contentType, body, served } = write.request
-  const { value, duplicates } = readObject(contentType, body, write.context.schema, served.resource.holds)
-  write.refuseOrWarn(duplicates.map((path) => `duplicate field "${path}"`))
+  const { value, duplicates, json } = readObject(contentType, body, write.context.schema, served.resource.holds)
   checkType(value, served.resource)
+  const isBuiltIn = served.origin === 'well-known'
+  const hasUnknown = isBuiltIn && json !== null && duplicates.length > 0
+  const texts = hasUnknown ? strictProblems(json, write.context.change.rules(served).shape) : duplicates
+  write.inBody = { texts, hasUnknown, isInOrder: isBuiltIn && json !== null }
+  const problem = served.resource.holds === 'values' ? null : write.context.change.rules(served).typeProblem(value)
+  if (problem !== null) throw unreadableAs(served.resource, problem)
   return value
 }
 
@@ -33,10 +39,11 @@ export async function makeObject(write: Write, body: JsonRecord, keepsManagedFie
   const { served, namespace } = request
   checkNamespace(metadataOf(body), request)
   await context.namespaces.assertOpen(served, namespace, name)
-  const object =
-    bareValueOf(served, body, name) ?? context.change.create(body, write.asked({ verb: 'update', keepsManagedFields }))
+  const bare = bareValueOf(served, body, name)
+  if (bare !== null) write.refuseOrWarn(write.inBody.texts)
+  const object = bare ?? context.change.create(body, write.asked({ verb: 'update', keepsManagedFields }))
   return await write.change((held) => {
-    if (held !== null) throw alreadyExistsError(served.resource, name)
+    if (held !== null) throw alreadyExistsError(served.resource, name, isDeleting(held.object))
     return Buffer.isBuffer(object) ? lease.putBare(null, object) : lease.put(null, object)
   })
 }
@@ -66,8 +73,11 @@ export function checkNamespace(metadata: JsonRecord, { served, namespace }: Writ
 }
 
 /** @throws BadRequestError when the body names another object than the path. */
-export function checkName(metadata: JsonRecord, name: string): void {
+export function checkName(metadata: JsonRecord, { served, name }: Pick<WriteRequest, 'served' | 'name'>): void {
   const given = textMember(metadata, 'name')
-  if (given === '' || given === name) return
+  if (given === name || (given === '' && served.resource.holds !== 'kubernetes')) return
+  if (given === '') {
+    throw new BadRequestError(`the name of the object (${name} based on URL) was undeterminable: name must be provided`)
+  }
   throw new BadRequestError(`the name of the object (${given}) does not match the name on the URL (${name})`)
 }

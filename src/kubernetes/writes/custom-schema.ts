@@ -31,7 +31,8 @@ export class CustomSchemas {
     let root = this.#nodes.get(schema)
     if (root === undefined) this.#nodes.set(schema, (root = new SchemaNode(schema, this.#onUnusable, true)))
     const problems = [...schemaProblems(root, object, MAX_PROBLEMS)]
-    findRepeated(object, shape, [], problems)
+    const { metadata: _, ...own } = object
+    findRepeated(own, shape, [], problems)
     return problems
   }
 }

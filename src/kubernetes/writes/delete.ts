@@ -1,5 +1,6 @@
 /** DELETE of one object. An object with finalizers is only marked, and is removed when the last of them is gone. */
 import { cloneTree, encodeJsonTree, ensureRecord, type JsonRecord, record, textMember } from '../codec/json-tree.js'
+import type { ConflictError } from '../../engine/model/status.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
 import type { Change, Changed, Held, ObjectLocation } from './object-store.js'
@@ -71,23 +72,25 @@ export async function remove(
 }
 
 /** @throws ConflictError when the object is not the one to be removed. */
-export function checkPreconditions(
-  { served: { resource }, name }: ObjectLocation,
-  { object }: Held,
-  options: DeleteOptions,
-): void {
+export function checkPreconditions(place: ObjectLocation, { object }: Held, options: DeleteOptions): void {
   const uid = textMember(object, 'metadata', 'uid')
   const version = textMember(object, 'metadata', 'resourceVersion')
   if (options.uid !== null && options.uid !== uid) {
-    throw conflictError(resource, name, precondition('UID', options.uid, uid))
+    throw goneOn(place, precondition('UID', options.uid, uid), 'deleted and then recreated')
   }
   if (options.resourceVersion !== null && options.resourceVersion !== version) {
-    throw conflictError(resource, name, precondition('ResourceVersion', options.resourceVersion, version))
+    throw goneOn(place, precondition('ResourceVersion', options.resourceVersion, version), 'modified')
   }
 }
 
 function precondition(what: string, wanted: string, found: string): string {
-  return `Precondition failed: ${what} in precondition: ${wanted}, ${what} in object meta: ${found}`
+  return `the ${what} in the precondition (${wanted}) does not match the ${what} in record (${found})`
+}
+
+/** As in the API server, the resource is named by its kind here. */
+function goneOn({ served: { resource }, name }: ObjectLocation, why: string, what: string): ConflictError {
+  const named = { group: resource.group, plural: resource.kind }
+  return conflictError(named, name, `${why}. The object might have been ${what}`)
 }
 
 function marked(context: WriteContext, object: JsonRecord, isContainer: boolean): JsonRecord {

@@ -111,7 +111,7 @@ export class FieldSet {
   /** Yields paths as the API server names fields in a conflict: `.spec.containers[name="a"].image`. */
   *paths(prefix = ''): Generator<string> {
     if (this.isMember && prefix !== '') yield prefix
-    for (const [element, child] of this.children) yield* child.paths(`${prefix}${pathText(element)}`)
+    for (const [element, child] of this.children) yield* child.paths(`${prefix}${elementText(element)}`)
   }
 }
 
@@ -133,7 +133,8 @@ function absorb(into: FieldSet, other: FieldSet): void {
   }
 }
 
-function pathText(element: string): string {
+/** Returns a path element as conflicts show it. */
+export function elementText(element: string): string {
   const text = element.slice(2)
   if (element.startsWith('f:')) return `.${text}`
   if (element.startsWith('v:')) return `[=${text}]`
@@ -251,8 +252,10 @@ function compare(before: Json | undefined, after: Json | undefined, shape: Shape
 type Part = readonly [element: string, before: Json | undefined, after: Json | undefined, shape: Shape]
 
 /** Returns null when both are compared as one value. */
-function partsOf(before: Json | undefined, after: Json | undefined, shape: Shape): Part[] | null {
-  if ((before ?? after) === undefined) return []
+function partsOf(was: Json | undefined, is: Json | undefined, shape: Shape): Part[] | null {
+  if ((was ?? is) === undefined) return []
+  // In Go, null is an empty list or map.
+  const [before, after] = [emptyFor(was, is), emptyFor(is, was)]
   if (isGranular(before ?? record(), shape) && isGranular(after ?? record(), shape) && isRecord(before ?? after)) {
     const names = new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])
     return [...names].map((name) => [
@@ -268,6 +271,11 @@ function partsOf(before: Json | undefined, after: Json | undefined, shape: Shape
   if (a === null || b === null) return null
   const elements = new Set([...a.keys(), ...b.keys()])
   return [...elements].map((element) => [element, a.get(element), b.get(element), shape.items])
+}
+
+function emptyFor(value: Json | undefined, other: Json | undefined): Json | undefined {
+  if (value !== null) return value
+  return Array.isArray(other) ? [] : isRecord(other) ? record() : value
 }
 
 function memberOf(value: Json | undefined, name: string): Json | undefined {

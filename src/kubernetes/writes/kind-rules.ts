@@ -19,10 +19,12 @@ import type { DefinedSchema } from '../codec/defined-schema.js'
 import { fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
-import { hasGeneration, isCreatedByPut } from '../dialect/well-known-resources.js'
+import { hasGeneration, isCreatedByPut, isPutVersioned } from '../dialect/well-known-resources.js'
 import { apiVersion, resourceId } from '../../engine/model/resource.js'
 import type { BuiltInDefaults } from './built-in-defaults.js'
+import type { CanonicalForm } from './canonical-form.js'
 import { unevaluatedRules, unevaluatedRulesOf } from './cel-rules.js'
+import { configMapProblems, secretProblems } from './configuration-rules.js'
 import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
 import { schemaProblem } from './schema-node.js'
 import { dropUnknownFields } from './known-fields.js'
@@ -36,6 +38,8 @@ export interface KindRules {
   readonly hasStatus: boolean
   readonly hasGeneration: boolean
   readonly scale: ScalePaths | null
+  /** Whether an update must name the version that it replaces. */
+  readonly requiresVersion: boolean
   /** Whether a PUT creates a missing object. */
   readonly createsOnUpdate: boolean
   /** Strategic merge patches exist only for kinds whose shape is built in. */
@@ -46,6 +50,8 @@ export interface KindRules {
   readonly dropUnknown: (object: JsonRecord) => readonly string[]
   /** Fills in the defaults in place. */
   readonly fillDefaults: (object: JsonRecord) => void
+  /** An object in which nothing is set. */
+  readonly empty: JsonRecord
 }
 
 const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
@@ -56,6 +62,7 @@ export class KindRulebook {
   constructor(
     private readonly shapes: BuiltInShapes,
     private readonly defaults: BuiltInDefaults,
+    private readonly form: CanonicalForm,
   ) {}
 
   of(served: ServedResource): KindRules {
@@ -76,12 +83,16 @@ export class KindRulebook {
     return {
       typeProblem: (object) =>
         builtIn === undefined
-          ? typeProblem(object['metadata'] ?? null, this.shapes.objectMeta, ['metadata'], 'PartialObjectMetadata')
+          ? typeProblem(object['metadata'] ?? null, this.shapes.objectMeta)
           : typeProblem(object, builtIn),
       ...(schema === undefined
         ? {
             dropUnknown: (object) => dropUnknownFields(object, shapeOf()),
-            fillDefaults: (object) => builtIn !== undefined && this.defaults.fill(version, resource.kind, object),
+            fillDefaults: (object) => {
+              if (builtIn === undefined) return this.form.settleMetadata(object)
+              this.form.settle(version, resource.kind, object)
+              this.defaults.fill(version, resource.kind, object)
+            },
           }
         : this.#bySchema(schema, served.definition?.preservesUnknownFields ?? false)),
       get shape() {
@@ -90,9 +101,11 @@ export class KindRulebook {
       get schema() {
         return schema?.parsed
       },
+      empty: builtIn === undefined ? record() : this.form.empty(version, resource.kind),
       hasStatus: subresources.status,
       hasGeneration: origin !== 'well-known' || hasGeneration(resource),
       scale: subresources.scale,
+      requiresVersion: origin === 'custom' || isPutVersioned(resource),
       createsOnUpdate: origin === 'declared' || isCreatedByPut(resource),
       takesStrategicPatch: builtIn !== undefined,
     }
@@ -108,9 +121,10 @@ export class KindRulebook {
         const inMetadata = dropUnknownFields(object['metadata'] ?? null, this.shapes.objectMeta)
         const unknown = { path: [], found: inMetadata.map((path) => `metadata.${path}`) }
         if (!keepsUnknown) pruneUnknown(object, schema.structural, true, unknown)
-        return unknown.found
+        return unknown.found.sort()
       },
       fillDefaults: (object) => {
+        this.form.settleMetadata(object)
         if (!keepsUnknown) pruneNulls(object, schema.structural)
         fillDefaults(object, schema.structural)
       },
@@ -205,9 +219,9 @@ export function kindProblems(
 ): readonly FieldProblem[] {
   switch (resourceId(served.resource)) {
     case 'configmaps':
-      return immutableProblems(before, after, ['data', 'binaryData'])
+      return [...immutableProblems(before, after, ['data', 'binaryData']), ...configMapProblems(after)]
     case 'secrets':
-      return immutableProblems(before, after, ['data'])
+      return [...immutableProblems(before, after, ['data']), ...secretProblems(before, after)]
     case DEFINITIONS:
       return definitionProblems(after, etcdPrefix)
     default:

@@ -2,8 +2,8 @@
 import { isRecord, joinPath, type Json } from '../codec/json-tree.js'
 import type { Shape } from './shape.js'
 
-/** The most removed members reported for one object. */
-const MAX_TOLD = 64
+/** The most removed members reported for one object, as at the API server. */
+const MAX_TOLD = 100
 
 /** Removes the undeclared members from `value`. @returns their paths. */
 export function dropUnknownFields(value: Json, shape: Shape): readonly string[] {

@@ -8,12 +8,14 @@
  * Source: "Server-Side Apply" of the Kubernetes documentation.
  */
 import {
+  canonicalText,
   cloneTree,
   equalTrees,
   isRecord,
   type Json,
   type JsonRecord,
   member,
+  parseJsonTree,
   record,
   textMember,
 } from '../codec/json-tree.js'
@@ -52,7 +54,6 @@ const UNOWNED = FieldSet.fromJson(
     metadata: [
       'name',
       'namespace',
-      'generateName',
       'creationTimestamp',
       'deletionTimestamp',
       'deletionGracePeriodSeconds',
@@ -72,14 +73,25 @@ function fieldsJson(names: readonly string[], nested: Readonly<Record<string, re
   return json
 }
 
-/** Sets the managedFields of `after` that result from an update. @param before null for a create. */
-export function recordUpdate(before: JsonRecord | null, after: JsonRecord, shape: Shape, manager: Manager): void {
+/**
+ * Sets the managedFields of `after` that result from an update. @param before null for a create. @param empty what a new
+ * object is compared with.
+ */
+export function recordUpdate(
+  before: JsonRecord | null,
+  after: JsonRecord,
+  shape: Shape,
+  manager: Manager,
+  empty = record(),
+): void {
   const managed = readEntries(before ?? record())
   // A client sends an empty list to reset the managers of the object.
   const given = member(after, 'metadata', 'managedFields')
   const isReset = before !== null && Array.isArray(given) && given.every((entry) => isRecord(entry) && isEmpty(entry))
   if (isReset) return writeEntries(after, [])
-  writeEntries(after, updatedEntries(managed, before ?? record(), after, shape, manager, 'Update'))
+  // As in the API server, fields that were not tracked so far are tracked from the first apply on.
+  if (before !== null && managed.length === 0) return writeEntries(after, [])
+  writeEntries(after, updatedEntries(managed, before ?? empty, after, shape, manager, 'Update'))
 }
 
 /** Returns the fields without those that have no owner. `metadata` itself is not a field: it only contains some. */
@@ -110,7 +122,7 @@ export function applyConfiguration(
   force: boolean,
 ): Applied {
   const config = cloneTree(configuration)
-  const entries = readEntries(live ?? record())
+  const entries = entriesBeforeApply(live, shape, manager)
   const isOurs = (entry: Entry): boolean => isSameManager(entry, manager, 'Apply')
   const own = entries.find(isOurs)
   const others = entries.filter((entry) => !isOurs(entry))
@@ -122,8 +134,10 @@ export function applyConfiguration(
 
   const changes = compareFields(live ?? record(), object, shape)
   const touched = ownable(changes.modified.union(changes.added))
+  const isKubectl = manager.name === KUBECTL
+  const free = isKubectl && live !== null ? lastAppliedFields(live, shape, manager) : FieldSet.empty()
   const conflicts = others
-    .map((entry) => ({ entry, fields: entry.fields.intersection(touched) }))
+    .map((entry) => ({ entry, fields: entry.fields.intersection(touched).difference(free) }))
     .filter((conflict) => !conflict.fields.isEmpty)
   if (conflicts.length > 0 && !force) throw conflictBetween(conflicts)
   const rest = others
@@ -140,7 +154,47 @@ export function applyConfiguration(
     fields,
   }
   writeEntries(object, fields.isEmpty ? rest : [ours, ...rest])
+  if (isKubectl) updateLastApplied(object, config)
   return { object }
+}
+
+/** Fields without any manager belong to one of this name from the first apply on. */
+const BEFORE_FIRST_APPLY = 'before-first-apply'
+
+function entriesBeforeApply(live: JsonRecord | null, shape: Shape, manager: Manager): readonly Entry[] {
+  const entries = readEntries(live ?? record())
+  if (live === null || entries.length > 0) return entries
+  return updatedEntries([], record(), live, shape, { ...manager, name: BEFORE_FIRST_APPLY }, 'Update')
+}
+
+/** The manager for which `kubectl apply --server-side` continues an apply on the client side. */
+const KUBECTL = 'kubectl'
+const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
+
+/** Returns the fields of the last apply on the client side that the object still has: they are kubectl's own. */
+function lastAppliedFields(live: JsonRecord, shape: Shape, { apiVersion }: Manager): FieldSet {
+  const configuration = parsed(textMember(live, 'metadata', 'annotations', LAST_APPLIED))
+  if (!isRecord(configuration) || textMember(configuration, 'apiVersion') !== apiVersion) return FieldSet.empty()
+  const { added, modified, removed } = compareFields(configuration, live, shape)
+  return fieldsOf(configuration, shape).difference(added).difference(modified).difference(removed)
+}
+
+function parsed(text: string): Json {
+  try {
+    return parseJsonTree(Buffer.from(text)).value
+  } catch {
+    return null
+  }
+}
+
+/** A later apply on the client side compares with the annotation. */
+function updateLastApplied(object: JsonRecord, configuration: JsonRecord): void {
+  const annotations = member(object, 'metadata', 'annotations')
+  if (!isRecord(annotations) || textMember(annotations, LAST_APPLIED) === '') return
+  const applied = cloneTree(configuration)
+  const given = member(applied, 'metadata', 'annotations')
+  if (isRecord(given)) delete given[LAST_APPLIED]
+  annotations[LAST_APPLIED] = `${canonicalText(applied)}\n`
 }
 
 function isUnchanged(live: JsonRecord, object: JsonRecord): boolean {
@@ -268,19 +322,21 @@ function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly f
       else paths.push(path)
     }
   }
-  const only = [...byManager]
-  const count = `${total} conflict${total === 1 ? '' : 's'}`
-  const more = total > causes.length ? `\n- and ${total - causes.length} more` : ''
-  const text =
-    only.length === 1 && causes.length === 1
-      ? ` with ${only[0]![0]}: ${only[0]![1][0]}`
-      : `s with ${only.map(([name, paths]) => `${name}:\n- ${paths.join('\n- ')}`).join('\nconflicts with ')}${more}`
-  const message = `Apply failed with ${count}: conflict${text}`
+  const [first] = causes
+  if (total === 1) {
+    return new ConflictError(`Apply failed with 1 conflict: ${first!.message}: ${first!.field}`, {
+      details: { causes },
+    })
+  }
+  const more = total > causes.length ? [`- and ${total - causes.length} more`] : []
+  const lines = [...byManager]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([name, paths]) => [`conflicts with ${name}:`, ...paths.map((path) => `- ${path}`)])
+  const message = `Apply failed with ${total} conflicts: ${[...lines, ...more].join('\n')}`
   return new ConflictError(message, { details: { causes } })
 }
 
-function describe({ manager, subresource, apiVersion, operation, time }: Entry): string {
-  const where = subresource === '' ? '' : ` with subresource ${JSON.stringify(subresource)}`
-  const when = operation === 'Update' && time !== '' ? ` at ${time}` : ''
-  return `${JSON.stringify(manager)}${where} using ${apiVersion}${when}`
+function describe({ manager, subresource, apiVersion, operation }: Entry): string {
+  const name = `${JSON.stringify(manager)}${subresource === '' ? '' : ` with subresource ${JSON.stringify(subresource)}`}`
+  return operation === 'Apply' ? name : `${name} using ${apiVersion}`
 }

@@ -1,33 +1,42 @@
 /** The rules that the `metadata` of every object must obey: names, labels, annotations, finalizers, owners, sizes. */
-import { equalTrees, isRecord, type Json, type JsonRecord, record, textMember } from '../codec/json-tree.js'
-import { checkLabelKey, checkLabelValue } from '../../engine/model/label-names.js'
+import {
+  canonicalText,
+  equalTrees,
+  isRecord,
+  type Json,
+  type JsonRecord,
+  record,
+  textMember,
+} from '../codec/json-tree.js'
+import { labelKeyProblems, labelValueProblems } from '../../engine/model/label-names.js'
 import type { Resource } from '../../engine/model/resource.js'
-import { duplicate, type FieldProblem, forbiddenField, invalid, required, wrongType } from './field-errors.js'
-import { nameProblem } from './object-names.js'
+import { type FieldProblem, forbiddenField, invalid, required, wrongType } from './field-errors.js'
+import { nameProblems, prefixProblems } from './object-names.js'
 
 /** The API server's limit for keys and values together. */
 const MAX_ANNOTATION_BYTES = 256 * 1024
 
-/** @param metadata complete: a generated name has already been filled in. */
-export function metadataProblems(resource: Resource, metadata: JsonRecord): readonly FieldProblem[] {
+/**
+ * @param metadata complete: a generated name has already been filled in. @param isCustom its finalizers may be any text:
+ * `finalizerWarnings` says what is odd about them.
+ */
+export function metadataProblems(resource: Resource, metadata: JsonRecord, isCustom: boolean): readonly FieldProblem[] {
   const problems: FieldProblem[] = []
+  const prefix = textMember(metadata, 'generateName')
+  if (prefix !== '') {
+    problems.push(...prefixProblems(resource, prefix).map((bad) => invalid('metadata.generateName', prefix, bad)))
+  }
   const name = textMember(metadata, 'name')
   if (name === '') problems.push(required('metadata.name', 'name or generateName is required'))
-  else {
-    const problem = nameProblem(resource, name)
-    if (problem !== null) problems.push(invalid('metadata.name', name, problem))
-  }
+  problems.push(...(name === '' ? [] : nameProblems(resource, name)).map((bad) => invalid('metadata.name', name, bad)))
   stringsAt(metadata, 'labels', problems, (key, value, field) => {
-    const badKey = checkLabelKey(key)
-    if (badKey !== null) problems.push(invalid(field, key, badKey))
-    const badValue = checkLabelValue(value)
-    if (badValue !== null) problems.push(invalid(field, value, badValue))
+    problems.push(...labelKeyProblems(key).map((bad) => invalid(field, key, bad)))
+    problems.push(...labelValueProblems(value).map((bad) => invalid(field, value, bad)))
   })
   let annotationBytes = 0
   stringsAt(metadata, 'annotations', problems, (key, value, field) => {
     annotationBytes += Buffer.byteLength(key) + Buffer.byteLength(value)
-    const bad = checkLabelKey(key.toLowerCase())
-    if (bad !== null) problems.push(invalid(field, key, bad))
+    problems.push(...labelKeyProblems(key.toLowerCase()).map((bad) => invalid(field, key, bad)))
   })
   if (annotationBytes > MAX_ANNOTATION_BYTES) {
     problems.push({
@@ -36,8 +45,8 @@ export function metadataProblems(resource: Resource, metadata: JsonRecord): read
       field: 'metadata.annotations',
     })
   }
-  finalizerProblems(metadata['finalizers'], problems)
   ownerProblems(metadata['ownerReferences'], problems)
+  finalizerProblems(metadata['finalizers'], isCustom, problems)
   return problems
 }
 
@@ -58,43 +67,93 @@ function stringsAt(
   }
 }
 
-function finalizerProblems(list: Json | undefined, problems: FieldProblem[]): void {
+const ORPHAN = 'orphan'
+const FOREGROUND = 'foregroundDeletion'
+/** The finalizers that need no domain. */
+const STANDARD: ReadonlySet<string> = new Set([ORPHAN, FOREGROUND, 'kubernetes'])
+
+function finalizerProblems(list: Json | undefined, isCustom: boolean, problems: FieldProblem[]): void {
+  const field = 'metadata.finalizers'
   if (list === undefined || list === null) return
-  if (!Array.isArray(list)) return void problems.push(wrongType('metadata.finalizers', typeof list, 'must be an array'))
-  const seen = new Set<string>()
-  list.forEach((finalizer, i) => {
-    const field = `metadata.finalizers[${i}]`
-    if (typeof finalizer !== 'string') problems.push(wrongType(field, typeof finalizer, 'must be a string'))
-    else if (seen.has(finalizer)) problems.push(duplicate(field, finalizer))
-    else {
-      seen.add(finalizer)
-      const bad = checkLabelKey(finalizer)
-      if (bad !== null) problems.push(invalid(field, finalizer, bad))
+  if (!Array.isArray(list)) return void problems.push(wrongType(field, typeof list, 'must be an array'))
+  const names = list.filter((name) => typeof name === 'string')
+  list.forEach((name, i) => {
+    if (typeof name !== 'string') problems.push(wrongType(`${field}[${i}]`, typeof name, 'must be a string'))
+    else problems.push(...labelKeyProblems(name).map((bad) => invalid(field, name, bad)))
+  })
+  if (names.includes(ORPHAN) && names.includes(FOREGROUND)) {
+    problems.push(invalid(field, names, `finalizer ${ORPHAN} and ${FOREGROUND} cannot be both set`))
+  }
+  if (isCustom) return
+  const why = 'name is neither a standard finalizer name nor is it fully qualified'
+  names.forEach((name, i) => {
+    if (!name.includes('/') && !STANDARD.has(name)) problems.push(invalid(`${field}[${i}]`, name, why))
+  })
+}
+
+/** Returns the warnings about the new finalizers of a custom resource. @param before null for a new object. */
+export function finalizerWarnings(before: JsonRecord | null, after: JsonRecord): readonly string[] {
+  const old = new Set(before === null ? [] : finalizersOf(before))
+  const added = new Set(finalizersOf(after).filter((name) => !old.has(name)))
+  return [...added].sort().flatMap((name) => {
+    const odd = [...labelKeyProblems(name)]
+    if (!name.includes('/') && !STANDARD.has(name)) {
+      const path = name.includes('.') ? ' including a path (/)' : ''
+      odd.push(
+        `prefer a domain-qualified finalizer name${path} to avoid accidental conflicts with other finalizer writers`,
+      )
     }
+    return odd.map((why) => `metadata.finalizers: ${JSON.stringify(name)}: ${why}`)
   })
 }
 
 const OWNER_MEMBERS = ['apiVersion', 'kind', 'name', 'uid'] as const
+/** A group and a version, or a version alone. */
+const OWNER_VERSION = /^([^/]*\/)?[^/]+$/
 
 function ownerProblems(list: Json | undefined, problems: FieldProblem[]): void {
   if (list === undefined || list === null) return
   const field = 'metadata.ownerReferences'
   if (!Array.isArray(list)) return void problems.push(wrongType(field, typeof list, 'must be an array'))
-  let controllers = 0
+  const owners = list.filter(isRecord)
+  let controller: string | null = null
   list.forEach((owner, i) => {
-    if (!isRecord(owner)) return void problems.push(wrongType(`${field}[${i}]`, typeof owner, 'must be an object'))
-    for (const name of OWNER_MEMBERS) {
-      if (textMember(owner, name) === '') problems.push(required(`${field}[${i}].${name}`, `${name} must not be empty`))
+    const at = `${field}[${i}]`
+    if (!isRecord(owner)) return void problems.push(wrongType(at, typeof owner, 'must be an object'))
+    const [version, kind] = [textMember(owner, 'apiVersion'), textMember(owner, 'kind')]
+    if (version !== '' && !OWNER_VERSION.test(version)) {
+      problems.push(invalid(`${at}.apiVersion`, version, 'must be <group>/<version> or <version>'))
     }
-    if (owner['controller'] === true) controllers++
+    for (const name of OWNER_MEMBERS) {
+      if (textMember(owner, name) === '') problems.push(required(`${at}.${name}`, 'must not be empty'))
+    }
+    if (version === 'v1' && kind === 'Event') {
+      problems.push(invalid(at, owner, '/v1, Kind=Event is disallowed from being an owner'))
+    }
+    if (owner['controller'] !== true) return
+    const named = `${kind}/${textMember(owner, 'name')}`
+    if (controller === null) controller = named
+    else {
+      const found = `Found "true" in references for ${controller} and ${named}`
+      problems.push(invalid(field, owners, `Only one reference can have Controller set to true. ${found}`))
+    }
   })
-  if (controllers > 1) {
-    problems.push(invalid(field, plainOwners(list), 'Only one reference can have Controller set to true'))
-  }
 }
 
-function plainOwners(list: readonly Json[]): readonly string[] {
-  return list.map((owner) => textMember(owner, 'name'))
+/** Removes the owners that are there twice. @returns a warning that names them; null if there are none. */
+export function dropRepeatedOwners(metadata: JsonRecord, isPatched: boolean): string | null {
+  const list = metadata['ownerReferences']
+  if (!Array.isArray(list) || list.length < 2) return null
+  const seen = new Set<string>()
+  const repeated: string[] = []
+  metadata['ownerReferences'] = list.filter((owner) => {
+    const text = canonicalText(owner)
+    if (seen.has(text)) repeated.push(textMember(owner, 'uid'))
+    return !seen.has(text) && seen.add(text)
+  })
+  if (repeated.length === 0) return null
+  const when = isPatched ? ' after mutating admission happens' : ''
+  return `.metadata.ownerReferences contains duplicate entries${when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ${repeated.join(', ')}`
 }
 
 /** An object that is being deleted accepts no new finalizers. */

@@ -13,15 +13,23 @@ import {
   record,
   textMember,
 } from '../codec/json-tree.js'
+import { YAML_PROBLEMS } from '../codec/yaml-tree.js'
 import { conflictError } from '../dialect/status-body.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
-import { apiVersion, type ObjectName } from '../../engine/model/resource.js'
+import { apiVersion, type ObjectName, type Resource } from '../../engine/model/resource.js'
 import { BadRequestError, InvalidError, type StatusError } from '../../engine/model/status.js'
 import type { CustomSchemas } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
 import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate, unchecked } from './kind-rules.js'
 import { type Manager, recordUpdate } from './managed-fields.js'
-import { finalizersOf, metadataProblems, newFinalizerProblems } from './metadata-rules.js'
+import {
+  dropRepeatedOwners,
+  finalizersOf,
+  finalizerWarnings,
+  metadataProblems,
+  newFinalizerProblems,
+} from './metadata-rules.js'
+import { unknownField } from './strict-problems.js'
 import { timeToLiveProblems } from './time-to-live.js'
 import type { FieldValidation } from './write-options.js'
 
@@ -45,8 +53,19 @@ export interface ChangeRequest {
   readonly fieldValidation: FieldValidation
   /** Called with a warning about removed members, or rules that are not checked. */
   readonly warn: (text: string) => void
+  /** What is wrong with the body that the object was made of. */
+  readonly inBody?: BodyProblems
   /** Creates the error for an object that cannot be read as its kind. Default: a BadRequestError. */
   readonly unreadable?: (why: string) => StatusError
+}
+
+/** Unknown and duplicate fields, each as a strict decoder words it. */
+export interface BodyProblems {
+  readonly texts: readonly string[]
+  /** Whether the unknown fields are among them, each in its place. */
+  readonly hasUnknown: boolean
+  /** Whether unknown fields are named in the order of the body; otherwise they are sorted. */
+  readonly isInOrder: boolean
 }
 
 /** The fields that a client cannot set, besides those with special rules. */
@@ -87,7 +106,7 @@ export class ObjectChange {
     if (rules.hasStatus) delete body['status']
     this.#complete(body, request, rules)
     prepareNew(served, body, manager.time)
-    if (!request.keepsManagedFields) recordUpdate(null, body, rules.shape, manager)
+    if (!request.keepsManagedFields) recordUpdate(null, body, rules.shape, manager, rules.empty)
     this.#check(request, null, body, rules, name.name)
     return body
   }
@@ -106,11 +125,14 @@ export class ObjectChange {
     if (subresource === 'status') metadata['managedFields'] = metadataOf(body)['managedFields'] ?? null
     if (metadata['managedFields'] === null) delete metadata['managedFields']
     this.#identify(after, metadata, request)
-    for (const field of [...SERVER_SET, 'uid', 'resourceVersion', 'generateName']) restore(metadata, old, field)
+    for (const field of [...SERVER_SET, 'uid', 'resourceVersion']) restore(metadata, old, field)
     if (subresource === '' && rules.hasStatus) restore(after, before, 'status')
+    // An empty list resets the managers of an object like a list of nothing, but would be dropped with what is empty.
+    const managed = metadata['managedFields']
+    if (Array.isArray(managed) && managed.length === 0) metadata['managedFields'] = [record()]
     this.#complete(after, request, rules)
     prepareUpdate(served, after, before, manager.time)
-    if (rules.hasGeneration && !isSameBut(before, after)) metadata['generation'] = nextGeneration(old)
+    if (rules.hasGeneration && !isSameBut(before, after)) metadataOf(after)['generation'] = nextGeneration(old)
     if (!request.keepsManagedFields) recordUpdate(before, after, rules.shape, manager)
     this.#check(request, before, after, rules, request.name.name)
     return after
@@ -132,38 +154,40 @@ export class ObjectChange {
    */
   #complete(
     body: JsonRecord,
-    { served: { resource }, fieldValidation, warn, unreadable = badRequest }: ChangeRequest,
+    { served: { resource }, fieldValidation, warn, inBody, unreadable }: ChangeRequest,
     { typeProblem, dropUnknown, fillDefaults }: KindRules,
   ): void {
+    const refused = unreadable ?? ((why: string) => unreadableAs(resource, why))
     const problem = typeProblem(body)
-    if (problem !== null) {
-      const { kind, version } = resource
-      throw unreadable(`${kind} in version "${version}" cannot be handled as a ${kind}: ${problem}`)
-    }
-    refuseOrWarn(
-      dropUnknown(body).map((path) => `unknown field "${path}"`),
-      fieldValidation,
-      warn,
-      unreadable,
-    )
+    if (problem !== null) throw refused(problem)
+    const found = dropUnknown(body)
+    const unknown = (inBody?.isInOrder === true ? found : [...found].sort()).map(unknownField)
+    const problems = [...(inBody?.texts ?? []), ...(inBody?.hasUnknown === true ? [] : unknown)]
+    refuseOrWarn(problems, fieldValidation, warn, refused)
     fillDefaults(body)
+    const warning = dropRepeatedOwners(metadataOf(body), unreadable !== undefined)
+    if (warning !== null) warn(warning)
   }
 
   #compareIdentity(old: JsonRecord, metadata: JsonRecord, request: ChangeRequest): void {
     const { served, name, verb } = request
     const { kind, group } = served.resource
     const given = (field: string): string => textMember(metadata, field)
-    const version = given('resourceVersion')
+    const version = given('resourceVersion').replace(/^0$/, '')
+    if (verb === 'update' && given('uid') !== '' && given('uid') !== textMember(old, 'uid')) {
+      const why = `Precondition failed: UID in precondition: ${given('uid')}, UID in object meta: ${textMember(old, 'uid')}`
+      throw conflictError(served.resource, name.name, why)
+    }
+    if (version === '' && this.rules(served).requiresVersion) {
+      const problem = invalid('metadata.resourceVersion', 0, 'must be specified for an update')
+      throw InvalidError.forFields(served.resource.plural, group, name.name, [problem])
+    }
     if (version !== '' && version !== textMember(old, 'resourceVersion')) {
       throw conflictError(served.resource, name.name)
     }
     const problems: FieldProblem[] = []
-    for (const field of ['name', 'namespace', 'uid'] as const) {
+    for (const field of ['namespace', 'uid'] as const) {
       if (given(field) === '' || given(field) === textMember(old, field)) continue
-      if (field === 'uid' && verb === 'update') {
-        const why = `Precondition failed: UID in precondition: ${given('uid')}, UID in object meta: ${textMember(old, 'uid')}`
-        throw conflictError(served.resource, name.name, why)
-      }
       problems.push(invalid(`metadata.${field}`, given(field), 'field is immutable'))
     }
     if (problems.length > 0) throw InvalidError.forFields(kind, group, name.name, problems)
@@ -174,7 +198,7 @@ export class ObjectChange {
     const { kind, group } = served.resource
     const metadata = metadataOf(after)
     const problems = [
-      ...metadataProblems(served.resource, metadata),
+      ...metadataProblems(served.resource, metadata, served.origin === 'custom'),
       ...(before === null ? [] : newFinalizerProblems(metadataOf(before), metadata)),
       ...timeToLiveProblems(after),
       ...(rules.schema === undefined ? [] : this.#options.schemas.validate(after, rules.schema, rules.shape)),
@@ -183,14 +207,15 @@ export class ObjectChange {
     if (problems.length > 0) throw InvalidError.forFields(kind, group, name, problems)
     const warning = unchecked(served, after, rules.schema)
     if (warning !== null) request.warn(warning)
+    if (served.origin !== 'custom') return
+    const warnings = finalizerWarnings(before === null ? null : metadataOf(before), metadata)
+    for (const text of warnings) request.warn(text)
   }
 }
 
-/** The most problems reported in one answer, as in the API server's decoder. */
-const MAX_STRICT_PROBLEMS = 100
-
-function badRequest(why: string): StatusError {
-  return new BadRequestError(why)
+/** Returns the error for a body that cannot be read as its kind. */
+export function unreadableAs({ kind, version }: Pick<Resource, 'kind' | 'version'>, why: string): StatusError {
+  return new BadRequestError(`${kind} in version "${version}" cannot be handled as a ${kind}: ${why}`)
 }
 
 /** Words the problems like a strict decoder. @throws StatusError from `refused`. */
@@ -198,15 +223,14 @@ export function refuseOrWarn(
   problems: readonly string[],
   validation: FieldValidation,
   warn: (text: string) => void,
-  refused: (why: string) => StatusError = badRequest,
+  refused: (why: string) => StatusError,
 ): void {
   if (problems.length === 0 || validation === 'Ignore') return
-  if (validation === 'Strict') {
-    const told = problems.slice(0, MAX_STRICT_PROBLEMS)
-    if (problems.length > told.length) told.push(`and ${problems.length - told.length} more`)
-    throw refused(`strict decoding error: ${told.join(', ')}`)
+  if (validation === 'Strict') throw refused(`strict decoding error: ${problems.join(', ')}`)
+  for (const problem of problems) {
+    const lines = problem.startsWith(YAML_PROBLEMS) ? problem.slice(YAML_PROBLEMS.length).split('\n') : [problem]
+    for (const line of lines) warn(line.trim())
   }
-  for (const problem of problems) warn(problem)
 }
 
 /** @throws BadRequestError when metadata is not an object. */

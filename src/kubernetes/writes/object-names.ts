@@ -36,25 +36,50 @@ const GENERATED_LENGTH = 5
 
 /** @returns what is wrong with the name, or null. */
 export function nameProblem(resource: Resource, name: string): string | null {
-  switch (resource.holds === 'kubernetes' ? (RULES[`${resource.group}/${resource.plural}`] ?? 'subdomain') : 'key') {
-    case 'key':
-      if (name.length > MAX_KEY_LENGTH) return `must be no more than ${MAX_KEY_LENGTH} characters`
-      return restOfName(name) === null
-        ? `is the name of no key: the key '${name}' has the name '${keyName(name)}'`
-        : null
-    case 'label':
-      if (name.length > MAX_LABEL_LENGTH) return `must be no more than ${MAX_LABEL_LENGTH} characters`
-      return LABEL.test(name) ? null : LABEL_RULE
-    case 'label-1035':
-      if (name.length > MAX_LABEL_LENGTH) return `must be no more than ${MAX_LABEL_LENGTH} characters`
-      return LABEL_1035.test(name) ? null : LABEL_1035_RULE
-    case 'path-segment':
-      if (name === '.' || name === '..') return `may not be '${name}'`
-      return /[/%]/.test(name) ? `may not contain '${name.includes('/') ? '/' : '%'}'` : null
-    case 'subdomain':
-      if (name.length > MAX_SUBDOMAIN_LENGTH) return `must be no more than ${MAX_SUBDOMAIN_LENGTH} characters`
-      return SUBDOMAIN.test(name) ? null : SUBDOMAIN_RULE
-  }
+  return nameProblems(resource, name)[0] ?? null
+}
+
+/** Returns everything that is wrong with the name. */
+export function nameProblems(resource: Resource, name: string): readonly string[] {
+  const rule = ruleOf(resource)
+  if (rule === 'key') return keyProblems(name)
+  if (rule !== 'path-segment') return textProblems(rule, name)
+  return name === '.' || name === '..' ? [`may not be '${name}'`] : segmentProblems(name)
+}
+
+/** Returns everything that is wrong with the beginning of names to be generated. */
+export function prefixProblems(resource: Resource, prefix: string): readonly string[] {
+  const rule = ruleOf(resource)
+  if (rule === 'key') return []
+  if (rule === 'path-segment') return segmentProblems(prefix)
+  // A dash at the end is followed by letters.
+  return textProblems(rule, prefix.length > 1 && prefix.endsWith('-') ? `${prefix.slice(0, -1)}a` : prefix)
+}
+
+function ruleOf({ holds, group, plural }: Resource): Rule {
+  return holds === 'kubernetes' ? (RULES[`${group}/${plural}`] ?? 'subdomain') : 'key'
+}
+
+function keyProblems(name: string): readonly string[] {
+  if (name.length > MAX_KEY_LENGTH) return [`must be no more than ${MAX_KEY_LENGTH} characters`]
+  return restOfName(name) === null ? [`is the name of no key: the key '${name}' has the name '${keyName(name)}'`] : []
+}
+
+function segmentProblems(name: string): readonly string[] {
+  return ['/', '%'].filter((character) => name.includes(character)).map((character) => `may not contain '${character}'`)
+}
+
+const TEXTS = {
+  subdomain: { most: MAX_SUBDOMAIN_LENGTH, pattern: SUBDOMAIN, why: SUBDOMAIN_RULE },
+  label: { most: MAX_LABEL_LENGTH, pattern: LABEL, why: LABEL_RULE },
+  'label-1035': { most: MAX_LABEL_LENGTH, pattern: LABEL_1035, why: LABEL_1035_RULE },
+} as const
+
+function textProblems(rule: keyof typeof TEXTS, name: string): readonly string[] {
+  const { most, pattern, why } = TEXTS[rule]
+  const problems = name.length > most ? [`must be no more than ${most} characters`] : []
+  // The expression is not tried on a text that is far too long.
+  return name.length <= 2 * most && pattern.test(name) ? problems : [...problems, why]
 }
 
 /** Without vowels and similar-looking characters, so that a suffix never spells a word. */

@@ -80,7 +80,8 @@ export interface Held {
 export type Change =
   /** `value` is an object, or the bytes of a bare value. `lease` is called at write time and returns '0' for none. */
   | { readonly kind: 'put'; readonly value: JsonRecord | Buffer; readonly lease: () => Promise<string> }
-  | { readonly kind: 'delete' }
+  /** `last` is the state to answer with. Default: the present one. */
+  | { readonly kind: 'delete'; readonly last?: JsonRecord }
   | { readonly kind: 'none' }
 
 /** @param before null if nothing is there. @throws StatusError to reject the write. */
@@ -198,7 +199,8 @@ export class ObjectStore {
         if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
         const value = change.kind === 'put' ? this.#bytesOf(change.value, place.served) : null
         if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
-        if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
+        const last = change.kind === 'delete' ? (change.last ?? held?.object) : held?.object
+        if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null, last)
         const leaseId = change.kind === 'put' ? await change.lease() : '0'
         if (leaseId !== current?.leaseId) granted = leaseId
         try {
@@ -209,7 +211,7 @@ export class ObjectStore {
           if (result.kind === 'written') {
             if (current !== null && current.leaseId !== leaseId) await this.#dropLease(current.leaseId)
             granted = '0'
-            return this.#outcome(place, key, held, value, leaseId, result.revision)
+            return this.#outcome(place, key, held, value, leaseId, result.revision, last)
           }
           current = result.current[0] ?? null
         } catch (error) {
@@ -257,13 +259,14 @@ export class ObjectStore {
     value: Buffer | null,
     leaseId: string,
     revision: Revision | null,
+    last: JsonRecord | undefined,
   ): Changed {
     const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
     // A dry run of a create has no revision yet, so its answer has none.
     const modRevision = revision ?? (0 as Revision)
     // A bare value would be wrapped again, together with everything derived from it.
     if (value === null && held?.isBare === true) return { kind, stored: atRevision(held.stored, modRevision) }
-    const bytes = value ?? (held === null ? null : encodeJsonTree(held.object))
+    const bytes = value ?? (last === undefined ? null : encodeJsonTree(last))
     if (bytes === null) return { kind, stored: null }
     const stored = this.#stored(place.served, {
       key,

@@ -6,17 +6,18 @@ import { bodyMediaType } from '../dialect/media-type.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import type { Resource } from '../../engine/model/resource.js'
 import { BadRequestError, InvalidError, NotFoundError, type StatusError } from '../../engine/model/status.js'
+import { appliedProblem } from './applied-problems.js'
 import { bareValueOf } from './bare-value.js'
-import { checkName, makeObject } from './create.js'
+import { checkName, checkNamespace, makeObject } from './create.js'
 import { invalid } from './field-errors.js'
 import { applyJsonPatch, unknownPatchMembers } from './json-patch.js'
-import type { KindRules } from './kind-rules.js'
 import { applyConfiguration } from './managed-fields.js'
 import { applyMergePatch } from './merge-patch.js'
 import { metadataOf } from './object-change.js'
 import type { Held } from './object-store.js'
 import { checkType, decode } from './request-body.js'
 import type { Shape } from './shape.js'
+import { unknownField } from './strict-problems.js'
 import { applyStrategicPatch } from './strategic-patch.js'
 import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions, type WriteOptions } from './write-options.js'
@@ -82,9 +83,13 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
   // As in the API server, an invalid result is an invalid patch, but a bad request for an apply.
   const invalidPatch = (why: string): StatusError =>
     InvalidError.forFields('', '', '', [invalid('patch', request.body.toString('utf8'), why)])
-  const asPatched = isApply ? {} : { unreadable: invalidPatch }
-  write.refuseOrWarn(problemsOf(body, options), asPatched.unreadable)
-  const configuration = isApply ? readConfiguration(body.patch, write, rules.dropUnknown) : null
+  const strictly = (why: string): StatusError =>
+    new BadRequestError(
+      `error ${why.replace(/^strict decoding error: /, 'strict decoding patch: error converting YAML to JSON: ')}`,
+    )
+  write.unreadable = isApply ? strictly : invalidPatch
+  write.inBody = { texts: problemsOf(body, options), hasUnknown: false, isInOrder: false }
+  const configuration = isApply ? readConfiguration(body.patch, write, rules.shape) : null
   if (configuration !== null && rules.hasStatus) keepOwnPart(configuration, subresource)
   try {
     return await write.change((held) => {
@@ -94,40 +99,55 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
           ? patched(held.object, body, rules.shape)
           : applied(held, configuration, rules.shape, write)
       const bare = bareValueOf(served, after, name, held.object)
-      if (bare !== null) return lease.putBare(held, bare)
-      const asked = write.asked({ verb: 'patch', keepsManagedFields: isApply, ...asPatched })
+      if (bare === null) checkPatched(after, request, invalidPatch)
+      if (bare !== null) {
+        write.refuseOrWarn(write.inBody.texts)
+        return lease.putBare(held, bare)
+      }
+      const asked = write.asked({ verb: 'patch', keepsManagedFields: isApply })
       return lease.put(held, context.change.update(held.object, after, asked))
     })
   } catch (error) {
     const isNew = error instanceof NotFoundError && configuration !== null && subresource === ''
     if (!isNew) throw error
-    if (textMember(configuration, 'metadata', 'resourceVersion') !== '') throw conflictError(resource, name)
+    checkName(metadataOf(configuration), request)
+    delete metadataOf(configuration)['resourceVersion']
     await request.mayCreate()
     const { object } = applyConfiguration(null, configuration, rules.shape, manager, options.force)
     return await makeObject(write, object, true)
   }
 }
 
+/** @throws StatusError when a patch has given the object another type, name or namespace. */
+function checkPatched(after: JsonRecord, request: WriteRequest, invalidPatch: (why: string) => StatusError): void {
+  const { served } = request
+  if (served.origin === 'custom' && textMember(after, 'kind') === '') throw invalidPatch("Object 'Kind' is missing")
+  try {
+    checkType(after, served.resource)
+  } catch (error) {
+    throw error instanceof BadRequestError ? invalidPatch(error.message) : error
+  }
+  const metadata = metadataOf(after)
+  checkName(metadata, request)
+  checkNamespace(metadata, request)
+}
+
 /** @throws BadRequestError */
 function problemsOf({ type, patch, duplicates }: PatchBody, { fieldValidation }: WriteOptions): readonly string[] {
   const isJsonPatch = type === JSON_PATCH
   const unknown = isJsonPatch && fieldValidation !== 'Ignore' ? unknownPatchMembers(patch) : []
-  const which = isJsonPatch ? 'json patch ' : ''
-  return [
-    ...duplicates.map((path) => `${which}duplicate field "${path}"`),
-    ...unknown.map((path) => `${which}unknown field "${path}"`),
-  ]
+  return isJsonPatch ? [...duplicates, ...unknown.map(unknownField)].map((text) => `json patch ${text}`) : duplicates
 }
 
-function readConfiguration(patch: Json, write: Write, dropUnknown: KindRules['dropUnknown']): JsonRecord {
-  const { served, namespace, name } = write.request
+function readConfiguration(patch: Json, write: Write, shape: Shape): JsonRecord {
+  const { served, namespace } = write.request
   if (!isRecord(patch)) throw new BadRequestError('error decoding apply patch: it must be an object')
   for (const field of ['apiVersion', 'kind']) {
     if (textMember(patch, field) === '') throw new BadRequestError(`error decoding apply patch: ${field} must be set`)
   }
   checkType(patch, served.resource)
   const metadata = metadataOf(patch)
-  checkName(metadata, name)
+  if (textMember(metadata, 'name') !== '') checkName(metadata, write.request)
   const inNamespace = textMember(metadata, 'namespace')
   if (inNamespace !== '' && inNamespace !== namespace) {
     throw new BadRequestError('the namespace of the provided object does not match the namespace sent on the request')
@@ -136,7 +156,12 @@ function readConfiguration(patch: Json, write: Write, dropUnknown: KindRules['dr
     throw new BadRequestError('metadata.managedFields must be nil')
   }
   delete metadata['managedFields']
-  write.refuseOrWarn(dropUnknown(patch).map((path) => `unknown field "${path}"`))
+  const problem = appliedProblem(patch, shape)
+  if (problem !== null) {
+    const version = `${served.resource.group}/${served.resource.version}, Kind=${served.resource.kind}`
+    const named = `${textMember(metadata, 'namespace')}/${textMember(metadata, 'name')}`
+    throw new BadRequestError(`failed to create typed patch object (${named}; ${version}): ${problem}`)
+  }
   return patch
 }
 

@@ -21,13 +21,19 @@ const MAX_MESSAGES = 100_000
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 const OBJECT_TYPES = ['application/json', 'application/yaml', PROTOBUF] as const
 
+export interface ReadBody extends ParsedJson {
+  readonly value: JsonRecord
+  /** The body itself, if it is JSON. */
+  readonly json: Buffer | null
+}
+
 /** @param holds what the resource holds, if the object is stored. @throws BadRequestError, UnsupportedMediaTypeError */
 export function readObject(
   contentType: string | undefined,
   body: Buffer,
   schema: Schema,
   holds?: Resource['holds'],
-): ParsedJson & { readonly value: JsonRecord } {
+): ReadBody {
   const type = bodyMediaType(contentType, OBJECT_TYPES)
   const { value, duplicates } = decode(
     type === PROTOBUF ? fromProtobuf(body, schema) : body,
@@ -35,7 +41,7 @@ export function readObject(
     holds,
   )
   if (!isRecord(value)) throw new BadRequestError('the body of the request must be an object')
-  return { value, duplicates }
+  return { value, duplicates, json: type === 'application/json' ? body : null }
 }
 
 /** Parses the optional body of a delete; null if there is none. */
@@ -90,6 +96,12 @@ export function decode(body: Buffer, isYaml: boolean, holds?: Resource['holds'])
 
 /** Gives an object without a type the type of the path. @throws BadRequestError when the object has another type. */
 export function checkType(object: JsonRecord, expected: Pick<Resource, 'group' | 'version' | 'kind'>): void {
+  for (const name of ['kind', 'apiVersion']) {
+    const value = object[name] ?? null
+    if (value !== null && typeof value !== 'string') {
+      throw new BadRequestError(`the ${name} of the object must be a string: ${jsonText(value).slice(0, 100)}`)
+    }
+  }
   const version = textMember(object, 'apiVersion')
   const kind = textMember(object, 'kind')
   if (version !== '' && version !== apiVersion(expected)) {

@@ -247,7 +247,7 @@ function schemaShape(schema: Fields): Shape {
       return isAtomic ? { ...ANY, isAtomic } : ANY
     return schema['type'] === 'object'
       ? { ...BASE, type: 'object', member: () => undefined, items: ANY, isAtomic }
-      : SCALAR
+      : { ...SCALAR, scalar: schema['x-kubernetes-int-or-string'] === true ? '' : scalarOf(schema['type']) }
   }
   const isEmbedded = schema['x-kubernetes-embedded-resource'] === true
   const members = new Map<string, Shape>()
@@ -267,6 +267,16 @@ function schemaShape(schema: Fields): Shape {
       return shape
     },
   }
+}
+
+function scalarOf(type: unknown): string {
+  const scalars: Readonly<Record<string, string>> = {
+    string: 'string',
+    boolean: 'bool',
+    integer: 'int64',
+    number: 'double',
+  }
+  return scalars[String(type)] ?? ''
 }
 
 const EMBEDDED: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata'])

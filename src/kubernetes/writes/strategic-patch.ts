@@ -16,6 +16,7 @@ const ORDER = '$setElementOrder/'
 
 /** @throws BadRequestError */
 export function applyStrategicPatch(object: JsonRecord, patch: Json, shape: Shape): JsonRecord {
+  if (patch === null) return object
   if (!isRecord(patch)) throw new BadRequestError('error decoding patch: a strategic merge patch must be an object')
   const patched = mergeObjects(object, patch, shape)
   if (!isRecord(patched)) throw new BadRequestError('a patch cannot delete the object itself')
@@ -100,7 +101,35 @@ function mergeByKey(target: readonly Json[], patch: readonly Json[], shape: Shap
     if (item[PATCH] === 'delete') merged.delete(text)
     else merged.put(text, mergeObjects(merged.first(text), item, inner))
   }
-  return merged.list()
+  return interleaved(merged.list(), target, patch, patchKey)
+}
+
+/**
+ * Orders a merged list as the API server does: the items of the patch keep their order, and so do the others; where both
+ * were in the list before, their old order decides, and otherwise an item of the patch comes first.
+ */
+function interleaved(
+  merged: readonly Json[],
+  target: readonly Json[],
+  patch: readonly Json[],
+  patchKey: string,
+): Json[] {
+  const ranksOf = (list: readonly Json[]): ReadonlyMap<string | null, number> =>
+    new Map(list.map((item, rank) => [keyTextOf(item, patchKey), rank] as const).reverse())
+  const [before, inPatch] = [ranksOf(target), ranksOf(patch)]
+  const rankOf = (item: Json): number => inPatch.get(keyTextOf(item, patchKey)) ?? -1
+  const given = merged.filter((item) => rankOf(item) !== -1).sort((a, b) => rankOf(a) - rankOf(b))
+  const others = merged.filter((item) => rankOf(item) === -1)
+  const list: Json[] = []
+  let next = 0
+  for (const item of given) {
+    const place = before.get(keyTextOf(item, patchKey)) ?? -1
+    while (next < others.length && (before.get(keyTextOf(others[next]!, patchKey)) ?? Infinity) < place) {
+      list.push(others[next++]!)
+    }
+    list.push(item)
+  }
+  return [...list, ...others.slice(next)]
 }
 
 /** The items of a list by key. Several items may have the same key: a merge changes the first, a delete removes all. */

@@ -15,11 +15,12 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
   const write = new Write(context, request, parseWriteOptions(request.query, request.userAgent, 'Update'))
   const value = readWhole(write)
   const metadata = metadataOf(value)
-  checkName(metadata, name)
+  checkName(metadata, request)
   checkNamespace(metadata, request)
-  const version = textMember(metadata, 'resourceVersion')
+  const version = textMember(metadata, 'resourceVersion').replace(/^0$/, '')
   const uid = textMember(metadata, 'uid')
   const bare = bareValueOf(served, value, name)
+  if (bare !== null) write.refuseOrWarn(write.inBody.texts)
   try {
     return await write.change((held) => {
       if (held === null) throw objectNotFoundError(resource, name)
@@ -33,8 +34,12 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
       )
     })
   } catch (error) {
-    const makes = context.change.rules(served).createsOnUpdate && subresource === '' && version === '' && uid === ''
+    const makes = context.change.rules(served).createsOnUpdate && subresource === ''
     if (!(error instanceof NotFoundError) || !makes) throw error
+    if (uid !== '') {
+      throw conflictError(resource, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: `)
+    }
+    delete metadata['resourceVersion']
     await request.mayCreate()
     return await makeObject(write, value)
   }

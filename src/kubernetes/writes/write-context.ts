@@ -10,7 +10,15 @@ import type { Clock } from '../../support/clock.js'
 import type { Containers } from './containers.js'
 import type { Manager } from './managed-fields.js'
 import type { Namespaces } from './namespaces.js'
-import { type ChangeRequest, hasFinalizers, isDeleting, type ObjectChange, refuseOrWarn } from './object-change.js'
+import {
+  type BodyProblems,
+  type ChangeRequest,
+  hasFinalizers,
+  isDeleting,
+  type ObjectChange,
+  refuseOrWarn,
+  unreadableAs,
+} from './object-change.js'
 import type { Change, Changed, ConfirmPut, Held, ObjectStore } from './object-store.js'
 import { chooseLease } from './time-to-live.js'
 import type { WriteOptions } from './write-options.js'
@@ -123,7 +131,7 @@ class RequestLease {
    * deleted and its last finalizer is gone.
    */
   put(held: Held | null, after: JsonRecord): Change {
-    if (held !== null && isDeleting(after) && !hasFinalizers(after)) return { kind: 'delete' }
+    if (held !== null && isDeleting(after) && !hasFinalizers(after)) return { kind: 'delete', last: after }
     const before = held === null ? null : { object: held.object, leaseId: held.stored.leaseId }
     const choice = chooseLease(before, after, this.ttlSeconds)
     if (choice.kind === 'grant') return { kind: 'put', value: after, lease: () => this.#grant(choice.seconds) }
@@ -153,6 +161,10 @@ export class Write {
   readonly manager: Manager
   /** The object's name, which a create may generate. */
   name: string
+  /** What is wrong with the fields of the body. */
+  inBody: BodyProblems = { texts: [], hasUnknown: false, isInOrder: false }
+  /** Creates the error for a patch whose result cannot be read. */
+  unreadable?: (why: string) => StatusError
 
   constructor(
     readonly context: WriteContext,
@@ -170,8 +182,9 @@ export class Write {
     this.name = name
   }
 
-  /** @throws StatusError from `refused`, if the client wants unknown and duplicate fields refused. */
-  refuseOrWarn(problems: readonly string[], refused?: (why: string) => StatusError): void {
+  /** @throws StatusError if the client wants unknown and duplicate fields refused. */
+  refuseOrWarn(problems: readonly string[]): void {
+    const refused = this.unreadable ?? ((why: string) => unreadableAs(this.request.served.resource, why))
     refuseOrWarn(problems, this.options.fieldValidation, this.warnings.add, refused)
   }
 
@@ -186,6 +199,8 @@ export class Write {
       keepsManagedFields: false,
       fieldValidation: this.options.fieldValidation,
       warn: this.warnings.add,
+      inBody: this.inBody,
+      ...(this.unreadable === undefined ? {} : { unreadable: this.unreadable }),
       ...more,
     }
   }

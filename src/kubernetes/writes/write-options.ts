@@ -31,16 +31,19 @@ export function parseWriteOptions(
   const manager = parameter(query, 'fieldManager') ?? ''
   if (Buffer.byteLength(manager) > MAX_MANAGER_LENGTH) problems.push(tooLong('fieldManager', MAX_MANAGER_LENGTH))
   // eslint-disable-next-line no-control-regex
-  if (/[\u0000-\u001f\u007f]/.test(manager))
-    problems.push(invalid('fieldManager', manager, 'should only contain printable characters'))
+  const at = Array.from(manager).findIndex((character) => /[\u0000-\u001f\u007f]/.test(character))
+  if (at !== -1) {
+    const code = Array.from(manager)[at]!.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
+    problems.push(invalid('fieldManager', manager, `invalid character U+${code} (at position ${at})`))
+  }
   if (isApply && manager === '') problems.push(required('fieldManager', 'is required for apply patch'))
   const force = flagParameter(query, 'force') ?? false
-  if (query.has('force') && !isApply) {
+  if (query.has('force') && verb === 'Patch' && !isApply) {
     problems.push(forbiddenField('force', 'may not be specified for non-apply patch'))
   }
   const validation = parameter(query, 'fieldValidation') ?? ''
   if (!['', 'Ignore', 'Warn', 'Strict'].includes(validation)) {
-    problems.push(notSupported('fieldValidation', validation, ['Ignore', 'Strict', 'Warn']))
+    problems.push(notSupported('fieldValidation', validation, ['', 'Ignore', 'Strict', 'Warn']))
   }
   const dryRun = readDryRun(query.getAll('dryRun'), problems)
   const ttl = parameter(query, 'ttl')
@@ -65,9 +68,8 @@ function defaultManager(userAgent: string): string {
 }
 
 function readDryRun(values: readonly string[], problems: FieldProblem[]): boolean {
-  const given = values.filter((value) => value !== '')
-  if (given.some((value) => value !== 'All')) problems.push(notSupported('dryRun', given, ['All']))
-  return given.length > 0
+  if (values.some((value) => value !== 'All')) problems.push(notSupported('dryRun', values, ['All']))
+  return values.length > 0
 }
 
 export interface DeleteOptions {
@@ -77,7 +79,7 @@ export interface DeleteOptions {
   readonly resourceVersion: string | null
 }
 
-const PROPAGATION = ['Background', 'Foreground', 'Orphan']
+const PROPAGATION = ['Foreground', 'Background', 'Orphan']
 
 /**
  * Grace periods and propagation policies are checked but have no effect: nothing here runs pods or collects garbage.
@@ -95,6 +97,10 @@ export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOp
   if (policy !== '' && !PROPAGATION.includes(policy)) {
     problems.push(notSupported('propagationPolicy', policy, [...PROPAGATION, 'nil']))
   }
+  if (policy !== '' && typeof (member(body, 'orphanDependents') ?? null) === 'boolean') {
+    const why = 'orphanDependents and deletionPropagation cannot be both set'
+    problems.push(invalid('propagationPolicy', policy, why))
+  }
   const grace = member(body, 'gracePeriodSeconds') ?? integerParameter(query, 'gracePeriodSeconds')
   const isGrace =
     grace === undefined || grace === null || (isNumber(grace) && typeof grace === 'number' && Number.isInteger(grace))
@@ -105,7 +111,11 @@ export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOp
   if (problems.length > 0) throw InvalidError.forFields('DeleteOptions', 'meta.k8s.io', '', problems)
   return {
     dryRun,
-    uid: textMember(body, 'preconditions', 'uid') || null,
-    resourceVersion: textMember(body, 'preconditions', 'resourceVersion') || null,
+    uid: textOrNull(member(body, 'preconditions', 'uid')),
+    resourceVersion: textOrNull(member(body, 'preconditions', 'resourceVersion')),
   }
+}
+
+function textOrNull(value: Json | undefined): string | null {
+  return typeof value === 'string' ? value : null
 }

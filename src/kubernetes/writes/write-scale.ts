@@ -33,6 +33,7 @@ export async function writeScale(
     (held): Change => {
       if (held === null) throw objectNotFoundError(resource, name)
       const scale = next(scaleOf(held.object, paths))
+      checkName(metadataOf(scale), request)
       const version = textMember(scale, 'metadata', 'resourceVersion')
       if (version !== '' && version !== textMember(held.object, 'metadata', 'resourceVersion')) {
         throw conflictError(resource, name)
@@ -52,10 +53,9 @@ export async function writeScale(
   return { kind: 'document', code: 200, json, warnings: write.warnings.texts }
 }
 
-function whole({ contentType, body, name }: WriteRequest, schema: Schema): (scale: JsonRecord) => JsonRecord {
+function whole({ contentType, body }: WriteRequest, schema: Schema): (scale: JsonRecord) => JsonRecord {
   const { value } = readObject(contentType, body, schema)
   checkType(value, SCALE)
-  checkName(metadataOf(value), name)
   return () => value
 }
 

@@ -11,6 +11,7 @@ import { AlreadyExistsError, ConflictError, NotFoundError } from '../../engine/m
 import type { Clock } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import { BuiltInDefaults } from './built-in-defaults.js'
+import { CanonicalForm } from './canonical-form.js'
 import { Containers } from './containers.js'
 import { createObject, makeObject } from './create.js'
 import { CustomSchemas } from './custom-schema.js'
@@ -62,7 +63,9 @@ export class Writer {
 
   constructor(options: WriterOptions) {
     const { clock, find, resources, etcdPrefix, upstream } = options
-    const rulebook = new KindRulebook(new BuiltInShapes(options.schema), new BuiltInDefaults(options.schema))
+    const { schema } = options
+    const form = new CanonicalForm(schema)
+    const rulebook = new KindRulebook(new BuiltInShapes(schema), new BuiltInDefaults(schema), form)
     const store = new ObjectStore({
       ...options,
       fillDefaults: (served, object) => rulebook.of(served).fillDefaults(object),

@@ -41,7 +41,7 @@ void t.test('text that is not JSON is rejected', (t) => {
 
 void t.test('duplicate members are reported, and the last counts', (t) => {
   const { value, duplicates } = parseJsonTree(Buffer.from('{"a":1,"a":2,"b":[{"c":1,"c":2}]}'))
-  t.same(duplicates, ['a', 'b.[0].c'.replace('.[', '[')])
+  t.same(duplicates, ['duplicate field "a"', 'duplicate field "b[0].c"'])
   t.equal(encodeJsonTree(value).toString(), '{"a":2,"b":[{"c":2}]}')
   t.end()
 })
@@ -69,7 +69,9 @@ void t.test('YAML is parsed into the same trees as JSON', (t) => {
     ['__proto__: {a: 1}\n', '{"__proto__":{"a":1}}'],
   ]
   for (const [yaml, json] of rows) t.equal(encodeJsonTree(parseYamlTree(yaml).value).toString(), json, yaml)
-  t.same(parseYamlTree('a: 1\na: 2\n').duplicates, ['a'])
+  t.same(parseYamlTree('a: 1\na: 2\nb:\n  c: 1\n  c: 2\n').duplicates, [
+    'yaml: unmarshal errors:\n  line 2: key "a" already set in map\n  line 5: key "c" already set in map',
+  ])
   for (const yaml of ['a: [', 'a: 1\n---\nb: 2\n', 'a: .inf', 'a: *x\n', '? {x: 1}\n: 2\n'])
     t.throws(() => parseYamlTree(yaml), SyntaxError, yaml)
   const bomb = Array.from({ length: 20 }, (_, i) => `a${i}: &a${i} [${i === 0 ? 'x' : `*a${i - 1}, *a${i - 1}`}]`).join(
@@ -175,13 +177,16 @@ void t.test('YAML aliases stand for the last value of their anchor, and for a bo
 })
 
 void t.test('YAML merge keys take the members of other maps, as in the API server', (t) => {
+  const again = (line: number): readonly string[] => [
+    `yaml: unmarshal errors:\n  line ${line}: key "x" already set in map`,
+  ]
   // Each was read by its YAML library, with the same result.
   const rows: readonly (readonly [yaml: string, json: string, duplicates?: readonly string[]])[] = [
     ['b: &b {x: 1, z: 2}\nd: {<<: *b, q: 3}\n', '{"b":{"x":1,"z":2},"d":{"q":3,"x":1,"z":2}}'],
-    ['b: &b {x: 1}\nd: {<<: *b, x: 3}\n', '{"b":{"x":1},"d":{"x":3}}', ['d.x']],
-    ['b: &b {x: 1}\nd: {x: 3, <<: *b}\n', '{"b":{"x":1},"d":{"x":1}}', ['d.<<.x']],
-    ['b: &b {x: {p: 1}}\nd: {<<: *b, x: {q: 1}}\n', '{"b":{"x":{"p":1}},"d":{"x":{"q":1}}}', ['d.x']],
-    ['b: &b {x: 1}\nd: {<<: [{x: 2}, *b, {z: 3}], q: 1}\n', '{"b":{"x":1},"d":{"q":1,"x":2,"z":3}}', ['d.<<.x']],
+    ['b: &b {x: 1}\nd: {<<: *b, x: 3}\n', '{"b":{"x":1},"d":{"x":3}}', again(2)],
+    ['b: &b {x: 1}\nd: {x: 3, <<: *b}\n', '{"b":{"x":1},"d":{"x":1}}', again(1)],
+    ['b: &b {x: {p: 1}}\nd: {<<: *b, x: {q: 1}}\n', '{"b":{"x":{"p":1}},"d":{"x":{"q":1}}}', again(2)],
+    ['b: &b {x: 1}\nd: {<<: [{x: 2}, *b, {z: 3}], q: 1}\n', '{"b":{"x":1},"d":{"q":1,"x":2,"z":3}}', again(2)],
     ['b: &b {x: 1}\nc: &c {<<: *b, z: 2}\nd: {<<: *c}\n', '{"b":{"x":1},"c":{"x":1,"z":2},"d":{"x":1,"z":2}}'],
     ['<<: {x: 1}\n<<: {z: 2}\n', '{"x":1,"z":2}'],
     ['!!merge <<: {x: 1}\n', '{"x":1}'],

@@ -74,5 +74,11 @@ void t.test('an object with members of wrong types is not stored, whatever the v
     t.match(answer, { code: 422, body: { reason: 'Invalid' } }, type)
   }
   const apply = `${collection}/web?fieldManager=me&force=true`
-  t.match(await send('PATCH', apply, object('three'), 'application/apply-patch+yaml'), refused)
+  t.match(await send('PATCH', apply, object('three'), 'application/apply-patch+yaml'), {
+    code: 400,
+    body: {
+      message:
+        'failed to create typed patch object (/web; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float), got string',
+    },
+  })
 })

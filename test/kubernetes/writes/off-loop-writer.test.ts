@@ -232,8 +232,9 @@ void t.test('confirmation of a put is requested from a thread as well', async (t
   }
   t.equal((await ask('create', 'widgets', JSON.stringify({ metadata: { name: 'w' } }), more)).code, 201)
   t.match(asked, [[null, { kind: 'Widget', metadata: { name: 'w' }, size: 7 }]])
-  const put = JSON.stringify({ metadata: { name: 'w' }, size: 8 })
-  t.match(await ask('update', 'widgets', put, { ...more, name: 'w' }), { code: 403, body: { message: 'not that' } })
+  const put = JSON.stringify({ size: 8 })
+  const asPatch = { ...more, name: 'w', contentType: 'application/merge-patch+json' }
+  t.match(await ask('patch', 'widgets', put, asPatch), { code: 403, body: { message: 'not that' } })
   t.match(asked[1], [{ size: 7 }, { size: 8 }])
   t.equal(jobs(), 2)
 })

@@ -86,8 +86,16 @@ const REFUSED: readonly Row[] = [
     413,
     'RequestEntityTooLarge',
     'POST',
+    '/api/v1/namespaces/default/events',
+    { metadata: { name: 'a' }, message: 'x'.repeat(1.6 * 1024 * 1024) },
+  ],
+  [
+    'data above what a pod can take',
+    422,
+    'Invalid',
+    'POST',
     CONFIG_MAPS,
-    configMap('a', { x: 'x'.repeat(1.6 * 1024 * 1024) }),
+    configMap('a', { x: 'x'.repeat(1024 * 1024 + 1) }),
   ],
   ['an answer nobody can give', 406, 'NotAcceptable', 'POST', CONFIG_MAPS, configMap('a'), { accept: 'image/png' }],
   [
@@ -150,7 +158,7 @@ const REFUSED: readonly Row[] = [
   ['a patch of what is not there', 404, 'NotFound', 'PATCH', one('gone'), {}, MERGE],
   ['a patch of a collection', 405, 'MethodNotAllowed', 'PATCH', CONFIG_MAPS, {}, MERGE],
   ['a patch in no known form', 415, 'UnsupportedMediaType', 'PATCH', one('there'), {}],
-  ['a patch of the name', 422, 'Invalid', 'PATCH', one('there'), { metadata: { name: 'other' } }, MERGE],
+  ['a patch of the name', 400, 'BadRequest', 'PATCH', one('there'), { metadata: { name: 'other' } }, MERGE],
   ['a patch of the uid', 422, 'Invalid', 'PATCH', one('there'), { metadata: { uid: 'other' } }, MERGE],
   [
     'a patch with an old resourceVersion',
@@ -250,7 +258,7 @@ const REFUSED: readonly Row[] = [
     'Invalid',
     'PUT',
     '/apis/apps/v1/namespaces/default/deployments/web/scale',
-    { spec: { replicas: -1 } },
+    { metadata: { name: 'web' }, spec: { replicas: -1 } },
   ],
   [
     'a scale that is no number',
@@ -282,7 +290,7 @@ const CAUSES: readonly (readonly [object: object, fields: readonly string[]])[] 
   [{ metadata: { name: 'x'.repeat(254) } }, ['metadata.name']],
   [
     { metadata: { name: 'a', finalizers: ['x/y', 'x/y', 'no good'] } },
-    ['metadata.finalizers[1]', 'metadata.finalizers[2]'],
+    ['metadata.finalizers', 'metadata.finalizers[2]'],
   ],
   [
     { metadata: { name: 'A', ownerReferences: [{ name: 'o', kind: 'Pod', uid: 'u' }] } },
@@ -425,7 +433,9 @@ async function createsAndUpdates(t: Test, send: Send): Promise<void> {
     const lease = '/apis/coordination.k8s.io/v1/namespaces/default/leases/leader'
     const made = await send('PUT', lease, { metadata: { name: 'leader' }, spec: { holderIdentity: 'a' } })
     t.equal(made.code, 201, 'a PUT makes a Lease, as in Kubernetes')
-    t.equal((await send('PUT', lease, { metadata: { name: 'leader' }, spec: { holderIdentity: 'b' } })).code, 200)
+    const next = (resourceVersion?: string): object => ({ metadata: { name: 'leader', resourceVersion }, spec: {} })
+    t.equal((await send('PUT', lease, next())).code, 422, 'the next one names the version that it replaces')
+    t.equal((await send('PUT', lease, next(made.body.metadata?.resourceVersion))).code, 200)
 
     await send('POST', CONFIG_MAPS, { ...configMap('fixed', { a: '1' }), immutable: true })
     const refused = await send('PATCH', one('fixed'), { data: { a: '2' } }, MERGE)
@@ -475,7 +485,7 @@ async function patches(t: Test, send: Send): Promise<void> {
       code: 409,
       reason: 'Conflict',
       details: {
-        causes: [{ reason: 'FieldManagerConflict', message: 'conflict with "one" using v1', field: '.data.a' }],
+        causes: [{ reason: 'FieldManagerConflict', message: 'conflict with "one"', field: '.data.a' }],
       },
     })
     t.match((await apply('two', { a: '3', c: '3' }, '&force=true')).body, { data: { a: '3', b: '1', c: '3' } })

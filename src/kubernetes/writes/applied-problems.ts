@@ -1,0 +1,111 @@
+/**
+ * What keeps a configuration from being applied: fields that its kind does not declare, values of a wrong type, and items
+ * of a list that cannot be told apart. The words are those of structured-merge-diff in the API server.
+ */
+import { isNumber, isRecord, type Json } from '../codec/json-tree.js'
+import { elementOf, elementText } from './field-set.js'
+import type { Shape } from './shape.js'
+
+/** The most problems named for one configuration. */
+const MAX_TOLD = 100
+
+/** @returns null if it can be applied. */
+export function appliedProblem(configuration: Json, shape: Shape): string | null {
+  const problems: string[] = []
+  visit(configuration, shape, '', problems)
+  if (problems.length === 0) return null
+  return problems.length === 1 ? problems[0]! : ['errors:', ...problems.map((problem) => `  ${problem}`)].join('\n')
+}
+
+function visit(value: Json, shape: Shape, path: string, problems: string[]): void {
+  if (value === null || shape.type === 'any' || problems.length >= MAX_TOLD) return
+  const wrong = (why: string): void => void problems.push(path === '' ? why : `${path}: ${why}`)
+  switch (shape.type) {
+    case 'scalar': {
+      const why = scalarProblem(value, shape.scalar)
+      if (why !== null) wrong(why)
+      return
+    }
+    case 'list':
+      if (Array.isArray(value)) visitItems(value, shape, path, problems)
+      else wrong(`expected list, got ${shown(value)}`)
+      return
+    case 'object':
+    case 'map':
+      if (!isRecord(value)) return wrong(`expected map, got ${shown(value)}`)
+      for (const name in value) {
+        const member = shape.member(name)
+        if (member !== undefined) visit(value[name]!, member, `${path}.${name}`, problems)
+        else if (!shape.keepsUnknown) return void problems.push(`${path}.${name}: field not declared in schema`)
+      }
+      return
+  }
+}
+
+function visitItems(list: readonly Json[], shape: Shape, path: string, problems: string[]): void {
+  const seen = new Set<string>()
+  const wrong = (why: string): void => void problems.push(path === '' ? why : `${path}: ${why}`)
+  for (const [i, item] of list.entries()) {
+    if (shape.list === 'atomic') {
+      visit(item, shape.items, `${path}[${i}]`, problems)
+      continue
+    }
+    const element = elementOf(item, shape)
+    if (element === null) {
+      // A built-in kind has keys that default to ''.
+      if (isRecord(item) && shape.goType !== '') {
+        visit(item, shape.items, `${path}[${i}]`, problems)
+        continue
+      }
+      return wrong(`element ${i}: ${whyNoElement(item, shape)}`)
+    }
+    const text = elementText(element)
+    if (seen.has(element)) wrong(`duplicate entries for key ${text}`)
+    seen.add(element)
+    visit(item, shape.items, `${path}${text}`, problems)
+  }
+}
+
+function whyNoElement(item: Json, { list, keys }: Shape): string {
+  if (list === 'set') {
+    if (isRecord(item)) return "associative list without keys has an element that's a map type"
+    return Array.isArray(item)
+      ? 'not supported: associative list with lists as elements'
+      : "associative list without keys has an element that's an explicit null"
+  }
+  if (item === null) return 'associative list with keys may not have a null element'
+  if (!isRecord(item)) return 'associative list with keys may not have non-map elements'
+  const names = keys.map((key) => JSON.stringify(key)).join(' ')
+  return `associative list with keys has an element that omits all key fields [${names}] (and doesn't have default values for any key fields)`
+}
+
+const TEXTS: ReadonlySet<string> = new Set(['string', 'enum', 'bytes', 'time', 'microtime', 'duration'])
+const UNTYPED: ReadonlySet<string> = new Set(['', 'quantity', 'intorstring'])
+
+function scalarProblem(value: Json, scalar: string): string | null {
+  if (TEXTS.has(scalar)) {
+    return typeof value === 'string' ? null : `expected string, got &value.valueUnstructured{Value:${bare(value)}}`
+  }
+  if (UNTYPED.has(scalar)) return isContainer(value) ? `expected any scalar, got ${shown(value)}` : null
+  if (scalar === 'bool') return typeof value === 'boolean' ? null : `expected boolean, got ${shown(value)}`
+  return isNumber(value) ? null : `expected numeric (int or float), got ${goType(value)}`
+}
+
+function isContainer(value: Json): boolean {
+  return Array.isArray(value) || isRecord(value)
+}
+
+function shown(value: Json): string {
+  return `&{${bare(value)}}`
+}
+
+/** Go would show maps and lists in notations of its own. */
+function bare(value: Json): string {
+  if (isRecord(value)) return `map[${Object.keys(value).sort().join(' ')}]`
+  return Array.isArray(value) ? `[${value.length} items]` : String(value)
+}
+
+function goType(value: Json): string {
+  if (Array.isArray(value)) return '[]interface {}'
+  return isRecord(value) ? 'map[string]interface {}' : typeof value === 'boolean' ? 'bool' : 'string'
+}

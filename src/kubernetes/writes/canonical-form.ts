@@ -1,0 +1,123 @@
+/**
+ * Turns an object of a built-in kind into the JSON that an API server would answer after reading it into its Go types: a
+ * null in a map or list becomes the zero value of its type, any other null and what is empty and may be left out
+ * disappear, and what Go always writes (`status: {}`) is there. Members are in the order of the Go types. Quantities and
+ * times stay as they are written.
+ */
+import { isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
+import type { Field, Message, Schema } from '../codec/protobuf/schema.js'
+
+const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
+
+export class CanonicalForm {
+  constructor(private readonly schema: Pick<Schema, 'messageOfKind' | 'message'>) {}
+
+  /** Does nothing for a kind missing from the schema. @param object is changed; members of wrong types stay. */
+  settle(apiVersion: string, kind: string, object: JsonRecord): void {
+    const message = this.schema.messageOfKind(apiVersion, kind)
+    if (message?.form !== 'object') return
+    const settled = this.#object(object, message)
+    const head = { kind: object['kind'] ?? kind, apiVersion: object['apiVersion'] ?? apiVersion }
+    for (const name of Object.keys(object)) delete object[name]
+    Object.assign(object, head, settled)
+  }
+
+  /** The same for the metadata of any object. */
+  settleMetadata(object: JsonRecord): void {
+    const message = this.schema.message(OBJECT_META)
+    const metadata = object['metadata']
+    if (message !== undefined && isRecord(metadata)) object['metadata'] = this.#object(metadata, message)
+  }
+
+  /** Returns an object of the kind in which nothing is set. */
+  empty(apiVersion: string, kind: string): JsonRecord {
+    const object = record()
+    this.settle(apiVersion, kind, object)
+    return object
+  }
+
+  #object(value: JsonRecord, message: Message): JsonRecord {
+    const settled = record()
+    for (const field of message.fields) {
+      if (field.jsonName === '') {
+        const inlined = this.schema.message(field.messageName)
+        if (inlined !== undefined) Object.assign(settled, this.#object(value, inlined))
+        continue
+      }
+      const member = this.#member(value[field.jsonName] ?? null, field)
+      if (member !== undefined) settled[field.jsonName] = member
+    }
+    return settled
+  }
+
+  /** @returns undefined for a member that is left out. */
+  #member(value: Json, field: Field): Json | undefined {
+    const { label, isOmittedWhenEmpty, isOmittedWhenZero } = field
+    const isEmptyList = (Array.isArray(value) && value.length === 0) || (isRecord(value) && isEmpty(value))
+    if (label !== 'value' && (value === null || (label !== 'pointer' && isEmptyList))) {
+      return isOmittedWhenEmpty ? undefined : null
+    }
+    if (label === 'repeated') return Array.isArray(value) ? value.map((item) => this.#one(item, field)) : value
+    if (label === 'map') return isRecord(value) ? this.#map(value, field) : value
+    const one = this.#one(value, field)
+    if (label === 'pointer') return one
+    if (isOmittedWhenZero && (one === null || (isRecord(one) && isEmpty(one)))) return undefined
+    return isOmittedWhenEmpty && isZeroScalar(one) && !isStruct(field) ? undefined : one
+  }
+
+  #map(value: JsonRecord, field: Field): JsonRecord {
+    const settled = record()
+    for (const name in value) settled[name] = this.#one(value[name]!, field)
+    return settled
+  }
+
+  /** An item of a list, a value of a map, or the member itself. */
+  #one(value: Json, field: Field): Json {
+    if (field.type !== 'message') return value ?? zeroOf(field)
+    const message = this.schema.message(field.messageName)
+    switch (message?.form) {
+      case 'object':
+        return value === null || isRecord(value) ? this.#object(value ?? record(), message) : value
+      case 'items':
+        return this.#member(value, message.fields[0]!) ?? null
+      default:
+        return value
+    }
+  }
+}
+
+/** The types of Go that are structs, although their JSON is text or a number: an empty one is never left out. */
+function isStruct({ type }: Field): boolean {
+  return ['time', 'microtime', 'duration', 'quantity', 'intorstring', 'json', 'message'].includes(type)
+}
+
+function zeroOf({ type, enumNames }: Field): Json {
+  switch (type) {
+    case 'string':
+    case 'bytes':
+      return ''
+    case 'bool':
+      return false
+    case 'quantity':
+      return '0'
+    case 'duration':
+      return '0s'
+    case 'time':
+    case 'microtime':
+    case 'json':
+    case 'message':
+      return null
+    case 'enum':
+      return enumNames?.get(0) ?? ''
+    default:
+      return 0
+  }
+}
+
+function isZeroScalar(value: Json): boolean {
+  return value === null || value === '' || value === 0 || value === false
+}
+
+function isEmpty(value: JsonRecord): boolean {
+  return Object.keys(value).length === 0
+}

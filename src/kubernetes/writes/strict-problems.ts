@@ -1,0 +1,79 @@
+/**
+ * The unknown and duplicate fields of a body in JSON, in the order in which a strict decoder of the API server meets
+ * them. What is inside an unknown field, or in a place for any JSON, has none. The tree of a body no longer shows its
+ * duplicates, so the bytes are read again, which only bodies with duplicates need.
+ */
+import { decodeString } from '../../engine/facts/json-strings.js'
+import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
+import { duplicateField, joinPath, MAX_DUPLICATES } from '../codec/json-tree.js'
+import type { Shape } from './shape.js'
+
+/** @param json one valid JSON value, not too deeply nested. */
+export function strictProblems(json: Buffer, shape: Shape): readonly string[] {
+  const walk = new Walk(json)
+  walk.value(shape)
+  return [...walk.problems]
+}
+
+class Walk {
+  /** As at the API server, equal problems count once. */
+  readonly problems = new Set<string>()
+  #at = 0
+  readonly #path: string[] = []
+
+  constructor(private readonly json: Buffer) {}
+
+  value(shape: Shape): void {
+    const { json } = this
+    this.#at = skipSpace(json, this.#at)
+    const isObject = json[this.#at] === 0x7b && (shape.type === 'object' || shape.type === 'map')
+    const isList = json[this.#at] === 0x5b && shape.type === 'list'
+    if (isObject) this.#object(shape)
+    else if (isList) for (let i = 0; this.#next(0x5d); i++) this.#child(`[${i}]`, shape.items)
+    else this.#at = endOfValue(json, this.#at)
+  }
+
+  #object(shape: Shape): void {
+    const { json } = this
+    const seen = new Set<string>()
+    while (this.#next(0x7d)) {
+      const end = endOfString(json, this.#at)
+      const name = decodeString(json, this.#at, end)
+      this.#at = skipSpace(json, end) + 1
+      const member = shape.member(name)
+      if (member === undefined) {
+        this.#add(unknownField(joinPath([...this.#path, name])))
+        this.#at = endOfValue(json, skipSpace(json, this.#at))
+        continue
+      }
+      if (seen.has(name)) this.#add(duplicateField(joinPath([...this.#path, name])))
+      seen.add(name)
+      this.#child(name, member)
+    }
+  }
+
+  #child(name: string, shape: Shape): void {
+    this.#path.push(name)
+    this.value(shape)
+    this.#path.pop()
+  }
+
+  #add(problem: string): void {
+    if (this.problems.size < MAX_DUPLICATES) this.problems.add(problem)
+  }
+
+  /** Steps into a container or over its comma; at the end it steps past it and returns false. */
+  #next(close: number): boolean {
+    const { json } = this
+    this.#at = skipSpace(json, this.#at)
+    if (json[this.#at++] === close) return false
+    this.#at = skipSpace(json, this.#at)
+    if (json[this.#at] !== close) return true
+    this.#at++
+    return false
+  }
+}
+
+export function unknownField(path: string): string {
+  return `unknown field ${JSON.stringify(path)}`
+}
