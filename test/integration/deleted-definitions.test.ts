@@ -21,7 +21,7 @@ const definition = (scope: 'Cluster' | 'Namespaced'): object =>
     plural: 'widgets',
     kind: 'Widget',
     scope,
-    versions: [{ name: 'v1', storage: true }],
+    versions: [{ name: 'v1', storage: true }, { name: 'v1beta1' }],
   })
 
 function widgets(count: number, bytes = 0, namespace = 'a'): Record<string, object> {
@@ -67,7 +67,10 @@ for (const [name, ...flags] of SERVERS) {
       await writer.commit({ [DEFINITION]: definition('Namespaced') })
       await writer.commit(objects)
       await until(async () => (await namesIn(url)).length === 100, 'they are served')
-      const watchers = Array.from({ length: 20 }, () => new LightWatcher(`${url}${PATH}?watch=1`))
+      const watchers = Array.from(
+        { length: 20 },
+        (_, i) => new LightWatcher(`${url}${i % 2 === 0 ? PATH : PATH.replace('v1', 'v1beta1')}?watch=1`),
+      )
       t.teardown(() => watchers.forEach((watcher) => watcher.destroy()))
       for (const watcher of watchers) await watcher.until(({ revisions }) => revisions.length === 100)
       // Both kinds arrive at once, each on a watch of its own.
@@ -115,7 +118,7 @@ void t.test('a watcher that reads slowly gets the last events too', async (t) =>
   )
 })
 
-void t.test('a definition that returns with another scope is served by its new keys', async (t) => {
+void t.test('a definition recreated with a different scope is served from its new keys', async (t) => {
   const etcd = await startEtcd(t)
   const writer = new EtcdWriter([etcd])
   const proxy = await startFaultProxy({ targetPort: Number(new URL(etcd.url).port) })

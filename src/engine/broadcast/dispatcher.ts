@@ -245,6 +245,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
         for (const cursor of this.#cursors) this.#endings.endWithError(cursor, noLongerServed(), 'removed')
       })
     })
+    this.#onRetired = null
     this.close()
   }
 

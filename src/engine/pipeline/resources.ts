@@ -101,14 +101,16 @@ export class Resources<S extends Served> {
     const addedPaths = new Set(added.map(pathOf))
     for (const served of added) this.#byPath.set(pathOf(served), this.#open(served))
     const reread = new Set<ResourcePipeline>()
+    const released: { readonly served: S; readonly isReplaced: boolean }[] = []
     for (const served of removed) {
       const isReplaced = addedPaths.has(pathOf(served))
       if (!isReplaced) this.#byPath.delete(pathOf(served))
-      if (!this.#isUncached(served)) this.#release(served, isReplaced)
+      if (!this.#isUncached(served)) released.push({ served, isReplaced })
       else if (!isReplaced || served.definition !== null) this.#uncached.end(served.resource)
       const pipeline = this.#pipelines.get(sourceOf(served.resource))?.pipeline
       if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
     }
+    this.#release(released)
     for (const pipeline of reread) pipeline.reread()
   }
 
@@ -137,21 +139,30 @@ export class Resources<S extends Served> {
     return { ...this.#ring, maxItems: this.#options.historySize(resource) ?? this.#ring.maxItems }
   }
 
-  #release({ resource }: Served, isReplaced: boolean): void {
-    const source = sourceOf(resource)
-    const shared = this.#pipelines.get(source)
-    if (shared === undefined) return
-    shared.users--
-    if (shared.users > 0) {
-      if (!isReplaced) shared.pipeline.dispatcher.endVersion(apiVersion(resource))
-      return
+  /**
+   * The watchers of a version that goes alone end at once. Where all versions of a pipeline go, all watchers get its last
+   * events first.
+   */
+  #release(released: readonly { readonly served: S; readonly isReplaced: boolean }[]): void {
+    for (const { served } of released) {
+      const shared = this.#pipelines.get(sourceOf(served.resource))
+      if (shared !== undefined) shared.users--
     }
-    this.#pipelines.delete(source)
-    const { pipeline } = shared
-    this.#retiring.set(
-      pipeline,
-      pipeline.retire().finally(() => this.#retiring.delete(pipeline)),
-    )
+    for (const { served, isReplaced } of released) {
+      const source = sourceOf(served.resource)
+      const shared = this.#pipelines.get(source)
+      if (shared === undefined) continue
+      const { pipeline, users } = shared
+      if (users > 0) {
+        if (!isReplaced) pipeline.dispatcher.endVersion(apiVersion(served.resource))
+        continue
+      }
+      this.#pipelines.delete(source)
+      this.#retiring.set(
+        pipeline,
+        pipeline.retire().finally(() => this.#retiring.delete(pipeline)),
+      )
+    }
   }
 }
 
