@@ -94,7 +94,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #readiness: Readiness = { kind: 'pending' }
   #isAwaited = false
   readonly #pendingSinceMs: number
-  readonly #listeners: CacheListener[] = []
+  readonly #listeners = new Set<CacheListener>()
 
   constructor(options: WatchCacheOptions) {
     super()
@@ -115,9 +115,10 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#options.freshness()
   }
 
-  /** Adds a listener for good. Must be called before the first state arrives. */
-  listen(listener: CacheListener): void {
-    this.#listeners.push(listener)
+  /** Adds a listener, which hears of what comes from now on. @returns a function that removes it. */
+  listen(listener: CacheListener): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
   }
 
   get revision(): Revision {

@@ -41,6 +41,7 @@ export class UncachedFeed implements ResourceFeed {
   readonly freshness: FreshnessSource
   #revision: Revision = ZERO_REVISION
   #watch: UpstreamWatch | null = null
+  #isStopped = false
 
   constructor(request: FeedRequest, options: UncachedFeedOptions) {
     this.#request = request
@@ -63,6 +64,7 @@ export class UncachedFeed implements ResourceFeed {
   start(): void {}
 
   async stop(): Promise<void> {
+    this.#isStopped = true
     this.#watch?.close()
     this.#watch = null
   }
@@ -96,8 +98,9 @@ export class UncachedFeed implements ResourceFeed {
     }
   }
 
-  /** Watches from the loaded state onwards. */
+  /** Watches from the loaded state onwards, unless it has been stopped. */
   watch(): void {
+    if (this.#isStopped) return
     const { upstream, prefix } = this.#options
     const { sink, metrics } = this.#request
     this.#watch = upstream.watch(

@@ -23,6 +23,7 @@ const RING = { maxItems: 1_024, maxBytes: 4 * 2 ** 20, maxAgeMs: 5 * 60_000 }
 interface Opening {
   readonly resource: Resource
   readonly pipeline: ResourcePipeline
+  readonly isWatch: boolean
 }
 
 export class UncachedResources<S extends Served> {
@@ -42,9 +43,11 @@ export class UncachedResources<S extends Served> {
     return { kind: 'uncached', served, open: (request, signal) => this.#openFor(served, request, signal) }
   }
 
-  /** The caches of the running requests for a resource. */
+  /** The caches of the running watches of a resource. */
   *cachesOf(resource: Resource): Generator<WatchCache> {
-    for (const opening of this.#open) if (opening.resource === resource) yield opening.pipeline.cache
+    for (const { isWatch, pipeline, ...opening } of this.#open) {
+      if (isWatch && opening.resource === resource) yield pipeline.cache
+    }
   }
 
   /** Ends the requests for a resource that is no longer served. */
@@ -61,12 +64,12 @@ export class UncachedResources<S extends Served> {
   async #openFor(served: S, request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource<S>> {
     const { resource } = served
     const { pipeline, feed } = this.#connect(resource, request.namespace)
-    const opening = { resource, pipeline }
+    const opening = { resource, pipeline, isWatch: request.isWatch }
     this.#open.add(opening)
     try {
       if (request.afterRevision === null) await feed.loadNow(signal)
       else await feed.loadAt(request.afterRevision, signal)
-      if (request.isWatch && this.#open.has(opening)) feed.watch()
+      if (request.isWatch) feed.watch()
     } catch (error) {
       this.#close(opening)
       throw error

@@ -87,7 +87,6 @@ export class Definitions implements ObjectFollower {
 
   onAbsent(name: string): void {
     this.#forget(name)
-    this.#requested.delete(name)
     this.#changing.get(name)?.cancel()
     this.#changing.delete(name)
     void this.#leave(name)
@@ -104,6 +103,7 @@ export class Definitions implements ObjectFollower {
       if (this.#leaving.get(name) !== emptied) return
       this.#leaving.delete(name)
     }
+    this.#requested.delete(name)
     registry.remove(owner)
   }
 

@@ -19,11 +19,13 @@ export function whenEmptied(caches: Iterable<WatchCache>, revision: Revision): P
 }
 
 async function emptied(cache: WatchCache, revision: Revision): Promise<void> {
+  let stop = (): void => {}
   const isEmpty = new Promise<void>((resolve) => {
     const look = (): void => {
       if (cache.size === 0) resolve()
     }
-    cache.listen({ onBatch: look, onAdvance() {}, onReset: look })
+    stop = cache.listen({ onBatch: look, onAdvance() {}, onReset: look })
   })
   await Promise.race([isEmpty, cache.waitUntil(revision).catch(() => {})])
+  stop()
 }

@@ -217,6 +217,21 @@ void t.test('a changed definition begins new feeds, after the API server has had
   t.same(changes, ['+0 -1'], 'a deleted one does not come back')
 })
 
+void t.test('one that returns changed while its last events are awaited begins new feeds too', async (t) => {
+  const waiting: (() => void)[] = []
+  const whenEmptied = (): Promise<void> => new Promise((resolve) => waiting.push(resolve))
+  const { definitions, registry, clock } = world({ areReadThere: true, whenEmptied })
+  definitions.onPresent(versioned('None', ['v1', {}]))
+  await until(() => registry.list().length > 0, 'it is read')
+  const changes: string[] = []
+  registry.onChange(({ added, removed }) => changes.push(`+${added.length} -${removed.length}`))
+  definitions.onAbsent(`widgets.${GROUP}`)
+  definitions.onPresent(versioned('None', ['v1', { a: { type: 'string' } }]))
+  await until(() => definitions.isSettled, 'it is back')
+  clock.advance(1_500)
+  t.same(changes, ['+0 -1', '+1 -0'], 'the old ends before the new begins')
+})
+
 void t.test('a server with a large definition: read in a thread, and served like a small one', async (t) => {
   const h = await startApp(t, {
     flags: ['--enable-writes=true'],
