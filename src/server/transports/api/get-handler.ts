@@ -53,12 +53,13 @@ export async function handleGet(context: ApiContext, request: ReadRequest<GetPar
   const encoder = encoderOf(context, request)
   const second = form.transform === 'table' ? Math.floor(context.clock.now() / 1000) : null
   const contents = { object, served, encoder, layout, second }
-  const headers = cacheHeaders(context, request, caching, keyOf(OBJECT_KEY, contents))
-  if (exchange.keeps(headers.etag)) return exchange.sendNotModified({ ...headers })
+  const cached = cacheHeaders(context, request, caching, keyOf(OBJECT_KEY, contents))
+  const headers = { ...cached, vary: `${cached.vary}, Accept-Encoding` }
+  if (exchange.keeps(headers.etag)) return exchange.sendNotModified(headers)
   const body = encoder.single(object)
   if (body === null)
     throw new NotAcceptableError(
       `${served.resource.plural} ${JSON.stringify(path.name)} is stored in a form that cannot be read`,
     )
-  await sendObject(exchange, 200, form.contentType, await layout.whole(body), { ...headers })
+  await sendObject(exchange, 200, form.contentType, await layout.whole(body), headers)
 }

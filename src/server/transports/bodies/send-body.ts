@@ -74,7 +74,7 @@ export async function sendBody(
 /** Compresses in a thread. */
 const gzipInThread = promisify(gzipWhole)
 
-/** Sends one object, compressed if it is large and the client takes that. */
+/** Sends one object, compressed if it is large and the client takes that. A caller whose answer may be cached sends `Vary`. */
 export async function sendObject(
   exchange: Exchange,
   code: number,
@@ -82,13 +82,11 @@ export async function sendObject(
   body: Buffer,
   headers: OutgoingHttpHeaders = {},
 ): Promise<void> {
-  if (body.length <= GZIP_ABOVE_BYTES) return exchange.send(code, contentType, body, headers)
-  const vary = [headers['vary'], 'Accept-Encoding'].filter((name) => name !== undefined).join(', ')
-  if (!acceptsGzip(exchange.requestHeaders['accept-encoding'])) {
-    return exchange.send(code, contentType, body, { ...headers, vary })
+  if (body.length <= GZIP_ABOVE_BYTES || !acceptsGzip(exchange.requestHeaders['accept-encoding'])) {
+    return exchange.send(code, contentType, body, headers)
   }
   const bytes = await gzipInThread(body, { level: GZIP_LEVEL })
-  exchange.send(code, contentType, bytes, { ...headers, vary, 'content-encoding': 'gzip' })
+  exchange.send(code, contentType, bytes, { ...headers, 'content-encoding': 'gzip' })
 }
 
 /**
