@@ -1,7 +1,8 @@
 /**
  * Decides whether a denial by an API server counts. One that is starting denies every request until it has loaded roles,
  * bindings and bootstrap tokens. Those denials look like real ones, and only `/readyz` shows the difference. Once found
- * ready, the server is trusted until a new connection, which may reach a process that has just started.
+ * ready, the server is trusted until a new connection, which may reach a process that has just started. Behind a load
+ * balancer, `/readyz` may reach another process than the one that denied.
  */
 import type { Clock } from './clock.js'
 import type { ConnectionCount } from './connection-count.js'

@@ -117,13 +117,9 @@ export class EtcdCalls {
   }
 
   /** Returns the status of one endpoint; see `callAt`. */
-  async statusOf(
-    endpoint: GrpcEndpoint,
-    timeoutMs: number,
-    signal: AbortSignal | undefined,
-  ): Promise<StatusAnswer | UpstreamError> {
+  async statusOf(endpoint: GrpcEndpoint, timeoutMs: number): Promise<StatusAnswer | UpstreamError> {
     try {
-      return decodeStatusAnswer(await this.callAt(endpoint, paths.status, encodeStatusRequest(), timeoutMs, signal))
+      return decodeStatusAnswer(await this.callAt(endpoint, paths.status, encodeStatusRequest(), timeoutMs))
     } catch (error) {
       return toUpstreamError(error, endpoint.url)
     }

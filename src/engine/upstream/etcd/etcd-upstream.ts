@@ -393,7 +393,7 @@ class EtcdUpstream implements Upstream {
 
   /** Returns the status of one particular endpoint, whether or not it is in use. */
   async #statusOf(endpoint: GrpcEndpoint, timeoutMs = STATUS_TIMEOUT_MS): Promise<StatusAnswer | UpstreamError> {
-    const status = await this.#calls.statusOf(endpoint, timeoutMs, undefined)
+    const status = await this.#calls.statusOf(endpoint, timeoutMs)
     if (!(status instanceof UpstreamError)) this.#learnVersion(endpoint, status.version)
     return status
   }
