@@ -118,7 +118,7 @@ void t.test('by default CBOR is not acceptable, as at an API server', async (t) 
   t.equal(other.headers.get('content-type'), 'application/json')
 })
 
-void t.test('no two forms of an answer share a tag, and no form is requested with the tag of another', async (t) => {
+void t.test('no two formats of an answer share an ETag, and the ETag of one never matches another', async (t) => {
   const app = await startApp(t, { flags: ['--serve-cbor'], objects: { 'pods/default/a': pod('a') } })
   const accepts = ['json', 'yaml', 'cbor'].flatMap((form) =>
     ['', 'PartialObjectMetadata'].map((as) => `application/${form}${as === '' ? '' : `;as=${as};v=v1;g=meta.k8s.io`}`),

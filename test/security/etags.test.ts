@@ -106,7 +106,7 @@ function* requests(): Generator<readonly [path: string, accept: string]> {
   }
 }
 
-void t.test('in every form an ETag identifies what would be sent, and never what others get', async (t) => {
+void t.test("in every format an ETag identifies the caller's own answer, never another caller's", async (t) => {
   const { app, flag } = await startWorld(t, accessFlags(t).flags)
   const kept = new Map<string, Answer>()
   let allowed = 0

@@ -1,5 +1,5 @@
 /**
- * The rules of writes for a served resource: the shape and schema of its objects, its subresources, and the few things
+ * The rules for writes to a served resource: the shape and schema of its objects, its subresources, and the few things
  * that an API server itself does to some built-in kinds. Built-in kinds get their defaults. They are not validated
  * beyond the names and types of their members, and there are no admission plugins: both belong to a kube-apiserver.
  */

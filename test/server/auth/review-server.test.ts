@@ -111,7 +111,7 @@ for (const name of ['TokenReview', 'SubjectAccessReview'] as const) {
   }
 
   for (const waitMs of [0, 61_000]) {
-    void t.test(`${name}: each start has its own minute, also if ${waitMs} ms pass without a question`, async (t) => {
+    void t.test(`${name}: each restart gets its own minute, even if ${waitMs} ms pass without a request`, async (t) => {
       const { state, clock, judges, paths, restart } = await startJudges(t)
       const judge = judges[name]
       for (let i = 0; i < 3; i++) {
@@ -135,7 +135,7 @@ for (const name of ['TokenReview', 'SubjectAccessReview'] as const) {
   })
 }
 
-void t.test('a watch outlives a restart of the API server that reviews access, and no revocation', async (t) => {
+void t.test('a watch survives a restart of the API server that reviews access, but not a revocation', async (t) => {
   const { state, clock, authorizer, restart, paths } = await startJudges(t)
   const tokens = changeable(parseTokenFile, 't1,ann,1', clock)
   const authenticator = unionAuthenticator({ authenticators: [tokenFile(tokens.files)], anonymous: false, clock })

@@ -71,7 +71,7 @@ void t.test(
   },
 )
 
-void t.test('a counter that an alert watches for its first increase is there before it', async (t) => {
+void t.test('a counter whose first increase fires an alert is exported as 0 before that', async (t) => {
   const { app } = await startApp(t)
   const rules = readFileSync(new URL('../../../../deploy/prometheus/rules.yaml', import.meta.url), 'utf8')
   const lines = (await app.metrics.expose()).text.split('\n')

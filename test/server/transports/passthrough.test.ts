@@ -425,7 +425,7 @@ void t.test(
 )
 
 void t.test(
-  'a request may be repeated when the API server breaks off, unless it is a write that may have been performed',
+  'the 502 for a broken connection has Retry-After, unless the request is a write that may have happened',
   async (t) => {
     const { h, behind } = await scene(t)
     const ask = async (method: string, path: string) => {
@@ -439,7 +439,7 @@ void t.test(
   },
 )
 
-void t.test('a write is repeated when the API server ends the connection before its handshake', async (t) => {
+void t.test('a write gets Retry-After when the API server ends the connection before the handshake', async (t) => {
   const starting = net.createServer((socket) => socket.once('data', () => socket.destroy()))
   starting.listen(0, '127.0.0.1')
   await once(starting, 'listening')
@@ -450,7 +450,7 @@ void t.test('a write is repeated when the API server ends the connection before 
   t.same([status, headers['retry-after']], [502, '1'])
 })
 
-void t.test('refusals of a starting API server may be repeated; later ones are forwarded', async (t) => {
+void t.test('a denial by a starting API server becomes a 502 with Retry-After; later ones are forwarded', async (t) => {
   const { h, behind } = await scene(t)
   let readyz = 500
   behind.answer = ({ url }, response) => {

@@ -2,8 +2,9 @@
  * The headers by which caches keep answers of gets and lists: ETag, Vary and Cache-Control.
  *
  * An ETag is computed before the body, from everything that determines its bytes: the callers below pass that, and this
- * file adds our release and the caller's permissions. Callers with different permissions never share one, so a cache that ignores
- * Vary gets a full answer and nothing else. The tag is weak, because it is the same with and without compression.
+ * file adds our release and the caller's permissions. Callers with different permissions share one only for a public
+ * answer, so a cache that ignores Vary gets a full answer and nothing else. The tag is weak, because it is the same with and without
+ * compression.
  *
  * A list's parts include its position (`position.ts`), which replicas share, if the client asks for that. Otherwise they include the
  * history of its state, which is random for each process: after a restart, and from another replica, a client gets a full answer once.

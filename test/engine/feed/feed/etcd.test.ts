@@ -45,7 +45,7 @@ void t.test('after kill -9 and a restart every write arrives once, and nothing i
 })
 
 void t.test(
-  'the start of a small resource reads the present, the list, the proof, and the keys where progress proves nothing',
+  "a small resource starts with three reads, and a fourth if etcd's progress cannot be trusted",
   async (t) => {
     let reads = 0
     const counted = new Set<string | symbol>(['read', 'readKey', 'currentRevision'])
@@ -72,7 +72,7 @@ void t.test(
   },
 )
 
-void t.test('keys that went since the revision of the first list come as events, and nothing relists', async (t) => {
+void t.test("keys deleted after the first list's revision arrive as events, without a relist", async (t) => {
   const h = await harness(t, { backfillRevisions: 6, pageKeys: 100 })
   for (const key of ['a', 'b', 'c', 'd']) await h.put(key)
   for (let i = 0; i < 6; i++) await h.elsewhere()
