@@ -13,8 +13,8 @@ backend default {
 }
 
 sub vcl_recv {
-  # A stream has no end.
-  if (req.http.Upgrade || (req.url ~ "[?&]watch=" && req.url !~ "[?&]wait=") || req.url ~ "^/apis?/([^/]+/)?[^/]+/watch/") {
+  # A stream has no end. An offer of h2c, as from curl and Java, does not begin one.
+  if (req.http.Upgrade ~ "(?i)^(websocket|spdy/)" || (req.url ~ "[?&]watch=" && req.url !~ "[?&]wait=") || req.url ~ "^/apis?/([^/]+/)?[^/]+/watch/") {
     return (pipe);
   }
   # Who sends a credential is answered alone.
@@ -25,7 +25,7 @@ sub vcl_recv {
 }
 
 sub vcl_pipe {
-  if (req.http.Upgrade) {
+  if (req.http.Upgrade ~ "(?i)^(websocket|spdy/)") {
     set bereq.http.Upgrade = req.http.Upgrade;
     set bereq.http.Connection = req.http.Connection;
   }

@@ -1,4 +1,5 @@
 /** Streams of every kind through real caches, as `deploy/edge/` configures them: an event arrives when it happens, not with the next ones. */
+import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
@@ -36,6 +37,16 @@ function openWebSocket(t: Test, url: string): Arrived {
   return arrived
 }
 
+/** @returns the port. */
+async function listening(t: Test, origin: http.Server): Promise<number> {
+  t.teardown(() => {
+    origin.closeAllConnections()
+    origin.close()
+  })
+  await once(origin.listen(0, '127.0.0.1'), 'listening')
+  return (origin.address() as AddressInfo).port
+}
+
 for (const name of ['nginx', 'varnish'] as const) {
   void t.test(`through ${name} every stream gets each event by itself`, async (t) => {
     const app = await startApp(t, {
@@ -67,17 +78,32 @@ for (const name of ['nginx', 'varnish'] as const) {
   })
 }
 
+for (const name of ['nginx', 'varnish'] as const) {
+  // `curl --http2` and Java's HttpClient offer HTTP/2 with every request.
+  void t.test(`${name} caches the answers of clients that offer to upgrade to HTTP/2`, async (t) => {
+    let requests = 0
+    const origin = http.createServer((_request, response) => {
+      requests++
+      response.writeHead(200, { 'cache-control': 'public, max-age=60' }).end('{}')
+    })
+    const cache = await startHttpCache(t, name, await listening(t, origin))
+    for (let i = 0; i < 3; i++) {
+      const answer = openStream(t, `${cache.url}/apis/distributary.io/v1/flags?history=`, {
+        connection: 'Upgrade, HTTP2-Settings',
+        upgrade: 'h2c',
+        'http2-settings': 'AAMAAABkAAQAoAAAAAIAAAAA',
+      })
+      await until(() => answer.isOver || answer.text !== '', 'an answer')
+      t.equal(answer.text, '{}')
+    }
+    t.equal(requests, 1)
+  })
+}
+
 void t.test('through nginx, requests whose answers nobody may share do not wait for each other', async (t) => {
   const waiting: http.ServerResponse[] = []
   const origin = http.createServer((_request, response) => void waiting.push(response))
-  const port = await new Promise<number>((resolve) =>
-    origin.listen(0, '127.0.0.1', () => resolve((origin.address() as AddressInfo).port)),
-  )
-  t.teardown(() => {
-    origin.closeAllConnections()
-    origin.close()
-  })
-  const cache = await startHttpCache(t, 'nginx', port)
+  const cache = await startHttpCache(t, 'nginx', await listening(t, origin))
   const answers = Array.from({ length: 20 }, async () => (await fetch(`${cache.url}/api/v1/pods?limit=500`)).status)
   await until(
     () => waiting.length === 20,
