@@ -187,7 +187,9 @@ export class WorkerLink implements RelaySubscriber {
         const relay = this.#options.open(message.resource)
         this.#relays.add(relay)
         this.#send({ kind: 'subscribed', feed: relay.id, prefix: relay.prefix })
-        return relay.subscribe(this)
+        // That frame may have been one too many.
+        if (!this.#link.isClosed) relay.subscribe(this)
+        return
       }
       case 'unsubscribe': {
         const relay = this.#options.find(message.prefix)

@@ -125,6 +125,13 @@ void t.test('a worker that does not read is dropped at the limit, and delays no 
   t.equal([...h.primary.relays()][0]?.subscribers, 1)
 })
 
+void t.test('a worker that its own subscription drops does not stay subscribed', async (t) => {
+  const h = primaryHarness(t, { maxQueuedBytes: -1 })
+  const worker = await h.worker()
+  await until(() => worker.dropped !== null, 'the end of the link')
+  t.equal([...h.primary.relays()][0]?.subscribers ?? 0, 0)
+})
+
 void t.test('an unreadable frame ends the link, whichever side sent it', async (t) => {
   const h = primaryHarness(t)
   const worker = await h.worker()
