@@ -71,35 +71,36 @@ export class StreamWriter implements Appender {
       return new BrokerError('unavailable', reason)
     }
     const sentMs = clock.monotonic()
-    const answered = new Promise<number>((resolve, reject) => {
-      const sendIn = (delayMs: number, gapMs: number): void => {
-        cancel()
-        const timer = clock.setTimer(delayMs, () => {
-          if (clock.monotonic() - sentMs >= WRITE_AGAIN_MS) onUnanswered()
-          send(gapMs)
-        })
-        cancel = () => timer.cancel()
-      }
-      const send = (gapMs: number): void => {
-        sendIn(gapMs, gapMs * 2)
-        jetStream.publish(subject, data, options).then(
-          // The answer to a second copy while the first is still being written: 2.9 gives it no sequence, later
-          // releases reject it.
-          ({ seq }) => seq !== 0 && resolve(seq),
-          (error: unknown) => {
-            if (isOver) return
-            const failure = asBrokerError(error)
-            if (isNoResponder(failure)) {
-              reason = 'no stream takes it'
-              sendIn(NO_STREAM_AGAIN_MS, gapMs)
-            } else if (!isUnanswered(failure)) reject(failure)
-          },
-        )
-      }
-      send(WRITE_AGAIN_MS)
-    })
+    const write = (): Promise<number> =>
+      new Promise((resolve, reject) => {
+        const sendIn = (delayMs: number, gapMs: number): void => {
+          cancel()
+          const timer = clock.setTimer(delayMs, () => {
+            if (clock.monotonic() - sentMs >= WRITE_AGAIN_MS) onUnanswered()
+            send(gapMs)
+          })
+          cancel = () => timer.cancel()
+        }
+        const send = (gapMs: number): void => {
+          sendIn(gapMs, gapMs * 2)
+          jetStream.publish(subject, data, options).then(
+            // The answer to a second copy while the first is still being written: 2.9 gives it no sequence, later
+            // releases reject it.
+            ({ seq }) => seq !== 0 && resolve(seq),
+            (error: unknown) => {
+              if (isOver) return
+              const failure = asBrokerError(error)
+              if (isNoResponder(failure)) {
+                reason = 'no stream takes it'
+                sendIn(NO_STREAM_AGAIN_MS, gapMs)
+              } else if (!isUnanswered(failure)) reject(failure)
+            },
+          )
+        }
+        send(WRITE_AGAIN_MS)
+      })
     try {
-      return await withDeadline(clock, WRITE_TIMEOUT_MS, this.#closing.signal, late, () => answered)
+      return await withDeadline(clock, WRITE_TIMEOUT_MS, this.#closing.signal, late, write)
     } finally {
       isOver = true
       cancel()

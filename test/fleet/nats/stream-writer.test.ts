@@ -98,6 +98,14 @@ void t.test('a closed writer sends nothing, not even a copy', async (t) => {
   t.equal((await after(10_000)).length, 1)
 })
 
+void t.test('a writer that is closed before its first write sends nothing', async (t) => {
+  const { writer, write, after } = quietWriter()
+  const written = write(7)
+  writer.close()
+  await t.rejects(written, { code: 'unavailable', message: 'given up' })
+  t.equal((await after(10_000)).length, 0)
+})
+
 void t.test('the answer to a copy proves nothing about the original, which is still being written', async (t) => {
   const { write, after } = quietWriter()
   const written = write(7)
