@@ -150,11 +150,11 @@ export class Election {
       await this.#renewAt(revision)
       return true
     } catch (error) {
-      if (!(error instanceof BrokerError && error.code === 'conflict')) return false
+      if (!(error instanceof BrokerError && error.code === 'conflict')) return this.#notRenewed(error)
     }
     return await this.#renewAgain().then(
       () => true,
-      () => false,
+      (error: unknown) => this.#notRenewed(error),
     )
   }
 
@@ -209,10 +209,21 @@ export class Election {
 
   /** NATS may have no room for leases, or fewer servers than replicas: only an operator can change that. */
   #notTaken(error: unknown): void {
-    if (!(error instanceof BrokerError) || error.code !== 'refused' || error.message === this.#refusal) return
+    if (!(error instanceof BrokerError)) return this.#bug(error)
+    if (error.code !== 'refused' || error.message === this.#refusal) return
     this.#refusal = error.message
     const { logger, names } = this.#options
     logger.warn({ stream: names.stream, reason: error.message }, 'NATS refuses the lease to publish; retrying')
+  }
+
+  #notRenewed(error: unknown): false {
+    if (!(error instanceof BrokerError)) this.#bug(error)
+    return false
+  }
+
+  #bug(error: unknown): void {
+    const { logger, names } = this.#options
+    logger.error({ stream: names.stream, err: error }, 'unexpected error in an election')
   }
 
   /** @param askedAtMs when the request was sent that took or renewed the lease. */

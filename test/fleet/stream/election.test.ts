@@ -69,6 +69,7 @@ interface Candidate {
   readonly link: { state: 'up' | 'down' | 'deaf' }
   readonly told: string[]
   readonly warnings: string[]
+  readonly errors: unknown[]
 }
 
 interface World {
@@ -80,13 +81,16 @@ interface World {
   pass(ms: number): Promise<void>
 }
 
-function world(t: Test, count: number): World {
+/** @param bug thrown by every callback. */
+function world(t: Test, count: number, bug: Error | null = null): World {
   const clock = new VirtualClock()
   const register = new Register()
   const candidates = Array.from({ length: count }, (_, i): Candidate => {
     const link: Candidate['link'] = { state: 'up' }
     const told: string[] = []
     const warnings: string[] = []
+    const errors: unknown[] = []
+    const error = ({ err }: { readonly err?: unknown }): void => void errors.push(err)
     const warn = ({ reason }: { readonly reason?: string }): void => void warnings.push(reason ?? '')
     const election = new Election({
       leases: register.leases(link),
@@ -96,11 +100,17 @@ function world(t: Test, count: number): World {
       leaseMs: LEASE_MS,
       clock,
       random: seededRandom(i + 1),
-      logger: { ...silentLogger, warn } as typeof silentLogger,
-      onElected: () => void told.push('elected'),
-      onLost: (reason) => void told.push(reason),
+      logger: { ...silentLogger, warn, error } as typeof silentLogger,
+      onElected: () => {
+        told.push('elected')
+        if (bug !== null) throw bug
+      },
+      onLost: (reason) => {
+        told.push(reason)
+        if (bug !== null) throw bug
+      },
     })
-    return { election, link, told, warnings }
+    return { election, link, told, warnings, errors }
   })
   const leaders = (): number[] => candidates.flatMap(({ election }, i) => (election.isLeader ? [i] : []))
   const pass = async (ms: number): Promise<void> => {
@@ -147,6 +157,22 @@ void t.test(
     await election.stop()
   },
 )
+
+void t.test('a bug in a callback is logged as an error, and the candidate goes on', async (t) => {
+  const bug = new Error('a bug')
+  const all = world(t, 1, bug)
+  const [{ election, told, errors }] = all.candidates as [Candidate]
+  election.start()
+  await all.pass(LEASE_MS)
+  t.strictSame(errors, [bug])
+  all.register.entry = { value: Buffer.from('another'), revision: 100 }
+  await all.pass(LEASE_MS)
+  t.strictSame(told, ['elected', 'the lease was taken by another'])
+  t.strictSame(errors, [bug, bug])
+  await all.pass(2 * LEASE_MS)
+  t.equal(told.at(-1), 'elected')
+  await election.stop()
+})
 
 void t.test('a holder that stops releases the lease, and another takes it at its next check', async (t) => {
   const w = world(t, 2)
