@@ -1,20 +1,16 @@
 /** Finds what changed between the objects reported so far and the whole state that a server sends after a gap. */
 import { isEqualTree } from '../client/equal-trees.js'
 import type { BytesObject } from '../client/reflector/bytes-codec.js'
-import type { ChangeType } from '../client/reflector/object-codec.js'
+import type { Change } from '../client/reflector/object-codec.js'
 
-export interface Change<T> {
-  readonly type: ChangeType
-  readonly key: string
-  readonly object: T
-}
+export type Difference = Pick<Change<BytesObject>, 'type' | 'key' | 'object'>
 
 /** Returns the differences by key, deletions first; a deletion has the last known object. */
 export function differences(
   known: ReadonlyMap<string, BytesObject>,
   now: ReadonlyMap<string, BytesObject>,
-): readonly Change<BytesObject>[] {
-  const changes: Change<BytesObject>[] = []
+): readonly Difference[] {
+  const changes: Difference[] = []
   for (const [key, object] of known) if (!now.has(key)) changes.push({ type: 'DELETED', key, object })
   for (const [key, object] of now) {
     const before = known.get(key)

@@ -3,7 +3,7 @@ import { type BytesObject, bytesCodec } from '../client/reflector/bytes-codec.js
 import { activeClock } from '../client/reflector/active-clock.js'
 import { type CommandContext, defineCommand, type Flags } from './command.js'
 import { type Connection, connectionFlags, withConnection } from './connection.js'
-import { type Change, differences } from './differences.js'
+import { type Difference, differences } from './differences.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { follow } from './follow.js'
 import { choose, selectionFlags, watchSelection } from './selection.js'
@@ -101,7 +101,7 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
             ? differ
             : differ.filter(({ type, object }) => type !== 'ADDED' || isAfter(object.resourceVersion, position))
         if (hasState) note(`relisted at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
-        const isShown = (one: Change<BytesObject>): boolean =>
+        const isShown = (one: Difference): boolean =>
           hasState || oldest === null || newestTime(one.object) >= oldest
         if (hasState || !flags['only-changes']) for (const one of told) if (isShown(one)) await print(one)
       } else {
@@ -143,7 +143,7 @@ function newestTime({ bytes }: BytesObject): number {
   return Math.max(...times.map((time) => Date.parse(time ?? '')).filter((time) => !Number.isNaN(time)))
 }
 
-function printerOf({ out, flags }: Context): (told: Change<BytesObject>) => Promise<void> {
+function printerOf({ out, flags }: Context): (told: Difference) => Promise<void> {
   return async ({ type, key, object }) => {
     const { bytes, resourceVersion } = object
     if (flags.output === 'json') {
