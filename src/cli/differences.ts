@@ -14,14 +14,14 @@ export function differences(
   for (const [key, object] of known) if (!now.has(key)) changes.push({ type: 'DELETED', key, object })
   for (const [key, object] of now) {
     const before = known.get(key)
-    if (before !== undefined && isSame(before, object)) continue
+    if (before !== undefined && isSameObject(before, object)) continue
     changes.push({ type: before === undefined ? 'ADDED' : 'MODIFIED', key, object })
   }
   return changes
 }
 
 /** An etcd restored from a backup repeats its revisions with other contents. */
-function isSame(a: BytesObject, b: BytesObject): boolean {
+export function isSameObject(a: BytesObject, b: BytesObject): boolean {
   if (a.resourceVersion !== b.resourceVersion) return false
   return Buffer.compare(a.bytes, b.bytes) === 0 || isEqualTree(contentOf(a), contentOf(b))
 }

@@ -14,11 +14,12 @@ import type { ObjectCodec } from '../client/reflector/object-codec.js'
 import { selectionQuery } from '../client/reflector/requests.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { type Connection, connectionFlags, withConnection } from './connection.js'
+import { isSameObject } from './differences.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { follow } from './follow.js'
 import { askBytes } from './request.js'
 import { choose, type Chosen, selectionFlags, watchSelection } from './selection.js'
-import { type Row, rowsOfAnswer, tableCodec } from './table/table-codec.js'
+import { isSameRow, type Row, rowsOfAnswer, tableCodec } from './table/table-codec.js'
 import { TablePrinter } from './table/table-printer.js'
 
 const getFlags = {
@@ -250,12 +251,12 @@ async function watchObjects(get: Get): Promise<ExitCode> {
   const { chosen } = get
   if (isTable(flags)) {
     const printer = printerOf(chosen, flags)
-    return await printEach(get, tableCodec(), async (rows) => {
+    return await printEach(get, tableCodec(), isSameRow, async (rows) => {
       const lines = printer.lines(rows)
       if (lines.length > 0) await out.write(`${lines.join('\n')}\n`)
     })
   }
-  return await printEach(get, bytesCodec, async (objects) => {
+  return await printEach(get, bytesCodec, isSameObject, async (objects) => {
     for (const { bytes, name } of objects) {
       if (signal.aborted) return
       const body = Buffer.from(bytes)
@@ -269,25 +270,29 @@ async function watchObjects(get: Get): Promise<ExitCode> {
 /**
  * Prints all objects, then each that changed. After a relist it prints only objects that differ from the last print.
  */
-async function printEach<T extends { readonly resourceVersion: string }>(
+async function printEach<T>(
   { context, connection, chosen }: Get,
   codec: ObjectCodec<T>,
+  isSame: (a: T, b: T) => boolean,
   print: (objects: readonly T[]) => Promise<void>,
 ): Promise<ExitCode> {
   const { err, signal } = context
-  const printed = new Map<string, string>()
+  const printed = new Map<string, T>()
   const onTrouble = (text: string): void => void err.line(`distributary get: ${text}`)
   for await (const item of follow({ connection, selection: watchSelection(chosen), codec, signal, onTrouble })) {
     if (item.type === 'BOOKMARK') continue
     if (item.type !== 'STATE') {
       if (item.type === 'DELETED') printed.delete(item.key)
-      else printed.set(item.key, item.resourceVersion)
+      else printed.set(item.key, item.object)
       await print([item.object])
       continue
     }
-    const changed = item.items.filter((object) => printed.get(codec.keyOf(object)) !== object.resourceVersion)
+    const changed = item.items.filter((object) => {
+      const before = printed.get(codec.keyOf(object))
+      return before === undefined || !isSame(before, object)
+    })
     printed.clear()
-    for (const object of item.items) printed.set(codec.keyOf(object), object.resourceVersion)
+    for (const object of item.items) printed.set(codec.keyOf(object), object)
     await print(changed)
   }
   return EXIT.done

@@ -101,8 +101,7 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
             ? differ
             : differ.filter(({ type, object }) => type !== 'ADDED' || isAfter(object.resourceVersion, position))
         if (hasState) note(`relisted at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
-        const isShown = (one: Difference): boolean =>
-          hasState || oldest === null || newestTime(one.object) >= oldest
+        const isShown = (one: Difference): boolean => hasState || oldest === null || newestTime(one.object) >= oldest
         if (hasState || !flags['only-changes']) for (const one of told) if (isShown(one)) await print(one)
       } else {
         if (item.type === 'DELETED') known.delete(item.key)

@@ -209,7 +209,7 @@ void t.test('a watch from a resourceVersion shows everything in an etcd restored
 })
 
 void t.test(
-  'after a restore of etcd, watch prints an object that was written again at the same revision',
+  'after a restore of etcd, watch and get -w print an object that was written again at the same revision',
   async (t) => {
     const own = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
     const put = (key: string, value: string): void =>
@@ -220,18 +220,22 @@ void t.test(
     const { clusterId } = await own.upstream.status()
     put('a', '"lost"')
     const watch = startCli(t, ['watch', 'flags', '-o', 'json', '-s', faults.url])
-    await until(() => watch.stdout().includes('"lost"'), 'it has printed what will be lost')
-    // The server ends the watch with 410, and the command cannot list yet.
+    const gets = [[], ['-o', 'json']].map((output) => startCli(t, ['get', 'flags', '-w', ...output, '-s', faults.url]))
+    const all = [watch, ...gets]
+    await until(() => all.every((one) => one.stdout().includes('"lost"')), 'they have printed what will be lost')
+    // The server ends the watches with 410, and the commands cannot list yet.
     faults.fault = () => ({ status: 503 })
     const before = faults.requests.length
     own.upstream.restore(backup, { clusterId })
-    await until(() => faults.requests.length > before, 'the command comes back')
+    await until(() => faults.requests.length >= before + all.length, 'the commands come back')
     put('a', '"new"')
     const url = `${own.url}/apis/distributary.io/v1/flags`
     await until(async () => (await (await fetch(url)).text()).includes('"new"'), 'the server has it')
     faults.fault = () => null
-    await until(() => watch.stdout().includes('"new"'), 'and the command prints it')
+    await until(() => all.every((one) => one.stdout().includes('"new"')), 'and the commands print it')
     t.match(watch.stdout(), /^\{"type":"MODIFIED",.*"new".*$/m)
-    t.equal(watch.stdout().split('"kept"').length, 2, 'what is the same is not printed again')
+    for (const one of all) {
+      t.equal(one.stdout().match(/"kept"|^kept /gm)?.length, 1, 'what is the same is not printed again')
+    }
   },
 )

@@ -2,7 +2,7 @@
  * Reads lists and watches as rows of a server-side table (`as=Table`). A server without tables sends the objects
  * themselves: their names and ages form a table too.
  */
-import { type Json, parseJsonTree } from '../../kubernetes/codec/json-tree.js'
+import { equalTrees, type Json, parseJsonTree } from '../../kubernetes/codec/json-tree.js'
 import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
 import { ageOf } from '../../support/human-duration.js'
 import { INITIAL_EVENTS_END, type ObjectCodec, objectKey } from '../../client/reflector/object-codec.js'
@@ -19,6 +19,7 @@ export interface Row {
   readonly namespace: string
   readonly name: string
   readonly resourceVersion: string
+  readonly metadata: Metadata
 }
 
 interface Metadata {
@@ -103,6 +104,21 @@ export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   return [plainRow(object)]
 }
 
+/** Whether both are the same version of the same object; a restored etcd repeats its revisions with other contents. */
+export function isSameRow(a: Row, b: Row): boolean {
+  return equalTrees(contentOf(a), contentOf(b))
+}
+
+/** Ages pass: a row with a time of creation may have some in any cell, such as a pod's restarts. */
+function contentOf({ metadata, cells }: Row): Json {
+  const shown = cells as Json[]
+  const withoutAges =
+    metadata.creationTimestamp === undefined
+      ? shown
+      : shown.map((cell) => (typeof cell === 'string' ? cell.replaceAll(/\b(\d+[ydhms])+\b/g, '') : cell))
+  return [metadata as Json, withoutAges]
+}
+
 /** The tree that keeps every number is slower to build, so it is used only if a number is long enough to be rounded. */
 function parseCells(body: Uint8Array): unknown {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
@@ -111,8 +127,9 @@ function parseCells(body: Uint8Array): unknown {
 }
 
 function rowAt(columns: readonly Column[], cells: readonly unknown[], object: Answer = {}): Row {
-  const { namespace = '', name = '', resourceVersion = '' } = object.metadata ?? {}
-  return { columns, cells, namespace, name, resourceVersion }
+  const { metadata = {} } = object
+  const { namespace = '', name = '', resourceVersion = '' } = metadata
+  return { columns, cells, namespace, name, resourceVersion, metadata }
 }
 
 function plainRow(object: Answer): Row {
