@@ -59,7 +59,9 @@ export function parseJsonTree(bytes: Buffer, numbers: 'any' | 'float64' = 'any')
   if (!isUtf8(bytes)) throw new SyntaxError('it is not UTF-8')
   // The engine checks the grammar: the parser below assumes valid JSON.
   JSON.parse(bytes.toString('utf8'))
-  return new Reader(bytes, MAX_JSON_DEPTH, numbers === 'float64').read()
+  const reader = new Reader(bytes, MAX_JSON_DEPTH, MAX_DUPLICATES, numbers === 'float64')
+  const value = reader.value()
+  return { value, duplicates: [...reader.duplicates] }
 }
 
 /**
@@ -67,10 +69,13 @@ export function parseJsonTree(bytes: Buffer, numbers: 'any' | 'float64' = 'any')
  * @throws SyntaxError when it nests too deeply.
  */
 export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): Json {
-  return new Reader(bytes, maxDepth).read().value
+  return new Reader(bytes, maxDepth, 0).value()
 }
 
-/** As at the API server. The paths can be a hundred times as long as the body. */
+/**
+ * The API server's limit for different duplicates. Here equal ones count as well: each needs the text of its path, which
+ * can be as long as the body.
+ */
 export const MAX_DUPLICATES = 100
 
 export function duplicateField(path: string): string {
@@ -80,21 +85,19 @@ export function duplicateField(path: string): string {
 const MAX_SHOWN_DIGITS = 40
 
 class Reader {
+  readonly duplicates = new Set<string>()
   private at = 0
-  private readonly duplicates = new Set<string>()
   private readonly path: string[] = []
 
+  /** @param duplicatesLeft how many duplicates are reported. */
   constructor(
     private readonly json: Buffer,
     private readonly maxDepth: number,
+    private duplicatesLeft: number,
     private readonly refusesBeyondDouble = false,
   ) {}
 
-  read(): ParsedJson {
-    return { value: this.value(), duplicates: [...this.duplicates] }
-  }
-
-  private value(): Json {
+  value(): Json {
     const { json } = this
     this.at = skipSpace(json, this.at)
     const start = this.at
@@ -134,7 +137,8 @@ class Reader {
       const keyEnd = endOfString(json, this.at)
       const key = decodeString(json, this.at, keyEnd)
       this.at = skipSpace(json, keyEnd) + 1
-      if (Object.hasOwn(members, key) && this.duplicates.size < MAX_DUPLICATES) {
+      if (this.duplicatesLeft > 0 && Object.hasOwn(members, key)) {
+        this.duplicatesLeft--
         this.duplicates.add(duplicateField(joinPath([...this.path, key])))
       }
       members[key] = this.child(key)

@@ -43,6 +43,8 @@ void t.test('duplicate members are reported, and the last counts', (t) => {
   const { value, duplicates } = parseJsonTree(Buffer.from('{"a":1,"a":2,"b":[{"c":1,"c":2}]}'))
   t.same(duplicates, ['duplicate field "a"', 'duplicate field "b[0].c"'])
   t.equal(encodeJsonTree(value).toString(), '{"a":2,"b":[{"c":2}]}')
+  const many = `{"a":0${',"a":1'.repeat(100)},"b":1,"b":2}`
+  t.same(parseJsonTree(Buffer.from(many)).duplicates, ['duplicate field "a"'], 'only a hundred cost the text of a path')
   t.end()
 })
 
