@@ -16,8 +16,9 @@ export function strictProblems(json: Buffer, shape: Shape): readonly string[] {
 }
 
 class Walk {
-  /** As at the API server, equal problems count once. */
+  /** As at the API server, equal problems are reported once. */
   readonly problems = new Set<string>()
+  #found = 0
   #at = 0
   readonly #path: string[] = []
 
@@ -42,11 +43,11 @@ class Walk {
       this.#at = skipSpace(json, end) + 1
       const member = shape.member(name)
       if (member === undefined) {
-        this.#add(unknownField(joinPath([...this.#path, name])))
+        this.#add(unknownField, name)
         this.#at = endOfValue(json, skipSpace(json, this.#at))
         continue
       }
-      if (seen.has(name)) this.#add(duplicateField(joinPath([...this.#path, name])))
+      if (seen.has(name)) this.#add(duplicateField, name)
       seen.add(name)
       this.#child(name, member)
     }
@@ -58,8 +59,9 @@ class Walk {
     this.#path.pop()
   }
 
-  #add(problem: string): void {
-    if (this.problems.size < MAX_DUPLICATES) this.problems.add(problem)
+  /** Equal problems count as well, because a path's text can be as long as the body. */
+  #add(problemAt: (path: string) => string, name: string): void {
+    if (this.#found++ < MAX_DUPLICATES) this.problems.add(problemAt(joinPath([...this.#path, name])))
   }
 
   /** Steps into a container or over its comma; at the end it steps past it and returns false. */
