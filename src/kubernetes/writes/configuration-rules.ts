@@ -20,10 +20,18 @@ export function configMapProblems(object: JsonRecord): readonly FieldProblem[] {
   return problems
 }
 
-/** The keys that a Secret of a type must have: all of them, or any. */
-const REQUIRED: Readonly<Record<string, { readonly keys: readonly string[]; readonly isAnyEnough?: boolean }>> = {
-  'kubernetes.io/dockercfg': { keys: ['.dockercfg'] },
-  'kubernetes.io/dockerconfigjson': { keys: ['.dockerconfigjson'] },
+interface TypeRule {
+  readonly keys: readonly string[]
+  /** Whether one of the keys is enough. */
+  readonly isAnyEnough?: boolean
+  /** Whether the values must be JSON objects. */
+  readonly isJson?: boolean
+}
+
+/** The keys that a Secret of a type must have. */
+const REQUIRED: Readonly<Record<string, TypeRule>> = {
+  'kubernetes.io/dockercfg': { keys: ['.dockercfg'], isJson: true },
+  'kubernetes.io/dockerconfigjson': { keys: ['.dockerconfigjson'], isJson: true },
   'kubernetes.io/basic-auth': { keys: ['username', 'password'], isAnyEnough: true },
   'kubernetes.io/ssh-auth': { keys: ['ssh-privatekey'] },
   'kubernetes.io/tls': { keys: ['tls.crt', 'tls.key'] },
@@ -42,14 +50,15 @@ export function secretProblems(before: JsonRecord | null, object: JsonRecord): r
   if (type === ACCOUNT_TOKEN && textMember(object, 'metadata', 'annotations', ACCOUNT_NAME) === '') {
     problems.push(required(`metadata.annotations[${ACCOUNT_NAME}]`))
   }
-  const rule = Object.hasOwn(REQUIRED, type) ? REQUIRED[type]! : { keys: [] }
+  const rule: TypeRule = Object.hasOwn(REQUIRED, type) ? REQUIRED[type]! : { keys: [] }
   // An empty private key is as good as none.
   const missing = rule.keys.filter((key) => !keysOf(data).includes(key) || isEmptyKey(key, data))
   if (rule.isAnyEnough !== true || missing.length === rule.keys.length) {
     problems.push(...missing.map((key) => required(`data[${key}]`)))
   }
-  if (missing.length === 0 && type.startsWith('kubernetes.io/dockerc'))
-    problems.push(...jsonProblems(rule.keys[0]!, data))
+  if (missing.length === 0 && rule.isJson === true) {
+    problems.push(...rule.keys.flatMap((key) => jsonProblems(key, data)))
+  }
   return problems
 }
 
