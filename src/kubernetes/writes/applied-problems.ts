@@ -8,6 +8,8 @@ import type { Shape } from './shape.js'
 
 /** The most problems named for one configuration. */
 const MAX_TOLD = 100
+/** Longer paths and explanations are cut: keys and values may be as long as the body. */
+const MAX_LENGTH = 2048
 
 /** @returns null if it can be applied. */
 export function appliedProblem(configuration: Json, shape: Shape): string | null {
@@ -19,7 +21,7 @@ export function appliedProblem(configuration: Json, shape: Shape): string | null
 
 function visit(value: Json, shape: Shape, path: string, problems: string[]): void {
   if (value === null || shape.type === 'any' || problems.length >= MAX_TOLD) return
-  const wrong = (why: string): void => void problems.push(path === '' ? why : `${path}: ${why}`)
+  const wrong = (why: string): void => add(problems, path, why)
   switch (shape.type) {
     case 'scalar': {
       const why = scalarProblem(value, shape.scalar)
@@ -36,7 +38,7 @@ function visit(value: Json, shape: Shape, path: string, problems: string[]): voi
       for (const name in value) {
         const member = shape.member(name)
         if (member !== undefined) visit(value[name]!, member, `${path}.${name}`, problems)
-        else if (!shape.keepsUnknown) return void problems.push(`${path}.${name}: field not declared in schema`)
+        else if (!shape.keepsUnknown) return add(problems, `${path}.${name}`, 'field not declared in schema')
       }
       return
   }
@@ -44,8 +46,8 @@ function visit(value: Json, shape: Shape, path: string, problems: string[]): voi
 
 function visitItems(list: readonly Json[], shape: Shape, path: string, problems: string[]): void {
   const seen = new Set<string>()
-  const wrong = (why: string): void => void problems.push(path === '' ? why : `${path}: ${why}`)
   for (const [i, item] of list.entries()) {
+    if (problems.length >= MAX_TOLD) return
     if (shape.list === 'atomic') {
       visit(item, shape.items, `${path}[${i}]`, problems)
       continue
@@ -57,13 +59,21 @@ function visitItems(list: readonly Json[], shape: Shape, path: string, problems:
         visit(item, shape.items, `${path}[${i}]`, problems)
         continue
       }
-      return wrong(`element ${i}: ${whyNoElement(item, shape)}`)
+      return add(problems, path, `element ${i}: ${whyNoElement(item, shape)}`)
     }
     const text = elementText(element)
-    if (seen.has(element)) wrong(`duplicate entries for key ${text}`)
+    if (seen.has(element)) add(problems, path, `duplicate entries for key ${text}`)
     seen.add(element)
     visit(item, shape.items, `${path}${text}`, problems)
   }
+}
+
+function add(problems: string[], path: string, why: string): void {
+  problems.push(path === '' ? cut(why) : `${cut(path)}: ${cut(why)}`)
+}
+
+function cut(text: string): string {
+  return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text
 }
 
 function whyNoElement(item: Json, { list, keys }: Shape): string {
