@@ -22,6 +22,7 @@ import {
 import { ConflictError, type StatusCause } from '../../engine/model/status.js'
 import { mergeApplied, removeFields } from './apply-merge.js'
 import { compareFields, fieldsOf, FieldSet } from './field-set.js'
+import { areAnnotationsTooLong } from './metadata-rules.js'
 import type { Shape } from './shape.js'
 
 export interface Manager {
@@ -195,6 +196,7 @@ function updateLastApplied(object: JsonRecord, configuration: JsonRecord): void 
   const given = member(applied, 'metadata', 'annotations')
   if (isRecord(given)) delete given[LAST_APPLIED]
   annotations[LAST_APPLIED] = `${canonicalText(applied)}\n`
+  if (areAnnotationsTooLong(annotations)) delete annotations[LAST_APPLIED]
 }
 
 function isUnchanged(live: JsonRecord, object: JsonRecord): boolean {

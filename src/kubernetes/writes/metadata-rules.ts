@@ -16,6 +16,15 @@ import { nameProblems, prefixProblems } from './object-names.js'
 /** The API server's limit for keys and values together. */
 const MAX_ANNOTATION_BYTES = 256 * 1024
 
+export function areAnnotationsTooLong(annotations: JsonRecord): boolean {
+  let bytes = 0
+  for (const key in annotations) {
+    const value = annotations[key]
+    if (typeof value === 'string') bytes += Buffer.byteLength(key) + Buffer.byteLength(value)
+  }
+  return bytes > MAX_ANNOTATION_BYTES
+}
+
 /**
  * @param metadata complete: a generated name has already been filled in. @param isCustom its finalizers may be any text:
  * `finalizerWarnings` says what is odd about them.
@@ -33,12 +42,11 @@ export function metadataProblems(resource: Resource, metadata: JsonRecord, isCus
     problems.push(...labelKeyProblems(key).map((bad) => invalid(field, key, bad)))
     problems.push(...labelValueProblems(value).map((bad) => invalid(field, value, bad)))
   })
-  let annotationBytes = 0
-  stringsAt(metadata, 'annotations', problems, (key, value, field) => {
-    annotationBytes += Buffer.byteLength(key) + Buffer.byteLength(value)
+  stringsAt(metadata, 'annotations', problems, (key, _, field) => {
     problems.push(...labelKeyProblems(key.toLowerCase()).map((bad) => invalid(field, key, bad)))
   })
-  if (annotationBytes > MAX_ANNOTATION_BYTES) {
+  const { annotations } = metadata
+  if (isRecord(annotations) && areAnnotationsTooLong(annotations)) {
     problems.push({
       reason: 'FieldValueTooLong',
       message: `Too long: may not be more than ${MAX_ANNOTATION_BYTES} bytes`,

@@ -4,6 +4,7 @@ import {
   encodeJsonTree,
   type Json,
   type JsonRecord,
+  member,
   parseJsonTree,
   record,
 } from '../../../src/kubernetes/codec/json-tree.js'
@@ -327,6 +328,22 @@ void t.test('an apply owns the fields that it contains, and releases those that 
   )
   const shared = apply(apply(null, '{"nodeName":"n"}', 'one'), '{"nodeName":"n"}', 'two')
   t.match(apply(shared, '{}', 'one')['spec'], { nodeName: 'n' }, 'what another owns too stays')
+  t.end()
+})
+
+void t.test('kubectl’s annotation of the last apply is updated, or deleted if it would be too long', (t) => {
+  const name = 'kubectl.kubernetes.io/last-applied-configuration'
+  const live = object(JSON.stringify({ metadata: { name: 'p', annotations: { [name]: '{}', other: 'a' } } }))
+  const annotationsAfter = (length: number): Json | undefined => {
+    const config = pod(JSON.stringify({ nodeName: 'n'.repeat(length) }))
+    return member(
+      applyConfiguration(live, config, podShape, manager('kubectl'), true).object,
+      'metadata',
+      'annotations',
+    )
+  }
+  t.match(annotationsAfter(1_000), { [name]: /"nodeName":"n+"\}\}\n$/, other: 'a' })
+  t.same(annotationsAfter(256 * 1024), { other: 'a' })
   t.end()
 })
 
