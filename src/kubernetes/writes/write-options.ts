@@ -18,7 +18,10 @@ export interface WriteOptions {
   readonly ttlSeconds: number | null
 }
 
+/** In bytes. */
 const MAX_MANAGER_LENGTH = 128
+/** What Go's `unicode.IsPrint` excludes. */
+const UNPRINTABLE = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu
 
 /** @param verb the kind of the options in error messages. @throws InvalidError, BadRequestError */
 export function parseWriteOptions(
@@ -30,11 +33,10 @@ export function parseWriteOptions(
   const problems: FieldProblem[] = []
   const manager = parameter(query, 'fieldManager') ?? ''
   if (Buffer.byteLength(manager) > MAX_MANAGER_LENGTH) problems.push(tooLong('fieldManager', MAX_MANAGER_LENGTH))
-  // eslint-disable-next-line no-control-regex
-  const at = Array.from(manager).findIndex((character) => /[\u0000-\u001f\u007f]/.test(character))
-  if (at !== -1) {
-    const code = Array.from(manager)[at]!.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
-    problems.push(invalid('fieldManager', manager, `invalid character U+${code} (at position ${at})`))
+  for (const { 0: character, index } of manager.slice(0, MAX_MANAGER_LENGTH).matchAll(UNPRINTABLE)) {
+    const code = character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')
+    const position = Buffer.byteLength(manager.slice(0, index))
+    problems.push(invalid('fieldManager', manager, `invalid character U+${code} (at position ${position})`))
   }
   if (isApply && manager === '') problems.push(required('fieldManager', 'is required for apply patch'))
   const force = flagParameter(query, 'force') ?? false
