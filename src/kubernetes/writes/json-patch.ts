@@ -10,7 +10,16 @@
  * length.
  */
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
-import { cloneTree, isRecord, type Json, JsonNumber, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
+import {
+  cloneTree,
+  isRecord,
+  type Json,
+  JsonNumber,
+  jsonText,
+  type JsonRecord,
+  MAX_DUPLICATES,
+  record,
+} from '../codec/json-tree.js'
 import { BadRequestError, InvalidError, RequestEntityTooLargeError } from '../../engine/model/status.js'
 
 /** The API server's limit. */
@@ -43,13 +52,14 @@ export function applyJsonPatch(object: JsonRecord, patch: Json, maxWork = MAX_WO
   return document.finish()
 }
 
-/** Returns the unknown members of operations. @throws BadRequestError when a member has a wrong type. */
+/** Returns the first unknown members of operations. @throws BadRequestError when a member has a wrong type. */
 export function unknownPatchMembers(patch: Json): readonly string[] {
   const unknown: string[] = []
   for (const [i, operation] of operationsOf(patch).entries()) {
     for (const [name, value] of Object.entries(operation)) {
-      if (!MEMBERS.has(name)) unknown.push(`[${i}].${name}`)
-      else if (name !== 'value' && typeof value !== 'string' && value !== null) {
+      if (!MEMBERS.has(name)) {
+        if (unknown.length < MAX_DUPLICATES) unknown.push(`[${i}].${name}`)
+      } else if (name !== 'value' && typeof value !== 'string' && value !== null) {
         throw new BadRequestError(`error decoding patch: ${name} of operation ${i} must be a string`)
       }
     }

@@ -18,7 +18,7 @@ import { PODS } from '../../support/objects.js'
 import { applyConfiguration, type Manager, recordUpdate } from '../../../src/kubernetes/writes/managed-fields.js'
 import { InvalidError } from '../../../src/engine/model/status.js'
 import { required } from '../../../src/kubernetes/writes/field-errors.js'
-import { applyJsonPatch } from '../../../src/kubernetes/writes/json-patch.js'
+import { applyJsonPatch, unknownPatchMembers } from '../../../src/kubernetes/writes/json-patch.js'
 import { applyMergePatch } from '../../../src/kubernetes/writes/merge-patch.js'
 import { BuiltInShapes } from '../../../src/kubernetes/writes/shape.js'
 import { applyStrategicPatch } from '../../../src/kubernetes/writes/strategic-patch.js'
@@ -159,6 +159,15 @@ void t.test('JSON patches follow RFC 6902, and the API server’s additions', (t
   )
   const many = Array.from({ length: 10_001 }, () => '{"op":"test","path":"/a","value":1}').join(',')
   t.throws(() => applyJsonPatch(object('{"a":1}'), tree(`[${many}]`)), { code: 413 }, 'more than 10,000 operations')
+  t.end()
+})
+
+void t.test('a JSON patch reports a hundred unknown members', (t) => {
+  const operation = record(Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`m${i}`, 1])))
+  const unknown = unknownPatchMembers([operation])
+  t.equal(unknown.length, 100)
+  t.equal(unknown[99], '[0].m99')
+  t.throws(() => unknownPatchMembers([operation, record({ op: 1 })]), { code: 400 }, 'members after them are checked')
   t.end()
 })
 
