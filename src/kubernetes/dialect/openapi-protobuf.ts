@@ -36,7 +36,7 @@ export type FieldType =
       readonly choices: Readonly<Record<string, readonly [path: readonly number[], name: string]>>
     }
 
-export interface MessageTable {
+interface MessageTable {
   readonly fields: Readonly<Record<string, readonly [number: number, type: FieldType]>>
   /** The field number of the extensions. */
   readonly extensions: number

@@ -106,12 +106,8 @@ function ownable(fields: FieldSet): FieldSet {
   return rest
 }
 
-export interface Applied {
-  /** The object to be stored, with its managedFields up to date. */
-  readonly object: JsonRecord
-}
-
 /**
+ * Returns the object to be stored, with its managedFields up to date.
  * @param live null if there is no object yet.
  * @throws ConflictError naming managers and fields, unless `force`.
  */
@@ -121,7 +117,7 @@ export function applyConfiguration(
   shape: Shape,
   manager: Manager,
   force: boolean,
-): Applied {
+): JsonRecord {
   const config = cloneTree(configuration)
   const entries = entriesBeforeApply(live, shape, manager)
   const isOurs = (entry: Entry): boolean => isSameManager(entry, manager, 'Apply')
@@ -156,7 +152,7 @@ export function applyConfiguration(
   }
   writeEntries(object, fields.isEmpty ? rest : [ours, ...rest])
   if (isKubectl) updateLastApplied(object, config)
-  return { object }
+  return object
 }
 
 /** Fields without any manager belong to one of this name from the first apply on. */
@@ -293,9 +289,7 @@ function writeEntries(object: JsonRecord, entries: readonly Entry[]): void {
   })
 }
 
-/**
- * The API server's order: applies come first, then older entries. A write that changes nobody's fields keeps the order.
- */
+/** The API server's order: applies come first, then older entries. */
 function byPlace(a: Entry, b: Entry): number {
   const key = ({ operation, time, manager, subresource }: Entry): string =>
     [operation, time, manager, subresource].join('\u0000')

@@ -99,11 +99,11 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
           ? patched(held.object, body, rules.shape)
           : applied(held, configuration, rules.shape, write)
       const bare = bareValueOf(served, after, name, held.object)
-      if (bare === null) checkPatched(after, request, invalidPatch)
       if (bare !== null) {
         write.refuseOrWarn(write.inBody.texts)
         return lease.putBare(held, bare)
       }
+      checkPatched(after, request, invalidPatch)
       const asked = write.asked({ verb: 'patch', keepsManagedFields: isApply })
       return lease.put(held, context.change.update(held.object, after, asked))
     })
@@ -113,7 +113,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
     checkName(metadataOf(configuration), request)
     delete metadataOf(configuration)['resourceVersion']
     await request.mayCreate()
-    const { object } = applyConfiguration(null, configuration, rules.shape, manager, options.force)
+    const object = applyConfiguration(null, configuration, rules.shape, manager, options.force)
     return await makeObject(write, object, true)
   }
 }
@@ -193,5 +193,5 @@ function applied(
   if (version !== '' && version !== textMember(held.object, 'metadata', 'resourceVersion')) {
     throw conflictError(served.resource, name)
   }
-  return applyConfiguration(held.object, configuration, shape, manager, options.force).object
+  return applyConfiguration(held.object, configuration, shape, manager, options.force)
 }

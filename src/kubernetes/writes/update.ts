@@ -17,21 +17,21 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
   const metadata = metadataOf(value)
   checkName(metadata, request)
   checkNamespace(metadata, request)
-  const version = textMember(metadata, 'resourceVersion').replace(/^0$/, '')
   const uid = textMember(metadata, 'uid')
   const bare = bareValueOf(served, value, name)
   if (bare !== null) write.refuseOrWarn(write.inBody.texts)
   try {
     return await write.change((held) => {
       if (held === null) throw objectNotFoundError(resource, name)
+      if (bare === null) {
+        const after = context.change.update(held.object, cloneTree(value), write.asked({ verb: 'update' }))
+        return write.lease.put(held, after)
+      }
+      const version = textMember(metadata, 'resourceVersion').replace(/^0$/, '')
       if (version !== '' && version !== textMember(held.object, 'metadata', 'resourceVersion')) {
         throw conflictError(resource, name)
       }
-      if (bare !== null) return write.lease.putBare(held, bare)
-      return write.lease.put(
-        held,
-        context.change.update(held.object, cloneTree(value), write.asked({ verb: 'update' })),
-      )
+      return write.lease.putBare(held, bare)
     })
   } catch (error) {
     const makes = context.change.rules(served).createsOnUpdate && subresource === ''

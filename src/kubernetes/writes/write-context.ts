@@ -40,7 +40,7 @@ export interface WriteContext {
   readonly randomBytes: (count: number) => Buffer
 }
 
-export interface RemovalApart {
+interface RemovalApart {
   /** For objects larger than this. */
   readonly overBytes: number
   /** @returns the last state of the object; null if it was gone already. @throws StatusError */

@@ -25,8 +25,8 @@ void t.test('changes are reported field by field', (t) => {
 })
 
 void t.test('an apply of 60,000 containers replaces as many, and back', (t) => {
-  const first = applyConfiguration(null, pod(60_000, 'one'), podShape, manager('a'), false).object
-  const second = applyConfiguration(first, pod(60_000, 'two'), podShape, manager('a'), false).object
+  const first = applyConfiguration(null, pod(60_000, 'one'), podShape, manager('a'), false)
+  const second = applyConfiguration(first, pod(60_000, 'two'), podShape, manager('a'), false)
   const containers = (second['spec'] as JsonRecord)['containers'] as Json[]
   t.equal(containers.length, 60_000)
   t.match(containers[59_999], { name: 'c59999', image: 'two' })
@@ -34,7 +34,7 @@ void t.test('an apply of 60,000 containers replaces as many, and back', (t) => {
 })
 
 void t.test('conflicts are counted, and the first are named', (t) => {
-  const live = applyConfiguration(null, pod(20_000, 'one'), podShape, manager('a'), false).object
+  const live = applyConfiguration(null, pod(20_000, 'one'), podShape, manager('a'), false)
   try {
     applyConfiguration(live, pod(20_000, 'two'), podShape, manager('b'), false)
     t.fail('nobody was in conflict')

@@ -305,7 +305,7 @@ const pod = (spec: string): JsonRecord =>
 
 void t.test('an apply owns the fields that it contains, and releases those that it no longer contains', (t) => {
   const apply = (live: JsonRecord | null, spec: string, name: string, force = false): JsonRecord =>
-    applyConfiguration(live, pod(spec), podShape, manager(name), force).object
+    applyConfiguration(live, pod(spec), podShape, manager(name), force)
   const first = apply(
     null,
     '{"containers":[{"name":"a","image":"1","ports":[{"containerPort":80}]}],"nodeName":"n"}',
@@ -345,11 +345,7 @@ void t.test('kubectl’s annotation of the last apply is updated, or deleted if 
   const live = object(JSON.stringify({ metadata: { name: 'p', annotations: { [name]: '{}', other: 'a' } } }))
   const annotationsAfter = (length: number): Json | undefined => {
     const config = pod(JSON.stringify({ nodeName: 'n'.repeat(length) }))
-    return member(
-      applyConfiguration(live, config, podShape, manager('kubectl'), true).object,
-      'metadata',
-      'annotations',
-    )
+    return member(applyConfiguration(live, config, podShape, manager('kubectl'), true), 'metadata', 'annotations')
   }
   t.match(annotationsAfter(1_000), { [name]: /"nodeName":"n+"\}\}\n$/, other: 'a' })
   t.same(annotationsAfter(256 * 1024), { other: 'a' })
@@ -357,13 +353,7 @@ void t.test('kubectl’s annotation of the last apply is updated, or deleted if 
 })
 
 void t.test('an update takes ownership of the fields that it changes', (t) => {
-  const applied = applyConfiguration(
-    null,
-    pod('{"nodeName":"n","hostname":"h"}'),
-    podShape,
-    manager('one'),
-    false,
-  ).object
+  const applied = applyConfiguration(null, pod('{"nodeName":"n","hostname":"h"}'), podShape, manager('one'), false)
   const updated = pod('{"nodeName":"m","hostname":"h"}')
   recordUpdate(applied, updated, podShape, manager('editor'))
   const entries = (updated['metadata'] as { managedFields: { manager: string; operation: string; fieldsV1: object }[] })
