@@ -28,7 +28,7 @@ export type Json = null | boolean | number | string | JsonNumber | Json[] | Json
 
 export interface ParsedJson {
   readonly value: Json
-  /** What the API server's strict decoder says of duplicate members: `duplicate field "spec.replicas"`. */
+  /** The duplicate members, as the API server's strict decoder reports them: `duplicate field "spec.replicas"`. */
   readonly duplicates: readonly string[]
 }
 

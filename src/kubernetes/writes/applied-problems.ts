@@ -1,6 +1,6 @@
 /**
- * What keeps a configuration from being applied: fields that its kind does not declare, values of a wrong type, and items
- * of a list that cannot be told apart. The words are those of structured-merge-diff in the API server.
+ * Finds what prevents a configuration from being applied: fields that its kind does not declare, values of the wrong
+ * type, and list items without a distinct key. The messages are structured-merge-diff's, with maps and lists shortened.
  */
 import { isNumber, isRecord, type Json } from '../codec/json-tree.js'
 import { elementOf, elementText } from './field-set.js'
@@ -109,7 +109,7 @@ function shown(value: Json): string {
   return `&{${bare(value)}}`
 }
 
-/** Go would show maps and lists in notations of its own. */
+/** Shortens maps and lists, which Go would print in full in its own notation. */
 function bare(value: Json): string {
   if (isRecord(value)) return `map[${Object.keys(value).sort().join(' ')}]`
   return Array.isArray(value) ? `[${value.length} items]` : String(value)

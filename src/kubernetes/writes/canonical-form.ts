@@ -1,8 +1,8 @@
 /**
  * Turns an object of a built-in kind into the JSON that an API server would answer after reading it into its Go types: a
- * null in a map or list becomes the zero value of its type, any other null and what is empty and may be left out
- * disappear, and what Go always writes (`status: {}`) is there. Members are in the order of the Go types. Quantities and
- * times stay as they are written.
+ * null in a map or list becomes the zero value of its type. Any other null disappears, and so does any empty member
+ * that may be omitted. Members that Go always writes (`status: {}`) are added. Members are in the order of the Go
+ * types. Quantities and times stay as they are written.
  */
 import { isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
 import type { Field, Message, Schema } from '../codec/protobuf/schema.js'

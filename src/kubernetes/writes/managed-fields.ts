@@ -75,8 +75,8 @@ function fieldsJson(names: readonly string[], nested: Readonly<Record<string, re
 }
 
 /**
- * Sets the managedFields of `after` that result from an update. @param before null for a create. @param empty what a new
- * object is compared with.
+ * Sets the managedFields of `after` that result from an update.
+ * @param before null for a create. @param empty the object that a create is compared with.
  */
 export function recordUpdate(
   before: JsonRecord | null,
@@ -164,11 +164,11 @@ function entriesBeforeApply(live: JsonRecord | null, shape: Shape, manager: Mana
   return updatedEntries([], record(), live, shape, { ...manager, name: BEFORE_FIRST_APPLY }, 'Update')
 }
 
-/** The manager for which `kubectl apply --server-side` continues an apply on the client side. */
+/** The manager under which `kubectl apply --server-side` takes over from client-side apply. */
 const KUBECTL = 'kubectl'
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 
-/** Returns the fields of the last apply on the client side that the object still has: they are kubectl's own. */
+/** Returns the fields of the last client-side apply that the object still has: kubectl owns them. */
 function lastAppliedFields(live: JsonRecord, shape: Shape, { apiVersion }: Manager): FieldSet {
   const configuration = parsed(textMember(live, 'metadata', 'annotations', LAST_APPLIED))
   if (!isRecord(configuration) || textMember(configuration, 'apiVersion') !== apiVersion) return FieldSet.empty()
@@ -184,7 +184,7 @@ function parsed(text: string): Json {
   }
 }
 
-/** A later apply on the client side compares with the annotation. */
+/** A later client-side apply compares with this annotation. */
 function updateLastApplied(object: JsonRecord, configuration: JsonRecord): void {
   const annotations = member(object, 'metadata', 'annotations')
   if (!isRecord(annotations) || textMember(annotations, LAST_APPLIED) === '') return

@@ -26,8 +26,8 @@ export function areAnnotationsTooLong(annotations: JsonRecord): boolean {
 }
 
 /**
- * @param metadata complete: a generated name has already been filled in. @param isCustom its finalizers may be any text:
- * `finalizerWarnings` says what is odd about them.
+ * @param metadata complete: a generated name has already been filled in.
+ * @param isCustom its finalizers may be any text; `finalizerWarnings` warns about unusual ones.
  */
 export function metadataProblems(resource: Resource, metadata: JsonRecord, isCustom: boolean): readonly FieldProblem[] {
   const problems: FieldProblem[] = []
@@ -148,7 +148,7 @@ function ownerProblems(list: Json | undefined, problems: FieldProblem[]): void {
   })
 }
 
-/** Removes the owners that are there twice. @returns a warning that names them; null if there are none. */
+/** Removes duplicate owners. @returns a warning that names them; null if there are none. */
 export function dropRepeatedOwners(metadata: JsonRecord, isPatched: boolean): string | null {
   const list = metadata['ownerReferences']
   if (!Array.isArray(list) || list.length < 2) return null

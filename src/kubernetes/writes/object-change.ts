@@ -53,16 +53,16 @@ export interface ChangeRequest {
   readonly fieldValidation: FieldValidation
   /** Called with a warning about removed members, or rules that are not checked. */
   readonly warn: (text: string) => void
-  /** What is wrong with the body that the object was made of. */
+  /** The unknown and duplicate fields of the request body. */
   readonly inBody?: BodyProblems
   /** Creates the error for an object that cannot be read as its kind. Default: a BadRequestError. */
   readonly unreadable?: (why: string) => StatusError
 }
 
-/** Unknown and duplicate fields, each as a strict decoder words it. */
+/** Unknown and duplicate fields, each in the words of a strict decoder. */
 export interface BodyProblems {
   readonly texts: readonly string[]
-  /** Whether the unknown fields are among them, each in its place. */
+  /** Whether `texts` already includes the unknown fields, in order. */
   readonly hasUnknown: boolean
   /** Whether unknown fields are named in the order of the body; otherwise they are sorted. */
   readonly isInOrder: boolean
@@ -127,7 +127,7 @@ export class ObjectChange {
     this.#identify(after, metadata, request)
     for (const field of [...SERVER_SET, 'uid', 'resourceVersion']) restore(metadata, old, field)
     if (subresource === '' && rules.hasStatus) restore(after, before, 'status')
-    // An empty list resets the managers of an object like a list of nothing, but would be dropped with what is empty.
+    // An empty list resets the managers, but it would be dropped as an empty member; a list of one empty entry is not.
     const managed = metadata['managedFields']
     if (Array.isArray(managed) && managed.length === 0) metadata['managedFields'] = [record()]
     this.#complete(after, request, rules)

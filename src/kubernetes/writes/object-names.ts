@@ -78,7 +78,7 @@ const TEXTS = {
 function textProblems(rule: keyof typeof TEXTS, name: string): readonly string[] {
   const { most, pattern, why } = TEXTS[rule]
   const problems = name.length > most ? [`must be no more than ${most} characters`] : []
-  // The expression is not tried on a text that is far too long.
+  // Do not run the expression on text that is far too long.
   return name.length <= 2 * most && pattern.test(name) ? problems : [...problems, why]
 }
 

@@ -27,7 +27,10 @@ export interface ReadBody extends ParsedJson {
   readonly json: Buffer | null
 }
 
-/** @param holds what the resource holds, if the object is stored. @throws BadRequestError, UnsupportedMediaTypeError */
+/**
+ * @param holds what the resource stores; undefined for a body that is not stored.
+ * @throws BadRequestError, UnsupportedMediaTypeError
+ */
 export function readObject(
   contentType: string | undefined,
   body: Buffer,

@@ -181,8 +181,9 @@ interface Marks {
 }
 
 /**
- * `@` a package, then one line a message; `!` after its name: applied as a whole. A field's list is a set (`s`) or is
- * known by keys (`k(name)`); `p` it is merged by a strategic patch, `p(name)` by that key, `r` keeps only the keys given.
+ * `@` starts a package, then each line is a message; `!` after its name means that it is applied as a whole. A list is
+ * a set (`s`) or has keys (`k(name)`). A strategic patch merges it (`p`), by a key (`p(name)`), or keeps only its keys
+ * (`r`).
  */
 const MERGE_KEYS_FILE = 'src/kubernetes/writes/merge-keys.txt'
 

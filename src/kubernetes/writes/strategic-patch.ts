@@ -105,8 +105,9 @@ function mergeByKey(target: readonly Json[], patch: readonly Json[], shape: Shap
 }
 
 /**
- * Orders a merged list as the API server does: the items of the patch keep their order, and so do the others; where both
- * were in the list before, their old order decides, and otherwise an item of the patch comes first.
+ * Orders a merged list as the API server does: the items of the patch keep their order, and so do the others. Between
+ * the two groups the old order decides if both items were in the list before; otherwise the item of the patch comes
+ * first.
  */
 function interleaved(
   merged: readonly Json[],

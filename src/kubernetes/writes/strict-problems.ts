@@ -1,7 +1,7 @@
 /**
- * The unknown and duplicate fields of a body in JSON, in the order in which a strict decoder of the API server meets
- * them. What is inside an unknown field, or in a place for any JSON, has none. The tree of a body no longer shows its
- * duplicates, so the bytes are read again, which only bodies with duplicates need.
+ * Finds the unknown and duplicate fields of a JSON body, in the order in which the API server's strict decoder meets
+ * them. It does not look inside unknown fields, or fields that take any JSON. The parsed tree has lost the duplicates,
+ * so bodies with duplicates are read a second time here.
  */
 import { decodeString } from '../../engine/facts/json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'

@@ -161,7 +161,7 @@ export class Write {
   readonly manager: Manager
   /** The object's name, which a create may generate. */
   name: string
-  /** What is wrong with the fields of the body. */
+  /** The unknown and duplicate fields of the request body. */
   inBody: BodyProblems = { texts: [], hasUnknown: false, isInOrder: false }
   /** Creates the error for a patch whose result cannot be read. */
   unreadable?: (why: string) => StatusError

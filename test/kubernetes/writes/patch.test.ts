@@ -224,7 +224,7 @@ void t.test('strategic merge patches give the API server’s results', (t) => {
       '{"spec":{"containers":[{"name":"a","image":"a:1","env":[{"name":"X","value":"1"}]},{"name":"b","image":"b:2"}]}}',
     ],
     [
-      'a new item stands first',
+      'a new item comes first',
       '{"spec":{"containers":[{"name":"a"}]}}',
       '{"spec":{"containers":[{"name":"c"}]}}',
       '{"spec":{"containers":[{"name":"c"},{"name":"a"}]}}',

@@ -89,14 +89,7 @@ const REFUSED: readonly Row[] = [
     '/api/v1/namespaces/default/events',
     { metadata: { name: 'a' }, message: 'x'.repeat(1.6 * 1024 * 1024) },
   ],
-  [
-    'data above what a pod can take',
-    422,
-    'Invalid',
-    'POST',
-    CONFIG_MAPS,
-    configMap('a', { x: 'x'.repeat(1024 * 1024 + 1) }),
-  ],
+  ['a ConfigMap above 1 MiB', 422, 'Invalid', 'POST', CONFIG_MAPS, configMap('a', { x: 'x'.repeat(1024 * 1024 + 1) })],
   ['an answer nobody can give', 406, 'NotAcceptable', 'POST', CONFIG_MAPS, configMap('a'), { accept: 'image/png' }],
   [
     'a page of another origin',

@@ -19,7 +19,7 @@ const isRefusal = ({ code }: WriteAnswer): boolean => code >= 400
 /** Reasons for which our answer may differ. */
 const EXCEPTIONS: readonly (readonly [why: string, is: (compared: Compared) => boolean])[] = [
   [
-    'Go words what it cannot read in its own way',
+    'Go has its own messages for what it cannot read',
     ({ theirs, ours, theirText }) =>
       theirs.code === ours.code &&
       isRefusal(ours) &&
@@ -36,7 +36,7 @@ const EXCEPTIONS: readonly (readonly [why: string, is: (compared: Compared) => b
       theirText.split('strict decoding error: ')[1] === ourText.split('strict decoding error: ')[1],
   ],
   [
-    'a strategic patch of a wrong type has the words of any other patch here',
+    'a strategic patch of the wrong type gets the same message as any other patch here',
     ({ step, theirs, ours }) => theirs.code === 422 && ours.code === 422 && /strategic/.test(step.type ?? ''),
   ],
   [
@@ -86,7 +86,7 @@ const EXCEPTIONS: readonly (readonly [why: string, is: (compared: Compared) => b
       theirText.replace(/StorageError: .*AdditionalErrorMsg: /, '').replace(/UID$/, '') === ourText.replace(/UID$/, ''),
   ],
   [
-    'of duplicate fields, Go merges the values of some; here the last counts',
+    'Go merges some duplicate fields; here the last one counts',
     ({ scenario }) => /^duplicate fields in a (create|replace)|^odd containers/.test(scenario),
   ],
   [
@@ -151,7 +151,7 @@ function messageOf({ body }: WriteAnswer): string {
   }
 }
 
-void t.test('writes are answered as by a kube-apiserver', async (t) => {
+void t.test('writes get the recorded answers of a kube-apiserver, apart from the listed exceptions', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes', '--resource=secrets,api/all'] })
   const server = serverAt('ours', h.url)
   t.teardown(() => server.agent.destroy())
