@@ -10,7 +10,7 @@ export interface Broker extends Streams, Subjects {
   doubt(): void
   /** The most bytes of data in one message. */
   readonly maxPayloadBytes: number
-  /** Returns a bucket, which is created on first use. */
+  /** Returns a bucket, which is created on first use. An existing one keeps its own limits. */
   bucket(name: string, limits: BucketLimits): Bucket
 }
 
@@ -36,7 +36,10 @@ export interface SharedBroker {
 // Append and follow
 
 export interface Streams {
-  /** Creates the stream if it does not exist. It discards its oldest messages by bytes and age. @throws BrokerError */
+  /**
+   * Creates the stream if it does not exist; an existing one keeps its own limits. It discards its oldest messages by
+   * bytes and age. @throws BrokerError
+   */
   ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void>
   /** @param subject whose messages a stream stores. */
   openWriter(subject: string): Appender

@@ -165,7 +165,10 @@ export class NatsBucket implements Bucket {
     return this.#store
   }
 
-  /** Like the library, except for a field that NATS 2.12 and newer reject. */
+  /**
+   * Like the library, except for a field that NATS 2.12 and newer reject. An existing store keeps its own limits, as
+   * streams do.
+   */
   async #ensureStore(): Promise<void> {
     const { manager, name, limits } = this.#options
     const { streams } = await manager()

@@ -54,8 +54,8 @@ export interface Origin {
   /** Names the etcd that was read. */
   readonly clusterId: string
   /**
-   * The history's fingerprint after this message, by which the next publisher recognizes it. Batches need none, since
-   * they continue the one before them.
+   * The history's fingerprint after this message, by which the next publisher recognizes it. Every mark has one, and
+   * one in eight messages of batches; the others continue the one before them.
    */
   readonly fingerprint?: DigestedHistory
 }

@@ -37,7 +37,7 @@ export type Queued = QueuedBatches | QueuedMark
 
 /** Batches share a message up to this size. */
 const MESSAGE_BYTES = 256 * 1024
-/** The assumed size of a message without batches. */
+/** Counted for a waiting message without batches. Its fingerprint, about 2 KB, is only made when it is written. */
 const MARK_BYTES = 64
 
 export class PublishQueue {

@@ -123,7 +123,10 @@ export class Publisher {
     }
   }
 
-  /** Nothing is written after the call. Resolves when nothing of the session is running any more. */
+  /**
+   * Nothing is written to the stream after the call. Resolves when nothing of the session is running any more, but an
+   * upload under way.
+   */
   async stop(): Promise<void> {
     this.#halt()
     await Promise.all([this.#feed.stop(), this.#snapshots.stop()])
@@ -294,7 +297,7 @@ export class Publisher {
     this.#clusterId = this.#feed.clusterId ?? this.#clusterId
     await this.#snapshots.put(name, snapshot)
     await this.#write({ kind: 'state', reason, snapshot: name }, revision, revision)
-    // What follows is written meanwhile.
+    // Not awaited: later messages need not wait until the snapshot is in the index.
     this.#snapshots.publishState(name, snapshot, this.#placeNow()).catch((error: unknown) => this.#failed(error))
   }
 

@@ -1,13 +1,13 @@
 /**
- * Recognizes a history by the end of its stream: the last mark carries the fingerprint, and the batches after it
- * continue it. So a publisher that takes over compares as much with etcd as a feed that continues.
+ * Recognizes a history by the end of its stream: every mark and some batches carry the fingerprint, and the batches
+ * after it continue it. So a new publisher can check etcd as thoroughly as a feed that merely continues.
  */
 import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Message } from './message.js'
 
 /**
- * One in this many batches carries the fingerprint as well: each costs the stream about 2 KB, or the next publisher a
- * read.
+ * One in this many messages of batches carries the fingerprint as well: more often costs the stream 2 KB each, less
+ * often makes the next publisher read more.
  */
 export const FINGERPRINT_EVERY = 8
 
