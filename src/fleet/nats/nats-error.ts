@@ -5,8 +5,8 @@ import { BrokerError, type BrokerErrorCode } from '../broker.js'
 /** The server's error code for a write that expected another sequence before it. */
 const WRONG_LAST_SEQUENCE = 10_071
 /**
- * The error codes that say nothing: of a server that sees no leader of the cluster or of a stream, and for a message
- * with the id of one that is still being written.
+ * Error codes that leave the outcome open: the server sees no leader of the cluster or of a stream, or a message with
+ * the same id is still being written.
  */
 const NO_ANSWER: readonly (number | undefined)[] = [10_008, 10_158]
 

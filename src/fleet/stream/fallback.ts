@@ -20,9 +20,9 @@ export interface FallbackOptions {
   readonly feed: UpstreamFeedOptions
   /** The shortest time without a confirmation after which etcd takes over; null if it never does. */
   readonly afterMs: number | null
-  /** What is known about the sink's content. */
+  /** Returns the age and origin of the sink's content. */
   readonly content: () => {
-    /** Since when it has been unconfirmed; null before the first confirmation. */
+    /** Milliseconds since its last confirmation; null before the first one. */
     readonly ageMs: number | null
     /** How old it is, by the clocks of two machines if nobody has confirmed it; null if that is unknown too. */
     readonly writtenMs: number | null

@@ -102,7 +102,7 @@ export class MessageChain {
     this.#options.onMoved(this.#place!)
   }
 
-  /** Something else has brought the sink to this batch: the chain must meet it if it is ahead. */
+  /** The sink got to this batch by another route. If it is ahead of the chain, the chain must contain the batch. */
   meets(last: Batch | null): void {
     if (last !== null && this.#place !== null && last.revision > this.#place.revision) this.#expected = last
   }

@@ -41,8 +41,8 @@ export interface StatusListenerOptions {
 
 const CHECK_MS = 500
 /**
- * A publisher that falls silent for longer is silent at every server: NATS has elected its leaders, and the connection
- * has tried all servers. It may well be the only one, and the connection is shared by all resources.
+ * After this long without a word from the publisher, no server will help: NATS has elected its leaders, and the
+ * connection has tried every server. Other publishers may be fine, and all resources share the connection.
  */
 const SERVER_DOUBTED_MS = 2 * 60_000
 /** A confirmation of the age is valid for this long, which is less than two of the publisher's statuses. */

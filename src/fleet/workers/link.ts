@@ -24,7 +24,10 @@ export interface Answer<T> {
   readonly keyValues?: Iterable<KeyValue>
 }
 
-/** The functions that answer the other end. They throw UpstreamError; anything else is a bug and arrives as `unavailable`. */
+/**
+ * Functions that answer the other end. They may throw an UpstreamError; any other error is a bug and arrives as
+ * `unavailable`.
+ */
 export type Answers<M extends Methods> = {
   readonly [Name in keyof M]: (
     signal: AbortSignal,
@@ -37,7 +40,7 @@ export interface LinkOptions<Heard, Asked extends Methods> {
   /** @param body what follows the message. Values are slices of it: copy one to keep it, as `kubernetes/codec/ingest.ts` does. */
   readonly onMessage: (message: Heard, body: ByteReader) => void
   readonly answers: Answers<Asked>
-  /** Called with what a handler throws by mistake; the other end only gets its message. */
+  /** Called with any other error from a handler, which is a bug; the other end gets only its message. */
   readonly onBug: (error: unknown) => void
   /** Called after each frame that was handed to the socket. */
   readonly onWritten?: () => void

@@ -40,7 +40,7 @@ void t.test('sending a large object blocks neither the event loop nor the connec
   t.ok(read?.equals(Buffer.concat(chunks)), 'it came as it was sent')
 })
 
-void t.test('a blob is gone at its age, with or without an end of its upload, and a value stays', async (t) => {
+void t.test('a blob expires, even if its upload never finished, and a value does not', async (t) => {
   const nats = await startNats(t)
   const client = await NatsClient.connect({ servers: [nats.url], name: 'a test' }, systemClock)
   t.teardown(() => client.close())

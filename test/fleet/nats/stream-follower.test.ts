@@ -6,8 +6,8 @@ import { systemClock } from '../../../src/support/clock.js'
 import { startNats } from '../../support/nats-process.js'
 
 for (const { what, isAnswered, doubts } of [
-  { what: 'an answer that does not come doubts the server', isAnswered: false, doubts: 1 },
-  { what: 'a stream that does not exist doubts nobody', isAnswered: true, doubts: 0 },
+  { what: 'without an answer, the follower doubts the server', isAnswered: false, doubts: 1 },
+  { what: 'for a missing stream, it does not', isAnswered: true, doubts: 0 },
 ]) {
   void t.test(`a consumer cannot be created: ${what}`, async (t) => {
     const nats = await startNats(t)

@@ -41,7 +41,7 @@ void t.test('while NATS is silent no time passes for a candidate', (t) => {
 })
 
 void t.test(
-  'whatever happens, only a lease taken or renewed since is held with certainty, at its newest revision',
+  'a lease is certain only if it was taken or renewed after the last doubt, and its revision never goes back by itself',
   (t) => {
     for (const seed of testSeeds(50)) {
       const random = seededRandom(seed)

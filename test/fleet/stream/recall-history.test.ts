@@ -67,7 +67,7 @@ for (const seed of testSeeds(3)) {
   })
 }
 
-void t.test('a stream that has discarded its last fingerprint yields what its batches say', async (t) => {
+void t.test('without a fingerprint in the stream, the history is recalled from the batches alone', async (t) => {
   const batchOf = (name: string, revision: number): Message => {
     const put = { type: 'put', keyValue: keyValue(name, revision, 1) } as const
     return sent({ kind: 'batches', batches: [{ revision: toRevision(revision), events: [put] }] }, null, revision)

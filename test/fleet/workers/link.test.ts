@@ -184,7 +184,7 @@ void t.test('a small answer takes up little memory', async (t) => {
   t.ok(h.received[0]!.buffer.byteLength < 1_000, `${h.received[0]!.buffer.byteLength} bytes`)
 })
 
-void t.test('a bug in a handler is reported with its stack; in that of a message, it also ends the link', async (t) => {
+void t.test('a bug in a handler is reported with its stack; in a message handler it also ends the link', async (t) => {
   const h = answering(() => {
     throw new Error('another bug')
   })
