@@ -271,6 +271,13 @@ class Side {
     return await this.write()
   }
 
+  /** Writes, and compacts that away. The judge must have it first: it may still be reconnecting after the last fault. */
+  async compact(): Promise<void> {
+    const last = await this.writes(5)
+    await until(() => this.control.revision >= last, 'the judge has what is compacted')
+    await this.etcd.compact(last)
+  }
+
   async judge(t: Test, settledRevision: Revision): Promise<void> {
     const reference = await this.control.finish(this.writer.commits)
     assertGuarantees(t, this.recorder.history(this.writer.writes), reference, { settledRevision })
@@ -299,11 +306,11 @@ const faults: Readonly<Record<string, (side: Side) => Promise<void>>> = {
     await pause(500)
     await etcd.restart()
   },
-  'it is compacted': async (side) => await side.etcd.compact(await side.writes(5)),
+  'it is compacted': async (side) => await side.compact(),
   'it is compacted while it is cut off': async (side) => {
     await side.proxy.refuse()
     side.proxy.cut()
-    await side.etcd.compact(await side.writes(5))
+    await side.compact()
     await side.proxy.accept()
   },
 }
