@@ -100,6 +100,8 @@ export class Dispatcher implements CacheListener, CursorOwner {
   #sentBytes = 0
   #stuckTimer: Timer
   #isClosed = false
+  /** Why nothing will come any more. */
+  #lost: StatusError | null = null
   /** Not null while the resource is no longer served, and some watchers still have to get events. */
   #onRetired: (() => void) | null = null
   #retiring: Timer | null = null
@@ -175,10 +177,12 @@ export class Dispatcher implements CacheListener, CursorOwner {
 
   /**
    * Opens a watcher. Nothing is written before this returns; the pump starts with its next turn.
-   * @throws ExpiredError when the revision is gone; ServiceUnavailableError when the resource is no longer served.
+   * @throws ExpiredError when the revision is gone; ServiceUnavailableError when the resource is no longer served; the
+   * error with which the source was lost.
    */
   open(request: CursorRequest, output: WatchOutput): Cursor {
     if (this.#isClosed) throw noLongerServed()
+    if (this.#lost !== null) throw this.#lost
     const { start } = request
     if (start.kind === 'after') this.#cache.assertResumable(start.revision)
     const group = this.#groups.enter(request, this.#cache.revision)
@@ -207,9 +211,15 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#endings.drain(cursor)
   }
 
-  /** Ends one watcher with an error (its permission was revoked, its source was lost). */
+  /** Ends one watcher with an error (its permission was revoked). */
   fail(cursor: Cursor, error: StatusError, reason: EndReason): void {
     if (cursor.state !== 'ended') this.#endings.endWithError(cursor, error, reason)
+  }
+
+  /** The source is lost for good: every watcher ends with that error, and so does one that is only being opened. */
+  lose(error: StatusError): void {
+    this.#lost ??= error
+    for (const cursor of this.#cursors) this.fail(cursor, error, 'error')
   }
 
   /** One version of the resource is no longer served: its watchers end cleanly. */

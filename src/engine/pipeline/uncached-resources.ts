@@ -80,9 +80,7 @@ export class UncachedResources<S extends Served> {
   #connect(resource: Resource, namespace: string): { pipeline: ResourcePipeline; feed: UncachedFeed } {
     const { clock, upstreamOf } = this.#options
     const prefix = namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)
-    const onLost = (error: StatusError): void => {
-      for (const cursor of pipeline.dispatcher.cursors) pipeline.dispatcher.fail(cursor, error, 'error')
-    }
+    const onLost = (error: StatusError): void => pipeline.dispatcher.lose(error)
     let feed: UncachedFeed | undefined
     const pipeline: ResourcePipeline = new ResourcePipeline(resource, {
       ...this.#options,

@@ -13,6 +13,7 @@ import { until } from '../../support/until.js'
 import { recordEtcdHistory } from '../../support/etcd-history.js'
 import { startEtcd } from '../../support/etcd-process.js'
 import { EtcdWriter } from '../../support/etcd-writer.js'
+import { hold } from '../../security/support/transports.js'
 import { type Target, WatchRecorder } from '../../support/watch-recorder.js'
 
 const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
@@ -72,6 +73,34 @@ void t.test('every watcher has one watch on etcd, keeps every guarantee, and is 
   await etcd.restart()
   const reference = await control.finish()
   assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
+})
+
+void t.test('a watch that waits for a slot while its watch on etcd is lost ends as soon as it has one', async (t) => {
+  const etcd = await startEtcd(t)
+  const writer = new EtcdWriter([etcd])
+  const watchersOf = async (): Promise<number> => (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? -1
+  await writer.put('/registry/minions/n', { kind: 'Node', apiVersion: 'v1', metadata: { name: 'n' } })
+  await writer.put('/registry/pods/a/p', pod('p', { namespace: 'a' }))
+  const h = await startApp(t, {
+    flags: ['--etcd-servers', etcd.url, '--watch-cache-sizes', 'pods#0'],
+    // A few bytes of an initial state hold the only slot for long.
+    config: { maxInitialStates: 1, initialBytesPerSecond: 1 },
+    upstream: connectEtcd({ endpoints: [etcd.url] }),
+  })
+  const holder = await hold(h.url, 'HTTP/1.1', '/api/v1/nodes?watch=1&resourceVersion=0')
+  await until(() => holder.bytes.length > 0, 'it holds the slot')
+  const before = await watchersOf()
+  const waiting = hold(h.url, 'HTTP/1.1', '/api/v1/pods?watch=1')
+  await until(async () => (await watchersOf()) === before + 1, 'its watch on etcd runs')
+  const other = await hold(h.url, 'HTTP/1.1', '/api/v1/pods?watch=1&resourceVersion=2')
+  await until(async () => (await watchersOf()) === before + 2, 'and so does another one')
+  await etcd.kill()
+  await other.ended
+  t.match(other.text, '"code":503')
+  holder.close()
+  const held = await waiting
+  await until(() => held.hasEnded, 'it would be silent for good')
+  t.match(held.text, '"code":503')
 })
 
 void t.test('a size bounds the history of its resource beyond 75 s, and of no other', async (t) => {
