@@ -26,6 +26,8 @@ export interface UncachedResource<S extends Served> {
 export interface UncachedRequest {
   /** '' for all namespaces. */
   readonly namespace: string
+  /** The only object that is read; '' for all. */
+  readonly name: string
   readonly isWatch: boolean
   /** Where a watch without initial state starts; null for every other request. */
   readonly afterRevision: Revision | null

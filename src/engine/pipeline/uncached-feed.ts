@@ -74,6 +74,16 @@ export class UncachedFeed implements ResourceFeed {
     await this.#hold(await this.#orUnavailable(this.#read(null, signal)), signal)
   }
 
+  /** Loads one object, or that there is none. @throws StatusError */
+  async loadOne(key: Key, signal: AbortSignal): Promise<void> {
+    const { upstream } = this.#options
+    // The object is read after its revision, so it is not older.
+    const now = await this.#orUnavailable(upstream.currentRevision(signal))
+    const keyValue = await this.#orUnavailable(upstream.readKey(key, { signal }))
+    const keyValues = keyValue === null ? [] : [keyValue]
+    await this.#hold({ revision: Math.max(now, keyValue?.modRevision ?? 0) as Revision, keyValues }, signal)
+  }
+
   /**
    * Loads the state with which a watch after that revision begins, or the oldest readable one; then the cache rejects
    * the revision as too old.

@@ -4,7 +4,7 @@
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
 import type { WatchCache } from '../cache/watch-cache.js'
-import { type Resource, namespacePrefix } from '../model/resource.js'
+import { type Resource, keyOfName, namespacePrefix } from '../model/resource.js'
 import type { Served } from '../model/served.js'
 import type { StatusError } from '../model/status.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
@@ -67,7 +67,8 @@ export class UncachedResources<S extends Served> {
     const opening = { resource, pipeline, isWatch: request.isWatch }
     this.#open.add(opening)
     try {
-      if (request.afterRevision === null) await feed.loadNow(signal)
+      if (request.name !== '') await feed.loadOne(keyOfName(resource, request), signal)
+      else if (request.afterRevision === null) await feed.loadNow(signal)
       else await feed.loadAt(request.afterRevision, signal)
       if (request.isWatch) feed.watch()
     } catch (error) {

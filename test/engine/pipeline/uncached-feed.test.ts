@@ -75,6 +75,34 @@ void t.test('every watcher has one watch on etcd, keeps every guarantee, and is 
   assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
 })
 
+void t.test('a get of one object reads nothing else', async (t) => {
+  const etcd = await startEtcd(t)
+  const writer = new EtcdWriter([etcd])
+  await writer.put('/registry/pods/a/p1', pod('p1', { namespace: 'a' }))
+  const revision = await writer.put('/registry/pods/a/p10', pod('p10', { namespace: 'a' }))
+  const upstream = connectEtcd({ endpoints: [etcd.url] })
+  const h = await startApp(t, { flags: ['--etcd-servers', etcd.url, '--watch-cache-sizes', 'pods#0'], upstream })
+  let lists = 0
+  const read = upstream.read.bind(upstream)
+  upstream.read = (options) => {
+    if (options.prefix.startsWith(pods.prefix)) lists++
+    return read(options)
+  }
+  const path = `${h.url}/api/v1/namespaces/a/pods`
+  for (const [name, query, status] of [
+    ['p1', '', 200],
+    ['p1', '?resourceVersion=0', 200],
+    ['p1', `?resourceVersion=${revision}`, 200],
+    ['p1', `?resourceVersion=${revision + 1_000}`, 504],
+    ['p', '', 404],
+  ] as const) {
+    const answer = await fetch(`${path}/${name}${query}`)
+    t.equal(answer.status, status, `${name}${query}`)
+    if (status === 200) t.match(await answer.json(), { metadata: { name } })
+  }
+  t.equal(lists, 0)
+})
+
 void t.test('a watch that waits for a slot while its watch on etcd is lost ends as soon as it has one', async (t) => {
   const etcd = await startEtcd(t)
   const writer = new EtcdWriter([etcd])

@@ -204,16 +204,16 @@ function checkWebSocket(exchange: Exchange): void {
 
 /** @throws StatusError when the request is invalid. */
 function uncachedRequest(context: ApiContext, request: Request, { served }: UncachedResource): UncachedRequest {
-  const { namespace } = request.path
+  const { namespace, name } = request.path
   const resource = { served, cache: null }
   if (request.verb !== 'watch') {
     // An invalid request must not read the upstream, which may fail.
     if (request.verb === 'get') understandGet(context, request, resource)
     else understandList(context, request, resource)
-    return { namespace, isWatch: false, afterRevision: null }
+    return { namespace, name, isWatch: false, afterRevision: null }
   }
   const { start } = understandWatch(context, request, resource).options
-  return { namespace, isWatch: true, afterRevision: start.kind === 'after' ? start.revision : null }
+  return { namespace, name: '', isWatch: true, afterRevision: start.kind === 'after' ? start.revision : null }
 }
 
 /** Adds a header with the possible age of the answer while the upstream is unreachable. */
