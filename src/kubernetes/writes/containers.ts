@@ -9,7 +9,7 @@ import { readDefinition } from '../dialect/crd.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Key } from '../../engine/model/event.js'
 import { namespacePrefix, resourceId } from '../../engine/model/resource.js'
-import { NotFoundError, StatusError, StorageReadError } from '../../engine/model/status.js'
+import { ForbiddenError, NotFoundError, StatusError, StorageReadError } from '../../engine/model/status.js'
 import { hasFinalizers, isDeleting } from './object-change.js'
 import type { Held, ObjectStore, ObjectLocation } from './object-store.js'
 
@@ -38,6 +38,24 @@ export class Containers {
     return id === NAMESPACES || id === DEFINITIONS
   }
 
+  /** @throws ForbiddenError for a custom resource whose definition is being deleted, which would never be empty. */
+  async assertDefined({ served, name }: ObjectLocation): Promise<void> {
+    const holder = this.#definitionOf(served)
+    const held = holder === null ? null : await this.options.store.read(holder)
+    if (held === null || !isDeleting(held.object)) return
+    const { resource } = served
+    const why = 'create not allowed while custom resource definition is terminating'
+    throw new ForbiddenError(`${resourceId(resource)} ${JSON.stringify(name)} is forbidden: ${why}`, {
+      details: { name, group: resource.group, kind: resource.plural },
+    })
+  }
+
+  #definitionOf({ origin, resource }: ServedResource): ObjectLocation | null {
+    const served = this.options.find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions')
+    if (origin !== 'custom' || served === undefined) return null
+    return { served, namespace: '', name: resourceId(resource) }
+  }
+
   /** Empties the container and removes it if nothing is left in it. @param held the container as marked. */
   async finish(place: ObjectLocation, held: Held): Promise<void> {
     for (const contents of this.#contentsOf(place, held)) await this.#empty(contents)
@@ -47,15 +65,13 @@ export class Containers {
   /** Called after an object was removed, which may have been the last one in a container that is being deleted. */
   async afterGone({ served, namespace }: ObjectLocation): Promise<void> {
     const { find, store } = this.options
-    const { resource, origin } = served
+    const { resource } = served
     const holders: ObjectLocation[] = []
     const namespaces = find('', 'v1', NAMESPACES)
     if (resource.namespaced && namespaces !== undefined)
       holders.push({ served: namespaces, namespace: '', name: namespace })
-    const definitions = find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions')
-    if (origin === 'custom' && definitions !== undefined) {
-      holders.push({ served: definitions, namespace: '', name: resourceId(resource) })
-    }
+    const definition = this.#definitionOf(served)
+    if (definition !== null) holders.push(definition)
     for (const holder of holders) {
       const held = await store.read(holder)
       if (held === null || !isDeleting(held.object)) continue

@@ -38,7 +38,8 @@ export async function makeObject(write: Write, body: JsonRecord, keepsManagedFie
   const { context, request, name, lease } = write
   const { served, namespace } = request
   checkNamespace(metadataOf(body), request)
-  await context.namespaces.assertOpen(served, namespace, name)
+  if (served.origin === 'custom') await context.containers.assertDefined({ served, namespace, name })
+  await context.namespaces.assertOpen(served, namespace, name, write.options.dryRun)
   const bare = bareValueOf(served, body, name)
   if (bare !== null) write.refuseOrWarn(write.inBody.texts)
   const object = bare ?? context.change.create(body, write.asked({ verb: 'update', keepsManagedFields }))

@@ -1,16 +1,18 @@
 /**
- * DELETE of a collection: object by object, as in Kubernetes. The answer is a list of the deleted objects, unless it
- * would be very large.
+ * DELETE of a collection: object by object, as in Kubernetes. It takes the options of a list, and deletes what that
+ * list would contain: with `limit`, one page. The answer is a list of the deleted objects, unless it would be very
+ * large.
  */
 import { record } from '../codec/json-tree.js'
 import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
 import { fieldLabelsOf } from '../dialect/field-labels.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
-import { parseKeyPrefix } from '../dialect/key-prefix.js'
-import { readSelector, selectorOf } from '../dialect/selector.js'
+import { encodeContinueToken, expiredTokenError, startKeyOf, tokenAfter } from '../dialect/continue-token.js'
+import { type ListRead, parseListParameters } from '../dialect/list-options.js'
+import type { Key } from '../../engine/model/event.js'
 import { listedPrefix, type ObjectName, resourceId } from '../../engine/model/resource.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
-import { StatusError } from '../../engine/model/status.js'
+import { ExpiredError, StatusError, TooLargeResourceVersionError } from '../../engine/model/status.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import { turns } from '../../support/turns.js'
 import { deleteOptionsOf, remove, success } from './delete.js'
@@ -35,6 +37,7 @@ interface Place extends ObjectName {
 
 interface Selected {
   readonly revision: Revision
+  readonly continueToken: string
   readonly small: readonly Place[]
   /** Objects that are removed separately. */
   readonly large: readonly Place[]
@@ -47,7 +50,7 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
   // As in Kubernetes, one request cannot delete all namespaces.
   if (resourceId(resource) === 'namespaces') throw methodNotAllowedError(resource, 'deletecollection')
   const options = deleteOptionsOf(context, request)
-  const { revision, small, large } = await select(context, request)
+  const { revision, continueToken, small, large } = await select(context, request)
   const removeHere = async ({ namespace, name }: Place): Promise<OneAnswer | null> => {
     const { changed } = await remove(context, { served, namespace, name }, options)
     return changed.stored === null ? null : answerOf(changed, new Warnings(), options.dryRun)
@@ -78,7 +81,7 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
     ...Array.from({ length: AT_ONCE }, () => removeAll(rest, removeHere)),
     removeAll(large, (place) => apart!.remove(place)),
   ])
-  const more = { code: 200, revision, warnings: [] }
+  const more = { code: 200, revision, continueToken, warnings: [] }
   if (request.asProtobuf === true) {
     if (messages.items !== null) return { ...more, kind: 'messages', messages: messages.items }
   } else if (objects.items !== null) return { ...more, kind: 'objects', objects: objects.items }
@@ -88,7 +91,7 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
 async function select(context: WriteContext, { served, namespace, query, apart }: WriteRequest): Promise<Selected> {
   const { resource } = served
   const fieldLabels = fieldLabelsOf(served, context.isAnyFieldSelectable)
-  const selector = selectorOf(readSelector(query), fieldLabels, resource)
+  const { read, limit, keyPrefix, selector } = parseListParameters(query, { resource, fieldLabels, namespace })
   const plan = planFacts([...selector.paths, ...(selector.shard === null ? [] : [selector.shard.path])])
   const isSelected = (stored: StoredObject): boolean => {
     if (selector.isEmpty && stored.encoding === 'json') return true
@@ -97,17 +100,42 @@ async function select(context: WriteContext, { served, namespace, query, apart }
     const facts = extractFacts(json, plan, stored)
     return selector.hasShardOf(facts) && selector.matchesTerms(facts)
   }
-  const prefix = listedPrefix(resource, namespace, parseKeyPrefix(query, resource, namespace))
+  const prefix = listedPrefix(resource, namespace, keyPrefix)
   let revision = ZERO_REVISION
+  const onRevision = (at: Revision): void => {
+    revision = at
+    if (read.kind === 'not-older-than' && at < read.revision) {
+      throw new TooLargeResourceVersionError(read.revision, at)
+    }
+  }
   const small: Place[] = []
   const large: Place[] = []
-  for await (const stored of context.store.listStored(served, prefix, (at) => (revision = at))) {
-    if (!isSelected(stored)) continue
-    const { namespace: inNamespace, name, bytes } = stored
-    const places = apart !== undefined && bytes.length > apart.overBytes ? large : small
-    places.push({ namespace: inNamespace, name, index: small.length + large.length })
+  let lastKey: Key | null = null
+  let continueToken = ''
+  try {
+    for await (const stored of context.store.listStored(served, prefix, { ...placeOf(read, prefix), onRevision })) {
+      if (!isSelected(stored)) continue
+      if (lastKey !== null && small.length + large.length === limit) {
+        continueToken = encodeContinueToken(tokenAfter(prefix, lastKey, revision))
+        break
+      }
+      const { namespace: inNamespace, name, bytes } = stored
+      const places = apart !== undefined && bytes.length > apart.overBytes ? large : small
+      places.push({ namespace: inNamespace, name, index: small.length + large.length })
+      lastKey = stored.key
+    }
+  } catch (error) {
+    throw error instanceof ExpiredError && read.kind === 'continue' ? expiredTokenError(read) : error
   }
-  return { revision, small, large }
+  return { revision, continueToken, small, large }
+}
+
+/** Returns where the list begins in the storage, and at which revision. */
+function placeOf(read: ListRead, prefix: Key): { startKey?: Key; revision?: Revision } {
+  if (read.kind === 'exact') return { revision: read.revision }
+  if (read.kind !== 'continue') return {}
+  const startKey = startKeyOf(read, prefix)
+  return read.revision === null ? { startKey } : { startKey, revision: read.revision }
 }
 
 /** Another request may have removed it first. */

@@ -1,11 +1,20 @@
 /** DELETE of one object. An object with finalizers is only marked, and is removed when the last of them is gone. */
-import { cloneTree, encodeJsonTree, ensureRecord, type JsonRecord, record, textMember } from '../codec/json-tree.js'
-import type { ConflictError } from '../../engine/model/status.js'
+import {
+  cloneTree,
+  encodeJsonTree,
+  ensureRecord,
+  type Json,
+  type JsonRecord,
+  record,
+  textMember,
+} from '../codec/json-tree.js'
+import { BadRequestError, type ConflictError } from '../../engine/model/status.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
 import type { Change, Changed, Held, ObjectLocation } from './object-store.js'
 import { readOptionalObject } from './request-body.js'
 import { answerOf, type OneAnswer, timestamp, Warnings, type WriteContext, type WriteRequest } from './write-context.js'
+import { typeProblem } from './member-types.js'
 import { type DeleteOptions, parseDeleteOptions } from './write-options.js'
 
 /** @throws StatusError */
@@ -28,7 +37,17 @@ export async function removeObject(context: WriteContext, request: WriteRequest)
 
 /** @throws StatusError */
 export function deleteOptionsOf(context: WriteContext, { contentType, query, body }: WriteRequest): DeleteOptions {
-  return parseDeleteOptions(query, readOptionalObject(contentType, body, context.schema))
+  return readDeleteOptions(context, query, readOptionalObject(contentType, body, context.schema))
+}
+
+/**
+ * A precondition or a dry run of the wrong type must not count as none. @param options null if there are none.
+ * @throws BadRequestError, InvalidError
+ */
+export function readDeleteOptions(context: WriteContext, query: URLSearchParams, options: Json): DeleteOptions {
+  const problem = typeProblem(options, context.deleteOptions)
+  if (problem !== null) throw new BadRequestError(problem)
+  return parseDeleteOptions(query, options)
 }
 
 export function success(details: JsonRecord): OneAnswer {

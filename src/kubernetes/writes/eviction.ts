@@ -20,7 +20,7 @@ import { EVICTION } from '../dialect/well-known-resources.js'
 import { BadRequestError, ConflictError } from '../../engine/model/status.js'
 import { sleep } from '../../support/clock.js'
 import { checkNamespace } from './create.js'
-import { checkPreconditions, remove } from './delete.js'
+import { checkPreconditions, readDeleteOptions, remove } from './delete.js'
 import {
   budgetOf,
   conditionOf,
@@ -33,7 +33,7 @@ import { isDeleting, metadataOf } from './object-change.js'
 import type { Change, Held, ObjectLocation } from './object-store.js'
 import { checkType, readObject } from './request-body.js'
 import { timestamp, type OneAnswer, type WriteContext, type WriteRequest } from './write-context.js'
-import { type DeleteOptions, parseDeleteOptions, parseWriteOptions } from './write-options.js'
+import { type DeleteOptions, parseWriteOptions } from './write-options.js'
 
 /** A constantly changing pod is reread this often, as in the API server, with these pauses. */
 const MAX_ATTEMPTS = 20
@@ -61,7 +61,7 @@ function readEviction(context: WriteContext, request: WriteRequest): DeleteOptio
   if (textMember(metadata, 'name') !== request.name) {
     throw new BadRequestError('name in URL does not match name in Eviction object')
   }
-  const options = parseDeleteOptions(new URLSearchParams(), member(value, 'deleteOptions') ?? null)
+  const options = readDeleteOptions(context, new URLSearchParams(), member(value, 'deleteOptions') ?? null)
   return { ...options, dryRun: dryRun || options.dryRun }
 }
 

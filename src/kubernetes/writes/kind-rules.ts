@@ -36,6 +36,8 @@ export interface KindRules {
   /** The schema of a custom resource. */
   readonly schema: Readonly<Record<string, unknown>> | undefined
   readonly hasStatus: boolean
+  /** The members of the metadata that a write of the status leaves as they are; null for all of them. */
+  readonly keptByStatus: readonly string[] | null
   readonly hasGeneration: boolean
   readonly scale: ScalePaths | null
   /** Whether an update must name the version that it replaces. */
@@ -55,6 +57,32 @@ export interface KindRules {
 }
 
 const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
+
+/**
+ * `keptByStatus` of the kinds whose metadata can be written together with their status: network plugins annotate their
+ * nodes like that. Newer kinds do not let them.
+ */
+const KEPT_BY_STATUS: Readonly<Record<string, readonly string[]>> = {
+  'certificatesigningrequests.certificates.k8s.io': [],
+  'cronjobs.batch': [],
+  [DEFINITIONS]: [],
+  'daemonsets.apps': [],
+  'deployments.apps': ['labels'],
+  'horizontalpodautoscalers.autoscaling': [],
+  'ingresses.networking.k8s.io': [],
+  'jobs.batch': [],
+  namespaces: [],
+  nodes: [],
+  persistentvolumeclaims: [],
+  persistentvolumes: [],
+  'poddisruptionbudgets.policy': [],
+  pods: ['ownerReferences'],
+  'replicasets.apps': [],
+  replicationcontrollers: [],
+  resourcequotas: [],
+  services: [],
+  'statefulsets.apps': [],
+}
 
 export class KindRulebook {
   readonly #rules = new WeakMap<ServedResource, KindRules>()
@@ -103,6 +131,7 @@ export class KindRulebook {
       },
       empty: builtIn === undefined ? record() : this.form.empty(version, resource.kind),
       hasStatus: subresources.status,
+      keptByStatus: origin === 'well-known' ? (KEPT_BY_STATUS[resourceId(resource)] ?? null) : null,
       hasGeneration: origin !== 'well-known' || hasGeneration(resource),
       scale: subresources.scale,
       requiresVersion: origin === 'custom' || isPutVersioned(resource),

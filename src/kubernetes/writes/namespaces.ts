@@ -23,13 +23,14 @@ export interface NamespacesOptions {
 export class Namespaces {
   constructor(private readonly options: NamespacesOptions) {}
 
-  /** @throws NotFoundError, ForbiddenError */
-  async assertOpen(served: ServedResource, namespace: string, name: string): Promise<void> {
+  /** @param isDryRun whether a missing namespace must not be created either. @throws NotFoundError, ForbiddenError */
+  async assertOpen(served: ServedResource, namespace: string, name: string, isDryRun: boolean): Promise<void> {
     const namespaces = this.options.find()
     if (namespaces === undefined || !served.resource.namespaced || served.origin === 'declared') return
     const held = await this.options.store.read({ served: namespaces, namespace: '', name: namespace })
     if (held !== null) return assertStays(held, served, namespace, name)
     if (!MADE_BY_THEMSELVES.has(namespace)) throw objectNotFoundError(namespaces.resource, namespace)
+    if (isDryRun) return
     try {
       await this.options.create(namespaces, namespace)
     } catch (error) {

@@ -120,7 +120,7 @@ export class ObjectChange {
     const rules = this.rules(served)
     const old = metadataOf(before)
     this.#compareIdentity(old, metadataOf(body), request)
-    const after = subresource === 'status' ? withStatusOf(before, body) : body
+    const after = subresource === 'status' ? withStatusOf(before, body, rules.keptByStatus) : body
     const metadata = metadataOf(after)
     if (subresource === 'status') metadata['managedFields'] = metadataOf(body)['managedFields'] ?? null
     if (metadata['managedFields'] === null) delete metadata['managedFields']
@@ -250,8 +250,14 @@ export function hasFinalizers(object: JsonRecord): boolean {
   return finalizersOf(metadataOf(object)).length > 0
 }
 
-function withStatusOf(before: JsonRecord, body: JsonRecord): JsonRecord {
+/** @param kept as `KindRules.keptByStatus`. */
+function withStatusOf(before: JsonRecord, body: JsonRecord, kept: KindRules['keptByStatus']): JsonRecord {
   const after = cloneTree(before)
+  if (kept !== null) {
+    const metadata = cloneTree(metadataOf(body))
+    for (const field of kept) restore(metadata, metadataOf(before), field)
+    after['metadata'] = metadata
+  }
   const status = body['status']
   if (status === undefined || status === null) delete after['status']
   else after['status'] = status

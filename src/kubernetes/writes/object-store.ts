@@ -36,7 +36,7 @@ import { sleep } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import { inTurns } from '../../support/turns.js'
 import { isOwnLease } from '../../engine/upstream/lease-id.js'
-import { UpstreamError, type UpstreamReader, type UpstreamWriter } from '../../engine/upstream/upstream.js'
+import { type Page, UpstreamError, type UpstreamReader, type UpstreamWriter } from '../../engine/upstream/upstream.js'
 import { KeySlots } from './key-slots.js'
 import { storageError } from './storage-error.js'
 
@@ -92,6 +92,15 @@ export interface ChangeOptions {
   readonly confirm?: ConfirmPut | undefined
   /** Whether `decide` gets an unreadable value, or one that another server has written, as a bare value. */
   readonly removes?: boolean
+}
+
+export interface StoredListOptions {
+  /** Default: all under the prefix. */
+  readonly startKey?: Key
+  /** Default: the present. */
+  readonly revision?: Revision
+  /** Called with the revision of the list before the first object. */
+  readonly onRevision?: (revision: Revision) => void
 }
 
 export interface Changed {
@@ -157,19 +166,20 @@ export class ObjectStore {
     }
   }
 
-  /** The same without reading the objects. @param onRevision called with the revision before the first. */
+  /** The same without reading the objects. */
   async *listStored(
     served: ServedResource,
     prefix: Key,
-    onRevision: (revision: Revision) => void = () => {},
+    { startKey: firstKey = prefix, revision: wanted, onRevision = () => {} }: StoredListOptions = {},
   ): AsyncGenerator<StoredObject> {
-    let startKey = prefix
-    let revision: Revision | undefined
+    let startKey = firstKey
+    let revision: Revision | null = null
     for (;;) {
-      const page = await this.#asked(() =>
-        this.#options.upstream.read({ prefix, startKey, limit: 500, ...(revision === undefined ? {} : { revision }) }),
+      const at: Revision | undefined = revision ?? wanted
+      const page: Page = await this.#asked(() =>
+        this.#options.upstream.read({ prefix, startKey, limit: 500, ...(at === undefined ? {} : { revision: at }) }),
       )
-      if (revision === undefined) onRevision((revision = page.revision))
+      if (revision === null) onRevision((revision = page.revision))
       for await (const keyValue of inTurns(page.keyValues)) {
         const stored = this.#ingested(served, keyValue)
         if (!isUnservable(stored)) yield stored

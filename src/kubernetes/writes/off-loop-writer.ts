@@ -58,7 +58,7 @@ const MAX_HELD_BYTES = 32 * 1024
 const MAX_KNOWN = 200
 
 /** Functions of a request that a thread can call. */
-const ASKED: ReadonlySet<string> = new Set(['mayCreate', 'confirm'])
+const ASKED: ReadonlySet<string> = new Set(['mayCreate', 'mayDelete', 'confirm'])
 
 export class OffLoopWriter {
   readonly #options: OffLoopWriterOptions
@@ -135,7 +135,7 @@ export class OffLoopWriter {
   }
 
   /** Returns the functions that the thread may call. */
-  #callsOf({ served, mayCreate, confirm }: WriteRequest, onWrite: () => void): JobCalls {
+  #callsOf({ served, mayCreate, mayDelete, confirm }: WriteRequest, onWrite: () => void): JobCalls {
     const { upstream, onRetry, onUnusable } = this.#options
     const call =
       <T extends readonly unknown[]>(work: (...values: T) => Promise<unknown>) =>
@@ -151,8 +151,12 @@ export class OffLoopWriter {
       grantLease: call((...values: Parameters<typeof upstream.grantLease>) => upstream.grantLease(...values)),
       dropLease: call((...values: Parameters<typeof upstream.dropLease>) => upstream.dropLease(...values)),
       mayCreate: call(() => mayCreate()),
+      mayDelete: call(() => mayDelete()),
       confirm: call(async (before: string | null, after: string) =>
         confirm?.(before === null ? null : recordFrom(before), recordFrom(after)),
+      ),
+      assertDefined: call((namespace: string, name: string) =>
+        this.#unbounded.assertDefined({ served, namespace, name }),
       ),
       afterGone: call((namespace: string, name: string) => this.#unbounded.afterGone({ served, namespace, name })),
       onRetry: call(() => Promise.resolve(onRetry?.())),

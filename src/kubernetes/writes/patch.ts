@@ -13,6 +13,7 @@ import { invalid } from './field-errors.js'
 import { applyJsonPatch, unknownPatchMembers } from './json-patch.js'
 import { applyConfiguration } from './managed-fields.js'
 import { applyMergePatch } from './merge-patch.js'
+import type { KindRules } from './kind-rules.js'
 import { metadataOf } from './object-change.js'
 import type { Held } from './object-store.js'
 import { checkType, decode } from './request-body.js'
@@ -90,7 +91,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
   write.unreadable = isApply ? strictly : invalidPatch
   write.inBody = { texts: problemsOf(body, options), hasUnknown: false, isInOrder: false }
   const configuration = isApply ? readConfiguration(body.patch, write, rules.shape) : null
-  if (configuration !== null && rules.hasStatus) keepOwnPart(configuration, subresource)
+  if (configuration !== null && rules.hasStatus) keepOwnPart(configuration, subresource, rules.keptByStatus)
   try {
     return await write.change((held) => {
       if (held === null) throw objectNotFoundError(resource, name)
@@ -167,9 +168,10 @@ function readConfiguration(patch: Json, write: Write, shape: Shape): JsonRecord 
 
 /**
  * Keeps the part of a configuration that can be owned here: the main resource does not own its status, and the status
- * subresource owns nothing else.
+ * subresource owns nothing else, except for the metadata of some kinds.
+ * @param kept as `KindRules.keptByStatus`.
  */
-function keepOwnPart(configuration: JsonRecord, subresource: string): void {
+function keepOwnPart(configuration: JsonRecord, subresource: string, kept: KindRules['keptByStatus']): void {
   if (subresource === '') {
     delete configuration['status']
     return
@@ -179,7 +181,7 @@ function keepOwnPart(configuration: JsonRecord, subresource: string): void {
   }
   const metadata = metadataOf(configuration)
   for (const name of Object.keys(metadata)) {
-    if (!['name', 'namespace', 'uid', 'resourceVersion'].includes(name)) delete metadata[name]
+    if (kept?.includes(name) ?? !['name', 'namespace', 'uid', 'resourceVersion'].includes(name)) delete metadata[name]
   }
 }
 

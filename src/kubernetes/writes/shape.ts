@@ -85,7 +85,7 @@ export interface ShapeMessage {
   }[]
 }
 
-const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
+const META = 'k8s.io.apimachinery.pkg.apis.meta.v1'
 
 /** Shapes of the built-in kinds. Each message's shape is built once. */
 export class BuiltInShapes {
@@ -102,7 +102,15 @@ export class BuiltInShapes {
   }
 
   get objectMeta(): Shape {
-    const message = this.source.message(OBJECT_META)
+    return this.#named(`${META}.ObjectMeta`)
+  }
+
+  get deleteOptions(): Shape {
+    return this.#named(`${META}.DeleteOptions`)
+  }
+
+  #named(fullName: string): Shape {
+    const message = this.source.message(fullName)
     return message === undefined ? ANY : this.#message(message)
   }
 
@@ -170,8 +178,7 @@ export class BuiltInShapes {
   #value(type: string, messageName: string): Shape {
     if (type === 'json') return ANY
     if (type !== 'message') return { ...SCALAR, scalar: type, goType: GO_TYPES[type] ?? type }
-    const message = this.source.message(messageName)
-    return message === undefined ? ANY : this.#message(message)
+    return this.#named(messageName)
   }
 }
 

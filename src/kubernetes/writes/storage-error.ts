@@ -31,6 +31,7 @@ export function storageError(error: unknown, during: 'read' | 'write'): StatusEr
     case 'compacted':
       return new ExpiredError('the storage compacted the revision while it was being read: try again', options)
     case 'future-revision':
+      return new TimeoutError('Timeout: Too large resource version: the storage has not reached it', options)
     case 'protocol':
       return new InternalError('an internal error occurred', options)
   }

@@ -20,6 +20,7 @@ import {
   unreadableAs,
 } from './object-change.js'
 import type { Change, Changed, ConfirmPut, Held, ObjectStore } from './object-store.js'
+import type { Shape } from './shape.js'
 import { chooseLease } from './time-to-live.js'
 import type { WriteOptions } from './write-options.js'
 
@@ -27,7 +28,7 @@ export interface WriteContext {
   readonly store: ObjectStore
   readonly change: ObjectChange
   readonly namespaces: Namespaces
-  readonly containers: Pick<Containers, 'isContainer' | 'finish' | 'afterGone'>
+  readonly containers: Pick<Containers, 'isContainer' | 'assertDefined' | 'finish' | 'afterGone'>
   readonly clock: Clock
   /** Finds a resource that is served now. */
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
@@ -35,6 +36,7 @@ export interface WriteContext {
   readonly isAnyFieldSelectable: boolean
   /** The schema of protobuf bodies. */
   readonly schema: Schema
+  readonly deleteOptions: Shape
   /** @returns the lease's id. @throws StatusError */
   readonly grantLease: (seconds: number) => Promise<string>
   readonly randomBytes: (count: number) => Buffer
@@ -62,6 +64,10 @@ export interface WriteRequest {
   readonly asProtobuf?: boolean
   /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
+  /**
+   * Called before an object that lasts gets a time to live, which deletes it in the end. @throws ForbiddenError
+   */
+  readonly mayDelete: () => Promise<void>
   /** How larger objects are removed, if not on the event loop. */
   readonly apart?: RemovalApart
   /** Called before an object is put that the caller may not write freely. @throws StatusError */
@@ -77,6 +83,8 @@ export type CollectionAnswer = {
   readonly code: number
   /** The revision at which the collection was read. */
   readonly revision: Revision
+  /** Finds the rest of the collection; '' if there is none. */
+  readonly continueToken: string
   readonly warnings: readonly string[]
 } & (
   | { readonly kind: 'objects'; readonly objects: readonly StoredObject[] }
@@ -123,6 +131,7 @@ class RequestLease {
 
   constructor(
     private readonly context: Pick<WriteContext, 'grantLease'>,
+    private readonly mayDelete: WriteRequest['mayDelete'],
     private readonly ttlSeconds: number | null,
   ) {}
 
@@ -134,7 +143,7 @@ class RequestLease {
     if (held !== null && isDeleting(after) && !hasFinalizers(after)) return { kind: 'delete', last: after }
     const before = held === null ? null : { object: held.object, leaseId: held.stored.leaseId }
     const choice = chooseLease(before, after, this.ttlSeconds)
-    if (choice.kind === 'grant') return { kind: 'put', value: after, lease: () => this.#grant(choice.seconds) }
+    if (choice.kind === 'grant') return { kind: 'put', value: after, lease: () => this.#grant(held, choice.seconds) }
     const { leaseId } = choice
     const isSame = held !== null && leaseId === held.stored.leaseId && equalTrees(held.object, after)
     if (isSame && !held.isOldVersion) return { kind: 'none' }
@@ -143,14 +152,16 @@ class RequestLease {
 
   putBare(held: Held | null, value: Buffer): Change {
     const { ttlSeconds } = this
-    if (ttlSeconds !== null && ttlSeconds > 0) return { kind: 'put', value, lease: () => this.#grant(ttlSeconds) }
+    if (ttlSeconds !== null && ttlSeconds > 0) return { kind: 'put', value, lease: () => this.#grant(held, ttlSeconds) }
     const leaseId = ttlSeconds === 0 || held === null ? '0' : held.stored.leaseId
     return { kind: 'put', value, lease: () => Promise.resolve(leaseId) }
   }
 
-  #grant(seconds: number): Promise<string> {
+  /** @throws ForbiddenError */
+  async #grant(held: Held | null, seconds: number): Promise<string> {
+    if (held !== null && held.stored.leaseId === '0') await this.mayDelete()
     if (this.#granted?.seconds !== seconds) this.#granted = { seconds, id: this.context.grantLease(seconds) }
-    return this.#granted.id
+    return await this.#granted.id
   }
 }
 
@@ -172,7 +183,7 @@ export class Write {
     readonly options: WriteOptions,
   ) {
     const { served, subresource, name } = request
-    this.lease = new RequestLease(context, options.ttlSeconds)
+    this.lease = new RequestLease(context, request.mayDelete, options.ttlSeconds)
     this.manager = {
       name: options.fieldManager,
       apiVersion: apiVersion(served.resource),

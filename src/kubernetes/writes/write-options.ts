@@ -1,5 +1,5 @@
 /** The query parameters of writes, and DeleteOptions, which may be a body or query parameters. */
-import { isNumber, isRecord, type Json, member, textMember } from '../codec/json-tree.js'
+import { type Json, member, textMember } from '../codec/json-tree.js'
 import { flagParameter, integerParameter, parameter } from '../dialect/query.js'
 import { BadRequestError, InvalidError } from '../../engine/model/status.js'
 import { type FieldProblem, forbiddenField, invalid, notSupported, required, tooLong } from './field-errors.js'
@@ -86,11 +86,10 @@ const PROPAGATION = ['Foreground', 'Background', 'Orphan']
 /**
  * Grace periods and propagation policies are checked but have no effect: nothing here runs pods or collects garbage.
  *
- * @param body null if there was none. @throws BadRequestError, InvalidError
+ * @param body whose members have the right types; null if there was none. @throws BadRequestError, InvalidError
  */
 export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOptions {
   const problems: FieldProblem[] = []
-  if (body !== null && !isRecord(body)) throw new BadRequestError('DeleteOptions must be an object')
   const kind = textMember(body, 'kind')
   if (kind !== '' && kind !== 'DeleteOptions') {
     throw new BadRequestError(`the body of a delete must be DeleteOptions, not ${JSON.stringify(kind)}`)
@@ -103,12 +102,9 @@ export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOp
     const why = 'orphanDependents and deletionPropagation cannot be both set'
     problems.push(invalid('propagationPolicy', policy, why))
   }
-  const grace = member(body, 'gracePeriodSeconds') ?? integerParameter(query, 'gracePeriodSeconds')
-  const isGrace =
-    grace === undefined || grace === null || (isNumber(grace) && typeof grace === 'number' && Number.isInteger(grace))
-  if (!isGrace) throw new BadRequestError('gracePeriodSeconds must be an integer')
+  integerParameter(query, 'gracePeriodSeconds')
   const inBody = member(body, 'dryRun')
-  const listed = Array.isArray(inBody) ? inBody.map((value) => (typeof value === 'string' ? value : '?')) : []
+  const listed = Array.isArray(inBody) ? inBody.map((value) => (typeof value === 'string' ? value : '')) : []
   const dryRun = readDryRun([...query.getAll('dryRun'), ...listed], problems)
   if (problems.length > 0) throw InvalidError.forFields('DeleteOptions', 'meta.k8s.io', '', problems)
   return {

@@ -60,6 +60,7 @@ function writerFor(message: WriteMessage): Writer {
     containers: {
       // The process itself deletes objects that contain others.
       isContainer: () => false,
+      assertDefined: async ({ namespace, name }) => void (await ask('assertDefined', namespace, name)),
       finish: () => Promise.resolve(),
       afterGone: async ({ namespace, name }) => void (await ask('afterGone', namespace, name)),
     },
@@ -108,6 +109,7 @@ async function perform(message: unknown, callBack: CallBack): Promise<Returned<A
       body: withBuffers(body) as Buffer,
       asProtobuf,
       mayCreate: async () => void (await ask('mayCreate')),
+      mayDelete: async () => void (await ask('mayDelete')),
       ...(job.confirms ? { confirm } : {}),
     }
     return answerMessage(await writer.perform(verb, request))

@@ -65,7 +65,8 @@ export class Writer {
     const { clock, find, resources, etcdPrefix, upstream } = options
     const { schema } = options
     const form = new CanonicalForm(schema)
-    const rulebook = new KindRulebook(new BuiltInShapes(schema), new BuiltInDefaults(schema), form)
+    const shapes = new BuiltInShapes(schema)
+    const rulebook = new KindRulebook(shapes, new BuiltInDefaults(schema), form)
     const store = new ObjectStore({
       ...options,
       fillDefaults: (served, object) => rulebook.of(served).fillDefaults(object),
@@ -96,7 +97,8 @@ export class Writer {
           },
         }),
       clock,
-      schema: options.schema,
+      schema,
+      deleteOptions: shapes.deleteOptions,
       isAnyFieldSelectable: options.isAnyFieldSelectable ?? false,
       find,
       grantLease: async (seconds) => {
@@ -108,6 +110,11 @@ export class Writer {
       },
       randomBytes,
     }
+  }
+
+  /** Called before another writer creates an object. @throws StatusError */
+  async assertDefined(place: ObjectLocation): Promise<void> {
+    await this.#context.containers.assertDefined(place)
   }
 
   /**
@@ -205,4 +212,5 @@ const NO_REQUEST = {
   contentType: undefined,
   body: Buffer.alloc(0),
   mayCreate: () => Promise.resolve(),
+  mayDelete: () => Promise.resolve(),
 }

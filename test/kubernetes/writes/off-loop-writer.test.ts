@@ -116,6 +116,7 @@ function world(t: Test, { deadlineMs = 60_000, maxHeapMegabytes = 256, slots = 2
         contentType: 'application/json',
         body: Buffer.from(body),
         mayCreate: () => Promise.resolve(),
+        mayDelete: () => Promise.resolve(),
         ...more,
       }
       const answer = await writer.perform(verb, request, 'somebody')

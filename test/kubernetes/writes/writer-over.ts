@@ -73,6 +73,7 @@ export function writerOver(upstream: Upstream, now = (): number => Date.now()): 
           body:
             body === undefined ? Buffer.alloc(0) : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
           mayCreate: () => Promise.resolve(),
+          mayDelete: () => Promise.resolve(),
         })
         return { code: answer.code, body: bodyOf(answer, served) }
       } catch (error) {

@@ -3,7 +3,9 @@ import t, { type Test } from 'tap'
 import { silentLogger } from '../../../src/support/log.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
 import { startApp } from '../../support/app.js'
+import { definitionObject } from '../../support/definition.js'
 import { startEtcd } from '../../support/etcd-process.js'
+import { until } from '../../support/until.js'
 import {
   APPLY,
   type Answer,
@@ -243,6 +245,40 @@ const REFUSED: readonly Row[] = [
   ['a delete of another version', 409, 'Conflict', 'DELETE', one('there'), { preconditions: { resourceVersion: '1' } }],
   ['a delete with a policy that is none', 422, 'Invalid', 'DELETE', `${one('there')}?propagationPolicy=Maybe`],
   ['a delete with a body that is something else', 400, 'BadRequest', 'DELETE', one('there'), configMap('there')],
+  ['a delete with a dry run that is no list', 400, 'BadRequest', 'DELETE', one('there'), { dryRun: 'All' }],
+  ['a delete of a uid that is no text', 400, 'BadRequest', 'DELETE', one('there'), { preconditions: { uid: 1 } }],
+  ['a delete with a text as preconditions', 400, 'BadRequest', 'DELETE', one('there'), { preconditions: 'uid' }],
+  [
+    'an eviction with a dry run that is no list',
+    400,
+    'BadRequest',
+    'POST',
+    '/api/v1/namespaces/default/pods/web/eviction',
+    { metadata: { name: 'web' }, deleteOptions: { dryRun: 'All' } },
+  ],
+  ['a delete of a collection of which limit', 400, 'BadRequest', 'DELETE', `${CONFIG_MAPS}?limit=x`],
+  ['a delete of a collection from where', 400, 'BadRequest', 'DELETE', `${CONFIG_MAPS}?continue=x`],
+  [
+    'a delete of a collection at exactly which revision',
+    422,
+    'Invalid',
+    'DELETE',
+    `${CONFIG_MAPS}?resourceVersionMatch=Exact`,
+  ],
+  [
+    'a delete of a collection that is older than asked',
+    504,
+    'Timeout',
+    'DELETE',
+    `${CONFIG_MAPS}?resourceVersion=1000000&resourceVersionMatch=NotOlderThan`,
+  ],
+  [
+    'a delete of a collection at a revision of the future',
+    504,
+    'Timeout',
+    'DELETE',
+    `${CONFIG_MAPS}?resourceVersion=1000000&resourceVersionMatch=Exact`,
+  ],
   ['a delete of all namespaces', 405, 'MethodNotAllowed', 'DELETE', '/api/v1/namespaces'],
   ['a resource that is not served', 404, 'NotFound', 'POST', '/api/v1/namespaces/default/bindings', {}],
   [
@@ -340,7 +376,9 @@ for (const [name, start] of upstreams) {
     await createsAndUpdates(t, send)
     await patches(t, send)
     await deletes(t, send)
+    await deletedDefinition(t, send)
     await subresources(t, send)
+    await metadataOfStatus(t, send)
     await watched(t, send, url)
   })
 }
@@ -382,6 +420,9 @@ async function createsAndUpdates(t: Test, send: Send): Promise<void> {
     t.equal(dry.code, 201)
     t.equal(dry.body.metadata?.resourceVersion, undefined)
     t.equal((await send('GET', one('dry'))).code, 404, 'a dry run writes nothing')
+    const elsewhere = '/api/v1/namespaces/kube-public'
+    t.equal((await send('POST', `${elsewhere}/configmaps?dryRun=All`, configMap('dry'))).code, 201)
+    t.equal((await send('GET', elsewhere)).code, 404, 'not even the namespace that a create would make')
 
     const yaml = await send('POST', CONFIG_MAPS, 'metadata: {name: in-yaml}\ndata: {a: "1"}\n', {
       'content-type': 'application/yaml',
@@ -539,6 +580,29 @@ async function deletes(t: Test, send: Send): Promise<void> {
     t.same((left.body as { items?: unknown[] }).items, [])
   })
 
+  await t.test('a delete of a collection removes what a list with its options would contain', async (t) => {
+    const labelled = { labels: { paged: 'yes' } }
+    for (const name of ['page-1', 'page-2', 'page-3', 'page-4', 'page-5'])
+      await send('POST', CONFIG_MAPS, configMap(name, {}, labelled))
+    const { body: list } = await send('GET', `${CONFIG_MAPS}?labelSelector=paged`)
+    await send('POST', CONFIG_MAPS, configMap('page-0', {}, labelled))
+    const path = `${CONFIG_MAPS}?labelSelector=paged`
+    const removed = async (query: string): Promise<readonly [names: readonly unknown[], next: unknown]> => {
+      const { code, body, text } = await send('DELETE', path + query)
+      t.equal(code, 200, text)
+      const { items } = body as unknown as { items: readonly Answer['body'][] }
+      return [items.map(({ metadata }) => metadata?.['name']), body.metadata?.['continue']]
+    }
+    const [first, token] = await removed('&limit=2')
+    t.same(first, ['page-0', 'page-1'], 'one page')
+    t.match(token, /^\w+$/)
+    t.same((await removed(`&limit=1&continue=${String(token)}`))[0], ['page-2'], 'the next one')
+    const exactly = `&resourceVersion=${list.metadata?.resourceVersion}&resourceVersionMatch=Exact`
+    await send('POST', CONFIG_MAPS, configMap('page-0', {}, labelled))
+    t.same(await removed(exactly), [['page-3', 'page-4', 'page-5'], undefined], 'what was there then')
+    t.same(await removed('&limit=9'), [['page-0'], undefined], 'the rest')
+  })
+
   await t.test('a namespace is deleted with everything in it', async (t) => {
     t.match((await send('POST', '/api/v1/namespaces', { metadata: { name: 'full' } })).body, {
       status: { phase: 'Active' },
@@ -552,6 +616,34 @@ async function deletes(t: Test, send: Send): Promise<void> {
     t.equal((await send('GET', '/api/v1/namespaces/full')).code, 200, 'it waits for what has finalizers')
     await send('PATCH', `${inside}/stays`, { metadata: { finalizers: [] } }, MERGE)
     t.equal((await send('GET', '/api/v1/namespaces/full')).code, 404)
+  })
+}
+
+async function deletedDefinition(t: Test, send: Send): Promise<void> {
+  await t.test('nothing is created any more of a definition that is being deleted', async (t) => {
+    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+    const [group, plural, kind] = ['leaving.example.com', 'gadgets', 'Gadget']
+    const versions = [{ name: 'v1', storage: true }]
+    await send('POST', definitions, definitionObject({ group, plural, kind, scope: 'Namespaced', versions }))
+    const path = `/apis/${group}/v1/namespaces/default/${plural}`
+    const gadget = (name: string, metadata: object = {}): object => ({
+      apiVersion: `${group}/v1`,
+      kind,
+      metadata: { name, ...metadata },
+    })
+    const held = gadget('held', { finalizers: ['example.com/x'] })
+    await until(async () => (await send('POST', path, held)).code === 201, 'it is served')
+    t.equal((await send('DELETE', `${definitions}/${plural}.${group}`)).code, 200)
+    t.match((await send('POST', path, gadget('late'))).body, {
+      code: 403,
+      reason: 'Forbidden',
+      message: `${plural}.${group} "late" is forbidden: create not allowed while custom resource definition is terminating`,
+    })
+    const applied = await send('PATCH', `${path}/late?fieldManager=m`, gadget('late'), APPLY)
+    t.equal(applied.code, 403)
+    t.equal((await send('PATCH', `${path}/held`, { spec: {} }, MERGE)).code, 200, 'what is there can be changed')
+    t.equal((await send('PATCH', `${path}/held`, { metadata: { finalizers: null } }, MERGE)).code, 200)
+    t.equal((await send('GET', `${definitions}/${plural}.${group}`)).code, 404, 'it goes with its last object')
   })
 }
 
@@ -585,6 +677,47 @@ async function subresources(t: Test, send: Send): Promise<void> {
     t.equal((await send('PUT', `${path}/scale`, { ...scale, spec: { replicas: 6 } })).code, 409)
     t.match((await send('PATCH', `${path}/scale`, { spec: { replicas: 0 } }, MERGE)).body, { kind: 'Scale', spec: {} })
     t.match((await send('GET', path)).body, { spec: { replicas: 0, selector: { matchLabels: { app: 'web' } } } })
+  })
+}
+
+/** What is written with the status of a kind, and the members of the metadata that stay as they were. */
+const METADATA_OF_STATUS: readonly (readonly [path: string, object: object, stay: readonly string[]])[] = [
+  ['/api/v1/nodes', {}, []],
+  ['/api/v1/namespaces/default/services', { spec: { ports: [{ port: 1 }] } }, []],
+  ['/apis/apps/v1/namespaces/default/deployments', { spec: { selector: { matchLabels: { a: 'b' } } } }, ['labels']],
+  ['/api/v1/namespaces/default/pods', { spec: { containers: [{ name: 'a', image: 'a' }] } }, ['ownerReferences']],
+  [
+    '/apis/storage.k8s.io/v1/volumeattachments',
+    { spec: { attacher: 'a', nodeName: 'n', source: { persistentVolumeName: 'v' } } },
+    ['labels', 'annotations', 'finalizers', 'ownerReferences'],
+  ],
+]
+
+async function metadataOfStatus(t: Test, send: Send): Promise<void> {
+  await t.test('the metadata of most kinds can be written with their status', async (t) => {
+    const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'o', uid: 'u' }
+    const metadata: Readonly<Record<string, unknown>> = {
+      labels: { with: 'status' },
+      annotations: { with: 'status' },
+      finalizers: ['example.com/status'],
+      ownerReferences: [owner],
+    }
+    const forms = { merge: MERGE, strategic: STRATEGIC, apply: APPLY, put: {} }
+    for (const [path, object, stay] of METADATA_OF_STATUS) {
+      for (const [form, headers] of Object.entries(forms)) {
+        const name = `with-status-${form}`
+        const { body: made, text } = await send('POST', path, { metadata: { name }, ...object })
+        const { kind, apiVersion } = made
+        const [method, version] = form === 'put' ? ['PUT', made.metadata?.resourceVersion] : ['PATCH', undefined]
+        const written = { kind, apiVersion, metadata: { ...metadata, name, resourceVersion: version } }
+        const answer = await send(method, `${path}/${name}/status?fieldManager=m`, written, headers)
+        t.equal(answer.code, 200, `${text} ${answer.text}`)
+        for (const [field, value] of Object.entries(metadata)) {
+          t.same(answer.body.metadata?.[field], stay.includes(field) ? undefined : value, `${form} ${path} ${field}`)
+        }
+        t.same(answer.body['spec'], made['spec'])
+      }
+    }
   })
 }
 

@@ -4,6 +4,7 @@ import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { type Negotiated, negotiate, PROTOBUF_MEDIA_TYPE } from '../../../kubernetes/dialect/accept.js'
 import { encodeList } from '../../../kubernetes/codec/protobuf/encode.js'
 import { parseGetParameters } from '../../../kubernetes/dialect/list-options.js'
+import type { ListMetadata } from '../../../kubernetes/dialect/partial-object.js'
 import { piecesOf } from '../../../kubernetes/dialect/list-pieces.js'
 import { checkName } from '../../../kubernetes/dialect/request-path.js'
 import { type ServedResource, storedApiVersion } from '../../../kubernetes/dialect/resource-registry.js'
@@ -12,7 +13,7 @@ import { formatResourceVersion } from '../../../engine/model/resource-version.js
 import { MethodNotAllowedError, NotAcceptableError, NotImplementedError } from '../../../engine/model/status.js'
 import { isSameButOwnership } from '../../../kubernetes/writes/metadata-rules.js'
 import type { ConfirmPut } from '../../../kubernetes/writes/object-store.js'
-import type { WriteAnswer, WriteRequest } from '../../../kubernetes/writes/write-context.js'
+import type { CollectionAnswer, WriteAnswer, WriteRequest } from '../../../kubernetes/writes/write-context.js'
 import type { WriteVerb } from '../../../kubernetes/writes/writer.js'
 import { layOut } from '../bodies/layout.js'
 import { sendObject, sendPieces } from '../bodies/send-body.js'
@@ -80,6 +81,7 @@ async function perform(
       body,
       asProtobuf: form.encoding === 'protobuf' && form.transform === 'none',
       mayCreate: () => caller.authorize(attributesOf(exchange, path, 'create')),
+      mayDelete: () => caller.authorize(attributesOf(exchange, { ...path, subresource: '' }, 'delete')),
       ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
     }
     return await performer.perform(verb, write, caller.identity, exchange.signal)
@@ -144,8 +146,7 @@ async function send(
   const { includeObject } = parseGetParameters(exchange.query)
   const encoder = context.forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
   if (answer.kind === 'objects') {
-    const metadata = { resourceVersion: formatResourceVersion(answer.revision) }
-    const pieces = layout.pieces(piecesOf(encoder, metadata, answer.objects))
+    const pieces = layout.pieces(piecesOf(encoder, metadataOf(answer), answer.objects))
     return await sendPieces(exchange, answer.code, form.contentType, pieces)
   }
   const body = encoder.single(answer.stored)
@@ -153,14 +154,17 @@ async function send(
   await sendObject(exchange, answer.code, form.contentType, await layout.whole(body))
 }
 
+function metadataOf({ revision, continueToken }: CollectionAnswer): ListMetadata {
+  return { resourceVersion: formatResourceVersion(revision), continue: continueToken }
+}
+
 function protobufPieces(
   resource: Resource,
-  { revision, messages }: Extract<WriteAnswer, { kind: 'messages' }>,
+  answer: Extract<WriteAnswer, { kind: 'messages' }>,
 ): Iterator<Buffer, void, void> {
-  const items = messages.map((message) => ({
+  const items = answer.messages.map((message) => ({
     length: message.length,
     write: (out: Buffer, offset: number) => offset + message.copy(out, offset),
   }))
-  const metadata = { resourceVersion: formatResourceVersion(revision) }
-  return encodeList(apiVersion(resource), resource.listKind, metadata, items).chunks[Symbol.iterator]()
+  return encodeList(apiVersion(resource), resource.listKind, metadataOf(answer), items).chunks[Symbol.iterator]()
 }

@@ -41,6 +41,12 @@ const ROWS: readonly Row[] = [
   ['DELETE', `${CONFIG_MAPS}/there`, undefined, {}, 403],
   ['DELETE', CONFIG_MAPS, undefined, {}, 403],
   ['PATCH', `${SCALE}/scale`, { spec: { replicas: 2 } }, MERGE, 200],
+  // With a time to live etcd would delete it.
+  ['PATCH', `${CONFIG_MAPS}/there?ttl=1s`, { data: { b: '2' } }, MERGE, 403],
+  ['PUT', `${CONFIG_MAPS}/there?ttl=1s`, configMap('there'), {}, 403],
+  ['PATCH', `${CONFIG_MAPS}/there`, { metadata: { annotations: { 'distributary.io/ttl': '1s' } } }, MERGE, 403],
+  ['PATCH', `${SCALE}/scale?ttl=1s`, { spec: { replicas: 3 } }, MERGE, 403],
+  ['PATCH', `${CONFIG_MAPS}/brief?ttl=1h`, { data: { b: '2' } }, MERGE, 200],
   ['PATCH', `${SCALE}/status`, { status: { replicas: 2 } }, MERGE, 403],
   // Evicting a pod needs no permission to delete it; no pod has that name.
   ['POST', `${POD}/eviction`, { metadata: { name: 'p' } }, {}, 404],
@@ -81,6 +87,7 @@ void t.test('each write needs its permission', async (t) => {
   const bearer = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` })
   const owner = bearer('owner-token')
   await http1('POST', CONFIG_MAPS, configMap('there'), owner)
+  await http1('POST', `${CONFIG_MAPS}?ttl=1h`, configMap('brief'), owner)
   await http1('POST', '/apis/apps/v1/namespaces/default/deployments', { metadata: { name: 'd' } }, owner)
   for (const [method, path, body, headers, editor] of ROWS) {
     const what = `${method} ${path}`
