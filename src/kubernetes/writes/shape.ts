@@ -96,9 +96,7 @@ export class BuiltInShapes {
   /** Returns undefined for a kind missing from the table. */
   ofKind(apiVersion: string, kind: string): Shape | undefined {
     const message = this.source.messageOfKind(apiVersion, kind)
-    if (message === undefined) return undefined
-    const shape = this.#message(message)
-    return { ...shape, member: (name) => (name === 'apiVersion' || name === 'kind' ? STRING : shape.member(name)) }
+    return message === undefined ? undefined : withType(this.#message(message))
   }
 
   get objectMeta(): Shape {
@@ -106,7 +104,7 @@ export class BuiltInShapes {
   }
 
   get deleteOptions(): Shape {
-    return this.#named(`${META}.DeleteOptions`)
+    return withType(this.#named(`${META}.DeleteOptions`))
   }
 
   #named(fullName: string): Shape {
@@ -180,6 +178,10 @@ export class BuiltInShapes {
     if (type !== 'message') return { ...SCALAR, scalar: type, goType: GO_TYPES[type] ?? type }
     return this.#named(messageName)
   }
+}
+
+function withType(shape: Shape): Shape {
+  return { ...shape, member: (name) => (name === 'apiVersion' || name === 'kind' ? STRING : shape.member(name)) }
 }
 
 interface Marks {

@@ -107,13 +107,11 @@ export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOp
   const listed = Array.isArray(inBody) ? inBody.map((value) => (typeof value === 'string' ? value : '')) : []
   const dryRun = readDryRun([...query.getAll('dryRun'), ...listed], problems)
   if (problems.length > 0) throw InvalidError.forFields('DeleteOptions', 'meta.k8s.io', '', problems)
-  return {
-    dryRun,
-    uid: textOrNull(member(body, 'preconditions', 'uid')),
-    resourceVersion: textOrNull(member(body, 'preconditions', 'resourceVersion')),
+  const precondition = (name: string): string | null => {
+    // As in the API server: with a body, a resourceVersion in the query only says which collection is deleted.
+    if (body === null) return parameter(query, name) || null
+    const value = member(body, 'preconditions', name)
+    return typeof value === 'string' ? value : null
   }
-}
-
-function textOrNull(value: Json | undefined): string | null {
-  return typeof value === 'string' ? value : null
+  return { dryRun, uid: precondition('uid'), resourceVersion: precondition('resourceVersion') }
 }

@@ -247,6 +247,10 @@ const REFUSED: readonly Row[] = [
   ['a delete with a body that is something else', 400, 'BadRequest', 'DELETE', one('there'), configMap('there')],
   ['a delete with a dry run that is no list', 400, 'BadRequest', 'DELETE', one('there'), { dryRun: 'All' }],
   ['a delete of a uid that is no text', 400, 'BadRequest', 'DELETE', one('there'), { preconditions: { uid: 1 } }],
+  ['a delete of another uid in the query', 409, 'Conflict', 'DELETE', `${one('there')}?uid=other`],
+  ['a delete of another version in the query', 409, 'Conflict', 'DELETE', `${one('there')}?resourceVersion=1`],
+  ['a delete of a collection of another uid', 409, 'Conflict', 'DELETE', `${CONFIG_MAPS}?uid=other`],
+  ['a delete with options whose kind is no text', 400, 'BadRequest', 'DELETE', one('there'), { kind: 1 }],
   ['a delete with a text as preconditions', 400, 'BadRequest', 'DELETE', one('there'), { preconditions: 'uid' }],
   [
     'an eviction with a dry run that is no list',
@@ -588,7 +592,7 @@ async function deletes(t: Test, send: Send): Promise<void> {
     await send('POST', CONFIG_MAPS, configMap('page-0', {}, labelled))
     const path = `${CONFIG_MAPS}?labelSelector=paged`
     const removed = async (query: string): Promise<readonly [names: readonly unknown[], next: unknown]> => {
-      const { code, body, text } = await send('DELETE', path + query)
+      const { code, body, text } = await send('DELETE', path + query, {})
       t.equal(code, 200, text)
       const { items } = body as unknown as { items: readonly Answer['body'][] }
       return [items.map(({ metadata }) => metadata?.['name']), body.metadata?.['continue']]
