@@ -8,6 +8,12 @@ export class InOrder {
   #waiting: Step[] = []
   #isBusy = false
   #isStopped = false
+  readonly #onBusy: (isBusy: boolean) => void
+
+  /** @param onBusy called when a step takes time, and when everything has been done. */
+  constructor(onBusy: (isBusy: boolean) => void = () => {}) {
+    this.#onBusy = onBusy
+  }
 
   do(step: Step): void {
     if (this.#isStopped) return
@@ -28,11 +34,13 @@ export class InOrder {
 
   async #drain(pending: Promise<void>): Promise<void> {
     this.#isBusy = true
+    this.#onBusy(true)
     await pending
     for (let step = this.#waiting.shift(); step !== undefined; step = this.#waiting.shift()) {
       if (sourceTurns.isOver) await sourceTurns.take()
       if (!this.#isStopped) await step()
     }
     this.#isBusy = false
+    this.#onBusy(false)
   }
 }

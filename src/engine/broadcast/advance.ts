@@ -86,11 +86,11 @@ export class CursorAdvance implements Advance {
     else this.#endings.expire(cursor)
   }
 
-  advanceActive(cursor: Cursor): void {
-    cursor.writeLog(this.#cache.revision)
+  get headRevision(): Revision {
+    return this.#cache.revision
   }
 
-  advanceOther(cursor: Cursor): boolean {
+  advance(cursor: Cursor): boolean {
     if (cursor.state === 'ending') {
       this.#endings.endCleanly(cursor, 'error')
       return false
@@ -123,7 +123,7 @@ export class CursorAdvance implements Advance {
       case 'lagging':
         return this.#advanceLagging(cursor)
       case 'active':
-        this.advanceActive(cursor)
+        cursor.writeLog(this.headRevision)
         return false
       case 'starting':
       case 'waiting':
@@ -173,7 +173,7 @@ export class CursorAdvance implements Advance {
       this.#settleAtHead(cursor)
       if (this.#canJoin(cursor)) {
         cursor.join()
-        this.advanceActive(cursor)
+        cursor.writeLog(this.headRevision)
         return false
       }
       const batch = cache.batchAfter(cursor.revision)

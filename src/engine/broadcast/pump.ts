@@ -14,6 +14,7 @@
  */
 import type { Cursor } from './cursor.js'
 import type { Group } from './group.js'
+import type { Revision } from '../model/revision.js'
 import { FairQueue } from '../../support/fair-queue.js'
 import { beforeTurns, LoopSlice } from '../../support/turns.js'
 
@@ -29,10 +30,10 @@ export interface PumpOptions {
 
 /** The pump's operations on cursors, supplied by each dispatcher for its own. */
 export interface Advance {
-  /** Writes an active cursor up to the head, unless it is blocked. */
-  advanceActive(cursor: Cursor): void
-  /** One bounded turn of any other work. @returns whether there is more to do right away. */
-  advanceOther(cursor: Cursor): boolean
+  /** What an active cursor has seen when it has written its whole log. */
+  readonly headRevision: Revision
+  /** One bounded turn of anything but a pass. @returns whether there is more to do right away. */
+  advance(cursor: Cursor): boolean
   /** Called when a pass over the group is complete. */
   passed(group: Group<Cursor>): void
 }
@@ -131,7 +132,7 @@ export class Pump {
     let untilClock = CURSORS_PER_CLOCK_READ
     const { members } = group
     for (let cursor = members.nextInPass(); cursor !== undefined; cursor = members.nextInPass()) {
-      advance.advanceActive(cursor)
+      cursor.writeLog(advance.headRevision)
       if (--untilClock > 0) continue
       const nowMs = performance.now()
       if (nowMs >= end) return nowMs
@@ -156,7 +157,7 @@ export class Pump {
       const { cursor, advance } = this.#cursors.take()!
       const beganMs = nowMs
       cursor.isQueued = false
-      if (advance.advanceOther(cursor)) this.enqueueCursor(cursor, advance)
+      if (advance.advance(cursor)) this.enqueueCursor(cursor, advance)
       nowMs = performance.now()
       this.#cursors.spent(nowMs - beganMs)
       if (nowMs >= end) return

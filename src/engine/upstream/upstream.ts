@@ -111,7 +111,10 @@ export type WatchEnd =
 export interface WatchHandlers {
   /** etcd accepted the watch. */
   onOpen(): void
-  /** Whole revisions in ascending order, each above the last. The last one's revision also counts as progress. */
+  /**
+   * Whole revisions. The last one's revision also counts as progress. etcd has repeated events after a restore from a
+   * snapshot (#15271), and has sent older ones than a future start revision (#20221): the receiver drops what it has.
+   */
   onBatches(batches: readonly Batch[]): void
   /** Everything at or before `revision` under the prefix has been passed to `onBatches`. See `trustsProgress`. */
   onProgress(revision: Revision): void

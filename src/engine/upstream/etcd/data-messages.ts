@@ -4,7 +4,7 @@
  * Source: etcd api/etcdserverpb/rpc.proto and api/mvccpb/kv.proto, which define the field numbers. Unknown fields are
  * skipped, as protobuf requires.
  */
-import type { Key, KeyEvent, KeyValue } from '../../model/event.js'
+import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
 import { UpstreamError } from '../upstream.js'
 import { WireCursor } from './wire-cursor.js'
@@ -25,9 +25,12 @@ export interface WatchMessage {
   readonly canceled: boolean
   readonly compactRevision: Revision
   readonly cancelReason: string
-  readonly events: readonly KeyEvent[]
-  /** The revision of each of `events`. For a delete, the event itself does not contain it. */
-  readonly revisions: readonly Revision[]
+  /**
+   * Whole revisions: etcd never splits one over two answers. A live answer is one transaction, and an answer that
+   * catches up stops at a revision boundary (server/storage/mvcc/watcher_group.go, `eventBatch.add`; the same since
+   * 3.4). Only a *fragmented* answer may be cut anywhere, and fragments are not requested.
+   */
+  readonly batches: readonly Batch[]
 }
 
 const VARINT = 0
@@ -143,8 +146,7 @@ export function decodeWatchMessage(message: Buffer): WatchMessage {
 /** Decodes a message part by part. */
 export class WatchDecoding {
   readonly #cursor: WireCursor
-  readonly #events: KeyEvent[] = []
-  readonly #revisions: Revision[] = []
+  readonly #batches: OpenBatch[] = []
   #headerRevision = 0
   #watchId = 0
   #created = false
@@ -174,15 +176,14 @@ export class WatchDecoding {
       canceled: this.#canceled,
       compactRevision: this.#compactRevision as Revision,
       cancelReason: this.#cancelReason,
-      events: this.#events,
-      revisions: this.#revisions,
+      batches: this.#batches,
     }
   }
 
   #field(cursor: WireCursor, tag: number): void {
     switch (tag) {
       case WATCH_EVENTS:
-        return readEvent(cursor, cursor.length(), this.#events, this.#revisions)
+        return readEvent(cursor, cursor.length(), this.#batches)
       case WATCH_HEADER:
         this.#headerRevision = readHeaderRevision(cursor, cursor.length())
         return
@@ -221,7 +222,11 @@ function readHeaderRevision(cursor: WireCursor, length: number): number {
   return revision
 }
 
-function readEvent(cursor: WireCursor, length: number, events: KeyEvent[], revisions: Revision[]): void {
+interface OpenBatch extends Batch {
+  readonly events: KeyEvent[]
+}
+
+function readEvent(cursor: WireCursor, length: number, batches: OpenBatch[]): void {
   const end = cursor.at + length
   let isDelete = false
   let keyValue: KeyValue | null = null
@@ -232,8 +237,11 @@ function readEvent(cursor: WireCursor, length: number, events: KeyEvent[], revis
     else cursor.skip(tag)
   }
   keyValue ??= EMPTY_KEY_VALUE
-  events.push(isDelete ? { type: 'delete', key: keyValue.key } : { type: 'put', keyValue })
-  revisions.push(keyValue.modRevision)
+  const event: KeyEvent = isDelete ? { type: 'delete', key: keyValue.key } : { type: 'put', keyValue }
+  const revision = keyValue.modRevision
+  const last = batches.at(-1)
+  if (last?.revision === revision) last.events.push(event)
+  else batches.push({ revision, events: [event] })
 }
 
 function readKeyValue(cursor: WireCursor, length: number, isSlice = false): KeyValue {

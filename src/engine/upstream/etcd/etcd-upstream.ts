@@ -285,7 +285,6 @@ class EtcdUpstream implements Upstream {
         pool: this.#pool,
         token: this.#calls.token,
         clock: this.#clock,
-        logger: this.#logger,
         openTimeoutMs: this.#requestTimeoutMs,
         trustsProgress: () => this.#trustsProgress,
         confirmedAtMs: (endpoint) => this.#pulse.confirmedAtMs(endpoint),

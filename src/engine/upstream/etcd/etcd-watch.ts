@@ -13,7 +13,7 @@
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 import { type Batch, prefixEnd } from '../../model/event.js'
-import type { Logger } from '../../../support/log.js'
+import { InOrder } from '../../../support/in-order.js'
 import { inTurns, partsOf, sourceTurns } from '../../../support/turns.js'
 import {
   type SourceAge,
@@ -30,13 +30,11 @@ import type { EndpointPool } from './endpoint-pool.js'
 import { cancelReasonError, isTokenRejected, toUpstreamError } from './etcd-error.js'
 import type { GrpcEndpoint, GrpcStream } from './grpc-endpoint.js'
 import type { RpcError } from './rpc-status.js'
-import { createWatchAssembler, type WatchAssembler } from './watch-assembler.js'
 
 export interface WatchContext {
   readonly pool: EndpointPool
   readonly token: AuthToken
   readonly clock: Clock
-  readonly logger: Logger
   /** Milliseconds between requesting a watch and etcd's `created`. */
   readonly openTimeoutMs: number
   trustsProgress(): boolean
@@ -68,7 +66,6 @@ export class EtcdWatch implements UpstreamWatch {
   readonly #context: WatchContext
   readonly #options: UpstreamWatchOptions
   readonly #handlers: WatchHandlers
-  readonly #assembler: WatchAssembler
   readonly #abort = new AbortController()
   readonly #openTimer: Timer
   #endpoint: GrpcEndpoint | null = null
@@ -77,15 +74,16 @@ export class EtcdWatch implements UpstreamWatch {
   #hasRefreshedToken = false
   #isOpen = false
   #isOver = false
-  /** Messages that arrived while a large one is being delivered, in order; at most one read of the socket. */
-  #waiting: Step[] = []
-  #isSlicing = false
+  /** Messages that arrive while a large one is being delivered wait: at most one read of the socket. */
+  readonly #steps = new InOrder((isBusy) => {
+    if (isBusy) this.#stream?.pause()
+    else this.#stream?.resume()
+  })
 
   constructor(context: WatchContext, options: UpstreamWatchOptions, handlers: WatchHandlers) {
     this.#context = context
     this.#options = options
     this.#handlers = handlers
-    this.#assembler = createWatchAssembler(options.startRevision)
     this.#openTimer = context.clock.setTimer(context.openTimeoutMs, () => {
       this.#blameEndpoint()
       this.#fail(new UpstreamError('unavailable', `etcd did not open the watch in ${context.openTimeoutMs} ms`))
@@ -116,7 +114,7 @@ export class EtcdWatch implements UpstreamWatch {
   close(): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#waiting = []
+    this.#steps.stop()
     this.#openTimer.cancel()
     this.#abort.abort()
     this.#stream?.cancel()
@@ -138,32 +136,16 @@ export class EtcdWatch implements UpstreamWatch {
       { ...this.#metadata, ...REQUIRE_LEADER },
       {
         onMessage: (message) => {
-          if (this.#stream === stream) this.#inOrder(() => this.#receive(message))
+          if (this.#stream === stream) this.#steps.do(() => this.#receive(message))
         },
         onEnd: (error) => {
-          if (this.#stream === stream) this.#inOrder(() => this.#streamEnded(error))
+          if (this.#stream === stream) this.#steps.do(() => this.#streamEnded(error))
         },
       },
     )
     this.#stream = stream
     const { prefix, startRevision } = this.#options
     stream.send(encodeWatchCreate(prefix, prefixEnd(prefix), startRevision))
-  }
-
-  /** Takes a step at once, or after those before it. */
-  #inOrder(step: Step): void {
-    if (this.#isSlicing) return void this.#waiting.push(step)
-    const slicing = step()
-    if (slicing !== undefined) void this.#slice(slicing)
-  }
-
-  async #slice(slicing: Promise<void>): Promise<void> {
-    this.#isSlicing = true
-    this.#stream?.pause()
-    await slicing
-    for (let step = this.#waiting.shift(); step !== undefined; step = this.#waiting.shift()) await step()
-    this.#isSlicing = false
-    this.#stream?.resume()
   }
 
   #receive(bytes: Buffer): void | Promise<void> {
@@ -192,7 +174,7 @@ export class EtcdWatch implements UpstreamWatch {
     }
     const { message } = decoding
     if (message.canceled || message.created) return this.#take(message)
-    const parts = partsOf(this.#assemble(message), weightOf, PART_BYTES)
+    const parts = partsOf(message.batches, weightOf, PART_BYTES)
     for await (const batches of inTurns(parts, sourceTurns)) {
       if (this.#isOver) return
       this.#handlers.onBatches(batches)
@@ -208,25 +190,12 @@ export class EtcdWatch implements UpstreamWatch {
       this.#handlers.onOpen()
       return
     }
-    const batches = this.#assemble(message)
-    if (batches.length > 0) {
-      this.#handlers.onBatches(batches)
-      return
-    }
-    if (message.events.length > 0) return
+    // The header's revision is far ahead of the events while the watcher catches up. It counts only in an answer
+    // without events.
+    if (message.batches.length > 0) return this.#handlers.onBatches(message.batches)
     if (message.watchId === ALL_WATCHERS && !this.#context.trustsProgress()) return
-    if (this.#assembler.advance(message.headerRevision)) this.#handlers.onProgress(message.headerRevision)
-  }
-
-  #assemble(message: WatchMessage): ReturnType<WatchAssembler['add']> {
-    const droppedBefore = this.#assembler.droppedEvents
-    const batches = this.#assembler.add(message)
-    const dropped = this.#assembler.droppedEvents - droppedBefore
-    if (dropped > 0) {
-      const fields = { endpoint: this.#name(), prefix: this.#options.prefix, dropped }
-      this.#context.logger.warn(fields, 'dropped events that etcd sent twice')
-    }
-    return batches
+    // A watch may begin in the future.
+    if (message.headerRevision >= this.#options.startRevision - 1) this.#handlers.onProgress(message.headerRevision)
   }
 
   #canceled(message: WatchMessage): void {
@@ -276,9 +245,6 @@ export class EtcdWatch implements UpstreamWatch {
     return this.#endpoint?.url ?? ''
   }
 }
-
-/** Handles one message, or the end of the stream; a promise if that takes several turns. */
-type Step = () => void | Promise<void>
 
 function weightOf({ events }: Batch): number {
   let bytes = 0

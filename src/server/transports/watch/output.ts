@@ -70,7 +70,7 @@ export abstract class DirectOutput extends Output implements WriteOwner {
     return this.stream.writableLength + this.#queuedBytes
   }
 
-  protected writeStream(bytes: Buffer): boolean {
+  write(bytes: Buffer): boolean {
     if (this.#handle === null) return this.stream.write(bytes)
     const result = writeTo(this.#handle, bytes, this)
     if (result === 'taken') return true

@@ -46,12 +46,8 @@ export class SocketOutput extends DirectOutput implements WatchOutput {
     return socketHandle(this.stream)
   }
 
-  write(bytes: Buffer): boolean {
-    return this.writeStream(bytes)
-  }
-
   end(bytes: Buffer | null): void {
-    if (bytes !== null) this.writeStream(bytes)
+    if (bytes !== null) this.write(bytes)
     // Node's own terminator keeps the connection reusable.
     this.#response.end()
     lingerAtMost(this.#response)

@@ -27,10 +27,6 @@ export class StreamOutput extends DirectOutput implements WatchOutput {
     return http2Handle(this.stream)
   }
 
-  write(bytes: Buffer): boolean {
-    return this.writeStream(bytes)
-  }
-
   end(bytes: Buffer | null): void {
     this.detach()
     if (bytes === null) this.stream.end()

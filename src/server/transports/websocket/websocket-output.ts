@@ -36,10 +36,10 @@ export class WebSocketOutput extends DirectOutput implements WatchOutput {
     return socketHandle(this.stream)
   }
 
-  write(bytes: Buffer): boolean {
+  override write(bytes: Buffer): boolean {
     // Nothing may follow a close frame; the cursor learns of the end when the connection closes.
     if (this.#webSocket.readyState !== OPEN) return false
-    return this.writeStream(bytes)
+    return super.write(bytes)
   }
 
   end(bytes: Buffer | null, error: Status | null): void {

@@ -119,10 +119,12 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
     const enqueue = pump.enqueueCursor.bind(pump)
     pump.enqueueCursor = (cursor, advance) =>
       enqueue(cursor, {
-        advanceActive: (active) => advance.advanceActive(active),
+        get headRevision() {
+          return advance.headRevision
+        },
         passed: (group) => advance.passed(group),
-        advanceOther: (other) => {
-          if (other.state !== 'lagging' || !isTime()) return advance.advanceOther(other)
+        advance: (other) => {
+          if (other.state !== 'lagging' || !isTime()) return advance.advance(other)
           dispatcher.finish(other, 'expired')
           other.output.end(null, null, null)
           return false

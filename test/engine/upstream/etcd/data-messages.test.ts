@@ -1,5 +1,6 @@
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import t from 'tap'
+import type { KeyEvent } from '../../../../src/engine/model/event.js'
 import { seededRandom, randomInteger, type Random } from '../../../../src/support/random.js'
 import {
   decodeRangeAnswer,
@@ -34,12 +35,13 @@ void t.test('messages that another implementation encodes decode to the same val
 
     const kinds = entries.map(() => random.next() < 0.3)
     const watch = decodeWatchMessage(encodeWatch(entries, kinds))
+    const events = watch.batches.flatMap(({ revision, events }) => events.map((event) => ({ revision, event })))
     t.same(
-      watch.events.map((event) => (event.type === 'put' ? plain(event.keyValue) : event.key)),
+      events.map(({ event }) => (event.type === 'put' ? plain(event.keyValue) : event.key)),
       entries.map((entry, i) => (kinds[i] ? entry.key.toString('latin1') : expected(entry))),
     )
     t.same(
-      watch.revisions,
+      events.map(({ revision }) => revision),
       entries.map(({ modRevision }) => modRevision),
     )
   }
@@ -88,15 +90,36 @@ void t.test('every field of a watch answer is read, and unknown ones are skipped
     canceled: true,
     compactRevision: 1_234,
     cancelReason: 'because',
-    events: [],
-    revisions: [],
+    batches: [],
   })
 })
 
 void t.test('a fragment of an answer is rejected: none was requested, and it may end inside a revision', async (t) => {
   const part = message(new BinaryWriter().tag(7, WireType.Varint).bool(true))
   t.throws(() => decodeWatchMessage(part), { name: 'UpstreamError', code: 'protocol' })
-  t.equal(decodeWatchMessage(message(new BinaryWriter().tag(7, WireType.Varint).bool(false))).events.length, 0)
+  t.equal(decodeWatchMessage(message(new BinaryWriter().tag(7, WireType.Varint).bool(false))).batches.length, 0)
+})
+
+void t.test('the events of an answer are put together by revision', async (t) => {
+  const entryAt = (modRevision: number): Fields => ({ ...randomFields(seededRandom(1)), modRevision })
+  for (const [what, revisions, expected] of [
+    ['one event', [5], [[5]]],
+    ['two of one revision', [5, 5], [[5, 5]]],
+    ['several revisions', [5, 5, 6, 8, 8], [[5, 5], [6], [8, 8]]],
+    ['nothing', [], []],
+  ] as const) {
+    const { batches } = decodeWatchMessage(encodeWatch(revisions.map(entryAt), []))
+    const revisionOf = (event: KeyEvent): number => (event.type === 'put' ? event.keyValue.modRevision : Number.NaN)
+    t.same(
+      batches.map(({ events }) => events.map(revisionOf)),
+      expected,
+      what,
+    )
+    t.ok(
+      batches.every(({ revision, events }) => events.every((event) => revisionOf(event) === revision)),
+      what,
+    )
+  }
 })
 
 void t.test('a message that is cut or garbled is a protocol error, and no other', async (t) => {
