@@ -176,8 +176,7 @@ class Follower {
   relists = 0
   received = 0
   latestMs = 0
-  /** Events do not count as late before it is set. */
-  readyAt = Number.POSITIVE_INFINITY
+  readyAt = 0
   /** Refusals by status; 0 for a connection that failed. */
   readonly answers = new Map<number, number>()
   missing = 0
@@ -196,10 +195,11 @@ class Follower {
     void this.#follow()
   }
 
-  /** Counts answers and lists from zero again. */
+  /** Counts from zero again; events do not count as late until `readyAt` is set. */
   startOver(): void {
     this.answers.clear()
     this.relists = 0
+    this.readyAt = Number.POSITIVE_INFINITY
   }
 
   close(): void {

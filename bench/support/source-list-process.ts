@@ -21,8 +21,8 @@ const source: UpstreamReader = way === 'stream' ? upstream : pagesOf(upstream)
 const cpu = process.cpuUsage()
 const startMs = performance.now()
 let keys = 0
-const options = { pageKeys: 10_000, pageTimeoutMs: 60_000, clock: systemClock }
-for await (const page of readPages({ upstream: source, prefix: keyFromText(prefix), revision: null, ...options })) {
+const options = { upstream: source, prefix: keyFromText(prefix), revision: null, clock: systemClock }
+for await (const page of readPages(options)) {
   keys += page.keyValues.length
 }
 const listedMs = performance.now() - startMs

@@ -35,7 +35,8 @@ export async function withDeadline<T>(
 }
 
 /** Returns the result, or throws the signal's reason if it aborts first. Only the wait is abandoned; the work continues. */
-export function orAborted<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {
+export function orAborted<T>(result: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return result
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason as Error)
     if (signal.aborted) onAbort()

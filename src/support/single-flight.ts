@@ -23,7 +23,7 @@ export class SingleFlight<T> {
   join(signal?: AbortSignal): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason as Error)
     const result = this.#queued ?? (this.#running === null ? this.#begin() : this.#queue(this.#running))
-    return signal === undefined ? result : orAborted(result, signal)
+    return orAborted(result, signal)
   }
 
   #begin(): Promise<T> {

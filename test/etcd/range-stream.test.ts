@@ -11,6 +11,7 @@ import { systemClock } from '../../src/support/clock.js'
 import { type EtcdProcess, etcdBinary, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { freePorts } from '../support/free-port.js'
+import { smallPages } from '../support/small-pages.js'
 import { until } from '../support/until.js'
 
 const prefix = keyFromText('/p/')
@@ -54,14 +55,7 @@ async function connect(
 }
 
 const pages = (upstream: UpstreamReader): AsyncGenerator<Page> =>
-  readPages({
-    upstream,
-    prefix,
-    revision: null,
-    pageKeys: PAGE_KEYS,
-    pageTimeoutMs: 10_000,
-    clock: systemClock,
-  })
+  readPages({ upstream: smallPages(upstream, PAGE_KEYS), prefix, revision: null, clock: systemClock })
 
 /** @param between called after each page but the last. */
 async function list(upstream: UpstreamReader, between?: (page: number) => Promise<void>): Promise<KeyValue[]> {

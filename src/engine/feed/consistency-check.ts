@@ -14,14 +14,16 @@
  */
 import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
 import type { Key, KeyValue } from '../model/event.js'
+import { type Resource, resourceId } from '../model/resource.js'
 import type { Revision } from '../model/revision.js'
+import type { FeedMetrics } from '../model/stage-metrics.js'
 import { type Clock, sleep } from '../../support/clock.js'
-import { withDeadline } from '../../support/deadline.js'
+import type { Logger } from '../../support/log.js'
 import { type Random, randomInteger } from '../../support/random.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { turns } from '../../support/turns.js'
 import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
-import { readPages } from './read-pages.js'
+import { readInTime, readPages } from './read-pages.js'
 
 export type CheckOutcome =
   | { readonly kind: 'equal'; readonly revision: Revision; readonly keys: number; readonly values: number }
@@ -37,6 +39,22 @@ export type CheckOutcome =
   /** No comparison was possible, for this reason: not listed, etcd away, the revision compacted. */
   | { readonly kind: 'skipped'; readonly reason: string }
 
+/** Counts and logs each outcome, and has the content repaired that was found to be wrong. */
+export function reportOutcomes(
+  resource: Resource,
+  metrics: Pick<FeedMetrics, 'checked'>,
+  logger: Logger,
+  repair: (reason: string) => void,
+): (outcome: CheckOutcome) => void {
+  return (outcome) => {
+    metrics.checked(outcome.kind)
+    const fields = { resource: resourceId(resource), ...outcome }
+    if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
+    logger.error(fields, 'cache differs from etcd; reading everything again')
+    repair(`a consistency check found ${outcome.differences} differences`)
+  }
+}
+
 export interface CheckDifference {
   readonly key: Key
   readonly kind: 'missing' | 'unknown-to-etcd' | 'other-revision' | 'other-value'
@@ -50,12 +68,8 @@ export interface ConsistencyCheckOptions {
   readonly cache: CheckedCache
   readonly clock: Clock
   readonly random: Random
-  readonly pageKeys: number
-  readonly pageTimeoutMs: number
   /** The mean time between checks; each wait is between half and one and a half times as long. */
   readonly intervalMs: number
-  /** How many values are compared as well. */
-  readonly sampleValues: number
   /** Whether a check from time to time only counts the keys, and comes less often. Default: false. */
   readonly countsOnly?: () => boolean
   /** Called with every outcome, including those of checks on request. */
@@ -64,6 +78,8 @@ export interface ConsistencyCheckOptions {
 
 /** At most this many differences are named. */
 const EXAMPLES = 10
+/** How many values are compared as well. */
+const SAMPLE_VALUES = 20
 /** How much less often keys are counted than they would be listed, and how many values are compared then. */
 const COUNT_INTERVALS = 4
 const COUNT_VALUES = 2
@@ -124,14 +140,14 @@ export class ConsistencyCheck {
 
   /** Compares the number of keys and a few values, at a revision that the cache has reached. */
   async #count(signal: AbortSignal): Promise<CheckOutcome> {
-    const { cache, upstream, prefix } = this.#options
+    const { cache, upstream, prefix, clock } = this.#options
     const { revision } = cache
     const state = revision === null ? null : cache.stateAt(revision)
     if (revision === null || state === null) return NO_STATE
-    const comparison = new Comparison(state, { ...this.#options, sampleValues: COUNT_VALUES, judgedUpTo: null })
+    const comparison = new Comparison(state, this.#options.random, COUNT_VALUES, null)
     await comparison.assumeEqual()
     const { keys, sample } = comparison
-    const { count } = await this.#ask(signal, (inner) =>
+    const { count } = await readInTime(clock, signal, (inner) =>
       upstream.read({ prefix, revision, limit: 1, keysOnly: true, signal: inner }),
     )
     if (count !== keys) return await this.#compare(signal)
@@ -172,11 +188,10 @@ export class ConsistencyCheck {
     { revision, at }: { readonly revision: Revision; readonly at: Revision | null },
     signal: AbortSignal,
   ): Promise<CheckOutcome> {
-    const { upstream, prefix, clock, pageKeys, pageTimeoutMs } = this.#options
-    const comparison = new Comparison(state, { ...this.#options, judgedUpTo: at === null ? revision : null })
+    const { upstream, prefix, clock, random } = this.#options
+    const comparison = new Comparison(state, random, SAMPLE_VALUES, at === null ? revision : null)
     try {
-      const pages = { upstream, prefix, revision: at, keysOnly: true, pageKeys, pageTimeoutMs, clock, signal }
-      for await (const page of readPages(pages)) {
+      for await (const page of readPages({ upstream, prefix, revision: at, keysOnly: true, clock, signal })) {
         for (const { key, modRevision } of page.keyValues) comparison.meet(key, modRevision)
       }
       comparison.end()
@@ -192,11 +207,11 @@ export class ConsistencyCheck {
   }
 
   async #compareValues(comparison: Comparison, revision: Revision | null, signal: AbortSignal): Promise<void> {
-    const { upstream, cache } = this.#options
+    const { upstream, cache, clock } = this.#options
     const comparable = async (theirs: KeyValue): Promise<Buffer | null> =>
       cache.comparable === undefined ? theirs.value : await cache.comparable(theirs)
     for (const { key, modRevision, value } of comparison.sample) {
-      const theirs = await this.#ask(signal, (inner) =>
+      const theirs = await readInTime(clock, signal, (inner) =>
         upstream.readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
       )
       // This key was written or deleted after the state was taken, before the present was read.
@@ -205,12 +220,6 @@ export class ConsistencyCheck {
         comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })
       }
     }
-  }
-
-  #ask<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { clock, pageTimeoutMs } = this.#options
-    const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
-    return withDeadline(clock, pageTimeoutMs, signal, late, work)
   }
 }
 
@@ -233,18 +242,11 @@ class Comparison {
   undecided = 0
 
   /** @param judgedUpTo writes after it say nothing about the state; null when both sides are of one revision. */
-  constructor(
-    state: Iterable<CheckedKey>,
-    {
-      random,
-      sampleValues,
-      judgedUpTo,
-    }: Pick<ConsistencyCheckOptions, 'random' | 'sampleValues'> & { readonly judgedUpTo: Revision | null },
-  ) {
+  constructor(state: Iterable<CheckedKey>, random: Random, sampleSize: number, judgedUpTo: Revision | null) {
     this.#judgedUpTo = judgedUpTo
     this.#ours = state[Symbol.iterator]()
     this.#random = random
-    this.#sampleSize = sampleValues
+    this.#sampleSize = sampleSize
     this.#next = this.#pull()
   }
 

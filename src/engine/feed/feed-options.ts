@@ -33,12 +33,6 @@ export interface FeedOptions {
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'
   readonly backoff: BackoffOptions
-  /** The most keys in one page of a list. */
-  readonly pageKeys: number
-  /** The time limit of one read, and for etcd to accept a watch. */
-  readonly requestTimeoutMs: number
-  /** The time between attempts to list after a refusal. */
-  readonly refusedRetryMs: number
 }
 
 export interface FeedStatus {

@@ -21,9 +21,11 @@ import { IDLE, next, type FeedEffect, type FeedInput, type FeedState } from './f
 import { HeldBatches } from './held-batches.js'
 import { asUpstreamError, type FeedResume, HistoryReader } from './history-reader.js'
 import { ListSlot } from './list-slot.js'
-import { summariseKeys, type KeysSummary } from './read-pages.js'
+import { type KeysSummary, READ_TIMEOUT_MS, summariseKeys } from './read-pages.js'
 import { screen } from './screen.js'
 
+/** The back-off between attempts to list after a refusal. */
+const REFUSED = { firstMs: 30_000, capMs: 30_000 }
 /** etcd silently drops a request while the stream is behind, so it is repeated. */
 const PROGRESS_INTERVAL_MS = 100
 /** After this many unanswered requests the keys are compared as well. */
@@ -172,7 +174,7 @@ export class Feed {
   }
 
   #perform(effect: FeedEffect): void {
-    const { sink, clock, random, backoff, refusedRetryMs } = this.#options
+    const { sink, clock, random, backoff } = this.#options
     switch (effect.kind) {
       case 'apply':
         this.#history.fingerprint.applied(effect.batches)
@@ -197,9 +199,7 @@ export class Feed {
         return this.#release()
       case 'set-timer': {
         const delayMs =
-          effect.pace === 'backoff'
-            ? backoffMs(backoff, effect.attempt, random)
-            : backoffMs({ firstMs: refusedRetryMs, capMs: refusedRetryMs }, 1, random)
+          effect.pace === 'backoff' ? backoffMs(backoff, effect.attempt, random) : backoffMs(REFUSED, 1, random)
         this.#timer?.cancel()
         this.#timer = clock.setTimer(delayMs, () => this.#send({ kind: 'timer' }))
         if (effect.pace === 'backoff') this.#sleep()
@@ -271,9 +271,9 @@ export class Feed {
   // The watch
 
   #open(startRevision: Revision): void {
-    const { upstream, prefix, clock, requestTimeoutMs } = this.#options
-    const onTimeout = (): void => this.#failed(entry, `etcd did not accept the watch within ${requestTimeoutMs} ms`)
-    const entry: OpenWatch = { watch: null, startRevision, timer: clock.setTimer(requestTimeoutMs, onTimeout) }
+    const { upstream, prefix, clock } = this.#options
+    const onTimeout = (): void => this.#failed(entry, `etcd did not accept the watch within ${READ_TIMEOUT_MS} ms`)
+    const entry: OpenWatch = { watch: null, startRevision, timer: clock.setTimer(READ_TIMEOUT_MS, onTimeout) }
     this.#watch = entry
     const watch = upstream.watch(
       { prefix, startRevision },
@@ -350,7 +350,7 @@ export class Feed {
 
   /** Ends with the state that began it. */
   async #seek(signal: AbortSignal): Promise<void> {
-    const { upstream, prefix, clock, pageKeys, requestTimeoutMs: pageTimeoutMs } = this.#options
+    const { upstream, prefix, clock } = this.#options
     for (let asked = 0; this.trustsProgress && asked < PROGRESS_REQUESTS; asked++) {
       this.requestProgress()
       await sleep(clock, PROGRESS_INTERVAL_MS, signal)
@@ -363,8 +363,7 @@ export class Feed {
       this.requestProgress()
       if (this.#later !== null || this.#history.fingerprint.keyCount === null) continue
       try {
-        const at = { upstream, prefix, revision: null, pageKeys, pageTimeoutMs, clock, signal }
-        this.#later = await summariseKeys(at)
+        this.#later = await summariseKeys({ upstream, prefix, revision: null, clock, signal })
         this.#compareWith(this.#later)
       } catch (cause) {
         if (signal.aborted) return

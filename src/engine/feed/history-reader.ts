@@ -3,7 +3,6 @@
  * that was delivered. It identifies that history by the cluster id and the fingerprint of what was delivered.
  */
 import type { Revision } from '../model/revision.js'
-import { withDeadline } from '../../support/deadline.js'
 import { inSpan, type Span } from '../../support/tracing.js'
 import { UpstreamError, type UpstreamStatus } from '../upstream/upstream.js'
 import { addInTurns } from './add-in-turns.js'
@@ -13,7 +12,7 @@ import { type FeedEffect, type FeedInput, type FeedPlace, REPLAY_REVISIONS } fro
 import { HistoryFingerprint } from './history-fingerprint.js'
 import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from './list-plan.js'
 import type { ListSlot } from './list-slot.js'
-import { readPages } from './read-pages.js'
+import { READ_TIMEOUT_MS, readInTime, readPages } from './read-pages.js'
 import { canBridge, compareHistory } from './same-history.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -63,13 +62,13 @@ export class HistoryReader {
   }
 
   async #list(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal, span: Span): Promise<void> {
-    const { name, upstream, prefix, sink, clock, logger, metrics, pageKeys, requestTimeoutMs } = this.#options
+    const { name, upstream, prefix, sink, clock, logger, metrics } = this.#options
     const { backfillRevisions } = this.#options
     let replacement: Replacement | null = null
     let revision: Revision | null = null
     try {
       await this.#slot.take(signal)
-      const status = await this.#ask(signal, (inner) => upstream.status(inner))
+      const status = await readInTime(clock, signal, (inner) => upstream.status(inner))
       const isSameCluster = this.clusterId === null || this.clusterId === status.clusterId
       let reason: ReplaceReason | null = null
       // The present is read without a revision: a source over HTTP has cheaper ways to read that than an exact
@@ -77,7 +76,9 @@ export class HistoryReader {
       let at: Revision | null = null
       if (status.isHistoryDear !== true) {
         // The probe reads this prefix, since the user may not be allowed to read anything else.
-        const probe = await this.#ask(signal, (inner) => upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }))
+        const probe = await readInTime(clock, signal, (inner) =>
+          upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }),
+        )
         const now = probe.currentRevision
         const affordable = effect.replay ?? affordableReplay(probe.keyValues)
         const backfill = Math.min(backfillRevisions, affordable)
@@ -89,9 +90,7 @@ export class HistoryReader {
 
       const fingerprint = new HistoryFingerprint()
       let isContinued = false
-      const pageTimeoutMs = requestTimeoutMs
-      const from = { upstream, prefix, revision: at, willWatch: true, clock, signal, pageKeys, pageTimeoutMs }
-      for await (const page of readPages(from)) {
+      for await (const page of readPages({ upstream, prefix, revision: at, willWatch: true, clock, signal })) {
         revision = page.revision
         isContinued = page.isContinued === true
         reason ??= planList({ ...effect, now: revision, backfillRevisions: 0, isSameCluster }).reason
@@ -139,9 +138,9 @@ export class HistoryReader {
   }
 
   async #learnFloor(revision: Revision | null, signal: AbortSignal): Promise<Revision | null> {
-    const { upstream, prefix, clock, requestTimeoutMs: timeoutMs } = this.#options
+    const { upstream, prefix, clock } = this.#options
     if (revision === null) return null
-    return learnCompactRevision(upstream, { prefix, revision, clock, timeoutMs, signal })
+    return learnCompactRevision(upstream, { prefix, revision, clock, timeoutMs: READ_TIMEOUT_MS, signal })
   }
 
   /** Compares etcd's history with ours, and sends the verdict; nothing once the signal has aborted. */
@@ -169,21 +168,15 @@ export class HistoryReader {
   }
 
   #comparison(place: { readonly settled: Revision; readonly position: Revision }, signal: AbortSignal) {
-    const { upstream, prefix, pageKeys, clock, requestTimeoutMs: timeoutMs } = this.#options
+    const { upstream, prefix, clock } = this.#options
     const clusterId = this.clusterId ?? ''
-    return { upstream, prefix, clusterId, place, fingerprint: this.fingerprint, pageKeys, timeoutMs, clock, signal }
+    return { upstream, prefix, clusterId, place, fingerprint: this.fingerprint, clock, signal }
   }
 
   #learned(status: UpstreamStatus): void {
     this.clusterId = status.clusterId
     this.trustsProgress = status.trustsProgress
     this.#isHistoryDear = status.isHistoryDear === true
-  }
-
-  #ask<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { clock, requestTimeoutMs } = this.#options
-    const onTimeout = (): Error => new UpstreamError('unavailable', `no answer within ${requestTimeoutMs} ms`)
-    return withDeadline(clock, requestTimeoutMs, signal, onTimeout, work)
   }
 }
 

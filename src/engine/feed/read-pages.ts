@@ -18,12 +18,23 @@ export interface PagesOptions {
   readonly keysOnly?: boolean
   /** As in `ReadOptions`. */
   readonly willWatch?: boolean
-  /** The most keys in a page. */
-  readonly pageKeys: number
-  /** The time limit of each page. */
-  readonly pageTimeoutMs: number
   readonly clock: Clock
   readonly signal?: AbortSignal
+}
+
+/** The most keys in a page. A source chooses smaller pages itself if the values are large. */
+const PAGE_KEYS = 10_000
+/** The time limit of one read. */
+export const READ_TIMEOUT_MS = 15_000
+
+/** @throws UpstreamError `unavailable` when a read takes too long; the signal's reason when it aborts. */
+export function readInTime<T>(
+  clock: Clock,
+  signal: AbortSignal,
+  read: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${READ_TIMEOUT_MS} ms`)
+  return withDeadline(clock, READ_TIMEOUT_MS, signal, late, read)
 }
 
 /**
@@ -162,14 +173,12 @@ class PageReader {
   }
 
   #read(place: Place, signal: AbortSignal): Promise<Page> {
-    const { upstream, prefix, pageKeys: limit, keysOnly = false, willWatch = false } = this.#options
-    return upstream.read({ prefix, limit, keysOnly, willWatch, signal, ...place })
+    const { upstream, prefix, keysOnly = false, willWatch = false } = this.#options
+    return upstream.read({ prefix, limit: PAGE_KEYS, keysOnly, willWatch, signal, ...place })
   }
 
   #inTime<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { clock, pageTimeoutMs } = this.#options
-    const onTimeout = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
-    return withDeadline(clock, pageTimeoutMs, this.#signal, onTimeout, work)
+    return readInTime(this.#options.clock, this.#signal, work)
   }
 }
 

@@ -7,10 +7,9 @@
 import type { Key, KeyValue } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'
 import type { Clock } from '../../support/clock.js'
-import { withDeadline } from '../../support/deadline.js'
 import { type Page, UpstreamError, type UpstreamReader, type UpstreamStatus } from '../upstream/upstream.js'
 import type { FeedPlace } from './feed-state.js'
-import { summariseKeys } from './read-pages.js'
+import { readInTime, summariseKeys } from './read-pages.js'
 import { type HistoryFingerprint, isSamePut, type KnownPut } from './history-fingerprint.js'
 
 export type HistoryVerdict =
@@ -28,8 +27,6 @@ export interface SameHistoryOptions {
   /** The start revision of the watch: what the watch replays need not be compared here. */
   readonly startRevision: Revision
   readonly fingerprint: HistoryFingerprint
-  readonly pageKeys: number
-  readonly timeoutMs: number
   readonly clock: Clock
   readonly signal: AbortSignal
 }
@@ -71,8 +68,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
       return { kind: 'other', why: `${page.count} keys at revision ${revision} instead of ${keyCount}` }
     }
     if (!isReplayed) {
-      const { pageKeys, timeoutMs: pageTimeoutMs, clock, signal } = options
-      const keys = await summariseKeys({ upstream, prefix, revision, pageKeys, pageTimeoutMs, clock, signal })
+      const keys = await summariseKeys({ upstream, prefix, revision, clock: options.clock, signal: options.signal })
       if (keys.maxModRevision > place.settled) {
         return { kind: 'other', why: `a change at revision ${keys.maxModRevision} that was never told` }
       }
@@ -158,12 +154,10 @@ function readFingerprint(
 }
 
 function ask<T>(
-  options: Omit<SameHistoryOptions, 'startRevision'>,
+  { clock, signal }: Pick<SameHistoryOptions, 'clock' | 'signal'>,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const { clock, timeoutMs, signal } = options
-  const onTimeout = (): Error => new UpstreamError('unavailable', `no answer to a read within ${timeoutMs} ms`)
-  return withDeadline(clock, timeoutMs, signal, onTimeout, work)
+  return readInTime(clock, signal, work)
 }
 
 function differenceOf(ours: KnownPut, theirs: KeyValue | null, revision: Revision): string {

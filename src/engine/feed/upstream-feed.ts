@@ -8,7 +8,7 @@ import type { Semaphore } from '../../support/semaphore.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
-import { ConsistencyCheck, type CheckOutcome } from './consistency-check.js'
+import { ConsistencyCheck, type CheckOutcome, reportOutcomes } from './consistency-check.js'
 import { Feed } from './feed.js'
 import type { FeedStatus } from './feed-options.js'
 import { UpstreamFreshness } from './upstream-freshness.js'
@@ -29,17 +29,8 @@ export interface UpstreamFeedOptions {
   readonly countsOnly?: () => boolean
 }
 
-/** The upper limit: etcd's upstream requests smaller pages for large values. */
-const PAGE_KEYS = 10_000
-const REQUEST_TIMEOUT_MS = 15_000
-const REVISION_TIMEOUT_MS = 3_000
-const STATE_TIMEOUT_MS = 30_000
-const REFUSED_RETRY_MS = 30_000
-/** Each read holds a whole state. */
-const EXACT_READS = 2
 /** Rare enough that reading every key costs etcd next to nothing, often enough that a wrong cache does not live for long. */
 const CHECK_INTERVAL_MS = 5 * 60_000
-const CHECK_VALUES = 20
 
 export function upstreamFeeds(options: UpstreamFeedOptions): OpenFeed {
   const outage = new Outage(options.upstream, options.clock)
@@ -68,27 +59,8 @@ export class UpstreamFeed implements ResourceFeed {
       backfillRevisions,
       onGap,
       backoff: { firstMs: 100, capMs: 10_000 },
-      pageKeys: PAGE_KEYS,
-      requestTimeoutMs: REQUEST_TIMEOUT_MS,
-      refusedRetryMs: REFUSED_RETRY_MS,
     })
-    this.freshness = new UpstreamFreshness({
-      upstream,
-      prefix,
-      feed,
-      clock,
-      pageKeys: PAGE_KEYS,
-      revisionTimeoutMs: REVISION_TIMEOUT_MS,
-      stateTimeoutMs: STATE_TIMEOUT_MS,
-      exactReads: EXACT_READS,
-    })
-    const onOutcome = (outcome: CheckOutcome): void => {
-      metrics.checked(outcome.kind)
-      const fields = { resource: resourceId(resource), ...outcome }
-      if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
-      logger.error(fields, 'cache differs from etcd; relisting')
-      feed.rebuild(`a consistency check found ${outcome.differences} differences`)
-    }
+    this.freshness = new UpstreamFreshness({ upstream, prefix, feed, clock })
     this.#check =
       checked === undefined
         ? null
@@ -98,12 +70,9 @@ export class UpstreamFeed implements ResourceFeed {
             cache: checked,
             clock,
             random,
-            pageKeys: PAGE_KEYS,
-            pageTimeoutMs: REQUEST_TIMEOUT_MS,
             intervalMs: CHECK_INTERVAL_MS,
-            sampleValues: CHECK_VALUES,
             ...(options.countsOnly === undefined ? {} : { countsOnly: options.countsOnly }),
-            onOutcome,
+            onOutcome: reportOutcomes(resource, metrics, logger, (reason) => feed.rebuild(reason)),
           })
     this.feed = feed
   }

@@ -32,15 +32,13 @@ export interface UpstreamFreshnessOptions {
   /** The feed whose progress proves freshness, or a substitute for it. */
   readonly feed: ProgressSource
   readonly clock: Clock
-  readonly pageKeys: number
-  /** The time limit of `currentRevision`. */
-  readonly revisionTimeoutMs: number
-  /** The time limit of `readState`, for all pages together. */
-  readonly stateTimeoutMs: number
-  /** How many reads of old revisions run at once. Each holds a whole state; the others wait. */
-  readonly exactReads: number
 }
 
+const REVISION_TIMEOUT_MS = 3_000
+/** For all pages of a state together. */
+const STATE_TIMEOUT_MS = 30_000
+/** How many reads of old revisions run at once. Each holds a whole state; the others wait. */
+const EXACT_READS = 2
 /** How many different old revisions may wait for each one that is being read. */
 const WAITING_PER_READ = 16
 
@@ -55,7 +53,7 @@ export class UpstreamFreshness implements FreshnessSource {
     this.#options = options
     this.#revisionFlight = new SingleFlight(() => this.#readRevision())
     this.#stateFlight = new SingleFlight(() => this.#readState(null))
-    this.#exactTurns = new Semaphore(options.exactReads)
+    this.#exactTurns = new Semaphore(EXACT_READS)
   }
 
   get trustsProgress(): boolean {
@@ -80,13 +78,13 @@ export class UpstreamFreshness implements FreshnessSource {
 
   /** A source that answers with a revision below ours has not reached it: it may be an older copy. */
   async #readRevision(): Promise<Revision> {
-    const { upstream, clock, revisionTimeoutMs, feed } = this.#options
+    const { upstream, clock, feed } = this.#options
     const before = feed.position
     const revision = await withDeadline(
       clock,
-      revisionTimeoutMs,
+      REVISION_TIMEOUT_MS,
       undefined,
-      () => late(revisionTimeoutMs),
+      () => late(REVISION_TIMEOUT_MS),
       (signal) => upstream.currentRevision(signal),
     )
     if (before === null || revision >= before) return revision
@@ -99,22 +97,21 @@ export class UpstreamFreshness implements FreshnessSource {
   #readExact(revision: Revision, signal: AbortSignal | undefined): Promise<StateAtRevision> {
     let reading = this.#exact.get(revision)
     if (reading === undefined) {
-      if (this.#exact.size >= this.#options.exactReads * WAITING_PER_READ) {
+      if (this.#exact.size >= EXACT_READS * WAITING_PER_READ) {
         return Promise.reject(new TooManyRequestsError('too many reads of old revisions at once', 1))
       }
       reading = this.#readState(revision).finally(() => this.#exact.delete(revision))
       this.#exact.set(revision, reading)
     }
-    return signal === undefined ? reading : orAborted(reading, signal)
+    return orAborted(reading, signal)
   }
 
   #readState(revision: Revision | null): Promise<StateAtRevision> {
-    const { clock, stateTimeoutMs } = this.#options
     return withDeadline(
-      clock,
-      stateTimeoutMs,
+      this.#options.clock,
+      STATE_TIMEOUT_MS,
       undefined,
-      () => late(stateTimeoutMs),
+      () => late(STATE_TIMEOUT_MS),
       async (signal) => {
         const release = revision === null ? null : await this.#exactTurns.acquire(signal)
         try {
@@ -127,10 +124,10 @@ export class UpstreamFreshness implements FreshnessSource {
   }
 
   async #readPages(revision: Revision | null, signal: AbortSignal): Promise<StateAtRevision> {
-    const { upstream, prefix, clock, pageKeys, stateTimeoutMs: pageTimeoutMs } = this.#options
+    const { upstream, prefix, clock } = this.#options
     const keyValues: KeyValue[] = []
     let at = revision
-    for await (const page of readPages({ upstream, prefix, revision, pageKeys, pageTimeoutMs, clock, signal })) {
+    for await (const page of readPages({ upstream, prefix, revision, clock, signal })) {
       at = page.revision
       for (const keyValue of page.keyValues) keyValues.push(keyValue)
     }

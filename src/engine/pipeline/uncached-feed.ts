@@ -30,9 +30,6 @@ export interface UncachedFeedOptions {
   readonly onLost: (error: StatusError) => void
 }
 
-/** The upper limit: etcd's upstream requests smaller pages for large values. */
-const PAGE_KEYS = 10_000
-const PAGE_TIMEOUT_MS = 15_000
 const FLOOR_TIMEOUT_MS = 2_000
 
 export class UncachedFeed implements ResourceFeed {
@@ -148,7 +145,7 @@ export class UncachedFeed implements ResourceFeed {
     const { upstream, prefix, clock } = this.#options
     const keyValues: KeyValue[] = []
     let at = revision ?? ZERO_REVISION
-    const pages = { upstream, prefix, revision, pageKeys: PAGE_KEYS, pageTimeoutMs: PAGE_TIMEOUT_MS, clock }
+    const pages = { upstream, prefix, revision, clock }
     for await (const page of readPages(signal === undefined ? pages : { ...pages, signal })) {
       at = page.revision
       for (const keyValue of page.keyValues) keyValues.push(keyValue)

@@ -6,16 +6,11 @@
  *        └──── lease lost ──────┴─────────────────────┘
  */
 import { backoffMs } from '../../support/backoff.js'
-import type { Clock, Timer } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
+import type { Timer } from '../../support/clock.js'
 import { Election, type ElectionOptions } from './election.js'
 import type { Publisher } from './publisher.js'
 
 export interface CandidateOptions extends Omit<ElectionOptions, 'onElected' | 'onLost'> {
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
   readonly openPublisher: (onEnd: (reason: string) => void) => Publisher
   readonly onPublishing: (isPublishing: boolean) => void
 }

@@ -14,26 +14,20 @@
  * of waiting for its own lease to expire.
  */
 import { randomBytes } from 'node:crypto'
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Timer } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
-import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
 import { BrokerError, type KvEntry, type Leases } from '../broker.js'
 import { isExpired, type LeaseInput, type LeaseState, nextLeaseState, NOT_SEEN } from './lease-state.js'
-import type { Names } from './names.js'
+import type { StreamContext } from './stream-context.js'
 
-export interface ElectionOptions {
+export interface ElectionOptions extends Pick<StreamContext, 'names' | 'clock' | 'random' | 'logger'> {
   /** Where the lease is read and swapped. */
   readonly leases: Leases
   /** Called when NATS does not answer in time. */
   readonly onLate: () => void
-  readonly names: Names
   /** The human-readable name of this process. */
   readonly holder: string
   readonly leaseMs: number
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
   readonly onElected: () => void
   /** Called when another candidate publishes, or publishing was given up; publishing must stop before this returns. */
   readonly onLost: (reason: string) => void

@@ -13,6 +13,7 @@ import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstre
 import type { FeedRequest } from '../../engine/feed/resource-feed.js'
 import type { Timer } from '../../support/clock.js'
 import type { PlacedSink } from './placed-sink.js'
+import type { Subscriber } from './subscriber.js'
 
 export interface FallbackOptions {
   readonly request: Omit<FeedRequest, 'checked' | 'sink'>
@@ -20,16 +21,8 @@ export interface FallbackOptions {
   readonly feed: UpstreamFeedOptions
   /** The shortest time without a confirmation after which etcd takes over; null if it never does. */
   readonly afterMs: number | null
-  /** Returns the age and origin of the sink's content. */
-  readonly content: () => {
-    /** Milliseconds since its last confirmation; null before the first one. */
-    readonly ageMs: number | null
-    /** How old it is, by the clocks of two machines if nobody has confirmed it; null if that is unknown too. */
-    readonly writtenMs: number | null
-    readonly clusterId: string | null
-    /** Whether a snapshot is replacing it. */
-    readonly isChanging: boolean
-  }
+  /** Returns what has brought the sink its content; null if nothing has. */
+  readonly content: () => Pick<Subscriber, 'ageMs' | 'writtenMs' | 'clusterId' | 'isLoading'> | null
   /** Called when etcd has taken over. */
   readonly onDirect: () => void
   /** Called when the stream has taken over again. @param isFresh whether the sink has everything that etcd has now. */
@@ -61,7 +54,7 @@ export class Fallback {
 
   /** The stream confirms nothing at the moment. */
   unconfirmed(): void {
-    if (this.#state.kind === 'idle') this.#wait(this.#options.content().ageMs ?? 0)
+    if (this.#state.kind === 'idle') this.#wait(this.#options.content()?.ageMs ?? 0)
   }
 
   /** The stream confirms that the sink has everything. */
@@ -103,8 +96,8 @@ export class Fallback {
 
   #begin(): void {
     const { request, sink, feed: options, content, onDirect } = this.#options
-    const { writtenMs, clusterId, isChanging } = content()
-    if (isChanging) return this.#wait(0)
+    const { writtenMs = null, clusterId = null, isLoading = false } = content() ?? {}
+    if (isLoading) return this.#wait(0)
     const { place } = sink
     // The direct feed itself reports the loss of etcd, so the age needs no further confirmation.
     sink.confirmed(writtenMs ?? 0, Number.POSITIVE_INFINITY)

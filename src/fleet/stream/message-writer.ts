@@ -6,11 +6,9 @@
  */
 import type { Batch } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
-import type { FleetMetrics } from '../fleet-metrics.js'
-import type { Clock } from '../../support/clock.js'
-import { type Appender, type Broker, BrokerError } from '../broker.js'
-import type { Envelope } from './envelope.js'
+import { type Appender, BrokerError } from '../broker.js'
 import { encodeMessage, type Body, type Header, type Message, type Origin } from './message.js'
+import type { StreamContext } from './stream-context.js'
 
 /** The end of the stream after a message. */
 export interface StreamPlace {
@@ -20,14 +18,10 @@ export interface StreamPlace {
 }
 
 /** The part of a message's header that the publisher provides; the writer adds the rest. */
-export type Stamp = Pick<Header, 'revision' | 'settled' | 'isSynced' | 'trustsProgress'> & Origin
+export type Stamp = Pick<Header, 'revision' | 'isSynced' | 'trustsProgress'> & Origin
 
-export interface MessageWriterOptions {
-  readonly client: Pick<Broker, 'maxPayloadBytes'>
+export interface MessageWriterOptions extends Pick<StreamContext, 'client' | 'envelope' | 'clock' | 'metrics'> {
   readonly writer: Appender
-  readonly envelope: Envelope
-  readonly clock: Clock
-  readonly metrics: Pick<FleetMetrics, 'published'>
 }
 
 export class MessageWriter {
@@ -72,7 +66,9 @@ export class MessageWriter {
   async write(body: Body, stamp: Stamp): Promise<{ readonly parts: number; readonly bytes: number }> {
     const { client, clock, metrics, writer, envelope } = this.#options
     const { sequence: expected, revision: previous } = this.#place
-    const message = { ...stamp, ...body, epoch: this.#epoch, previous, sentAt: clock.now() }
+    const { revision } = stamp
+    const settled = body.kind === 'batches' || body.kind === 'state' ? revision : this.#place.settled
+    const message = { ...stamp, ...body, settled, epoch: this.#epoch, previous, sentAt: clock.now() }
     const parts = encodeMessage(message, client.maxPayloadBytes - envelope.overheadBytes).map((part, index) =>
       envelope.seal('message', expected + index + 1, part),
     )
@@ -83,7 +79,7 @@ export class MessageWriter {
     if (sequences.at(-1) !== sequence) {
       throw new BrokerError('conflict', `written at ${sequences.at(-1)} instead of ${sequence}`)
     }
-    this.#place = { sequence, revision: stamp.revision, settled: stamp.settled }
+    this.#place = { sequence, revision, settled }
     metrics.published(parts.length, body.kind === 'batches' ? countEvents(body.batches) : 0, bytes)
     return { parts: parts.length, bytes }
   }

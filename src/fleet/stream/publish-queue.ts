@@ -1,12 +1,16 @@
 /**
  * Holds what a publisher has received from its feed and not yet written, in order. Waiting batches share a message, so
- * a burst costs few messages; progress and states are separate messages. Only the newest progress waits, and none
- * before batches, which imply it: one message is in flight at a time, and many marks may arrive meanwhile if NATS is
- * far away.
+ * a burst costs few messages; progress and states are separate messages.
+ *
+ * Only the newest progress waits, and only until batches or a state arrive, which imply it. It is also handed out at a
+ * limited rate: every consistent read of every replica asks for progress, and a message for each answer would push the
+ * history out of the stream of a quiet resource. The first progress after a pause is handed out at once, so that a
+ * single read does not wait.
  */
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
+import type { Clock } from '../../support/clock.js'
 import { batchBytes } from '../key-value-codec.js'
 import type { StateReason } from './message.js'
 import type { SnapshotWriter } from './snapshot-store.js'
@@ -27,23 +31,26 @@ interface QueuedBatches {
 
 interface QueuedProgress {
   readonly kind: 'progress'
-  revision: Revision
+  readonly revision: Revision
 }
 
-/** A message without batches. */
-type QueuedMark = QueuedState | QueuedProgress | { readonly kind: 'synced' }
-
-export type Queued = QueuedBatches | QueuedMark
+export type Queued = QueuedBatches | QueuedState | QueuedProgress | { readonly kind: 'synced' }
 
 /** Batches share a message up to this size. */
 const MESSAGE_BYTES = 256 * 1024
 /** Counted for a waiting message without batches. Its fingerprint, about 2 KB, is only made when it is written. */
 const MARK_BYTES = 64
+/** The time between two progresses: at most twenty a second, and no read waits longer than this for its own. */
+const PROGRESS_GAP_MS = 50
 
 export class PublishQueue {
+  readonly #clock: Clock
   readonly #onContent: () => void
   readonly #items: Queued[] = []
   #bytes = 0
+  /** The newest progress, which comes after all items; null if there is none. */
+  #progress: Revision | null = null
+  #progressedMs = Number.NEGATIVE_INFINITY
   /** Whether the last queued item is known to complete everything that etcd had. */
   #endsSynced = false
   #isClosed = false
@@ -51,7 +58,8 @@ export class PublishQueue {
   #wake = (): void => {}
 
   /** @param onContent called for each new item but progress, and not for an addition to a waiting one. */
-  constructor(onContent: () => void) {
+  constructor(clock: Clock, onContent: () => void) {
+    this.#clock = clock
     this.#onContent = onContent
   }
 
@@ -61,10 +69,7 @@ export class PublishQueue {
 
   addBatches(batches: readonly Batch[]): void {
     if (batches.length === 0) return
-    if (this.#items.at(-1)?.kind === 'progress') {
-      this.#bytes -= MARK_BYTES
-      this.#items.pop()
-    }
+    this.#progress = null
     const last = this.#items.at(-1)
     let into = last?.kind === 'batches' ? last : null
     for (const batch of batches) {
@@ -84,34 +89,64 @@ export class PublishQueue {
     this.#endsSynced = true
   }
 
-  /** @returns false for a redundant mark. */
-  add(mark: QueuedMark): boolean {
-    const last = this.#items.at(-1)
-    if (mark.kind === 'synced' && this.#endsSynced) return false
-    if (mark.kind !== 'progress') this.#endsSynced = mark.kind === 'synced'
-    if (mark.kind === 'progress' && last?.kind === 'progress') {
-      if (mark.revision > last.revision) last.revision = mark.revision
-      return true
-    }
-    this.#push(mark)
-    this.#bytes += MARK_BYTES
-    return true
+  addProgress(revision: Revision): void {
+    if (this.#progress === null || revision > this.#progress) this.#progress = revision
+    this.#wake()
+  }
+
+  addState(state: QueuedState): void {
+    this.#progress = null
+    this.#endsSynced = false
+    this.#addMark(state)
+  }
+
+  /** The stream has everything once the items before this are in it; redundant if it is known to. */
+  addSynced(): void {
+    if (this.#endsSynced) return
+    this.#endsSynced = true
+    if (this.#progress !== null) this.#addMark({ kind: 'progress', revision: this.#progress })
+    this.#progress = null
+    this.#addMark({ kind: 'synced' })
   }
 
   /** Removes the oldest item once there is one; resolves to null when the queue is closed. */
   async next(): Promise<Queued | null> {
-    while (this.#items.length === 0 && !this.#isClosed) await new Promise<void>((resolve) => (this.#wake = resolve))
-    const item = this.#items.shift() ?? null
-    if (item !== null) this.#bytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES
-    return item
+    while (!this.#isClosed) {
+      const item = this.#items.shift()
+      if (item !== undefined) {
+        this.#bytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES
+        return item
+      }
+      const leftMs = this.#progress === null ? null : this.#progressedMs + PROGRESS_GAP_MS - this.#clock.monotonic()
+      if (this.#progress !== null && leftMs !== null && leftMs <= 0) {
+        const revision = this.#progress
+        this.#progress = null
+        this.#progressedMs = this.#clock.monotonic()
+        return { kind: 'progress', revision }
+      }
+      await new Promise<void>((resolve) => {
+        const timer = leftMs === null ? null : this.#clock.setTimer(leftMs, resolve)
+        this.#wake = () => {
+          timer?.cancel()
+          resolve()
+        }
+      })
+    }
+    return null
   }
 
   /** Forgets everything. */
   close(): void {
     this.#isClosed = true
     this.#items.length = 0
+    this.#progress = null
     this.#bytes = 0
     this.#wake()
+  }
+
+  #addMark(mark: Exclude<Queued, QueuedBatches>): void {
+    this.#push(mark)
+    this.#bytes += MARK_BYTES
   }
 
   #push(item: Queued): void {

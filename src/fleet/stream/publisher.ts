@@ -14,25 +14,20 @@
  */
 import type { Feed } from '../../engine/feed/feed.js'
 import type { FeedSink, Replacement, ReplaceReason } from '../../engine/model/feed-sink.js'
-import type { FleetMetrics } from '../fleet-metrics.js'
 import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch, Key } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
-import type { Clock } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../engine/upstream/upstream.js'
-import { type Broker, BrokerError, type Closable, type StreamLimits } from '../broker.js'
+import { BrokerError, type Closable, type StreamLimits } from '../broker.js'
 import type { Body } from './message.js'
 import { MessageWriter } from './message-writer.js'
-import type { Names } from './names.js'
-import type { Envelope } from './envelope.js'
 import type { EtcdPulse } from './etcd-pulse.js'
-import { ProgressCoalescer } from './progress-coalescer.js'
 import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
 import { answerQuestions } from './questions.js'
-import { type SnapshotStore, SnapshotWriter } from './snapshot-store.js'
+import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
 import { StatusSender } from './status-sender.js'
+import type { StreamContext } from './stream-context.js'
 import { FINGERPRINT_EVERY } from './recall-history.js'
 import { readTail, type StreamEnd } from './tail.js'
 import { errorMessage } from '../../support/error-message.js'
@@ -40,21 +35,12 @@ import { errorMessage } from '../../support/error-message.js'
 /** The part of a feed that a publisher drives. */
 type PublishedFeed = Pick<Feed, 'clusterId' | 'trustsProgress' | 'start' | 'stop' | 'requestProgress'>
 
-export type PublisherMetrics = Pick<FleetMetrics, 'published' | 'snapshot' | 'queued'>
-
-export interface PublisherOptions {
-  readonly client: Broker
-  readonly names: Names
-  readonly envelope: Envelope
-  readonly store: SnapshotStore
+export interface PublisherOptions extends StreamContext {
   readonly prefix: Key
   readonly upstream: UpstreamReader
   readonly openFeed: (sink: FeedSink) => PublishedFeed
   readonly pulse: EtcdPulse
   readonly limits: StreamLimits
-  readonly clock: Clock
-  readonly logger: Logger
-  readonly metrics: PublisherMetrics
   /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
@@ -72,7 +58,6 @@ export class Publisher {
   readonly #feed: PublishedFeed
   readonly #snapshots: SnapshotTaker
   readonly #status: StatusSender
-  readonly #progress: ProgressCoalescer
   readonly #queue: PublishQueue
   /** Removes the responder to subscribers, and the listener for new keys. */
   #detach: () => void = () => {}
@@ -90,23 +75,17 @@ export class Publisher {
 
   constructor(options: PublisherOptions) {
     this.#options = options
-    const { client, names, envelope, prefix, pulse, clock, metrics } = options
-    this.#stream = new MessageWriter({ client, writer: client.openWriter(names.log), envelope, clock, metrics })
+    const { client, names, clock } = options
+    this.#stream = new MessageWriter({ ...options, writer: client.openWriter(names.log) })
     this.#feed = options.openFeed(this.#sink())
-    this.#progress = new ProgressCoalescer(clock, (revision) => this.#enqueueProgress(revision))
     this.#snapshots = new SnapshotTaker({ ...options, place: () => this.#snapshotPlace() })
     this.#status = new StatusSender({
-      client,
-      subject: names.status,
-      envelope,
-      prefix,
-      pulse,
-      clock,
+      ...options,
       position: () => ({ epoch: this.#stream.epoch, sequence: this.#stream.place.sequence }),
       onTold: () => this.#keepAlive(),
     })
     // Progress is not content: its absence makes nothing older.
-    this.#queue = new PublishQueue(() => this.#status.received())
+    this.#queue = new PublishQueue(clock, () => this.#status.received())
   }
 
   get #isOver(): boolean {
@@ -158,14 +137,13 @@ export class Publisher {
 
   /** Continues after the last message of the previous publisher. @throws BrokerError when another was faster. */
   async #claim({ message, fingerprint }: StreamEnd): Promise<void> {
-    const { revision, settled, clusterId, sentAt } = message
+    const { clusterId, sentAt } = message
     this.#isSynced = true
     this.#clusterId = clusterId
     this.#continuedAt = sentAt
     this.#queue.continueSynced()
-    this.#progress.reset(revision)
     this.#fingerprint = HistoryFingerprint.recalled(fingerprint)
-    await this.#write({ kind: 'claim' }, revision, settled)
+    await this.#write({ kind: 'claim' })
   }
 
   #answer(): Closable {
@@ -187,7 +165,6 @@ export class Publisher {
     this.#stream.close()
     this.#detach()
     this.#status.stop()
-    this.#progress.stop()
     void this.#snapshots.stop()
     this.#queue.close()
     this.#options.metrics.queued(0)
@@ -206,10 +183,11 @@ export class Publisher {
     return {
       replace: (revision, reason) => this.#replace(revision, reason),
       apply: (batches) => this.#enqueueBatches(batches),
-      progress: (revision) => this.#progress.offer(revision),
+      progress: (revision) => this.#queue.addProgress(revision),
       synced: () => {
         this.#status.caughtUp()
-        if (this.#queue.add({ kind: 'synced' })) this.#queueGrew()
+        this.#queue.addSynced()
+        this.#queueGrew()
       },
       disconnected: (reason) => this.#status.troubled(reason, false),
       refused: (reason) => this.#status.troubled(reason, true),
@@ -226,9 +204,8 @@ export class Publisher {
       },
       commit: () => {
         this.#status.fellBehind()
-        this.#progress.reset(revision)
         const stateReason = reason === 'initial' ? 'gap' : reason
-        this.#queue.add({ kind: 'state', revision, reason: stateReason, snapshot, fingerprint })
+        this.#queue.addState({ kind: 'state', revision, reason: stateReason, snapshot, fingerprint })
         this.#queueGrew()
       },
       abort: () => {},
@@ -237,12 +214,6 @@ export class Publisher {
 
   #enqueueBatches(batches: readonly Batch[]): void {
     this.#queue.addBatches(batches)
-    for (const { revision } of batches) this.#progress.reached(revision)
-    this.#queueGrew()
-  }
-
-  #enqueueProgress(revision: Revision): void {
-    this.#queue.add({ kind: 'progress', revision })
     this.#queueGrew()
   }
 
@@ -268,19 +239,19 @@ export class Publisher {
 
   /** Resolves when the stream has the item and everything before it. @throws BrokerError */
   async #publish(item: Queued): Promise<void> {
-    const { revision, settled } = this.#stream.place
+    const { revision } = this.#stream.place
     switch (item.kind) {
       case 'batches': {
         const { batches } = item
         const last = batches.at(-1) as Batch
         this.#fingerprint.applied(batches)
-        return await this.#write({ kind: 'batches', batches }, last.revision, last.revision)
+        return await this.#write({ kind: 'batches', batches }, last.revision)
       }
       case 'progress':
-        return await this.#mark(item.revision > revision ? item.revision : revision, settled)
+        return await this.#write({ kind: 'progress' }, item.revision > revision ? item.revision : revision)
       case 'synced':
         this.#isSynced = true
-        return await this.#mark(revision, settled)
+        return await this.#write({ kind: 'progress' })
       case 'state':
         return await this.#publishState(item)
       default:
@@ -290,26 +261,25 @@ export class Publisher {
 
   /** Uploads the snapshot before it writes the mark, so that every reader of the mark finds the snapshot. */
   async #publishState({ revision, reason, snapshot, fingerprint }: QueuedState): Promise<void> {
-    const { names, clock } = this.#options
+    const { names, clock, store } = this.#options
     this.#isSynced = false
     this.#fingerprint = fingerprint
     const name = names.snapshot(this.#stream.epoch, revision, clock.now())
     this.#clusterId = this.#feed.clusterId ?? this.#clusterId
-    await this.#snapshots.put(name, snapshot)
-    await this.#write({ kind: 'state', reason, snapshot: name }, revision, revision)
+    await store.put(name, snapshot)
+    await this.#write({ kind: 'state', reason, snapshot: name }, revision)
     // Not awaited: later messages need not wait until the snapshot is in the index.
     this.#snapshots.publishState(name, snapshot, this.#placeNow()).catch((error: unknown) => this.#failed(error))
   }
 
-  #mark(revision: Revision, settled: Revision): Promise<void> {
-    return this.#write({ kind: 'progress' }, revision, settled)
-  }
-
-  /** Resolves when the stream has the message and everything before it. @throws BrokerError */
-  async #write(body: Body, revision: Revision, settled: Revision): Promise<void> {
+  /**
+   * Resolves when the stream has the message and everything before it. @param revision where the stream is then.
+   * @throws BrokerError
+   */
+  async #write(body: Body, revision = this.#stream.place.revision): Promise<void> {
     this.#stopping.signal.throwIfAborted()
     const { trustsProgress } = this.#feed
-    const stamp = { revision, settled, isSynced: this.#isSynced, trustsProgress, clusterId: this.#clusterId }
+    const stamp = { revision, isSynced: this.#isSynced, trustsProgress, clusterId: this.#clusterId }
     const fingerprint = this.#isFingerprintDue(body) ? { fingerprint: this.#fingerprint.digested() } : {}
     const { parts, bytes } = await this.#stream.write(body, { ...stamp, ...fingerprint })
     this.#snapshots.written(parts, bytes, body.kind !== 'progress')
@@ -354,7 +324,7 @@ export class Publisher {
     const { clock, limits } = this.#options
     if (!this.#isSynced || this.#status.trouble !== null) return
     if (clock.monotonic() - this.#stream.lastWriteMs <= limits.maxAgeMs / 4) return
-    this.#enqueueProgress(ZERO_REVISION)
+    this.#queue.addProgress(ZERO_REVISION)
     // The older messages will be discarded for their age, and with them the places of the snapshots taken there.
     this.#snapshots.request()
   }

@@ -5,8 +5,9 @@
  * stream. The oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as
  * there is.
  */
-import type { KeyValue } from '../../engine/model/event.js'
+import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
+import { recentEntries } from '../../support/recent-entries.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError, type Bucket } from '../broker.js'
@@ -47,6 +48,8 @@ const KEPT = 4
 const PAGE_KEYS = 1_000
 const CHUNK_BYTES = 128 * 1024
 const INDEX_ATTEMPTS = 5
+/** The most unreadable snapshots remembered. */
+const MOST_UNUSABLE = 64
 
 /** Encodes a state page by page, so that only its bytes are held. */
 export class SnapshotWriter {
@@ -80,11 +83,25 @@ export class SnapshotStore {
   readonly #bucket: Bucket
   readonly #names: Names
   readonly #envelope: Envelope
+  readonly #onUnusable: (name: string, reason: string) => void
+  /** Snapshots that were unreadable. They are not read again. */
+  readonly #unusable = recentEntries<string, true>(MOST_UNUSABLE)
 
-  constructor(bucket: Bucket, names: Names, envelope: Envelope) {
+  /** @param onUnusable called with the name of each unreadable snapshot. */
+  constructor(
+    bucket: Bucket,
+    names: Names,
+    envelope: Envelope,
+    onUnusable: (name: string, reason: string) => void = () => {},
+  ) {
     this.#bucket = bucket
     this.#names = names
     this.#envelope = envelope
+    this.#onUnusable = onUnusable
+  }
+
+  isUsable(name: string): boolean {
+    return !this.#unusable.has(name)
   }
 
   /** @throws BrokerError */
@@ -97,6 +114,37 @@ export class SnapshotStore {
    * Yields the pages of a snapshot after verifying its checksum. @throws BrokerError, also `corrupt` or `not-found`.
    */
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
+    try {
+      yield* this.#pages(entry)
+    } catch (error) {
+      if (!(error instanceof BrokerError) || (error.code !== 'corrupt' && error.code !== 'not-found')) throw error
+      this.#unusable.set(entry.name, true)
+      this.#onUnusable(entry.name, error.message)
+      throw error
+    }
+  }
+
+  /**
+   * Whether the snapshot can be a later state of the history that the batch belongs to: it holds none of the batch's keys at
+   * an older revision, and no key that the batch deleted from before the batch. @throws BrokerError
+   */
+  async canFollow(entry: SnapshotEntry, batch: Batch): Promise<boolean> {
+    const expected = new Map<Key, Revision | null>()
+    for (const event of batch.events) {
+      if (event.type === 'put') expected.set(event.keyValue.key, event.keyValue.modRevision)
+      else expected.set(event.key, null)
+    }
+    for await (const page of this.read(entry)) {
+      for (const { key, modRevision } of page) {
+        const ours = expected.get(key)
+        if (ours === undefined) continue
+        if (ours === null ? modRevision < batch.revision : modRevision < ours) return false
+      }
+    }
+    return true
+  }
+
+  async *#pages(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
     const object = await this.#bucket.getObject(entry.name)
     if (object === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
     const blob = this.#envelope.open('snapshot', entry.name, object)
@@ -121,9 +169,9 @@ export class SnapshotStore {
     yield page
   }
 
-  /** Returns all snapshots, in ascending order of sequence. @throws BrokerError */
+  /** Returns the snapshots that may be readable, in ascending order of sequence. @throws BrokerError */
   async index(): Promise<readonly SnapshotEntry[]> {
-    return (await this.#readIndex()).entries
+    return (await this.#readIndex()).entries.filter(({ name }) => this.isUsable(name))
   }
 
   /**

@@ -6,23 +6,18 @@
  */
 import { readPages } from '../../engine/feed/read-pages.js'
 import type { Key } from '../../engine/model/event.js'
-import { type Clock, sleep, type Timer } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
+import { sleep, type Timer } from '../../support/clock.js'
 import type { UpstreamReader } from '../../engine/upstream/upstream.js'
 import { type Broker, BrokerError, type StreamLimits } from '../broker.js'
-import type { Names } from './names.js'
-import { type SnapshotEntry, type SnapshotStore, SnapshotWriter } from './snapshot-store.js'
+import { type SnapshotEntry, SnapshotWriter } from './snapshot-store.js'
+import type { StreamContext } from './stream-context.js'
 import { errorMessage } from '../../support/error-message.js'
 
-export interface SnapshotTakerOptions {
-  readonly client: Broker
-  readonly names: Names
-  readonly store: SnapshotStore
+export interface SnapshotTakerOptions extends Pick<StreamContext, 'names' | 'store' | 'clock' | 'logger'> {
+  readonly client: Pick<Broker, 'streamState'>
   readonly limits: StreamLimits
   readonly prefix: Key
   readonly upstream: UpstreamReader
-  readonly clock: Clock
-  readonly logger: Logger
   readonly metrics: { snapshot(seconds: number, bytes: number): void }
   /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
   readonly snapshotMessages: number
@@ -33,8 +28,6 @@ export interface SnapshotTakerOptions {
 
 export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys'>
 
-const PAGE_KEYS = 1_000
-const PAGE_TIMEOUT_MS = 15_000
 const RETRY_MS = 2_000
 /**
  * A snapshot is due after this share of the stream's bytes, long before the stream discards the place of the last one.
@@ -115,14 +108,7 @@ export class SnapshotTaker {
     this.consider()
   }
 
-  /**
-   * Stores a whole state that the feed has read. `publishState` lists it once the stream has it. @throws BrokerError
-   */
-  async put(name: string, snapshot: SnapshotWriter): Promise<void> {
-    await this.#options.store.put(name, snapshot)
-  }
-
-  /** Lists a stored state in the index, and drops all earlier snapshots, which are now useless. @throws BrokerError */
+  /** Lists a whole state in the index once the stream has it, and drops all earlier snapshots, which are now useless. @throws BrokerError */
   async publishState(name: string, snapshot: SnapshotWriter, place: SnapshotPlace): Promise<void> {
     this.#lastBytes = snapshot.bytes
     this.#listing++
@@ -160,8 +146,7 @@ export class SnapshotTaker {
     try {
       const snapshot = new SnapshotWriter()
       const { revision, epoch } = place
-      const pages = { upstream, prefix, revision, pageKeys: PAGE_KEYS, pageTimeoutMs: PAGE_TIMEOUT_MS, clock, signal }
-      for await (const page of readPages(pages)) snapshot.add(page.keyValues)
+      for await (const page of readPages({ upstream, prefix, revision, clock, signal })) snapshot.add(page.keyValues)
       const name = names.snapshot(epoch, revision, clock.now())
       await this.#options.store.put(name, snapshot)
       await this.#publish(name, snapshot, place, false)

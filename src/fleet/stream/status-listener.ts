@@ -7,11 +7,11 @@
  * has arrived.
  */
 import type { FeedSink } from '../../engine/model/feed-sink.js'
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Timer } from '../../support/clock.js'
 import type { Broker, Closable } from '../broker.js'
 import { Confirmations } from './confirmations.js'
-import type { Envelope } from './envelope.js'
 import { type PublisherStatus, readPublisherStatus } from './publisher-status.js'
+import type { StreamContext } from './stream-context.js'
 import { nextTold, SILENT_MS, type Told } from './told-state.js'
 
 interface StreamPosition {
@@ -19,12 +19,9 @@ interface StreamPosition {
   readonly epoch: number
 }
 
-export interface StatusListenerOptions {
+export interface StatusListenerOptions extends Pick<StreamContext, 'names' | 'envelope' | 'clock'> {
   readonly client: Pick<Broker, 'subscribe' | 'doubt'>
-  readonly subject: string
-  readonly envelope: Envelope
   readonly sink: FeedSink
-  readonly clock: Clock
   /** Returns how far the stream has brought the sink; null before it has. */
   readonly position: () => StreamPosition | null
   /** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
@@ -88,8 +85,8 @@ export class StatusListener {
   }
 
   start(): void {
-    const { client, subject, clock } = this.#options
-    this.#subscription = client.subscribe(subject, (data) => this.#heard(data))
+    const { client, names, clock } = this.#options
+    this.#subscription = client.subscribe(names.status, (data) => this.#heard(data))
     this.#heardMs = clock.monotonic()
     this.#check()
   }

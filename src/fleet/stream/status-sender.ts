@@ -7,11 +7,11 @@
  * this process was stopped.
  */
 import type { Key } from '../../engine/model/event.js'
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Timer } from '../../support/clock.js'
 import type { Broker } from '../broker.js'
-import type { Envelope } from './envelope.js'
 import type { EtcdPulse } from './etcd-pulse.js'
 import type { PublisherStatus } from './publisher-status.js'
+import type { StreamContext } from './stream-context.js'
 
 /** An answer from etcd that proves how old the stream is, once it has everything that came before. */
 interface Proof {
@@ -20,14 +20,11 @@ interface Proof {
   readonly received: number
 }
 
-export interface StatusSenderOptions {
+export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'envelope' | 'clock'> {
   readonly client: Pick<Broker, 'publish'>
-  readonly subject: string
-  readonly envelope: Envelope
   /** The keys that the pulse may read. */
   readonly prefix: Key
   readonly pulse: EtcdPulse
-  readonly clock: Clock
   /** Returns the message up to which the stream is known to have everything. */
   readonly position: () => { readonly epoch: number; readonly sequence: number }
   /** Called after each regular status. */
@@ -173,7 +170,7 @@ export class StatusSender {
 
   #publish(): void {
     if (this.#stopping.signal.aborted) return
-    const { client, subject, envelope, clock, position } = this.#options
+    const { client, names, envelope, clock, position } = this.#options
     const { epoch, sequence } = position()
     this.#saidMs = clock.monotonic()
     const status: PublisherStatus = {
@@ -184,6 +181,6 @@ export class StatusSender {
       ageMs: this.ageMs,
       trouble: this.#trouble,
     }
-    client.publish(subject, envelope.seal('status', '', Buffer.from(JSON.stringify(status))))
+    client.publish(names.status, envelope.seal('status', '', Buffer.from(JSON.stringify(status))))
   }
 }

@@ -9,7 +9,7 @@
  * path has to be tested. That costs this replica one hop.
  */
 import { resourceId } from '../../engine/model/resource.js'
-import { ConsistencyCheck, type CheckOutcome } from '../../engine/feed/consistency-check.js'
+import { ConsistencyCheck, type CheckOutcome, reportOutcomes } from '../../engine/feed/consistency-check.js'
 import { type ProgressSource, UpstreamFreshness } from '../../engine/feed/upstream-freshness.js'
 import type { FeedStatus } from '../../engine/feed/feed-options.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
@@ -27,7 +27,8 @@ import { PlacedSink } from './placed-sink.js'
 import { Publisher } from './publisher.js'
 import { RemoteReader } from './questions.js'
 import { SnapshotStore } from './snapshot-store.js'
-import { Subscriber, type SubscriberMetrics } from './subscriber.js'
+import type { StreamContext } from './stream-context.js'
+import { Subscriber } from './subscriber.js'
 
 export type FleetRole = 'auto' | 'edge' | 'origin'
 
@@ -52,16 +53,10 @@ export interface StreamFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'>
   readonly fleetMetrics: (resource: FeedRequest['resource']) => FleetMetrics
 }
 
-const PAGE_KEYS = 1_000
-const REVISION_TIMEOUT_MS = 3_000
-const STATE_TIMEOUT_MS = 30_000
-const EXACT_READS = 2
 /**
  * Every replica reads all keys through the publisher, so it checks less often than a process that watches etcd alone.
  */
 const CHECK_INTERVAL_MS = 30 * 60_000
-const CHECK_VALUES = 20
-const CHECK_PAGE_TIMEOUT_MS = 15_000
 /**
  * NATS deletes a snapshot after this many times the age of the stream. By then the stream has discarded what followed the
  * snapshot: a publisher marks its stream several times in one age. So it also deletes what dead publishers left behind.
@@ -88,7 +83,6 @@ export class StreamFeed implements ResourceFeed {
   readonly #reader: RemoteReader
   readonly #check: ConsistencyCheck | null
   readonly #metrics: FleetMetrics
-  readonly #subscriberMetrics: SubscriberMetrics
   #client: Broker | null = null
   #isStarted = false
   #isStopped = false
@@ -114,16 +108,6 @@ export class StreamFeed implements ResourceFeed {
       logger: options.logger,
       onRefused: () => fleet.refused(),
     })
-    this.#subscriberMetrics = {
-      hop: (seconds) => fleet.hop(seconds),
-      received: (messages, events) => fleet.received(messages, events),
-      broken: () => fleet.broken(),
-      snapshotUnusable: () => fleet.snapshotUnusable(),
-      snapshotLoaded: (reason) => {
-        fleet.snapshotLoaded(reason)
-        if (reason !== 'initial') request.metrics.relisted(reason)
-      },
-    }
     this.#reader = new RemoteReader(() => this.#client, this.#names.ask, this.#envelope)
     const reader = this.#reader
     this.#remoteFreshness = new UpstreamFreshness({
@@ -131,22 +115,13 @@ export class StreamFeed implements ResourceFeed {
       prefix: resource.etcdPrefix,
       feed: this.#remoteProgress(reader),
       clock: options.clock,
-      pageKeys: PAGE_KEYS,
-      revisionTimeoutMs: REVISION_TIMEOUT_MS,
-      stateTimeoutMs: STATE_TIMEOUT_MS,
-      exactReads: EXACT_READS,
     })
     this.#fallback = new Fallback({
       request: { resource, metrics: request.metrics },
       sink: this.#sink,
       feed: options,
       afterMs: options.fallback === 'etcd' && options.role === 'auto' ? options.fallbackAfterMs : null,
-      content: () => ({
-        ageMs: this.#subscriber?.ageMs ?? null,
-        writtenMs: this.#subscriber?.writtenMs ?? null,
-        clusterId: this.#subscriber?.clusterId ?? null,
-        isChanging: this.#subscriber?.isLoading === true,
-      }),
+      content: () => this.#subscriber,
       onDirect: () => {
         options.logger.warn({ resource: resourceId(resource) }, 'NATS delivers nothing new; reading from etcd')
         this.#subscriber?.leave()
@@ -217,20 +192,12 @@ export class StreamFeed implements ResourceFeed {
       cache: checked,
       clock,
       random,
-      pageKeys: PAGE_KEYS,
-      pageTimeoutMs: CHECK_PAGE_TIMEOUT_MS,
       intervalMs: CHECK_INTERVAL_MS,
-      sampleValues: CHECK_VALUES,
-      onOutcome: (outcome) => {
-        metrics.checked(outcome.kind)
-        const fields = { resource: resourceId(resource), ...outcome }
-        if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
-        logger.error(fields, 'cache differs from etcd; loading a snapshot')
-        const reason = `a consistency check found ${outcome.differences} differences`
+      onOutcome: reportOutcomes(resource, metrics, logger, (reason) => {
         const { direct } = this.#fallback
         if (direct === null) this.#subscriber?.rebuild(reason)
         else direct.feed.rebuild(reason)
-      },
+      }),
     })
   }
 
@@ -255,23 +222,23 @@ export class StreamFeed implements ResourceFeed {
     const { role, clock, random, logger, limits } = this.#options
     const blobAgeMs = SNAPSHOT_AGES * limits.maxAgeMs + UPLOAD_MS
     const bucket = client.bucket(this.#names.bucket, { replicas: limits.replicas, blobAgeMs })
-    const store = new SnapshotStore(bucket, this.#names, this.#envelope)
+    const [names, envelope, metrics] = [this.#names, this.#envelope, this.#metrics]
+    const store = new SnapshotStore(bucket, names, envelope, (snapshot, reason) => {
+      logger.error({ stream: names.stream, snapshot, reason }, 'a snapshot cannot be read')
+      metrics.snapshotUnusable()
+      this.#reader.requestSnapshot()
+    })
+    const context: StreamContext = { client, names, envelope, store, clock, random, logger, metrics }
     if (role !== 'origin') {
       this.#subscriber = new Subscriber({
-        client,
-        names: this.#names,
-        envelope: this.#envelope,
-        store,
+        ...context,
         sink: this.#sink,
         requestSnapshot: () => this.#reader.requestSnapshot(),
         requestStatus: () => this.#reader.requestStatus(),
         onFollowing: () => this.#following(),
         onConfirmed: (isConfirmed) => (isConfirmed ? this.#fallback.confirmed() : this.#fallback.unconfirmed()),
         onAway: (reason) => this.#noteAway(reason),
-        clock,
-        random,
-        logger,
-        metrics: this.#subscriberMetrics,
+        feedMetrics: this.#request.metrics,
         refillMessages: this.#options.refillMessages,
         onGap: this.#options.onGap,
         stayMs: this.#options.fallbackAfterMs * STAY_SHARE,
@@ -282,36 +249,27 @@ export class StreamFeed implements ResourceFeed {
     }
     if (role === 'edge') return
     this.#candidate = new Candidate({
+      ...context,
       leases: bucket,
       onLate: () => client.doubt(),
-      names: this.#names,
       holder: this.#options.holder,
       leaseMs: this.#options.leaseMs,
-      clock,
-      random,
-      logger,
-      openPublisher: (onEnd) => this.#openPublisher(client, store, onEnd),
+      openPublisher: (onEnd) => this.#openPublisher(context, onEnd),
       onPublishing: (isPublishing) => this.#metrics.publishing(isPublishing),
     })
     this.#candidate.start()
   }
 
-  #openPublisher(client: Broker, store: SnapshotStore, onEnd: (reason: string) => void): Publisher {
-    const { clock, logger, upstream, limits, snapshotBytes, snapshotMessages } = this.#options
+  #openPublisher(context: StreamContext, onEnd: (reason: string) => void): Publisher {
+    const { upstream, limits, snapshotBytes, snapshotMessages } = this.#options
     const { resource, metrics } = this.#request
     return new Publisher({
-      client,
-      names: this.#names,
-      envelope: this.#envelope,
-      store,
+      ...context,
       prefix: resource.etcdPrefix,
       upstream,
       pulse: this.#pulse,
       openFeed: (sink) => new UpstreamFeed({ resource, sink, metrics }, this.#options).feed,
       limits,
-      clock,
-      logger,
-      metrics: this.#metrics,
       snapshotMessages,
       snapshotBytes,
       onEnd,

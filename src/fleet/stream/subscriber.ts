@@ -11,19 +11,15 @@
 import { addInTurns } from '../../engine/feed/add-in-turns.js'
 import type { KeyValue } from '../../engine/model/event.js'
 import type { ReplaceReason } from '../../engine/model/feed-sink.js'
-import type { FleetMetrics } from '../fleet-metrics.js'
+import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
 import { backoffMs } from '../../support/backoff.js'
-import { type Clock, sleep } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
-import { type Broker, BrokerError } from '../broker.js'
+import { sleep } from '../../support/clock.js'
+import { BrokerError } from '../broker.js'
 import { type ChainEnd, MessageChain, type StateMessage } from './message-chain.js'
-import type { Envelope } from './envelope.js'
-import type { Names } from './names.js'
 import type { PlacedSink } from './placed-sink.js'
-import { SnapshotReader } from './snapshot-reader.js'
-import { type SnapshotEntry, type SnapshotStore, takenAtOf } from './snapshot-store.js'
+import { type SnapshotEntry, takenAtOf } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
+import type { StreamContext } from './stream-context.js'
 import {
   chainBroke,
   chooseStart,
@@ -36,16 +32,7 @@ import {
 } from './subscriber-state.js'
 import { errorMessage } from '../../support/error-message.js'
 
-export type SubscriberMetrics = Pick<
-  FleetMetrics,
-  'hop' | 'received' | 'broken' | 'snapshotLoaded' | 'snapshotUnusable'
->
-
-export interface SubscriberOptions extends StartOptions {
-  readonly client: Broker
-  readonly names: Names
-  readonly envelope: Envelope
-  readonly store: SnapshotStore
+export interface SubscriberOptions extends StreamContext, StartOptions {
   readonly sink: PlacedSink
   /** Asks the publisher for a snapshot, because no existing one helps. */
   readonly requestSnapshot: () => void
@@ -57,10 +44,7 @@ export interface SubscriberOptions extends StartOptions {
   readonly onConfirmed: (isConfirmed: boolean) => void
   /** The stream is not followed, for this reason. */
   readonly onAway: (reason: string) => void
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
-  readonly metrics: SubscriberMetrics
+  readonly feedMetrics: Pick<FeedMetrics, 'relisted'>
   /** About how long etcd feeds the sink before the stream may take over again, which then waits for its publisher. */
   readonly stayMs: number
   /** Whether etcd feeds the sink directly. */
@@ -97,7 +81,6 @@ const LONGEST_STAY = 2
 
 export class Subscriber {
   readonly #options: SubscriberOptions
-  readonly #snapshots: SnapshotReader
   readonly #status: StatusListener
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
@@ -120,27 +103,17 @@ export class Subscriber {
 
   constructor(options: SubscriberOptions) {
     this.#options = options
-    const { client, names, envelope, store, sink, clock, metrics } = options
-    this.#snapshots = new SnapshotReader(store, (name, reason) => this.#unusable(name, reason))
     this.#status = new StatusListener({
-      client,
-      subject: names.status,
-      envelope,
-      sink,
-      clock,
+      ...options,
       position: () => this.#chain.place,
-      isDirect: options.isDirect,
       isCurrent: () => this.#chain.isSynced && Math.max(this.#sequence, this.#refused) >= this.#target,
       onStuck: (reason) => this.#end({ kind: 'ended', reason }),
-      onConfirmed: options.onConfirmed,
       onReached: () => {
         if (this.isFollowing) this.#returns = 0
       },
     })
     this.#chain = new MessageChain({
-      sink,
-      clock,
-      metrics,
+      ...options,
       onMoved: (place, writtenAt) => this.#status.moved(place, writtenAt),
     })
   }
@@ -290,7 +263,7 @@ export class Subscriber {
     const { place } = this.#chain
     const isThere = place !== null && place.sequence <= stream.last && place.sequence + 1 >= stream.first
     if (isThere && this.#isOf(place.clusterId)) return this.#chain.meets(this.#options.sink.lastBatch)
-    await this.#begin(chooseStart(this.#state, stream, await this.#snapshots.index(), this.#held, this.#options))
+    await this.#begin(chooseStart(this.#state, stream, await this.#options.store.index(), this.#held, this.#options))
   }
 
   /** Whether the sink's content is of this cluster: etcd may have fed it from another one meanwhile. */
@@ -323,7 +296,7 @@ export class Subscriber {
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
-    const { sink, metrics, logger, names, onFollowing } = this.#options
+    const { sink, metrics, feedMetrics, logger, names, onFollowing } = this.#options
     const { sequence, revision } = entry
     const pages = await this.#download(entry)
     if (this.#stopping.signal.aborted) return
@@ -346,6 +319,7 @@ export class Subscriber {
     }
     replacement.commit()
     metrics.snapshotLoaded(reason)
+    if (reason !== 'initial') feedMetrics.relisted(reason)
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot loaded')
     this.#chain.beginAt(entry, takenAtOf(entry))
     this.#state = { ...this.#state, brokenAt: 0, isOtherHistory: false, clusterId: entry.clusterId }
@@ -356,7 +330,7 @@ export class Subscriber {
     const pages: (readonly KeyValue[])[] = []
     this.#isFirstArriving = this.#options.sink.place === null
     try {
-      for await (const page of this.#snapshots.pages(entry)) pages.push(page)
+      for await (const page of this.#options.store.read(entry)) pages.push(page)
       this.#hasFailedToLoad = false
       return pages
     } catch (error) {
@@ -371,7 +345,7 @@ export class Subscriber {
   async #bridge(entry: SnapshotEntry): Promise<void> {
     const last = this.#options.sink.lastBatch
     const isAhead = last !== null && last.revision > entry.revision
-    if (!isAhead && last !== null && !(await this.#snapshots.canFollow(entry, last))) {
+    if (!isAhead && last !== null && !(await this.#options.store.canFollow(entry, last))) {
       return await this.#load(entry, 'history-changed')
     }
     this.#chain.beginBehind(entry, isAhead ? last : null)
@@ -384,7 +358,7 @@ export class Subscriber {
       await this.#begin(startAtState(message, sequence, this.#held))
       return null
     } catch (error) {
-      if (this.#snapshots.isUsable(message.snapshot)) throw error
+      if (this.#options.store.isUsable(message.snapshot)) throw error
       const broken = { kind: 'broken', reason: 'the state of the stream cannot be read', sequence } as const
       return message.reason === 'history-changed' ? { ...broken, isOtherHistory: true } : broken
     }
@@ -432,13 +406,6 @@ export class Subscriber {
       // Nothing is missing, so do not wait for the first heartbeat.
       if (place.sequence >= this.#target && client.isConnected) onHeard()
     })
-  }
-
-  #unusable(name: string, reason: string): void {
-    const { logger, metrics, names, requestSnapshot } = this.#options
-    logger.error({ stream: names.stream, snapshot: name, reason }, 'a snapshot cannot be read')
-    metrics.snapshotUnusable()
-    requestSnapshot()
   }
 
   #away(reason: string): void {

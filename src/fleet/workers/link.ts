@@ -10,6 +10,7 @@
 import type { Duplex } from 'node:stream'
 import type { KeyValue } from '../../engine/model/event.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
+import { orAborted } from '../../support/deadline.js'
 import { errorMessage } from '../../support/error-message.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { bytesOf, pagesOf, readFailure, readKeyValues, writeFailure, writeKeyValues } from '../key-value-codec.js'
@@ -57,9 +58,14 @@ type Call =
   /** An UpstreamError follows. */
   | { readonly kind: 'failed'; readonly id: number }
 
+interface Answered<T> {
+  readonly value: T
+  readonly keyValues: readonly KeyValue[]
+}
+
 interface Question {
   readonly keyValues: KeyValue[]
-  readonly resolve: (answer: { readonly value: never; readonly keyValues: readonly KeyValue[] }) => void
+  readonly resolve: (answer: Answered<never>) => void
   readonly reject: (error: Error) => void
 }
 
@@ -140,24 +146,19 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
     method: Name,
     args: Parameters<Asks[Name]>,
     signal?: AbortSignal,
-  ): Promise<{ readonly value: ReturnType<Asks[Name]>; readonly keyValues: readonly KeyValue[] }> {
+  ): Promise<Answered<ReturnType<Asks[Name]>>> {
     signal?.throwIfAborted()
     if (this.#closed !== null) throw this.#closed
     const id = this.#nextId++
-    let onAbort = (): void => {}
+    const answer = new Promise<Answered<ReturnType<Asks[Name]>>>((resolve, reject) => {
+      this.#questions.set(id, { keyValues: [], resolve, reject })
+    })
     try {
-      return await new Promise((resolve, reject) => {
-        onAbort = () => {
-          this.send({ kind: 'cancel', id })
-          reject(signal?.reason as Error)
-        }
-        signal?.addEventListener('abort', onAbort, { once: true })
-        this.#questions.set(id, { keyValues: [], resolve, reject })
-        this.send({ kind: 'ask', id, method, args })
-      })
+      this.send({ kind: 'ask', id, method, args })
+      return await orAborted(answer, signal)
     } finally {
       this.#questions.delete(id)
-      signal?.removeEventListener('abort', onAbort)
+      if (signal?.aborted === true) this.send({ kind: 'cancel', id })
     }
   }
 

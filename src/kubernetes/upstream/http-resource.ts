@@ -17,6 +17,7 @@ import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import { nextRevision, type Revision } from '../../engine/model/revision.js'
 import type { Timer } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
+import { recentEntries } from '../../support/recent-entries.js'
 import {
   type Page,
   type ReadOptions,
@@ -90,7 +91,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   readonly #keyValues: HttpKeyValues
   readonly #path: string
   /** The server's own tokens, by revision and the first key of the page they lead to. */
-  readonly #tokens = new Map<string, string>()
+  readonly #tokens = recentEntries<string, string>(MAX_TOKENS)
   #canStream = true
   /** Set by the answers of another distributary. */
   #trustsProgress = false
@@ -372,8 +373,6 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   }
 
   #keepToken(revision: Revision, startKey: Key, token: string): void {
-    const [oldest] = this.#tokens.keys()
-    if (this.#tokens.size >= MAX_TOKENS && oldest !== undefined) this.#tokens.delete(oldest)
     this.#tokens.set(`${revision} ${startKey}`, token)
   }
 

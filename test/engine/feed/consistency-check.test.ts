@@ -10,6 +10,7 @@ import { toRevision as rev, type Revision } from '../../../src/engine/model/revi
 import { seededRandom } from '../../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
+import { smallPages } from '../../support/small-pages.js'
 import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'
 import { elsewhere, key, put, remove } from './harness.js'
 
@@ -29,15 +30,12 @@ async function harness(t: Test, names: readonly string[], options: Partial<Consi
   }
   const outcomes: CheckOutcome[] = []
   const check = new ConsistencyCheck({
-    upstream: etcd,
+    upstream: smallPages(etcd, 2),
     prefix: '/p/' as Key,
     cache,
     clock,
     random: seededRandom(1),
-    pageKeys: 2,
-    pageTimeoutMs: 5_000,
     intervalMs: 300_000,
-    sampleValues: 3,
     onOutcome: (outcome) => outcomes.push(outcome),
     ...options,
   })
@@ -51,7 +49,7 @@ void t.test('equal states are found equal, whatever their size', async (t) => {
   for (const count of [0, 1, 2, 3, 5]) {
     const { check } = await harness(t, names.slice(0, count))
     const outcome = await check.run()
-    t.match(outcome, { kind: 'equal', revision: count + 1, keys: count, values: Math.min(3, count) })
+    t.match(outcome, { kind: 'equal', revision: count + 1, keys: count, values: count })
   }
 })
 
@@ -90,7 +88,7 @@ void t.test('each kind of difference is found, wherever it is', async (t) => {
       examples: [{ key: name, kind: 'other-revision', ours: 1, theirs: modRevision }],
     })
 
-    const wrong = await harness(t, names, { sampleValues: 5 })
+    const wrong = await harness(t, names)
     wrong.held[index]!.value = Buffer.from('wrong')
     t.match(await wrong.check.run(), {
       kind: 'different',
@@ -125,7 +123,10 @@ void t.test('values that the cache keeps in another form are not sampled', async
 })
 
 void t.test('every value is sampled sooner or later', async (t) => {
-  const { check, held } = await harness(t, names, { sampleValues: 1 })
+  const { check, held } = await harness(
+    t,
+    Array.from({ length: 100 }, (_, i) => `k${i}`),
+  )
   held[3]!.value = Buffer.from('wrong')
   let found = 0
   for (let i = 0; i < 100; i++) if ((await check.run()).kind === 'different') found++
@@ -146,7 +147,7 @@ void t.test('a check without a comparable state is skipped', async (t) => {
 
 void t.test('when the cache’s revision is compacted, only keys that were not written since are compared', async (t) => {
   const later = async (change: (h: Awaited<ReturnType<typeof harness>>) => void): Promise<CheckOutcome> => {
-    const h = await harness(t, names, { sampleValues: 5 })
+    const h = await harness(t, names)
     change(h)
     h.etcd.compact(rev(h.etcd.revision))
     return await h.check.run()

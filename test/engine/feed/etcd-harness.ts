@@ -13,6 +13,7 @@ import { systemRandom } from '../../../src/support/random.js'
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../../src/engine/upstream/upstream.js'
 import { startEtcd, type EtcdProcess } from '../../support/etcd-process.js'
+import { smallPages } from '../../support/small-pages.js'
 import { CountingMetrics } from './harness.js'
 import { RecordingSink } from './recording-sink.js'
 
@@ -53,9 +54,12 @@ async function startProxy(t: Test, url: string) {
   return { url: `http://127.0.0.1:${port}`, shut, open: () => void (isShut = false) }
 }
 
+/** `pageKeys`: the most keys in a page, so that a few keys make several. */
+type HarnessOptions = Partial<FeedOptions> & { readonly pageKeys?: number }
+
 export async function harness(
   t: Test,
-  options: Partial<FeedOptions> = {},
+  options: HarnessOptions = {},
   flags: readonly string[] = [],
   wrap?: (upstream: Upstream, etcd: EtcdProcess) => Upstream,
 ) {
@@ -69,7 +73,7 @@ export function feedOver(
   t: Test,
   etcd: EtcdProcess,
   url: string,
-  options: Partial<FeedOptions> = {},
+  { pageKeys = 3, ...options }: HarnessOptions = {},
   wrap: (upstream: Upstream, etcd: EtcdProcess) => Upstream = (upstream) => upstream,
   upstreamOptions: Partial<EtcdUpstreamOptions> = {},
 ) {
@@ -79,7 +83,7 @@ export function feedOver(
   const feed = new Feed({
     name: 'things',
     prefix: '/p/' as Key,
-    upstream: wrap(upstream, etcd),
+    upstream: wrap(smallPages(upstream, pageKeys), etcd),
     sink,
     metrics,
     clock: systemClock,
@@ -89,9 +93,6 @@ export function feedOver(
     backfillRevisions: 10_000,
     onGap: 'expire',
     backoff: { firstMs: 50, capMs: 200 },
-    pageKeys: 3,
-    requestTimeoutMs: 5_000,
-    refusedRetryMs: 60_000,
     ...options,
   })
   t.teardown(async () => {

@@ -194,7 +194,7 @@ void t.test('a connection that only stalls ends by its deadline and is resumed',
   etcd.cutWatches()
   etcd.setStalled(true)
   write(put('b'))
-  await pass(6_000)
+  await pass(16_000)
   t.equal(sink.state.size, 1)
   t.equal(sink.of('disconnected').length, 2, 'the cut, and an attempt that was given up')
   etcd.setStalled(false)
@@ -455,7 +455,7 @@ void t.test('a resource that cannot be listed is refused, retried slowly, and de
   t.strictSame(sink.calls, ['refused permission-denied: no'])
   const release = await listSlots.acquire()
   release()
-  await pass(29_000)
+  await pass(14_000)
   t.equal(sink.calls.length, 1)
   await pass(31_000)
   t.ok(sink.calls.length >= 2)
@@ -630,10 +630,6 @@ void t.test(
         prefix: '/p/' as Key,
         feed: h.feed,
         clock: h.clock,
-        pageKeys: 10,
-        revisionTimeoutMs: 3_000,
-        stateTimeoutMs: 3_000,
-        exactReads: 1,
       })
       if (isAway) {
         h.etcd.setUnavailable(true)

@@ -12,6 +12,7 @@ import {
   type EmbeddedUpstreamOptions,
 } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import type { WriteOperation } from '../../../src/engine/upstream/upstream.js'
+import { smallPages } from '../../support/small-pages.js'
 import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'
 import { faulty, type WatchTap } from './faulty-watcher.js'
 import { RecordingSink } from './recording-sink.js'
@@ -80,9 +81,6 @@ export function feedOptions(
     backfillRevisions: 10_000,
     onGap: 'expire',
     backoff: { firstMs: 100, capMs: 10_000 },
-    pageKeys: 3,
-    requestTimeoutMs: 5_000,
-    refusedRetryMs: 60_000,
     ...rest,
   }
 }
@@ -97,7 +95,7 @@ export function harness(
   const etcd = createEmbeddedUpstream({ clock, random: seededRandom(7), clusterId: '1', ...embedded })
   const sink = new RecordingSink()
   const metrics = new CountingMetrics()
-  const upstream = tap === null ? etcd : faulty(etcd, tap)
+  const upstream = smallPages(tap === null ? etcd : faulty(etcd, tap), 3)
   const feed = new Feed(feedOptions(clock, { upstream, sink, metrics, ...options }))
   t.teardown(async () => {
     await feed.stop()

@@ -3,6 +3,7 @@ import { readPages, type PagesOptions } from '../../../src/engine/feed/read-page
 import { keyFromText, type KeyValue } from '../../../src/engine/model/event.js'
 import type { Revision } from '../../../src/engine/model/revision.js'
 import { systemClock } from '../../../src/support/clock.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
 import {
   UpstreamError,
   type Page,
@@ -29,7 +30,7 @@ function source(count: number, { failsAt = -1, waitsAt = -1 } = {}) {
       return Promise.resolve({ revision, currentRevision: revision, keyValues: [keyValue], more, count: count - at })
     },
   } as unknown as UpstreamReader
-  const options = { upstream, prefix, revision: null, pageKeys: 1, pageTimeoutMs: 10_000, clock: systemClock }
+  const options = { upstream, prefix, revision: null, clock: systemClock }
   return { asked, options }
 }
 
@@ -103,10 +104,7 @@ function streaming(ends: readonly ('breaks' | 'is cut off' | 'hangs' | 'goes on'
         if (i === 2 && end === 'is cut off') return
         if (i === 2 && end === 'breaks') throw new UpstreamError('unavailable', 'the connection was lost')
         if (i === 2 && end === 'hangs') {
-          // Deadlines do not keep a process alive; a socket does.
-          const socket = setInterval(() => {}, 1_000)
           await new Promise((resolve) => signal.addEventListener('abort', resolve))
-          clearInterval(socket)
           asked.push('abandoned')
           signal.throwIfAborted()
         }
@@ -117,8 +115,9 @@ function streaming(ends: readonly ('breaks' | 'is cut off' | 'hangs' | 'goes on'
       }
     },
   } as unknown as UpstreamReader
-  const options = { upstream, prefix, revision: null, pageKeys: 2, pageTimeoutMs: 50, clock: systemClock }
-  return { asked, options, keys }
+  const clock = new VirtualClock()
+  const options = { upstream, prefix, revision: null, clock }
+  return { asked, options, keys, clock }
 }
 
 async function keysOf(options: PagesOptions): Promise<string[]> {
@@ -135,8 +134,10 @@ void t.test('after the first page everything else is one stream', async (t) => {
 
 for (const end of ['breaks', 'is cut off', 'hangs'] as const) {
   void t.test(`a stream that ${end} is continued after its last key, by a page and another stream`, async (t) => {
-    const { asked, options, keys } = streaming([end])
-    t.same(await keysOf(options), keys)
+    const { asked, options, keys, clock } = streaming([end])
+    const listed = keysOf(options)
+    await clock.advanceInTurns(40_000, 1_000)
+    t.same(await listed, keys)
     t.same(
       asked.filter((each) => each !== 'abandoned'),
       ['page from /p/', 'stream from /p/1+', 'page from /p/5+', 'stream from /p/7+'],
@@ -148,11 +149,8 @@ for (const end of ['breaks', 'is cut off', 'hangs'] as const) {
 void t.test(
   'a source that cannot be reached after a broken stream is asked again, for the time of a page',
   async (t) => {
-    // Deadlines do not keep a process alive; a socket does.
-    const socket = setInterval(() => {}, 1_000)
-    t.teardown(() => clearInterval(socket))
     for (const failures of [2, Number.POSITIVE_INFINITY]) {
-      const { options, keys } = streaming(['breaks'])
+      const { options, keys, clock } = streaming(['breaks'])
       let left = failures
       const upstream = {
         ...options.upstream,
@@ -161,9 +159,11 @@ void t.test(
             ? Promise.reject(new UpstreamError('unavailable', 'connect ECONNREFUSED'))
             : options.upstream.read(asked),
       } as UpstreamReader
-      const listed = keysOf({ ...options, upstream, pageTimeoutMs: failures === 2 ? 10_000 : 250 })
-      if (failures === 2) t.same(await listed, keys)
-      else await t.rejects(listed, { code: 'unavailable' })
+      const listed = keysOf({ ...options, upstream })
+      const checked =
+        failures === 2 ? listed.then((seen) => t.same(seen, keys)) : t.rejects(listed, { code: 'unavailable' })
+      await clock.advanceInTurns(20_000, 100)
+      await checked
     }
   },
 )
@@ -187,7 +187,7 @@ void t.test('after three streams that broke, the rest of the list is pages', asy
 void t.test('a caller that leaves ends the stream', async (t) => {
   const { asked, options } = streaming(['hangs'])
   let pages = 0
-  for await (const _ of readPages({ ...options, pageTimeoutMs: 60_000 })) {
+  for await (const _ of readPages(options)) {
     if (++pages === 3) break
   }
   await new Promise(setImmediate)

@@ -1,12 +1,13 @@
 import t, { type Test } from 'tap'
-import { UpstreamFreshness, type UpstreamFreshnessOptions } from '../../../src/engine/feed/upstream-freshness.js'
+import { UpstreamFreshness } from '../../../src/engine/feed/upstream-freshness.js'
 import type { Key } from '../../../src/engine/model/event.js'
 import { toRevision as rev } from '../../../src/engine/model/revision.js'
 import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { smallPages } from '../../support/small-pages.js'
 import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'
 import { put, remove } from './harness.js'
 
-function harness(t: Test, options: Partial<UpstreamFreshnessOptions> = {}) {
+function harness(t: Test) {
   const clock = new VirtualClock()
   const etcd = createEmbeddedUpstream({ clock, progressIntervalMs: 1e9 })
   let reads = 0
@@ -16,15 +17,10 @@ function harness(t: Test, options: Partial<UpstreamFreshnessOptions> = {}) {
   })
   let asked = 0
   const freshness = new UpstreamFreshness({
-    upstream: counted,
+    upstream: smallPages(counted, 2),
     prefix: '/p/' as Key,
     feed: { trustsProgress: true, requestProgress: () => void asked++, position: null, doubtHistory: () => {} },
     clock,
-    pageKeys: 2,
-    revisionTimeoutMs: 3_000,
-    stateTimeoutMs: 10_000,
-    exactReads: 2,
-    ...options,
   })
   t.teardown(() => etcd.close())
   return { clock, etcd, freshness, reads: () => reads, asked: () => asked }
@@ -79,20 +75,20 @@ void t.test('an old revision is read once for all concurrent requests', async (t
 })
 
 void t.test('old revisions are read a few at a time, and the queue is bounded', async (t) => {
-  const { clock, etcd, freshness, reads } = harness(t, { exactReads: 1 })
-  for (let i = 0; i < 20; i++) etcd.commit([put('a', `${i}`)])
+  const { clock, etcd, freshness, reads } = harness(t)
+  for (let i = 0; i < 40; i++) etcd.commit([put('a', `${i}`)])
   etcd.setDelays({ readMs: 100 })
-  const asked = Array.from({ length: 16 }, (_, i) => freshness.readState(rev(i + 2)))
-  await t.rejects(freshness.readState(rev(20)), { code: 429 })
+  const asked = Array.from({ length: 32 }, (_, i) => freshness.readState(rev(i + 2)))
+  await t.rejects(freshness.readState(rev(40)), { code: 429 })
   await nextTurn()
-  t.equal(reads(), 1)
+  t.equal(reads(), 2)
   await clock.advanceInTurns(2_000, 50)
   const states = await Promise.all(asked)
   t.strictSame(
     states.map((state) => state.keyValues[0]?.value.toString()),
-    Array.from({ length: 16 }, (_, i) => `${i}`),
+    Array.from({ length: 32 }, (_, i) => `${i}`),
   )
-  t.equal((await Promise.all([freshness.readState(rev(20)), clock.advanceInTurns(200, 50)]))[0].revision, 20)
+  t.equal((await Promise.all([freshness.readState(rev(40)), clock.advanceInTurns(200, 50)]))[0].revision, 40)
 })
 
 void t.test('every wait has a limit', async (t) => {
@@ -104,7 +100,7 @@ void t.test('every wait has a limit', async (t) => {
     t.rejects(freshness.readState(rev(1)), { code: 'unavailable' }),
     t.rejects(freshness.currentRevision(AbortSignal.abort(new Error('enough'))), { message: 'enough' }),
   ])
-  await clock.advanceInTurns(10_000, 1_000)
+  await clock.advanceInTurns(30_000, 1_000)
   await checks
   t.equal(clock.pending, 0)
 })

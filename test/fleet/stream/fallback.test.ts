@@ -17,7 +17,7 @@ function fallback(t: Test, content: Partial<ReturnType<FallbackOptions['content'
   const etcd = new CountedUpstream()
   etcd.put('a')
   const sink = new RecordingSink()
-  const state = { ageMs: 0, writtenMs: 0, clusterId: null, isChanging: false, ...content }
+  const state = { ageMs: 0, writtenMs: 0, clusterId: null, isLoading: false, ...content }
   const fallback = new Fallback({
     request: { resource: things, metrics: new CountingMetrics() },
     sink: new PlacedSink(sink),
@@ -71,11 +71,11 @@ void t.test('a stream that is confirmed in time keeps the sink', async (t) => {
 })
 
 void t.test('etcd never takes over in the middle of a snapshot', async (t) => {
-  const { clock, state, fallback: one } = fallback(t, { isChanging: true })
+  const { clock, state, fallback: one } = fallback(t, { isLoading: true })
   one.unconfirmed()
   await clock.advanceInTurns(60_000, 1_000)
   t.equal(one.direct, null)
-  state.isChanging = false
+  state.isLoading = false
   await clock.advanceInTurns(10_000, 1_000)
   t.ok(one.direct, 'once it is loaded, and nothing has confirmed it')
 })

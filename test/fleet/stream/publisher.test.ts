@@ -11,6 +11,7 @@ import { Publisher, type PublisherOptions } from '../../../src/fleet/stream/publ
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import { silentLogger } from '../../../src/support/log.js'
+import { seededRandom } from '../../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -65,6 +66,7 @@ function publisherOf(
     pulse: new EtcdPulse({ upstream, clock }),
     limits: { replicas: 1, maxBytes: MIB, maxAgeMs: 60_000 },
     clock,
+    random: seededRandom(1),
     logger: silentLogger,
     metrics: new FleetCounts(),
     snapshotMessages: 1_000,

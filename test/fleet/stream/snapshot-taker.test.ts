@@ -31,10 +31,12 @@ void t.test('a snapshot request during a list uses its state; any other due snap
     trustsProgress: true,
   }
   const metrics = new FleetCounts()
+  const bucket = client.bucket(names.bucket, { replicas: 1, blobAgeMs: 3_600_000 })
+  const store = new SnapshotStore(bucket, names, unsigned)
   const snapshots = new SnapshotTaker({
     client,
     names,
-    store: new SnapshotStore(client.bucket(names.bucket, { replicas: 1, blobAgeMs: 3_600_000 }), names, unsigned),
+    store,
     limits,
     prefix: things.etcdPrefix,
     upstream: etcd.upstream,
@@ -48,7 +50,7 @@ void t.test('a snapshot request during a list uses its state; any other due snap
   t.teardown(() => snapshots.stop())
   const listState = async (name: string, meanwhile: () => void): Promise<void> => {
     const state = new SnapshotWriter()
-    await snapshots.put(name, state)
+    await store.put(name, state)
     const listed = snapshots.publishState(name, state, at)
     meanwhile()
     t.equal(metrics.snapshots, 0, 'none beside the state')

@@ -43,7 +43,7 @@ function listen(t: Test): {
       },
       doubt: () => doubtedMs.push(clock.monotonic()),
     },
-    subject: 'status',
+    names: namesOf('test', things),
     envelope: unsigned,
     sink,
     clock,

@@ -2,11 +2,12 @@
 import t, { type Test } from 'tap'
 import { readPublisherStatus } from '../../../src/fleet/stream/publisher-status.js'
 import { EtcdPulse } from '../../../src/fleet/stream/etcd-pulse.js'
+import { namesOf } from '../../../src/fleet/stream/names.js'
 import { StatusSender } from '../../../src/fleet/stream/status-sender.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
-import { unsigned } from '../nats-harness.js'
+import { things, unsigned } from '../nats-harness.js'
 
 /** A sender whose etcd answers at once, or not at all. */
 function sender(t: Test) {
@@ -25,7 +26,7 @@ function sender(t: Test) {
     client: {
       publish: (_subject, data) => void ages.push(readPublisherStatus(unsigned.open('status', '', data)!)!.ageMs),
     },
-    subject: 'status',
+    names: namesOf('test', things),
     envelope: unsigned,
     prefix: keyFromText('/registry/pods/'),
     pulse: new EtcdPulse({ upstream: upstream as never, clock }),

@@ -5,6 +5,7 @@
  * event loop. etcd limits a page only by its number of keys, so the size is learnt for each prefix from earlier pages.
  */
 import type { Key } from '../../model/event.js'
+import { recentEntries } from '../../../support/recent-entries.js'
 
 const TARGET_BYTES = 8 * 1024 * 1024
 /**
@@ -19,7 +20,7 @@ const MAX_GROWTH = 4
 const MAX_PREFIXES = 1_000
 
 export class PageSizes {
-  readonly #keys = new Map<Key, number>()
+  readonly #keys = recentEntries<Key, number>(MAX_PREFIXES)
 
   keysFor(prefix: Key): number {
     return this.#keys.get(prefix) ?? FIRST_KEYS
@@ -41,12 +42,6 @@ export class PageSizes {
   }
 
   #set(prefix: Key, keys: number): void {
-    this.#keys.delete(prefix)
     this.#keys.set(prefix, Math.max(1, keys))
-    if (this.#keys.size <= MAX_PREFIXES) return
-    for (const oldest of this.#keys.keys()) {
-      this.#keys.delete(oldest)
-      return
-    }
   }
 }

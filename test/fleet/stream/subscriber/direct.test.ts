@@ -59,6 +59,7 @@ function subscribe(t: Test) {
     random: { next: () => 0.999 },
     logger: silentLogger,
     metrics: new FleetCounts(),
+    feedMetrics: { relisted: () => {} },
     refillMessages: 100,
     onGap: 'expire',
     stayMs: STAY_MS,
