@@ -44,13 +44,13 @@ async function main(): Promise<number> {
 const optionName = ({ name }: OutsideClient): string => name.toLowerCase().replaceAll(' ', '-')
 
 function isProvided(
-  { name, program, needsPython = false, needsJava = false, needsRust = false }: OutsideClient,
+  { name, program, needsPython = false, needsJava, needsRust = false }: OutsideClient,
   deadlineMs: number,
 ): boolean {
   try {
     if (program !== undefined) buildGoProgram(program, deadlineMs)
     if (needsPython) providePython()
-    if (needsJava) provideJava(deadlineMs)
+    if (needsJava !== undefined) provideJava(needsJava, deadlineMs)
     if (needsRust) provideRust(deadlineMs)
     return true
   } catch (error) {

@@ -2,6 +2,7 @@
 
 import type { GoProgram } from '../support/go-program.js'
 import { clientGo, coreDns, helm, kubeStateMetrics, newestKubectl, operator, prometheusDiscovery } from './programs.js'
+import type { JavaClient } from './support/java.js'
 
 export interface OutsideClient {
   readonly name: string
@@ -16,8 +17,8 @@ export interface OutsideClient {
   readonly program?: GoProgram
   /** Needs Python 3 and the packages that its test names. */
   readonly needsPython?: boolean
-  /** Needs Java 17 and Maven. */
-  readonly needsJava?: boolean
+  /** Needs Java 17 and Maven, and the packages in the folder of this name. */
+  readonly needsJava?: JavaClient
   readonly needsRust?: boolean
   /** What a user of the client must set or know. */
   readonly note?: string
@@ -153,9 +154,17 @@ export const outsideClients: readonly OutsideClient[] = [
     name: 'fabric8 kubernetes-client',
     version: '8.0.0',
     does: 'an informer that lists in pages and watches over WebSocket; a resumed watch; a new list after a 410',
-    test: 'test/clients/outside/java.ts',
+    test: 'test/clients/outside/fabric8.ts',
     runsIn: 'npm run test:clients',
-    needsJava: true,
+    needsJava: 'fabric8',
+  },
+  {
+    name: 'client-java',
+    version: '27.0.0',
+    does: 'a SharedInformer and a generic watch, resumed; a new list after a 410',
+    test: 'test/clients/outside/client-java.ts',
+    runsIn: 'npm run test:clients',
+    needsJava: 'client-java',
   },
   {
     name: 'kube',

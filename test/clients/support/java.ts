@@ -1,4 +1,4 @@
-/** Java with the packages of ../java/pom.xml, from Maven's own cache. */
+/** Java with the packages of a pom.xml, from Maven's own cache. */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,17 +6,21 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { NoProgramError } from '../../support/go-program.js'
 
-const folder = fileURLToPath(new URL('../../../../test/clients/java/', import.meta.url))
+const folders = fileURLToPath(new URL('../../../../test/clients/java/', import.meta.url))
+
+/** The folders in `java`, each with a Follow.java. */
+export type JavaClient = 'fabric8' | 'client-java'
 
 const FETCH_MS = 5 * 60_000
 
 /**
- * The command that compiles and runs Follow.java.
+ * The command that compiles and runs the client's Follow.java.
  *
  * @param deadlineMs of `performance.now()`: Maven has fetched the packages by then.
  * @throws NoProgramError without Java 17, Maven or the packages.
  */
-export function provideJava(deadlineMs = performance.now() + FETCH_MS): readonly string[] {
+export function provideJava(client: JavaClient, deadlineMs = performance.now() + FETCH_MS): readonly string[] {
+  const folder = join(folders, client)
   if (spawnSync('java', ['-version']).status !== 0) throw new NoProgramError('there is no Java')
   const output = mkdtempSync(join(tmpdir(), 'distributary-java-'))
   try {

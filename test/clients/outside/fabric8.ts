@@ -8,7 +8,7 @@ import { startClient } from '../support/program.js'
 import { startStage } from '../support/stage.js'
 import { compareWithList, forgetEvents, podLines, surviveDisruptions } from '../support/survive.js'
 
-const java = provideJava()
+const java = provideJava('fabric8')
 
 /** 300 pods, in pages of a hundred. */
 const PAGES = 3
