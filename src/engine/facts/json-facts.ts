@@ -209,6 +209,8 @@ function readWanted(json: Buffer, at: number, node: PlanNode, into: Reading): nu
  * API server decodes `1.0` to 1, and only whole numbers are selectable there.
  */
 function comparedText(scalar: string): string {
-  if (!/^-?\d+(\.\d+)?([eE][-+]?\d+)?$/.test(scalar) || /^-?\d+$/.test(scalar)) return scalar
+  if (!/^-?\d+(\.\d+)?([eE][-+]?\d+)?$/.test(scalar)) return scalar
+  if (Number(scalar) === 0) return '0'
+  if (/^-?\d+$/.test(scalar)) return scalar
   return Number.isInteger(Number(scalar)) ? printedNumber(goNumber({ text: scalar })) : scalar
 }

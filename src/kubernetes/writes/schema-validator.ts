@@ -2,6 +2,7 @@
  * Validates an object against the schema of its definition, field by field, in the API server's words. The walk visits
  * each value once for every place in the schema that applies to it, and stops after enough problems.
  */
+import { goNumber } from '../../engine/facts/numbers.js'
 import { canonicalText, isNumber, isRecord, type Json, joinPath, plainCopy, treeFrom } from '../codec/json-tree.js'
 import { type FieldProblem, invalid, notSupported, required, wrongType } from './field-errors.js'
 import { FORMATS } from './schema-formats.js'
@@ -169,7 +170,11 @@ class Validation {
 function typeName(value: Json): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'array'
-  if (isNumber(value)) return Number.isInteger(Number(value)) ? 'integer' : 'number'
+  if (isNumber(value)) {
+    // A client in Go could not read a list with a larger integer.
+    const number = goNumber(value)
+    return number.kind === 'int' || Number.isSafeInteger(number.float) ? 'integer' : 'number'
+  }
   return typeof value
 }
 

@@ -26,6 +26,8 @@ void t.test('a schema rejects invalid values', (t) => {
       'a: Invalid value: "integer": a in body must be of type string: "integer" (FieldValueTypeInvalid)',
     ],
     [of({ a: { type: 'integer' } }), { a: 1.5 }, /must be of type integer: "number"/],
+    [of({ a: { type: 'integer' } }), { a: 1e19 }, /must be of type integer: "number"/],
+    [of({ a: { type: 'integer' } }), { a: 1e21 }, /must be of type integer: "number"/],
     [
       of({ a: of({ b: { type: 'string' } }, { required: ['b'] }) }),
       { a: {} },
