@@ -258,6 +258,10 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   // FeedSink
 
+  countKeys(): number {
+    return this.size + this.unservableCount
+  }
+
   replace(revision: Revision, reason: ReplaceReason): Replacement {
     let state = new HeldObjects(this.ingester)
     return {

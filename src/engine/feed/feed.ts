@@ -361,7 +361,7 @@ export class Feed {
       await sleep(clock, waitMs, signal)
       if (signal.aborted) return
       this.requestProgress()
-      if (this.#later !== null || this.#history.fingerprint.keyCount === null) continue
+      if (this.#later !== null || this.#countKeys() === null) continue
       try {
         this.#later = await summariseKeys({ upstream, prefix, revision: null, clock, signal })
         this.#compareWith(this.#later)
@@ -376,7 +376,12 @@ export class Feed {
   /** When it has as many keys, and we are past their newest change, the delivered state is the later one. */
   #compareWith(later: KeysSummary): void {
     if (this.#state.kind !== 'catching-up' || later.maxModRevision > this.#state.place.settled) return
-    if (later.count === this.#history.fingerprint.keyCount) this.#send({ kind: 'state-equal' })
+    if (later.count === this.#countKeys()) this.#send({ kind: 'state-equal' })
+  }
+
+  /** Returns the number of keys in the delivered state; null where nobody knows it. */
+  #countKeys(): number | null {
+    return this.#history.fingerprint.keyCount ?? this.#options.sink.countKeys?.() ?? null
   }
 }
 

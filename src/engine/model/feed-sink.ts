@@ -28,6 +28,11 @@ export interface Replacement {
 export interface FeedSink {
   /** Whether a client has asked for the resource before its first state was there. */
   readonly isAwaited?: boolean
+  /**
+   * Returns the number of keys delivered and not deleted since; for sources that do not tell a creation from an update.
+   * Absent in a sink that does not hold the state.
+   */
+  countKeys?(): number
   /** Replaces everything under the prefix by the state at `revision`. */
   replace(revision: Revision, reason: ReplaceReason): Replacement
   /** Batches are in ascending order, and above everything before. */

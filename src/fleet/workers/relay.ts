@@ -99,6 +99,12 @@ export class Relay implements FeedSink {
 
   // Calls from the feed (FeedSink)
 
+  countKeys(): number {
+    let count = 0
+    for (const _key of this.#state.newest()) count++
+    return count
+  }
+
   replace(revision: Revision, reason: ReplaceReason): Replacement {
     let keyValues: KeyValue[] = []
     return {

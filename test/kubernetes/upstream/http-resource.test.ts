@@ -333,6 +333,24 @@ void t.test(
   },
 )
 
+void t.test('a server behind one that an API server feeds is ready without a bookmark', async (t) => {
+  const objects = { 'namespaces/kube-system': namespace('kube-system'), 'pods/a/x': pod('x', { namespace: 'a' }) }
+  const front = await frontOf(t, { objects })
+  const middle = await behind(t, front, { server: new Recorded(front.url).server })
+  // The pods in the middle stay at the revision before, and nothing tells them of this one for a minute.
+  front.put('configmaps/a/c', configMap('c'))
+  const asked = fetch(`${middle.url}/api/v1/pods?limit=1`, { headers: { 'x-distributary-ask': 'progress' } })
+  t.equal((await asked).headers.get('x-distributary-trusts-progress'), 'false')
+  const back = await behind(t, middle, { ready: false })
+  await until(() => back.app.isReady, 'it is ready', 20_000)
+  t.same((await get(back, '/api/v1/pods')).items, (await get(middle, '/api/v1/pods')).items)
+  const written = front.put('pods/a/y', pod('y', { namespace: 'a' }))
+  await until(
+    () => [...back.app.sources].some(({ cache }) => cache.revision >= written),
+    'the watches bring what follows',
+  )
+})
+
 void t.test('an answer that breaks off inside the initial state is not taken for it', async (t) => {
   const objects = Object.fromEntries(
     Array.from({ length: 60 }, (_, i) => [`pods/a/p${i}`, pod(`p${i}`, { namespace: 'a' })]),
