@@ -1,7 +1,7 @@
 /** PROTOCOL section 2: get and list. */
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
-import { createEmbeddedUpstream } from '../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../support/faulty-store.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { type Check, checkRows, namesOf, status } from './row.js'

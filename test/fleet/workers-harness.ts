@@ -16,7 +16,7 @@ import { FairSemaphore } from '../../src/server/auth/fair-semaphore.js'
 import { IdentityRateLimits } from '../../src/server/auth/identity-rate-limits.js'
 import type { CountedLimits } from '../../src/fleet/workers/primary-limits.js'
 import { SEMAPHORE_NAMES, type IdentitySemaphores } from '../../src/engine/model/shared-limits.js'
-import { createEmbeddedUpstream } from '../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../support/faulty-store.js'
 import { CountingMetrics } from '../engine/feed/harness.js'
 import { RecordingSink } from '../engine/feed/recording-sink.js'
 

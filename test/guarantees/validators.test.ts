@@ -3,7 +3,7 @@ import t from 'tap'
 import { keyFromText } from '../../src/engine/model/event.js'
 import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
-import { createEmbeddedUpstream } from '../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../support/faulty-store.js'
 import type { WriteOperation } from '../../src/engine/upstream/upstream.js'
 import {
   type BookmarkItem,

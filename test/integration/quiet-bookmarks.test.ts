@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, get } from 'node:http'
 import t, { type Test } from 'tap'
-import { createEmbeddedUpstream } from '../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../support/faulty-store.js'
 import type { Revision } from '../../src/engine/model/revision.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import { startApp } from '../support/app.js'

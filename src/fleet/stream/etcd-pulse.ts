@@ -10,7 +10,7 @@ import type { Key } from '../../engine/model/event.js'
 import { type UpstreamReader, UpstreamError } from '../../engine/upstream/upstream.js'
 
 export interface EtcdPulseOptions {
-  readonly upstream: UpstreamReader
+  readonly upstream: Pick<UpstreamReader, 'read'>
   readonly clock: Clock
 }
 

@@ -4,7 +4,7 @@ import type { Metrics } from '../metrics/metrics.js'
 import { systemClock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import { startSampleCluster } from '../../engine/upstream/embedded/sample-cluster.js'
-import { createEmbeddedUpstream } from '../../engine/upstream/embedded/embedded-upstream.js'
+import { EmbeddedUpstream } from '../../engine/upstream/embedded/embedded-upstream.js'
 import { connectEtcd } from '../../engine/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
 import type { OtherEtcd } from '../../kubernetes/dialect/other-etcds.js'
@@ -24,7 +24,7 @@ export interface Upstreams {
 /** @throws Error for an unusable file. */
 export function openUpstreams(config: Config, logger: Logger, metrics: Metrics): Upstreams {
   if (config.embedded) {
-    const upstream = createEmbeddedUpstream()
+    const upstream = new EmbeddedUpstream()
     startSampleCluster(upstream)
     return { upstream, others: [] }
   }

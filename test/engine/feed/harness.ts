@@ -7,10 +7,7 @@ import type { Batch, Key } from '../../../src/engine/model/event.js'
 import { Semaphore } from '../../../src/support/semaphore.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
-import {
-  createEmbeddedUpstream,
-  type EmbeddedUpstreamOptions,
-} from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream, type EmbeddedUpstreamOptions } from '../../support/faulty-store.js'
 import type { WriteOperation } from '../../../src/engine/upstream/upstream.js'
 import { smallPages } from '../../support/small-pages.js'
 import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'

@@ -1,7 +1,7 @@
 /** Tests what an operator reads when NATS answers, and refuses what a candidate needs. */
 import t from 'tap'
 import type { Logger } from '../../../src/support/log.js'
-import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../support/faulty-store.js'
 import { startNats } from '../../support/nats-process.js'
 import { until } from '../../support/until.js'
 import { startReplica } from '../nats-harness.js'

@@ -3,7 +3,7 @@ import t from 'tap'
 import { Confirmations } from '../../../src/fleet/stream/confirmations.js'
 import { EtcdPulse } from '../../../src/fleet/stream/etcd-pulse.js'
 import type { PublisherStatus } from '../../../src/fleet/stream/publisher-status.js'
-import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../support/faulty-store.js'
 import type { Page } from '../../../src/engine/upstream/upstream.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { things } from '../nats-harness.js'
@@ -117,7 +117,7 @@ void t.test('all callers share one read of etcd, whose age grows when etcd does 
     reads++
     return answers ? etcd.read(options) : new Promise(() => {})
   }
-  const pulse = new EtcdPulse({ upstream: { ...etcd, read } as typeof etcd, clock })
+  const pulse = new EtcdPulse({ upstream: { read }, clock })
   const { signal } = new AbortController()
   t.equal(pulse.askedAtMs, null)
   await Promise.all([1, 2, 3].map(() => pulse.beat(things.etcdPrefix, 300, signal)))

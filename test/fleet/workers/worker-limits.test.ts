@@ -1,6 +1,6 @@
 /** Limits that apply to all workers together, between a primary and its workers on real sockets. */
 import t from 'tap'
-import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../support/faulty-store.js'
 import { FairSemaphore } from '../../../src/server/auth/fair-semaphore.js'
 import { IdentityRateLimits } from '../../../src/server/auth/identity-rate-limits.js'
 import type { IdentitySemaphore, Rates } from '../../../src/engine/model/shared-limits.js'

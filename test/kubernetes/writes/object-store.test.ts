@@ -1,7 +1,7 @@
 /** Tests that a stored object can be read back. */
 import t from 'tap'
 import { MAX_JSON_DEPTH } from '../../../src/kubernetes/codec/json-scan.js'
-import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../support/faulty-store.js'
 import { ResourceRegistry } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
 import { keyFromText } from '../../../src/engine/model/event.js'

@@ -16,7 +16,7 @@ import { ForbiddenError, StatusError } from '../../../src/engine/model/status.js
 import { systemClock, type Timer } from '../../../src/support/clock.js'
 import { systemRandom } from '../../../src/support/random.js'
 import { ThreadPool } from '../../../src/support/thread-pool.js'
-import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../support/faulty-store.js'
 import { OffLoopWriter } from '../../../src/kubernetes/writes/off-loop-writer.js'
 import type { WriteRequest } from '../../../src/kubernetes/writes/write-context.js'
 import type { WriteVerb } from '../../../src/kubernetes/writes/writer.js'

@@ -4,10 +4,7 @@ import { startApp } from '../../support/app.js'
 import { until } from '../../support/until.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { type Logger, silentLogger } from '../../../src/support/log.js'
-import {
-  createEmbeddedUpstream,
-  type EmbeddedControls,
-} from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream, type EmbeddedControls } from '../../support/faulty-store.js'
 import { type Upstream, UpstreamError } from '../../../src/engine/upstream/upstream.js'
 
 const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'

@@ -5,7 +5,7 @@ import { KUBERNETES_RELEASE } from '../../../src/kubernetes/dialect/discovery.js
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../../src/engine/upstream/upstream.js'
 import { startEtcd } from '../../support/etcd-process.js'
-import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../support/faulty-store.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { type AppHarness, startApp } from '../../support/app.js'
 

@@ -1,7 +1,7 @@
 /**
  * The watches of an embedded store, and the delivery of events and progress to them.
  *
- * A watch is a cursor into the store's log, not a queue. So a held watch costs nothing and, as in etcd, ends with
+ * A watch is a cursor into the store's log, not a queue. So a slow watch costs nothing and, as in etcd, ends with
  * `compacted` when the history it still needs is gone. Handlers are never called from inside `watch()`, a write or
  * `close()`: a pass in a later turn of the event loop delivers to each watch everything accumulated since.
  */
@@ -17,15 +17,7 @@ import {
 } from '../upstream.js'
 import type { MvccStore } from './mvcc-store.js'
 
-export interface WatchHubOptions {
-  readonly clock: Clock
-  /** Whether `requestProgress` is answered. Periodic progress is always right. */
-  readonly trustsProgress: boolean
-  /** How long a watch may be quiet before it gets a progress notification, in milliseconds. */
-  readonly progressIntervalMs: number
-}
-
-interface Watch {
+export interface HubWatch {
   readonly prefix: Key
   readonly handlers: WatchHandlers
   /** The first revision not delivered yet. */
@@ -45,50 +37,41 @@ interface Watch {
 const scanRevisions = 4096
 
 export class WatchHub {
-  readonly #options: WatchHubOptions
-  #store: MvccStore
-  readonly #watches = new Set<Watch>()
-  readonly #held = new Set<Key>()
-  #isStalled = false
-  #deliveryDelayMs = 0
+  protected store: MvccStore
+  protected readonly watches = new Set<HubWatch>()
+  readonly #clock: Clock
+  readonly #progressIntervalMs: number
   #isScheduled = false
   #isClosed = false
   #progressTimer: Timer | null = null
-  #idleCallbacks: (() => void)[] = []
 
-  constructor(store: MvccStore, options: WatchHubOptions) {
-    this.#store = store
-    this.#options = options
+  /** @param progressIntervalMs how long a watch may be quiet before it gets a progress notification. */
+  constructor(store: MvccStore, clock: Clock, progressIntervalMs: number) {
+    this.store = store
+    this.#clock = clock
+    this.#progressIntervalMs = progressIntervalMs
   }
 
-  get size(): number {
-    return this.#watches.size
-  }
-
-  /** @param refusal why the watch is refused. Like everything else, it is reported later, in `onEnd`. */
-  watch(
-    { prefix, startRevision }: UpstreamWatchOptions,
-    handlers: WatchHandlers,
-    refusal: UpstreamError | null = null,
-  ): UpstreamWatch {
-    const error = this.#isClosed ? new UpstreamError('unavailable', 'the embedded store is closed') : refusal
-    const watch: Watch = {
+  watch({ prefix, startRevision }: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
+    const error = this.#isClosed ? new UpstreamError('unavailable', 'the embedded store is closed') : null
+    const watch: HubWatch = {
       prefix,
       handlers,
       // 0 means the next revision, as in etcd.
-      next: startRevision === 0 ? nextRevision(this.#store.revision) : startRevision,
+      next: startRevision === 0 ? nextRevision(this.store.revision) : startRevision,
       isOpen: false,
       isClosed: false,
+      // Like everything else, it is reported later.
       end: error === null ? null : { kind: 'failed', error },
       wantsProgress: false,
       isQuiet: false,
     }
-    this.#watches.add(watch)
+    this.watches.add(watch)
     this.#startProgressTimer()
     this.wake()
     return {
       requestProgress: () => {
-        if (watch.isClosed || !this.#options.trustsProgress) return
+        if (watch.isClosed) return
         watch.wantsProgress = true
         this.wake()
       },
@@ -100,80 +83,49 @@ export class WatchHub {
   wake(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
-    const pass = (): void => {
+    this.later(() => {
       this.#isScheduled = false
-      this.#pass()
-      if (this.#isScheduled) return
-      for (const callback of this.#idleCallbacks.splice(0)) callback()
-    }
-    if (this.#deliveryDelayMs === 0) setImmediate(pass)
-    else this.#options.clock.setTimer(this.#deliveryDelayMs, pass)
+      for (const watch of this.watches) this.#deliver(watch)
+    })
   }
 
-  /** Resolves when everything that can be delivered now has been. */
-  delivered(): Promise<void> {
-    if (!this.#isScheduled) return Promise.resolve()
-    return new Promise((resolve) => this.#idleCallbacks.push(resolve))
+  /** Whether a pass is still to come. */
+  protected get isScheduled(): boolean {
+    return this.#isScheduled
   }
 
-  /** Ends every running watch as if its connection broke; undelivered events are dropped. */
-  cut(error: UpstreamError): void {
-    for (const watch of this.#watches) watch.end ??= { kind: 'failed', error }
-    this.wake()
+  /** Runs a pass in a later turn of the event loop. */
+  protected later(pass: () => void): void {
+    setImmediate(pass)
   }
 
-  /** Watches whose prefix starts with `prefix` get nothing until it is released. */
-  hold(prefix: Key): void {
-    this.#held.add(prefix)
-  }
-
-  release(prefix?: Key): void {
-    if (prefix === undefined) this.#held.clear()
-    else this.#held.delete(prefix)
-    this.wake()
-  }
-
-  /** A stalled hub delivers nothing at all: the connection is open, but no bytes come. */
-  setStalled(isStalled: boolean): void {
-    this.#isStalled = isStalled
-    this.wake()
-  }
-
-  setDeliveryDelay(delayMs: number): void {
-    this.#deliveryDelayMs = delayMs
-  }
-
-  /** Continues with another history; the caller cuts the watches of the old one. */
-  replaceStore(store: MvccStore): void {
-    this.#store = store
+  /** Whether a watch may be given anything now. */
+  protected isHeard(_watch: HubWatch): boolean {
+    return true
   }
 
   close(): void {
     this.#isClosed = true
     this.#progressTimer?.cancel()
     this.#progressTimer = null
-    for (const watch of this.#watches) watch.isClosed = true
-    this.#watches.clear()
+    for (const watch of this.watches) watch.isClosed = true
+    this.watches.clear()
   }
 
-  #pass(): void {
-    for (const watch of this.#watches) this.#deliver(watch)
-  }
-
-  #deliver(watch: Watch): void {
+  #deliver(watch: HubWatch): void {
     if (watch.end !== null) return this.#end(watch, watch.end)
-    if (this.#isStalled || this.#isHeld(watch.prefix)) return
+    if (!this.isHeard(watch)) return
     if (!watch.isOpen) {
       watch.isOpen = true
       watch.handlers.onOpen()
       if (watch.isClosed || watch.end !== null) return
     }
-    const { compactRevision, revision } = this.#store
+    const { compactRevision, revision } = this.store
     if (watch.next < compactRevision) return this.#end(watch, { kind: 'compacted', compactRevision })
     const last = Math.min(revision, watch.next + scanRevisions - 1)
     const batches: Batch[] = []
     for (let at: number = watch.next; at <= last; at++) {
-      const batch = this.#store.batchAt(toRevision(at))
+      const batch = this.store.batchAt(toRevision(at))
       const under = batch === undefined ? null : batchUnder(batch, watch.prefix)
       if (under !== null) batches.push(under)
     }
@@ -190,37 +142,32 @@ export class WatchHub {
    * Sends progress only at the head, and not to a watch of a future revision, which has not received the events before
    * its start.
    */
-  #tellProgress(watch: Watch, revision: Revision): void {
+  #tellProgress(watch: HubWatch, revision: Revision): void {
     if (watch.isClosed || watch.end !== null || watch.next !== revision + 1) return
     watch.wantsProgress = false
     watch.isQuiet = false
     watch.handlers.onProgress(revision)
   }
 
-  #end(watch: Watch, end: WatchEnd): void {
+  #end(watch: HubWatch, end: WatchEnd): void {
     this.#close(watch)
     watch.handlers.onEnd(end)
   }
 
-  #close(watch: Watch): void {
+  #close(watch: HubWatch): void {
     watch.isClosed = true
-    this.#watches.delete(watch)
-    if (this.#watches.size > 0) return
+    this.watches.delete(watch)
+    if (this.watches.size > 0) return
     this.#progressTimer?.cancel()
     this.#progressTimer = null
   }
 
-  #isHeld(prefix: Key): boolean {
-    for (const held of this.#held) if (prefix.startsWith(held)) return true
-    return false
-  }
-
   #startProgressTimer(): void {
     if (this.#isClosed) return
-    this.#progressTimer ??= this.#options.clock.setTimer(this.#options.progressIntervalMs, () => {
+    this.#progressTimer ??= this.#clock.setTimer(this.#progressIntervalMs, () => {
       this.#progressTimer = null
-      if (this.#watches.size === 0) return
-      for (const watch of this.#watches) {
+      if (this.watches.size === 0) return
+      for (const watch of this.watches) {
         if (watch.isQuiet) watch.wantsProgress = true
         watch.isQuiet = true
       }

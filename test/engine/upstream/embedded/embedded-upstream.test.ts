@@ -2,10 +2,7 @@ import t, { type Test } from 'tap'
 import { type Batch, type Key, keyFromText } from '../../../../src/engine/model/event.js'
 import { toRevision } from '../../../../src/engine/model/revision.js'
 import { seededRandom } from '../../../../src/support/random.js'
-import {
-  createEmbeddedUpstream,
-  type EmbeddedUpstreamOptions,
-} from '../../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream, type EmbeddedUpstreamOptions } from '../../../support/faulty-store.js'
 import { type Upstream, UpstreamError, type WriteOperation } from '../../../../src/engine/upstream/upstream.js'
 import { nextTurn, VirtualClock } from '../../../support/virtual-clock.js'
 

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Batch, type Key, keyFromText } from '../../../../src/engine/model/event.js'
 import { seededRandom } from '../../../../src/support/random.js'
-import { createEmbeddedUpstream } from '../../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../../support/faulty-store.js'
 import { startSampleCluster } from '../../../../src/engine/upstream/embedded/sample-cluster.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 

@@ -1,7 +1,7 @@
 /** Tests the leases of objects with a time to live: none remains when its object is deleted, overwritten or rejected. */
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
-import { createEmbeddedUpstream } from '../../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../../support/faulty-store.js'
 import { isOwnLease, newLeaseId } from '../../../../src/engine/upstream/lease-id.js'
 import { configMap } from '../client.js'
 import { writerOver } from '../writer-over.js'

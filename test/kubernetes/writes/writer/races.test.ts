@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { silentLogger } from '../../../../src/support/log.js'
-import { createEmbeddedUpstream } from '../../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../../support/faulty-store.js'
 import { connectEtcd } from '../../../../src/engine/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
 import { startEtcd } from '../../../support/etcd-process.js'

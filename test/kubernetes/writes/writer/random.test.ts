@@ -5,7 +5,7 @@
 import t from 'tap'
 import { randomInteger, seededRandom } from '../../../../src/support/random.js'
 import { silentLogger } from '../../../../src/support/log.js'
-import { createEmbeddedUpstream } from '../../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../../support/faulty-store.js'
 import { connectEtcd } from '../../../../src/engine/upstream/etcd/etcd-upstream.js'
 import { startEtcd } from '../../../support/etcd-process.js'
 import { type Asked, type Said, writerOver } from '../writer-over.js'

@@ -1,7 +1,7 @@
 /** Server-sent events: the bytes, what an EventSource receives when something fails, and a real one in a browser. */
 import { type IncomingMessage, get } from 'node:http'
 import t from 'tap'
-import { createEmbeddedUpstream } from '../../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../../support/faulty-store.js'
 import { type AppHarness, startApp } from '../../../support/app.js'
 import { pod } from '../../../support/pod.js'
 import { pause, until } from '../../../support/until.js'

@@ -3,7 +3,7 @@ import t from 'tap'
 import { type Batch, type Key, keyFromText } from '../../../../../src/engine/model/event.js'
 import { type Revision, toRevision } from '../../../../../src/engine/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../../../../src/support/random.js'
-import { createEmbeddedUpstream } from '../../../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../../../support/faulty-store.js'
 import { UpstreamError, type WriteOperation } from '../../../../../src/engine/upstream/upstream.js'
 import { testSeeds } from '../../../../support/test-seeds.js'
 

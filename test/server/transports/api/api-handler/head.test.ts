@@ -2,7 +2,7 @@
 import { type ClientHttp2Session, connect as connectHttp2, type OutgoingHttpHeaders } from 'node:http2'
 import { type Socket, connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { createEmbeddedUpstream } from '../../../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../../../support/faulty-store.js'
 import { type AppHarness, startApp } from '../../../../support/app.js'
 import { pod } from '../../../../support/pod.js'
 import { until } from '../../../../support/until.js'

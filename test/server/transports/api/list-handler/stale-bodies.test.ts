@@ -4,7 +4,7 @@
  */
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../../../src/engine/model/event.js'
-import { createEmbeddedUpstream } from '../../../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { createEmbeddedUpstream } from '../../../../support/faulty-store.js'
 import { startApp } from '../../../../support/app.js'
 import { until } from '../../../../support/until.js'
 import { definitionObject, object } from '../../../../support/definition.js'
