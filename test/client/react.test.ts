@@ -16,6 +16,7 @@ import { type AppHarness, startApp } from '../support/app.js'
 import { openProfile } from '../support/chromium.js'
 import { until } from '../support/until.js'
 import { type HttpFaults, startHttpFaults } from './reflector/http-faults.js'
+import { saved } from './saved-states.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const PATH = '/apis/distributary.io/v1/flags'
@@ -161,21 +162,6 @@ const appOf = (server: string): string => `${COMPONENTS}
     </StrictMode>,
   )
 `
-
-const saved = async (tab: Page): Promise<string> =>
-  await tab.evaluate(
-    `new Promise((resolve, reject) => {
-      const opening = indexedDB.open('distributary', 1)
-      opening.onerror = () => reject(opening.error)
-      opening.onsuccess = () => {
-        const asked = opening.result.transaction('states').objectStore('states').getAll()
-        asked.onsuccess = () => {
-          opening.result.close()
-          resolve(asked.result.map((bytes) => new TextDecoder().decode(bytes)).join('\\n'))
-        }
-      }
-    })`,
-  )
 
 void t.test(
   'a server renders the page without a request, and the browser takes it over without a difference',

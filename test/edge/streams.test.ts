@@ -7,7 +7,7 @@ import { WebSocket } from 'ws'
 import { keyFromText } from '../../src/engine/model/event.js'
 import { startApp } from '../support/app.js'
 import { startHttpCache } from '../support/http-cache.js'
-import { until } from '../support/until.js'
+import { pause, until } from '../support/until.js'
 import { FLAGS } from './poller.js'
 
 /** What has arrived of an answer. */
@@ -66,6 +66,8 @@ for (const name of ['nginx', 'varnish'] as const) {
       WebSocket: openWebSocket(t, url),
     }
     for (const value of ['first', 'second', 'third']) {
+      // Nothing happens for a while, as on most streams.
+      if (value === 'third') await pause(2_000)
       if (value !== 'first') put(value)
       for (const [kind, arrived] of Object.entries(streams)) {
         await until(
