@@ -115,7 +115,7 @@ void t.test('a page behind Varnish keeps up through everything, and loses what i
   await server.kill()
   await put(HOSTILE[0]!, { on: false })
   state.delete('gone')
-  await writer.put('/config/flags/gone', null)
+  await writer.commit({ '/config/flags/gone': null })
   server = await startServer(t, { flags })
   await isCurrent()
 
