@@ -171,7 +171,7 @@ function answerOf(port: number, path: string): Promise<IncomingMessage> {
   })
 }
 
-/** Lists once and watches from there. When a watch ends, it resumes after a tenth of a second. */
+/** Lists once and watches from there. When a watch ends, it resumes after a tenth of a second, or when a refusal says. */
 class Follower {
   relists = 0
   received = 0
@@ -225,7 +225,8 @@ class Follower {
       else if (this.#revision === '') await this.#list(answer!).catch(() => {})
       else await this.#watch(answer!).catch(() => {})
       answer?.resume()
-      await sleep(AGAIN_MS)
+      const retrySeconds = Number(answer?.headers['retry-after'] ?? 0)
+      await sleep(retrySeconds > 0 ? retrySeconds * 1_000 : AGAIN_MS)
     }
   }
 

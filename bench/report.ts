@@ -581,7 +581,7 @@ function definitionsSection(all: readonly Row[]): string {
     plain('latest event after it was ready, ms', 'latestMs'),
   ]
   const about =
-    'At the first start one client requests one resource. At the second, a client for each resource comes back every tenth of a second, and 50 events a second are written.'
+    'At the first start one client requests one resource. At the second, a client for each resource comes back every tenth of a second, or when Retry-After says, and 50 events a second are written.'
   return `## A restart with many definitions\n\n${about}\n\n${table(rows, columns)}`
 }
 
