@@ -63,7 +63,9 @@ function claims(bound: object = {}, more: JWTPayload = {}): JWTPayload {
 }
 
 const sign = async (payload: JWTPayload, key = RSA, kid = key.kid): Promise<string> =>
-  await new SignJWT(payload).setProtectedHeader({ alg: key === EC ? 'ES256' : 'RS256', kid }).sign(key.privateKey)
+  await signAs(payload, key, { kid })
+const signAs = async (payload: JWTPayload, key: Key, header: { kid?: string }): Promise<string> =>
+  await new SignJWT(payload).setProtectedHeader({ alg: key === EC ? 'ES256' : 'RS256', ...header }).sign(key.privateKey)
 
 const forPod = (name: string, uid = `uid-default-${name}`): object => ({
   pod: { name, uid },
@@ -242,6 +244,7 @@ void t.test('the API server decides what cannot be decided here', async (t) => {
     ['from a Secret', await sign(legacy)],
     ['without an end', await sign(endless)],
     ['a key that is not known here', await sign(claims(forPod('p')), EC)],
+    ['such a key without an id', await signAs(claims(forPod('p')), FOREIGN, {})],
     ['bound to a webhook', await sign(claims({ validatingwebhookconfiguration: { name: 'w', uid: 'u' } }))],
   ]
   for (const [name, token] of deferred) {
@@ -277,6 +280,10 @@ void t.test(
     writeFileSync(keyFile, EC.publicPem)
     await until(async () => (await ask(old)) === 401, 'the old key is forgotten')
     t.equal(await ask(next), 200)
+    const [unnamed, forged] = await Promise.all([RSA, FOREIGN].map((key) => signAs(claims(), key, {})))
+    writeFileSync(keyFile, makeKey('rsa').publicPem + EC.publicPem + RSA.publicPem)
+    await until(async () => (await ask(unnamed!)) === 200, 'each key is tried for a token without a key id')
+    t.equal(await ask(forged!), 401)
   },
 )
 

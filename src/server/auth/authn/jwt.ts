@@ -2,9 +2,10 @@
  * Verifies JWTs and finds their keys, for every authenticator that takes them; jose does the cryptography.
  *
  * Keys come from where the operator says, never from a header of the token (`jku`, `jwk`, `x5u`). An unknown key id makes
- * the server read the key set again, at most every 30 s, so invented ids cannot make it flood the issuer.
+ * the server read the key set again, at most every 30 s, so invented ids cannot make it flood the issuer. So does a
+ * signature that no key verifies. As in the API server, each key is tried for a token without a key id.
  */
-import type { errors, JWTPayload, JWTVerifyGetKey } from 'jose'
+import type { errors, JWTPayload, JWTVerifyGetKey, JWTVerifyOptions, RemoteJWKSet } from 'jose'
 
 import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
@@ -35,23 +36,26 @@ export async function statedClaims(token: string): Promise<JWTPayload | null> {
   }
 }
 
+/** Finds keys by the header of a token. A set that was fetched can be fetched again. */
+export type KeySet = JWTVerifyGetKey & Partial<Pick<RemoteJWKSet, 'coolingDown' | 'reload'>>
+
 /**
  * Finds keys when the first token needs them, not at start: an unreachable issuer must not keep the server from starting
  * for callers that do not need it.
  */
 export class LazyKeys {
-  readonly #find: () => Promise<JWTVerifyGetKey>
+  readonly #find: () => Promise<KeySet>
   readonly #clock: Clock
-  #keys: Promise<JWTVerifyGetKey> | null = null
+  #keys: Promise<KeySet> | null = null
   #failure: { readonly error: unknown; readonly untilMs: number } | null = null
 
-  constructor(find: () => Promise<JWTVerifyGetKey>, clock: Clock) {
+  constructor(find: () => Promise<KeySet>, clock: Clock) {
     this.#find = find
     this.#clock = clock
   }
 
   /** @throws whatever finding them throws, at most once a second. */
-  get(): Promise<JWTVerifyGetKey> {
+  get(): Promise<KeySet> {
     if (this.#keys !== null) return this.#keys
     if (this.#failure !== null && this.#clock.monotonic() < this.#failure.untilMs) throw this.#failure.error
     this.#keys = this.#find().catch((error: unknown) => {
@@ -64,7 +68,7 @@ export class LazyKeys {
 }
 
 /** Returns the keys that an API server publishes for its tokens. */
-export async function apiServerKeys(client: Pick<JsonClient, 'get'>): Promise<JWTVerifyGetKey> {
+export async function apiServerKeys(client: Pick<JsonClient, 'get'>): Promise<KeySet> {
   // The host is ignored: the client sends every request to its own server.
   return await remoteKeys('https://kubernetes.default.svc/openid/v1/jwks', () =>
     client.get('/openid/v1/jwks', KEY_SET_TYPES),
@@ -72,7 +76,7 @@ export async function apiServerKeys(client: Pick<JsonClient, 'get'>): Promise<JW
 }
 
 /** Returns the keys of a key set that is refetched while in use. @param url names it in errors. */
-async function remoteKeys(url: string, fetchSet: () => Promise<JsonAnswer>): Promise<JWTVerifyGetKey> {
+async function remoteKeys(url: string, fetchSet: () => Promise<JsonAnswer>): Promise<KeySet> {
   const { createRemoteJWKSet, customFetch } = await jose()
   return createRemoteJWKSet(new URL(url), {
     cooldownDuration: JWKS_COOLDOWN_MS,
@@ -86,7 +90,7 @@ async function remoteKeys(url: string, fetchSet: () => Promise<JsonAnswer>): Pro
 }
 
 /** Returns the keys that the discovery document of an issuer names. @throws ServiceUnavailableError */
-export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: string): Promise<JWTVerifyGetKey> {
+export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: string): Promise<KeySet> {
   const answer = await client
     .get(`${issuerUrl.replace(/\/$/, '')}/.well-known/openid-configuration`)
     .catch((error: unknown) => {
@@ -115,21 +119,53 @@ export interface JwtRules {
 }
 
 /** @throws UnauthorizedError, caused by jose's error; ServiceUnavailableError when the keys cannot be fetched. */
-export async function verifyJwt(token: string, keys: JWTVerifyGetKey, rules: JwtRules): Promise<JWTPayload> {
-  const { errors, jwtVerify } = await jose()
+export async function verifyJwt(token: string, keys: KeySet, rules: JwtRules): Promise<JWTPayload> {
+  const { errors } = await jose()
+  const options: JWTVerifyOptions = {
+    issuer: [...rules.issuers],
+    audience: [...rules.audiences],
+    algorithms: [...rules.algorithms],
+    clockTolerance: rules.skewMs / 1_000,
+    currentDate: new Date(rules.clock.now()),
+    requiredClaims: [...rules.claims],
+  }
   try {
-    const { payload } = await jwtVerify(token, keys, {
-      issuer: [...rules.issuers],
-      audience: [...rules.audiences],
-      algorithms: [...rules.algorithms],
-      clockTolerance: rules.skewMs / 1_000,
-      currentDate: new Date(rules.clock.now()),
-      requiredClaims: [...rules.claims],
+    return await verifyByEachKey(token, keys, options).catch(async (error: unknown) => {
+      const mayHaveNewKey =
+        error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWKSNoMatchingKey
+      if (!mayHaveNewKey || keys.reload === undefined || keys.coolingDown === true) throw error
+      await keys.reload()
+      return await verifyByEachKey(token, keys, options)
     })
-    return payload
   } catch (error) {
     if (error instanceof errors.JOSEError && !isAboutKeys(error)) throw refused(error)
     throw unavailable('the keys of the issuer cannot be fetched', error)
+  }
+}
+
+/** @throws JOSEError: JWKSNoMatchingKey when the token has no key id and no key verifies its signature. */
+async function verifyByEachKey(token: string, keys: KeySet, options: JWTVerifyOptions): Promise<JWTPayload> {
+  const { errors, jwtVerify } = await jose()
+  let hasKeyId = true
+  const find: JWTVerifyGetKey = ({ kid, ...header }, input) => {
+    hasKeyId = kid !== undefined && kid !== ''
+    return keys(hasKeyId ? { ...header, kid: kid! } : header, input)
+  }
+  try {
+    return (await jwtVerify(token, find, options)).payload
+  } catch (error) {
+    if (error instanceof errors.JWKSMultipleMatchingKeys) {
+      for await (const key of error) {
+        try {
+          return (await jwtVerify(token, key, options)).payload
+        } catch (failure) {
+          // Another kind of error is about a key that cannot be used, such as one that is too short.
+          const isOfToken = failure instanceof errors.JOSEError
+          if (isOfToken && !(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure
+        }
+      }
+    } else if (hasKeyId || !(error instanceof errors.JWSSignatureVerificationFailed)) throw error
+    throw new errors.JWKSNoMatchingKey()
   }
 }
 

@@ -11,7 +11,7 @@
  */
 import { createHash, createPublicKey, type KeyObject } from 'node:crypto'
 
-import type { JWTPayload, JWTVerifyGetKey } from 'jose'
+import type { JWTPayload } from 'jose'
 
 import { UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
@@ -20,7 +20,7 @@ import type { User } from '../user.js'
 import type { Watched } from '../watched-file.js'
 import { type Authenticator, RefusedCredentialError } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
-import { jose, NEGATIVE_MS, POSITIVE_MS, statedClaims, unavailable, verifyJwt } from './jwt.js'
+import { jose, type KeySet, NEGATIVE_MS, POSITIVE_MS, statedClaims, unavailable, verifyJwt } from './jwt.js'
 import { field, isObject, textAt } from '../../../support/fields.js'
 
 /** An object that a token is bound to. */
@@ -50,7 +50,7 @@ export interface ServiceAccountOptions {
   readonly issuers: readonly string[]
   readonly audiences: readonly string[]
   /** @throws ServiceUnavailableError */
-  readonly keys: (issuer: string) => JWTVerifyGetKey | Promise<JWTVerifyGetKey>
+  readonly keys: (issuer: string) => KeySet | Promise<KeySet>
   /** The files that contain the keys; null if the keys are fetched. */
   readonly files: Watched<unknown> | null
   readonly objects: BoundObjects
@@ -179,7 +179,7 @@ export function parseKeyFiles(contents: readonly Buffer[]): readonly KeyObject[]
 }
 
 /** @param keys RSA or elliptic curve. */
-export async function localKeys(keys: readonly KeyObject[]): Promise<JWTVerifyGetKey> {
+export async function localKeys(keys: readonly KeyObject[]): Promise<KeySet> {
   const { createLocalJWKSet } = await jose()
   return createLocalJWKSet({
     keys: keys.map((key) => {
@@ -231,8 +231,7 @@ function isOfWebhook(claims: JWTPayload): boolean {
 
 /** An API server may use a new key before this server has read it. @param cause jose's error. */
 function isUnknownKey(cause: unknown): boolean {
-  const { code } = cause as { readonly code?: unknown }
-  return code === 'ERR_JWKS_NO_MATCHING_KEY' || code === 'ERR_JWKS_MULTIPLE_MATCHING_KEYS'
+  return (cause as { readonly code?: unknown }).code === 'ERR_JWKS_NO_MATCHING_KEY'
 }
 
 function isBoundTo({ uid, extra }: User, gone: string): boolean {

@@ -189,6 +189,34 @@ void t.test('new keys are fetched when keys rotate, and invented key ids do not 
   t.ok(looks() <= 2, `${looks()} looks at the key set`)
 })
 
+void t.test('a token without a key id is tried with each key, as by the API server', async (t) => {
+  const { state, token, ask } = await issuer(t)
+  state.keys = [KEYS.one, KEYS.two]
+  for (const kid of [undefined, '']) {
+    t.match(await ask(await token({}, KEYS.two, { kid })), { name: /#ann$/ }, String(kid))
+    await t.rejects(ask(await token({}, KEYS.foreign, { kid })), UnauthorizedError, 'none of the keys')
+    await t.rejects(ask(await token({ aud: 'x' }, KEYS.two, { kid })), UnauthorizedError, 'another audience')
+  }
+})
+
+void t.test('a key set is read again for a signature that no key verifies, at most every 30 seconds', async (t) => {
+  const { state, token, ask, asked } = await issuer(t)
+  const looks = () => asked.filter(({ path }) => path === '/keys').length
+  t.ok(await ask(await token()))
+  state.keys = [KEYS.two]
+  const { now } = Date
+  t.teardown(() => {
+    Date.now = now
+  })
+  Date.now = () => now() + 31_000
+  t.match(await ask(await token({}, KEYS.two, { kid: undefined })), { name: /#ann$/ })
+  for (let i = 0; i < 20; i++) {
+    const forged = await token({ jti: String(i) }, KEYS.foreign, { kid: i % 2 === 0 ? 'two' : undefined })
+    await t.rejects(ask(forged), UnauthorizedError)
+  }
+  t.equal(looks(), 2)
+})
+
 void t.test('a decision is cached and shared; so is a refusal, for a shorter time', async (t) => {
   const { token, ask, asked, state, clock } = await issuer(t)
   const text = await token()
