@@ -20,6 +20,7 @@ import { apiVersion } from '../../engine/model/resource.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { Logger } from '../../support/log.js'
 import type { Clock, Timer } from '../../support/clock.js'
+import { ThreadEndedError } from '../../support/thread-pool.js'
 import { LoopSlice, turns } from '../../support/turns.js'
 import type { SharedReading } from './document-messages.js'
 import type { ObjectFollower } from './followed-objects.js'
@@ -29,6 +30,9 @@ export const DEFINITION_VIEW: ViewTarget = { apiVersion: 'apiextensions.k8s.io/v
 
 /** How long an API server may take until it reads objects by a changed definition. */
 const CHANGE_MS = 1_500
+
+/** A crash that repeats costs a new thread each time. */
+const CRASH_RETRY_MS = 60_000
 
 /** Size as stored, in bytes. Reading this much at once takes a few milliseconds at most. */
 export const MAX_DEFINITION_BYTES = 64 * 1024
@@ -40,8 +44,8 @@ export interface DefinitionsOptions {
   readonly reservedFor: (group: string, version: string) => string | null
   /** The definition as apiextensions.k8s.io/v1 JSON; null when it cannot be read. */
   readonly jsonOf: (object: StoredObject) => Buffer | null
-  /** Reads a definition in a thread; null if it took too much time or memory. */
-  readonly readInThread: (object: StoredObject) => Promise<SharedReading | null>
+  /** Reads a definition in a thread. @throws ThreadEndedError */
+  readonly readInThread: (object: StoredObject) => Promise<SharedReading>
   /**
    * Waits for the last events of the resources of a definition that is gone, as `whenEmptied`; undefined if there is nothing to
    * wait for.
@@ -67,6 +71,8 @@ export class Definitions implements ObjectFollower {
   readonly #changing = new Map<string, Timer>()
   /** By name, of definitions that are gone: what waits for the last events of their objects. */
   readonly #leaving = new Map<string, Promise<unknown>>()
+  /** By name, of definitions whose reading crashed: what reads them again. */
+  readonly #later = new Map<string, Timer>()
 
   constructor(options: DefinitionsOptions) {
     this.#options = options
@@ -79,8 +85,8 @@ export class Definitions implements ObjectFollower {
 
   onPresent(object: StoredObject): void {
     this.#leaving.delete(object.name)
-    if (this.isSettled && isSmall(object) && !this.#slice.isOver) return this.#readHere(object)
     this.#forget(object.name)
+    if (this.isSettled && isSmall(object) && !this.#slice.isOver) return this.#readHere(object)
     this.#waiting.set(object.name, object)
     if (!this.#isReading) void this.#readAll()
   }
@@ -110,6 +116,8 @@ export class Definitions implements ObjectFollower {
   #forget(name: string): void {
     this.#waiting.delete(name)
     if (this.#reading?.name === name) this.#reading = null
+    this.#later.get(name)?.cancel()
+    this.#later.delete(name)
   }
 
   async #readAll(): Promise<void> {
@@ -137,12 +145,41 @@ export class Definitions implements ObjectFollower {
 
   async #readThere(object: StoredObject): Promise<void> {
     this.#reading = object
-    const reading = await this.#options.readInThread(object)
-    const resources = reading?.kind === 'defined' ? await resourcesOf(reading) : []
+    const reading = await this.#readInThread(object)
+    const isRead = !(reading instanceof ThreadEndedError)
+    const resources = isRead && reading.kind === 'defined' ? await resourcesOf(reading) : []
     if (this.#reading !== object) return
     this.#reading = null
-    if (reading?.kind === 'defined') this.#serve(object.name, resources)
-    else this.#refuse(object.name, reading?.reason ?? 'it is too much to read')
+    if (isRead) {
+      if (reading.kind === 'defined') this.#serve(object.name, resources)
+      else this.#refuse(object.name, reading.reason)
+    } else if (reading.reason === 'crash') this.#readLater(object, reading)
+    else if (reading.reason !== 'closed') this.#refuse(object.name, 'it is too much to read')
+  }
+
+  /** Tries once more after a crash, which may have nothing to do with the definition. */
+  async #readInThread(object: StoredObject): Promise<SharedReading | ThreadEndedError> {
+    for (let isRetry = false; ; isRetry = true) {
+      try {
+        return await this.#options.readInThread(object)
+      } catch (error) {
+        if (!(error instanceof ThreadEndedError)) throw error
+        if (error.reason !== 'crash' || isRetry || this.#reading !== object) return error
+      }
+    }
+  }
+
+  /** What was served by an earlier state of the definition remains. */
+  #readLater(object: StoredObject, { cause }: ThreadEndedError): void {
+    const { clock, logger } = this.#options
+    logger.error(
+      { definition: object.name, err: cause, retryMs: CRASH_RETRY_MS },
+      'cannot read the definition of a custom resource: the thread that reads it crashed twice',
+    )
+    this.#later.set(
+      object.name,
+      clock.setTimer(CRASH_RETRY_MS, () => this.onPresent(object)),
+    )
   }
 
   #refuse(name: string, reason: string): void {

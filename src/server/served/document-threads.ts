@@ -26,8 +26,8 @@ export class DocumentThreads {
     this.#options = options
   }
 
-  /** The caller must read one at a time. @returns null if it took too much time or memory. */
-  async readDefinition(object: StoredObject): Promise<SharedReading | null> {
+  /** The caller must read one at a time. @throws ThreadEndedError */
+  async readDefinition(object: StoredObject): Promise<SharedReading> {
     const { name, encoding, apiVersion, kind, metadataOffset } = object
     // A slice would be sent with all of its underlying memory.
     const bytes = new Uint8Array(object.bytes)
@@ -36,12 +36,7 @@ export class DocumentThreads {
       object: { name, encoding, apiVersion, kind, metadataOffset, bytes },
       etcdPrefix: this.#options.etcdPrefix,
     }
-    try {
-      return (await this.#run(message)) as SharedReading
-    } catch (error) {
-      if (error instanceof ThreadEndedError) return null
-      throw error
-    }
+    return (await this.#run(message)) as SharedReading
   }
 
   /** @throws ServiceUnavailableError if it took too much time or memory. */

@@ -14,7 +14,7 @@ export function openDocuments({ config, clock, logger, closing }: Basis): Docume
     maxHeapMegabytes: MAX_HEAP_MEGABYTES,
     clock,
     onReplaced: (reason) =>
-      logger.warn({ reason }, 'a definition or an OpenAPI document exceeded the limits of its thread'),
+      logger.warn({ reason }, 'the thread of a definition or an OpenAPI document ended before its result'),
   })
   const { etcdPrefix, enableWrites: writable } = config
   closing.add(() => threads.close())

@@ -6,7 +6,9 @@ import { toRevision } from '../../../src/engine/model/revision.js'
 import { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { Definitions, MAX_DEFINITION_BYTES } from '../../../src/server/served/definitions.js'
 import type { SharedReading } from '../../../src/server/served/document-messages.js'
+import { toShared } from '../../../src/kubernetes/dialect/shared-resource.js'
 import { silentLogger } from '../../../src/support/log.js'
+import { type ThreadEnd, ThreadEndedError } from '../../../src/support/thread-pool.js'
 import { startApp } from '../../support/app.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -45,8 +47,13 @@ function storedAs(plural: string, object: object): StoredObject {
 /** Reads of large definitions wait until the test answers them. */
 function world({ areReadThere = false, whenEmptied = (): Promise<void> | undefined => undefined } = {}) {
   const registry = new ResourceRegistry()
-  const asked: { readonly object: StoredObject; readonly answer: (reading: SharedReading | null) => void }[] = []
+  const asked: {
+    readonly object: StoredObject
+    readonly answer: (reading: SharedReading) => void
+    readonly end: (reason: ThreadEnd) => void
+  }[] = []
   const warned: object[] = []
+  const crashed: object[] = []
   const clock = new VirtualClock()
   const definitions = new Definitions({
     registry,
@@ -56,11 +63,18 @@ function world({ areReadThere = false, whenEmptied = (): Promise<void> | undefin
     whenEmptied,
     areReadThere,
     clock,
-    readInThread: (object) => new Promise((answer) => asked.push({ object, answer })),
-    logger: { ...silentLogger, warn: (fields) => void warned.push(fields) },
+    readInThread: (object) =>
+      new Promise((answer, reject) =>
+        asked.push({ object, answer, end: (reason) => reject(new ThreadEndedError(reason)) }),
+      ),
+    logger: {
+      ...silentLogger,
+      warn: (fields) => void warned.push(fields),
+      error: (fields) => void crashed.push(fields),
+    },
   })
   const served = (): string[] => registry.list().map(({ resource }) => resource.plural)
-  return { registry, asked, warned, clock, definitions, served }
+  return { registry, asked, warned, crashed, clock, definitions, served }
 }
 
 void t.test('a small definition is a resource at once', async (t) => {
@@ -130,10 +144,73 @@ void t.test('a definition that takes too long or too much memory is not served, 
   definitions.onPresent(stored('gadgets', LARGE))
   definitions.onPresent(stored('widgets', 3))
   await until(() => asked.length === 1, 'it is being read')
-  asked[0]!.answer(null)
+  asked[0]!.end('memory')
   await until(() => definitions.isSettled, 'all is read')
   t.same(served(), ['widgets'])
   t.match(warned, [{ reason: 'it is too much to read' }])
+})
+
+void t.test(
+  'a crash while a definition is read is not its fault: what it serves remains, and it is read again',
+  async (t) => {
+    const { definitions, registry, served, asked, warned, crashed, clock } = world()
+    definitions.onPresent(stored('gadgets', 3))
+    await until(() => definitions.isSettled, 'its first state is served')
+    const changed = stored('gadgets', LARGE)
+    definitions.onPresent(changed)
+    for (const attempt of [1, 2]) {
+      await until(() => asked.length === attempt, `attempt ${attempt}`)
+      asked.at(-1)!.end('crash')
+    }
+    await until(() => definitions.isSettled, 'it holds up no other and not readiness')
+    t.same(served(), ['gadgets'])
+    t.match(crashed, [{ definition: changed.name }])
+    clock.advance(60_000)
+    await until(() => asked.length === 3, 'it is read again')
+    t.equal(asked[2]!.object, changed)
+    asked[2]!.end('crash')
+    await until(() => asked.length === 4, 'it crashed once more')
+    asked[3]!.answer({ kind: 'defined', resources: registry.list().map(toShared), structurals: {} })
+    await until(() => definitions.isSettled, 'it is read')
+    t.same(served(), ['gadgets'])
+    t.same(warned, [])
+  },
+)
+
+void t.test('a definition that changed or is gone after a crash is not read again', async (t) => {
+  const { definitions, served, asked, clock } = world()
+  const crash = async (object: StoredObject): Promise<void> => {
+    const before = asked.length
+    definitions.onPresent(object)
+    for (const attempt of [1, 2]) {
+      await until(() => asked.length === before + attempt, `attempt ${attempt}`)
+      asked.at(-1)!.end('crash')
+    }
+    await until(() => definitions.isSettled, 'it crashed twice')
+  }
+  const first = stored('gadgets', LARGE)
+  await crash(first)
+  definitions.onPresent(stored('gadgets', 3))
+  await until(() => definitions.isSettled, 'it has changed')
+  clock.advance(60_000)
+  t.ok(definitions.isSettled)
+  t.same(served(), ['gadgets'])
+  await crash(stored('gadgets', LARGE))
+  definitions.onAbsent(first.name)
+  clock.advance(60_000)
+  t.ok(definitions.isSettled)
+  t.equal(asked.length, 4)
+})
+
+void t.test('a server that stops while a definition is being read reports nothing about it', async (t) => {
+  const { definitions, served, asked, warned, crashed } = world()
+  definitions.onPresent(stored('gadgets', 3))
+  definitions.onPresent(stored('gadgets', LARGE))
+  await until(() => asked.length === 1, 'it is being read')
+  asked[0]!.end('closed')
+  await until(() => definitions.isSettled, 'that has ended')
+  t.same(served(), ['gadgets'])
+  t.same([...warned, ...crashed], [])
 })
 
 type Version = readonly [name: string, properties: object]
