@@ -6,12 +6,14 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import type { Exchange } from './exchange.js'
 
 /**
- * The methods and headers that a page may use beyond those that browsers always allow. Browsers cache the answer for a
- * day.
+ * The methods and headers that a page may use beyond those that browsers always allow: those that the API server lets
+ * pages send, and those that our client and `EventSource` need. As there, `Impersonate-*` is missing, so a page cannot
+ * act as anyone else with the permissions of its visitor. Browsers cache the answer for a day.
  */
 const PREFLIGHT: OutgoingHttpHeaders = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
-  'access-control-allow-headers': 'Authorization, Content-Type, Accept, Last-Event-ID, If-None-Match',
+  'access-control-allow-headers':
+    'Authorization, Content-Type, Accept, Last-Event-ID, If-None-Match, If-Modified-Since, X-CSRF-Token, X-Requested-With',
   'access-control-max-age': '86400',
   'content-length': '0',
 }
