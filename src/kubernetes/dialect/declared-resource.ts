@@ -143,6 +143,12 @@ function idsOf(name: string, known: readonly Resource[]): readonly string[] {
   return !isVersion && name.includes('.') && SUBDOMAIN.test(name) ? [name] : []
 }
 
+/** Whether a definition could name this resource: its group is neither Kubernetes' nor that of declared prefixes. */
+export function mayBeCustom(id: string): boolean {
+  const group = id.split('.').slice(1).join('.')
+  return group !== DEFAULT_GROUP && !wellKnownResources().some(({ resource }) => resource.group === group)
+}
+
 /** Returns a built-in resource with everything known about it. */
 export function wellKnown(resource: Resource): ServedResource {
   return servedResource(resource, 'well-known', {

@@ -5,7 +5,8 @@
  * exception: `--resource` adds to the file's `resources:`. Nothing here reads the process: arguments, environment and
  * file system are parameters, so that tests and `main.ts` do the same.
  */
-import { resolveResources } from '../../kubernetes/dialect/declared-resource.js'
+import { resourceId } from '../../engine/model/resource.js'
+import { mayBeCustom, resolveResources } from '../../kubernetes/dialect/declared-resource.js'
 import { type OtherEtcd, resolveOtherEtcds } from '../../kubernetes/dialect/other-etcds.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import { parseCommandLine } from './command-line.js'
@@ -16,6 +17,7 @@ import { environmentName, optionNames, options, type OptionName, type OptionValu
 import { complete, type Completed, relations } from './relations.js'
 import { parseYamlFile, type YamlFile } from './yaml-file.js'
 import { errorMessage } from '../../support/error-message.js'
+import { nearestName } from '../../support/nearest-name.js'
 
 /** Durations are in milliseconds, sizes in bytes; null means not given. */
 export interface Config extends Omit<Completed, 'resource' | 'etcdServersOverrides'> {
@@ -104,9 +106,13 @@ export function load(args: readonly string[], environment: Environment, readFile
       'a prefix (--resource NAME=/prefix/) is one of etcd: over --upstream what the server there declares is served',
     )
   }
+  const resources = isOnlyDeclared ? declared : served.resources
+  const mayAppear = (id: string): boolean =>
+    rest.upstream !== null || (!isOnlyDeclared && !served.leftOut.includes(id) && mayBeCustom(id))
+  // A wrong declaration would be reported twice.
+  if (wrong.length === 0) problems.push(...unservedPublic(rest.publicCaching, resources, mayAppear))
   if (problems.length > 0) throw new ConfigError(problems)
 
-  const resources = isOnlyDeclared ? declared : served.resources
   const config: Config = {
     ...rest,
     ...served,
@@ -130,6 +136,21 @@ function mayAwaitKubernetes(config: Completed): boolean {
 
 /** Resources that writes are checked against. */
 const CHECKED_BY_WRITES: ReadonlySet<string> = new Set(['namespaces', 'poddisruptionbudgets.policy'])
+
+/** Such a resource would never be public, and nobody would notice. */
+function unservedPublic(
+  named: Completed['publicCaching'],
+  resources: readonly ServedResource[],
+  mayAppear: (id: string) => boolean,
+): readonly string[] {
+  const ids = resources.map(({ resource }) => resourceId(resource))
+  return named
+    .filter(({ resource }) => !ids.includes(resource) && !mayAppear(resource))
+    .map(({ resource }) => {
+      const nearest = ids.find((id) => id.startsWith(`${resource}.`)) ?? nearestName(resource, ids)
+      return `--public-caching: ${resource} is not served${nearest === null ? '' : `; did you mean ${nearest}?`}`
+    })
+}
 
 interface Given {
   readonly source: Source

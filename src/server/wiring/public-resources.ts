@@ -1,5 +1,5 @@
 /** Checks at startup that everyone may read what caches may serve to everyone (`--public-caching`). */
-import { resourceId } from '../../engine/model/resource.js'
+import { type Resource, resourceId } from '../../engine/model/resource.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
 import { sleep } from '../../support/clock.js'
 import { type Attributes, resourceAttributes } from '../auth/authz/authorizer.js'
@@ -18,7 +18,9 @@ export async function checkPublicResources(
 ): Promise<void> {
   const startedMs = clock.monotonic()
   for (const { resource } of config.publicCaching) {
-    const attributes = listOf(resource, registry)
+    const served = registry.list().find((one) => resourceId(one.resource) === resource)?.resource
+    if (served === undefined) logger.warn({ resource }, 'a resource of --public-caching is not served yet')
+    const attributes = listOf(served ?? resource)
     for (;;) {
       const isAllowed = await gate.letsAnybody(attributes).catch(() => null)
       if (isAllowed === false) {
@@ -36,10 +38,9 @@ export async function checkPublicResources(
   }
 }
 
-/** @param name a resource id, possibly of a custom resource that is not defined yet. */
-function listOf(name: string, registry: ResourceRegistry): Attributes {
-  const served = registry.list().find(({ resource }) => resourceId(resource) === name)?.resource
-  const [plural = '', ...group] = name.split('.')
-  const resource = served ?? { group: group.join('.'), version: 'v1', plural }
+/** @param served the resource, or the id of a custom resource that is not defined yet. */
+function listOf(served: Resource | string): Attributes {
+  const [plural = '', ...group] = typeof served === 'string' ? served.split('.') : []
+  const resource = typeof served === 'string' ? { group: group.join('.'), version: 'v1', plural } : served
   return resourceAttributes({ verb: 'list', resource, namespace: '', name: '', path: '' })
 }
