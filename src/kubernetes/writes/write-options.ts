@@ -63,10 +63,22 @@ export function parseWriteOptions(
   }
 }
 
-/** The default field manager, as in the API server: the part of the user agent before its first slash. */
+/**
+ * The default field manager, as in the API server: the printable characters of the user agent before its first slash,
+ * as many as fit.
+ *
+ * @param userAgent as in HTTP headers, a character for each byte.
+ */
 function defaultManager(userAgent: string): string {
-  const name = userAgent.split('/', 1)[0]!.replaceAll(/[^\u0020-\u007e]/g, '')
-  return name === '' ? 'unknown' : name.slice(0, MAX_MANAGER_LENGTH)
+  const [first = ''] = Buffer.from(userAgent, 'latin1').toString('utf8').split('/', 1)
+  let name = ''
+  let length = 0
+  for (const character of first.replaceAll(UNPRINTABLE, '')) {
+    length += Buffer.byteLength(character)
+    if (length > MAX_MANAGER_LENGTH) break
+    name += character
+  }
+  return name === '' ? 'unknown' : name
 }
 
 function readDryRun(values: readonly string[], problems: FieldProblem[]): boolean {

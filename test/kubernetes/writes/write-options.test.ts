@@ -3,6 +3,25 @@ import t from 'tap'
 import { InvalidError } from '../../../src/engine/model/status.js'
 import { parseWriteOptions } from '../../../src/kubernetes/writes/write-options.js'
 
+void t.test('the default field manager is what the API server makes of the user agent', (t) => {
+  const managerOf = (userAgent: string): string => {
+    // HTTP parsers return a character for each byte.
+    const header = Buffer.from(userAgent).toString('latin1')
+    return parseWriteOptions(new URLSearchParams(), header, 'Update').fieldManager
+  }
+  // As in TestManagerOrUserAgent of k8s.io/apiserver.
+  t.equal(managerOf('Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36'), 'Mozilla')
+  t.equal(managerOf(`${'f'.repeat(128)}/Something`), 'f'.repeat(128))
+  t.equal(managerOf('🍔'.repeat(60)), '🍔'.repeat(32))
+  t.equal(managerOf('Jürgens Wächter/1.0'), 'Jürgens Wächter')
+  t.equal(managerOf('日'.repeat(43)), '日'.repeat(42))
+  t.equal(managerOf(`${'x'.repeat(126)}日y`), 'x'.repeat(126), 'nothing after the first that has no room')
+  t.equal(managerOf('a\u200eb\u00a0c'), 'abc', 'unprintable characters are left out')
+  t.equal(managerOf('/1.0'), 'unknown')
+  t.equal(managerOf(''), 'unknown')
+  t.end()
+})
+
 void t.test('every unprintable character of a field manager is reported with its position in bytes', (t) => {
   const causes = (fieldManager: string): readonly string[] => {
     try {
