@@ -101,16 +101,21 @@ export class Metrics {
   }
 
   /** Returns the metrics of one resource. */
-  forResource({ group, plural }: Resource): ResourceMetrics & { readonly fleet: FleetMetrics } {
+  forResource({ group, plural }: Resource): ResourceMetrics {
     const labels = { group, resource: plural }
     return {
       feed: this.#feed(labels),
       cache: this.#cache.of(labels, this.#broadcast.delayOf(labels, 'upstream-to-cache')),
       broadcast: this.#broadcast.of(labels),
-      fleet: this.#fleet(labels, this.#broadcast.delayOf(labels, 'publisher-to-replica')),
       list: (bytes) => this.#listBytes.observe(labels, bytes),
       resumeExpired: () => this.#resumesExpired.inc(labels),
     }
+  }
+
+  /** Returns the metrics of one resource in a fleet. Apart, because they announce a series that no other server needs. */
+  forFleet({ group, plural }: Resource): FleetMetrics {
+    const labels = { group, resource: plural }
+    return this.#fleet(labels, this.#broadcast.delayOf(labels, 'publisher-to-replica'))
   }
 
   passSlice(seconds: number): void {

@@ -44,6 +44,10 @@ void t.test('nothing but the declared prefixes is served until Kubernetes stores
     const series = await server.metrics()
     t.ok(series.size < 400, `${series.size} idle series`)
     t.notOk([...series.keys()].some((name) => name.includes('resource="pods"')))
+    t.notOk(
+      [...series.keys()].some((name) => name.startsWith('distributary_fleet_')),
+      'no fleet has no series',
+    )
     const home = mkdtempSync(join(tmpdir(), 'kubectl-'))
     const options = { env: { ...process.env, HOME: home, KUBECONFIG: '' } }
     const { stdout } = await promisify(execFile)(
