@@ -4,6 +4,7 @@ import { nodeTransport, type NodeTransportOptions } from '../client/node/node-tr
 import { errorMessage } from '../support/error-message.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, connectionFlags } from './connection.js'
+import { type Authorities, authoritiesIn, checkAuthorities } from './doctor/authorities.js'
 import { checkCertificate, CHECKS, type Finding, type Patient } from './doctor/checks.js'
 import { Party } from './doctor/party.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
@@ -47,7 +48,7 @@ export const doctorCommand = defineCommand<typeof doctorFlags>({
   name: 'doctor',
   summary: 'check whether a cluster’s agents can use a distributary',
   description:
-    'Sends the same requests to the API server and to distributary, and says what differs and what to do. It compares versions, certificate, token, the reviewer’s permissions, discovery, 200 sampled permissions and sampled lists, and measures the time from a write to its watch event. It writes and deletes one ConfigMap. Exits with 0 only if nothing is wrong.',
+    'Sends the same requests to the API server and to distributary, and says what differs and what to do. It compares versions, certificate, trusted CAs, token, the reviewer’s permissions, discovery, 200 sampled permissions and sampled lists, and measures the time from a write to its watch event. It writes and deletes one ConfigMap. Exits with 0 only if nothing is wrong.',
   positionals: '',
   flags: doctorFlags,
   examples: [
@@ -83,11 +84,17 @@ async function diagnose({ flags, environment, out, signal }: Context): Promise<E
         : { authorization: () => `Bearer ${token}` }
     const there = open({ ...tls, ...identity, server: apiServer }, 'the API server')
     const file = flags['certificate-authority']
-    const ca = file === null ? await authorityOf(cluster, agent) : readAuthority(file)
+    const pods = agent ?? { namespace: 'default', name: 'default' }
+    const authorities = await authoritiesIn(cluster, pods.namespace)
+    const ca = file === null ? trustedIn(authorities, pods) : readAuthority(file)
     const here = open({ ...identity, server: url, ca, tlsServerName: host }, 'distributary')
     const patient: Patient = { cluster, here, there, agent, reviewer, waitMs: flags.timeout ?? 10_000 }
     const findings: Finding[] = []
-    findings.push({ check: 'certificate', ...(await checkCertificate(url, ca, host)) })
+    const certificate = await checkCertificate(url, ca, host)
+    findings.push({ check: 'certificate', ...certificate })
+    const isTrusted = async (ca: string): Promise<boolean> =>
+      certificate.outcome !== 'ok' || (await checkCertificate(url, ca, host)).outcome === 'ok'
+    findings.push({ check: 'authorities', ...(await checkAuthorities(authorities, pods.namespace, isTrusted)) })
     for (const [check, examine] of Object.entries(CHECKS))
       findings.push({ check, ...(await verdictOf(examine, patient)) })
     if (flags.output === 'json') await out.line(JSON.stringify(findings, null, 2))
@@ -161,14 +168,10 @@ async function issueToken(cluster: Party, { namespace, name }: NonNullable<Patie
   return token
 }
 
-/** The CA that a moved pod trusts. @throws CommandError */
-async function authorityOf(cluster: Party, agent: Patient['agent']): Promise<string> {
-  const namespace = encodeURIComponent(agent?.namespace ?? 'default')
-  for (const name of ['distributary-ca', 'kube-root-ca.crt']) {
-    const { body } = await cluster.ask(`/api/v1/namespaces/${namespace}/configmaps/${name}`)
-    const ca = body.data?.['ca.crt']
-    if (ca !== undefined) return ca
-  }
+/** What a moved pod trusts. @throws CommandError */
+function trustedIn({ moved, unmoved }: Authorities, { namespace }: NonNullable<Patient['agent']>): string {
+  const ca = moved ?? unmoved
+  if (ca !== null) return ca
   throw new CommandError(`no ConfigMap distributary-ca in ${namespace}: create it, or give --certificate-authority`)
 }
 

@@ -30,12 +30,19 @@ const role = (name: string, rule: object): [string, object] => [
 
 const REVIEW = { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] }
 
-function objects(authority: CertificateAuthority): Map<string, object> {
-  const ca = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'distributary-ca', namespace: 'default' } }
+/** The ConfigMap that contains these authorities. */
+function trusting(name: string, ...authorities: CertificateAuthority[]): [string, object] {
+  const data = { 'ca.crt': authorities.map(({ ca }) => readFileSync(ca, 'utf8')).join('') }
+  const metadata = { name, namespace: 'default' }
+  return [`/registry/configmaps/default/${name}`, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data }]
+}
+
+function objects(authority: CertificateAuthority, ofCluster: CertificateAuthority): Map<string, object> {
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' }, status: { phase: 'Active' } }
   return new Map<string, object>([
     ['/registry/namespaces/default', namespace],
-    ['/registry/configmaps/default/distributary-ca', { ...ca, data: { 'ca.crt': readFileSync(authority.ca, 'utf8') } }],
+    trusting('distributary-ca', ofCluster, authority),
+    trusting('kube-root-ca.crt', ofCluster),
     role('system:auth-delegator', REVIEW),
     role('view', { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch'] }),
     binding('system:auth-delegator', reviewer),
@@ -54,6 +61,7 @@ interface Scene {
   readonly etcd: EtcdProcess
   readonly writer: EtcdWriter
   readonly authority: CertificateAuthority
+  readonly ofCluster: CertificateAuthority
   readonly tokens: string
   readonly kubeconfig: string
 }
@@ -61,9 +69,9 @@ interface Scene {
 /** An etcd, and the server that is the API server here. */
 async function setScene(t: Test): Promise<Scene> {
   const folder = t.testdir({ 'tokens.csv': 'ada-token,ada,uid-ada\n', 'nobody.csv': 'other,other,uid\n' })
-  const [etcd, authority] = [await startEtcd(t), createAuthority(t)]
+  const [etcd, authority, ofCluster] = [await startEtcd(t), createAuthority(t), createAuthority(t)]
   const writer = new EtcdWriter([etcd])
-  await writer.fill(objects(authority))
+  await writer.fill(objects(authority, ofCluster))
   const tokens = join(folder, 'tokens.csv')
   const flags = [`--etcd-servers=${etcd.url}`, '--enable-writes', `--token-auth-file=${tokens}`]
   const there = await startServer(t, { flags: [...flags, '--authorization-mode=RBAC'] })
@@ -75,7 +83,7 @@ async function setScene(t: Test): Promise<Scene> {
     'current-context': 'x',
   }
   writeFileSync(kubeconfig, JSON.stringify(config))
-  return { etcd, writer, authority, tokens, kubeconfig }
+  return { etcd, writer, authority, ofCluster, tokens, kubeconfig }
 }
 
 interface Fault {
@@ -169,6 +177,40 @@ void t.test('doctor takes a file with several authorities, and the address that 
   t.same(warnings, [])
 })
 
+void t.test('doctor checks what moved pods trust, whatever this machine trusts', async (t) => {
+  const scene = await setScene(t)
+  const { authority, ofCluster, writer } = scene
+  const bare: [string, null] = ['/registry/configmaps/default/distributary-ca', null]
+  const rows: readonly (readonly [name: string, maps: [string, object | null][], verdict: object])[] = [
+    ['both authorities', [], { outcome: 'ok', found: /has 2 CAs/ }],
+    [
+      'a copy without the cluster’s',
+      [trusting('distributary-ca', authority)],
+      { outcome: 'wrong', found: /lacks a CA of the cluster/, advice: /from both CAs/ },
+    ],
+    [
+      'a copy from before the cluster’s was renewed',
+      [trusting('distributary-ca', authority, ofCluster), trusting('kube-root-ca.crt', ofCluster, createAuthority(t))],
+      { outcome: 'wrong', found: /lacks a CA of the cluster/ },
+    ],
+    [
+      'a copy without ours',
+      [trusting('distributary-ca', ofCluster), trusting('kube-root-ca.crt', ofCluster)],
+      { outcome: 'wrong', found: /lacks the CA of distributary’s certificate/ },
+    ],
+    ['no certificate', [trusting('distributary-ca')], { outcome: 'wrong', found: /no certificate in ca\.crt/ }],
+    ['no copy', [bare], { outcome: 'skipped', found: /there is no ConfigMap distributary-ca in default/ }],
+    ['none is needed', [trusting('kube-root-ca.crt', authority)], { outcome: 'ok', found: /already trust/ }],
+  ]
+  for (const [name, maps, verdict] of rows) {
+    await writer.commit(Object.fromEntries(maps))
+    const { code, rows } = await diagnose(t, scene, { options: ['--certificate-authority', authority.ca] })
+    t.match(rows.get('certificate'), { outcome: 'ok' }, name)
+    t.match(rows.get('authorities'), verdict, name)
+    t.equal(code, rows.get('authorities')?.outcome === 'wrong' ? EXIT.failed : EXIT.done, name)
+  }
+})
+
 void t.test('doctor says what is wrong, and what to do', async (t) => {
   const scene = await setScene(t)
   const other = await startEtcd(t)
@@ -195,7 +237,7 @@ void t.test('doctor says what is wrong, and what to do', async (t) => {
       checks: { lists: /empty here|differs at/, latency: /not seen within 2 s/ },
     },
   }
-  const rights = objects(scene.authority)
+  const rights = objects(scene.authority, scene.ofCluster)
   await new EtcdWriter([other]).fill(new Map([...rights].filter(([key]) => /clusterrole/.test(key))))
   for (const [what, { fault, checks }] of Object.entries(faults)) {
     await t.test(what, async (t) => {

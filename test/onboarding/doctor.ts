@@ -91,6 +91,14 @@ void t.test('doctor on the API server of Kubernetes', async (t) => {
     cluster.kubectl(['create', 'serviceaccount', 'default', '-n', namespace])
     const chart = await install(t, cluster, { objects, namespace })
     const names = ['--host', `distributary.${namespace}.svc`, '--reviewer', `${namespace}/distributary`]
+    const old = await diagnose(t, cluster, chart.url, ...trust(chart), ...names)
+    t.match(old.rows.get('authorities'), { outcome: 'wrong', found: /lacks the CA of distributary’s certificate/ })
+    const replaceTrust = (installed: Installed): void => {
+      cluster.kubectl(['-n', 'monitoring', 'delete', 'configmap', 'distributary-ca', 'kube-root-ca.crt'])
+      trustBoth(cluster, installed, 'monitoring')
+    }
+    replaceTrust(chart)
+    t.teardown(() => replaceTrust(ours))
     const { code, rows } = await diagnose(t, cluster, chart.url, ...trust(chart), ...names)
     t.same(
       [...rows.values()].filter(({ outcome }) => outcome !== 'ok'),

@@ -31,10 +31,10 @@ export interface Patient {
   readonly waitMs: number
 }
 
-type Verdict = Omit<Finding, 'check'>
-const ok = (found: string): Verdict => ({ outcome: 'ok', found, advice: '' })
-const wrong = (found: string, advice: string): Verdict => ({ outcome: 'wrong', found, advice })
-const skipped = (found: string, advice: string): Verdict => ({ outcome: 'skipped', found, advice })
+export type Verdict = Omit<Finding, 'check'>
+export const ok = (found: string): Verdict => ({ outcome: 'ok', found, advice: '' })
+export const wrong = (found: string, advice: string): Verdict => ({ outcome: 'wrong', found, advice })
+export const skipped = (found: string, advice: string): Verdict => ({ outcome: 'skipped', found, advice })
 
 export const CHECKS: Readonly<Record<string, (patient: Patient) => Promise<Verdict>>> = {
   version: checkVersion,
