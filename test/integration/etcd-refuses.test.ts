@@ -10,6 +10,7 @@ import t from 'tap'
 import { definitionObject } from '../support/definition.js'
 import { type EtcdProcess, startEtcd, startLearner } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
+import { LightWatcher } from '../support/light-watcher.js'
 import { pod } from '../support/pod.js'
 import { startServer } from '../support/server-process.js'
 import { until } from '../support/until.js'
@@ -97,6 +98,60 @@ void t.test('a server that may read nothing is not ready', async (t) => {
   }, 'all are refused')
   t.equal((await answer(`${url}/readyz`)).status, 500)
 })
+
+void t.test(
+  'a permission that is revoked while a server runs is reported once, and concerns only its prefix',
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'distributary-refused-'))
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+    const file = join(directory, 'password')
+    writeFileSync(file, 'right')
+    const etcd = await startEtcd(t)
+    await new EtcdWriter([etcd]).commit({ ...OBJECTS, '/config/flags/a': '1' })
+    const config = { permType: 'READ', key: base64('/config/'), range_end: base64('/config0') }
+    const registry = { permType: 'READ', key: base64('/registry/'), range_end: base64('/registry0') }
+    await enableAuth(etcd, true)
+    const { token } = await etcd.call('auth/authenticate', { name: 'root', password: 'root' })
+    const asRoot = (path: string, body: object) => etcd.call(path, body, token as string)
+    await asRoot('auth/role/grant', { name: 'reader', perm: config })
+    const server = await startServer(t, {
+      flags: [
+        `--etcd-servers=${etcd.url}`,
+        '--etcd-username=reader',
+        `--etcd-password-file=${file}`,
+        '--resource=flags=/config/flags/',
+        '--kubernetes-resources=always',
+      ],
+    })
+    const flags = `${server.url}/apis/distributary.io/v1/flags`
+    const pods = `${server.url}/api/v1/pods`
+    const watcher = new LightWatcher(`${flags}?watch=1`)
+    await watcher.until(({ revisions }) => revisions.length === 1)
+    const lines = (text: string): number => server.log().split(text).length - 1
+
+    const revoke = async ({ key, range_end }: typeof config): Promise<unknown> =>
+      await asRoot('auth/role/revoke', { role: 'reader', key, range_end })
+    await revoke(registry)
+    await until(() => lines('etcd refuses reads that it allowed before') === 1, 'the log says so without a request')
+    for (let i = 0; i < 5; i++) {
+      t.equal((await answer(flags)).status, 200, 'the other prefix can be read')
+      t.equal((await answer(`${flags}?resourceVersion=0`)).status, 200)
+    }
+    await revoke(config)
+    await until(async () => (await answer(flags)).status === 504, 'no consistent list')
+    t.match((await answer(flags)).text, /the storage refused: .*permission denied/)
+    t.match((await answer(pods)).text, /the storage refused: .*permission denied/)
+    await asRoot('kv/put', { key: base64('/config/flags/b'), value: base64('2') })
+    await watcher.until(({ revisions }) => revisions.length === 2)
+    t.equal(lines('etcd refuses reads that it allowed before'), 1)
+
+    for (const perm of [registry, config]) await asRoot('auth/role/grant', { name: 'reader', perm })
+    await until(() => lines('etcd allows reads again') === 1, 'the log says that it is over')
+    await until(async () => (await answer(flags)).status === 200, 'lists are consistent again')
+    t.equal((await answer(pods)).status, 200)
+    watcher.destroy()
+  },
+)
 
 void t.test('a server beside a member that is no voter yet waits for its promotion', async (t) => {
   const etcd = await startEtcd(t)

@@ -52,6 +52,7 @@ import { newLeaseId } from '../lease-id.js'
 import { LaggingMembers } from './lagging-members.js'
 import { MemberPulse } from './member-pulse.js'
 import { MAX_KEYS, PageSizes } from './page-sizes.js'
+import { ReadablePrefixes } from './readable-prefixes.js'
 import { hasRangeStream, isProgressTrusted } from './member-versions.js'
 import { SilentMembers } from './silent-members.js'
 
@@ -136,13 +137,13 @@ class EtcdUpstream implements Upstream {
   readonly #pulse: MemberPulse<GrpcEndpoint>
   readonly #status = new SingleFlight(() => this.#askStatus())
   readonly #stopFollowing: () => void
-  /** A key that the user may read, used to read etcd's revision: the first prefix read. null before. */
-  #probeKey: Key | null = null
+  readonly #readable: ReadablePrefixes
   #trustsProgress = false
 
   constructor(options: EtcdUpstreamOptions) {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
+    this.#readable = new ReadablePrefixes(this.#logger)
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
     const endpoints = options.endpoints.map(
       (url) =>
@@ -213,7 +214,7 @@ class EtcdUpstream implements Upstream {
           signal,
         )
         if (!keysOnly) this.#pageSizes.observe(prefix, answer.keyValues.length, bytes)
-        this.#probeKey ??= prefix
+        this.#readable.allowed(prefix)
         return {
           revision: revision ?? answer.headerRevision,
           currentRevision: answer.headerRevision,
@@ -222,6 +223,7 @@ class EtcdUpstream implements Upstream {
           count: answer.count,
         }
       } catch (error) {
+        this.#noteRefusal(prefix, error)
         const isTooLarge = error instanceof UpstreamError && error.code === 'too-large'
         if (!isTooLarge || !this.#pageSizes.halve(prefix, limit)) throw error
       }
@@ -239,8 +241,17 @@ class EtcdUpstream implements Upstream {
   }
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
-    const [answer] = await this.#range(this.#probe(), signal, REVISION_ATTEMPT_MS)
-    return answer.headerRevision
+    for (;;) {
+      const prefix = this.#readable.likely
+      try {
+        const [answer] = await this.#range(probeOf(prefix), signal, REVISION_ATTEMPT_MS)
+        if (prefix !== null) this.#readable.allowed(prefix)
+        return answer.headerRevision
+      } catch (error) {
+        // Another prefix may still be allowed.
+        if (prefix === null || this.#readable.isRefused(prefix) || !this.#noteRefusal(prefix, error)) throw error
+      }
+    }
   }
 
   /** Callers at one time share an answer, which is never older than the call. */
@@ -344,19 +355,23 @@ class EtcdUpstream implements Upstream {
     for (const { endpoint } of this.#watches) if (endpoint !== null) yield endpoint
   }
 
-  /** The cheapest linearizable read that the user may make. */
-  #probe(): RangeRequest {
-    return { key: this.#probeKey ?? keyFromText('\0'), countOnly: true }
-  }
-
   /** etcd checks permissions only after making sure that the member is up to date, so a refusal confirms as well. */
   async #confirms(endpoint: GrpcEndpoint, deadlineMs: number): Promise<boolean> {
+    const prefix = this.#readable.next()
     try {
-      await this.#calls.callAt(endpoint, paths.range, encodeRangeRequest(this.#probe()), deadlineMs)
+      await this.#calls.callAt(endpoint, paths.range, encodeRangeRequest(probeOf(prefix)), deadlineMs)
+      if (prefix !== null) this.#readable.allowed(prefix)
       return true
     } catch (error) {
-      return error instanceof UpstreamError && error.code === 'permission-denied'
+      return this.#noteRefusal(prefix, error)
     }
+  }
+
+  /** Returns whether the error is that the user may not read. */
+  #noteRefusal(prefix: Key | null, error: unknown): boolean {
+    if (!(error instanceof UpstreamError) || error.code !== 'permission-denied') return false
+    if (prefix !== null) this.#readable.refused(prefix, error.message)
+    return true
   }
 
   async #range(
@@ -418,4 +433,9 @@ async function decodedInTurns(message: Buffer, signal?: AbortSignal, isPage = tr
     signal?.throwIfAborted()
   }
   return decoding.answer
+}
+
+/** The cheapest linearizable read. @param prefix one that the user may read; null if none is known. */
+function probeOf(prefix: Key | null): RangeRequest {
+  return { key: prefix ?? keyFromText('\0'), countOnly: true }
 }

@@ -1,0 +1,62 @@
+/**
+ * The prefixes that etcd has let the user read. The small reads that only ask for a revision, or for a sign of life, need
+ * such a key.
+ *
+ * A role can be changed while the server runs. etcd checks it when a watch begins and at every read, so running watches
+ * continue and nothing looks wrong, while every consistent read fails. That is reported once, and so is its end.
+ */
+import { type Key, keyToText } from '../../model/event.js'
+import type { Logger } from '../../../support/log.js'
+
+/** As many resources as a large cluster has. Others are not reported. */
+const MAX_PREFIXES = 2_000
+
+export class ReadablePrefixes {
+  readonly #logger: Logger
+  /** The next one to try comes first; so in the other set. */
+  readonly #known = new Set<Key>()
+  readonly #refused = new Set<Key>()
+
+  constructor(logger: Logger) {
+    this.#logger = logger
+  }
+
+  /** One that was not refused the last time, if possible; null before the first. */
+  get likely(): Key | null {
+    for (const prefix of this.#known) if (!this.#refused.has(prefix)) return prefix
+    return this.#refused.values().next().value ?? null
+  }
+
+  /** Each in turn, so that every change is noticed; only the refused ones while there are any. */
+  next(): Key | null {
+    const prefixes = this.#refused.size > 0 ? this.#refused : this.#known
+    const prefix = prefixes.values().next().value
+    if (prefix === undefined) return null
+    prefixes.delete(prefix)
+    prefixes.add(prefix)
+    return prefix
+  }
+
+  isRefused(prefix: Key): boolean {
+    return this.#refused.has(prefix)
+  }
+
+  allowed(prefix: Key): void {
+    if (this.#known.size < MAX_PREFIXES) this.#known.add(prefix)
+    if (!this.#refused.has(prefix)) return
+    // The role was changed again, so the others may be allowed as well.
+    this.#refused.clear()
+    this.#logger.info({ prefix: keyToText(prefix) }, 'etcd allows reads again')
+  }
+
+  /** Does nothing for a prefix that was never allowed: its list fails, and is reported. */
+  refused(prefix: Key, reason: string): void {
+    if (!this.#known.has(prefix) || this.#refused.has(prefix)) return
+    this.#refused.add(prefix)
+    if (this.#refused.size > 1) return
+    this.#logger.error(
+      { prefix: keyToText(prefix), reason },
+      'etcd refuses reads that it allowed before: check the role of the user; watches continue until they are opened again',
+    )
+  }
+}
