@@ -166,11 +166,22 @@ class Reader {
   }
 }
 
-/** Returns a path such as `spec.containers[0].image`. */
+/** Names can be as long as the body, and a hundred problems may lie below one of them. */
+const MAX_PATH_LENGTH = 2_048
+
+/** Returns a path such as `spec.containers[0].image` for a message, cut at 2,048 characters. */
 export function joinPath(names: readonly string[]): string {
   let path = ''
-  for (const name of names) path += name.startsWith('[') || path === '' ? name : `.${name}`
+  for (const name of names) path = extendPath(name.startsWith('[') || path === '' ? path : extendPath(path, '.'), name)
   return path
+}
+
+/** Appends to a path in a message, up to the same length. */
+export function extendPath(path: string, step: string): string {
+  const left = MAX_PATH_LENGTH - path.length
+  if (left < 0) return path
+  // Only the step is cut: a part of the long text would keep all of it.
+  return step.length <= left ? path + step : `${path}${step.slice(0, left)}…`
 }
 
 export function encodeJsonTree(value: Json): Buffer {

@@ -15,7 +15,7 @@ import {
   type YAMLMap,
 } from '../../support/yaml.js'
 import { MAX_JSON_DEPTH } from './json-scan.js'
-import { type Json, type JsonRecord, MAX_DUPLICATES, type ParsedJson, record } from './json-tree.js'
+import { extendPath, type Json, type JsonRecord, MAX_DUPLICATES, type ParsedJson, record } from './json-tree.js'
 import { keyText, scalar } from './yaml-scalar.js'
 
 /** The most aliases resolved in one document: a few lines of them can expand to gigabytes. */
@@ -94,7 +94,9 @@ export function parseYamlTree(text: string): ParsedJson {
       if (name === null) throw new SyntaxError('a key is not a scalar')
       if (Object.hasOwn(members, name) && duplicates.length < MAX_DUPLICATES) {
         const at = (isNode(value) ? value : isNode(key) ? key : null)?.range?.[0] ?? 0
-        duplicates.push(`line ${lineCounter.linePos(at).line}: key ${JSON.stringify(name)} already set in map`)
+        duplicates.push(
+          `line ${lineCounter.linePos(at).line}: key ${JSON.stringify(extendPath('', name))} already set in map`,
+        )
       }
       path.push(name)
       members[name] = toTree(value)

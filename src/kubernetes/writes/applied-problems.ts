@@ -2,13 +2,13 @@
  * Finds what prevents a configuration from being applied: fields that its kind does not declare, values of the wrong
  * type, and list items without a distinct key. The messages are structured-merge-diff's, with maps and lists shortened.
  */
-import { isNumber, isRecord, type Json } from '../codec/json-tree.js'
+import { extendPath, isNumber, isRecord, type Json } from '../codec/json-tree.js'
 import { elementOf, elementText } from './field-set.js'
 import type { Shape } from './shape.js'
 
 /** The most problems named for one configuration. */
 const MAX_TOLD = 100
-/** Longer paths and explanations are cut: keys and values may be as long as the body. */
+/** Longer explanations are cut: keys and values may be as long as the body. */
 const MAX_LENGTH = 2048
 
 /** @returns null if it can be applied. */
@@ -37,8 +37,8 @@ function visit(value: Json, shape: Shape, path: string, problems: string[]): voi
       if (!isRecord(value)) return wrong(`expected map, got ${shown(value)}`)
       for (const name in value) {
         const member = shape.member(name)
-        if (member !== undefined) visit(value[name]!, member, `${path}.${name}`, problems)
-        else if (!shape.keepsUnknown) return add(problems, `${path}.${name}`, 'field not declared in schema')
+        if (member !== undefined) visit(value[name]!, member, memberPath(path, name), problems)
+        else if (!shape.keepsUnknown) return add(problems, memberPath(path, name), 'field not declared in schema')
       }
       return
   }
@@ -49,14 +49,14 @@ function visitItems(list: readonly Json[], shape: Shape, path: string, problems:
   for (const [i, item] of list.entries()) {
     if (problems.length >= MAX_TOLD) return
     if (shape.list === 'atomic') {
-      visit(item, shape.items, `${path}[${i}]`, problems)
+      visit(item, shape.items, extendPath(path, `[${i}]`), problems)
       continue
     }
     const element = elementOf(item, shape)
     if (element === null) {
       // A built-in kind has keys that default to ''.
       if (isRecord(item) && shape.goType !== '') {
-        visit(item, shape.items, `${path}[${i}]`, problems)
+        visit(item, shape.items, extendPath(path, `[${i}]`), problems)
         continue
       }
       return add(problems, path, `element ${i}: ${whyNoElement(item, shape)}`)
@@ -64,12 +64,16 @@ function visitItems(list: readonly Json[], shape: Shape, path: string, problems:
     const text = elementText(element)
     if (seen.has(element)) add(problems, path, `duplicate entries for key ${text}`)
     seen.add(element)
-    visit(item, shape.items, `${path}${text}`, problems)
+    visit(item, shape.items, extendPath(path, text), problems)
   }
 }
 
 function add(problems: string[], path: string, why: string): void {
-  problems.push(path === '' ? cut(why) : `${cut(path)}: ${cut(why)}`)
+  problems.push(path === '' ? cut(why) : `${path}: ${cut(why)}`)
+}
+
+function memberPath(path: string, name: string): string {
+  return extendPath(extendPath(path, '.'), name)
 }
 
 function cut(text: string): string {

@@ -5,7 +5,7 @@
  *
  * Source: the FieldsV1 format of Kubernetes' API conventions and structured-merge-diff's documented rules.
  */
-import { equalTrees, isRecord, type Json, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
+import { equalTrees, extendPath, isRecord, type Json, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
 import type { Shape } from './shape.js'
 import { ANY } from './shape.js'
 
@@ -111,7 +111,7 @@ export class FieldSet {
   /** Yields paths as the API server names fields in a conflict: `.spec.containers[name="a"].image`. */
   *paths(prefix = ''): Generator<string> {
     if (this.isMember && prefix !== '') yield prefix
-    for (const [element, child] of this.children) yield* child.paths(`${prefix}${elementText(element)}`)
+    for (const [element, child] of this.children) yield* child.paths(extendPath(prefix, elementText(element)))
   }
 }
 

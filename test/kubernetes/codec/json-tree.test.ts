@@ -45,6 +45,11 @@ void t.test('duplicate members are reported, and the last counts', (t) => {
   t.equal(encodeJsonTree(value).toString(), '{"a":2,"b":[{"c":2}]}')
   const many = `{"a":0${',"a":1'.repeat(100)},"b":1,"b":2}`
   t.same(parseJsonTree(Buffer.from(many)).duplicates, ['duplicate field "a"'], 'only a hundred cost the text of a path')
+  const long = 'n'.repeat(100_000)
+  const [below] = parseJsonTree(Buffer.from(`{"${long}":{"b":1,"b":2}}`)).duplicates
+  t.match(below, /^duplicate field "n{2048}…"$/, 'of a limited length')
+  const [inYaml] = parseYamlTree(`{${long}: 1, ${long}: 2}`).duplicates
+  t.match(inYaml, /: key "n{2048}…" already set in map$/)
   t.end()
 })
 

@@ -46,6 +46,21 @@ void t.test('conflicts are counted, and the first are named', (t) => {
   t.end()
 })
 
+void t.test('a path in a conflict has a limited length, however long its keys are', (t) => {
+  const name = 'n'.repeat(1024 * 1024)
+  const podWith = (value: string): JsonRecord => {
+    const env = Array.from({ length: 100 }, (_, i) => ({ name: `v${i}`, value }))
+    return treeFrom({ metadata: { name: 'p' }, spec: { containers: [{ name, env }] } }) as JsonRecord
+  }
+  const live = applyConfiguration(null, podWith('one'), podShape, manager('a'), false)
+  t.throws(() => applyConfiguration(live, podWith('two'), podShape, manager('b'), false), {
+    code: 409,
+    message:
+      /^Apply failed with 100 conflicts: conflicts with "a":\n- \.spec\.containers\[name="n{2000,}…\n.{0,300000}$/s,
+  })
+  t.end()
+})
+
 void t.test('values that differ only at a great depth are compared', (t) => {
   const nested = (bottom: unknown): Json => {
     let value = bottom
