@@ -94,7 +94,7 @@ void t.test('the bytes of answers to edges do not change', async (t) => {
     readKey: async () => state[1],
     currentRevision: async () => 50,
   } as unknown as Upstream
-  const wanted = { onProgressWanted: () => {}, onSnapshotWanted: () => {}, onStatusWanted: () => {} }
+  const wanted = { onWish: { progress: () => {}, snapshot: () => {}, word: () => {} } }
   const ask = answerQuestions({ upstream, prefix: key(''), envelope: unsigned, maxBytes: 1e6, ...wanted })
   const questions = [
     { kind: 'page', startKey: null, revision: null, limit: 1, keysOnly: false },

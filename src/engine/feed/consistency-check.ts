@@ -63,7 +63,8 @@ export interface CheckDifference {
 }
 
 export interface ConsistencyCheckOptions {
-  readonly upstream: UpstreamReader
+  /** Returns the source to compare with now. */
+  readonly upstream: () => UpstreamReader
   readonly prefix: Key
   readonly cache: CheckedCache
   readonly clock: Clock
@@ -148,7 +149,7 @@ export class ConsistencyCheck {
     await comparison.assumeEqual()
     const { keys, sample } = comparison
     const { count } = await readInTime(clock, signal, (inner) =>
-      upstream.read({ prefix, revision, limit: 1, keysOnly: true, signal: inner }),
+      upstream().read({ prefix, revision, limit: 1, keysOnly: true, signal: inner }),
     )
     if (count !== keys) return await this.#compare(signal)
     await this.#compareValues(comparison, revision, signal)
@@ -191,7 +192,14 @@ export class ConsistencyCheck {
     const { upstream, prefix, clock, random } = this.#options
     const comparison = new Comparison(state, random, SAMPLE_VALUES, at === null ? revision : null)
     try {
-      for await (const page of readPages({ upstream, prefix, revision: at, keysOnly: true, clock, signal })) {
+      for await (const page of readPages({
+        upstream: upstream(),
+        prefix,
+        revision: at,
+        keysOnly: true,
+        clock,
+        signal,
+      })) {
         for (const { key, modRevision } of page.keyValues) comparison.meet(key, modRevision)
       }
       comparison.end()
@@ -212,7 +220,7 @@ export class ConsistencyCheck {
       cache.comparable === undefined ? theirs.value : await cache.comparable(theirs)
     for (const { key, modRevision, value } of comparison.sample) {
       const theirs = await readInTime(clock, signal, (inner) =>
-        upstream.readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
+        upstream().readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
       )
       // This key was written or deleted after the state was taken, before the present was read.
       if (revision === null && theirs?.modRevision !== modRevision) continue

@@ -65,7 +65,7 @@ export class UpstreamFeed implements ResourceFeed {
       checked === undefined
         ? null
         : new ConsistencyCheck({
-            upstream,
+            upstream: () => upstream,
             prefix,
             cache: checked,
             clock,

@@ -153,9 +153,11 @@ export class Publisher {
       prefix,
       envelope,
       maxBytes: client.maxPayloadBytes,
-      onProgressWanted: () => this.#feed.requestProgress(),
-      onSnapshotWanted: () => this.#snapshots.requestForSubscriber(),
-      onStatusWanted: () => this.#status.request(),
+      onWish: {
+        progress: () => this.#feed.requestProgress(),
+        snapshot: () => this.#snapshots.requestForSubscriber(),
+        word: () => this.#status.request(),
+      },
     }
     return client.respond(names.ask, answerQuestions(answers))
   }

@@ -29,6 +29,12 @@ import {
 import { type Broker, BrokerError } from '../broker.js'
 import type { Envelope } from './envelope.js'
 
+/**
+ * What an edge wishes of the publisher, without an answer: etcd's progress in the stream, a snapshot soon, or the
+ * publisher's status now instead of at the next second. A wish may be lost, so the edge repeats it.
+ */
+export type Wish = 'progress' | 'snapshot' | 'word'
+
 type Question =
   | {
       readonly kind: 'page'
@@ -40,9 +46,7 @@ type Question =
   | { readonly kind: 'key'; readonly key: string; readonly revision: number | null }
   | { readonly kind: 'revision' }
   | { readonly kind: 'status' }
-  | { readonly kind: 'progress' }
-  | { readonly kind: 'snapshot' }
-  | { readonly kind: 'word' }
+  | { readonly kind: Wish }
 
 export interface AnswerOptions {
   readonly upstream: UpstreamReader
@@ -50,10 +54,7 @@ export interface AnswerOptions {
   readonly envelope: Envelope
   /** The most bytes in one message; an answer may take several messages. */
   readonly maxBytes: number
-  /** Called when an edge requests etcd's progress, a snapshot, or a status. */
-  readonly onProgressWanted: () => void
-  readonly onSnapshotWanted: () => void
-  readonly onStatusWanted: () => void
+  readonly onWish: Readonly<Record<Wish, () => void>>
 }
 
 const OK = 1
@@ -137,13 +138,9 @@ async function answerTo(
       return (writer) => writer.text(JSON.stringify(status))
     }
     case 'progress':
-      options.onProgressWanted()
-      return () => {}
     case 'snapshot':
-      options.onSnapshotWanted()
-      return () => {}
     case 'word':
-      options.onStatusWanted()
+      options.onWish[question.kind]()
       return () => {}
     default:
       throw new UpstreamError('protocol', 'an unknown question')
@@ -228,23 +225,8 @@ export class RemoteReader implements UpstreamReader {
     return JSON.parse((await this.#ask({ kind: 'status' }, signal)).text()) as UpstreamStatus
   }
 
-  /** Asks the publisher to write etcd's progress to the stream. The request may be lost, so the caller repeats it. */
-  requestProgress(): void {
-    this.#tell({ kind: 'progress' })
-  }
-
-  /** Asks the publisher for a snapshot soon. */
-  requestSnapshot(): void {
-    this.#tell({ kind: 'snapshot' })
-  }
-
-  /** Asks the publisher for its status now, instead of at the next second. */
-  requestStatus(): void {
-    this.#tell({ kind: 'word' })
-  }
-
-  #tell(question: Question): void {
-    this.#client()?.publish(this.#subject, this.#bytesOf(question))
+  wish(kind: Wish): void {
+    this.#client()?.publish(this.#subject, this.#bytesOf({ kind }))
   }
 
   #bytesOf(question: Question): Buffer {

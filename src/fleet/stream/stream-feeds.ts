@@ -16,7 +16,7 @@ import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { FleetMetrics } from '../fleet-metrics.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from '../../engine/feed/resource-feed.js'
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
-import type { Upstream, UpstreamReader } from '../../engine/upstream/upstream.js'
+import type { Upstream } from '../../engine/upstream/upstream.js'
 import type { Broker, SharedBroker, StreamLimits } from '../broker.js'
 import { Envelope, type SigningKeys } from './envelope.js'
 import { EtcdPulse } from './etcd-pulse.js'
@@ -180,14 +180,8 @@ export class StreamFeed implements ResourceFeed {
     const { checked, resource, metrics } = this.#request
     const { clock, random, logger, role, upstream } = this.#options
     if (checked === undefined || role === 'origin') return null
-    const source = (): UpstreamReader => (this.#fallback.direct === null ? this.#reader : upstream)
     return new ConsistencyCheck({
-      upstream: {
-        read: (options) => source().read(options),
-        readKey: (key, options) => source().readKey(key, options),
-        currentRevision: (signal) => source().currentRevision(signal),
-        status: (signal) => source().status(signal),
-      },
+      upstream: () => (this.#fallback.direct === null ? this.#reader : upstream),
       prefix: resource.etcdPrefix,
       cache: checked,
       clock,
@@ -208,7 +202,7 @@ export class StreamFeed implements ResourceFeed {
       get trustsProgress() {
         return isTrusted()
       },
-      requestProgress: () => reader.requestProgress(),
+      requestProgress: () => reader.wish('progress'),
       // The publisher's feed compares etcd's answers with its own position.
       position: null,
       doubtHistory: () => {},
@@ -226,15 +220,14 @@ export class StreamFeed implements ResourceFeed {
     const store = new SnapshotStore(bucket, names, envelope, (snapshot, reason) => {
       logger.error({ stream: names.stream, snapshot, reason }, 'a snapshot cannot be read')
       metrics.snapshotUnusable()
-      this.#reader.requestSnapshot()
+      this.#reader.wish('snapshot')
     })
     const context: StreamContext = { client, names, envelope, store, clock, random, logger, metrics }
     if (role !== 'origin') {
       this.#subscriber = new Subscriber({
         ...context,
         sink: this.#sink,
-        requestSnapshot: () => this.#reader.requestSnapshot(),
-        requestStatus: () => this.#reader.requestStatus(),
+        wish: (wish) => this.#reader.wish(wish),
         onFollowing: () => this.#following(),
         onConfirmed: (isConfirmed) => (isConfirmed ? this.#fallback.confirmed() : this.#fallback.unconfirmed()),
         onAway: (reason) => this.#noteAway(reason),

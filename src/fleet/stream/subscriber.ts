@@ -17,6 +17,7 @@ import { sleep } from '../../support/clock.js'
 import { BrokerError } from '../broker.js'
 import { type ChainEnd, MessageChain, type StateMessage } from './message-chain.js'
 import type { PlacedSink } from './placed-sink.js'
+import type { Wish } from './questions.js'
 import { type SnapshotEntry, takenAtOf } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
 import type { StreamContext } from './stream-context.js'
@@ -34,10 +35,7 @@ import { errorMessage } from '../../support/error-message.js'
 
 export interface SubscriberOptions extends StreamContext, StartOptions {
   readonly sink: PlacedSink
-  /** Asks the publisher for a snapshot, because no existing one helps. */
-  readonly requestSnapshot: () => void
-  /** Asks the publisher for its status. */
-  readonly requestStatus: () => void
+  readonly wish: (wish: Wish) => void
   /** The stream is followed again: whatever fed the sink meanwhile must stop before this returns. */
   readonly onFollowing: () => void
   /** Called when the publisher confirms that the sink has everything, and when no publisher does so any more. */
@@ -154,7 +152,7 @@ export class Subscriber {
   /** The content of the sink is wrong, so it takes the next snapshot. */
   rebuild(reason: string): void {
     this.#end({ kind: 'broken', reason, sequence: this.#sequence })
-    this.#options.requestSnapshot()
+    this.#options.wish('snapshot')
   }
 
   /** The sink has everything that etcd has now, wherever it came from. */
@@ -280,7 +278,7 @@ export class Subscriber {
       case 'bridge':
         return await this.#bridge(start.entry)
       case 'wait':
-        this.#options.requestSnapshot()
+        this.#options.wish('snapshot')
         throw new BrokerError('not-found', start.reason)
       default:
         start satisfies never
@@ -387,7 +385,7 @@ export class Subscriber {
         if (this.#phase.kind !== 'opening') return
         this.#phase = { kind: 'following', end: finish }
         this.#options.onFollowing()
-        this.#options.requestStatus()
+        this.#options.wish('word')
         this.#status.following()
       }
       const consumer = client.follow(names.stream, place.sequence + 1, {

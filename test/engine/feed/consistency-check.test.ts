@@ -30,7 +30,7 @@ async function harness(t: Test, names: readonly string[], options: Partial<Consi
   }
   const outcomes: CheckOutcome[] = []
   const check = new ConsistencyCheck({
-    upstream: smallPages(etcd, 2),
+    upstream: () => smallPages(etcd, 2),
     prefix: '/p/' as Key,
     cache,
     clock,

@@ -23,9 +23,7 @@ void t.test('many edges that request pages at once are answered eight at a time,
     prefix: things.etcdPrefix,
     envelope: unsigned,
     maxBytes: 1_000_000,
-    onProgressWanted: unused,
-    onSnapshotWanted: unused,
-    onStatusWanted: unused,
+    onWish: { progress: unused, snapshot: unused, word: unused },
   })
   const page: Page = { revision: toRevision(5), currentRevision: toRevision(5), more: false, count: 0, keyValues: [] }
   const question = Buffer.from(
@@ -52,9 +50,7 @@ void t.test('a malformed request, or one for a key of another resource, is rejec
     prefix: things.etcdPrefix,
     envelope: unsigned,
     maxBytes: 1_000_000,
-    onProgressWanted: unused,
-    onSnapshotWanted: unused,
-    onStatusWanted: unused,
+    onWish: { progress: unused, snapshot: unused, word: unused },
   })
   for (const question of [
     'hello',

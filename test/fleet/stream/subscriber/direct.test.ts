@@ -46,8 +46,7 @@ function subscribe(t: Test) {
     envelope: unsigned,
     store: new SnapshotStore(bucket as Bucket, names, unsigned),
     sink: new PlacedSink(new RecordingSink()),
-    requestSnapshot: () => {},
-    requestStatus: () => {},
+    wish: () => {},
     onFollowing: () => {
       if (!world.isDirect) return
       world.isDirect = false
