@@ -27,7 +27,6 @@ import { JsonClient, type JsonServer } from './https-json.js'
 import { JudgeHealth } from './judge-health.js'
 import { parseCertificates } from './peer-certificate.js'
 import { assertUsable } from '../../support/https-agent.js'
-import { timedClient } from './timed-client.js'
 import { watchKubeconfig } from './watched-credentials.js'
 import { WatchedFiles } from './watched-file.js'
 import { errorMessage } from '../../support/error-message.js'
@@ -124,12 +123,10 @@ export function buildAuthenticator(
         groupsClaim: options.oidcGroupsClaim,
         groupsPrefix: options.oidcGroupsPrefix,
         signingAlgorithms: options.oidcSigningAlgs,
-        client: timedClient(
-          new JsonClient(
-            options.oidcCaFile === null
-              ? { server: options.oidcIssuerUrl }
-              : watchIssuer(options.oidcIssuerUrl, options.oidcCaFile, { clock, logger }),
-          ),
+        client: new JsonClient(
+          options.oidcCaFile === null
+            ? { server: options.oidcIssuerUrl }
+            : watchIssuer(options.oidcIssuerUrl, options.oidcCaFile, { clock, logger }),
           'oidc',
           metrics,
         ),
@@ -139,8 +136,8 @@ export function buildAuthenticator(
     )
   }
   if (options.authenticationKubeconfig !== null) {
-    const api = new JsonClient(watchKubeconfig(options.authenticationKubeconfig, { clock, logger }))
-    const client = timedClient(api, 'token-review', metrics)
+    const server = watchKubeconfig(options.authenticationKubeconfig, { clock, logger })
+    const client = new JsonClient(server, 'token-review', metrics)
     const unknown = unknownTokens === undefined ? {} : { unknown: unknownTokens }
     const health = healthOf('token-review')
     const cacheMs = options.authenticationTokenWebhookCacheTtl
@@ -182,7 +179,7 @@ function openServiceAccounts(
     })
   }
   const server = isReviewed ? watchKubeconfig(kubeconfig, { clock, logger }) : { server: issuers[0]! }
-  const client = timedClient(new JsonClient(server), 'service-account-keys', metrics)
+  const client = new JsonClient(server, 'service-account-keys', metrics)
   const published = new LazyKeys(() => apiServerKeys(client), clock)
   const discovered = new Map(issuers.map((issuer) => [issuer, new LazyKeys(() => discoverKeys(client, issuer), clock)]))
   return serviceAccounts({
@@ -224,8 +221,8 @@ export function buildAuthorizer(
         return rbac(needed(rbacRules, mode))
       case 'Webhook':
         return webhook({
-          client: timedClient(
-            new JsonClient(watchKubeconfig(needed(options.authorizationKubeconfig, mode), { clock, logger })),
+          client: new JsonClient(
+            watchKubeconfig(needed(options.authorizationKubeconfig, mode), { clock, logger }),
             'subject-access-review',
             metrics,
           ),

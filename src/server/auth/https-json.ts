@@ -5,6 +5,7 @@
  */
 import http from 'node:http'
 import https from 'node:https'
+import type { AccessMetrics, Webhook } from '../../engine/model/request-metrics.js'
 import { ConnectionCount } from '../../support/connection-count.js'
 import { agentFor, refuseUpgrade, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
 import type { Watched } from './watched-file.js'
@@ -31,13 +32,18 @@ const MAX_BODY_BYTES = 2 ** 20
 /** Keeps a few connections open until `close`. */
 export class JsonClient {
   readonly #watched: Watched<JsonServer> | null
+  readonly #answered: (code: number, seconds: number) => void
   #server: JsonServer
   #agent: http.Agent
   /** Those that have brought an answer so far. */
   readonly connections = new ConnectionCount()
 
-  /** @param server if watched, each change takes effect with new connections; `close` ends the watching. */
-  constructor(server: JsonServer | Watched<JsonServer>) {
+  /**
+   * @param server if watched, each change takes effect with new connections; `close` ends the watching.
+   * @param webhook the name under which `metrics` get the duration of each exchange.
+   */
+  constructor(server: JsonServer | Watched<JsonServer>, webhook?: Webhook, metrics?: Pick<AccessMetrics, 'asked'>) {
+    this.#answered = (code, seconds) => void (webhook !== undefined && metrics?.asked(webhook, code, seconds))
     this.#watched = 'onChange' in server ? server : null
     this.#server = 'onChange' in server ? server.value : server
     this.#agent = newAgent(this.#server)
@@ -70,7 +76,19 @@ export class JsonClient {
     this.#agent.destroy()
   }
 
-  #request(url: string, method: string, body: string | null, accept: string): Promise<JsonAnswer> {
+  async #request(...request: [url: string, method: string, body: string | null, accept: string]): Promise<JsonAnswer> {
+    const startedMs = performance.now()
+    let code = 0
+    try {
+      const answer = await this.#exchange(...request)
+      code = answer.status
+      return answer
+    } finally {
+      this.#answered(code, (performance.now() - startedMs) / 1000)
+    }
+  }
+
+  #exchange(url: string, method: string, body: string | null, accept: string): Promise<JsonAnswer> {
     const authorization = this.#server.authorization?.() ?? null
     const headers = {
       accept,

@@ -5,8 +5,7 @@ import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
-import { ConnectionCount } from '../../../src/support/connection-count.js'
-import { timedClient } from '../../../src/server/auth/timed-client.js'
+import { JsonClient } from '../../../src/server/auth/https-json.js'
 import { Metrics } from '../../../src/server/metrics/metrics.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
@@ -122,20 +121,17 @@ void t.test('authentication and authorization are counted by result', async (t) 
 
 void t.test('a webhook is timed, with its code, or 0 when it does not answer', async (t) => {
   const metrics = new Metrics('0')
-  const client = timedClient(
-    {
-      connections: new ConnectionCount(),
-      get: async () => ({ status: 200, body: {} }),
-      post: async () => {
-        throw new Error('away')
-      },
-      close() {},
-    },
-    'token-review',
-    metrics.requests,
+  const server = createServer((request, response) =>
+    request.method === 'GET' ? response.end('{}') : request.socket.destroy(),
   )
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const client = new JsonClient({ server: url }, 'token-review', metrics.requests)
+  t.teardown(() => client.close())
   await client.get('/a')
-  await t.rejects(client.post('/b', {}), /away/)
+  await t.rejects(client.post('/b', {}), /hang up|ECONNRESET/)
   const samples = await samplesOf(metrics)
   const count = (code: number): number | undefined =>
     samples.get(`distributary_webhook_request_duration_seconds_count{webhook="token-review",code="${code}"}`)
