@@ -5,6 +5,7 @@
 import { VirtualClock } from '../../support/virtual-clock.js'
 import t from 'tap'
 import { keyFromText } from '../../../src/engine/model/event.js'
+import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
 import { assertGuarantees } from '../../guarantees/validate.js'
 import { startApp } from '../../support/app.js'
@@ -101,6 +102,35 @@ void t.test('a get of one object reads nothing else', async (t) => {
     if (status === 200) t.match(await answer.json(), { metadata: { name } })
   }
   t.equal(lists, 0)
+})
+
+void t.test('lists that hold a whole state in memory are limited in number', async (t) => {
+  const filler = 'x'.repeat(100_000)
+  const upstream = createEmbeddedUpstream({})
+  for (let i = 0; i < 4; i++) {
+    const value = Buffer.from(JSON.stringify(pod(`p${i}`, { namespace: 'a', spec: { filler } })))
+    upstream.commit([{ type: 'put', key: keyFromText(`/registry/pods/a/p${i}`), value }])
+  }
+  const h = await startApp(t, {
+    flags: ['--watch-cache-sizes', 'pods#0'],
+    // The first piece of a list holds the only slot for long.
+    config: { maxInitialStates: 1, initialBytesPerSecond: 1 },
+    upstream,
+  })
+  let reads = 0
+  const read = upstream.read.bind(upstream)
+  upstream.read = (options) => {
+    reads++
+    return read(options)
+  }
+  const list = '/api/v1/pods?labelSelector=x!%3D'
+  const first = await hold(h.url, 'HTTP/1.1', `${list}1`)
+  await until(() => first.bytes.length > 0, 'it is being sent')
+  const before = reads
+  t.ok(before > 0)
+  t.equal((await fetch(`${h.url}${list}2`)).status, 429)
+  t.equal(reads, before, 'what cannot be sent is not read')
+  first.close()
 })
 
 void t.test('a watch that waits for a slot while its watch on etcd is lost ends as soon as it has one', async (t) => {

@@ -140,15 +140,27 @@ function checkSubresource(request: Request, found: LiveResource | UncachedResour
   if (isRead(verb) && verb !== 'get') throw unknownResource()
 }
 
-/** Opens a cache for this request alone. @returns null if the client has left meanwhile. */
+/**
+ * Opens a cache for this request alone. That of a list holds a whole state, so it needs a slot until the list has been
+ * sent. @returns null if the client has left meanwhile.
+ */
 async function openUncached(
   context: ApiContext,
   request: Request,
   resource: UncachedResource,
 ): Promise<LiveResource | null> {
-  const { exchange } = request
-  const opened = await resource.open(uncachedRequest(context, request, resource), exchange.signal)
-  exchange.response.once('close', () => opened.close())
+  const { exchange, caller, verb } = request
+  const asked = uncachedRequest(context, request, resource)
+  context.memory.admit()
+  const release = verb === 'list' ? await context.initialStates.acquire(caller.identity, exchange.signal) : null
+  const opened = await resource.open(asked, exchange.signal).catch((error: unknown) => {
+    release?.()
+    throw error
+  })
+  exchange.response.once('close', () => {
+    opened.close()
+    release?.()
+  })
   if (!exchange.isGone) return opened.live
   opened.close()
   return null
